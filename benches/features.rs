@@ -1,9 +1,9 @@
 //! The published features of a whole network.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use perf4sight::features::features;
-use perf4sight::network::zoo::{Dataset, build};
-use perf4sight::workload::{Stage, Workload};
+use perf4sight_cost::features::features;
+use perf4sight_network::zoo::{Dataset, build};
+use perf4sight_step::workload::{Stage, Workload};
 use std::hint::black_box;
 
 fn resnet50(criterion: &mut Criterion) {

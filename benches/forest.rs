@@ -4,7 +4,7 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use linfa::prelude::*;
 use ndarray::{Array1, Array2};
-use perf4sight::trees::{ExtraTrees, Forest};
+use perf4sight_cost::trees::{ExtraTrees, Forest};
 use std::hint::black_box;
 
 /// Rows like those of a profile: features that grow with a network's size and its batch, a target that saturates.

@@ -1,12 +1,12 @@
 //! Physical latency: the kernels of a step, one prediction from a network, 25 batch sizes, a fit.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use perf4sight::features::physical::kernels;
-use perf4sight::fingerprint::{Fingerprint, Method, Observations, Recipe, Row, Subject};
-use perf4sight::network::zoo::{Dataset, build};
-use perf4sight::platform::Platform;
-use perf4sight::records::Variant;
-use perf4sight::workload::{Quantity, Stage, Step, Workload};
+use perf4sight_cost::features::physical::kernels;
+use perf4sight_cost::fingerprint::{Fingerprint, Method, Observations, Recipe, Row, Subject};
+use perf4sight_cost::records::Variant;
+use perf4sight_network::zoo::{Dataset, build};
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::{Quantity, Stage, Step, Workload};
 use std::hint::black_box;
 use std::sync::Arc;
 

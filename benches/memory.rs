@@ -1,10 +1,10 @@
 //! A training step simulated: at most 200 us a point for resnet50, and what preparing the schedule costs once a network.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use perf4sight::memory::Simulation;
-use perf4sight::network::zoo::{Dataset, build};
-use perf4sight::platform::Platform;
-use perf4sight::workload::{Stage, Step};
+use perf4sight_memory::Simulation;
+use perf4sight_network::zoo::{Dataset, build};
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::{Stage, Step};
 use std::hint::black_box;
 
 fn simulated(criterion: &mut Criterion) {

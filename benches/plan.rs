@@ -4,14 +4,14 @@
 //! whole profile, and are measured by themselves.
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use perf4sight::network::Network;
-use perf4sight::network::zoo::{Dataset, build};
-use perf4sight::plan::{Adaptive, Configuration, Ledger, Means, Offer, Plan, Turn};
-use perf4sight::platform::Platform;
-use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
-use perf4sight::records::{MemoryColumns, Outcome, Reading, Record, Variant};
-use perf4sight::units::{Bytes, Milliseconds};
-use perf4sight::workload::{Stage, Variable, Workload};
+use perf4sight_base::units::{Bytes, Milliseconds};
+use perf4sight_cost::plan::{Adaptive, Configuration, Ledger, Means, Offer, Plan, Turn};
+use perf4sight_cost::pruning::{Goal, Pruner, Ranking, generator};
+use perf4sight_cost::records::{MemoryColumns, Outcome, Reading, Record, Variant};
+use perf4sight_network::Network;
+use perf4sight_network::zoo::{Dataset, build};
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::{Stage, Variable, Workload};
 use std::sync::Arc;
 
 const NETWORKS: [&str; 5] = ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet"];

@@ -5,9 +5,9 @@
 //! `time perf4sight --config-file benches/ten_thousand.ini --only predict > predictions.txt`.
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use perf4sight::fingerprint::{Fingerprint, Fingerprints};
-use perf4sight::network::onnx;
-use perf4sight::workload::Stage;
+use perf4sight_cost::fingerprint::{Fingerprint, Fingerprints};
+use perf4sight_onnx as onnx;
+use perf4sight_step::workload::Stage;
 use std::fs;
 use std::hint::black_box;
 use std::path::Path;

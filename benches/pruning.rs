@@ -4,9 +4,10 @@
 //! `time target/release/perf4sight --config-file config.ini --only create_network_dataset` with all networks and levels.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use perf4sight::network::zoo::{Dataset, build};
-use perf4sight::network::{Network, onnx};
-use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
+use perf4sight_cost::pruning::{Goal, Pruner, Ranking, generator};
+use perf4sight_network::Network;
+use perf4sight_network::zoo::{Dataset, build};
+use perf4sight_onnx as onnx;
 use rayon::prelude::*;
 use std::path::Path;
 

@@ -5,13 +5,13 @@
 //! descriptions of the device, and chooses among them by leaving out once more; `intervals 3 4` fits on every set of 3 and of 4 of the
 //! networks, or on twenty of them, and asks about the others. Either takes some minutes.
 
-use perf4sight::error::Result;
-use perf4sight::evaluation::{Candidate, Evaluation, Intervals, Noise, Protocol};
-use perf4sight::fingerprint::{
+use perf4sight_base::error::Result;
+use perf4sight_cost::evaluation::{Candidate, Evaluation, Intervals, Noise, Protocol};
+use perf4sight_cost::fingerprint::{
     Fingerprint, Gathered, Levels, Method, Networks, Recipe, Row, Selection, Subject, gather,
 };
-use perf4sight::platform::{Parameter, Platform};
-use perf4sight::workload::{Quantity, Stage, Step};
+use perf4sight_platform::{Parameter, Platform};
+use perf4sight_step::workload::{Quantity, Stage, Step};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 

@@ -1,9 +1,9 @@
 //! What the fingerprints of a folder say about a network: `cargo run --example predict -- NET.onnx FOLDER`.
 
-use perf4sight::error::Result;
-use perf4sight::fingerprint::Fingerprints;
-use perf4sight::network::onnx;
-use perf4sight::workload::Stage;
+use perf4sight_base::error::Result;
+use perf4sight_cost::fingerprint::Fingerprints;
+use perf4sight_onnx as onnx;
+use perf4sight_step::workload::Stage;
 use std::path::Path;
 
 /// One line per quantity and batch size.

@@ -6,13 +6,13 @@
 //! describes one. Fitted on levels 0 and 60, other levels are asked, and every network from all levels of the others, or from levels 0
 //! and 60 of the others. With a second profile, of other image sizes, the first is asked about that one instead.
 
-use perf4sight::error::Result;
-use perf4sight::evaluation::{ClassScores, Evaluation, Protocol, Trial};
-use perf4sight::fingerprint::{
+use perf4sight_base::error::Result;
+use perf4sight_cost::evaluation::{ClassScores, Evaluation, Protocol, Trial};
+use perf4sight_cost::fingerprint::{
     Fingerprint, Gathered, Levels, Method, Networks, Recipe, Row, Selection, Subject, gather,
 };
-use perf4sight::platform::Platform;
-use perf4sight::workload::{Quantity, Stage, Step};
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::{Quantity, Stage, Step};
 use std::path::{Path, PathBuf};
 
 /// The levels that others are predicted from.

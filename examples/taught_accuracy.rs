@@ -6,13 +6,13 @@
 //! where TARGET is a known device (`cpu@1` on one thread), KNOWN are the networks fitted on and ASKED those asked about; `classes` adds
 //! the time of every class of operations, measured and predicted, without and with what is taught.
 
-use perf4sight::error::Result;
-use perf4sight::evaluation::{Evaluation, Intervals};
-use perf4sight::fingerprint::{
+use perf4sight_base::error::Result;
+use perf4sight_cost::evaluation::{Evaluation, Intervals};
+use perf4sight_cost::fingerprint::{
     Fingerprint, Gathered, Levels, Method, Networks, Recipe, Row, Selection, Subject, gather,
 };
-use perf4sight::platform::Platform;
-use perf4sight::workload::{Quantity, Stage, Step};
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::{Quantity, Stage, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 

@@ -3,7 +3,7 @@
 use mimalloc::MiMalloc;
 use perf4sight::cli;
 use perf4sight::pipeline::Ending;
-use perf4sight::report::printable;
+use perf4sight_report::printable;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;

@@ -3,12 +3,12 @@
 use super::extents::ExtentsArguments;
 use super::step::StepArguments;
 use super::words::{self, memory, page};
-use crate::error::Result;
-use crate::sections::advise;
-use crate::sections::source::Source;
-use crate::units::Bytes;
-use crate::workload::{LARGEST_BATCH, Stage};
 use clap::{ArgGroup, Args, value_parser};
+use perf4sight_base::error::Result;
+use perf4sight_base::units::Bytes;
+use perf4sight_cost::verbs::advise;
+use perf4sight_cost::verbs::source::Source;
+use perf4sight_step::workload::{LARGEST_BATCH, Stage};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]

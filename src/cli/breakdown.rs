@@ -1,7 +1,7 @@
 //! The arguments of `perf4sight breakdown`.
 
-use crate::sections::breakdown;
 use clap::Args;
+use perf4sight_breakdown::verb as breakdown;
 use std::path::PathBuf;
 
 const HELP: &str = "\

@@ -2,11 +2,12 @@
 
 use super::sizes::Sizes;
 use super::words;
-use crate::device::kind::DeviceKind;
-use crate::error::Result;
-use crate::sections::calibrate::{self, Source};
-use crate::workload::{Precision, Stage};
 use clap::Args;
+use perf4sight_base::error::Result;
+use perf4sight_cost::device::kind::DeviceKind;
+use perf4sight_cost::verbs::calibrate;
+use perf4sight_cost::verbs::calibrate::Source;
+use perf4sight_step::workload::{Precision, Stage};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]

@@ -2,12 +2,14 @@
 
 use super::sizes::Sizes;
 use super::words;
-use crate::device::kind::DeviceKind;
-use crate::device::{self, GpuOptions};
-use crate::error::Result;
-use crate::sections::profile;
-use crate::workload::Stage;
+use crate::verbs::SPECS;
 use clap::{Args, value_parser};
+use perf4sight_base::error::Result;
+use perf4sight_cost::device;
+use perf4sight_cost::device::GpuOptions;
+use perf4sight_cost::device::kind::DeviceKind;
+use perf4sight_cost::verbs::profile;
+use perf4sight_step::workload::Stage;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -73,7 +75,7 @@ pub(super) struct CheckNoise {
 impl CheckNoise {
     pub fn into_verb(self) -> Result<profile::CheckNoise> {
         let device = match &self.config_file {
-            Some(file) => profile::device_of(file)?,
+            Some(file) => profile::device_of(file, SPECS)?,
             None => self.device()?,
         };
         Ok(profile::CheckNoise {

@@ -2,14 +2,15 @@
 
 use super::sizes::Sizes;
 use super::words::memory;
-use crate::error::Result;
-use crate::frame::Verb;
-use crate::machine::remote::{Host, Route};
-use crate::sections::detection::{self, Boxes, DetectionTask, MakeDataset, Setting};
-use crate::sections::time::time;
-use crate::units::Bytes;
-use crate::workload::{Optimizer, Precision};
 use clap::{Args, value_parser};
+use perf4sight_base::error::Result;
+use perf4sight_base::units::Bytes;
+use perf4sight_detection as detection;
+use perf4sight_detection::{Boxes, DetectionTask, MakeDataset, Setting};
+use perf4sight_machine::remote::{Host, Route};
+use perf4sight_step::workload::{Optimizer, Precision};
+use perf4sight_verb::Verb;
+use perf4sight_verb::time::time;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,11 +1,12 @@
 //! How large what networks read and give is to be, in arguments.
 
-use crate::error::Result;
-use crate::network::Shape;
-use crate::network::onnx::{self, parse_dim};
-use crate::network::zoo::{parse_classes, parse_input};
-use crate::sections::extents::Extents;
 use clap::Args;
+use perf4sight_base::error::Result;
+use perf4sight_cost::verbs::extents::Extents;
+use perf4sight_network::Shape;
+use perf4sight_network::zoo::{parse_classes, parse_input};
+use perf4sight_onnx as onnx;
+use perf4sight_onnx::parse_dim;
 
 /// Every one may be left out.
 #[derive(Debug, Args)]

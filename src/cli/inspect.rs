@@ -3,11 +3,11 @@
 use super::extents::ExtentsArguments;
 use super::step::StepArguments;
 use super::words;
-use crate::error::Result;
-use crate::network::zoo::Dataset;
-use crate::sections::inspect;
-use crate::workload::{LARGEST_BATCH, Stage, Step, Workload};
 use clap::{Args, value_parser};
+use perf4sight_base::error::Result;
+use perf4sight_cost::verbs::inspect;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_step::workload::{LARGEST_BATCH, Stage, Step, Workload};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]

@@ -4,12 +4,13 @@ use super::extents::ExtentsArguments;
 use super::sizes::Sizes;
 use super::step::StepArguments;
 use super::words::{self, memory, page};
-use crate::error::{Error, Result};
-use crate::sections::predict::{self, Form};
-use crate::sections::source::Source;
-use crate::units::Bytes;
-use crate::workload::Stage;
 use clap::{ArgGroup, Args};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Bytes;
+use perf4sight_cost::verbs::predict;
+use perf4sight_cost::verbs::predict::Form;
+use perf4sight_cost::verbs::source::Source;
+use perf4sight_step::workload::Stage;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]

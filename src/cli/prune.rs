@@ -2,12 +2,12 @@
 
 use super::extents::ExtentsArguments;
 use super::words;
-use crate::error::Result;
-use crate::network::zoo::Dataset;
-use crate::pruning::Mode;
-use crate::sections::prune;
 use clap::Args;
 use glob::Pattern;
+use perf4sight_base::error::Result;
+use perf4sight_cost::pruning::Mode;
+use perf4sight_cost::verbs::prune;
+use perf4sight_network::zoo::Dataset;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]

@@ -1,8 +1,8 @@
 //! The arguments of `perf4sight record`.
 
-use crate::sections::record;
-use crate::sections::time::time;
 use clap::{Args, value_parser};
+use perf4sight_record as record;
+use perf4sight_verb::time::time;
 use std::path::PathBuf;
 use std::time::Duration;
 

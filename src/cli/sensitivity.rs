@@ -1,11 +1,12 @@
 //! The arguments of `perf4sight sensitivity`.
 
-use crate::error::Result;
-use crate::frame::Verb;
-use crate::sections::sensitivity::{self, Compare, Nodes, Passed, Pattern, Show};
-use crate::sections::time::time;
-use crate::units::Bytes;
 use clap::{Args, value_parser};
+use perf4sight_base::error::Result;
+use perf4sight_base::units::Bytes;
+use perf4sight_sensitivity::verb as sensitivity;
+use perf4sight_sensitivity::verb::{Compare, Nodes, Passed, Pattern, Show};
+use perf4sight_verb::Verb;
+use perf4sight_verb::time::time;
 use std::path::PathBuf;
 use std::time::Duration;
 

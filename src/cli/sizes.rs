@@ -1,6 +1,6 @@
 //! Batch sizes as an argument.
 
-use crate::workload::LARGEST_BATCH;
+use perf4sight_step::workload::LARGEST_BATCH;
 
 /// Batch sizes as one argument: `1,8,32`, or a list as configurations write it, `[1,8,32]`.
 #[derive(Debug, Clone)]

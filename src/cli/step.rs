@@ -1,11 +1,11 @@
 //! What arguments ask of a step beside its stage.
 
-use crate::error::{Error, Result};
-use crate::workload::{
+use clap::{Args, value_parser};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_step::workload::{
     Accumulate, Changes, Checkpoint, FrozenNormalisation, Loss, Optimizer, Precision, Setting, Stage, Trainable,
     ZeroGrad,
 };
-use clap::{Args, value_parser};
 
 /// Every one may be left out.
 #[derive(Debug, Args)]

@@ -1,13 +1,13 @@
 //! Words that a shell can complete although others are allowed: networks, sections, keys; and what words stand for that no list holds.
 
-use crate::network::zoo;
-use crate::platform::Platform;
-use crate::sections::SPECS;
-use crate::sections::source::EVERY;
-use crate::units::Bytes;
+use crate::verbs::SPECS;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command};
+use perf4sight_base::units::Bytes;
+use perf4sight_cost::verbs::source::EVERY;
+use perf4sight_network::zoo;
+use perf4sight_platform::Platform;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::LazyLock;

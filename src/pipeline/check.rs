@@ -1,11 +1,11 @@
 //! What the sections would do, and whether the files they rely on will be there.
 
 use super::Job;
-use crate::error::Result;
-use crate::frame::{Context, Foreseen, KeyedPath, Outline};
-use crate::report::Console;
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
+use perf4sight_base::error::Result;
+use perf4sight_report::Console;
+use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 
 use super::Ending;
 use super::findings::Findings;
-use crate::frame::{Context, Noun, Summary};
-use crate::report::Console;
+use perf4sight_report::Console;
+use perf4sight_verb::{Context, Noun, Summary};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 

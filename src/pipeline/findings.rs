@@ -1,7 +1,7 @@
 //! What several sections found about the same subjects, side by side.
 
-use crate::frame::{Finding, Noun};
-use crate::report::{Cell, Column, Table};
+use perf4sight_report::{Cell, Column, Table};
+use perf4sight_verb::{Finding, Noun};
 use serde_json::{Value, json};
 
 /// All findings about subjects of one kind.

@@ -4,11 +4,11 @@ mod check;
 mod closing;
 mod findings;
 
-use crate::config::{Document, SectionText, Table, Values};
-use crate::error::{Error, Result, suggestion};
-use crate::frame::{Context, Section, Spec, Summary, Verb};
-use crate::report::Console;
 use closing::Closing;
+use perf4sight_base::error::{Error, Result, suggestion};
+use perf4sight_report::Console;
+use perf4sight_verb::config::{Document, SectionText, Table, Values};
+use perf4sight_verb::{Context, Section, Spec, Summary, Verb};
 use std::env;
 use std::path::PathBuf;
 use std::sync::Arc;

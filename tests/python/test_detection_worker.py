@@ -16,7 +16,8 @@ import unittest
 import torch
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-WORKER = os.path.join(ROOT, "workers", "detection_worker.py")
+WORKER = os.path.join(ROOT, "crates", "detection", "worker", "detection_worker.py")
+BESIDE = os.path.join(ROOT, "workers")  # torch_worker.py, which the program lays beside it
 NETWORK = "fasterrcnn_mobilenet_v3_large_320_fpn"
 PARTS = ("wait", "copy", "forward", "backward", "optimizer", "other")
 torch.set_num_threads(1)
@@ -29,7 +30,8 @@ import torchvision
 
 import pets
 
-sys.path.insert(0, os.path.dirname(WORKER))  # torch_worker.py lies beside it
+sys.path[:0] = [os.path.dirname(WORKER), BESIDE]
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [BESIDE, os.environ.get("PYTHONPATH")]))
 import detection_worker as worker
 import torch_worker
 

@@ -2,19 +2,22 @@
 
 use super::fixtures::{Sink, context, shared};
 use super::profile::{LOGS, profile, rows, scene};
-use perf4sight::device::Device;
-use perf4sight::device::recorded::Recorded;
-use perf4sight::evaluation::Evaluation;
-use perf4sight::fingerprint::{Fingerprint, Gathered, Levels, Method, Networks, Recipe, Selection, Subject, gather};
-use perf4sight::network::zoo::{Dataset, build};
-use perf4sight::network::{Network, onnx};
-use perf4sight::plan::{Adaptive, Configuration, Ledger, Means, Offer, Plan, Turn};
-use perf4sight::platform::Platform;
-use perf4sight::records::{MemoryColumns, Outcome, Provenance, Reading, Record, Variant};
-use perf4sight::report::Mode;
-use perf4sight::sections::profile::{Campaign, Journal, Planned, Tally};
-use perf4sight::units::{Bytes, Milliseconds};
-use perf4sight::workload::{Quantity, Stage, Step, Variable, Workload};
+use perf4sight_base::units::{Bytes, Milliseconds};
+use perf4sight_cost::device::Device;
+use perf4sight_cost::device::recorded::Recorded;
+use perf4sight_cost::evaluation::Evaluation;
+use perf4sight_cost::fingerprint::{
+    Fingerprint, Gathered, Levels, Method, Networks, Recipe, Selection, Subject, gather,
+};
+use perf4sight_cost::plan::{Adaptive, Configuration, Ledger, Means, Offer, Plan, Turn};
+use perf4sight_cost::records::{MemoryColumns, Outcome, Provenance, Reading, Record, Variant};
+use perf4sight_cost::verbs::profile::{Campaign, Journal, Planned, Tally};
+use perf4sight_network::Network;
+use perf4sight_network::zoo::{Dataset, build};
+use perf4sight_onnx as onnx;
+use perf4sight_platform::Platform;
+use perf4sight_report::Mode;
+use perf4sight_step::workload::{Quantity, Stage, Step, Variable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -103,7 +106,7 @@ fn a_recorded_device_is_asked_for_nothing_it_lacks() {
     scene.run(&format!("{recorded} --set profile.plan=adaptive")).succeeds();
     let again = |quantity: Quantity| {
         let file = scene.path("again").join(quantity.name()).join("squeezenet_0-gt.csv");
-        perf4sight::records::read(&file, quantity, Stage::Training).unwrap().records
+        perf4sight_cost::records::read(&file, quantity, Stage::Training).unwrap().records
     };
     let latency = again(Quantity::Latency);
     assert!(latency.len() >= 8 && latency.iter().all(|row| row.workload.batch != 8));

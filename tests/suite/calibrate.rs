@@ -1,8 +1,8 @@
 //! `perf4sight calibrate` through the real program: what to measure, rows from files and from a device, and what is refused.
 
 use crate::fixtures::{Outcome, Scene, simulated_fingerprint};
-use perf4sight::fingerprint::Fingerprints;
-use perf4sight::workload::Stage;
+use perf4sight_cost::fingerprint::Fingerprints;
+use perf4sight_step::workload::Stage;
 use serde_json::Value;
 use std::fs;
 

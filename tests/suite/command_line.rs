@@ -314,7 +314,7 @@ fn what_is_wrong_with_any_section_is_told_before_the_first_one_runs() {
 
 #[test]
 fn a_badly_described_device_is_refused_before_anything_is_measured() {
-    let good = include_str!("../../src/platform/data/orin.json");
+    let good = include_str!("../../crates/platform/src/data/orin.json");
     for (from, to, place, message) in [
         ("\"memory\": \"unified\",", "\"memory\": \"shared\",", "board.json:4: ", "unknown variant `shared`"),
         ("\"readings\": \"highest\",\n", "", "board.json:", "missing field `readings`"),

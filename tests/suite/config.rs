@@ -1,8 +1,8 @@
 //! The configuration: the published file is read as published, everything wrong is told with its place.
 
-use perf4sight::config::{Document, Key, Kind, Missing, Table, Value, Values};
-use perf4sight::error::Error;
-use perf4sight::sections::SPECS;
+use perf4sight::verbs::SPECS;
+use perf4sight_base::error::Error;
+use perf4sight_verb::config::{Document, Key, Kind, Missing, Table, Value, Values};
 use proptest::prelude::*;
 
 /// Keys and values as the published config.ini has them, with its fold marks and spacing.

@@ -1,20 +1,21 @@
 //! What every device and every worker must do, run on each of them; the suite of the libtorch worker reads this file too.
 
-use perf4sight::device::hardware::Hardware;
-use perf4sight::device::kind::DeviceKind;
-use perf4sight::device::program::Program;
-use perf4sight::device::protocol::{MemoryReading, Reply, StepRule};
-use perf4sight::device::{Allowance, Device, Job, Measurement};
-use perf4sight::machine::{LocalMachine, Watch};
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{
+use perf4sight_base::units::Bytes;
+use perf4sight_cost::device::hardware::Hardware;
+use perf4sight_cost::device::kind::DeviceKind;
+use perf4sight_cost::device::program::Program;
+use perf4sight_cost::device::protocol::{MemoryReading, Reply, StepRule};
+use perf4sight_cost::device::{Allowance, Device, Job, Measurement};
+use perf4sight_cost::records::Variant;
+use perf4sight_machine::{LocalMachine, Watch};
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_network::{
     Activation, Affine, ArgMax, Beyond, Binary, Conv, ConvTranspose, Element, Embedding, Fill, Fold, GridSample, Input,
     Interpolation, Linear, Network, NetworkBuilder, NodeId, Op, Pick, Reduction, Shape, TopK, Unknown, Volume, Window,
-    onnx,
 };
-use perf4sight::records::Variant;
-use perf4sight::units::Bytes;
-use perf4sight::workload::{Checkpoint, Precision, Stage, Step, Workload};
+use perf4sight_onnx as onnx;
+use perf4sight_step::workload::{Checkpoint, Precision, Stage, Step, Workload};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The console: what is written where.
 
 use crate::fixtures::{Sink, settings};
-use perf4sight::report::{Column, Console, Mode, Table};
+use perf4sight_report::{Column, Console, Mode, Table};
 use std::io::{self, Write};
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! `[create_network_dataset]` and `perf4sight networks`, by the real program.
 
 use crate::fixtures::{self, Scene, field};
-use perf4sight::network::{Activation, Conv, Linear, NetworkBuilder, Op, Shape, Window, onnx, zoo};
+use perf4sight_network::{Activation, Conv, Linear, NetworkBuilder, Op, Shape, Window, zoo};
+use perf4sight_onnx as onnx;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

@@ -1,11 +1,11 @@
 //! Dependency groups: each way channels hang together, by hand, and on random networks.
 
-use perf4sight::network::onnx::Magnitudes;
-use perf4sight::network::{
+use perf4sight_cost::pruning::{Goal, Limit, Pruned, Pruner, Ranking, Reason, generator};
+use perf4sight_network::{
     Activation, Binary, Conv, Embedding, Input, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Unknown, Window,
     zoo,
 };
-use perf4sight::pruning::{Goal, Limit, Pruned, Pruner, Ranking, Reason, generator};
+use perf4sight_onnx::Magnitudes;
 use proptest::prelude::*;
 
 /// A cursor over a builder that names nodes by number.

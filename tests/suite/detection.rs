@@ -5,7 +5,7 @@ use crate::fixtures::{Outcome, Scene};
 use crate::remote::Sshd;
 use std::process::Command;
 
-/// Stands for Python: answers by the batch it is asked for, as `workers/detection_worker.py` would.
+/// Stands for Python: answers by the batch it is asked for, as `crates/detection/worker/detection_worker.py` would.
 const SCRIPTED: &str = r#"#!/bin/sh
 case "$2" in --about)
     echo '{"protocol":2,"software":{"torch":"2.11.0"},"places":{"cpu":{}},"tasks":["detection"],"layers":false}'

@@ -3,9 +3,9 @@
 
 use clap::Parser;
 use perf4sight::cli::Arguments;
-use perf4sight::config::{Key, Kind, Missing};
-use perf4sight::frame::Spec;
-use perf4sight::sections::SPECS;
+use perf4sight::verbs::SPECS;
+use perf4sight_verb::Spec;
+use perf4sight_verb::config::{Key, Kind, Missing};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 

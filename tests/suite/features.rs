@@ -1,12 +1,13 @@
 //! Features against a convolution worked out by hand and against the published fitter's own numbers.
 
 use super::fixtures::shared;
-use perf4sight::features::physical::{Class, Kernel, Pass, kernels};
-use perf4sight::features::{features, names};
-use perf4sight::network::onnx;
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{Activation, Conv, Network, NetworkBuilder, Op, Shape, Window};
-use perf4sight::workload::{Accumulate, Checkpoint, FrozenNormalisation, Stage, Step, Trainable, Workload};
+use perf4sight_cost::features::physical::{Class, Kernel, Pass, kernels};
+use perf4sight_cost::features::{features, names};
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_network::{Activation, Conv, Network, NetworkBuilder, Op, Shape, Window};
+use perf4sight_onnx as onnx;
+use perf4sight_step::workload::{Accumulate, Checkpoint, FrozenNormalisation, Stage, Step, Trainable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
 const TRAINING_OF_2: Workload = Workload::published(Stage::Training, 2);

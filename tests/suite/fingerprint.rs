@@ -1,18 +1,19 @@
 //! Fingerprints: the published accuracy on real measurements, what is left out and said, files that are refused.
 
 use super::fixtures::shared;
-use perf4sight::error::Result;
-use perf4sight::evaluation::{Case, Evaluation};
-use perf4sight::fingerprint::{
+use perf4sight_base::error::Result;
+use perf4sight_base::units::Milliseconds;
+use perf4sight_cost::evaluation::{Case, Evaluation};
+use perf4sight_cost::fingerprint::{
     Fingerprint, Gathered, Levels, Method, Networks, Observations, Predicted, Recipe, Row, Selection, Subject,
     file_name, gather,
 };
-use perf4sight::network::onnx;
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::platform::Platform;
-use perf4sight::records::{Outcome, Reading, Record, Variant};
-use perf4sight::units::Milliseconds;
-use perf4sight::workload::{Quantity, Stage, Step, Workload};
+use perf4sight_cost::records::{Outcome, Reading, Record, Variant};
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_onnx as onnx;
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::{Quantity, Stage, Step, Workload};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

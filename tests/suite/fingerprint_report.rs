@@ -1,16 +1,17 @@
 //! The report of a fingerprint: its files, the keys programs rely on, what it says in words, and equal bytes for equal runs.
 
-use perf4sight::evaluation::{Evaluation, Fits, Study};
-use perf4sight::fingerprint::{Attempt, Fingerprint, Gathered, Method, Recipe, Row, Subject};
-use perf4sight::machine::Conditions;
-use perf4sight::network::Network;
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::platform::Platform;
-use perf4sight::records::{Learned, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant};
-use perf4sight::report::Cell;
-use perf4sight::sections::fingerprint::report::{Assessment, Evidence};
-use perf4sight::units::{Bytes, Milliseconds};
-use perf4sight::workload::{Quantity, Stage, Step, Workload};
+use perf4sight_base::units::{Bytes, Milliseconds};
+use perf4sight_cost::evaluation::{Evaluation, Fits, Study};
+use perf4sight_cost::fingerprint::{Attempt, Fingerprint, Gathered, Method, Recipe, Row, Subject};
+use perf4sight_cost::records::{Learned, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant};
+use perf4sight_cost::verbs::fingerprint::report::{Assessment, Evidence};
+use perf4sight_machine::Conditions;
+use perf4sight_network::Network;
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_platform::Platform;
+use perf4sight_report::Cell;
+use perf4sight_step::workload::{Quantity, Stage, Step, Workload};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -463,7 +464,7 @@ fn what_is_left_of_the_error_is_the_machines_where_it_is() {
         let again = fitted
             .rows
             .iter()
-            .map(|row| perf4sight::fingerprint::Row { measured: row.measured * factor, ..row.clone() });
+            .map(|row| perf4sight_cost::fingerprint::Row { measured: row.measured * factor, ..row.clone() });
         let again: Vec<Row> = again.collect();
         fitted.rows.extend(again);
         let platform = Platform::named("cpu").unwrap();

@@ -1,9 +1,10 @@
 //! `[fingerprint]` and `predict` through the real program: fit, reuse, overwrite, evaluate, report, predict.
 
 use super::fixtures::{Scene, shared};
-use perf4sight::network::onnx;
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::workload::Quantity;
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_onnx as onnx;
+use perf4sight_step::workload::Quantity;
 use serde_json::Value;
 
 /// squeezenet at levels 0, 10 and 30, all of them the same network, batches 1 to 8: level 10 takes a tenth more than the

@@ -1,8 +1,8 @@
 //! What several topics need: where the development-only data lies, and a folder to run the real program in.
 #![allow(dead_code)] // Not every topic uses every word of the test language.
 
-use perf4sight::frame::Context;
-use perf4sight::report::{Console, Mode, Settings};
+use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_verb::Context;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -1,10 +1,11 @@
 //! Networks as PyTorch exports them, against what PyTorch counts of them: a few small ones always, hundreds where somebody exported them.
 
-use perf4sight::memory::Simulation;
-use perf4sight::network::{Network, onnx};
-use perf4sight::platform::Platform;
-use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
-use perf4sight::workload::{Stage, Step, ZeroGrad};
+use perf4sight_cost::pruning::{Goal, Pruner, Ranking, generator};
+use perf4sight_memory::Simulation;
+use perf4sight_network::Network;
+use perf4sight_onnx as onnx;
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::{Stage, Step, ZeroGrad};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

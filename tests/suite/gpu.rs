@@ -2,7 +2,7 @@
 
 use crate::fixtures::Scene;
 use crate::workers::scripted;
-use perf4sight::records::Provenance;
+use perf4sight_cost::records::Provenance;
 
 const GPU: &str = r#"{"protocol":2,"software":{"torch":"2.11.0"},"places":{"cuda:0":{"gpu":"a GPU"}},"layers":false,"gpus":{"cuda:0":{"name":"a GPU","memory":8589934592,"unified":false}}}"#;
 

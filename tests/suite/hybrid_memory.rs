@@ -1,16 +1,17 @@
 //! Memory fingerprints of the hybrid method on a device whose rules are known: tensors plus 100 MiB, 1000 MiB for tensors.
 
-use perf4sight::fingerprint::{
+use perf4sight_base::units::Bytes;
+use perf4sight_cost::fingerprint::{
     Attempt, Call, Fingerprint, Method, Observations, Predicted, Recipe, Row, Subject, Unlike, likelier,
 };
-use perf4sight::memory::Simulation;
-use perf4sight::network::Network;
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::platform::Platform;
-use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
-use perf4sight::records::{MemoryColumns, Outcome, Reading, Record, Variant};
-use perf4sight::units::Bytes;
-use perf4sight::workload::{Accumulate, Quantity, Stage, Step, Workload};
+use perf4sight_cost::pruning::{Goal, Pruner, Ranking, generator};
+use perf4sight_cost::records::{MemoryColumns, Outcome, Reading, Record, Variant};
+use perf4sight_memory::Simulation;
+use perf4sight_network::Network;
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::{Accumulate, Quantity, Stage, Step, Workload};
 use std::sync::Arc;
 
 const LIMIT: f64 = 1000.0;

@@ -1,8 +1,10 @@
 //! `perf4sight inspect`: the layer table of a network, its totals, its coverage.
 
 use crate::fixtures::{Scene, shared};
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{Binary, Linear, NetworkBuilder, Op, Shape, Unknown, onnx};
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_network::{Binary, Linear, NetworkBuilder, Op, Shape, Unknown};
+use perf4sight_onnx as onnx;
 
 #[test]
 fn a_known_network_is_shown_layer_by_layer() {

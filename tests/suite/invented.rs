@@ -1,10 +1,10 @@
 //! Latency rows of devices that were never built: any time for any network. The benches use it too.
 
-use perf4sight::fingerprint::Row;
-use perf4sight::network::Network;
-use perf4sight::records::{Outcome, Reading, Record, Variant};
-use perf4sight::units::Milliseconds;
-use perf4sight::workload::Workload;
+use perf4sight_base::units::Milliseconds;
+use perf4sight_cost::fingerprint::Row;
+use perf4sight_cost::records::{Outcome, Reading, Record, Variant};
+use perf4sight_network::Network;
+use perf4sight_step::workload::Workload;
 use std::sync::Arc;
 
 /// One row of a network at a level, said to have been measured.

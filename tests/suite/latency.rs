@@ -2,21 +2,23 @@
 
 use crate::fixtures::shared;
 use crate::invented;
-use perf4sight::evaluation::{Candidate, Evaluation, Protocol};
-use perf4sight::features::physical::{Class, Pass, kernels};
-use perf4sight::fingerprint::{
+use perf4sight_base::stats::{mean, relative_errors};
+use perf4sight_base::units::Milliseconds;
+use perf4sight_cost::evaluation::{Candidate, Evaluation, Protocol};
+use perf4sight_cost::features::physical::{Class, Pass, kernels};
+use perf4sight_cost::fingerprint::{
     Fingerprint, Fingerprints, Levels, Method, Networks, Observations, Recipe, Row, Selection, Subject, gather,
 };
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{
+use perf4sight_cost::records::layers;
+use perf4sight_cost::records::layers::LayerRecord;
+use perf4sight_cost::records::{Reading, Record, Variant};
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_network::{
     Activation, Affine, Binary, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window,
 };
-use perf4sight::platform::{Parameter, Platform, Prior};
-use perf4sight::records::layers::{self, LayerRecord};
-use perf4sight::records::{Reading, Record, Variant};
-use perf4sight::stats::{mean, relative_errors};
-use perf4sight::units::Milliseconds;
-use perf4sight::workload::{Accumulate, Quantity, Stage, Step, Trainable, Workload};
+use perf4sight_platform::{Parameter, Platform, Prior};
+use perf4sight_step::workload::{Accumulate, Quantity, Stage, Step, Trainable, Workload};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -5,52 +5,22 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Every module with what it may use beside the base. A row names only modules of earlier rows, so there is no cycle. `machine`,
-/// `report`, `traces`, `breakdown` and `sensitivity` are crates; `network`, `detection`, `protocol` and `sampling` lie in the crate `step`.
+/// The modules of `crates/cost` with what each may use of the others; between crates the compiler keeps the order. A row names only modules
+/// of earlier rows, so there is no cycle.
 const MODULES: &[(&str, &[&str])] = &[
-    ("config", &[]),
-    ("report", &[]),
-    ("frame", &["config", "report"]),
-    ("pipeline", &["config", "frame", "report"]),
-    ("machine", &[]),
-    ("traces", &[]),
-    ("breakdown", &["traces"]),
-    ("sensitivity", &[]),
-    ("network", &[]),
-    ("detection", &[]),
-    ("protocol", &[]),
-    ("sampling", &[]),
-    ("records", &["machine"]),
+    ("records", &[]),
     ("trees", &[]),
-    ("platform", &[]),
-    ("pruning", &["network"]),
-    ("features", &["network"]),
-    ("memory", &["network", "platform"]),
-    ("fingerprint", &["features", "machine", "memory", "network", "records", "platform", "trees"]),
-    ("evaluation", &["fingerprint", "features", "memory", "network", "records", "platform", "trees"]),
-    ("plan", &["fingerprint", "memory", "network", "records", "platform"]),
-    ("device", &["machine", "memory", "network", "protocol", "records", "sampling", "platform"]),
-    ("sections", EARLIER),
-    ("cli", EARLIER),
-    ("main", EARLIER),
+    ("pruning", &[]),
+    ("features", &[]),
+    ("fingerprint", &["features", "records", "trees"]),
+    ("evaluation", &["fingerprint", "features", "records", "trees"]),
+    ("plan", &["fingerprint", "records"]),
+    ("device", &["records"]),
+    ("verbs", EARLIER),
 ];
 
 /// The modules of all earlier rows.
 const EARLIER: &[&str] = &["*"];
-
-/// Every module may use these, which lie in crates of their own; among those the compiler keeps the order.
-const BASE: &[&str] = &[
-    "error",
-    "units",
-    "stats",
-    "workload",
-    "input_file",
-    "whole_file",
-    "private_folder",
-    "held_folder",
-    "checksum",
-    "remembered",
-];
 
 /// What may only be written in the sources that start with one of these paths, below `src/` or `crates/`.
 const EFFECTS: &[(&[&str], &[&str])] = &[
@@ -69,7 +39,7 @@ const EFFECTS: &[(&[&str], &[&str])] = &[
     // Text that templates do not escape: the stylesheet alone.
     (&["PreEscaped"], &["report/src/html.rs"]),
     (&["process::exit", "process::abort"], &["main.rs"]),
-    (&["SystemTime::now", "Instant::now"], &["machine/", "pipeline/", "worker/"]),
+    (&["SystemTime::now", "Instant::now"], &["machine/", "limit/", "pipeline/", "worker/"]),
     (&["rand::rng", "rand::random", "thread_rng", "from_os_rng", "try_from_os_rng"], &[]),
 ];
 
@@ -90,16 +60,10 @@ impl Source {
     fn module(&self) -> &str {
         self.path.split(['/', '.']).next().unwrap()
     }
-
-    /// How many modules up the crate's root is.
-    fn depth(&self) -> usize {
-        let folders = self.path.matches('/').count();
-        if self.path.ends_with("/mod.rs") { folders } else { folders + 1 }
-    }
 }
 
 fn sources() -> Vec<Source> {
-    sources_below("src")
+    sources_below("crates/cost/src")
 }
 
 /// The sources in a folder of the repository.
@@ -171,10 +135,9 @@ fn words_of(source: &Source) -> Vec<String> {
     all
 }
 
-/// The modules that follow `crate::` (in `main`, `perf4sight::`) or a crate of several, also inside `crate::{a, b::c}`.
+/// The modules that follow `crate::`, also inside `crate::{a, b::c}`.
 fn used_modules(words: &[String]) -> BTreeSet<String> {
-    let roots = ["crate", "perf4sight", "perf4sight_conventions", "perf4sight_step"];
-    roots.into_iter().flat_map(|root| following(words, &[root, ":", ":"])).collect()
+    following(words, &["crate", ":", ":"])
 }
 
 /// What follows a path, such as `crate ::`, also inside braces.
@@ -188,10 +151,6 @@ fn following(words: &[String], path: &[&str]) -> BTreeSet<String> {
         }
     }
     found
-}
-
-fn is_path(words: &[String], first: &str) -> bool {
-    words.iter().map(String::as_str).take(3).eq([first, ":", ":"])
 }
 
 /// The first word of each part of a braced list that starts here.
@@ -219,7 +178,7 @@ fn may_use(module: &str, used: &str) -> bool {
     let allowed = row(module).zip(row(used)).is_some_and(|(module, row)| {
         row < module && (MODULES[module].1 == EARLIER || MODULES[module].1.contains(&used))
     });
-    module == used || BASE.contains(&used) || allowed
+    module == used || allowed
 }
 
 fn row(module: &str) -> Option<usize> {
@@ -232,58 +191,31 @@ fn modules_use_only_what_their_row_allows() {
     for source in sources().iter().filter(|source| source.path != "lib.rs") {
         let module = source.module();
         for used in used_modules(&words_of(source)).iter().filter(|used| !may_use(module, used)) {
-            broken.push(format!("src/{}: {module} may not use {used}", source.path));
+            broken.push(format!("crates/cost/src/{}: {module} may not use {used}", source.path));
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// What sections and verbs share; beyond it they know nothing of each other.
-const SHARED_BY_SECTIONS: &[&str] = &[
-    "asking_keys",
-    "course",
-    "extents",
-    "held",
-    "images",
-    "named",
-    "python",
-    "source",
-    "step",
-    "temporary",
-    "time",
-    "verdict",
-    "SPECS",
-    "NETWORKS",
-];
+/// What the verbs of `crates/cost` share; beyond it they know nothing of each other.
+const SHARED_BY_VERBS: &[&str] =
+    &["asking_keys", "course", "extents", "images", "named", "source", "step", "temporary", "verdict", "NETWORKS"];
 
 #[test]
-fn sections_do_not_name_each_other() {
+fn verbs_do_not_name_each_other() {
     let mut broken = Vec::new();
-    for source in sources().iter().filter(|source| source.module() == "sections" && source.path != "sections/mod.rs") {
+    for source in sources().iter().filter(|source| source.module() == "verbs" && source.path != "verbs/mod.rs") {
         let own = source.path.split(['/', '.']).nth(1).unwrap_or_default();
         let words = words_of(source);
-        let mut used = following(&words, &["crate", ":", ":", "sections", ":", ":"]);
-        // There `super` is the folder of all sections.
-        if source.depth() == 2 {
+        let mut used = following(&words, &["crate", ":", ":", "verbs", ":", ":"]);
+        // There `super` is the folder of all verbs.
+        if source.path.strip_suffix("/mod.rs").unwrap_or(&source.path).matches('/').count() == 1 {
             used.extend(following(&words, &["super", ":", ":"]));
         }
-        let others = used.iter().filter(|used| *used != own && !SHARED_BY_SECTIONS.contains(&used.as_str()));
-        broken.extend(others.map(|other| format!("src/{} names {other}", source.path)));
+        let others = used.iter().filter(|used| *used != own && !SHARED_BY_VERBS.contains(&used.as_str()));
+        broken.extend(others.map(|other| format!("crates/cost/src/{} names {other}", source.path)));
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
-}
-
-#[test]
-fn nothing_reaches_other_modules_through_super() {
-    for source in &sources() {
-        let words = words_of(source);
-        let longest = (0..words.len()).map(|at| supers(&words[at..])).max().unwrap_or(0);
-        assert!(longest < source.depth(), "src/{} leaves its module through super; write crate::", source.path);
-    }
-}
-
-fn supers(words: &[String]) -> usize {
-    if is_path(words, "super") { 1 + supers(&words[3..]) } else { 0 }
 }
 
 #[test]
@@ -294,7 +226,7 @@ fn the_table_has_no_cycle_and_every_module_its_row() {
     }
     for source in sources().iter().filter(|source| source.path != "lib.rs") {
         let module = source.module();
-        assert!(row(module).is_some(), "src/{} belongs to no row of the table of modules", source.path);
+        assert!(row(module).is_some(), "crates/cost/src/{} belongs to no row of the table of modules", source.path);
     }
 }
 
@@ -302,7 +234,7 @@ fn the_table_has_no_cycle_and_every_module_its_row() {
 fn effects_stay_where_they_belong() {
     let mut broken = Vec::new();
     let crates = sources_below("crates").into_iter().filter(|source| source.path.contains("/src/"));
-    for source in &sources().into_iter().chain(crates).collect::<Vec<_>>() {
+    for source in &sources_below("src").into_iter().chain(crates).collect::<Vec<_>>() {
         let words = words_of(source);
         for (effects, places) in
             EFFECTS.iter().filter(|(_, places)| !places.iter().any(|at| source.path.starts_with(at)))

@@ -1,9 +1,10 @@
 //! Layer rows: written, read back, torn, refused.
 
-use perf4sight::records::layers::{self, LayerAppender, LayerRecord, Operation, Pass};
-use perf4sight::records::{Outcome, Reading, Record, Variant};
-use perf4sight::units::Milliseconds;
-use perf4sight::workload::{Stage, Workload};
+use perf4sight_base::units::Milliseconds;
+use perf4sight_cost::records::layers;
+use perf4sight_cost::records::layers::{LayerAppender, LayerRecord, Operation, Pass};
+use perf4sight_cost::records::{Outcome, Reading, Record, Variant};
+use perf4sight_step::workload::{Stage, Workload};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

@@ -1,10 +1,10 @@
 //! What the hybrid method reaches on a published device: networks and levels left out, verdicts, largest batches, intervals.
 
 use super::fixtures::shared;
-use perf4sight::evaluation::{Confusion, Evaluation, LargestScores, Protocol, Trial};
-use perf4sight::fingerprint::{Gathered, Levels, Method, Networks, Recipe, Selection, Subject, gather};
-use perf4sight::platform::Platform;
-use perf4sight::workload::{Quantity, Stage, Step};
+use perf4sight_cost::evaluation::{Confusion, Evaluation, LargestScores, Protocol, Trial};
+use perf4sight_cost::fingerprint::{Gathered, Levels, Method, Networks, Recipe, Selection, Subject, gather};
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::{Quantity, Stage, Step};
 use std::path::Path;
 
 const NETWORKS: [&str; 5] = ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet"];

@@ -1,18 +1,21 @@
 //! Simulated memory: against a published device, against arithmetic by hand, and at the edges.
 
 use crate::fixtures;
-use perf4sight::features::physical::kernels;
-use perf4sight::memory::{Peak, Simulation, Simulations};
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{
-    Activation, Affine, Binary, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window, onnx,
+use perf4sight_cost::features::physical::kernels;
+use perf4sight_memory::{Peak, Simulation, Simulations};
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_network::{
+    Activation, Affine, Binary, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window,
 };
+use perf4sight_onnx as onnx;
 
-use perf4sight::platform::{Platform, Updates};
-use perf4sight::records::{self, Reading, Variant};
-use perf4sight::stats::{Scores, mean};
-use perf4sight::units::Bytes;
-use perf4sight::workload::{Accumulate, Checkpoint, Optimizer, Quantity, Stage, Step, Trainable, ZeroGrad};
+use perf4sight_base::stats::{Scores, mean};
+use perf4sight_base::units::Bytes;
+use perf4sight_cost::records;
+use perf4sight_cost::records::{Reading, Variant};
+use perf4sight_platform::{Platform, Updates};
+use perf4sight_step::workload::{Accumulate, Checkpoint, Optimizer, Quantity, Stage, Step, Trainable, ZeroGrad};
 use std::path::Path;
 
 const PUBLISHED: [&str; 5] = ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet"];

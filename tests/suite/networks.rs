@@ -1,7 +1,8 @@
 //! Networks: files of every form, shapes and costs.
 
 use crate::fixtures::shared;
-use perf4sight::network::{Network, onnx};
+use perf4sight_network::Network;
+use perf4sight_onnx as onnx;
 use std::path::PathBuf;
 
 /// Every ONNX file in a folder of the development-only data.

@@ -1,11 +1,12 @@
 //! Network files: what is written is read back, official tools accept it, and damaged files are refused politely.
 
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_network::{
     Activation, Affine, ArgMax, Beyond, Binary, Conv, ConvTranspose, Element, Embedding, Fill, Fold, GridSample, Input,
     Interpolation, Linear, Network, NetworkBuilder, NodeId, Op, Pick, Reduction, Shape, TopK, Unknown, Volume, Window,
-    onnx,
 };
+use perf4sight_onnx as onnx;
 use proptest::prelude::*;
 use std::path::Path;
 use std::process::Command;

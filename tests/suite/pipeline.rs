@@ -2,11 +2,11 @@
 //! reads it.
 
 use crate::fixtures::{Scene, Sink, context};
-use perf4sight::config::{Key, Kind, Missing, Table, Values};
-use perf4sight::error::{Error, Result};
-use perf4sight::frame::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
 use perf4sight::pipeline::{self, Ending, Options};
-use perf4sight::report::{Column, Mode};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_report::{Column, Mode};
+use perf4sight_verb::config::{Key, Kind, Missing, Table, Values};
+use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
 use serde_json::json;
 use std::fs;
 use std::path::PathBuf;

@@ -2,15 +2,17 @@
 //! fingerprint; here only what holds for every fingerprint is asserted.
 
 use crate::fixtures::{self, Outcome, Scene, Sink, simulated_fingerprint};
-use perf4sight::fingerprint::Fingerprints;
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{Activation, Conv, Linear, NetworkBuilder, Op, Reduction, Shape, Window, onnx};
-use perf4sight::report::{Console, Mode, Settings};
-use perf4sight::sections::extents::Extents;
-use perf4sight::sections::predict::{Form, Predict};
-use perf4sight::sections::source::Source;
-use perf4sight::units::Bytes;
-use perf4sight::workload::{Changes, Stage};
+use perf4sight_base::units::Bytes;
+use perf4sight_cost::fingerprint::Fingerprints;
+use perf4sight_cost::verbs::extents::Extents;
+use perf4sight_cost::verbs::predict::{Form, Predict};
+use perf4sight_cost::verbs::source::Source;
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_network::{Activation, Conv, Linear, NetworkBuilder, Op, Reduction, Shape, Window};
+use perf4sight_onnx as onnx;
+use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_step::workload::{Changes, Stage};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;

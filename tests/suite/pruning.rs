@@ -1,8 +1,9 @@
 //! Pruning: dependency groups of any network, exact counts, and the statistics of the published pruner.
 
 use crate::fixtures;
-use perf4sight::network::{Network, Op, onnx};
-use perf4sight::pruning::{Goal, Pruner, Ranking, Reason, generator};
+use perf4sight_cost::pruning::{Goal, Pruner, Ranking, Reason, generator};
+use perf4sight_network::{Network, Op};
+use perf4sight_onnx as onnx;
 use rayon::prelude::*;
 use std::path::Path;
 

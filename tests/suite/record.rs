@@ -683,7 +683,7 @@ fn ctrl_c_ends_the_command_with_all_that_it_started() {
 }
 
 fn recorder_file(name: &str) -> String {
-    format!("{}/workers/recorder/{name}", crate::ROOT)
+    format!("{}/crates/record/recorder/{name}", crate::ROOT)
 }
 
 /// PyTorch up to 1.13 has no hook for all optimizers; there each class of them is wrapped.

@@ -1,12 +1,12 @@
 //! Rows of `profiling_csvs/`: the published files, round trips, crashes mid-write, damage, provenance.
 
 use crate::fixtures::shared;
-use perf4sight::machine::{Conditions, Setting};
-use perf4sight::records::{
+use perf4sight_base::units::{Bytes, Milliseconds};
+use perf4sight_cost::records::{
     Appender, Learned, Log, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant, list, log_file, read,
 };
-use perf4sight::units::{Bytes, Milliseconds};
-use perf4sight::workload::{Quantity, Stage, Workload};
+use perf4sight_machine::{Conditions, Setting};
+use perf4sight_step::workload::{Quantity, Stage, Workload};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ fn latency_file(text: &str) -> (TempDir, PathBuf) {
     (folder, file)
 }
 
-fn read_latency(text: &str) -> perf4sight::error::Result<Log> {
+fn read_latency(text: &str) -> perf4sight_base::error::Result<Log> {
     let (_folder, file) = latency_file(text);
     read(&file, Quantity::Latency, Stage::Training)
 }

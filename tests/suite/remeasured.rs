@@ -2,16 +2,17 @@
 
 use crate::device::script_worker;
 use crate::fixtures::{Sink, context};
-use perf4sight::device::hardware::Hardware;
-use perf4sight::device::kind::DeviceKind;
-use perf4sight::device::protocol::StepRule;
-use perf4sight::machine::LocalMachine;
-use perf4sight::plan::{Configuration, Grid, Visits};
-use perf4sight::records::{self, CONDITIONS_FILE, Provenance, Record, Variant};
-use perf4sight::report::Mode;
-use perf4sight::sections::profile::{Campaign, Journal, Planned, Tally};
-use perf4sight::units::Bytes;
-use perf4sight::workload::{Quantity, Stage, Variable, Workload};
+use perf4sight_base::units::Bytes;
+use perf4sight_cost::device::hardware::Hardware;
+use perf4sight_cost::device::kind::DeviceKind;
+use perf4sight_cost::device::protocol::StepRule;
+use perf4sight_cost::plan::{Configuration, Grid, Visits};
+use perf4sight_cost::records;
+use perf4sight_cost::records::{CONDITIONS_FILE, Provenance, Record, Variant};
+use perf4sight_cost::verbs::profile::{Campaign, Journal, Planned, Tally};
+use perf4sight_machine::LocalMachine;
+use perf4sight_report::Mode;
+use perf4sight_step::workload::{Quantity, Stage, Variable, Workload};
 use serde_json::Value;
 use std::fs;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! `perf4sight predict --target`: what is believed of devices that nobody measured, against what was measured on two of them.
 
 use crate::fixtures::{Outcome, Scene, shared, simulated_fingerprint};
-use perf4sight::fingerprint::{Fingerprints, Levels, Networks, Row, Selection, gather};
-use perf4sight::network::{Activation, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window};
-use perf4sight::platform::Platform;
-use perf4sight::records::Reading;
-use perf4sight::stats::mean;
-use perf4sight::workload::{Quantity, Stage, Step};
+use perf4sight_base::stats::mean;
+use perf4sight_cost::fingerprint::{Fingerprints, Levels, Networks, Row, Selection, gather};
+use perf4sight_cost::records::Reading;
+use perf4sight_network::{Activation, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window};
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::{Quantity, Stage, Step};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -282,7 +282,8 @@ fn another_step_is_asked_of_what_is_believed_too() {
 
 #[test]
 fn a_device_of_ones_own_is_described_in_a_file() {
-    let text = include_str!("../../src/platform/data/tx2.json").replace("\"name\": \"tx2\"", "\"name\": \"mine\"");
+    let text =
+        include_str!("../../crates/platform/src/data/tx2.json").replace("\"name\": \"tx2\"", "\"name\": \"mine\"");
     // Twice as sure to be half as fast.
     let slower = text.replace("\"pace\": [1, 0]", "\"pace\": [2, 0]");
     let scene = Scene::new().file("same.json", &text).file("boards/slower.json", &slower);

@@ -1,9 +1,9 @@
 //! `teach = True`: the networks that teach operations are measured like others, fitted on, and scored nowhere.
 
 use super::profile::{LOGS, profile, rows, scene};
-use perf4sight::network::onnx;
-use perf4sight::network::zoo::teaching;
-use perf4sight::workload::Quantity;
+use perf4sight_network::zoo::teaching;
+use perf4sight_onnx as onnx;
+use perf4sight_step::workload::Quantity;
 
 const LATENCY: &str = "profile_variables = ['latency']\nteach = True";
 

@@ -2,8 +2,8 @@
 
 use linfa::prelude::*;
 use ndarray::{Array1, Array2, array};
-use perf4sight::error::Error;
-use perf4sight::trees::{ExtraTrees, Forest};
+use perf4sight_base::error::Error;
+use perf4sight_cost::trees::{ExtraTrees, Forest};
 use proptest::prelude::*;
 
 fn fit(trees: usize, seed: u64, features: &Array2<f64>, targets: &Array1<f64>) -> Result<Forest, Error> {

@@ -6,11 +6,13 @@ use crate::conformance::{
     python_worker, what_cannot_run_is_refused_by_name,
 };
 use crate::fixtures::Scene;
-use perf4sight::device::{Job, Measurement};
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{Activation, Conv, Linear, Network, NetworkBuilder, Op, Shape, Window, onnx};
-use perf4sight::records::Provenance;
-use perf4sight::workload::{Stage, Workload};
+use perf4sight_cost::device::{Job, Measurement};
+use perf4sight_cost::records::Provenance;
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_network::{Activation, Conv, Linear, Network, NetworkBuilder, Op, Shape, Window};
+use perf4sight_onnx as onnx;
+use perf4sight_step::workload::{Stage, Workload};
 use std::process::Command;
 
 #[test]

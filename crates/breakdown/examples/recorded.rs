@@ -2,9 +2,10 @@
 //! tables of `docs/recording.md`: `cargo run --release -p perf4sight-breakdown --example recorded -- recording/*`. Of one that comes twice, as
 //! `first/tiny_mlp` and `second/tiny_mlp`, the later is told beside the first.
 
-use perf4sight_breakdown::{Breakdown, Options, Overhead, RankBreakdown, Recording};
-use perf4sight_conventions::error::{Error, Result};
-use perf4sight_conventions::stats::{mean, median};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::stats::{mean, median};
+use perf4sight_breakdown::{Breakdown, Options, RankBreakdown};
+use perf4sight_record::{Overhead, Recording};
 use perf4sight_traces::{Category, Trace};
 use std::path::Path;
 

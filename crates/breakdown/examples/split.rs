@@ -5,7 +5,7 @@ use perf4sight_breakdown::{Breakdown, Class, Idle, Iteration, Metric, Options, R
 use perf4sight_traces::Names;
 use std::time::Instant;
 
-fn main() -> Result<(), perf4sight_conventions::error::Error> {
+fn main() -> Result<(), perf4sight_base::error::Error> {
     for file in std::env::args().skip(1) {
         let ranks = perf4sight_traces::read_ranks(&[file.clone().into()])?;
         let begin = Instant::now();

@@ -4,8 +4,8 @@ use crate::breakdown::{Breakdown, Iteration, RankBreakdown};
 use crate::drift::Drift;
 use crate::metrics::{Metric, Unit};
 use crate::state::Class;
-use crate::summary::{MISSES, Spread, Summary, is_rounding, quantile};
-use crate::without_recording::WithoutRecording;
+use perf4sight_base::summary::{MISSES, Spread, Summary, is_rounding, quantile};
+use perf4sight_record::WithoutRecording;
 use std::collections::BTreeSet;
 
 /// A number of an iteration that is compared.

@@ -1,8 +1,8 @@
 //! How much faster or slower the machine gets while a script runs, as iterations without the profiler tell it.
 
-use crate::recording::Times;
-use crate::summary::Summary;
-use perf4sight_conventions::stats::mean;
+use perf4sight_base::stats::mean;
+use perf4sight_base::summary::Summary;
+use perf4sight_record::Times;
 
 /// What times of a recording vary by beside what its iterations do among themselves.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,7 +16,7 @@ pub struct Drift {
 impl Drift {
     /// By the means of periods without the profiler, as far as they differ by more than their iterations explain; each recorded period may
     /// differ as much. None where there are less than two.
-    pub(crate) fn of(times: &Times) -> Option<Self> {
+    pub fn of(times: &Times) -> Option<Self> {
         let floats = |period: &Vec<u64>| period.iter().map(|&time| time as f64).collect::<Vec<f64>>();
         let periods: Vec<Summary> = times.plain.iter().filter_map(|period| Summary::of(&floats(period))).collect();
         let means: Vec<f64> = periods.iter().map(|period| period.mean).collect();

@@ -4,7 +4,7 @@ use crate::period;
 use crate::recorder;
 use crate::stacks::label;
 use crate::state::States;
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Event, NameId, Phase, Trace, TrackId, recording_of};
 use std::collections::BTreeMap;

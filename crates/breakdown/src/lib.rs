@@ -10,7 +10,7 @@
 //!     let speedup = rank.summary(|iteration| Metric::TheoreticalSpeedup.of(&iteration.sets));
 //!     println!("rank {}: {python:?} ms of Python, TheoreticalSpeedup {speedup:?}", rank.rank);
 //! }
-//! # Ok::<(), perf4sight_conventions::error::Error>(())
+//! # Ok::<(), perf4sight_base::error::Error>(())
 //! ```
 
 mod ancestry;
@@ -24,26 +24,21 @@ mod exchange;
 mod idle;
 mod iterations;
 mod latecomers;
-mod long;
 mod longest;
 mod main_thread;
 mod metrics;
 mod nest;
 mod operations;
-mod overhead;
 mod period;
 mod present;
 mod recorded;
 mod recorder;
-mod recording;
 mod rows;
 mod sets;
 mod stacks;
 mod state;
-mod summary;
 mod threads;
-mod usual;
-mod warm_up;
+pub mod verb;
 mod warnings;
 mod without_recording;
 
@@ -55,19 +50,13 @@ pub use device::{Device, DeviceTime, Work};
 pub use drift::Drift;
 pub use idle::{Idle, IdleTime};
 pub use iterations::Markers;
-pub use long::Long;
 pub use longest::{Cost, WorkCost, work_costs};
 pub use metrics::{Metric, Unit};
 pub use operations::Operation;
-pub use overhead::{Clock, Overhead};
 pub use present::Place;
 pub use recorded::Recorded;
-pub use recording::{Recording, Times};
 pub use rows::{Row, RowOf, RowSpan, What, rows};
 pub use sets::Sets;
 pub use stacks::{Frame, Stacks};
 pub use state::{Class, State};
-pub use summary::Summary;
 pub use threads::{Stretch, Thread, threads};
-pub use warm_up::WarmUp;
-pub use without_recording::WithoutRecording;

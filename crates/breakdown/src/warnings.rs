@@ -4,9 +4,9 @@ use crate::breakdown::{Breakdown, RankBreakdown};
 use crate::iterations::{self, Found, Markers};
 use crate::recorded::{Recorded, is_cut_off};
 use crate::threads::Thread;
-use crate::warm_up::WarmUp;
-use perf4sight_conventions::stats::{mean, median};
-use perf4sight_conventions::units::counted;
+use perf4sight_base::stats::{mean, median};
+use perf4sight_base::units::counted;
+use perf4sight_record::warm_up::WarmUp;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Event, Ranked, Trace};
 

@@ -6,10 +6,8 @@
 mod invented;
 
 use invented::Invented;
-use perf4sight_breakdown::{
-    Breakdown, Busier, Class, Clock, Comparison, Measure, Operation, Options, Overhead, RankBreakdown, Recording,
-    Verdict,
-};
+use perf4sight_breakdown::{Breakdown, Busier, Class, Comparison, Measure, Operation, Options, RankBreakdown, Verdict};
+use perf4sight_record::{Clock, Overhead, Recording};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! What the kernel's control groups say about memory: how much this process may take, and who was killed for it.
 
-use perf4sight_conventions::units::Bytes;
+use perf4sight_base::units::Bytes;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -9,7 +9,7 @@
 //! **Disturbed** ([`Conditions::disturbance`]): a hypervisor gave more than a twentieth of the processor time that was wanted
 //! here, and a tenth of a second at least, to other machines, or other programs were using the device at either end.
 
-use perf4sight_conventions::units::Percent;
+use perf4sight_base::units::Percent;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;

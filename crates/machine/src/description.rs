@@ -1,7 +1,7 @@
 //! What a machine is, told by its files: processor, instruction set, memory, kernel, board.
 
 use super::{Setting, cgroup, linux};
-use perf4sight_conventions::units::Bytes;
+use perf4sight_base::units::Bytes;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 
 use super::Watch;
 use super::guard::Guarded;
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};

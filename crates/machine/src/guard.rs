@@ -46,7 +46,7 @@ const EXECUTING: Duration = Duration::from_millis(5);
 
 /// A process with everything it starts; all of it ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct Guarded {
+pub struct Guarded {
     /// The process.
     pub child: Child,
     guard: Child,

@@ -2,18 +2,18 @@
 //! it has to be. What machines tell of themselves: processor, memory, clocks, temperatures, control groups, GPUs. Knows no networks.
 #![warn(missing_docs)]
 
+pub mod affinity;
 pub mod cgroup;
 mod conditions;
-mod confined;
 pub mod data;
 mod deadline;
 pub mod description;
 pub mod foreground;
-mod guard;
-pub mod limit;
+pub mod guard;
+mod limits;
 pub mod link;
 pub mod linux;
-mod local;
+pub mod local;
 mod memory_bandwidth;
 pub mod nvml;
 pub mod process;
@@ -23,8 +23,8 @@ mod setting;
 pub mod turn;
 
 pub use conditions::{Conditions, Moment};
-pub use confined::ConfinedMachine;
 pub use deadline::Deadline;
+pub use limits::Limits;
 pub use local::{LocalMachine, threads};
 pub use memory_bandwidth::memory_bandwidth;
 pub use process::{End, Output};
@@ -32,8 +32,7 @@ pub use sampler::{Sampler, Seen};
 pub use setting::{Setting, differences};
 
 use description::Description;
-use limit::Limits;
-use perf4sight_conventions::error::Result;
+use perf4sight_base::error::Result;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,7 +3,7 @@
 use super::description::Description;
 use super::process::{self, Call};
 use super::{Conditions, Invocation, Machine, Output, Watch, cgroup, linux, turn};
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,7 +43,7 @@ impl Machine for LocalMachine {
 }
 
 /// Runs something on this machine while no other one runs here alone, and adds what the machine was like before and after.
-pub(super) fn alone(watch: &Watch<'_>, run: impl FnOnce() -> Result<Option<Output>>) -> Result<Option<Output>> {
+pub fn alone(watch: &Watch<'_>, run: impl FnOnce() -> Result<Option<Output>>) -> Result<Option<Output>> {
     let Some(_turn) = turn::take(watch)? else { return Ok(None) };
     let (kills, start) = (cgroup::kills(Path::new("/")), linux::moment(Path::new("/")));
     let output = run()?;
@@ -53,7 +53,7 @@ pub(super) fn alone(watch: &Watch<'_>, run: impl FnOnce() -> Result<Option<Outpu
 }
 
 /// The command of a process that computes, behind what holds its limits.
-pub(super) fn compute(invocation: &Invocation<'_>, mut prefix: Vec<String>) -> Result<Command> {
+pub fn compute(invocation: &Invocation<'_>, mut prefix: Vec<String>) -> Result<Command> {
     if invocation.words.is_empty() {
         return Err(Error::config("the worker's command is empty"));
     }
@@ -66,6 +66,6 @@ pub(super) fn compute(invocation: &Invocation<'_>, mut prefix: Vec<String>) -> R
 }
 
 /// A worker that cannot be started.
-pub(super) fn not_started(invocation: &Invocation<'_>, cause: &io::Error) -> Error {
+pub fn not_started(invocation: &Invocation<'_>, cause: &io::Error) -> Error {
     Error::device(format!("the worker's program `{}` cannot be started: {cause}", invocation.words[0]))
 }

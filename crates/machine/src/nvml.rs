@@ -7,7 +7,7 @@ use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::{Device, Nvml};
-use perf4sight_conventions::units::Bytes;
+use perf4sight_base::units::Bytes;
 use std::fs;
 
 /// The library as drivers install it; the name without a number is there for compilers only.

@@ -1,8 +1,8 @@
 //! A process: handed its input, supervised until it ends or its time is up, ended with what it started.
 
 use super::guard::Guarded;
-use super::limit::affinity;
 use super::{Conditions, Watch};
+use crate::affinity;
 use std::io::{self, Cursor, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -59,7 +59,7 @@ impl Output {
 }
 
 /// What a process is handed, and how it is supervised.
-pub(super) struct Call {
+pub struct Call {
     /// What it reads from its standard input.
     pub input: Box<dyn Read + Send>,
     /// Whether its input stays open until it has ended.
@@ -74,7 +74,7 @@ pub(super) struct Call {
 
 /// What a process may not leave.
 #[derive(Debug, Default)]
-pub(super) struct Bounds {
+pub struct Bounds {
     /// What ends what only that can end, when we die.
     pub farewell: Vec<String>,
     /// The CPUs that it may run on; none: those that we may.
@@ -95,7 +95,7 @@ impl Call {
 }
 
 /// Starts a process, hands it its input and waits for its end; none after Ctrl-C.
-pub(super) fn run(command: &mut Command, call: Call, watch: &Watch<'_>) -> io::Result<Option<Output>> {
+pub fn run(command: &mut Command, call: Call, watch: &Watch<'_>) -> io::Result<Option<Output>> {
     let (mut deadline, one_line) = (Instant::now() + call.timeout, call.one_line);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut start = || Guarded::start_with_farewell(command, one_line, &call.bounds.farewell);

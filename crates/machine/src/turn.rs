@@ -4,7 +4,7 @@
 //! into 2.3-2.9 s, because OpenMP threads wait for each other.
 
 use super::Watch;
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 use std::thread;

@@ -4,7 +4,7 @@ use super::printable::{printable, printable_json};
 use super::progress::Progress;
 use super::table::Table;
 use indicatif::MultiProgress;
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

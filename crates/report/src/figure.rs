@@ -3,7 +3,7 @@
 use crate::chart::{Chart, Entry};
 use crate::drawing::{Anchor, Drawing, FONT, Mark, text_width};
 use crate::theme::{Ink, Theme};
-use perf4sight_conventions::error::Result;
+use perf4sight_base::error::Result;
 
 /// Around everything, and between its parts, in pixels.
 const MARGIN: f64 = 16.0;

@@ -18,7 +18,7 @@
 //! let chart = Chart::new("Rate by CPUs", "The band holds 95 %.", Plot::Line(plot));
 //! assert!(chart.to_svg(Theme::Light).contains("knee: 4 CPUs"));
 //! assert!(chart.to_png(Theme::Dark)?.starts_with(b"\x89PNG"));
-//! # Ok::<(), perf4sight_conventions::error::Error>(())
+//! # Ok::<(), perf4sight_base::error::Error>(())
 //! ```
 #![warn(missing_docs)]
 

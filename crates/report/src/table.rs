@@ -1,7 +1,7 @@
 //! A table as data: named columns, typed cells, and its machine-readable forms (CSV and JSON).
 
 use super::printable::one_line;
-use perf4sight_conventions::units::{Bytes, Milliseconds, Percent, grouped};
+use perf4sight_base::units::{Bytes, Milliseconds, Percent, grouped};
 use serde_json::{Map, Value};
 use std::fmt;
 
@@ -50,7 +50,7 @@ pub struct Column {
 ///
 /// ```
 /// use perf4sight_report::{Column, Table};
-/// use perf4sight_conventions::units::Percent;
+/// use perf4sight_base::units::Percent;
 ///
 /// let mut table = Table::new("Pruned networks", [
 ///     Column::text("variant", "variant"),

@@ -1,7 +1,8 @@
 //! How far a model is from runs at points that nobody chose for it.
 
 use crate::model::{Estimate, Model};
-use perf4sight_conventions::stats::{self, Scores};
+use perf4sight_base::stats;
+use perf4sight_base::stats::Scores;
 
 /// A measured epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]

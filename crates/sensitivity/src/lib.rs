@@ -25,6 +25,7 @@ mod rate;
 mod request;
 mod search;
 mod steps;
+pub mod verb;
 
 pub use agreement::{Agreement, Compared, Run};
 pub use cache::Cache;

@@ -1,6 +1,6 @@
 //! What to ask a scheduler for, in its own words.
 
-use perf4sight_conventions::units::Bytes;
+use perf4sight_base::units::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// The least memory in MiB that docker gives (`docker run`: "Minimum memory limit allowed is 6MB").
@@ -21,8 +21,8 @@ impl Request {
     /// The `resources` of a container of Kubernetes, which takes thousandths of a CPU.
     ///
     /// ```
-    /// use perf4sight_conventions::units::Bytes;
-    /// use perf4sight_sensitivity::Request;
+    /// use perf4sight_base::units::Bytes;
+    /// use crate::Request;
     /// let request = Request { cpus: 2.5, memory: Some(Bytes(3 << 30)), gpus: 1 };
     /// assert_eq!(
     ///     request.kubernetes(),

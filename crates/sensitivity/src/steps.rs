@@ -46,7 +46,7 @@ impl Steps {
     /// end is being written and does not count.
     ///
     /// ```
-    /// use perf4sight_sensitivity::Steps;
+    /// use crate::Steps;
     /// let steps = Steps::read("{\"step\": 1, \"time\": 0.5}\n{\"step\": 2, \"time\": 1.0}\nwhat?\n{\"step\": 3, \"ti");
     /// assert_eq!((steps.ranks[&0].len(), steps.rubbish), (2, 1));
     /// ```

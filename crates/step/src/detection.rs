@@ -22,7 +22,7 @@
 //! is quoted where it dies without an answer.
 
 use crate::workload::{Optimizer, Precision};
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use perf4sight_machine::Conditions;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

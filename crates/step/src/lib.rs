@@ -3,7 +3,6 @@
 #![warn(missing_docs)]
 
 pub mod detection;
-pub mod network;
 pub mod protocol;
 pub mod sampling;
 pub mod workload;

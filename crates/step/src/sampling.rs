@@ -1,7 +1,7 @@
 //! When enough steps were timed, and which of them count: rules over samples, without a clock of their own.
 
 use super::protocol::{LatencyReading, StepRule};
-use perf4sight_conventions::stats;
+use perf4sight_base::stats;
 use std::time::Duration;
 
 /// Share of a step's processor time that others may take before the step counts as disturbed. A quiet 2-core machine takes 0-4 %,

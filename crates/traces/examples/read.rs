@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-fn main() -> Result<(), perf4sight_conventions::error::Error> {
+fn main() -> Result<(), perf4sight_base::error::Error> {
     for file in std::env::args().skip(1) {
         let begin = Instant::now();
         let trace = perf4sight_traces::read(file.as_ref())?;

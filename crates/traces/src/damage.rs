@@ -1,6 +1,6 @@
 //! What was wrong with a trace and read around.
 
-use perf4sight_conventions::units::counted;
+use perf4sight_base::units::counted;
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -8,7 +8,7 @@ use crate::room;
 use crate::trace::{Collective, Event, Header, Phase, Trace, Track, TrackId};
 use crate::window::{Parsed, STRIDE, Window};
 use foldhash::fast::FixedState;
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::HashMap;

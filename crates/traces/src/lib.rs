@@ -5,7 +5,7 @@
 //! let trace = perf4sight_traces::read("trace.json.gz".as_ref())?;
 //! let longest = trace.events.iter().max_by_key(|event| event.duration);
 //! println!("{:?}", longest.map(|event| trace.names.get(event.name)));
-//! # Ok::<(), perf4sight_conventions::error::Error>(())
+//! # Ok::<(), perf4sight_base::error::Error>(())
 //! ```
 
 mod category;

@@ -3,7 +3,7 @@
 use crate::cycles::Cycles;
 use crate::trace::Trace;
 use crate::{kineto, sqlite};
-use perf4sight_conventions::error::{Error, Kind, Result};
+use perf4sight_base::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 
 use crate::scan::{Scan, Shape, Stop};
 use flate2::bufread::MultiGzDecoder;
-use perf4sight_conventions::error::{Error, Result};
-use perf4sight_conventions::input_file;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::input_file;
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;

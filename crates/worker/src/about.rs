@@ -1,7 +1,7 @@
 //! What this worker can do, as it tells when it is asked.
 
 use super::cuda::Cuda;
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use perf4sight_machine::nvml;
 use perf4sight_step::protocol::{About, Gpu, PROTOCOL, Task};
 use perf4sight_step::workload::{Precision, Setting};

@@ -2,9 +2,10 @@
 
 use super::cuda::Cuda;
 use super::measure::measure;
-use perf4sight_conventions::error::{Error, Result};
-use perf4sight_step::network::onnx::{self, Loaded};
-use perf4sight_step::network::{Network, NodeId};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_network::{Network, NodeId};
+use perf4sight_onnx as onnx;
+use perf4sight_onnx::Loaded;
 use perf4sight_step::protocol::{self, Gpu, PROTOCOL, Reply, Request, StepTask, Task};
 use perf4sight_step::workload::Checkpoint;
 use std::io::{BufRead, Write};

@@ -7,7 +7,7 @@ use super::driver::Driver;
 use super::gpu::look;
 use super::library::Library;
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use perf4sight_machine::Setting;
 use perf4sight_step::protocol::Gpu;
 use std::env;

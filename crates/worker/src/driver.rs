@@ -4,7 +4,7 @@
 #![allow(unsafe_code)] // calls of NVIDIA's driver interface
 
 use libloading::Library;
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use perf4sight_step::protocol::Gpu;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 

@@ -4,7 +4,7 @@ use super::autocast::casting;
 use super::checkpoint::checkpointed;
 use super::ops::{Call, kind_of_number};
 use super::weights::WeightStore;
-use perf4sight_step::network::{Network, Node, NodeId, Segment};
+use perf4sight_network::{Network, Node, NodeId, Segment};
 use perf4sight_step::workload::Step;
 use std::ops::Range;
 use std::rc::Rc;
@@ -142,8 +142,9 @@ const THERE: &str = "nodes stand in the order they run, and uses were counted";
 mod tests {
     use super::*;
     use crate::weights::sizes;
-    use perf4sight_step::network::zoo::{self, Dataset};
-    use perf4sight_step::network::{
+    use perf4sight_network::zoo;
+    use perf4sight_network::zoo::Dataset;
+    use perf4sight_network::{
         Activation, Affine, ArgMax, Beyond, Binary, Conv, ConvTranspose, Fill, Fold, Gradient, GridSample,
         Interpolation, Linear, NetworkBuilder, Op, Pick, Reduction, Shape, TopK, Volume, Window,
     };

@@ -1,7 +1,7 @@
 //! Where the time of one step went: a stopwatch with a lap for every operation and pass.
 
 use super::clock::{Clock, Mark};
-use perf4sight_step::network::{Network, Op};
+use perf4sight_network::{Network, Op};
 use perf4sight_step::protocol::LayerTime;
 use perf4sight_step::sampling::LapSummary;
 use perf4sight_step::workload::Pass;

@@ -6,7 +6,7 @@
 //! else is tried then.
 
 use super::about::LIBTORCH;
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};

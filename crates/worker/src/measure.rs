@@ -6,7 +6,7 @@ use super::laps::{self, Stopwatch};
 use super::memory::{GpuMemory, Memory, ProcessMemory};
 use super::step::Step;
 use perf4sight_machine::{Conditions, Moment, linux, nvml};
-use perf4sight_step::network::{Network, NodeId};
+use perf4sight_network::{Network, NodeId};
 use perf4sight_step::protocol::{Gpu, LatencyReading, LayersReading, MemoryReading, Reply, Request, StepTask};
 use perf4sight_step::sampling::{LapSamples, Sample, time_steps, warm_up};
 use std::path::Path;

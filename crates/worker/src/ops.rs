@@ -1,7 +1,7 @@
 //! Every operation of a network as the libtorch call that PyTorch would make for it.
 
 use super::weights::{Weights, sizes};
-use perf4sight_step::network::{
+use perf4sight_network::{
     Activation, Binary, Conv, ConvTranspose, Element, Embedding, Fill, Interpolation, Node, Op, Pick, Reduction, Shape,
     Volume, Window,
 };

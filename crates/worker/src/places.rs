@@ -2,7 +2,7 @@
 
 use super::ops::{Call, behind_batch};
 use super::weights::sizes;
-use perf4sight_step::network::{ArgMax, Beyond, Fold, GridSample, Interpolation, TopK, Window};
+use perf4sight_network::{ArgMax, Beyond, Fold, GridSample, Interpolation, TopK, Window};
 use tch::{TchError, Tensor};
 
 impl Call<'_> {

@@ -6,7 +6,7 @@ use super::laps::Stopwatch;
 use super::ops::{kind_of, kind_of_number};
 use super::tape::Tape;
 use super::weights::sizes;
-use perf4sight_step::network::{Contents, Input, Network, NodeId};
+use perf4sight_network::{Contents, Input, Network, NodeId};
 use perf4sight_step::workload::{self, Loss, Number, Optimizer, Precision, Stage, Workload, ZeroGrad};
 use tch::{COptimizer, Device, Kind, Reduction, TchError, Tensor};
 
@@ -278,8 +278,9 @@ fn batch_of(batch: u64, dims: &[usize]) -> Vec<i64> {
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use perf4sight_step::network::zoo::{self, Dataset};
-    use perf4sight_step::network::{Linear, NetworkBuilder, Op, Shape};
+    use perf4sight_network::zoo;
+    use perf4sight_network::zoo::Dataset;
+    use perf4sight_network::{Linear, NetworkBuilder, Op, Shape};
     use perf4sight_step::workload::{Accumulate, Checkpoint};
 
     /// The network with dropouts that drop nothing: tests draw from one generator side by side.

@@ -1,6 +1,6 @@
 //! The weights of a network as tensors: shapes from the graph, values seeded and cheap to make.
 
-use perf4sight_step::network::{Network, Node, NodeId, Spans};
+use perf4sight_network::{Network, Node, NodeId, Spans};
 use tch::{Device, Kind, TchError, Tensor};
 
 /// What one node keeps between steps.

@@ -2,8 +2,8 @@
 
 use super::files::{Found, Walk, What};
 use crate::Watch;
-use perf4sight_conventions::error::{Error, Result};
-use perf4sight_conventions::units::Bytes;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Bytes;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

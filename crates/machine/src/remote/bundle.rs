@@ -1,8 +1,8 @@
 //! What has to lie on a machine before a command runs there: files, each in a place named after its content.
 
-use perf4sight_conventions::checksum::checksum;
-use perf4sight_conventions::error::{Error, Result};
-use perf4sight_conventions::input_file;
+use perf4sight_base::checksum::checksum;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::input_file;
 use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;

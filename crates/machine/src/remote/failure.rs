@@ -1,7 +1,7 @@
 //! Why a command did not reach its machine, and whether trying again can help.
 
 use super::host::Host;
-use perf4sight_conventions::error::Error;
+use perf4sight_base::error::Error;
 use std::io;
 
 /// A command that has no answer.

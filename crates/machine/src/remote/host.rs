@@ -1,6 +1,6 @@
 //! Where a machine is: `user@address:port`, of characters that mean nothing to a shell.
 
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use std::fmt::{self, Display, Formatter};
 
 /// An address that ssh can be given: a name, an IP address or an alias of the user's `~/.ssh/config`.
@@ -18,7 +18,7 @@ impl Host {
     /// use perf4sight_machine::remote::Host;
     /// assert_eq!(Host::parse("nvidia@tx2.local:2222")?.to_string(), "nvidia@tx2.local:2222");
     /// assert!(Host::parse("-oProxyCommand=reboot").is_err());
-    /// # Ok::<(), perf4sight_conventions::error::Error>(())
+    /// # Ok::<(), perf4sight_base::error::Error>(())
     /// ```
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use crate::Setting;
 use crate::description::Description;
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use std::fs;
 use std::path::Path;
 

@@ -20,7 +20,7 @@ use bundle::{StoredPath, Upload};
 use connection::{Connection, Input, Script};
 use failure::Failure;
 use host_info::HostInfo;
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use run_outcome::RunOutcome;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

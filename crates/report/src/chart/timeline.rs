@@ -3,7 +3,7 @@
 use super::{Axis, COLUMN, Draw, Entry, Series, filled_legend};
 use crate::drawing::{Area, Drawing, Frame, Mark, Ruler, cut};
 use crate::table::{Cell, Column, significant};
-use perf4sight_conventions::units::grouped;
+use perf4sight_base::units::grouped;
 
 /// Spans of time on tracks, one below the other.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@
 use super::svg::baseline;
 use super::{Anchor, Area, Drawing, Mark, Point, Shape, font, text_width};
 use crate::theme::{Ink, Theme};
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use tiny_skia::{Color, FillRule, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, StrokeDash, Transform};
 use ttf_parser::OutlineBuilder;
 

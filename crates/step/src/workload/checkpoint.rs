@@ -1,6 +1,6 @@
 //! Which parts of the forward pass a step runs again in backward instead of keeping what they made.
 
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! What a training step compares the network's result with, and how.
 
 use super::parse;
-use perf4sight_conventions::error::Result;
+use perf4sight_base::error::Result;
 use serde::{Deserialize, Serialize};
 
 /// What backward begins at, as the mean over everything that is compared.

@@ -14,7 +14,7 @@ pub use precision::{Lists, Number, Precision};
 pub use step::{Accumulate, Changes, Setting, Step};
 pub use trainable::{FrozenNormalisation, Patterns, Trainable};
 
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

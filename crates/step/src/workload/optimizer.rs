@@ -1,7 +1,7 @@
 //! How training changes the weights, and what becomes of the gradients that it changed them by.
 
 use super::parse;
-use perf4sight_conventions::error::Result;
+use perf4sight_base::error::Result;
 use serde::{Deserialize, Serialize};
 
 /// The rule by which a training step changes the weights, with PyTorch's own numbers for what is not said here.

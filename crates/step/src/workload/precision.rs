@@ -1,7 +1,7 @@
 //! What numbers a step computes with, and what it holds its weights in.
 
 use super::parse;
-use perf4sight_conventions::error::Result;
+use perf4sight_base::error::Result;
 use serde::{Deserialize, Serialize};
 
 /// What numbers a step computes with.

@@ -1,7 +1,7 @@
 //! What one step does: a value that says all that changes its cost, and how it is written.
 
 use super::{Checkpoint, FrozenNormalisation, Loss, Optimizer, Precision, Stage, Trainable, ZeroGrad};
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -229,7 +229,7 @@ impl Step {
     }
 
     /// Bytes of one element of what most operations hand on: under autocast of what products give, which the others mostly pass on. Which
-    /// operation hands on what, [`Network::numbers`](crate::network::Network::numbers) says.
+    /// operation hands on what, [`Network::numbers`](perf4sight_network::Network::numbers) says.
     pub fn activation(self) -> u64 {
         self.precision.autocast().unwrap_or(self.precision.held()).bytes()
     }

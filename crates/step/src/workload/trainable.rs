@@ -2,7 +2,7 @@
 
 use super::parse;
 use internment::Intern;
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! Rows of a SQLite file, by columns that it may lack.
 
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_base::error::{Error, Result};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
 use std::collections::HashMap;

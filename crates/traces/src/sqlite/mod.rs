@@ -8,7 +8,7 @@ mod process;
 use crate::category::Category;
 use crate::trace::Trace;
 use database::Database;
-use perf4sight_conventions::error::Result;
+use perf4sight_base::error::Result;
 use process::Processes;
 use std::fs::File;
 use std::io::Read;

@@ -6,7 +6,7 @@ use super::database::{Database, Texts, Value};
 use super::process::{Happening, Place, Processes};
 use super::{copy_name, range, without_version};
 use crate::category::Category;
-use perf4sight_conventions::error::Result;
+use perf4sight_base::error::Result;
 use std::collections::BTreeSet;
 
 const RUNTIME: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";

@@ -4,7 +4,7 @@ use super::database::{Database, Texts, Value};
 use super::process::{Happening, Place, Processes};
 use super::{copy_name, range};
 use crate::category::Category;
-use perf4sight_conventions::error::Result;
+use perf4sight_base::error::Result;
 use std::borrow::Cow;
 use std::collections::HashMap;
 

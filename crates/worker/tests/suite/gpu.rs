@@ -3,14 +3,15 @@
 use crate::conformance::{conforms_as_worker, file, job, measure, memory_of, processor, python_worker};
 use crate::fixtures::Scene;
 use crate::{WORKER, asked};
-use perf4sight::device::hardware::Hardware;
-use perf4sight::device::kind::DeviceKind;
-use perf4sight::device::program::Program;
-use perf4sight::device::protocol::About;
-use perf4sight::device::{Job, Measurement};
-use perf4sight::network::onnx;
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::workload::{Stage, Workload};
+use perf4sight_cost::device::hardware::Hardware;
+use perf4sight_cost::device::kind::DeviceKind;
+use perf4sight_cost::device::program::Program;
+use perf4sight_cost::device::protocol::About;
+use perf4sight_cost::device::{Job, Measurement};
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_onnx as onnx;
+use perf4sight_step::workload::{Stage, Workload};
 use std::process::Command;
 
 /// An NVIDIA driver with one GPU, as far as questions before any work go: what it answers is the case that a test is about.

@@ -2,14 +2,15 @@
 
 use crate::conformance::{conforms_as_worker, file, job, measure, memory_of, processor, python_worker};
 use crate::own_worker;
-use perf4sight::device::hardware::Hardware;
-use perf4sight::device::protocol::{LayersReading, StepRule};
-use perf4sight::device::{Job, Measurement};
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{Activation, Linear, NetworkBuilder, Op, Shape};
-use perf4sight::records::layers::Pass;
-use perf4sight::units::Bytes;
-use perf4sight::workload::{Stage, Workload};
+use perf4sight_base::units::Bytes;
+use perf4sight_cost::device::hardware::Hardware;
+use perf4sight_cost::device::protocol::{LayersReading, StepRule};
+use perf4sight_cost::device::{Job, Measurement};
+use perf4sight_cost::records::layers::Pass;
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_network::{Activation, Linear, NetworkBuilder, Op, Shape};
+use perf4sight_step::workload::{Stage, Workload};
 
 fn libtorch() -> Hardware {
     processor(own_worker())

@@ -15,7 +15,7 @@ mod operations;
 mod program;
 
 use conformance::asked;
-use perf4sight::device::program::Program;
+use perf4sight_cost::device::program::Program;
 use std::path::{Path, PathBuf};
 
 /// The root of the repository.

@@ -2,12 +2,11 @@
 
 use crate::conformance::python_worker;
 use crate::memory_on_cpu::{Pair, check, compare, compare_by, counting, worker};
-use perf4sight::device::hardware::Hardware;
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{
-    Activation, Binary, Conv, Interpolation, Linear, Network, NetworkBuilder, Op, Shape, Window,
-};
-use perf4sight::workload::{
+use perf4sight_cost::device::hardware::Hardware;
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_network::{Activation, Binary, Conv, Interpolation, Linear, Network, NetworkBuilder, Op, Shape, Window};
+use perf4sight_step::workload::{
     Accumulate, Checkpoint, FrozenNormalisation, Loss, Optimizer, Precision, Stage, Step, Trainable, ZeroGrad,
 };
 

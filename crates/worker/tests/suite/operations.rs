@@ -4,12 +4,13 @@
 use crate::conformance::{measure, python_worker};
 use crate::memory_on_cpu::{compare, pruned, worker};
 use crate::{ROOT, own_worker};
-use perf4sight::device::hardware::Hardware;
-use perf4sight::device::{Allowance, Job, Measurement};
-use perf4sight::features::physical::{Class, kernels};
-use perf4sight::network::{Network, NodeId, Op, onnx};
-use perf4sight::records::Variant;
-use perf4sight::workload::{Stage, Step, Workload};
+use perf4sight_cost::device::hardware::Hardware;
+use perf4sight_cost::device::{Allowance, Job, Measurement};
+use perf4sight_cost::features::physical::{Class, kernels};
+use perf4sight_cost::records::Variant;
+use perf4sight_network::{Network, NodeId, Op};
+use perf4sight_onnx as onnx;
+use perf4sight_step::workload::{Stage, Step, Workload};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 

@@ -3,10 +3,12 @@
 use crate::conformance::asked;
 use crate::fixtures::{Scene, runs, within_patience};
 use crate::{own_worker, program};
-use perf4sight::network::onnx;
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::records::{self, Provenance, Variant};
-use perf4sight::workload::{Quantity, Stage};
+use perf4sight_cost::records;
+use perf4sight_cost::records::{Provenance, Variant};
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_onnx as onnx;
+use perf4sight_step::workload::{Quantity, Stage};
 use std::fs;
 use std::path::Path;
 use std::process::Child;

@@ -1,0 +1,220 @@
+//! What failed, where, what was expected and what to do about it; one exit code per kind.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The result of everything in this crate that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What sort of thing went wrong; decides the exit code of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The command line asked for something that does not exist or contradicts itself.
+    Usage,
+    /// A section, key or value in the configuration.
+    Config,
+    /// The content of an input file: a network, a CSV, a fingerprint.
+    Input,
+    /// A device that is missing, cannot run here, or failed as a whole.
+    Device,
+    /// Reading or writing: missing files, permissions, a full disk.
+    Io,
+    /// Everything was done, and the answer is that a step may not fit.
+    Unfit,
+    /// A user's own command failed, with this exit code.
+    Command(u8),
+}
+
+impl Kind {
+    /// Exit code of the process, as `perf4sight --help` documents it.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Kind::Usage => 2,
+            Kind::Config => 3,
+            Kind::Input => 4,
+            Kind::Device => 5,
+            Kind::Io => 6,
+            Kind::Unfit => 7,
+            Kind::Command(code) => code,
+        }
+    }
+}
+
+/// One failure, told so that the reader can act: place, problem, expectation, remedy.
+///
+/// ```
+/// use crate::error::Error;
+/// let error = Error::config("bs holds \"many\"")
+///     .file("config.ini")
+///     .line(12)
+///     .expected("a list of batch sizes such as [1,8,32]")
+///     .help("write bs = [1,8,32]");
+/// assert_eq!(
+///     error.to_string(),
+///     "config.ini:12: bs holds \"many\"\n  expected: a list of batch sizes such as [1,8,32]\n  help: write bs = [1,8,32]"
+/// );
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Error {
+    kind: Kind,
+    problem: String,
+    file: Option<PathBuf>,
+    line: Option<usize>,
+    expected: Option<String>,
+    help: Option<String>,
+}
+
+impl Error {
+    fn new(kind: Kind, problem: impl Into<String>) -> Self {
+        Error { kind, problem: problem.into(), file: None, line: None, expected: None, help: None }
+    }
+
+    /// A contradiction or an unknown name on the command line.
+    pub fn usage(problem: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, problem)
+    }
+
+    /// A bad section, key or value in the configuration.
+    pub fn config(problem: impl Into<String>) -> Self {
+        Self::new(Kind::Config, problem)
+    }
+
+    /// An input file whose content cannot be used.
+    pub fn input(problem: impl Into<String>) -> Self {
+        Self::new(Kind::Input, problem)
+    }
+
+    /// A device that cannot do what was asked.
+    pub fn device(problem: impl Into<String>) -> Self {
+        Self::new(Kind::Device, problem)
+    }
+
+    /// A step that may not fit, where only one that fits was wanted.
+    pub fn unfit(problem: impl Into<String>) -> Self {
+        Self::new(Kind::Unfit, problem)
+    }
+
+    /// A user's own command that failed with this exit code, which becomes ours.
+    pub fn command(code: u8, problem: impl Into<String>) -> Self {
+        Self::new(Kind::Command(code), problem)
+    }
+
+    /// A failed read or write; the operating system's own words are kept.
+    pub fn io(path: impl AsRef<Path>, doing: &str, cause: &std::io::Error) -> Self {
+        Self::new(Kind::Io, format!("cannot {doing}: {cause}")).file(path)
+    }
+
+    /// The file the failure lies in.
+    #[must_use]
+    pub fn file(mut self, path: impl AsRef<Path>) -> Self {
+        self.file = Some(path.as_ref().to_path_buf());
+        self
+    }
+
+    /// The line in that file, counted from 1.
+    #[must_use]
+    pub fn line(mut self, line: usize) -> Self {
+        self.line = Some(line);
+        self
+    }
+
+    /// What would have been right.
+    #[must_use]
+    pub fn expected(mut self, expected: impl Into<String>) -> Self {
+        self.expected = Some(expected.into());
+        self
+    }
+
+    /// What the reader can do about it.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// One of the known names would have been right, and which of them where `word` is near one.
+    ///
+    /// ```
+    /// use crate::error::Error;
+    /// let error = |word| Error::config("unknown").one_of(word, ["resnet18", "vgg16"]).to_string();
+    /// assert_eq!(error("resnet81"), "unknown\n  expected: one of resnet18, vgg16\n  help: did you mean \"resnet18\"?");
+    /// assert_eq!(error("banana"), "unknown\n  expected: one of resnet18, vgg16");
+    /// ```
+    #[must_use]
+    pub fn one_of<'a>(self, word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> Self {
+        let names: Vec<&str> = known.clone().into_iter().collect();
+        let error = self.expected(format!("one of {}", names.join(", ")));
+        match nearest(word, known) {
+            Some(name) => error.help(format!("did you mean \"{name}\"?")),
+            None => error,
+        }
+    }
+
+    /// The same failure found in a configuration: what is wrong usage on a command line is a wrong value there.
+    #[must_use]
+    pub fn configured(self) -> Self {
+        let kind = if self.kind == Kind::Usage { Kind::Config } else { self.kind };
+        Error { kind, ..self }
+    }
+
+    /// What the reader can do about it, where that was said.
+    pub fn remedy(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
+
+    /// The sort of failure.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{}:", file.display())?;
+            if let Some(line) = self.line {
+                write!(f, "{line}:")?;
+            }
+            write!(f, " ")?;
+        }
+        write!(f, "{}", self.problem)?;
+        if let Some(expected) = &self.expected {
+            write!(f, "\n  expected: {expected}")?;
+        }
+        if let Some(help) = &self.help {
+            write!(f, "\n  help: {help}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The known name nearest to a mistyped one, when it is near enough to be meant.
+///
+/// ```
+/// use crate::error::nearest;
+/// assert_eq!(nearest("resnet81", ["resnet18", "vgg16"]), Some("resnet18"));
+/// assert_eq!(nearest("banana", ["resnet18", "vgg16"]), None);
+/// ```
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    known
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(&word, &name.to_lowercase()), name))
+        .min_by_key(|(distance, _)| *distance)
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 3 && *distance < name.len())
+        .map(|(_, name)| name)
+}
+
+/// "did you mean `x`?", or the whole list where nothing is near.
+///
+/// ```
+/// use crate::error::suggestion;
+/// assert_eq!(suggestion("resnet81", ["resnet18", "vgg16"]), "did you mean \"resnet18\"?");
+/// assert_eq!(suggestion("banana", ["resnet18", "vgg16"]), "known names: resnet18, vgg16");
+/// ```
+pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    match nearest(word, known.clone()) {
+        Some(name) => format!("did you mean \"{name}\"?"),
+        None => format!("known names: {}", known.into_iter().collect::<Vec<_>>().join(", ")),
+    }
+}

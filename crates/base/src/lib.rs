@@ -1,0 +1,13 @@
+//! What all of perf4sight does alike: how errors are told, quantities written, samples summarised, and files and folders kept.
+#![warn(missing_docs)]
+
+pub mod checksum;
+pub mod error;
+pub mod held_folder;
+pub mod input_file;
+pub mod private_folder;
+pub mod remembered;
+pub mod stats;
+pub mod summary;
+pub mod units;
+pub mod whole_file;

@@ -1,0 +1,183 @@
+//! Milliseconds, bytes and percent as types, each with the one way it is written.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// One mebibyte, the unit of every memory column, in bytes.
+pub const MIB: f64 = 1024.0 * 1024.0;
+
+/// A duration in milliseconds.
+///
+/// ```
+/// use crate::units::Milliseconds;
+/// assert_eq!(Milliseconds(0.1234).to_string(), "0.123 ms");
+/// assert_eq!(Milliseconds(12.3).to_string(), "12.3 ms");
+/// assert_eq!(Milliseconds(12_345.6).to_string(), "12.3 s");
+/// assert_eq!(Milliseconds(754_000.0).to_string(), "12 min 34 s");
+/// assert_eq!(Milliseconds(59_753_400.0).to_string(), "16 h 36 min");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Milliseconds(pub f64);
+
+/// An amount of memory in bytes.
+///
+/// ```
+/// use crate::units::Bytes;
+/// assert_eq!(Bytes(2_621_440).to_string(), "2.5 MiB");
+/// assert_eq!(Bytes(2_621_440).mib(), 2.5);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+/// A share in percent: 5.5 is 5.5 %.
+///
+/// ```
+/// use crate::units::Percent;
+/// assert_eq!(Percent(5.54).to_string(), "5.5 %");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Percent(pub f64);
+
+impl Bytes {
+    /// From mebibytes, as the CSV columns hold them.
+    pub fn from_mib(mib: f64) -> Self {
+        Bytes((mib * MIB).round() as u64)
+    }
+
+    /// In mebibytes.
+    pub fn mib(self) -> f64 {
+        self.0 as f64 / MIB
+    }
+
+    /// An amount as people write it: a number with its unit, of 1024 (`8GiB`) or of 1000 (`8 GB`); a number alone is MiB. None where it
+    /// is no such thing, or not positive, or more than can be counted.
+    ///
+    /// ```
+    /// use crate::units::Bytes;
+    /// assert_eq!(Bytes::parse("8GiB"), Some(Bytes(8 << 30)));
+    /// assert_eq!(Bytes::parse("1.5 GB"), Some(Bytes(1_500_000_000)));
+    /// assert_eq!(Bytes::parse("1300"), Some(Bytes(1300 << 20)));
+    /// assert_eq!(Bytes::parse("much"), None);
+    /// ```
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let unit = unit.trim().to_ascii_lowercase();
+        let (_, bytes) = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(&unit))?;
+        let bytes = number.parse::<f64>().ok()? * bytes;
+        // The largest amount that every counter of bytes holds, with its sign.
+        (1.0..i64::MAX as f64).contains(&bytes).then_some(Bytes(bytes.round() as u64))
+    }
+
+    /// In full, as limits are written: in the largest unit of which it is a whole number.
+    ///
+    /// ```
+    /// use crate::units::Bytes;
+    /// assert_eq!([8192.0, 1300.0, 0.5].map(|mib| Bytes::from_mib(mib).in_full()), ["8 GiB", "1300 MiB", "512 KiB"]);
+    /// assert_eq!([8_000_000_000, 1_500_000_000].map(|bytes| Bytes(bytes).in_full()), ["8 GB", "1500 MB"]);
+    /// assert_eq!(Bytes(1_500_000_001).in_full(), "1430.5 MiB");
+    /// ```
+    pub fn in_full(self) -> String {
+        let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1 << 10, "KiB")];
+        match units.into_iter().find(|(unit, _)| self.0.is_multiple_of(*unit)) {
+            Some((unit, name)) => format!("{} {name}", self.0 / unit),
+            None => format!("{:.1} MiB", self.mib()),
+        }
+    }
+}
+
+/// What amounts of memory may be written in, in bytes.
+const UNITS: [(&str, f64); 10] = [
+    ("", MIB),
+    ("B", 1.0),
+    ("KiB", 1024.0),
+    ("MiB", MIB),
+    ("GiB", 1024.0 * MIB),
+    ("TiB", 1024.0 * 1024.0 * MIB),
+    ("kB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("TB", 1e12),
+];
+
+/// From ten minutes on nobody counts in seconds.
+const SPELT: f64 = 600_000.0;
+
+/// A long time in its two largest units: `16 h 36 min`.
+fn spelt(milliseconds: f64) -> String {
+    let seconds = (milliseconds / 1000.0).round() as u64;
+    let (minutes, hours) = (seconds.saturating_add(30) / 60, seconds.saturating_add(1800) / 3600);
+    match seconds {
+        ..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} min", minutes / 60, minutes % 60),
+        _ => format!("{} d {} h", hours / 24, hours % 24),
+    }
+}
+
+impl fmt::Display for Milliseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.abs() {
+            v if v >= SPELT && v.is_finite() => write!(f, "{}{}", if self.0 < 0.0 { "-" } else { "" }, spelt(v)),
+            v if v >= 10_000.0 => write!(f, "{:.1} s", self.0 / 1000.0),
+            v if v >= 1000.0 => write!(f, "{:.2} s", self.0 / 1000.0),
+            v if v >= 100.0 => write!(f, "{:.0} ms", self.0),
+            v if v >= 10.0 => write!(f, "{:.1} ms", self.0),
+            v if v >= 1.0 => write!(f, "{:.2} ms", self.0),
+            _ => write!(f, "{:.3} ms", self.0),
+        }
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.0 as f64;
+        match self.0 {
+            0..1024 => write!(f, "{} B", self.0),
+            1024..1_048_576 => write!(f, "{:.1} KiB", bytes / 1024.0),
+            1_048_576..1_073_741_824 => write!(f, "{:.1} MiB", bytes / MIB),
+            _ => write!(f, "{:.2} GiB", bytes / MIB / 1024.0),
+        }
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} %", self.0)
+    }
+}
+
+/// How many of what, by the word for one of them, to which more add an *s*.
+///
+/// ```
+/// use crate::units::counted;
+/// assert_eq!((counted(1, "thread"), counted(4, "thread")), ("1 thread".to_owned(), "4 threads".to_owned()));
+/// ```
+pub fn counted(count: u64, one: &str) -> String {
+    match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {one}s"),
+    }
+}
+
+/// A count with thousands separators.
+///
+/// ```
+/// use crate::units::grouped;
+/// assert_eq!(grouped(25_557_032), "25,557,032");
+/// assert_eq!(grouped(7), "7");
+/// ```
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

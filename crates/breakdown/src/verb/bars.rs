@@ -1,0 +1,46 @@
+//! Bars of a plot: one for each rank of each run that is shown.
+
+use super::run::Run;
+use crate::{Iteration, RankBreakdown};
+use perf4sight_report::{Axis, Group, Series, StackedBars, Whole};
+use perf4sight_traces::Ranked;
+
+/// Ranks beyond these are left out of plots; the data beside them has all.
+const RANKS: usize = 64;
+
+/// Runs side by side, each with what stands above its bars; that may be empty.
+pub(super) struct Bars<'a>(pub Vec<(&'static str, &'a Run)>);
+
+impl<'a> Bars<'a> {
+    /// The ranks that have bars, from the top.
+    pub fn ranks(&self) -> impl Iterator<Item = (&'static str, &'a Ranked, &'a RankBreakdown)> + use<'a, '_> {
+        let of_run = |(name, run): &(&'static str, &'a Run)| {
+            let name = *name;
+            run.ranks().take(RANKS).map(move |(ranked, rank)| (name, ranked, rank))
+        };
+        self.0.iter().flat_map(of_run)
+    }
+
+    /// A length for each bar: milliseconds of a mean iteration, nothing where the trace does not tell.
+    pub fn milliseconds(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Vec<f64> {
+        self.ranks().map(|(_, _, rank)| rank.summary(&number).map_or(0.0, |summary| summary.mean / 1e6)).collect()
+    }
+
+    /// What is drawn of a value: series that have any of it, and how sure each bar's sum is.
+    pub fn plot(&self, value: &str, series: Vec<Series<f64>>, intervals: Vec<Option<(f64, f64)>>) -> StackedBars {
+        let names = |run: &Run| run.ranks().take(RANKS).map(|(_, rank)| rank_name(rank)).collect();
+        StackedBars {
+            groups: self.0.iter().map(|(name, run)| Group { name: (*name).to_owned(), bars: names(run) }).collect(),
+            value: Axis::linear(value),
+            series: series.into_iter().filter(|series| series.data.iter().any(|length| *length > 0.0)).collect(),
+            whole: Whole::Sum,
+            keys: Vec::new(),
+            intervals,
+        }
+    }
+}
+
+/// What a rank is called.
+pub(super) fn rank_name(rank: &RankBreakdown) -> String {
+    format!("rank {}", rank.rank)
+}

@@ -1,0 +1,206 @@
+//! What changed from one run to another, as words and as a table.
+
+use super::tables::{class_name, range};
+use crate::{Busier, Class, Comparison, Difference, Measure, Metric, Unit, Verdict};
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_record::WithoutRecording;
+use perf4sight_report::{Cell, Column, Table};
+
+/// What is said where nothing can be.
+const NOISE: &str = "no difference that could be told from noise";
+
+/// Whether an iteration takes less or more time, in one line.
+pub(super) fn answer(comparison: &Comparison) -> String {
+    let Some(total) = comparison.get(Measure::Metric(Metric::TotalTimeSec)) else {
+        return "the runs have no iterations to compare".to_owned();
+    };
+    let [before, after] = [total.before.mean, total.after.mean].map(|seconds| Milliseconds(1e3 * seconds));
+    let Some(interval) = total.interval else {
+        return format!("an iteration took {before} before and {after} after; {}", unknown(total));
+    };
+    let word = match total.verdict() {
+        Verdict::Less => "less",
+        Verdict::More => "more",
+        Verdict::Noise => {
+            let parts =
+                if comparison.differences.iter().any(|one| one.interval.is_some() && one.verdict() != Verdict::Noise) {
+                    "; parts of it changed, but by less than whole iterations vary"
+                } else {
+                    ""
+                };
+            let by = told_by(comparison);
+            return format!("an iteration took {before} before and {after} after: {NOISE} (by {by}){parts}");
+        }
+    };
+    let [one, other] = interval.map(|seconds| Milliseconds(1e3 * seconds.abs()));
+    let (low, high) = if one.0 <= other.0 { (one, other) } else { (other, one) };
+    let percent = total.percent().map_or(String::new(), |percent| format!(", {}", Percent(percent.abs())));
+    format!(
+        "an iteration takes {} {word} than before{percent} (with 95 % between {low} and {high}, by {}){}{}",
+        Milliseconds(1e3 * total.change.abs()),
+        told_by(comparison),
+        busier(comparison).unwrap_or_default(),
+        comparison.without_recording.map_or(String::new(), without_recording)
+    )
+}
+
+/// That other programs made the change.
+fn busier(comparison: &Comparison) -> Option<String> {
+    let side = match comparison.busier()? {
+        Busier::Before => "before",
+        Busier::After => "after",
+    };
+    let processor = comparison.get(Measure::Processor)?;
+    let [before, after] = [processor.before, processor.after].map(|side| Milliseconds(side.mean / 1e6));
+    let python = comparison.get(Measure::Set { class: Class::Wait, gpu_busy: false }).is_some();
+    let or = if python { "a call waited that is not known to" } else { "the script waited more (--stacks tells)" };
+    Some(format!(
+        ", though what the processor has to do did not change so, {before} before and {after} after: the machine was busier {side}, as other \
+         programs had the processor, or {or}"
+    ))
+}
+
+/// What a change is without what recording adds to both sides, which may be as much as the change.
+fn without_recording([before, after]: [WithoutRecording; 2]) -> String {
+    let milliseconds = |nanoseconds: f64| Milliseconds(nanoseconds / 1e6);
+    let side = |one: WithoutRecording| {
+        let interval =
+            one.interval.map(|ends| format!(" ({} with 95 %)", range(ends.map(|end| milliseconds(end).to_string()))));
+        format!("{}{}", milliseconds(one.mean), interval.unwrap_or_default())
+    };
+    let apart = before.interval.zip(after.interval).is_some_and(|([a, b], [c, d])| b < c || d < a);
+    let chance = if apart { "" } else { ", which may be none" };
+    let change = milliseconds((after.mean - before.mean).abs());
+    let word = if after.mean < before.mean { "less" } else { "more" };
+    format!(
+        ", recording included; without what recording takes it is {change} {word}{chance}: {} before and {} after",
+        side(before),
+        side(after)
+    )
+}
+
+/// How many recordings a comparison rests on, and what so many do not cover.
+fn told_by(comparison: &Comparison) -> String {
+    let [before, after] = comparison.recordings;
+    let uncovered = match is_of_starts(comparison) {
+        true => "",
+        false => ", which does not cover how one start of a script differs from the next",
+    };
+    format!("{before} recording{} before and {after} after{uncovered}", if before == 1 { "" } else { "s" })
+}
+
+/// Whether noise is what starts of a script differ by, which a single recording does not tell.
+fn is_of_starts(comparison: &Comparison) -> bool {
+    comparison.recordings.iter().all(|count| *count > 1)
+}
+
+/// Every number before and after.
+pub(super) fn table(comparison: &Comparison) -> Table {
+    let gpu = comparison.has_gpu();
+    let title = format!("What changed, by {}; all intervals hold together with 95 %", told_by(comparison));
+    let mut table = Table::new(
+        title,
+        [
+            Column::text("of", "of"),
+            Column::number("before", "before"),
+            Column::number("after", "after"),
+            Column::number("change", "change"),
+            Column::number("interval", "95 %"),
+            Column::text("verdict", if is_of_starts(comparison) { "verdict" } else { "between these recordings" }),
+        ],
+    );
+    let busier = comparison.busier();
+    // What is nothing in both runs has not changed, and is not worth a row.
+    let worth = |difference: &&Difference| difference.before.mean != 0.0 || difference.after.mean != 0.0;
+    for difference in comparison.differences.iter().filter(worth) {
+        let cell = |value: f64| shown(difference.of, value);
+        let signed = |value: f64| format!("{}{}", if value >= 0.0 { "+" } else { "" }, of_change(difference.of, value));
+        let interval = difference.interval.map(|interval| range(interval.map(signed)));
+        table.row([
+            name(difference.of, gpu).into(),
+            cell(difference.before.mean),
+            cell(difference.after.mean),
+            signed(difference.change).into(),
+            interval.into(),
+            verdict(difference, busier.filter(|_| difference.of.is_on_the_wall())).into(),
+        ]);
+    }
+    table
+}
+
+fn verdict(difference: &Difference, busier: Option<Busier>) -> String {
+    // Of a share, a percentage of it would be taken for its points.
+    let percent = difference.percent().filter(|_| !is_share(difference.of));
+    let percent = percent.map_or(String::new(), |percent| format!("{} ", Percent(percent.abs())));
+    match (difference.interval, difference.verdict()) {
+        (None, _) => unknown(difference).to_owned(),
+        (_, Verdict::Noise) => NOISE.to_owned(),
+        (_, Verdict::Less) if busier == Some(Busier::Before) => format!("{percent}less, not of the processor"),
+        (_, Verdict::More) if busier == Some(Busier::After) => format!("{percent}more, not of the processor"),
+        (_, Verdict::Less) => format!("{percent}less"),
+        (_, Verdict::More) => format!("{percent}more"),
+    }
+}
+
+/// Why a change has no interval.
+fn unknown(difference: &Difference) -> &'static str {
+    match difference.before.count.min(difference.after.count) {
+        1 => "of a single one nobody knows how much is noise",
+        _ => "nothing varies among iterations, so that nobody knows how much is noise",
+    }
+}
+
+fn name(measure: Measure, gpu: bool) -> String {
+    match measure {
+        Measure::Set { class, gpu_busy } => class_name(class, gpu_busy, gpu),
+        Measure::Processor => "processor time".to_owned(),
+        Measure::Metric(metric) => metric.name().to_owned(),
+    }
+}
+
+fn is_share(measure: Measure) -> bool {
+    matches!(measure, Measure::Metric(metric) if metric.unit() == Unit::Percent)
+}
+
+/// A change as people read it: of percentages in points.
+fn of_change(measure: Measure, change: f64) -> String {
+    match is_share(measure) {
+        true => format!("{change:.1} points"),
+        false => shown(measure, change).to_string(),
+    }
+}
+
+/// A value as people read it.
+fn shown(measure: Measure, value: f64) -> Cell {
+    match measure {
+        Measure::Set { .. } | Measure::Processor => Milliseconds(value / 1e6).into(),
+        Measure::Metric(metric) => match metric.unit() {
+            Unit::Seconds => Milliseconds(1e3 * value).into(),
+            Unit::Percent => Percent(value).into(),
+            Unit::Times => value.into(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of intervals that have a moment in common, and of none, nobody knows whether the change is one.
+    #[test]
+    fn a_change_without_recording_that_may_be_none_is_called_so() {
+        let told = |ends: [Option<[f64; 2]>; 2]| {
+            let [before, after] = ends;
+            without_recording([
+                WithoutRecording { mean: 2e6, interval: before },
+                WithoutRecording { mean: 1e6, interval: after },
+            ])
+        };
+        let apart = told([Some([1.8e6, 2.2e6]), Some([0.9e6, 1.1e6])]);
+        assert!(apart.contains("it is 1.00 ms less: 2.00 ms"), "{apart}");
+        for ends in [[Some([0.5e6, 3e6]), Some([0.9e6, 1.1e6])], [None, Some([0.9e6, 1.1e6])], [None, None]] {
+            let told = told(ends);
+            assert!(told.contains("it is 1.00 ms less, which may be none: 2.00 ms"), "{told}");
+        }
+    }
+}

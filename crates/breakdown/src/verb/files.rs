@@ -1,0 +1,140 @@
+//! The files of a breakdown, which take the place of an earlier one's together.
+
+use super::json::FORMAT;
+use super::published;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::held_folder::hold;
+use perf4sight_base::whole_file;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What tells that a folder's files are a breakdown's.
+const MARK: &str = perf4sight_traces::BREAKDOWN;
+/// What others write under the same name.
+const REPORT: &str = "report.html";
+/// What the page of every breakdown names.
+const OURS: &str = "perf4sight";
+/// How folders of files that have not taken their places begin.
+const UNFINISHED: &str = ".breakdown.";
+/// So long another breakdown may take to write its files.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What to do where it stays held.
+const HELD: &str = "wait until it has ended, or choose another folder (out)";
+/// What else there is beside what was published.
+const OTHERS: [&str; 2] = ["breakdown.csv", "stacks.folded"];
+
+/// Files that are to be written into a folder.
+pub(super) struct Files {
+    out: PathBuf,
+    files: Vec<(String, Vec<u8>)>,
+}
+
+impl Files {
+    /// None yet.
+    ///
+    /// # Errors
+    /// A folder where a file would be replaced that is not an earlier breakdown's, or that is to be read.
+    pub fn new<'a>(out: &Path, mut inputs: impl Iterator<Item = &'a Path>) -> Result<Self> {
+        let replaced: Vec<PathBuf> = all_names().map(|name| out.join(name)).filter(|file| file.exists()).collect();
+        let refused = |what: &str, file: &Path| Err(Error::usage(what).file(file).help("choose another folder (out)"));
+        let is_replaced = |input: &&Path| replaced.iter().any(|file| is_same(file, input));
+        if let Some(input) = inputs.find(is_replaced) {
+            return refused("what is to be broken down lies where a file of the breakdown goes", input);
+        }
+        // What tells of the data and of the files without a word is read once.
+        let ours = !replaced.is_empty() && is_breakdown(&out.join(MARK));
+        match replaced.iter().find(|file| !ours || is_anothers_page(file)) {
+            Some(file) => refused("a file of this name lies here that is not a breakdown's", file),
+            None => Ok(Files { out: out.to_owned(), files: Vec::new() }),
+        }
+    }
+
+    /// One more.
+    pub fn add(&mut self, name: impl Into<String>, contents: impl Into<Vec<u8>>) {
+        self.files.push((name.into(), contents.into()));
+    }
+
+    /// Writes them all beside the folder's files, and only then lets them take their places. What an earlier breakdown wrote and this one
+    /// does not goes, so that nobody takes it for this one's.
+    ///
+    /// # Errors
+    /// When they cannot be written; an earlier breakdown is then as it was.
+    pub fn place(self) -> Result<()> {
+        let out = &self.out;
+        let failed = |doing: &'static str| move |cause: io::Error| Error::io(out, doing, &cause);
+        fs::create_dir_all(out).map_err(failed("make this folder"))?;
+        // Of two breakdowns at once the later one replaces the other as a whole.
+        let _held = hold(out, PATIENCE, HELD)?;
+        remove_leftovers(out).map_err(failed("remove what an interrupted breakdown left"))?;
+        let fresh = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(out);
+        let fresh = fresh.map_err(failed("write into this folder"))?;
+        for (name, contents) in &self.files {
+            whole_file::save(&fresh.path().join(name), contents)?;
+        }
+        let written: BTreeSet<&str> = self.files.iter().map(|(name, _)| name.as_str()).collect();
+        // What tells whose the folder is goes first: whatever happens after it, the next breakdown may replace the others.
+        let first = written.get(MARK).into_iter();
+        for name in first.chain(written.iter().filter(|name| **name != MARK)) {
+            let file = out.join(name);
+            fs::rename(fresh.path().join(name), &file)
+                .map_err(|cause| Error::io(&file, "replace this file", &cause))?;
+        }
+        all_names().filter(|name| !written.contains(name.as_str())).try_for_each(|name| remove(&out.join(name)))
+    }
+}
+
+/// The names of all files that a breakdown may write, the one that tells whose they are first.
+fn all_names() -> impl Iterator<Item = String> {
+    [MARK, REPORT].into_iter().chain(OTHERS).map(str::to_owned).chain(published::names())
+}
+
+/// Whether both are one file, whatever way leads there.
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+}
+
+/// Whether a file is a page that tells of another program.
+fn is_anothers_page(file: &Path) -> bool {
+    let is_page = file.file_name().is_some_and(|name| name == REPORT);
+    is_page && !fs::read_to_string(file).is_ok_and(|page| page.contains(OURS))
+}
+
+/// What `breakdown.json` has at its top.
+#[derive(Deserialize)]
+struct Head {
+    format: u32,
+    #[serde(rename = "ranks")]
+    _ranks: Vec<IgnoredAny>,
+    #[serde(rename = "warnings")]
+    _warnings: Vec<IgnoredAny>,
+}
+
+fn is_breakdown(file: &Path) -> bool {
+    let head = fs::File::open(file).map(BufReader::new).map(serde_json::from_reader::<_, Head>);
+    matches!(head, Ok(Ok(Head { format: 1..=FORMAT, .. })))
+}
+
+/// Removes what a breakdown that was killed left unfinished.
+fn remove_leftovers(out: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(out)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) && entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(file: &Path) -> Result<()> {
+    match fs::remove_file(file) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io(file, "remove what an earlier breakdown wrote", &cause))
+        }
+        _ => Ok(()),
+    }
+}

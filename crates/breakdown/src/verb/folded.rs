@@ -1,0 +1,55 @@
+//! `stacks.folded`: stacks of calls for viewers of flame graphs.
+
+use super::run::Run;
+use crate::Stacks;
+use std::io::{self, Write};
+
+/// More bytes of stacks are not written; viewers would not open them.
+const MOST: usize = 64 << 20;
+
+/// The stacks of all ranks, and whether some had no room.
+pub(super) struct Folded {
+    pub text: Vec<u8>,
+    pub cut: bool,
+}
+
+impl Folded {
+    /// Of a run; where it has several ranks, each is a frame below all others.
+    pub fn of(run: &Run) -> Self {
+        let mut all = Limited { text: Vec::new(), root: String::new(), begins: true };
+        let mut cut = false;
+        for (ranked, rank) in run.ranks() {
+            if run.traces.len() > 1 {
+                all.root = format!("rank {};", rank.rank);
+            }
+            cut |= Stacks::of(&ranked.trace, rank).write_folded(&mut all).is_err();
+        }
+        let whole_lines = all.text.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+        all.text.truncate(whole_lines);
+        Folded { text: all.text, cut }
+    }
+}
+
+/// Takes so many bytes, and puts the root before each line.
+struct Limited {
+    text: Vec<u8>,
+    root: String,
+    begins: bool,
+}
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            if self.begins {
+                self.text.extend_from_slice(self.root.as_bytes());
+            }
+            self.text.extend_from_slice(line);
+            self.begins = line.ends_with(b"\n");
+        }
+        if self.text.len() > MOST { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes.len()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,269 @@
+//! `breakdown.json`, whose words `docs/breakdown.md` explains.
+
+use super::Shown;
+use super::run::Run;
+use super::tables::Whose;
+use crate::{
+    Busier, Class, Comparison, Corrected, Difference, Idle, Iteration, Markers, Measure, Metric, Operation,
+    RankBreakdown, Recorded, Sets, Verdict, Work,
+};
+use perf4sight_base::summary::Summary;
+use perf4sight_record::{Clock, Long, Overhead};
+use perf4sight_traces::{Ranked, Trace};
+use serde_json::{Map, Value, json};
+use std::cmp::Reverse;
+
+/// The newest format.
+pub(super) const FORMAT: u32 = 1;
+/// Iterations that are listed one by one, of all ranks together: each takes kilobytes.
+const LISTED: usize = 5000;
+/// Streams listed of an iteration, those that work longest; each takes two kilobytes of memory.
+const STREAMS: usize = 16;
+
+/// The whole document.
+pub(super) fn of(shown: &Shown) -> Value {
+    let mut document = run(&shown.run);
+    document["format"] = FORMAT.into();
+    document["warnings"] = shown.warnings.clone().into();
+    if let Some((after, comparison)) = &shown.after {
+        document["after"] = run(after);
+        let [before, after] = comparison.recordings;
+        document["recordings"] = json!({ "before": before, "after": after });
+        document["comparison"] = differences(comparison);
+        document["longer_but_not_of_the_processor"] = comparison.busier().map(busier).into();
+    }
+    document
+}
+
+fn run(run: &Run) -> Value {
+    json!({
+        "world_size": run.breakdown.world_size(),
+        "ranks": run.ranks().map(|(ranked, rank)| of_rank(ranked, rank, run.listed(LISTED))).collect::<Value>(),
+        "summary": Whose::main(run).map(summary),
+    })
+}
+
+fn of_rank(ranked: &Ranked, rank: &RankBreakdown, listed: usize) -> Value {
+    json!({
+        "rank": rank.rank,
+        "trace": ranked.trace.file.to_string_lossy(),
+        "iterations_are": markers(&rank.markers),
+        "python_recorded": rank.recorded.python,
+        "gpu_recorded": rank.device.is_recorded(),
+        "recorded": recorded(rank.recorded),
+        "gpus": ranked.trace.header.devices,
+        "warm_up": rank.warm_up.iterations,
+        "recording": rank.overhead.as_ref().map(overhead),
+        "iterations_listed": rank.iterations.len().min(listed),
+        "iterations": rank.iterations.iter().take(listed).map(|one| iteration(one, &ranked.trace)).collect::<Value>(),
+        "summary": summary(Whose::Rank(rank)),
+        "warnings": rank.warnings,
+    })
+}
+
+fn recorded(recorded: Recorded) -> Value {
+    let Recorded { python, cpp, cuda_api, gpu } = recorded;
+    json!({ "python": python, "cpp": cpp, "cuda_api": cuda_api, "gpu": gpu })
+}
+
+fn markers(markers: &Markers) -> Value {
+    match markers {
+        Markers::Named(name) => json!({ "what": "named", "event": name }),
+        Markers::ProfilerSteps => json!({ "what": "profiler steps" }),
+        Markers::OptimizerSteps(name) => json!({ "what": "optimizer steps", "event": name }),
+        Markers::Period { event, certainty } => json!({ "what": "period", "event": event, "certainty": certainty }),
+        Markers::WholeTrace => json!({ "what": "whole trace" }),
+    }
+}
+
+fn iteration(one: &Iteration, trace: &Trace) -> Value {
+    let operation = |(operation, part): (&Operation, &Sets)| json!({ "operation": operation.label(&trace.names), "sets": named(Class::ALL, |class| sets(part, class)) });
+    let stream = |(track, works): &(perf4sight_traces::TrackId, i64)| {
+        let track = &trace.tracks[track.index()];
+        json!({ "gpu": track.process, "stream": track.thread, "busy_ns": works })
+    };
+    let device = &one.device;
+    let mut streams: Vec<_> = device.streams.iter().collect();
+    streams.sort_by_key(|(track, works)| (Reverse(*works), *track));
+    let of_work = |work: Work| json!({ "exposed_ns": device.exposed(work), "hidden_ns": device.hidden(work) });
+    json!({
+        "name": one.name,
+        "start_ns": one.window.0,
+        "end_ns": one.window.1,
+        "warm_up": one.warm_up,
+        "sets": named(Class::ALL, |class| sets(&one.sets, class)),
+        "cuda_api_waiting_ns": one.sets.synchronising,
+        "operations": one.operations.iter().map(operation).collect::<Value>(),
+        "gpu_work": named(Work::ALL, of_work),
+        "gpu_streams": streams.iter().copied().take(STREAMS).map(stream).collect::<Value>(),
+        "gpu_streams_left_out": streams.len().saturating_sub(STREAMS),
+        "gpu_idle_ns": one.idle.map(|idle| named(Idle::ALL, |cause| idle.get(cause).into())),
+        "metrics": named(Metric::ALL, |metric| metric.of(&one.sets).into()),
+        "corrected": one.corrected.as_ref().and_then(Corrected::sets).map(|of| named(Class::ALL, |class| sets(of, class))),
+    })
+}
+
+/// What recording adds to an iteration.
+fn overhead(overhead: &Overhead) -> Value {
+    json!({
+        "plain_ns": overhead.plain,
+        "recorded_ns": overhead.recorded,
+        "measured_without_ns": overhead.measured.mean,
+        "measured_without_interval_95": overhead.measured.interval,
+        "plain_by_clock_ns": overhead.by_clock[0],
+        "recorded_by_clock_ns": overhead.by_clock[1],
+        "added_ns": overhead.added,
+        "added_interval_95": overhead.interval,
+        "clock": match overhead.clock {
+            Clock::Wall => "wall",
+            Clock::Processor => "processor",
+        },
+        "off_percent": overhead.off,
+        "long_iterations": overhead.long.as_ref().map(long),
+    })
+}
+
+/// Iterations that took much longer than those around them.
+fn long(long: &Long) -> Value {
+    json!({
+        "count": long.count,
+        "of": long.of,
+        "mean_ns": long.mean,
+        "others_mean_ns": long.others,
+        "percent": 100.0 * long.share(),
+    })
+}
+
+/// Nanoseconds of a class; null where the trace does not tell.
+fn sets(sets: &Sets, class: Class) -> Value {
+    let both = sets.get(class, false).zip(sets.get(class, true));
+    both.map(|(idle, busy)| json!({ "gpu_idle_ns": idle, "gpu_busy_ns": busy })).into()
+}
+
+/// What every number comes to over the iterations that count.
+fn summary(whose: Whose) -> Value {
+    let number = |number: &dyn Fn(&Iteration) -> Option<f64>| whose.summary(number).map(described);
+    let set = |class: Class, busy: bool| number(&|one| Some(one.sets.get(class, busy)? as f64));
+    let both = |class| set(class, false).map(|idle| json!({ "gpu_idle_ns": idle, "gpu_busy_ns": set(class, true) }));
+    let of_work = |work: Work| {
+        json!({
+            "exposed_ns": number(&|one| Some(one.device.exposed(work) as f64)),
+            "hidden_ns": number(&|one| Some(one.device.hidden(work) as f64)),
+        })
+    };
+    // Where only the whole could be corrected, that is all there is.
+    let without = |metric: Metric| match metric == Metric::TotalTimeSec {
+        true => number(&|one| Some(corrected_total(one)? / 1e9)),
+        false => number(&|one| metric.of(one.corrected.as_ref()?.sets()?)),
+    };
+    json!({
+        "iterations": whose.count(),
+        "total_ns": number(&|one| Some(one.sets.total() as f64)),
+        "sets": named(Class::ALL, |class| both(class).into()),
+        "gpu_work": named(Work::ALL, of_work),
+        "gpu_idle_ns": named(Idle::ALL, |cause| number(&|one| Some(one.idle?.get(cause)? as f64)).into()),
+        "metrics": named(Metric::ALL, |metric| number(&|one| metric.of(&one.sets)).into()),
+        "without_recording": whose.without_recording().map(|one| json!({
+            "mean_ns": whose.correction_holds().then_some(one.mean),
+            "interval_95": one.interval,
+        })),
+        "corrected_metrics": number(&corrected_total).map(|_| named(Metric::ALL, |metric| without(metric).into())),
+    })
+}
+
+/// Nanoseconds of an iteration without what recording takes; none where nobody knows.
+fn corrected_total(iteration: &Iteration) -> Option<f64> {
+    iteration.corrected.as_ref().map(|corrected| corrected.total as f64)
+}
+
+fn described(summary: Summary) -> Value {
+    json!({
+        "mean": summary.mean,
+        "median": summary.median,
+        "standard_deviation": summary.spread,
+        "interval_95": summary.interval,
+    })
+}
+
+fn differences(comparison: &Comparison) -> Value {
+    comparison.differences.iter().map(difference).collect()
+}
+
+fn busier(busier: Busier) -> &'static str {
+    match busier {
+        Busier::Before => "before",
+        Busier::After => "after",
+    }
+}
+
+fn difference(difference: &Difference) -> Value {
+    let (what, unit) = match difference.of {
+        Measure::Set { class, gpu_busy } => {
+            (json!({ "class": class.key(), "gpu": if gpu_busy { "busy" } else { "idle" } }), "ns")
+        }
+        Measure::Processor => (json!({ "processor": "all threads" }), "ns"),
+        Measure::Metric(metric) => (json!({ "metric": metric.name() }), metric.unit().label()),
+    };
+    let verdict = match difference.verdict() {
+        Verdict::Less => "less",
+        Verdict::More => "more",
+        Verdict::Noise => "no difference that could be told from noise",
+    };
+    json!({
+        "of": what,
+        "unit": unit,
+        "before": described(difference.before),
+        "after": described(difference.after),
+        "change": difference.change,
+        "change_percent": difference.percent(),
+        "interval": difference.interval,
+        "verdict": verdict,
+    })
+}
+
+/// What has a key in JSON.
+trait Keyed: Copy {
+    fn key(self) -> &'static str;
+}
+
+fn named<T: Keyed>(all: impl IntoIterator<Item = T>, value: impl Fn(T) -> Value) -> Value {
+    all.into_iter().map(|one| (one.key().to_owned(), value(one))).collect::<Map<String, Value>>().into()
+}
+
+impl Keyed for Class {
+    fn key(self) -> &'static str {
+        match self {
+            Class::Python => "python",
+            Class::Cpp => "cpp",
+            Class::CudaApi => "cuda_api",
+            Class::Wait => "wait",
+            Class::PythonOrWait => "python_or_wait",
+            Class::CppOrCudaApi => "cpp_or_cuda_api",
+            Class::Unrecorded => "not_recorded",
+        }
+    }
+}
+
+impl Keyed for Work {
+    fn key(self) -> &'static str {
+        self.label()
+    }
+}
+
+impl Keyed for Idle {
+    fn key(self) -> &'static str {
+        match self {
+            Idle::Host => "host",
+            Idle::KernelLaunch => "kernel_launch",
+            Idle::Synchronisation => "synchronisation",
+            Idle::AnotherRank => "another_rank",
+            Idle::Untold => "not_told",
+        }
+    }
+}
+
+impl Keyed for Metric {
+    fn key(self) -> &'static str {
+        self.name()
+    }
+}

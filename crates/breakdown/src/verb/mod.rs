@@ -1,0 +1,187 @@
+//! `[breakdown]` and `perf4sight breakdown`: where the iterations of a training script spend their time, from traces of it.
+
+mod answer;
+mod bars;
+mod data;
+mod differences;
+mod files;
+mod folded;
+mod json;
+mod keys;
+mod page;
+mod published;
+mod rows;
+mod run;
+mod tables;
+mod time_breakdown;
+mod unlike;
+mod warnings;
+
+use crate::{Class, Comparison, Iteration, Options, RankBreakdown};
+use files::Files;
+use folded::Folded;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_report::{Cell, Column, Progress};
+use perf4sight_verb::config::Values;
+use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
+use run::Run;
+use serde_json::Value;
+use std::path::PathBuf;
+use unlike::Sides;
+
+/// The section `[breakdown]`.
+pub static SPEC: Spec = Spec {
+    table: keys::TABLE,
+    subject: Noun { one: "rank", several: "ranks" },
+    parse: |values| Ok(Box::new(Breakdown::parse(values)?)),
+};
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Breakdown {
+    /// Traces of one run, or folders of them.
+    pub traces: Vec<PathBuf>,
+    /// Folder for the report and its data.
+    pub out: PathBuf,
+    /// The name of the events that are the iterations.
+    pub iteration: Option<String>,
+    /// Traces of another run; none where nothing is compared.
+    pub compare: Vec<PathBuf>,
+}
+
+/// All that is shown.
+struct Shown {
+    /// What was asked for.
+    run: Run,
+    /// The run that it is compared with, which came after it, and what changed.
+    after: Option<(Run, Comparison)>,
+    /// What a reader should know, in sentences.
+    warnings: Vec<String>,
+}
+
+impl Verb for Breakdown {
+    /// Reads the traces, breaks them down, and writes what it found.
+    ///
+    /// # Errors
+    /// A file that is no trace, an iteration that none has, a folder that cannot be written to or holds what is not a breakdown's.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let files = self.files()?;
+        let runs = if self.compare.is_empty() { 1 } else { 2 };
+        let progress = context.console.progress(READING * runs + 1, "breaking down");
+        let mut shown = self.read(&progress)?;
+        if context.cancelled() {
+            return Ok(Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() });
+        }
+        progress.doing("drawing");
+        let json = write(files, &mut shown)?;
+        progress.advance(1);
+        drop(progress);
+        shown.warnings.iter().for_each(|warning| context.warn(warning));
+        Ok(Summary {
+            answer: shown.after.as_ref().map_or(String::new(), |(_, comparison)| differences::answer(comparison)),
+            tables: tables::of(&shown),
+            headline: answer::of(&shown.run),
+            findings: findings(&shown.run),
+            files: vec![("report", self.out.join("report.html"))],
+            json,
+            ..Summary::default()
+        })
+    }
+}
+
+/// Pieces of work that reading a run is, for progress.
+const READING: u64 = 2;
+
+/// Draws and writes everything; what `breakdown.json` says.
+fn write(mut files: Files, shown: &mut Shown) -> Result<Value> {
+    let folded = Folded::of(&shown.run);
+    if folded.cut {
+        shown
+            .warnings
+            .push("stacks.folded holds the first 64 MiB of the stacks; what is behind is left out".to_owned());
+    }
+    files.add("stacks.folded", folded.text);
+    for published in published::of(shown) {
+        published.files()?.into_iter().for_each(|(name, contents)| files.add(name, contents));
+    }
+    files.add("breakdown.csv", rows::of(shown).to_csv());
+    files.add("report.html", page::of(shown).to_html());
+    let json = json::of(shown);
+    files.add("breakdown.json", format!("{json:#}\n"));
+    files.place()?;
+    Ok(json)
+}
+
+/// What the closing table of a configuration says of each rank.
+fn findings(run: &Run) -> Vec<Finding> {
+    let of_rank = |rank: &RankBreakdown| {
+        let total = rank.summary(|one| Some(one.sets.total() as f64)).map(|total| Milliseconds(total.mean / 1e6));
+        let mean = |time: &dyn Fn(&Iteration) -> Option<i64>| Some(rank.summary(|one| Some(time(one)? as f64))?.mean);
+        // Of the two means, as in the table above it.
+        let python = mean(&|one| one.sets.class(Class::Python)).zip(mean(&|one| Some(one.sets.total())));
+        let python = python.map(|(python, total)| Percent(100.0 * python / total));
+        let columns = [
+            (Column::number("iteration_ms", "iteration"), Cell::from(total)),
+            (Column::number("python_percent", "in Python"), python.into()),
+        ];
+        let about = format!("rank {}", rank.rank);
+        columns.map(|(column, cell)| Finding { about: about.clone(), column, cell })
+    };
+    run.breakdown.ranks.iter().flat_map(of_rank).collect()
+}
+
+impl Section for Breakdown {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+        self.files().map_err(Error::configured)?;
+        let read = |key| move |path: &PathBuf| KeyedPath { key, path: path.clone() };
+        let traces: Vec<String> = self.traces.iter().map(|path| path.display().to_string()).collect();
+        Ok(Outline {
+            steps: vec![format!("breaks the iterations in {} down", traces.join(", "))],
+            reads: self.traces.iter().map(read("traces")).chain(self.compare.iter().map(read("compare"))).collect(),
+            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            ..Outline::default()
+        })
+    }
+}
+
+impl Breakdown {
+    fn parse(values: &Values<'_>) -> Result<Self> {
+        let traces: Vec<PathBuf> = values.get("traces")?;
+        if traces.is_empty() {
+            return Err(values.error("traces", "there are none").expected("files or folders"));
+        }
+        Ok(Breakdown {
+            traces,
+            out: values.get("out")?,
+            iteration: values.get("iteration")?,
+            compare: values.get::<Option<Vec<PathBuf>>>("compare")?.unwrap_or_default(),
+        })
+    }
+
+    /// Where to write.
+    fn files(&self) -> Result<Files> {
+        Files::new(&self.out, self.traces.iter().chain(&self.compare).map(PathBuf::as_path))
+    }
+
+    fn read(&self, progress: &Progress) -> Result<Shown> {
+        let options = Options { iteration: self.iteration.clone() };
+        if self.compare.is_empty() {
+            let run = Run::read(&self.traces, &options, progress)?;
+            return Ok(Shown { warnings: run.warnings(), run, after: None });
+        }
+        let before = Run::read_recordings(&self.traces, &options, progress)?;
+        let after = Run::read_recordings(&self.compare, &options, progress)?;
+        // What makes two runs hard to compare comes first.
+        let sides = Sides([&before, &after].map(|side| side.all().collect()));
+        sides.once()?;
+        let mut warnings = sides.unlike();
+        let told = [("before", &before), ("after", &after)].into_iter().flat_map(|(name, recordings)| {
+            recordings.all().flat_map(Run::warnings).map(move |warning| (name, warning))
+        });
+        warnings.extend(warnings::of_runs(told));
+        let [own, others] = sides.0.map(|side| side.into_iter().map(|run| &run.breakdown).collect::<Vec<_>>());
+        let comparison = Comparison::of(&own, &others);
+        Ok(Shown { run: before.first, after: Some((after.first, comparison)), warnings })
+    }
+}

@@ -1,0 +1,33 @@
+//! What colours and textures stand for throughout the page.
+
+use crate::{Class, Work};
+use perf4sight_report::{Colour, Texture};
+
+/// The colour of a class.
+pub(super) fn of_class(class: Class) -> Colour {
+    match class {
+        Class::Cpp | Class::CppOrCudaApi => Colour::Nth(0),
+        Class::Python => Colour::Nth(1),
+        Class::CudaApi => Colour::Nth(2),
+        Class::Wait => Colour::Rival,
+        Class::PythonOrWait | Class::Unrecorded => Colour::Nth(7),
+    }
+}
+
+/// The colour of whatever a GPU does.
+pub(super) const GPU: Colour = Colour::Nth(3);
+
+/// The colour of what a stream works on.
+pub(super) fn of_work(work: Work) -> Colour {
+    match work {
+        Work::Kernel => GPU,
+        Work::Collective => Colour::Nth(4),
+        Work::Copy => Colour::Nth(6),
+        Work::Set => Colour::Truth,
+    }
+}
+
+/// Time while a GPU works is striped.
+pub(super) fn of_gpu(busy: bool) -> Texture {
+    if busy { Texture::Rising } else { Texture::Plain }
+}

@@ -1,0 +1,189 @@
+//! `report.html`: the sentence that says what dominates, and what it rests on, from whole runs down to single calls.
+
+mod accelerators;
+mod calls;
+mod colours;
+mod iteration;
+mod longest;
+mod names;
+mod operations;
+mod origin;
+mod over_time;
+mod times;
+
+pub(super) use names::cut;
+
+use super::run::Run;
+use super::{Shown, answer, differences, tables};
+use crate::{Class, Iteration, Metric, RankBreakdown, Stacks};
+use perf4sight_base::summary::Summary;
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_report::{Block, Cell, Fact, Page, sentence};
+use perf4sight_traces::Ranked;
+use tables::Whose;
+
+/// The whole page.
+pub(super) fn of(shown: &Shown) -> Page {
+    let run = &shown.run;
+    let mut page = Page::new(format!("Where an iteration of {} spends its time", origin::name(run)), subtitle(run));
+    page.chapter("What takes the time", answers(shown));
+    let Some(typical) = Typical::of(run) else {
+        page.chapter("Traces", origin::blocks(run));
+        return page;
+    };
+    if shown.after.is_some() {
+        page.chapter("Before and after", times::before_and_after(shown));
+    }
+    page.chapter("Whose time it is", times::by_class(run));
+    page.chapter("By operation", operations::blocks(shown, &typical));
+    if run.has_accelerators() {
+        page.chapter("Accelerators", accelerators::blocks(run));
+    }
+    page.chapter("One iteration", [iteration::chart(&typical)].map(Block::Chart));
+    page.chapter("What takes longest", longest::blocks(run, &typical));
+    page.chapter("Who calls what", calls::blocks(&typical));
+    page.chapter("Iterations over time", over_time::blocks(run, &typical));
+    page.chapter("Published metrics", [Block::Table(metrics(run))]);
+    page.chapter("Traces", origin::blocks(run));
+    page
+}
+
+/// What is shown in full of a run: one rank, and one iteration of it.
+struct Typical<'a> {
+    ranked: &'a Ranked,
+    rank: &'a RankBreakdown,
+    /// That of median length.
+    iteration: &'a Iteration,
+    stacks: Stacks,
+    /// Whether there are other ranks.
+    of_several: bool,
+}
+
+impl<'a> Typical<'a> {
+    /// Of the rank whose iterations take longest, for the others wait for it.
+    fn of(run: &'a Run) -> Option<Self> {
+        let mean = |rank: &RankBreakdown| rank.summary(length).map_or(0.0, |summary| summary.mean);
+        let counting = run.ranks().filter(|(_, rank)| rank.counted().next().is_some());
+        let (ranked, rank) = counting.min_by(|(_, a), (_, b)| mean(b).total_cmp(&mean(a)))?;
+        let median = rank.summary(length)?.median;
+        let off = |iteration: &&Iteration| (length(iteration).unwrap_or(0.0) - median).abs();
+        let iteration = rank.counted().min_by(|a, b| off(a).total_cmp(&off(b)))?;
+        let stacks = Stacks::of(&ranked.trace, rank);
+        Some(Typical { ranked, rank, iteration, stacks, of_several: run.traces.len() > 1 })
+    }
+
+    /// Words behind a title that say whose it is, where there are others.
+    fn whose(&self) -> String {
+        match self.of_several {
+            true => format!(" of rank {}, whose iterations take longest", self.rank.rank),
+            false => String::new(),
+        }
+    }
+}
+
+/// Nanoseconds of an iteration.
+fn length(iteration: &Iteration) -> Option<f64> {
+    Some(iteration.sets.total() as f64)
+}
+
+fn milliseconds(nanoseconds: f64) -> f64 {
+    nanoseconds / 1e6
+}
+
+fn subtitle(run: &Run) -> String {
+    let files: Vec<String> = run.traces.iter().map(|ranked| ranked.trace.file.display().to_string()).collect();
+    match files.as_slice() {
+        [] => "No trace.".to_owned(),
+        [file] => format!("From the trace {file}."),
+        [first, .., last] => format!("From {} traces, {first} to {last}.", files.len()),
+    }
+}
+
+fn answers(shown: &Shown) -> Vec<Block> {
+    let mut blocks = vec![Block::Text(sentence(&answer::of(&shown.run)))];
+    blocks.extend(Whose::main(&shown.run).map(|whose| Block::Headline(headline(&shown.run, whose))));
+    if let Some((_, comparison)) = &shown.after {
+        blocks.push(Block::Text(sentence(&differences::answer(comparison))));
+    }
+    let warnings: Vec<String> = shown.warnings.iter().map(|warning| sentence(warning)).collect();
+    blocks.extend(Some(warnings).filter(|warnings| !warnings.is_empty()).map(Block::List));
+    blocks
+}
+
+fn headline(run: &Run, whose: Whose) -> Vec<Fact> {
+    let total = whose.summary(length);
+    let mean = |summary: Option<Summary>| summary.map(|summary| Milliseconds(milliseconds(summary.mean)));
+    let share = |number: &dyn Fn(&Iteration) -> Option<f64>| {
+        let (part, whole) = (whose.summary(number)?.mean, total?.mean);
+        (whole > 0.0).then(|| Percent(100.0 * part / whole))
+    };
+    let sure = |interval: Option<[f64; 2]>| {
+        let [low, high] = interval?.map(|end| Milliseconds(milliseconds(end)));
+        Some(format!("95 %: {low} – {high}"))
+    };
+    let iterations = match whose.count() {
+        1 => "of 1 iteration".to_owned(),
+        count => format!("mean of {count} iterations"),
+    };
+    let mut facts =
+        vec![
+            Fact::new("an iteration", mean(total)).remark(
+                sure(total.and_then(|total| total.interval))
+                    .map_or(iterations.clone(), |sure| format!("{iterations}; {sure}")),
+            ),
+        ];
+    if let Some(without) = whose.without_recording() {
+        let (mean, taken) = match whose.correction_holds() {
+            true => (Milliseconds(milliseconds(without.mean)).into(), "what the profiler takes is taken out"),
+            false => (Cell::Missing, "what the profiler takes is taken out, which failed where it was checked"),
+        };
+        facts.push(
+            Fact::new("without recording", mean)
+                .remark(sure(without.interval).map_or(taken.to_owned(), |sure| format!("{taken}; {sure}"))),
+        );
+    }
+    let python = share(&|iteration| Some(iteration.sets.class(Class::Python)? as f64));
+    let unknown = if python.is_some() { "of the iteration" } else { "unknown: not in the trace" };
+    facts.push(Fact::new("in Python", python).remark(unknown));
+    if run.has_accelerators() {
+        let busy = share(&|iteration| Some(iteration.sets.gpu_busy() as f64));
+        facts.push(Fact::new("GPU busy", busy).remark("of the iteration"));
+    }
+    let speedup =
+        answer::theoretical_speedup(whose).map_or(Cell::Missing, |speedup| Cell::Text(format!("{speedup:.2}")));
+    facts.push(Fact::new("TheoreticalSpeedup", speedup).remark("all time by that in calls into C++ and CUDA"));
+    facts
+}
+
+/// The eleven published metrics.
+fn metrics(run: &Run) -> perf4sight_report::Table {
+    use perf4sight_report::{Column, Table};
+    let columns = [
+        Column::text("metric", "metric"),
+        Column::text("unit", "in"),
+        Column::number("mean", "mean"),
+        Column::number("spread", "spread"),
+        Column::number("low", "95 % from"),
+        Column::number("high", "to"),
+        Column::text("about", "which is"),
+    ];
+    let mut table = Table::new("Published metrics, per iteration", columns);
+    let Some(whose) = Whose::main(run) else { return table };
+    for metric in Metric::ALL {
+        let summary = whose.summary(|iteration| metric.of(&iteration.sets));
+        if metric.is_of_gpu() && !run.has_accelerators() && summary.is_some_and(|none| none.mean == 0.0) {
+            continue;
+        }
+        let (low, high) = summary.and_then(|summary| summary.interval).map(|[low, high]| (low, high)).unzip();
+        table.row([
+            metric.name().into(),
+            metric.unit().label().into(),
+            summary.map_or("unknown".into(), |summary| summary.mean.into()),
+            summary.and_then(|summary| summary.spread).into(),
+            low.into(),
+            high.into(),
+            metric.about().into(),
+        ]);
+    }
+    table
+}

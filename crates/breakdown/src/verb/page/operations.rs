@@ -1,0 +1,175 @@
+//! What the script is at: forward, backward, optimizer, and whose time that is.
+
+use super::colours::{of_class, of_gpu};
+use super::names::cut;
+use super::{Typical, milliseconds};
+use crate::verb::run::Run;
+use crate::verb::tables::class_name;
+use crate::verb::{Shown, time_breakdown};
+use crate::{Class, Operation, RankBreakdown};
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_report::{Axis, Block, Chart, Column, Group, Plot, Series, StackedBars, Table, Whole};
+use perf4sight_traces::{Names, Ranked};
+use std::collections::BTreeMap;
+
+/// Of more ranks only one has bars of its own for each operation.
+const GROUPS: usize = 3;
+/// Ranges that the script named beyond these, or that take less than this share, are told together.
+const RANGES: usize = 4;
+const LEAST: f64 = 0.02;
+/// Letters of a range's name in a chart and in a table.
+const ROOM: [usize; 2] = [28, 60];
+
+/// The published plot, the same by classes, and a table.
+pub(super) fn blocks(shown: &Shown, typical: &Typical) -> Vec<Block> {
+    let all = Operations::of(&shown.run);
+    let table = all.table(all.ranks.len() > 1);
+    let table = if all.ranks.len() > GROUPS { Block::Folded(table) } else { Block::Table(table) };
+    vec![Block::Chart(time_breakdown::of(shown).chart), Block::Chart(all.by_class(typical)), table]
+}
+
+/// The place of an operation among others, and its name.
+type Name = (usize, String);
+/// Whose time it is, and whether a GPU works.
+type Set = (Class, bool);
+
+/// Places of ranges that the script named, of those told together, and of what is no operation.
+const NAMED: usize = 5;
+const REST: usize = 6;
+const OTHER: usize = 7;
+
+/// What the scripts of all ranks are at.
+struct Operations {
+    /// In the order of a step, named ranges by their time.
+    names: Vec<Name>,
+    ranks: Vec<OfRank>,
+    has_accelerators: bool,
+}
+
+/// Milliseconds of a mean iteration of a rank.
+struct OfRank {
+    rank: u32,
+    times: BTreeMap<(Name, Set), f64>,
+}
+
+impl Operations {
+    fn of(run: &Run) -> Self {
+        let mut ranks: Vec<OfRank> = run.ranks().map(OfRank::of).collect();
+        let mut totals: BTreeMap<Name, f64> = BTreeMap::new();
+        for ((name, _), time) in ranks.iter().flat_map(|rank| &rank.times) {
+            *totals.entry(name.clone()).or_default() += time;
+        }
+        let least = LEAST * totals.values().sum::<f64>();
+        let mut named: Vec<(Name, f64)> = totals.into_iter().filter(|((place, _), _)| *place == NAMED).collect();
+        named.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let told: Vec<Name> =
+            named.into_iter().take(RANGES).filter(|(_, time)| *time >= least).map(|(name, _)| name).collect();
+        ranks.iter_mut().for_each(|rank| rank.tell_together(&told));
+        let mut names: Vec<Name> =
+            ranks.iter().flat_map(|rank| rank.times.keys()).map(|(name, _)| name.clone()).collect();
+        names.sort_by_key(|name| (name.0, told.iter().position(|other| other == name)));
+        names.dedup();
+        Operations { names, ranks, has_accelerators: run.has_accelerators() }
+    }
+
+    fn by_class(&self, typical: &Typical) -> Chart {
+        let every = self.ranks.len() <= GROUPS;
+        let shown: Vec<&OfRank> = self.ranks.iter().filter(|rank| every || rank.rank == typical.rank.rank).collect();
+        let bars = || shown.iter().flat_map(|rank| self.names.iter().map(move |name| (rank, name)));
+        let time = |class, busy| {
+            let times = bars().map(|(rank, name)| rank.sum(name, |set| set == (class, busy)));
+            let name = class_name(class, busy, self.has_accelerators);
+            Series::new(name, times).coloured(of_class(class)).textured(of_gpu(busy))
+        };
+        let series = Class::ALL.into_iter().flat_map(|class| [time(class, false), time(class, true)]);
+        let names: Vec<String> = self.names.iter().map(|(_, name)| cut(name, ROOM[0])).collect();
+        let head = |rank: &OfRank| if every && self.ranks.len() > 1 { rank.name() } else { String::new() };
+        let plot = StackedBars {
+            groups: shown.iter().map(|rank| Group { name: head(rank), bars: names.clone() }).collect(),
+            value: Axis::linear("time per iteration (ms)"),
+            series: series.filter(has_any).collect(),
+            whole: Whole::Sum,
+            keys: Vec::new(),
+            intervals: Vec::new(),
+        };
+        let whose = if every { String::new() } else { typical.whose() };
+        let striped = if self.has_accelerators { "; striped while a GPU works" } else { "" };
+        let caption = format!("What the script is at{whose}, and whose time that is{striped}.");
+        Chart::new("Operations by class", caption, Plot::StackedBars(plot))
+    }
+
+    fn table(&self, several: bool) -> Table {
+        let every = || self.ranks.iter().flat_map(|rank| self.names.iter().map(move |name| (rank, name)));
+        let has = |class: &Class| every().any(|(rank, name)| rank.sum(name, |(other, _)| other == *class) > 0.0);
+        let classes: Vec<Class> = Class::ALL.into_iter().filter(has).collect();
+        let mut columns: Vec<Column> = Vec::new();
+        columns.extend(several.then(|| Column::number("rank", "rank")));
+        columns.push(Column::text("operation", "operation"));
+        columns.push(Column::number("mean_ms", "mean"));
+        columns.push(Column::number("percent", "share"));
+        columns.extend(self.has_accelerators.then(|| Column::number("busy_ms", "with the GPU busy")));
+        columns.extend(classes.iter().map(|class| Column::number(class.label(), class.label())));
+        let mut table = Table::new("Time by operation, per iteration", columns);
+        for (rank, name) in every() {
+            let (whole, time) = (rank.times.values().sum::<f64>(), rank.sum(name, |_| true));
+            let mut row = Vec::new();
+            row.extend(several.then(|| u64::from(rank.rank).into()));
+            row.extend([cut(&name.1, ROOM[1]).into(), Milliseconds(time).into()]);
+            row.push((whole > 0.0).then(|| Percent(100.0 * time / whole)).into());
+            row.extend(self.has_accelerators.then(|| Milliseconds(rank.sum(name, |(_, busy)| busy)).into()));
+            row.extend(classes.iter().map(|class| Milliseconds(rank.sum(name, |(other, _)| other == *class)).into()));
+            table.row(row);
+        }
+        table
+    }
+}
+
+fn has_any(series: &Series<f64>) -> bool {
+    series.data.iter().any(|time| *time > 0.0)
+}
+
+impl OfRank {
+    fn of((ranked, rank): (&Ranked, &RankBreakdown)) -> Self {
+        let count = rank.counted().count().max(1) as f64;
+        let mut times: BTreeMap<(Name, Set), f64> = BTreeMap::new();
+        for (operation, sets) in rank.counted().flat_map(|iteration| &iteration.operations) {
+            for (class, busy, time) in sets.parts() {
+                let name = name(*operation, &ranked.trace.names);
+                *times.entry((name, (class, busy))).or_default() += milliseconds(time as f64) / count;
+            }
+        }
+        OfRank { rank: rank.rank, times }
+    }
+
+    fn name(&self) -> String {
+        format!("rank {}", self.rank)
+    }
+
+    /// Adds up the ranges that are told together.
+    fn tell_together(&mut self, told: &[Name]) {
+        let mut times = BTreeMap::new();
+        for ((name, set), time) in std::mem::take(&mut self.times) {
+            let together = name.0 == NAMED && !told.contains(&name);
+            let name = if together { (REST, "other ranges".to_owned()) } else { name };
+            *times.entry((name, set)).or_default() += time;
+        }
+        self.times = times;
+    }
+
+    fn sum(&self, name: &Name, holds: impl Fn(Set) -> bool) -> f64 {
+        self.times.iter().filter(|((other, set), _)| other == name && holds(*set)).map(|(_, time)| time).sum()
+    }
+}
+
+fn name(operation: Operation, names: &Names) -> Name {
+    let place = match operation {
+        Operation::Forward => 0,
+        Operation::Backward => 1,
+        Operation::Optimizer => 2,
+        Operation::DataLoading => 3,
+        Operation::ZeroGrad => 4,
+        Operation::Named(_) => NAMED,
+        Operation::Other => OTHER,
+    };
+    (place, operation.label(names).to_owned())
+}

@@ -1,0 +1,90 @@
+//! What was broken down: the traces, and how their iterations are told apart.
+
+use super::names::cut;
+use crate::verb::run::Run;
+use crate::{Markers, RankBreakdown};
+use perf4sight_report::{Block, Column, Fact, Table};
+use perf4sight_traces::Ranked;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Letters of a name in a title.
+const ROOM: usize = 60;
+/// Ranges, accelerators and files that are named.
+const NAMED: usize = 8;
+
+/// A short name for the run: that of its file, or of the folder of its files or of what `record` wrote, which is named by its rank alone.
+pub(super) fn name(run: &Run) -> String {
+    let files: Vec<&Path> = run.traces.iter().map(|ranked| ranked.trace.file.as_path()).collect();
+    let last = |path: Option<&Path>| Some(path?.file_name()?.to_string_lossy().into_owned());
+    let folder = || last(files.first().and_then(|file| file.parent()));
+    let stem = |name: String| name.trim_end_matches(".gz").trim_end_matches(".json").to_owned();
+    let is_rank = |name: &String| name.strip_prefix("rank").is_some_and(|rank| rank.parse::<u32>().is_ok());
+    let own = if files.len() == 1 { last(files.first().copied()).map(stem) } else { None };
+    let found = own.clone().filter(|name| !is_rank(name)).or_else(folder).or(own);
+    cut(&found.unwrap_or_else(|| format!("{} ranks", files.len())), ROOM)
+}
+
+/// The facts, and a table of the ranks.
+pub(super) fn blocks(run: &Run) -> Vec<Block> {
+    let devices: BTreeSet<&str> =
+        run.traces.iter().flat_map(|ranked| &ranked.trace.header.devices).map(String::as_str).collect();
+    let mut facts = vec![Fact::new("traces", run.traces.len())];
+    if !devices.is_empty() {
+        facts.push(Fact::new("accelerators", several(devices.into_iter())));
+    }
+    let markers: BTreeSet<String> = run.breakdown.ranks.iter().map(|rank| markers(&rank.markers)).collect();
+    facts.push(Fact::new("iterations are", several(markers.iter().map(String::as_str))));
+    facts.push(Fact::new("perf4sight", env!("CARGO_PKG_VERSION")));
+    vec![Block::Facts(facts), Block::Table(ranks(run))]
+}
+
+fn several<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.map(|name| cut(name, ROOM)).collect();
+    let more = names.len().saturating_sub(NAMED);
+    let named = names[..names.len() - more].join(", ");
+    if more > 0 { format!("{named} and {more} more") } else { named }
+}
+
+fn markers(markers: &Markers) -> String {
+    match markers {
+        Markers::Named(name) => format!("what {name:?} names, as asked for"),
+        Markers::ProfilerSteps => "steps of the profiler".to_owned(),
+        Markers::OptimizerSteps(name) => format!("from one step of the optimizer to the next ({name})"),
+        Markers::Period { event, certainty } => {
+            format!("what begins with {event:?}, which repeats: {:.0} % certain", 100.0 * certainty)
+        }
+        Markers::WholeTrace => "none: the whole trace counts as one".to_owned(),
+    }
+}
+
+fn ranks(run: &Run) -> Table {
+    let columns = [
+        Column::number("rank", "rank"),
+        Column::number("events", "events"),
+        Column::number("threads", "threads"),
+        Column::number("streams", "streams"),
+        Column::number("iterations", "iterations"),
+        Column::number("warm_up", "left out as warm-up"),
+        Column::text("file", "file"),
+    ];
+    let mut table = Table::new("Traces", columns);
+    let streams = |rank: &RankBreakdown| {
+        let all = rank.iterations.iter().flat_map(|iteration| &iteration.device.streams);
+        all.map(|(track, _)| *track).collect::<BTreeSet<_>>().len()
+    };
+    let row = |(ranked, rank): (&Ranked, &RankBreakdown)| {
+        let file = ranked.trace.file.file_name().map(|name| name.to_string_lossy().into_owned());
+        [
+            u64::from(rank.rank).into(),
+            ranked.trace.events.len().into(),
+            rank.threads.len().into(),
+            streams(rank).into(),
+            rank.counted().count().into(),
+            rank.warm_up.iterations.into(),
+            file.map(|name| cut(&name, ROOM)).into(),
+        ]
+    };
+    run.ranks().for_each(|ranked| table.row(row(ranked)));
+    table
+}

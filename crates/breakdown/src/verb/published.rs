@@ -1,0 +1,76 @@
+//! The files of the published toolkit: each metric, and the time by operation, as plots and as the data in them.
+
+use super::Shown;
+use super::bars::Bars;
+use super::data::{Data, runs};
+use super::time_breakdown;
+use crate::{Metric, RankBreakdown};
+use perf4sight_base::error::Result;
+use perf4sight_base::summary::Summary;
+use perf4sight_report::{Chart, Plot, Series, Theme};
+
+/// A plot and its data, by the name that files of both begin with.
+pub(super) struct Published {
+    pub name: String,
+    pub chart: Chart,
+    pub data: Data,
+}
+
+impl Published {
+    /// Its files: two pictures, and what they show.
+    ///
+    /// # Errors
+    /// A picture that cannot be drawn.
+    pub fn files(&self) -> Result<[(String, Vec<u8>); 3]> {
+        Ok([
+            (format!("{}.png", self.name), self.chart.to_png(Theme::Light)?),
+            (format!("{}.svg", self.name), self.chart.to_svg(Theme::Light).into_bytes()),
+            (format!("{}.plot_data.txt", self.name), self.data.to_csv().into_bytes()),
+        ])
+    }
+}
+
+/// The names of all files that may be written.
+pub(super) fn names() -> impl Iterator<Item = String> {
+    let stems = Metric::ALL.map(|metric| format!("{}.summary", metric.name())).into_iter();
+    let stems = stems.chain(["time_breakdown".to_owned()]);
+    stems.flat_map(|stem| ["png", "svg", "plot_data.txt"].map(|ending| format!("{stem}.{ending}")))
+}
+
+/// All that the traces tell.
+pub(super) fn of(shown: &Shown) -> Vec<Published> {
+    let metrics = Metric::ALL.into_iter().filter_map(|metric| of_metric(shown, metric));
+    metrics.chain([time_breakdown::of(shown)]).collect()
+}
+
+/// A metric of every rank; none where no trace tells it.
+fn of_metric(shown: &Shown, metric: Metric) -> Option<Published> {
+    let of_rank = |rank: &RankBreakdown| rank.summary(|iteration| metric.of(&iteration.sets));
+    let mut data = Data::new(shown, &["rank", "metric", "iterations", "mean", "std"]);
+    for (name, run) in runs(shown) {
+        for rank in &run.breakdown.ranks {
+            let summary = of_rank(rank);
+            let cells = [
+                u64::from(rank.rank).into(),
+                metric.name().into(),
+                rank.counted().count().into(),
+                summary.map(|summary| summary.mean).into(),
+                summary.and_then(|summary| summary.spread).into(),
+            ];
+            data.row(name, cells);
+        }
+    }
+    data.has(3).then_some(())?;
+    let bars = Bars(runs(shown));
+    let lengths = bars.ranks().map(|(_, _, rank)| of_rank(rank).map_or(0.0, |summary| summary.mean));
+    let series = vec![Series::new(metric.name(), lengths.collect::<Vec<f64>>())];
+    let intervals = bars.ranks().map(|(_, _, rank)| of_rank(rank).as_ref().and_then(deviation)).collect();
+    let plot = bars.plot(&format!("{} ({})", metric.name(), metric.unit().label()), series, intervals);
+    let caption = "The mean iteration; the whisker is a standard deviation to either side.";
+    let chart = Chart::new(format!("{}: {}", metric.name(), metric.about()), caption, Plot::StackedBars(plot));
+    Some(Published { name: format!("{}.summary", metric.name()), chart, data })
+}
+
+fn deviation(summary: &Summary) -> Option<(f64, f64)> {
+    summary.spread.map(|spread| ((summary.mean - spread).max(0.0), summary.mean + spread))
+}

@@ -1,0 +1,141 @@
+//! The traces of one run, read and broken down.
+
+use super::warnings;
+use crate::{Breakdown, Markers, Options, RankBreakdown};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_report::Progress;
+use perf4sight_traces as traces;
+use perf4sight_traces::Ranked;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// The traces of one run and what they come to, rank by rank.
+pub(super) struct Run {
+    /// By rank.
+    pub traces: Vec<Ranked>,
+    /// As many ranks in the same order.
+    pub breakdown: Breakdown,
+    /// What it ran with, where recordings tell.
+    pub origins: BTreeSet<String>,
+}
+
+/// A run that was recorded once or several times.
+pub(super) struct Recordings {
+    /// The one that is shown.
+    pub first: Run,
+    others: Vec<Run>,
+}
+
+impl Recordings {
+    pub fn all(&self) -> impl Iterator<Item = &Run> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+}
+
+impl Run {
+    /// Reads files and folders, and breaks them down; where a recording lies beside a trace, what recording takes is taken out, too.
+    ///
+    /// # Errors
+    /// Traces without any time in them; see [`traces::read_ranks`] and [`Breakdown::of`].
+    pub fn read(paths: &[PathBuf], options: &Options, progress: &Progress) -> Result<Self> {
+        progress.doing("reading traces");
+        let traces = traces::read_ranks(paths)?;
+        progress.advance(1);
+        progress.doing("breaking traces down");
+        let run = Run::of(traces, options)?;
+        progress.advance(1);
+        Ok(run)
+    }
+
+    /// Reads a run that was recorded once or several times, a folder for each.
+    ///
+    /// # Errors
+    /// As [`Run::read`].
+    pub fn read_recordings(paths: &[PathBuf], options: &Options, progress: &Progress) -> Result<Recordings> {
+        progress.doing("reading traces");
+        let mut recordings = traces::read_recordings(paths)?.into_iter();
+        progress.advance(1);
+        progress.doing("breaking traces down");
+        let first = Run::of(recordings.next().unwrap_or_default(), options)?;
+        let others = recordings.map(|traces| Run::of(traces, options)).collect::<Result<_>>()?;
+        progress.advance(1);
+        Ok(Recordings { first, others })
+    }
+
+    fn of(traces: Vec<Ranked>, options: &Options) -> Result<Self> {
+        let mut breakdown = Breakdown::of(&traces, options)?;
+        let mut origins = BTreeSet::new();
+        for (ranked, rank) in traces.iter().zip(&mut breakdown.ranks) {
+            let recording = rank.correct_beside(&ranked.trace);
+            origins.extend(recording.and_then(|recording| recording.origin()));
+        }
+        let run = Run { traces, breakdown, origins };
+        let timed = run.breakdown.ranks.iter().flat_map(RankBreakdown::counted).any(|one| one.sets.total() > 0);
+        if timed { Ok(run) } else { Err(run.nothing()) }
+    }
+
+    /// What its time is told of.
+    pub fn stretch(&self) -> &'static str {
+        let whole = self.breakdown.ranks.iter().all(|rank| rank.markers == Markers::WholeTrace);
+        if whole { "the whole trace" } else { "an iteration" }
+    }
+
+    /// That no trace has any time to break down.
+    fn nothing(&self) -> Error {
+        let error = Error::input("nothing of threads or accelerators that takes any time is in the trace");
+        let error = error.expected("a trace of iterations");
+        let Some(Ranked { trace, .. }) = self.traces.first() else { return error };
+        let error = error.file(&trace.file);
+        // What was left out may be all that there was.
+        match trace.damage.warnings().first() {
+            Some(told) => error.help(told),
+            None => error,
+        }
+    }
+
+    /// Whether both are one recording, whatever its files are called.
+    pub fn is_same_as(&self, other: &Run) -> bool {
+        let same = |(own, other): (&Ranked, &Ranked)| {
+            own.trace.header.base == other.trace.header.base && own.trace.events == other.trace.events
+        };
+        self.traces.len() == other.traces.len() && self.traces.iter().zip(&other.traces).all(same)
+    }
+
+    /// Whether any trace is of one of several processes.
+    pub fn is_distributed(&self) -> bool {
+        self.traces.iter().any(|ranked| ranked.trace.header.world_size.is_some_and(|ranks| ranks > 1))
+    }
+
+    /// Names of the accelerators.
+    pub fn devices(&self) -> BTreeSet<&str> {
+        self.traces.iter().flat_map(|ranked| &ranked.trace.header.devices).map(String::as_str).collect()
+    }
+
+    /// Each rank with its trace.
+    pub fn ranks(&self) -> impl DoubleEndedIterator<Item = (&Ranked, &RankBreakdown)> {
+        self.traces.iter().zip(&self.breakdown.ranks)
+    }
+
+    /// How many iterations of each rank are listed one by one where there is room for so many in all: ten at least.
+    pub fn listed(&self, room: usize) -> usize {
+        (room / self.traces.len().max(1)).max(10)
+    }
+
+    /// Whether any rank's trace has something of accelerators.
+    pub fn has_accelerators(&self) -> bool {
+        self.breakdown.ranks.iter().any(|rank| rank.device.is_recorded())
+    }
+
+    /// What a reader should know; what is true of several ranks is said once.
+    pub fn warnings(&self) -> Vec<String> {
+        let ranks = &self.breakdown.ranks;
+        let all = ranks.iter().flat_map(|rank| rank.warnings.iter().map(|warning| (rank.rank, warning.clone())));
+        let mut warnings = warnings::of_ranks(all, ranks.len());
+        warnings.extend(self.breakdown.absent());
+        warnings.extend(self.breakdown.warnings.iter().cloned());
+        if self.breakdown.together().is_empty() && ranks.len() > 1 {
+            warnings.push("no iteration is on all ranks, so that nothing is told of all together".to_owned());
+        }
+        warnings
+    }
+}

@@ -1,0 +1,276 @@
+//! What the console shows: an iteration by class, by rank, and what the accelerators do.
+
+use super::run::Run;
+use super::{Shown, differences};
+use crate::{Breakdown, Class, Idle, Iteration, RankBreakdown, Work};
+use perf4sight_base::summary::Summary;
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_record::WithoutRecording;
+use perf4sight_report::{Cell, Column, Table};
+use std::cmp::Reverse;
+
+/// More ranks are not listed.
+const RANKS: usize = 16;
+
+/// All tables.
+pub(super) fn of(shown: &Shown) -> Vec<Table> {
+    let run = &shown.run;
+    let mut tables = vec![classes(run)];
+    tables.extend((run.traces.len() > 1).then(|| ranks(run)));
+    if let (true, Some(whose)) = (run.has_accelerators(), Whose::main(run)) {
+        tables.extend([work(whose), idle(run, whose)]);
+    }
+    tables.extend(shown.after.as_ref().map(|(_, comparison)| differences::table(comparison)));
+    tables
+}
+
+/// Whose iterations a number is of.
+#[derive(Clone, Copy)]
+pub(super) enum Whose<'a> {
+    /// Of all ranks, the mean of them.
+    All(&'a Breakdown),
+    /// Of one.
+    Rank(&'a RankBreakdown),
+}
+
+impl<'a> Whose<'a> {
+    /// Of all ranks where they have iterations in common, else of the first.
+    pub fn main(run: &'a Run) -> Option<Self> {
+        match run.breakdown.ranks.as_slice() {
+            [] => None,
+            [rank] => Some(Whose::Rank(rank)),
+            [first, ..] if run.breakdown.together().is_empty() => Some(Whose::Rank(first)),
+            _ => Some(Whose::All(&run.breakdown)),
+        }
+    }
+
+    /// What a number comes to.
+    pub fn summary(self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<Summary> {
+        match self {
+            Whose::All(all) => all.summary(number),
+            Whose::Rank(rank) => rank.summary(number),
+        }
+    }
+
+    /// How long an iteration takes without recording; none where nobody knows.
+    pub fn without_recording(self) -> Option<WithoutRecording> {
+        match self {
+            Whose::All(all) => all.without_recording(),
+            Whose::Rank(rank) => rank.without_recording(),
+        }
+    }
+
+    /// Whether the mean of that is worth telling.
+    pub fn correction_holds(self) -> bool {
+        match self {
+            Whose::All(all) => all.correction_holds(),
+            Whose::Rank(rank) => rank.correction_holds(),
+        }
+    }
+
+    /// How many iterations count.
+    pub fn count(self) -> usize {
+        match self {
+            Whose::All(all) => all.together().len(),
+            Whose::Rank(rank) => rank.counted().count(),
+        }
+    }
+
+    /// How many more are left out as warm-up, of the rank that has most of them.
+    fn warm_up(self) -> usize {
+        match self {
+            Whose::All(all) => all.ranks.iter().map(|rank| rank.warm_up.iterations).max().unwrap_or(0),
+            Whose::Rank(rank) => rank.warm_up.iterations,
+        }
+    }
+
+    fn total(self) -> Option<Summary> {
+        self.summary(|iteration| Some(iteration.sets.total() as f64))
+    }
+}
+
+/// A class, and whether a GPU works meanwhile where there is one.
+pub(super) fn class_name(class: Class, busy: bool, gpu: bool) -> String {
+    match (gpu, busy) {
+        (true, true) => format!("{}, GPU busy", class.label()),
+        (true, false) => format!("{}, GPU idle", class.label()),
+        (false, _) => class.label().to_owned(),
+    }
+}
+
+/// The main table: {Python, C++, CUDA API, wait} x {GPU busy, idle}.
+pub(super) fn classes(run: &Run) -> Table {
+    let gpu = run.has_accelerators();
+    let mut columns = vec![Column::text("class", "class")];
+    columns.extend(gpu.then(|| Column::text("gpu", "GPU")));
+    let numbered = [("mean_ms", "mean"), ("percent", "share"), ("median_ms", "median"), ("spread_ms", "spread")];
+    columns.extend(numbered.map(|(key, heading)| Column::number(key, heading)));
+    columns.push(Column::number("interval_ms", "95 %"));
+    let corrected = Whose::main(run).and_then(Whose::without_recording);
+    let numbered = [("corrected_ms", "corrected"), ("corrected_interval_ms", "its 95 %")];
+    columns.extend(corrected.iter().flat_map(|_| numbered.map(|(key, heading)| Column::number(key, heading))));
+    let Some((whose, total)) = Whose::main(run).and_then(|whose| Some((whose, whose.total()?))) else {
+        return Table::new("Where an iteration's time goes: no iterations", columns);
+    };
+    let mut table = Table::new(title(run, whose), columns);
+    let sets = Class::ALL.into_iter().flat_map(|class| [(class, true), (class, false)]);
+    for (class, busy) in sets.filter(|(_, busy)| gpu || !busy) {
+        let summary = whose.summary(|iteration| Some(iteration.sets.get(class, busy)? as f64));
+        let name = gpu.then(|| Cell::from(if busy { "busy" } else { "idle" }));
+        // Without a GPU nobody asks for the time that its calls do not take.
+        let absent = !gpu && class == Class::CudaApi && summary.is_some_and(|none| none.mean == 0.0);
+        if !absent && (summary.is_some() || !class.is_joint()) {
+            let head = [class.label().into()].into_iter().chain(name).chain(numbers(summary.as_ref(), &total));
+            let without = whose.summary(|one| Some(one.corrected.as_ref()?.sets()?.get(class, busy)? as f64));
+            let without = without.filter(|_| whose.correction_holds());
+            let without = Cell::from(without.map(|without| milliseconds(without.mean)));
+            table.row(head.chain(corrected.iter().flat_map(|_| [without.clone(), Cell::Missing])));
+        }
+    }
+    let blank = gpu.then(|| Cell::from(""));
+    let mean = |of: f64| Cell::from(whose.correction_holds().then(|| milliseconds(of)));
+    let without = corrected.iter().flat_map(|whole| [mean(whole.mean), interval(whole.interval)]);
+    table.row(["iteration".into()].into_iter().chain(blank).chain(numbers(Some(&total), &total)).chain(without));
+    table
+}
+
+/// Mean, share, median, spread and interval of nanoseconds; *unknown* where the trace does not tell.
+fn numbers(summary: Option<&Summary>, total: &Summary) -> [Cell; 5] {
+    let Some(summary) = summary else {
+        return ["unknown".into(), Cell::Missing, Cell::Missing, Cell::Missing, Cell::Missing];
+    };
+    [
+        milliseconds(summary.mean).into(),
+        share(summary.mean, total).into(),
+        milliseconds(summary.median).into(),
+        summary.spread.map(milliseconds).into(),
+        interval(summary.interval),
+    ]
+}
+
+fn interval(nanoseconds: Option<[f64; 2]>) -> Cell {
+    nanoseconds.map(|interval| range(interval.map(|end| milliseconds(end).to_string()))).into()
+}
+
+/// `1.20 – 1.34 ms`: the unit once where both have the same.
+pub(super) fn range([low, high]: [String; 2]) -> String {
+    let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
+    match low.split_once(' ') {
+        Some((number, own)) if unit(&high).as_deref() == Some(own) => format!("{number} – {high}"),
+        _ => format!("{low} – {high}"),
+    }
+}
+
+fn milliseconds(nanoseconds: f64) -> Milliseconds {
+    Milliseconds(nanoseconds / 1e6)
+}
+
+fn share(nanoseconds: f64, total: &Summary) -> Option<Percent> {
+    (total.mean > 0.0).then(|| Percent(100.0 * nanoseconds / total.mean))
+}
+
+fn title(run: &Run, whose: Whose) -> String {
+    let iterations = match whose.count() {
+        1 => "1 iteration".to_owned(),
+        count => format!("{count} iterations"),
+    };
+    let of = match whose {
+        Whose::All(all) => format!(", mean of {} ranks", all.ranks.len()),
+        Whose::Rank(rank) if run.traces.len() > 1 => format!(" of rank {}", rank.rank),
+        Whose::Rank(_) => String::new(),
+    };
+    let warm_up = match whose.warm_up() {
+        0 => String::new(),
+        left_out => format!(", {left_out} before them left out as warm-up"),
+    };
+    format!("Where {}'s time goes: {iterations}{of}{warm_up}", run.stretch())
+}
+
+/// One row for each rank, those that take longest where there are many.
+pub(super) fn ranks(run: &Run) -> Table {
+    let known = |class| {
+        let times =
+            run.breakdown.ranks.iter().filter_map(|rank| rank.summary(|one| Some(one.sets.class(class)? as f64)));
+        let worth = |time: Summary| time.mean > 0.0 || class != Class::CudaApi || run.has_accelerators();
+        times.into_iter().any(worth)
+    };
+    let classes: Vec<Class> = Class::ALL.into_iter().filter(|class| known(*class)).collect();
+    let mut columns = vec![
+        Column::number("rank", "rank"),
+        Column::number("iterations", "iterations"),
+        Column::number("mean_ms", "mean"),
+    ];
+    columns.extend(classes.iter().map(|class| Column::number(class.label(), class.label())));
+    let gpu = run.has_accelerators();
+    columns.extend(gpu.then(|| Column::number("gpu_busy", "GPU busy")));
+    let mut all: Vec<(&RankBreakdown, Summary)> =
+        run.breakdown.ranks.iter().filter_map(|rank| Some((rank, Whose::Rank(rank).total()?))).collect();
+    let title = match all.len() {
+        ..=RANKS => "By rank".to_owned(),
+        count => format!("The {RANKS} of {count} ranks whose iterations take longest"),
+    };
+    if all.len() > RANKS {
+        all.sort_by_key(|(rank, total)| (Reverse(total.mean as i64), rank.rank));
+        all.truncate(RANKS);
+    }
+    let mut table = Table::new(title, columns);
+    for (rank, total) in all {
+        let part = |number: &dyn Fn(&Iteration) -> Option<f64>| -> Cell {
+            rank.summary(number).and_then(|part| share(part.mean, &total)).into()
+        };
+        let times = classes.iter().map(|class| part(&|one| Some(one.sets.class(*class)? as f64)));
+        let head = [u64::from(rank.rank).into(), total.count.into(), milliseconds(total.mean).into()];
+        let busy = || rank.device.is_recorded().then(|| part(&|one| Some(one.sets.gpu_busy() as f64)));
+        table.row(head.into_iter().chain(times).chain(gpu.then(|| busy().unwrap_or(Cell::Missing))));
+    }
+    table
+}
+
+/// What the accelerators work on.
+pub(super) fn work(whose: Whose) -> Table {
+    let columns = [("total_ms", "mean"), ("percent", "share"), ("exposed_ms", "exposed"), ("hidden_ms", "hidden")];
+    let columns = columns.map(|(key, heading)| Column::number(key, heading));
+    let mut table = Table::new(
+        "What the GPU works on; what goes on behind something above it is hidden",
+        [Column::text("work", "work")].into_iter().chain(columns),
+    );
+    let Some(total) = whose.total() else { return table };
+    let mean = |number: &dyn Fn(&Iteration) -> i64| {
+        whose.summary(|one| Some(number(one) as f64)).map_or(0.0, |time| time.mean)
+    };
+    for work in Work::ALL {
+        let times = [mean(&|one| one.device.exposed(work)), mean(&|one| one.device.hidden(work))];
+        let all = times[0] + times[1];
+        let [exposed, hidden] = times.map(|time| Cell::from(milliseconds(time)));
+        table.row([work.label().into(), milliseconds(all).into(), share(all, &total).into(), exposed, hidden]);
+    }
+    let busy = mean(&|one| one.device.busy);
+    table.row([
+        "busy".into(),
+        milliseconds(busy).into(),
+        share(busy, &total).into(),
+        milliseconds(busy).into(),
+        Cell::Missing,
+    ]);
+    table
+}
+
+/// Why they are idle.
+pub(super) fn idle(run: &Run, whose: Whose) -> Table {
+    let columns =
+        [Column::text("cause", "cause"), Column::number("mean_ms", "mean"), Column::number("percent", "share")];
+    let mut table = Table::new("Why the GPU is idle", columns);
+    let Some(total) = whose.total() else { return table };
+    let row = |name: &str, time: f64| [name.into(), milliseconds(time).into(), share(time, &total).into()];
+    for cause in Idle::ALL {
+        match whose.summary(|one| Some(one.idle?.get(cause)? as f64)) {
+            Some(time) => table.row(row(cause.label(), time.mean)),
+            // Of a process without others nobody asks.
+            None if run.is_distributed() => table.row([cause.label().into(), "unknown".into(), Cell::Missing]),
+            None => {}
+        }
+    }
+    let idle = whose.summary(|one| Some(one.device.idle as f64)).map_or(0.0, |time| time.mean);
+    table.row(row("idle", idle));
+    table
+}

@@ -1,0 +1,166 @@
+//! The published plot of time by operation: the colour is the operation, the stripes are whose time it is.
+
+use super::Shown;
+use super::bars::Bars;
+use super::data::{Data, runs};
+use super::page::cut;
+use super::published::Published;
+use crate::{Class, Operation, RankBreakdown, Sets};
+use perf4sight_report::{Chart, Colour, Plot, Series, StackedBars, Texture};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Operations that have a colour; what the script named beyond them has one together.
+const COLOURS: usize = 7;
+/// Letters of a name in the plot; the data have all.
+const NAME: usize = 40;
+/// What those are called.
+const MORE: &str = "more ranges";
+/// What is none of them.
+const REST: &str = "other";
+
+/// Whose time a moment is: the GPU's whenever it works, else that of its class.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Share {
+    Gpu,
+    Idle(Class),
+}
+
+/// An operation's time on a rank, as far as it is of one share.
+struct Part {
+    run: &'static str,
+    rank: u32,
+    operation: String,
+    share: Share,
+    time: Time,
+}
+
+/// Nanoseconds of a mean iteration, and their standard deviation.
+#[derive(Clone, Copy)]
+struct Time {
+    mean: f64,
+    spread: Option<f64>,
+}
+
+/// Plot and data.
+pub(super) fn of(shown: &Shown) -> Published {
+    let parts = parts(shown);
+    let mut data = Data::new(shown, &["rank", "operation", "class", "mean_sec", "std_sec"]);
+    for part in &parts {
+        let cells = [
+            u64::from(part.rank).into(),
+            part.operation.as_str().into(),
+            part.share.label().into(),
+            (part.time.mean / 1e9).into(),
+            part.time.spread.map(|spread| spread / 1e9).into(),
+        ];
+        data.row(part.run, cells);
+    }
+    Published { name: "time_breakdown".to_owned(), chart: chart(shown, &parts), data }
+}
+
+fn parts(shown: &Shown) -> Vec<Part> {
+    let mut all = Vec::new();
+    for (run, of) in runs(shown) {
+        for (ranked, rank) in of.ranks() {
+            for (operation, share, time) in times(rank) {
+                let operation = operation.label(&ranked.trace.names).to_owned();
+                all.push(Part { run, rank: rank.rank, operation, share, time });
+            }
+        }
+    }
+    all
+}
+
+/// What each operation of a rank comes to over the iterations that count, by share; an iteration without it has none of its time.
+fn times(rank: &RankBreakdown) -> Vec<(Operation, Share, Time)> {
+    let mut values: BTreeMap<(Operation, Share), Vec<f64>> = BTreeMap::new();
+    for (operation, sets) in rank.counted().flat_map(|iteration| &iteration.operations) {
+        for (share, time) in Share::all().filter_map(|share| Some((share, share.of(sets)?))) {
+            values.entry((*operation, share)).or_default().push(time as f64);
+        }
+    }
+    let count = rank.counted().count();
+    values.into_iter().map(|((operation, share), values)| (operation, share, Time::of(&values, count))).collect()
+}
+
+impl Time {
+    /// Of so many values, which are zero beyond those given.
+    fn of(values: &[f64], count: usize) -> Self {
+        let mean = values.iter().sum::<f64>() / count as f64;
+        let zeros = (count - values.len()) as f64 * mean.powi(2);
+        let squares = zeros + values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        Time { mean, spread: (count > 1).then(|| (squares / (count - 1) as f64).sqrt()) }
+    }
+}
+
+fn chart(shown: &Shown, parts: &[Part]) -> Chart {
+    let mut seen = BTreeSet::new();
+    let operations = parts.iter().map(|part| part.operation.as_str()).filter(|operation| seen.insert(*operation));
+    let operations: Vec<&str> = operations.collect();
+    let coloured =
+        if operations.len() == COLOURS + 1 { &operations[..] } else { &operations[..operations.len().min(COLOURS)] };
+    let named = |operation: &str| match coloured.iter().position(|known| *known == operation) {
+        Some(_) if operation == REST => (Colour::Rival, operation.to_owned()),
+        Some(place) => (Colour::Nth(place), cut(operation, NAME)),
+        None => (Colour::Nth(COLOURS), MORE.to_owned()),
+    };
+    let bars = Bars(runs(shown));
+    let places: Vec<(&str, u32)> = bars.ranks().map(|(run, _, rank)| (run, rank.rank)).collect();
+    let mut series: Vec<Series<f64>> = Vec::new();
+    for part in parts.iter().filter(|part| part.time.mean > 0.0) {
+        let Some(bar) = places.iter().position(|place| *place == (part.run, part.rank)) else { continue };
+        let (colour, operation) = named(&part.operation);
+        let name = format!("{operation}: {}", part.share.label());
+        let own = series.iter().position(|series| series.name == name).unwrap_or_else(|| {
+            let new = Series::new(name, vec![0.0; places.len()]).coloured(colour).textured(part.share.texture());
+            series.push(new);
+            series.len() - 1
+        });
+        series[own].data[bar] += part.time.mean / 1e6;
+    }
+    let colours = operations.iter().take(COLOURS + 1).map(|operation| named(operation));
+    let colours = colours.map(|(colour, name)| key(&name, colour, Texture::Plain));
+    let shares = Share::all().filter(|share| parts.iter().any(|part| part.share == *share && part.time.mean > 0.0));
+    let shares = shares.map(|share| key(share.label(), Colour::Subject, share.texture()));
+    let keys = colours.chain(shares).collect();
+    let plot = StackedBars { keys, ..bars.plot("time per iteration (ms)", series, Vec::new()) };
+    let caption = "The colour is the operation, the stripes are whose time it is: the GPU's whenever it works, else the class's. Means; standard deviations are in the data beside.";
+    Chart::new("Time by operation", caption, Plot::StackedBars(plot))
+}
+
+fn key(name: &str, colour: Colour, texture: Texture) -> Series<f64> {
+    Series::new(name, [0.0; 0]).coloured(colour).textured(texture)
+}
+
+impl Share {
+    fn all() -> impl Iterator<Item = Self> {
+        [Share::Gpu].into_iter().chain(Class::ALL.map(Share::Idle))
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Share::Gpu => "GPU",
+            Share::Idle(class) => class.label(),
+        }
+    }
+
+    /// Nanoseconds; none where the trace does not tell.
+    fn of(self, sets: &Sets) -> Option<i64> {
+        match self {
+            Share::Gpu => Some(sets.gpu_busy()),
+            Share::Idle(class) => sets.get(class, false),
+        }
+    }
+
+    /// As published, GPU `\\`, C++ `|`, Python `/`; the others were not told apart there.
+    fn texture(self) -> Texture {
+        match self {
+            Share::Gpu => Texture::Falling,
+            Share::Idle(Class::Python) => Texture::Rising,
+            Share::Idle(Class::CudaApi) => Texture::Crossed,
+            Share::Idle(Class::Wait) => Texture::Plain,
+            Share::Idle(Class::Cpp | Class::CppOrCudaApi) => Texture::Upright,
+            Share::Idle(Class::PythonOrWait | Class::Unrecorded) => Texture::Level,
+        }
+    }
+}

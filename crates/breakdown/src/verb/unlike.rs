@@ -1,0 +1,142 @@
+//! What makes recordings hard to compare, in sentences. All recordings of both sides are looked at: a single one that is unlike the others
+//! shifts the mean of its side, and widens what counts as noise.
+
+use super::run::Run;
+use crate::{Markers, Operation};
+use perf4sight_base::error::{Error, Result};
+use std::collections::BTreeSet;
+
+/// The recordings of each side.
+pub(super) struct Sides<'a>(pub [Vec<&'a Run>; 2]);
+
+/// What each side is called.
+const NAMES: [&str; 2] = ["before", "after"];
+
+impl Sides<'_> {
+    /// All that is worth telling.
+    pub fn unlike(&self) -> Vec<String> {
+        let parts = [
+            self.same(),
+            self.python(),
+            self.accelerators(),
+            self.devices(),
+            self.origins(),
+            self.ranks(),
+            self.markers(),
+        ];
+        parts.into_iter().flatten().chain(self.passes()).collect()
+    }
+
+    /// Whether no recording is on one side more than once, where it would count as several.
+    ///
+    /// # Errors
+    /// Names one that is.
+    pub fn once(&self) -> Result<()> {
+        let earlier = |side: &[&Run], at: usize| side[..at].iter().any(|earlier| earlier.is_same_as(side[at]));
+        let again = self.0.iter().find_map(|side| (0..side.len()).find(|at| earlier(side, *at)).map(|at| side[at]));
+        match again.and_then(|run| run.traces.first()) {
+            Some(ranked) => Err(Error::usage("holds the same events as another recording of its side")
+                .file(&ranked.trace.file)
+                .expected("recordings made one by one")
+                .help("name it once")),
+            None => Ok(()),
+        }
+    }
+
+    fn same(&self) -> Option<String> {
+        let [before, after] = &self.0;
+        let same = before.iter().find(|run| after.iter().any(|other| other.is_same_as(run)))?;
+        let file = same.traces.first()?.trace.file.display();
+        Some(format!("the same recording is before and after, which differs from itself in nothing: {file}"))
+    }
+
+    fn python(&self) -> Option<String> {
+        let held = |run: &Run| run.breakdown.ranks.iter().map(|rank| rank.recorded.python).collect::<Vec<_>>();
+        self.only(held).map(|only| {
+            format!(
+                "calls of Python are only in {only}: Python and C++ cannot be compared, and recording such calls makes iterations longer; record all alike"
+            )
+        })
+    }
+
+    fn accelerators(&self) -> Option<String> {
+        self.only(|run| [run.has_accelerators()]).map(|only| format!("GPUs are only in {only}"))
+    }
+
+    fn devices(&self) -> Option<String> {
+        let named = |run: &Run| one(run.devices().into_iter().map(str::to_owned).collect());
+        self.differ(named).map(|told| format!("the runs had different GPUs: {told}"))
+    }
+
+    fn origins(&self) -> Option<String> {
+        self.differ(|run| one(run.origins.iter().cloned().collect())).map(|told| format!("the runs had {told}"))
+    }
+
+    fn ranks(&self) -> Option<String> {
+        let ranks = |run: &Run| Some(run.traces.len().to_string());
+        self.differ(ranks).map(|told| format!("the runs have different numbers of ranks: {told}"))
+    }
+
+    fn markers(&self) -> Option<String> {
+        let marked = |run: &Run| one(run.breakdown.ranks.iter().map(|rank| marked(&rank.markers)).collect());
+        self.differ(marked).map(|told| format!("iterations are not the same thing: {told}"))
+    }
+
+    /// Training beside inference, as far as the passes tell.
+    fn passes(&self) -> Vec<String> {
+        let has = |wanted: Operation| {
+            self.only(move |run| {
+                let mut iterations = run.breakdown.ranks.iter().flat_map(|rank| rank.counted());
+                [iterations.any(|iteration| iteration.operations.contains_key(&wanted))]
+            })
+        };
+        let passes = [("a backward pass", Operation::Backward), ("an optimizer's step", Operation::Optimizer)];
+        let told = passes.map(|(name, operation)| has(operation).map(|only| (name, only)));
+        let sentence = |(name, only)| format!("{name} is only in {only}: the iterations do not do the same");
+        told.into_iter().flatten().map(sentence).collect()
+    }
+
+    /// What is not the same in all recordings, side by side; where a recording tells nothing, it counts as any.
+    fn differ(&self, told: impl Fn(&Run) -> Option<String>) -> Option<String> {
+        let sides = self.values(told);
+        let all: BTreeSet<&String> = sides.iter().flatten().collect();
+        let side = |(values, name): (&BTreeSet<String>, &str)| {
+            let values = values.iter().cloned().collect::<Vec<_>>().join(" or ");
+            (!values.is_empty()).then(|| format!("{values} {name}"))
+        };
+        (all.len() > 1).then(|| sides.iter().zip(NAMES).filter_map(side).collect::<Vec<_>>().join(" and "))
+    }
+
+    /// Where something is, if it is not everywhere and not nowhere.
+    fn only<I: IntoIterator<Item = bool>>(&self, has: impl Fn(&Run) -> I) -> Option<&'static str> {
+        let everywhere = [true].into();
+        let nowhere = [false].into();
+        match self.values(has) {
+            [before, after] if before == everywhere && after == nowhere => Some("the traces before"),
+            [before, after] if before == nowhere && after == everywhere => Some("the traces after"),
+            [before, after] if before == after && before.len() == 1 => None,
+            _ => Some("some of the traces"),
+        }
+    }
+
+    fn values<T: Ord, I: IntoIterator<Item = T>>(&self, told: impl Fn(&Run) -> I) -> [BTreeSet<T>; 2] {
+        [0, 1].map(|side: usize| self.0[side].iter().flat_map(|run| told(run)).collect())
+    }
+}
+
+/// What a recording's ranks tell as one value, so that ranks may differ among each other; none where they tell nothing.
+fn one(values: BTreeSet<String>) -> Option<String> {
+    let all = values.into_iter().collect::<Vec<_>>().join(", ");
+    (!all.is_empty()).then_some(all)
+}
+
+/// What tells iterations apart.
+fn marked(markers: &Markers) -> String {
+    match markers {
+        Markers::Named(name) => format!("{name:?}"),
+        Markers::ProfilerSteps => "steps of the profiler".to_owned(),
+        Markers::OptimizerSteps(_) => "what lies between steps of an optimizer".to_owned(),
+        Markers::Period { event, .. } => format!("what begins with {event:?}"),
+        Markers::WholeTrace => "whole traces".to_owned(),
+    }
+}

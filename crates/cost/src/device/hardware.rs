@@ -1,0 +1,303 @@
+//! Hardware: every measurement in a worker process of its own, never two at a time on a machine.
+
+use super::kind::DeviceKind;
+use super::possible::impossible;
+use super::program::Program;
+use super::protocol::{About, Gpu, PROTOCOL, Reply, Request, StepRule, StepTask, Task};
+use super::{Device, GpuOptions, Job, Measurement};
+use crate::records::Outcome;
+use nix::sys::signal::Signal;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::input_file;
+use perf4sight_base::units::{Bytes, Milliseconds};
+use perf4sight_machine::Limits;
+use perf4sight_machine::{Conditions, End, Invocation, Machine, Output, Setting, Watch};
+use perf4sight_onnx as onnx;
+use perf4sight_platform::{Memory, Platform};
+use perf4sight_step::workload::Checkpoint;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How much of a worker's words a message quotes.
+const QUOTED: usize = 200;
+
+/// A machine, measured by worker processes.
+#[derive(Debug, Clone)]
+pub struct Hardware {
+    /// What it is called in configurations.
+    pub kind: DeviceKind,
+    /// Where the workers run.
+    pub machine: Arc<dyn Machine>,
+    /// Which of several GPUs, and how it is used; those without ignore it.
+    pub gpu: GpuOptions,
+    /// What measures.
+    pub worker: Program,
+    /// Threads of the compute library.
+    pub threads: usize,
+    /// Memory past which the worker's allocations are refused; none: a share of what is available at each measurement.
+    pub mem_limit: Option<Bytes>,
+    /// Time after which a worker counts as hung.
+    pub timeout: Duration,
+    /// Seed of weights and data.
+    pub seed: u64,
+    /// When enough steps were timed.
+    pub steps: StepRule,
+}
+
+impl Device for Hardware {
+    fn name(&self) -> &str {
+        self.kind.name()
+    }
+
+    fn capacity(&self) -> Option<Bytes> {
+        let whole = match self.own_gpu() {
+            Some(gpu) if !gpu.unified => Some(Bytes(gpu.memory)),
+            // Nothing is known of the memory of a GPU that its worker does not tell of.
+            _ if self.dedicated() => None,
+            _ => Some(self.machine.description().memory()),
+        };
+        self.limit().into_iter().chain(whole).min()
+    }
+
+    fn setting(&self) -> Setting {
+        let limit = self.mem_limit.map_or("default".to_owned(), |limit| format!("{} MiB", limit.mib()));
+        let own = [
+            ("device", self.name().to_owned()),
+            ("perf4sight", env!("CARGO_PKG_VERSION").to_owned()),
+            ("threads", self.threads.to_string()),
+            ("mem_limit", limit),
+            ("target", self.platform().map_or_else(|| self.name().to_owned(), |platform| platform.name)),
+        ];
+        let own = own
+            .into_iter()
+            .chain(self.confinement())
+            .chain(self.arithmetic())
+            .map(|(name, fact)| (name.to_owned(), fact));
+        let About { software, places, .. } = &self.worker.about;
+        let place = places.get(&self.place()).cloned().unwrap_or_default();
+        self.machine.description().facts().into_iter().chain(software.clone()).chain(place).chain(own).collect()
+    }
+
+    fn check(&self, job: &Job) -> Result<()> {
+        self.worker.check_step(job.workload.step)?;
+        self.worker.check_precision(&self.place(), job.workload.step.precision)?;
+        if job.layers && !self.worker.about.layers {
+            return Err(Error::device(format!("the worker `{}` does not time single operations", self.worker))
+                .help("take layers out of profile_variables"));
+        }
+        input_file::open(&job.file, "read the network to measure").map(drop)
+    }
+
+    fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement> {
+        let Some(network) = self.machine.bring(&job.file, watch)? else { return Ok(Measurement::Interrupted) };
+        let request = serde_json::to_string(&self.request(job, network, cuts(job)?))
+            .map_err(|cause| Error::device(format!("{} cannot be put into a request: {cause}", job.variant)))?;
+        let (threads, timeout) = (self.threads, self.timeout_of(job));
+        let invocation = Invocation { words: &self.worker.words, line: &request, threads, timeout };
+        let output = self.machine.run_alone(&invocation, watch)?;
+        Ok(output.map_or(Measurement::Interrupted, |output| told(self.interpret(&output, job), *output.conditions)))
+    }
+}
+
+/// The nodes behind which a step cuts its network, by name: where is decided here, whatever worker runs it.
+fn cuts(job: &Job) -> Result<Vec<String>> {
+    let checkpoint = job.workload.step.checkpoint;
+    if checkpoint == Checkpoint::None {
+        return Ok(Vec::new());
+    }
+    let network = onnx::read(&job.file)?.network;
+    Ok(network.cuts(checkpoint).into_iter().map(|cut| network.node(cut).name.clone()).collect())
+}
+
+impl Hardware {
+    fn timeout_of(&self, job: &Job) -> Duration {
+        job.allowance.timeout.into_iter().chain([self.timeout]).min().unwrap_or(self.timeout)
+    }
+
+    fn limit(&self) -> Option<Bytes> {
+        // Where the memory is not main memory, how much of that is available says nothing.
+        let default = || {
+            let (free, held) = (self.machine.description().default_limit(), self.machine.limits().memory);
+            held.map_or(free, |held| held.min(free))
+        };
+        self.mem_limit.or_else(|| (!self.dedicated()).then(default))
+    }
+
+    /// What the kernel lets measurements use, where it is less than everything.
+    fn confinement(&self) -> Vec<(&'static str, String)> {
+        let Limits { cpus, memory, .. } = self.machine.limits();
+        let cpus = cpus.map(|cpus| ("cpus", cpus.to_string()));
+        let memory = memory.map(|memory| ("kernel_mem_limit", memory.in_full()));
+        cpus.into_iter().chain(memory).collect()
+    }
+
+    fn dedicated(&self) -> bool {
+        self.platform().is_some_and(|platform| platform.memory == Memory::Dedicated)
+    }
+
+    fn place(&self) -> String {
+        self.kind.place(self.gpu.index)
+    }
+
+    /// The GPU that networks run on, where the worker tells of it.
+    fn own_gpu(&self) -> Option<&Gpu> {
+        self.worker.about.gpus.get(&self.place())
+    }
+
+    /// Refuses a GPU that somebody else is computing on.
+    ///
+    /// # Errors
+    /// Who it is.
+    pub fn check_alone(&self) -> Result<()> {
+        match self.own_gpu().map_or(&[][..], |gpu| &gpu.others) {
+            [] => Ok(()),
+            others => Err(Error::device(format!("something else computes on {}: {}", self.place(), others.join("; ")))
+                .help("end it, wait for it, or set gpu_id to another GPU; times on a shared GPU are not what a step costs")),
+        }
+    }
+
+    /// What a GPU may do to be faster, which its rows then depend on.
+    fn arithmetic(&self) -> Vec<(&'static str, String)> {
+        let word = |on: bool| if on { "on" } else { "off" }.to_owned();
+        match self.kind.is_gpu() {
+            true => vec![("tf32", word(self.gpu.tf32)), ("cudnn_benchmark", word(self.gpu.cudnn_benchmark))],
+            false => Vec::new(),
+        }
+    }
+
+    /// Whose rules the memory of a step follows here; the embedded descriptions can be read.
+    fn platform(&self) -> Option<Platform> {
+        let processor = || Platform::processor(self.machine.description().wide_vectors());
+        let platform = self.kind.platform().map_or_else(processor, Platform::named).ok()?;
+        Some(platform.on_threads(self.threads as u64).run_by(&self.worker.about.software))
+    }
+
+    /// The request for a job whose network lies at `network` on the machine.
+    fn request(&self, job: &Job, network: PathBuf, cuts: Vec<String>) -> Request {
+        Request {
+            protocol: PROTOCOL,
+            place: self.place(),
+            threads: self.threads,
+            mem_limit: self.limit().map(|limit| limit.0),
+            seed: self.seed,
+            task: Task::Step(StepTask {
+                network,
+                workload: job.workload,
+                cuts,
+                latency: job.latency,
+                memory: job.memory,
+                layers: job.layers,
+                tf32: self.gpu.tf32,
+                cudnn_benchmark: self.gpu.cudnn_benchmark,
+                steps: job.allowance.steps.unwrap_or(self.steps),
+            }),
+        }
+    }
+
+    fn interpret(&self, output: &Output, job: &Job) -> Measurement {
+        match output.end {
+            End::Lost(times) => Measurement::broken(
+                Outcome::Crashed,
+                format!("the connection was lost {times} times in a row while the worker ran: {}", output.stderr),
+            ),
+            // A worker that hangs or fails while it winds up has answered all the same.
+            End::TimedOut => answer(&output.stdout, job, self.timeout_of(job)).unwrap_or_else(|_| {
+                let words = format!(
+                    "the worker was still running after {}",
+                    Milliseconds(1000.0 * self.timeout_of(job).as_secs_f64())
+                );
+                Measurement::broken(Outcome::TimedOut, words)
+            }),
+            End::Exited(status) => match answer(&output.stdout, job, self.timeout_of(job)) {
+                Ok(measurement) => measurement,
+                Err(_) if output.stdout.trim().is_empty() => silent(status, output),
+                Err(why) => Measurement::broken(Outcome::Garbled, why),
+            },
+        }
+    }
+}
+
+/// The measurement with what the machine told around it, where the worker did not look itself: it sees the clocks under load.
+fn told(mut measurement: Measurement, here: Conditions) -> Measurement {
+    if let Measurement::Measured { conditions, .. } = &mut measurement
+        && conditions.is_empty()
+    {
+        **conditions = here;
+    }
+    measurement
+}
+
+/// The reply in what a worker said: one line, holding what the job asked for.
+fn answer(said: &str, job: &Job, limit: Duration) -> std::result::Result<Measurement, String> {
+    let reply: Reply = serde_json::from_str(said.trim())
+        .map_err(|cause| format!("the worker's answer cannot be understood ({cause}): \"{}\"", quoted(said)))?;
+    if let Some(finding) = impossible(&reply, limit) {
+        return Err(format!("the worker measured {finding}: \"{}\"", quoted(said)));
+    }
+    match reply {
+        Reply::OutOfMemory { memory, seconds } => Ok(Measurement::OutOfMemory { memory: Some(memory), seconds }),
+        Reply::Failed { reason } => Ok(Measurement::broken(Outcome::Failed, reason)),
+        Reply::Measured { latency, memory, layers, seconds, conditions } => {
+            let (latency, memory) = (latency.filter(|_| job.latency), memory.filter(|_| job.memory));
+            let layers = layers.filter(|_| job.layers);
+            let given = [latency.is_some(), memory.is_some(), layers.is_some()];
+            if given == [job.latency, job.memory, job.layers] {
+                return Ok(Measurement::Measured { latency, memory, layers, seconds, conditions });
+            }
+            Err(format!("the answer lacks what the worker was asked for: \"{}\"", quoted(said)))
+        }
+    }
+}
+
+/// What a worker that ended without a word died of.
+fn silent(status: ExitStatus, output: &Output) -> Measurement {
+    let words = match output.stderr.trim() {
+        "" => String::new(),
+        words => format!(": {words}"),
+    };
+    match (status.signal(), status.code()) {
+        (Some(signal), _) if signal == Signal::SIGKILL as i32 && output.killed_for_memory => {
+            Measurement::OutOfMemory { memory: None, seconds: 0.0 }
+        }
+        (Some(signal), _) if signal == Signal::SIGKILL as i32 => {
+            let reason =
+                format!("the worker was killed by signal SIGKILL, and nothing shows that memory was the reason{words}");
+            Measurement::broken(Outcome::Crashed, reason)
+        }
+        (Some(signal), _) => {
+            let name = Signal::try_from(signal).map_or_else(|_| signal.to_string(), |signal| signal.to_string());
+            Measurement::broken(Outcome::Crashed, format!("the worker was killed by signal {name}{words}"))
+        }
+        (None, Some(0)) => Measurement::broken(Outcome::Garbled, format!("the worker ended without an answer{words}")),
+        (None, code) => {
+            let code = code.unwrap_or_default();
+            Measurement::broken(Outcome::Crashed, format!("the worker ended with exit code {code}{words}"))
+        }
+    }
+}
+
+fn quoted(said: &str) -> String {
+    let line: String = said.trim().chars().take(QUOTED).collect();
+    line.escape_debug().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn killed(signal: Signal, killed_for_memory: bool) -> Measurement {
+        let status = ExitStatus::from_raw(signal as i32);
+        silent(status, &Output { killed_for_memory, ..Output::new(End::Exited(status), String::new(), String::new()) })
+    }
+
+    #[test]
+    fn only_the_kernels_own_kill_means_out_of_memory() {
+        assert_eq!(killed(Signal::SIGKILL, true), Measurement::OutOfMemory { memory: None, seconds: 0.0 });
+        for (signal, kernel) in [(Signal::SIGKILL, false), (Signal::SIGSEGV, true), (Signal::SIGABRT, false)] {
+            assert_eq!(killed(signal, kernel).outcome(), Some(Outcome::Crashed), "{signal}");
+        }
+    }
+}

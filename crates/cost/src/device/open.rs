@@ -1,0 +1,221 @@
+//! From the words of a configuration to a device.
+
+use super::Device;
+use super::hardware::Hardware;
+use super::kind::DeviceKind;
+use super::program::{Program, is_own, own_words};
+use super::protocol::{StepRule, Task};
+use super::recorded::Recorded;
+use super::shipping::{self, Destination};
+use super::simulated::{Abilities, Simulated};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Bytes;
+use perf4sight_limit::ConfinedMachine;
+use perf4sight_machine::Limits;
+use perf4sight_machine::differences;
+use perf4sight_machine::remote::{RemoteMachine, Route};
+use perf4sight_machine::{LocalMachine, Machine};
+use perf4sight_step::workload::Stage;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a configuration says about its device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Which one.
+    pub kind: DeviceKind,
+    /// What a simulated device can do, or the profile that a recorded one answers from.
+    pub source: Option<PathBuf>,
+    /// The command of somebody else's worker, word by word; empty: perf4sight's own.
+    pub worker: Vec<String>,
+    /// The machines to measure on over ssh; empty: this machine.
+    pub routes: Vec<Route>,
+    /// Which of several GPUs, and how it is used.
+    pub gpu: GpuOptions,
+    /// Threads of the compute library; none: as many as the machine runs at the same time.
+    pub threads: Option<usize>,
+    /// Memory that measurements may take; none: the device's default.
+    pub mem_limit: Option<Bytes>,
+    /// What the kernel lets measurements use of this machine; otherwise all of it.
+    pub limits: Limits,
+    /// Time after which a worker counts as hung.
+    pub timeout: Duration,
+    /// Seed of weights, data and simulated noise.
+    pub seed: u64,
+}
+
+/// What a configuration says about a GPU; other devices ignore it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GpuOptions {
+    /// Which of several.
+    pub index: u32,
+    /// Where the CUDA half of libtorch lies; none: the worker looks for it.
+    pub libtorch_cuda: Option<PathBuf>,
+    /// Whether products may be rounded to TF32.
+    pub tf32: bool,
+    /// Whether cuDNN tries its algorithms and takes the fastest.
+    pub cudnn_benchmark: bool,
+}
+
+/// Opens the device; `executable` is this program, beside which its own worker lies. A recorded device holds rows of the known
+/// `networks`.
+///
+/// # Errors
+/// A device that cannot run here or in this build, or whose source cannot be read.
+pub fn open(options: &Options, executable: &Path, networks: &[&str]) -> Result<Box<dyn Device>> {
+    options.check_runnable()?;
+    match options.kind {
+        DeviceKind::Simulated => Ok(Box::new(Simulated {
+            abilities: options.source.as_deref().map_or(Ok(Abilities::default()), Abilities::load)?,
+            mem_limit: options.mem_limit,
+            seed: options.seed,
+        })),
+        DeviceKind::Recorded => {
+            let source = options.source.as_deref().ok_or_else(|| {
+                Error::config("a recorded device needs the profile it answers from")
+                    .expected("device_source = the folder that holds latency and memory")
+            })?;
+            // Published rows name no stage; they are of training steps.
+            Ok(Box::new(Recorded::open(source, networks.iter().copied(), Stage::Training)?))
+        }
+        DeviceKind::Cpu | DeviceKind::Gpu(..) => {
+            hardware(options, executable).map(|device| Box::new(device) as Box<dyn Device>)
+        }
+    }
+}
+
+/// Time after which a worker counts as hung, where nobody says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Opens the device on every machine that is named, or here; there is at least one.
+///
+/// # Errors
+/// See [`open`]; or machines whose rows could not be told apart although they differ.
+pub fn open_all(options: &Options, executable: &Path, networks: &[&str]) -> Result<Vec<Box<dyn Device>>> {
+    let alone = |route: &Route| Options { routes: vec![route.clone()], ..options.clone() };
+    let each: Vec<Options> = match options.routes.as_slice() {
+        [] => vec![options.clone()],
+        routes => routes.iter().map(alone).collect(),
+    };
+    let devices: Vec<Box<dyn Device>> =
+        each.iter().map(|options| open(options, executable, networks)).collect::<Result<_>>()?;
+    let first = devices[0].setting();
+    for (device, route) in devices.iter().zip(&options.routes).skip(1) {
+        let different = differences(&first, &device.setting());
+        if !different.is_empty() {
+            let problem = format!("{} is another kind of machine than {}", route.host, options.routes[0].host);
+            return Err(Error::device(format!("{problem}: {}", different.join("; ")))
+                .help("profile it apart, under another device_name"));
+        }
+    }
+    Ok(devices)
+}
+
+impl Options {
+    /// A device, and nothing else said about it.
+    pub fn new(kind: DeviceKind) -> Self {
+        Options {
+            kind,
+            source: None,
+            worker: Vec::new(),
+            routes: Vec::new(),
+            gpu: GpuOptions::default(),
+            threads: None,
+            mem_limit: None,
+            limits: Limits::default(),
+            timeout: TIMEOUT,
+            seed: 0,
+        }
+    }
+
+    /// A worker's command; perf4sight's own such that it looks for GPUs where the device is one.
+    fn for_gpus(&self, mut words: Vec<String>) -> Vec<String> {
+        let cuda = match &self.gpu.libtorch_cuda {
+            Some(path) => format!("--cuda={}", path.display()),
+            None => "--cuda".to_owned(),
+        };
+        words.extend((self.kind.is_gpu() && is_own(&words)).then_some(cuda));
+        words
+    }
+
+    /// Refuses a device that nothing here can run networks on.
+    ///
+    /// # Errors
+    /// Why, and what would help.
+    pub fn check_runnable(&self) -> Result<()> {
+        let unneeded = |what: &str, key: &str| {
+            Err(Error::config(format!("a {} device runs nothing, so it needs no {what}", self.kind.name()))
+                .help(format!("leave {key} out, or set the device that networks run on")))
+        };
+        match self.kind {
+            DeviceKind::Simulated | DeviceKind::Recorded if !self.worker.is_empty() => unneeded("worker", "worker"),
+            DeviceKind::Simulated | DeviceKind::Recorded if !self.routes.is_empty() => unneeded("machine", "host"),
+            DeviceKind::Cpu | DeviceKind::Gpu(..) if self.worker.is_empty() => self.kind.check_runnable(),
+            DeviceKind::Cpu | DeviceKind::Gpu(..) | DeviceKind::Simulated | DeviceKind::Recorded => Ok(()),
+        }
+    }
+}
+
+/// More threads than run at the same time wait for one another: such times are no property of the device.
+fn threads(asked: Option<usize>, there_are: usize) -> Result<usize> {
+    match asked.unwrap_or(there_are) {
+        many if many > there_are => {
+            Err(Error::config(format!("threads = {many}, but this machine runs {there_are} at the same time"))
+                .expected(format!("a number of threads from 1 to {there_are}"))
+                .help("leave threads out to use all of them"))
+        }
+        threads => Ok(threads),
+    }
+}
+
+fn hardware(options: &Options, executable: &Path) -> Result<Hardware> {
+    let (machine, worker) = match options.routes.first() {
+        None => here(options, executable)?,
+        Some(route) => there(route, options, executable)?,
+    };
+    worker.check_task(Task::STEP)?;
+    worker.check_place(&options.kind.place(options.gpu.index))?;
+    let device = Hardware {
+        kind: options.kind,
+        gpu: options.gpu.clone(),
+        worker,
+        threads: threads(options.threads, machine.threads())?,
+        machine,
+        mem_limit: options.mem_limit,
+        timeout: options.timeout,
+        seed: options.seed,
+        steps: StepRule::default(),
+    };
+    device.check_alone()?;
+    Ok(device)
+}
+
+/// This machine and the worker on it.
+fn here(options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
+    let words = match options.worker.as_slice() {
+        [] => options.for_gpus(own_words(executable)?),
+        words => words.to_vec(),
+    };
+    let machine: Arc<dyn Machine> = match options.limits == Limits::default() {
+        true => Arc::new(LocalMachine),
+        false => Arc::new(ConfinedMachine::new(options.limits)?),
+    };
+    let program = Program::ask(&*machine, words, options.timeout)?;
+    Ok((machine, program))
+}
+
+/// A machine and the worker on it.
+fn there(route: &Route, options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
+    if options.limits != Limits::default() {
+        return Err(Error::config(format!("limits of the kernel are held on this machine, not on {}", route.host))
+            .help("leave cpus and kernel_mem_limit out, or start perf4sight there"));
+    }
+    let machine = RemoteMachine::connect(route)?;
+    let (architecture, store) = (machine.architecture(), machine.store());
+    let there = Destination { host: machine.host(), architecture: &architecture, store: &store };
+    // It may be perf4sight's own, whether it went there or was there.
+    let words = options.for_gpus(machine.deliver(shipping::worker(&options.worker, executable, &there)?)?);
+    let worker = Program::ask(&machine, words, options.timeout)?;
+    Ok((Arc::new(machine), worker))
+}

@@ -1,0 +1,113 @@
+//! What a worker can have measured: readings that no machine gives are no measurements, whoever says them.
+//!
+//! The bounds come from what is known without measuring: nothing in a step takes longer than the worker was given, the interval of a
+//! median lies between its samples, a step holds tensors, and no machine has a pebibyte of memory.
+
+use super::protocol::{LatencyReading, LayersReading, MemoryReading, Reply};
+use crate::records::layers::Pass;
+use perf4sight_machine::Moment;
+use std::time::Duration;
+
+/// No counter of memory gets this far.
+const MOST_BYTES: u64 = 1 << 50;
+
+/// A step that runs at all takes longer than a cycle of any processor.
+const LEAST_SECONDS: f64 = 1e-9;
+
+/// What a process uses comes in pages of this size at least, and no system runs in so little memory.
+const PAGE: u64 = 4096;
+const LEAST_AVAILABLE: u64 = 1 << 20;
+
+/// What is used beyond what was available is other programs' memory, or on a disk: not many times as much.
+const BEYOND: u64 = 4;
+const BESIDE: u64 = 64 << 30;
+
+/// No clock in MHz, temperature in degrees or power in watts gets this far, nor any seconds since a machine started.
+const MOST_READ: f64 = 1e6;
+const MOST_SECONDS: f64 = 1e12;
+
+/// A finding, in words that fit behind "the worker measured".
+type Finding = Option<&'static str>;
+
+/// What in a reply is impossible for a worker that was given `limit`, if anything.
+pub(super) fn impossible(reply: &Reply, limit: Duration) -> Finding {
+    let limit = limit.as_secs_f64();
+    match reply {
+        Reply::Failed { .. } => None,
+        // Counters of a step that did not come far may be anything from 0 on.
+        Reply::OutOfMemory { memory, seconds } => endless(*seconds, limit).or_else(|| absurd(memory)),
+        Reply::Measured { latency, memory, layers, seconds, conditions } => endless(*seconds, limit)
+            .or_else(|| [&conditions.start, &conditions.end].into_iter().find_map(read))
+            .or_else(|| latency.as_ref().and_then(|latency| timed(latency, limit)))
+            .or_else(|| memory.as_ref().and_then(counted))
+            .or_else(|| layers.as_ref().and_then(|layers| laps(layers, limit))),
+    }
+}
+
+fn endless(seconds: f64, limit: f64) -> Finding {
+    (!(0.0..=limit).contains(&seconds)).then_some("impossible seconds of work")
+}
+
+/// At least half of the steps took as long as the median or longer.
+fn timed(reading: &LatencyReading, limit: f64) -> Finding {
+    let LatencyReading { median, spread, steps, .. } = *reading;
+    median_of_steps(median, spread, steps, limit)
+}
+
+fn median_of_steps(milliseconds: f64, spread: f64, steps: usize, limit: f64) -> Finding {
+    let seconds = milliseconds / 1e3;
+    if !(seconds >= LEAST_SECONDS && seconds * (steps as f64 / 2.0).max(1.0) <= limit) {
+        return Some("an impossible time");
+    }
+    if steps == 0 {
+        return Some("an impossible time of no steps");
+    }
+    (!(spread >= 0.0 && spread * seconds <= limit)).then_some("an impossible spread of times")
+}
+
+fn laps(reading: &LayersReading, limit: f64) -> Finding {
+    let LayersReading { step, step_spread, steps, times, .. } = reading;
+    median_of_steps(*step, *step_spread, *steps, limit).or_else(|| {
+        times.iter().find_map(|time| {
+            let of_node = matches!(time.pass, Pass::Forward | Pass::Backward);
+            if time.pass == Pass::Step || of_node != time.node.is_some() {
+                return Some("an operation's time in an impossible pass");
+            }
+            median_of_steps(time.milliseconds, time.spread, *steps, limit)
+        })
+    })
+}
+
+fn counted(reading: &MemoryReading) -> Finding {
+    let MemoryReading { allocated, reserved, used, available, heap, .. } = *reading;
+    let most = available.saturating_mul(BEYOND).saturating_add(BESIDE);
+    let findings = [
+        ([allocated, reserved, used, available].contains(&0), "impossible memory: nothing at all"),
+        (used < PAGE || available < LEAST_AVAILABLE, "impossible memory: less than any process or system has"),
+        (allocated > reserved, "impossible memory: more in tensors than was taken for them"),
+        (
+            [reserved, used, heap.unwrap_or(0)].iter().any(|&bytes| bytes > most),
+            "impossible memory: many times what was available",
+        ),
+    ];
+    findings.into_iter().find_map(|(found, what)| found.then_some(what)).or_else(|| absurd(reading))
+}
+
+/// What a machine cannot truthfully report about itself.
+fn read(moment: &Moment) -> Finding {
+    let Moment { clocks, promised, temperatures, powers, busy, stolen, .. } = moment;
+    let readings = || [clocks, promised, temperatures, powers].into_iter().flatten();
+    let seconds = || busy.iter().chain(stolen);
+    if readings().any(|(name, _)| name.contains(char::is_control)) {
+        return Some("something under an impossible name");
+    }
+    let possible = readings().all(|(_, value)| value.abs() <= MOST_READ)
+        && seconds().all(|value| (0.0..=MOST_SECONDS).contains(value));
+    (!possible).then_some("impossible clocks, temperatures, powers or times of the machine")
+}
+
+fn absurd(reading: &MemoryReading) -> Finding {
+    let MemoryReading { allocated, reserved, used, available, free, heap, .. } = *reading;
+    let counters = [allocated, reserved, used, available, free, heap.unwrap_or(0)];
+    counters.iter().any(|&bytes| bytes >= MOST_BYTES).then_some("more memory than any machine has")
+}

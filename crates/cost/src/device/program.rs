@@ -1,0 +1,215 @@
+//! A worker's program: how it is started, and what it says it can do.
+
+use super::protocol::{self, About, PROTOCOL};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_machine::{End, Invocation, Machine, Output, Watch};
+use perf4sight_step::workload::{Precision, Step};
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// The argument that makes a worker describe itself.
+const ABOUT: &str = "--about";
+/// perf4sight's own worker, a program of its own because libtorch takes longer to load than most of what perf4sight is asked.
+pub const WORKER: &str = "perf4sight-worker";
+/// What runs the worker for any PyTorch, of the Python that this program was installed into: python/perf4sight/torch_worker.py.
+const OF_PYTHON: [&str; 2] = ["-m", "perf4sight.torch_worker"];
+/// The subcommand that starts it.
+pub(super) const VERB: &str = "worker";
+
+/// A program that measures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// The executable, which without slashes is looked for where commands are, then its arguments. No shell ever sees them.
+    pub words: Vec<String>,
+    /// What it can do.
+    pub about: About,
+}
+
+/// Where perf4sight's own worker lies: beside this program, `executable`.
+///
+/// # Errors
+/// It is not there, as where only the rest was built.
+pub fn beside(executable: &Path) -> Result<PathBuf> {
+    let worker = executable.with_file_name(WORKER);
+    match worker.is_file() {
+        true => Ok(worker),
+        false => Err(Error::device(format!(
+            "there is no worker that could run networks: {} is missing",
+            worker.display()
+        ))
+        .expected(format!("{WORKER}, which is linked with libtorch, in the folder of this program"))
+        .help(
+            "build it with ./main, or set worker = python3 workers/torch_worker.py (where perf4sight was installed by pip: python3 -m \
+             perf4sight.torch_worker), or device = simulated or recorded",
+        )),
+    }
+}
+
+/// Turns this process into perf4sight's own worker, with these arguments.
+///
+/// # Errors
+/// See [`beside`]; or when it cannot be started.
+pub fn become_worker(executable: &Path, arguments: &[OsString]) -> Result<Infallible> {
+    let worker = beside(executable)?;
+    let cause = Command::new(&worker).args(arguments).exec();
+    Err(Error::device(format!("{} cannot be started: {cause}", worker.display())))
+}
+
+impl Program {
+    /// A worker, asked what it can do on the machine where it will run.
+    ///
+    /// # Errors
+    /// When it cannot be started, does not answer, or speaks another version of the protocol.
+    pub fn ask(machine: &dyn Machine, words: Vec<String>, timeout: Duration) -> Result<Self> {
+        let asking = [words.as_slice(), &[ABOUT.to_owned()]].concat();
+        let never = AtomicBool::new(false);
+        let watch = Watch::quiet(&never);
+        let invocation = Invocation { words: &asking, line: "", threads: machine.threads(), timeout };
+        let output = machine.run(&invocation, &watch)?.ok_or_else(|| Error::device("interrupted"))?;
+        let about = protocol::read(&output.stdout).map_err(|why| unfit(&words, machine, &output, &why))?;
+        Ok(Program { words, about })
+    }
+
+    /// Refuses a task that it does not know.
+    ///
+    /// # Errors
+    /// What it knows.
+    pub fn check_task(&self, task: &str) -> Result<()> {
+        match self.about.tasks.iter().any(|known| known == task) {
+            true => Ok(()),
+            false => Err(Error::device(format!("the worker `{self}` does not know the task {task}"))
+                .expected(self.about.tasks.join(", "))
+                .help("use a worker of this version of perf4sight, or one that knows it")),
+        }
+    }
+
+    /// Refuses a step that it would run as another one.
+    ///
+    /// # Errors
+    /// What of the step it does not know.
+    pub fn check_step(&self, step: Step) -> Result<()> {
+        let known = &self.about.settings;
+        let unknown: Vec<String> =
+            step.settings().map(|(setting, _)| setting.key().to_owned()).filter(|key| !known.contains(key)).collect();
+        match unknown.is_empty() {
+            true => Ok(()),
+            false => Err(Error::device(format!("the worker `{self}` knows nothing of {}", unknown.join(", ")))
+                .expected("a worker that runs such steps")
+                .help(format!("use a worker of this version of perf4sight, or leave {} out", unknown.join(" and ")))),
+        }
+    }
+
+    /// Refuses numbers that it cannot compute with at a place.
+    ///
+    /// # Errors
+    /// What it can compute with there.
+    pub fn check_precision(&self, place: &str, precision: Precision) -> Result<()> {
+        let known = self.about.precisions.get(place).map_or(&[][..], Vec::as_slice);
+        if precision == Precision::Fp32 || known.iter().any(|known| known == precision.name()) {
+            return Ok(());
+        }
+        let known = if known.is_empty() { Precision::Fp32.name().to_owned() } else { known.join(", ") };
+        let problem = format!("the worker `{self}` runs no steps with precision = {} on {place}", precision.name());
+        Err(Error::device(problem)
+            .expected(known)
+            .help("ask for one of these, or use a worker whose PyTorch and device have it"))
+    }
+
+    /// Refuses a place that it cannot run networks on.
+    ///
+    /// # Errors
+    /// What it can run them on.
+    pub fn check_place(&self, place: &str) -> Result<()> {
+        if self.about.places.contains_key(place) {
+            return Ok(());
+        }
+        let problem = format!("the worker `{self}` cannot run networks on {place}");
+        if let (true, Some(why)) = (place.starts_with("cuda:"), &self.about.no_gpu) {
+            return Err(Error::device(format!("{problem}: {why}")));
+        }
+        let problem = match self.about.gpus.len() {
+            0 => problem,
+            1 => format!("{problem}: there is 1 GPU"),
+            gpus => format!("{problem}: there are {gpus} GPUs"),
+        };
+        let places: Vec<&str> = self.about.places.keys().map(String::as_str).collect();
+        Err(Error::device(problem)
+            .expected(places.join(", "))
+            .help("install its software with support for the device, or name another device (device, gpu_id)"))
+    }
+}
+
+/// The command of perf4sight's own worker. Where its path is no text, it is started through this program, by what the kernel calls
+/// any running program. Where there is none, that of the worker for any PyTorch in the Python beside this program, as in a virtual environment.
+///
+/// # Errors
+/// See [`beside`].
+pub(super) fn own_words(executable: &Path) -> Result<Vec<String>> {
+    let python = executable.with_file_name("python3");
+    let worker = match (beside(executable), python.to_str()) {
+        (Err(_), Some(path)) if python.is_file() => {
+            return Ok([path].into_iter().chain(OF_PYTHON).map(str::to_owned).collect());
+        }
+        (worker, _) => worker?,
+    };
+    Ok(match worker.to_str() {
+        Some(path) => vec![path.to_owned()],
+        None => ["/proc/self/exe", VERB].map(str::to_owned).into(),
+    })
+}
+
+/// Whether a command ends in perf4sight's own worker, or in what starts it, and so takes its arguments.
+pub(super) fn is_own(words: &[String]) -> bool {
+    words.last().is_some_and(|word| word == VERB || Path::new(word).file_name() == Some(WORKER.as_ref()))
+}
+
+impl std::fmt::Display for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.words.join(" "))
+    }
+}
+
+/// Why a program that was asked about itself is no worker of ours.
+fn unfit(words: &[String], machine: &dyn Machine, output: &Output, why: &str) -> Error {
+    let late = output.end == End::TimedOut;
+    let heard = match (output.stdout.trim(), output.stderr.trim().lines().last()) {
+        _ if late => "no answer in time",
+        ("", Some(complaint)) => complaint,
+        ("", None) => "no answer",
+        _ => why,
+    };
+    Error::device(format!("the worker `{}`{} does not say what it can do: {heard}", words.join(" "), machine.at()))
+        .expected(format!("{ABOUT} makes it write one line of protocol {PROTOCOL}"))
+        .help(match words.ends_with(&OF_PYTHON.map(str::to_owned)) {
+            true => format!(
+                "there is no {WORKER} beside this program, so that the Python there was asked: install perf4sight into it (pip install .), \
+                 build the worker with ./main, or set worker"
+            ),
+            false => "run the command with it by hand, or use the workers/torch_worker.py of this version".to_owned(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn where_there_is_no_libtorch_the_python_beside_the_program_measures() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let [program, python, worker] = ["perf4sight", "python3", WORKER].map(|name| folder.path().join(name));
+        let missing = own_words(&program).unwrap_err().to_string();
+        assert!(missing.contains("python3 -m perf4sight.torch_worker"), "{missing}");
+        fs::write(&python, "").unwrap();
+        let words = own_words(&program).unwrap();
+        assert_eq!(words, [python.to_str().unwrap(), "-m", "perf4sight.torch_worker"]);
+        assert!(!is_own(&words));
+        fs::write(&worker, "").unwrap();
+        assert_eq!(own_words(&program).unwrap(), [worker.to_str().unwrap()]);
+    }
+}

@@ -1,0 +1,133 @@
+//! A device that answers from a profile measured earlier, on whatever device that was.
+
+use super::rows::{latency, memory};
+use super::{Device, Job, Measurement};
+use crate::records::{Identity, Outcome, Provenance, Reading, Record, list, read};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Bytes;
+use perf4sight_machine::{Conditions, Moment, Setting, Watch};
+use perf4sight_step::workload::{Quantity, Stage, Workload};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A device that answers from the rows of a profile; of rows that repeat each other, the first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recorded {
+    folder: PathBuf,
+    rows: BTreeMap<Identity, Record>,
+    platform: Option<String>,
+}
+
+impl Recorded {
+    /// Reads the rows of the `known` networks in `folder`, which holds `latency` and `memory` or one of them. Rows
+    /// that name no stage are of `stage`.
+    ///
+    /// # Errors
+    /// A folder without such rows, or rows that cannot be read.
+    pub fn open<'a>(folder: &Path, known: impl IntoIterator<Item = &'a str> + Clone, stage: Stage) -> Result<Self> {
+        let mut rows = BTreeMap::new();
+        for quantity in Quantity::ALL {
+            let subfolder = folder.join(quantity.name());
+            if !subfolder.is_dir() {
+                continue;
+            }
+            for file in list(&subfolder, known.clone())?.into_values() {
+                for record in read(&file, quantity, stage)?.settled() {
+                    rows.entry(record.identity()).or_insert(record);
+                }
+            }
+        }
+        if rows.is_empty() {
+            let networks = known.into_iter().collect::<Vec<_>>().join(", ");
+            return Err(Error::device(format!("there are no rows of {networks} here"))
+                .file(folder)
+                .expected("{latency,memory}/{network}_{level}-gt.csv")
+                .help("set device_source to the folder of a profile, or network to one that it holds"));
+        }
+        let platform = Provenance::load(folder)?.and_then(|mut provenance| provenance.setting.remove("target"));
+        Ok(Recorded { folder: folder.to_owned(), rows, platform })
+    }
+
+    fn row(&self, job: &Job, quantity: Quantity) -> Option<&Record> {
+        self.rows.get(&Identity { variant: job.variant.clone(), workload: job.workload, variable: quantity.into() })
+    }
+
+    fn missing(&self, job: &Job, quantity: Quantity) -> Error {
+        let same = self.rows.keys().filter(|row| {
+            (&row.variant, row.workload.step, row.variable) == (&job.variant, job.workload.step, quantity.into())
+        });
+        let batches: Vec<String> = same.map(|row| row.workload.batch.to_string()).collect();
+        let (variant, Workload { step, batch }) = (&job.variant, job.workload);
+        Error::device(format!("there is no recorded {quantity} of {variant}, {step}, bs {batch}"))
+            .file(&self.folder)
+            .expected(match batches.len() {
+                0 => format!("a variant and step with {quantity} rows"),
+                _ => format!("one of the recorded batch sizes {}", batches.join(", ")),
+            })
+            .help("set bs, stage and network to what the profile holds")
+    }
+}
+
+impl Device for Recorded {
+    fn name(&self) -> &str {
+        "recorded"
+    }
+
+    fn capacity(&self) -> Option<Bytes> {
+        self.rows.values().find_map(|row| match row.reading {
+            Reading::Memory(memory) => memory.capacity,
+            Reading::Latency(_) => None,
+        })
+    }
+
+    fn setting(&self) -> Setting {
+        let facts = [
+            ("device", self.name().to_owned()),
+            ("perf4sight", env!("CARGO_PKG_VERSION").to_owned()),
+            ("device_source", self.folder.display().to_string()),
+        ];
+        let facts = facts.map(|(name, fact)| (name.to_owned(), fact));
+        // Rows keep the rules of the device they were measured on; published ones do not say which.
+        facts.into_iter().chain(self.platform.clone().map(|platform| ("target".to_owned(), platform))).collect()
+    }
+
+    /// What it has a row of; asked a second time it would only say the same again.
+    fn offers(&self, job: &Job) -> bool {
+        job.round == 1 && !job.layers && job.quantities().all(|quantity| self.row(job, quantity).is_some())
+    }
+
+    fn check(&self, job: &Job) -> Result<()> {
+        super::refuse_layers(self, job)?;
+        let missing = job.quantities().find(|quantity| self.row(job, *quantity).is_none());
+        missing.map_or(Ok(()), |quantity| Err(self.missing(job, quantity)))
+    }
+
+    fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement> {
+        self.check(job)?;
+        if watch.cancelled() {
+            return Ok(Measurement::Interrupted);
+        }
+        let rows: Vec<&Record> = job.quantities().filter_map(|quantity| self.row(job, quantity)).collect();
+        let memory = rows.iter().find_map(|row| memory(row));
+        // A configuration that failed in one of its rows did not run, whatever the other says.
+        match rows.iter().find(|row| !row.outcome.passed()).map(|row| row.outcome) {
+            None => {
+                let latency = rows.iter().find_map(|row| latency(row));
+                let conditions = Box::new(conditions(&rows));
+                Ok(Measurement::Measured { latency, memory, layers: None, seconds: 0.0, conditions })
+            }
+            Some(Outcome::OutOfMemory | Outcome::Skipped) => Ok(Measurement::OutOfMemory { memory, seconds: 0.0 }),
+            Some(outcome) => Ok(Measurement::broken(outcome, "recorded so")),
+        }
+    }
+}
+
+/// Rows keep the word, not what stood behind it.
+fn conditions(rows: &[&Record]) -> Conditions {
+    let mut conditions = Conditions::default();
+    if rows.iter().any(|row| row.outcome == Outcome::Throttled) {
+        conditions.end =
+            Moment { held_by: vec!["a cause that the recorded row does not name".to_owned()], ..Moment::default() };
+    }
+    conditions
+}

@@ -1,0 +1,193 @@
+//! A measurement as the rows of a profile, and such rows as a device's readings.
+
+use super::protocol::{LatencyReading, LayerTime, LayersReading, MemoryReading};
+use super::{Job, Measurement};
+use crate::records::layers::{LayerRecord, Operation, Pass};
+use crate::records::{MemoryColumns, Outcome, Reading, Record};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::{Bytes, Milliseconds};
+use perf4sight_network::{Network, Node};
+use perf4sight_onnx as onnx;
+use perf4sight_step::workload::Quantity;
+use std::collections::BTreeMap;
+
+impl Job {
+    /// What is measured of the whole step.
+    pub fn quantities(&self) -> impl Iterator<Item = Quantity> {
+        let latency = self.latency.then_some(Quantity::Latency);
+        latency.into_iter().chain(self.memory.then_some(Quantity::Memory))
+    }
+
+    /// Its rows where it is not run, because a smaller batch ran out of memory; `capacity` is what the device has in all.
+    pub fn skipped(&self, dataset: &str, capacity: Option<Bytes>) -> Vec<Record> {
+        let row = |quantity| self.row(dataset, Outcome::Skipped, reading(quantity, None, None, capacity));
+        self.quantities().map(row).collect()
+    }
+
+    fn row(&self, dataset: &str, outcome: Outcome, reading: Reading) -> Record {
+        let (dataset, file) = (dataset.to_owned(), self.file.clone());
+        Record { dataset, file, ..Record::new(self.variant.clone(), self.workload, outcome, reading) }
+    }
+}
+
+impl Measurement {
+    /// The rows of a job with a network of `dataset`, on a device that has `capacity` in all; none where it was interrupted.
+    pub fn rows(&self, job: &Job, dataset: &str, capacity: Option<Bytes>) -> Vec<Record> {
+        let Some(outcome) = self.outcome() else { return Vec::new() };
+        let (latency, memory) = match self {
+            Measurement::Measured { latency, memory, .. } => (latency.as_ref(), *memory),
+            Measurement::OutOfMemory { memory, .. } => (None, *memory),
+            Measurement::Broken { .. } | Measurement::Interrupted => (None, None),
+        };
+        let row = |quantity| {
+            let reading = reading(quantity, latency, memory, capacity);
+            match quantity {
+                // Memory is a peak, not a mean over samples: it stays the same, whoever else uses the processor and however slow it is.
+                Quantity::Memory if outcome.doubtful() => job.row(dataset, Outcome::Measured, reading),
+                Quantity::Memory => job.row(dataset, outcome, reading),
+                Quantity::Latency => Record {
+                    steps: latency.map(|latency| latency.steps),
+                    spread: latency.map(|latency| latency.spread),
+                    visits: latency.map(|latency| latency.median).into_iter().collect(),
+                    ..job.row(dataset, outcome, reading)
+                },
+            }
+        };
+        job.quantities().map(row).collect()
+    }
+
+    /// The rows of the operations, with what the network's file says of each, the plain step last; none where they were not timed.
+    ///
+    /// # Errors
+    /// A node that the network does not have, by name.
+    pub fn layers(&self, job: &Job, dataset: &str) -> Result<Vec<LayerRecord>> {
+        let Measurement::Measured { layers: Some(layers), .. } = self else { return Ok(Vec::new()) };
+        let network = onnx::read(&job.file)?.network;
+        let nodes: BTreeMap<&str, &Node> = network.nodes().iter().map(|node| (node.name.as_str(), node)).collect();
+        let outcome = self.outcome().unwrap_or(Outcome::Measured);
+        let step = LayerTime { node: None, pass: Pass::Step, milliseconds: layers.step, spread: layers.step_spread };
+        let row = |time: &LayerTime| {
+            let operation = time.node.as_deref().map(|name| match nodes.get(name) {
+                Some(node) => Ok(operation(&network, node)),
+                None => Err(Error::device(format!("the worker timed {name}, which is no node here")).file(&job.file)),
+            });
+            let record =
+                timed(job.row(dataset, outcome, Reading::Latency(Some(Milliseconds(time.milliseconds)))), layers, time);
+            Ok(LayerRecord { record, operation: operation.transpose()?, pass: time.pass })
+        };
+        layers.times.iter().chain([&step]).map(row).collect()
+    }
+}
+
+fn timed(record: Record, layers: &LayersReading, time: &LayerTime) -> Record {
+    Record { steps: Some(layers.steps), spread: Some(time.spread), ..record }
+}
+
+fn operation(network: &Network, node: &Node) -> Operation {
+    Operation {
+        node: node.name.clone(),
+        op: node.op.kind().to_owned(),
+        inputs: (0..node.inputs.len()).map(|input| network.input_of(node, input).dims().to_vec()).collect(),
+        output: node.shape.dims().to_vec(),
+        parameters: network.parameters_of(node),
+    }
+}
+
+fn reading(
+    quantity: Quantity,
+    latency: Option<&LatencyReading>,
+    memory: Option<MemoryReading>,
+    capacity: Option<Bytes>,
+) -> Reading {
+    match quantity {
+        Quantity::Latency => Reading::Latency(latency.map(|latency| Milliseconds(latency.median))),
+        Quantity::Memory => {
+            let columns = memory.map_or_else(MemoryColumns::default, |memory| MemoryColumns {
+                allocated: Some(Bytes(memory.allocated)),
+                reserved: Some(Bytes(memory.reserved)),
+                used: Some(Bytes(memory.used)),
+                available: Some(Bytes(memory.available)),
+                free: Some(Bytes(memory.free)),
+                capacity: None,
+                heap: memory.heap.map(Bytes),
+            });
+            Reading::Memory(MemoryColumns { capacity, ..columns })
+        }
+    }
+}
+
+/// What a device would have read to write this row.
+pub(super) fn latency(row: &Record) -> Option<LatencyReading> {
+    let Reading::Latency(Some(latency)) = row.reading else { return None };
+    Some(LatencyReading {
+        median: latency.0,
+        spread: row.spread.unwrap_or(0.0),
+        // The published rows are means of 3 steps.
+        steps: row.steps.unwrap_or(3),
+        discarded: 0,
+        disturbed: row.outcome == Outcome::Disturbed,
+    })
+}
+
+/// What a device would have read to write this row.
+pub(super) fn memory(row: &Record) -> Option<MemoryReading> {
+    let Reading::Memory(MemoryColumns { allocated, reserved, used, available, free, heap, .. }) = row.reading else {
+        return None;
+    };
+    Some(MemoryReading {
+        allocated: allocated?.0,
+        reserved: reserved?.0,
+        used: used?.0,
+        available: available?.0,
+        free: free.or(available)?.0,
+        heap: heap.map(|heap| heap.0),
+        ..MemoryReading::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Allowance;
+    use crate::records::Variant;
+    use perf4sight_machine::{Conditions, Moment};
+    use perf4sight_step::workload::{Stage, Workload};
+
+    #[test]
+    fn only_the_time_suffers_from_others_and_from_heat() {
+        let job = Job {
+            variant: Variant::new("net", 0),
+            file: "net_0.onnx".into(),
+            workload: Workload::published(Stage::Training, 4),
+            latency: true,
+            memory: true,
+            layers: false,
+            round: 1,
+            allowance: Allowance::default(),
+        };
+        let latency = LatencyReading { median: 2.5, spread: 0.3, steps: 4, discarded: 9, disturbed: true };
+        let memory = MemoryReading {
+            allocated: 1 << 20,
+            reserved: 2 << 20,
+            used: 3 << 20,
+            available: 9,
+            free: 8,
+            ..MemoryReading::default()
+        };
+        let measured_under = |latency: LatencyReading, conditions| {
+            let (latency, memory, conditions) = (Some(latency), Some(memory), Box::new(conditions));
+            let measurement = Measurement::Measured { latency, memory, layers: None, seconds: 0.0, conditions };
+            measurement.rows(&job, "imagenet", Some(Bytes(1 << 30)))
+        };
+        let outcomes = |rows: &[Record]| rows.iter().map(|row| row.outcome).collect::<Vec<_>>();
+        let rows = measured_under(latency.clone(), Conditions::default());
+        assert_eq!(outcomes(&rows), [Outcome::Disturbed, Outcome::Measured]);
+        assert_eq!(rows.iter().map(|row| row.steps).collect::<Vec<_>>(), [Some(4), None]);
+        assert_eq!(rows.iter().map(Record::value).collect::<Vec<_>>(), [Some(2.5), Some(3.0)]);
+
+        let held = Moment { held_by: vec!["cpufreq-cpu0".to_owned()], ..Moment::default() };
+        let hot = Conditions { end: held, ..Conditions::default() };
+        let rows = measured_under(LatencyReading { disturbed: false, ..latency }, hot);
+        assert_eq!(outcomes(&rows), [Outcome::Throttled, Outcome::Measured]);
+    }
+}

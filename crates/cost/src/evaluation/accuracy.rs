@@ -1,0 +1,68 @@
+//! The scores of `report.json`.
+
+use super::Evaluation;
+use perf4sight_base::stats::Scores;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Scores over everything, as they lie in `report.json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Accuracy {
+    /// Over all rows; of networks left out the means over networks.
+    #[serde(flatten)]
+    pub scores: Scores,
+    /// Mean of the networks' mean errors, in percent: every network weighs the same, however many rows it has.
+    pub mean_over_networks: f64,
+    /// Percent of the rows inside their 90 % interval, every network weighing the same; none where there are no intervals.
+    pub coverage_90: Option<f64>,
+    /// Rows of unpruned networks: usually the ones that a person asks for.
+    pub level_0: Option<Scores>,
+    /// All other rows.
+    pub pruned: Option<Scores>,
+    /// By network.
+    pub networks: BTreeMap<String, NetworkAccuracy>,
+}
+
+/// Scores of one network.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NetworkAccuracy {
+    /// Over all its levels.
+    #[serde(flatten)]
+    pub scores: Scores,
+    /// Percent of its rows inside their 90 % interval; none where there are no intervals.
+    pub coverage_90: Option<f64>,
+    /// By level.
+    pub levels: BTreeMap<u8, Scores>,
+}
+
+impl Evaluation {
+    /// All scores of `report.json`, every row weighing the same; none where there are no cases.
+    pub fn accuracy(&self) -> Option<Accuracy> {
+        self.accuracy_by(Evaluation::scores)
+    }
+
+    /// The same, every network weighing the same: what a further network can expect, whichever of these had the most rows.
+    pub fn accuracy_over_networks(&self) -> Option<Accuracy> {
+        self.accuracy_by(Evaluation::scores_over_networks)
+    }
+
+    fn accuracy_by(&self, scores: fn(&Evaluation) -> Option<Scores>) -> Option<Accuracy> {
+        let names = self.by(|case| case.variant.network.clone()).into_keys();
+        let networks: BTreeMap<String, NetworkAccuracy> =
+            names.filter_map(|name| Some((name.clone(), self.of_network(&name)?))).collect();
+        Some(Accuracy {
+            scores: scores(self)?,
+            mean_over_networks: self.mean_over_networks()?,
+            coverage_90: self.coverage_90(),
+            level_0: scores(&self.at_level_0(true)),
+            pruned: scores(&self.at_level_0(false)),
+            networks,
+        })
+    }
+
+    fn of_network(&self, name: &str) -> Option<NetworkAccuracy> {
+        let own = self.only(|case| case.variant.network == name);
+        let levels = own.by(|case| case.variant.level);
+        Some(NetworkAccuracy { scores: own.scores()?, coverage_90: own.coverage_90(), levels })
+    }
+}

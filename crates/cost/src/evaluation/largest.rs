@@ -1,0 +1,86 @@
+//! The largest batch size that fits: what a fingerprint says beside what was tried.
+
+use crate::fingerprint::{About, MaxBatch};
+use crate::records::Variant;
+use perf4sight_base::stats::mean;
+use serde::Serialize;
+
+/// One variant that was tried up to and beyond its limit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Largest {
+    /// The network at its level.
+    pub variant: Variant,
+    /// The batch sizes tried, ascending.
+    pub tried: Vec<u64>,
+    /// The largest that fitted below every one that did not.
+    pub fitted: u64,
+    /// The smallest that did not fit.
+    pub failed: u64,
+    /// What the fingerprint says.
+    pub said: MaxBatch,
+}
+
+/// How good largest batch sizes are, over variants; shares in percent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LargestScores {
+    /// Variants that were tried up to and beyond their limit.
+    pub variants: usize,
+    /// Mean absolute percentage error of the likely value, both sides as the largest batch size tried that fits.
+    pub mape: f64,
+    /// Share of variants whose safe value did not fit.
+    #[serde(rename = "unsafe")]
+    pub unsafe_share: f64,
+    /// Mean share of the largest that fitted which the safe value makes use of; beyond it nothing more counts.
+    pub used: f64,
+}
+
+impl Largest {
+    /// A variant of which these batch sizes fitted and did not; none unless one fitted below every one that did not, nor where the
+    /// fingerprint knows no limit.
+    pub(super) fn new(variant: &Variant, [fitted, failed]: [&[u64]; 2], about: &About) -> Option<Largest> {
+        let smallest = failed.iter().copied().min()?;
+        let largest = fitted.iter().copied().filter(|batch| *batch < smallest).max()?;
+        let mut tried = [fitted, failed].concat();
+        tried.sort_unstable();
+        tried.dedup();
+        let said = about.max_batch()?;
+        Some(Largest { variant: variant.clone(), tried, fitted: largest, failed: smallest, said })
+    }
+
+    /// The likely value, as the largest batch size tried that is not above it.
+    fn likely_tried(&self) -> u64 {
+        self.tried.iter().copied().filter(|batch| *batch <= self.said.likely).max().unwrap_or_default()
+    }
+}
+
+impl LargestScores {
+    /// Scores of some variants; none for none.
+    pub fn of(largest: &[Largest]) -> Option<Self> {
+        let over = |of: fn(&Largest) -> f64| 100.0 * mean(&largest.iter().map(of).collect::<Vec<f64>>());
+        (!largest.is_empty()).then(|| LargestScores {
+            variants: largest.len(),
+            mape: over(|one| one.likely_tried().abs_diff(one.fitted) as f64 / one.fitted as f64),
+            unsafe_share: over(|one| f64::from(u8::from(one.said.safe >= one.failed))),
+            used: over(|one| one.said.safe.min(one.fitted) as f64 / one.fitted as f64),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn largest(safe: u64, likely: u64) -> Largest {
+        // 40 fitted although 30 had not, as happens on real devices: what counts is the first that did not.
+        let (variant, said) = (Variant::new("net", 0), MaxBatch { safe, likely });
+        Largest { variant, tried: vec![10, 20, 30, 40, 50], fitted: 20, failed: 30, said }
+    }
+
+    #[test]
+    fn errors_count_between_batch_sizes_that_were_tried() {
+        // 29 is as good as 20, 31 as bad as 30 (+50 %); 15 of 20 is 75 % used, and 30 is all of it but unsafe.
+        let scores = LargestScores::of(&[largest(15, 29), largest(30, 31)]).unwrap();
+        assert_eq!((scores.variants, scores.mape, scores.unsafe_share, scores.used), (2, 25.0, 50.0, 87.5));
+        assert!(LargestScores::of(&[]).is_none());
+    }
+}

@@ -1,0 +1,137 @@
+//! How far a fingerprint can be trusted: its predictions beside what was measured, and the scores of any part of them.
+//!
+//! An [`Evaluation`] is of one fingerprint, a [`Trial`] adds its verdicts; a [`Protocol`] holds networks or levels back, fits without
+//! them and tries what it fitted on them; a [`Study`] puts the protocols of a fingerprint side by side on the same rows.
+
+mod accuracy;
+mod fits;
+mod largest;
+mod learning;
+mod left_out;
+mod noise;
+mod operations;
+mod share;
+mod study;
+mod subsets;
+mod trial;
+mod verdicts;
+
+pub use accuracy::{Accuracy, NetworkAccuracy};
+pub use fits::Fits;
+pub use largest::{Largest, LargestScores};
+pub use learning::Learned;
+pub use left_out::{Candidate, Chosen, Protocol};
+pub use noise::Noise;
+pub use operations::{ClassScores, ClassTime};
+pub use study::{Protocols, Study};
+pub use subsets::Intervals;
+pub use trial::Trial;
+pub use verdicts::{Confusion, Judged};
+
+use crate::fingerprint::{Fingerprint, Interval, Predicted, Row};
+use crate::records::Variant;
+use perf4sight_base::stats::{Scores, mean};
+use std::collections::BTreeMap;
+
+/// One row, measured and predicted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// The network at its level.
+    pub variant: Variant,
+    /// Samples per step.
+    pub batch: u64,
+    /// Milliseconds or MiB.
+    pub measured: f64,
+    /// What the fingerprint says.
+    pub predicted: Predicted,
+    /// Where it says nine of ten measurements lie, if it says so.
+    pub interval: Option<Interval>,
+    /// Whether the fingerprint was fitted on rows of this network at this level.
+    pub fitted: bool,
+}
+
+impl Case {
+    /// Signed error in percent of what was measured: positive where the prediction is too high.
+    pub fn error(&self) -> f64 {
+        100.0 * (self.predicted.value() - self.measured) / self.measured
+    }
+}
+
+/// A fingerprint's predictions for rows it was, or was not, fitted on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Evaluation {
+    /// One case per row of a step that the fingerprint says something of, in the order of the rows but those of a variant together.
+    pub cases: Vec<Case>,
+}
+
+impl Evaluation {
+    /// Predicts every row that it says something of.
+    pub fn of(fingerprint: &Fingerprint, rows: &[Row]) -> Self {
+        Trial::of(fingerprint, rows, &[]).evaluation
+    }
+
+    /// The cases that `keep` wants.
+    pub fn only(&self, keep: impl Fn(&Case) -> bool) -> Self {
+        Evaluation { cases: self.cases.iter().filter(|case| keep(case)).cloned().collect() }
+    }
+
+    /// The cases at levels that the fingerprint was not fitted on: the others say nothing about new networks.
+    pub fn unseen(&self) -> Self {
+        self.only(|case| !case.fitted)
+    }
+
+    /// The cases at level 0, or those at all others: only level 0 is sure to be the network that was measured where a profile was pruned elsewhere.
+    pub fn at_level_0(&self, unpruned: bool) -> Self {
+        self.only(|case| (case.variant.level == 0) == unpruned)
+    }
+
+    /// Mean absolute percentage error, every network weighing the same; none where there are no cases.
+    pub fn mean_over_networks(&self) -> Option<f64> {
+        Some(self.scores_over_networks()?.mape)
+    }
+
+    /// The means of the networks' scores, every network weighing the same; none where there are no cases.
+    pub fn scores_over_networks(&self) -> Option<Scores> {
+        let networks: Vec<Scores> = self.by(|case| case.variant.network.clone()).into_values().collect();
+        Scores::over_groups(&networks)
+    }
+
+    /// Share of the cases, in percent, whose measurement lies in its interval, every network weighing the same; none where there are no intervals.
+    pub fn coverage_90(&self) -> Option<f64> {
+        let mut networks: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for case in &self.cases {
+            let inside = f64::from(u8::from(case.interval?.contains(case.measured)));
+            networks.entry(&case.variant.network).or_default().push(inside);
+        }
+        let shares: Vec<f64> = networks.values().map(|inside| 100.0 * mean(inside)).collect();
+        (!shares.is_empty()).then(|| mean(&shares))
+    }
+
+    /// Scores over all cases; none where there are no cases.
+    pub fn scores(&self) -> Option<Scores> {
+        scores(self.cases.iter())
+    }
+
+    /// Scores of the groups that `key` parts the cases into: by network, level, batch size.
+    pub fn by<K: Ord>(&self, key: impl Fn(&Case) -> K) -> BTreeMap<K, Scores> {
+        let mut groups: BTreeMap<K, Vec<&Case>> = BTreeMap::new();
+        for case in &self.cases {
+            groups.entry(key(case)).or_default().push(case);
+        }
+        groups.into_iter().filter_map(|(key, cases)| Some((key, scores(cases)?))).collect()
+    }
+
+    /// The `count` cases of largest error, worst first.
+    pub fn worst(&self, count: usize) -> Vec<&Case> {
+        let mut cases: Vec<&Case> = self.cases.iter().collect();
+        cases.sort_by(|a, b| b.error().abs().total_cmp(&a.error().abs()));
+        cases.truncate(count);
+        cases
+    }
+}
+
+fn scores<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Option<Scores> {
+    let (measured, predicted): (Vec<f64>, Vec<f64>) =
+        cases.into_iter().map(|case| (case.measured, case.predicted.value())).unzip();
+    Scores::of(&measured, &predicted)
+}

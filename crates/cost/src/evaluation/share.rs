@@ -1,0 +1,47 @@
+//! Parts of what was observed: to fit on, and to hold back.
+
+use crate::fingerprint::{Attempt, Observations, Row};
+use crate::records::Variant;
+use perf4sight_platform::Platform;
+use std::collections::BTreeSet;
+
+/// Rows and failures that belong together.
+#[derive(Debug, Clone)]
+pub(super) struct Share<'a> {
+    pub rows: Vec<Row>,
+    taught: &'a [Row],
+    pub failed: Vec<Attempt>,
+    platform: &'a Platform,
+}
+
+impl<'a> Share<'a> {
+    /// The part of the observations whose variants satisfy `belongs`; what teaches operations belongs to every part.
+    pub fn of(observations: &Observations<'a>, belongs: impl Fn(&Variant) -> bool) -> Self {
+        let rows = observations.rows.iter().filter(|row| belongs(&row.record.variant)).cloned();
+        let failed = observations.failed.iter().filter(|attempt| belongs(&attempt.record.variant)).cloned();
+        let Observations { taught, platform, .. } = *observations;
+        Share { rows: rows.collect(), taught, failed: failed.collect(), platform }
+    }
+
+    /// More of them.
+    pub fn add(&mut self, more: Share) {
+        self.rows.extend(more.rows);
+        self.failed.extend(more.failed);
+    }
+
+    /// As something to fit on.
+    pub fn observations(&self) -> Observations<'_> {
+        self.on(self.platform)
+    }
+
+    /// The same, were the device another one.
+    pub fn on<'b>(&'b self, platform: &'b Platform) -> Observations<'b> {
+        Observations { rows: &self.rows, taught: self.taught, failed: &self.failed, platform }
+    }
+}
+
+/// The names of all networks with a row that passed, in alphabetical order.
+pub(super) fn networks(observations: &Observations) -> Vec<String> {
+    let names: BTreeSet<&String> = observations.rows.iter().map(|row| &row.record.variant.network).collect();
+    names.into_iter().cloned().collect()
+}

@@ -1,0 +1,136 @@
+//! One fingerprint's answers for rows that passed and for steps that did not fit.
+
+use super::largest::Largest;
+use super::operations::ClassTime;
+use super::verdicts::Judged;
+use super::{Case, Evaluation};
+use crate::fingerprint::{About, Attempt, Fingerprint, Row};
+use crate::records::{Outcome, Record, Variant};
+use perf4sight_network::Network;
+use perf4sight_step::workload::Step;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a fingerprint answered.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Trial {
+    /// How much a step costs.
+    pub evaluation: Evaluation,
+    /// Whether a step fits; empty where the fingerprint gives no verdicts.
+    pub judged: Vec<Judged>,
+    /// The largest batch of every variant whose limit was measured; empty where the fingerprint does not know it.
+    pub largest: Vec<Largest>,
+    /// Classes of operations inside the steps; empty where the profile did not time them, or the fingerprint knows of none.
+    pub classes: Vec<ClassTime>,
+}
+
+/// The equal steps of one variant, at all batch sizes.
+struct Steps<'a> {
+    variant: &'a Variant,
+    step: Step,
+    network: &'a Network,
+    passed: Vec<&'a Row>,
+    /// Ran out of memory; steps that were not even tried would flatter every verdict.
+    refused: Vec<u64>,
+}
+
+impl Trial {
+    /// Asks a fingerprint about rows that passed and attempts that did not. Of steps that it says nothing of, as the published method of all but
+    /// its own, there are no answers ([`Fingerprint::check_step`]).
+    pub fn of(fingerprint: &Fingerprint, rows: &[Row], failed: &[Attempt]) -> Self {
+        let trials: Vec<Trial> = by_variant(rows, failed).par_iter().map(|steps| steps.ask(fingerprint)).collect();
+        trials.into_iter().collect()
+    }
+
+    /// The part of it that is about some networks.
+    pub(super) fn of_networks(&self, wanted: impl Fn(&str) -> bool) -> Self {
+        let wanted = |variant: &Variant| wanted(&variant.network);
+        Trial {
+            evaluation: self.evaluation.only(|case| wanted(&case.variant)),
+            judged: self.judged.iter().filter(|judged| wanted(&judged.variant)).cloned().collect(),
+            largest: self.largest.iter().filter(|largest| wanted(&largest.variant)).cloned().collect(),
+            classes: self.classes.iter().filter(|time| wanted(&time.variant)).cloned().collect(),
+        }
+    }
+}
+
+/// Trials of different rows as one.
+impl FromIterator<Trial> for Trial {
+    fn from_iter<T: IntoIterator<Item = Trial>>(trials: T) -> Self {
+        trials.into_iter().fold(Trial::default(), |mut all, trial| {
+            all.evaluation.cases.extend(trial.evaluation.cases);
+            all.judged.extend(trial.judged);
+            all.largest.extend(trial.largest);
+            all.classes.extend(trial.classes);
+            all
+        })
+    }
+}
+
+impl Steps<'_> {
+    fn ask(&self, fingerprint: &Fingerprint) -> Trial {
+        let Ok(about) = fingerprint.about_step(self.network, self.step, None) else { return Trial::default() };
+        let fitted = fingerprint.knows(&self.variant.network, self.variant.level);
+        let cases = self.passed.iter().map(|row| case(row, &about, fitted)).collect();
+        Trial {
+            evaluation: Evaluation { cases },
+            judged: self.judged(&about),
+            largest: self.largest(&about),
+            classes: self.passed.iter().flat_map(|row| ClassTime::all(row, &about)).collect(),
+        }
+    }
+
+    fn batches(&self) -> impl Iterator<Item = u64> {
+        self.passed.iter().map(|row| row.record.workload.batch)
+    }
+
+    fn judged(&self, about: &About) -> Vec<Judged> {
+        let tried = self.batches().map(|batch| (batch, true));
+        let tried = tried.chain(self.refused.iter().map(|&batch| (batch, false)));
+        let judged = tried.filter_map(|(batch, fitted)| {
+            let verdict = about.verdict(batch)?;
+            Some(Judged { variant: self.variant.clone(), batch, fitted, verdict })
+        });
+        judged.collect()
+    }
+
+    fn largest(&self, about: &About) -> Vec<Largest> {
+        let passed: Vec<u64> = self.batches().collect();
+        Largest::new(self.variant, [&passed, &self.refused], about).into_iter().collect()
+    }
+}
+
+fn case(row: &Row, about: &About, fitted: bool) -> Case {
+    let prediction = about.at(row.record.workload.batch);
+    Case {
+        variant: row.record.variant.clone(),
+        batch: row.record.workload.batch,
+        measured: row.measured,
+        predicted: prediction.value,
+        interval: prediction.interval,
+        fitted,
+    }
+}
+
+/// In the order in which variants first appear.
+fn by_variant<'a>(rows: &'a [Row], failed: &'a [Attempt]) -> Vec<Steps<'a>> {
+    let mut indices: BTreeMap<(&Variant, Step, *const Network), usize> = BTreeMap::new();
+    let mut groups: Vec<Steps> = Vec::new();
+    let mut index = |groups: &mut Vec<Steps<'a>>, record: &'a Record, network: &'a Arc<Network>| {
+        let (variant, step) = (&record.variant, record.workload.step);
+        *indices.entry((variant, step, Arc::as_ptr(network))).or_insert_with(|| {
+            groups.push(Steps { variant, step, network, passed: Vec::new(), refused: Vec::new() });
+            groups.len() - 1
+        })
+    };
+    for row in rows {
+        let at = index(&mut groups, &row.record, &row.network);
+        groups[at].passed.push(row);
+    }
+    for attempt in failed.iter().filter(|attempt| attempt.record.outcome == Outcome::OutOfMemory) {
+        let at = index(&mut groups, &attempt.record, &attempt.network);
+        groups[at].refused.push(attempt.record.workload.batch);
+    }
+    groups
+}

@@ -1,0 +1,110 @@
+//! Verdicts beside what happened: does a step fit?
+
+use crate::fingerprint::{Call, Verdict};
+use crate::records::Variant;
+use perf4sight_base::stats::mean;
+use serde::Serialize;
+
+/// One row, tried and judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// The network at its level.
+    pub variant: Variant,
+    /// Samples per step.
+    pub batch: u64,
+    /// Whether it fitted.
+    pub fitted: bool,
+    /// What the fingerprint says.
+    pub verdict: Verdict,
+}
+
+/// How verdicts compare with what happened; a step that does not fit is what is looked for. Shares in percent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Confusion {
+    /// Called unfit, and unfit.
+    pub found: usize,
+    /// Called unfit, but fitted.
+    pub false_alarms: usize,
+    /// Called fit, but unfit.
+    pub missed: usize,
+    /// Called fit, and fitted.
+    pub cleared: usize,
+    /// How many of all these were called borderline.
+    pub borderline: usize,
+    /// Verdicts that were right.
+    pub accuracy: f64,
+    /// What saying that everything fits would have been right for: verdicts are worth something where they beat it.
+    pub always_fits: f64,
+    /// Of those called unfit, the share that was; none where none was called so.
+    pub precision: Option<f64>,
+    /// Of those unfit, the share called so; none where all fitted.
+    pub recall: Option<f64>,
+    /// Mean squared difference of probability and outcome: 0 is perfect, 0.25 a coin.
+    pub brier: f64,
+}
+
+impl Confusion {
+    /// How many steps did not fit.
+    pub fn unfit(&self) -> usize {
+        self.found + self.missed
+    }
+
+    /// How many verdicts there were.
+    pub fn rows(&self) -> usize {
+        self.found + self.false_alarms + self.missed + self.cleared
+    }
+
+    /// The verdicts taken at even odds; none for no verdicts.
+    pub fn of<'a>(judged: impl IntoIterator<Item = &'a Judged>) -> Option<Self> {
+        let judged: Vec<&Judged> = judged.into_iter().collect();
+        if judged.is_empty() {
+            return None;
+        }
+        let count = |called_fit: bool, fitted: bool| {
+            judged.iter().filter(|one| (one.verdict.fits >= 0.5) == called_fit && one.fitted == fitted).count()
+        };
+        let [found, false_alarms, missed, cleared] =
+            [count(false, false), count(false, true), count(true, false), count(true, true)];
+        let share = |part: usize, whole: usize| (whole > 0).then(|| 100.0 * part as f64 / whole as f64);
+        let surprise = |one: &&Judged| (one.verdict.fits - f64::from(u8::from(one.fitted))).powi(2);
+        Some(Confusion {
+            found,
+            false_alarms,
+            missed,
+            cleared,
+            borderline: judged.iter().filter(|one| one.verdict.call == Call::Borderline).count(),
+            accuracy: 100.0 * (found + cleared) as f64 / judged.len() as f64,
+            always_fits: 100.0 * (cleared + false_alarms) as f64 / judged.len() as f64,
+            precision: share(found, found + false_alarms),
+            recall: share(found, found + missed),
+            brier: mean(&judged.iter().map(surprise).collect::<Vec<f64>>()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_of_a_table_counted_by_hand() {
+        let said = [(true, 1.0, Call::Fits), (true, 0.6, Call::Borderline), (true, 0.0, Call::DoesNotFit)];
+        let unfit = [(false, 0.0, Call::DoesNotFit), (false, 0.8, Call::Borderline)];
+        let judged = said.into_iter().chain(unfit).map(|(fitted, fits, call)| {
+            let verdict = Verdict { fits, call };
+            Judged { variant: Variant::new("net", 0), batch: 1, fitted, verdict }
+        });
+        let judged: Vec<Judged> = judged.collect();
+        let scores = Confusion::of(&judged).unwrap();
+        let Confusion { found, false_alarms, missed, cleared, borderline, accuracy, precision, recall, brier, .. } =
+            scores;
+        assert_eq!([found, false_alarms, missed, cleared, borderline], [1, 1, 1, 2, 2]);
+        assert_eq!((accuracy, precision, recall), (60.0, Some(50.0), Some(50.0)));
+        // Three of five fitted.
+        assert_eq!((scores.unfit(), scores.always_fits), (2, 60.0));
+        // (0 + 0.16 + 1 + 0 + 0.64) / 5
+        assert!((brier - 0.36).abs() < 1e-12);
+        assert_eq!(Confusion::of(&judged[..1]).unwrap().recall, None);
+        assert!(Confusion::of(&[]).is_none());
+    }
+}

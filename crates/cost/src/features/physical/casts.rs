@@ -1,0 +1,33 @@
+//! The kernels of autocast: operands copied into the numbers that an operation computes with, and their gradients back.
+
+use super::kernel::{Amount, Pass};
+use super::layer::Layer;
+use perf4sight_network::{Element, NodeId, Numbers};
+
+/// Adds the casts of an operation's inputs and weights; `numbers` are those of every node.
+pub(super) fn add(layer: &mut Layer, numbers: &[Numbers]) {
+    let inputs: Vec<(usize, NodeId)> = layer.node.inputs.iter().copied().enumerate().collect();
+    for (index, input) in inputs {
+        let (node, from) = (layer.network.node(input), numbers[input.index()].result);
+        if from == layer.numbers.result || node.element != Element::Number {
+            continue;
+        }
+        let elements = node.shape.elements() as f64;
+        let [wide, narrow] = [from, layer.numbers.result].map(|number| number.bytes() as f64 * elements);
+        let moved = Amount::per_sample(wide + narrow);
+        layer.casts(Pass::Forward, moved, Amount::per_sample(narrow));
+        if layer.gradients[index] {
+            layer.casts(Pass::InputGradient, moved, Amount::per_sample(wide));
+        }
+    }
+    if layer.numbers.weights != layer.step.precision.held() {
+        let weights = layer.network.weights_of(layer.node) as f64;
+        let learned = layer.network.learned_of(layer.node).iter().sum::<u64>() as f64;
+        let [read, gradients] =
+            [weights, learned].map(|elements| [layer.weight_bytes(elements), layer.held_bytes(elements)]);
+        layer.casts(Pass::Forward, Amount::fixed(read[0] + read[1]), Amount::fixed(read[0]));
+        if layer.learns_any() {
+            layer.casts(Pass::WeightGradient, Amount::fixed(gradients[0] + gradients[1]), Amount::fixed(gradients[1]));
+        }
+    }
+}

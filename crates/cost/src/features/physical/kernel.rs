@@ -1,0 +1,341 @@
+//! One computation of a step: what it multiplies and what it moves, as functions of the batch size.
+
+use perf4sight_network::{Activation, NodeId};
+use serde::{Deserialize, Serialize};
+
+/// A quantity that grows with the batch size: `fixed + sample x batch`.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Amount {
+    /// What any batch needs.
+    pub fixed: f64,
+    /// What every sample adds.
+    pub sample: f64,
+}
+
+/// What kind of operation a kernel belongs to; times are learned and reported by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// Dense convolution with a 1x1 kernel.
+    Pointwise,
+    /// Dense convolution with a 3x3 kernel.
+    Conv3x3,
+    /// Dense convolution with any other kernel.
+    ConvLarge,
+    /// Convolution in groups of several channels.
+    Grouped,
+    /// Convolution whose filters see one channel each.
+    Depthwise,
+    /// Fully connected layer.
+    Linear,
+    /// Product of two activations.
+    MatMul,
+    /// Batch or layer normalisation.
+    Normalisation,
+    /// Element-wise function.
+    Activation,
+    /// A random number for every element, and the elements it spares.
+    Dropout,
+    /// Element-wise arithmetic, and the sum of gradients that meet at a fork.
+    Arithmetic,
+    /// Tensors copied together, apart or into another order.
+    Copy,
+    /// Windows or whole images reduced to a number.
+    Pooling,
+    /// Softmax.
+    Softmax,
+    /// Loss and its gradient.
+    Loss,
+    /// zero_grad and the optimizer.
+    Update,
+    /// An operation this crate does not know, taken to be element-wise unless its products are known.
+    Unknown,
+}
+
+/// Which part of a step a kernel runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pass {
+    /// The result.
+    Forward,
+    /// The loss and the gradient it starts.
+    Loss,
+    /// The gradient of the inputs.
+    InputGradient,
+    /// The gradient of the weights.
+    WeightGradient,
+    /// The sum of gradients where the graph forks.
+    Fork,
+    /// zero_grad and the optimizer.
+    Update,
+}
+
+impl Pass {
+    /// How many there are, of which the update is the last.
+    pub const COUNT: usize = Pass::Update as usize + 1;
+}
+
+/// How a kernel walks through memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Access {
+    /// Every operand once, element after element.
+    Contiguous,
+    /// A value per channel meets an image, or a tensor is written in pieces.
+    Strided,
+    /// Every output reads a window that it shares most of with its neighbours.
+    Windowed,
+}
+
+/// A matrix product `rows x inner` times `inner x columns`, `blocks` of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Product {
+    /// Rows of the result.
+    pub rows: Amount,
+    /// Columns of the result.
+    pub columns: Amount,
+    /// The axis that is summed over.
+    pub inner: Amount,
+    /// Products of this size that run side by side: the groups of a convolution, the heads of an attention.
+    pub blocks: Amount,
+}
+
+/// The geometry of a convolution; pairs are height, width.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Filter {
+    /// Channels in and out.
+    pub channels: [f64; 2],
+    /// Blocks of channels that do not see each other.
+    pub groups: usize,
+    /// Input image.
+    pub image: [usize; 2],
+    /// Image of the result.
+    pub positions: [usize; 2],
+    /// Kernel.
+    pub kernel: [usize; 2],
+    /// Step between positions.
+    pub stride: [usize; 2],
+    /// Distance between elements of the kernel.
+    pub dilation: [usize; 2],
+    /// Rows and columns added before the image.
+    pub padding: [usize; 2],
+    /// Whether the channels of the image it reads lie last in memory: of a single sample, and of several.
+    pub channels_last: [bool; 2],
+}
+
+/// One computation of a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Kernel {
+    /// The node it belongs to; the network's output for the loss.
+    pub node: NodeId,
+    /// What kind of operation it is.
+    pub class: Class,
+    /// When it runs.
+    pub pass: Pass,
+    /// What it multiplies, if anything.
+    pub product: Option<Product>,
+    /// What it slides over, if anything.
+    pub filter: Option<Filter>,
+    /// Bytes of one element of what it reads and writes.
+    pub element: f64,
+    /// Bytes it reads and writes, every operand once.
+    pub traffic: Amount,
+    /// Bytes it reads where nothing is kept between neighbouring windows; none where it has no windows.
+    pub windows: Amount,
+    /// In which order.
+    pub access: Access,
+    /// Bytes of the tensor it makes; none where it overwrites one.
+    pub result: Amount,
+    /// Channels and pixels of a channel that a sample of the node's result has.
+    pub images: [f64; 2],
+    /// Elements that are normalised, reduced, made or moved together, such as those of a row; none where every element stands alone, or for
+    /// all samples.
+    pub row: f64,
+    /// What it computes of every element, if anything.
+    pub function: Option<Activation>,
+    /// Bytes of all weights of the network, and of what training keeps of each: what a cache must hold for the next step to find them there.
+    pub held: f64,
+    /// How many times the processor hands work to the device for it.
+    pub launches: f64,
+    /// How often a step runs it, each time on its share of the samples.
+    pub repeats: f64,
+}
+
+impl Kernel {
+    /// Whether another kernel, of whatever node, is the same work.
+    pub fn does_the_same(&self, other: &Kernel) -> bool {
+        let work = |kernel: &Kernel| (kernel.class, kernel.pass, kernel.access, kernel.launches, kernel.element);
+        work(self) == work(other)
+            && (self.traffic, self.windows, self.result) == (other.traffic, other.windows, other.result)
+            && (self.product, self.filter, self.images) == (other.product, other.filter, other.images)
+            && (self.row, self.function, self.repeats) == (other.row, other.function, other.repeats)
+    }
+
+    /// The samples that it runs on at a time, of so many in all.
+    pub fn samples(&self, batch: f64) -> f64 {
+        (batch / self.repeats).max(1.0)
+    }
+}
+
+impl Amount {
+    /// The same for any batch.
+    pub fn fixed(fixed: f64) -> Self {
+        Amount { fixed, sample: 0.0 }
+    }
+
+    /// That much for every sample.
+    pub fn per_sample(sample: f64) -> Self {
+        Amount { fixed: 0.0, sample }
+    }
+
+    /// Its value for `batch` samples.
+    pub fn at(self, batch: f64) -> f64 {
+        self.fixed + self.sample * batch
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Amount { fixed: self.fixed + other.fixed, sample: self.sample + other.sample }
+    }
+}
+
+impl Filter {
+    /// Whether it moves by one pixel and leaves none out.
+    pub fn moves_by_one(&self) -> bool {
+        (self.stride, self.dilation) == ([1; 2], [1; 2])
+    }
+
+    /// Whether the image it reads is one whose channels lie last, where there are so many samples.
+    pub fn reads_channels_last(&self, batch: f64) -> bool {
+        self.channels_last[usize::from(batch > 1.0)]
+    }
+
+    /// Pixels of the image it reads.
+    pub fn pixels(&self) -> f64 {
+        (self.image[0] * self.image[1]) as f64
+    }
+
+    /// Pixels of the image it writes.
+    pub fn results(&self) -> f64 {
+        (self.positions[0] * self.positions[1]) as f64
+    }
+
+    /// Elements of its kernel.
+    pub fn area(&self) -> f64 {
+        (self.kernel[0] * self.kernel[1]) as f64
+    }
+
+    /// Elements of one sample's windows laid out side by side (im2col).
+    pub fn columns(&self) -> f64 {
+        self.channels[0] * self.area() * self.results()
+    }
+
+    /// The share of its windows that lies in the image; the rest is padding.
+    pub fn inside(&self) -> f64 {
+        [0, 1].map(|axis| self.inside_along(axis)).iter().product()
+    }
+
+    fn inside_along(&self, axis: usize) -> f64 {
+        let [image, positions, kernel, stride, dilation, padding] =
+            [self.image, self.positions, self.kernel, self.stride, self.dilation, self.padding]
+                .map(|sides| sides[axis]);
+        let seen = |element: usize| {
+            // Positions where this element of the kernel lies before a pixel, counted with the padding.
+            let before =
+                |end: usize| end.saturating_sub(element.saturating_mul(dilation)).div_ceil(stride).min(positions);
+            (before(padding.saturating_add(image)) - before(padding)) as f64
+        };
+        (0..kernel).map(seen).sum::<f64>() / (positions as f64 * kernel as f64)
+    }
+}
+
+impl Pass {
+    /// Whether it is part of an operation's backward.
+    pub fn is_gradient(self) -> bool {
+        matches!(self, Pass::InputGradient | Pass::WeightGradient)
+    }
+}
+
+impl Product {
+    /// Floating-point operations for `batch` samples: a multiplication and an addition per term.
+    pub fn flops(&self, batch: f64) -> f64 {
+        2.0 * [self.rows, self.columns, self.inner, self.blocks].iter().map(|amount| amount.at(batch)).product::<f64>()
+    }
+}
+
+impl Class {
+    /// All classes, in the order they are listed to people.
+    pub const ALL: [Class; 17] = [
+        Class::Pointwise,
+        Class::Conv3x3,
+        Class::ConvLarge,
+        Class::Grouped,
+        Class::Depthwise,
+        Class::Linear,
+        Class::MatMul,
+        Class::Normalisation,
+        Class::Activation,
+        Class::Dropout,
+        Class::Arithmetic,
+        Class::Copy,
+        Class::Pooling,
+        Class::Softmax,
+        Class::Loss,
+        Class::Update,
+        Class::Unknown,
+    ];
+
+    /// Its name as tables print it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Pointwise => "1x1 convolution",
+            Class::Conv3x3 => "3x3 convolution",
+            Class::ConvLarge => "larger convolution",
+            Class::Grouped => "grouped convolution",
+            Class::Depthwise => "depthwise convolution",
+            Class::Linear => "linear",
+            Class::MatMul => "matrix product",
+            Class::Normalisation => "normalisation",
+            Class::Activation => "activation",
+            Class::Dropout => "dropout",
+            Class::Arithmetic => "arithmetic",
+            Class::Copy => "copies",
+            Class::Pooling => "pooling",
+            Class::Softmax => "softmax",
+            Class::Loss => "loss",
+            Class::Update => "optimizer",
+            Class::Unknown => "unknown",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_in_the_padding_is_no_part_of_a_window() {
+        let inside = |kernel, stride, side, positions| {
+            let filter = Filter {
+                channels: [8.0; 2],
+                groups: 1,
+                image: [side; 2],
+                positions: [positions; 2],
+                kernel: [kernel; 2],
+                stride: [stride; 2],
+                dilation: [1; 2],
+                padding: [kernel / 2; 2],
+                channels_last: [false; 2],
+            };
+            (filter.inside() * 1e9).round() / 1e9
+        };
+        // 3x3 on one pixel sees it once of nine times; on 2x2 pixels two of three elements a side; on 8 pixels 22 of 24.
+        assert_eq!(
+            [inside(3, 1, 1, 1), inside(3, 1, 2, 2)],
+            [1.0, 4.0].map(|seen: f64| (seen / 9.0 * 1e9).round() / 1e9)
+        );
+        assert_eq!(inside(3, 1, 8, 8), (22.0f64 * 22.0 / 576.0 * 1e9).round() / 1e9);
+        // 7 elements every 2 pixels over 32: the first position misses 3, the second 1, the last 2 of 16 x 7.
+        assert_eq!(inside(7, 2, 32, 16), (106.0f64 * 106.0 / 12544.0 * 1e9).round() / 1e9);
+    }
+}

@@ -1,0 +1,151 @@
+//! One node of a network on its way through a step: it gathers its kernels.
+
+use super::kernel::{Access, Amount, Class, Filter, Kernel, Pass, Product};
+use perf4sight_network::{Activation, Network, Node, NodeId, Numbers, Shape};
+use perf4sight_step::workload::Step;
+
+/// One node of a network on its way through a step; gathers its kernels.
+pub(super) struct Layer<'a> {
+    pub network: &'a Network,
+    pub node: &'a Node,
+    pub step: Step,
+    /// What it computes with.
+    pub numbers: Numbers,
+    /// Whether a gradient flows to each of its inputs.
+    pub gradients: Vec<bool>,
+    /// The geometry its kernels share, where it is a convolution.
+    pub filter: Option<Filter>,
+    /// What its kernels take together, where that is a row or a group.
+    pub row: f64,
+    /// What its kernels compute of every element, if anything.
+    pub function: Option<Activation>,
+    pub(super) in_place: bool,
+    pub(super) held: f64,
+    pub(super) id: NodeId,
+    pub(super) kernels: Vec<Kernel>,
+}
+
+impl Layer<'_> {
+    /// Elements of one sample of the result.
+    pub fn outputs(&self) -> f64 {
+        self.node.shape.elements() as f64
+    }
+
+    /// Elements of one sample of the first input.
+    pub fn inputs(&self) -> f64 {
+        self.node.inputs.first().map_or(0.0, |id| self.network.node(*id).shape.elements() as f64)
+    }
+
+    /// Bytes of so many elements of activations.
+    pub fn bytes(&self, elements: f64) -> f64 {
+        self.numbers.result.bytes() as f64 * elements
+    }
+
+    /// Bytes of so many elements of weights, as they are read.
+    pub fn weight_bytes(&self, elements: f64) -> f64 {
+        self.numbers.weights.bytes() as f64 * elements
+    }
+
+    /// Bytes of so many elements of weights, as they are held.
+    pub fn held_bytes(&self, elements: f64) -> f64 {
+        self.step.weight() as f64 * elements
+    }
+
+    /// Whether training changes one of the tensors of its weights: 0 is the weight, 1 the bias.
+    pub fn learns(&self, tensor: usize) -> bool {
+        self.step.trains() && self.network.learned(self.node)[tensor]
+    }
+
+    /// Whether training changes any of its weights: libraries make the gradients of filters and bias at once.
+    pub fn learns_any(&self) -> bool {
+        self.step.trains() && self.network.trains(self.node)
+    }
+
+    /// Whether a gradient flows to any input.
+    pub fn passes_on(&self) -> bool {
+        self.gradients.contains(&true)
+    }
+
+    /// Adds a kernel that only moves memory.
+    pub fn moves(&mut self, pass: Pass, class: Class, access: Access, traffic: Amount) {
+        self.push(Kernel { access, ..self.kernel(pass, class, traffic) });
+    }
+
+    /// Adds a kernel that copies an operand of the node into other numbers: an operation of its own, of no geometry and no function.
+    pub fn casts(&mut self, pass: Pass, traffic: Amount, result: Amount) {
+        let cast = self.kernel(pass, Class::Copy, traffic);
+        self.push(Kernel { filter: None, row: 0.0, function: None, launches: 1.0, result, ..cast });
+    }
+
+    /// Adds a kernel that moves the node's weights, which nothing else came between.
+    pub fn moves_again(&mut self, pass: Pass, class: Class, traffic: Amount) {
+        let held = self.weight_bytes(self.network.weights_of(self.node) as f64);
+        self.push(Kernel { held, ..self.kernel(pass, class, traffic) });
+    }
+
+    /// Adds a kernel whose results read windows.
+    pub fn slides(&mut self, pass: Pass, class: Class, windows: Amount, traffic: Amount) {
+        self.push(Kernel { access: Access::Windowed, windows, ..self.kernel(pass, class, traffic) });
+    }
+
+    /// Adds a matrix product.
+    pub fn multiplies(&mut self, pass: Pass, class: Class, product: Product, traffic: Amount) {
+        self.push(Kernel { product: Some(product), ..self.kernel(pass, class, traffic) });
+    }
+
+    fn kernel(&self, pass: Pass, class: Class, traffic: Amount) -> Kernel {
+        Kernel {
+            node: self.id,
+            class,
+            pass,
+            product: None,
+            filter: self.filter.filter(|_| pass != Pass::Fork && pass != Pass::Update),
+            element: self.bytes(1.0),
+            traffic,
+            windows: Amount::default(),
+            access: Access::Contiguous,
+            result: self.result(pass),
+            images: images(&self.node.shape),
+            row: if pass == Pass::Fork || pass == Pass::Update { 0.0 } else { self.row },
+            function: self.function.filter(|_| pass != Pass::Fork),
+            held: self.held,
+            launches: self.launches(pass),
+            repeats: 1.0,
+        }
+    }
+
+    fn push(&mut self, kernel: Kernel) {
+        self.kernels.push(kernel);
+    }
+
+    /// What a pass makes: the result, the gradients, or what the optimizer adds up before it touches the weights.
+    fn result(&self, pass: Pass) -> Amount {
+        match pass {
+            Pass::Forward if self.in_place => Amount::default(),
+            Pass::Forward => Amount::per_sample(self.bytes(self.outputs())),
+            Pass::InputGradient => Amount::per_sample(self.bytes(self.inputs())),
+            Pass::WeightGradient => Amount::fixed(self.weight_bytes(self.network.parameters_of(self.node) as f64)),
+            Pass::Update => Amount::fixed(self.held_bytes(self.network.parameters_of(self.node) as f64)),
+            Pass::Loss | Pass::Fork => Amount::default(),
+        }
+    }
+
+    /// The processor issues an operation once, and once its backward, whatever kernels they consist of.
+    fn launches(&self, pass: Pass) -> f64 {
+        let mut before = self.kernels.iter().rev().take_while(|kernel| kernel.node == self.id);
+        let issued = before.any(|kernel| kernel.pass.is_gradient() == pass.is_gradient());
+        f64::from(u8::from(!issued))
+    }
+
+    /// Says how often the processor starts the last kernel.
+    pub(super) fn launched(&mut self, launches: f64) {
+        if let Some(kernel) = self.kernels.last_mut() {
+            kernel.launches = launches;
+        }
+    }
+}
+
+pub(super) fn images(shape: &Shape) -> [f64; 2] {
+    let [height, width] = shape.image();
+    [shape.channels() as f64, (height * width) as f64]
+}

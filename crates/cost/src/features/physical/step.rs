@@ -1,0 +1,195 @@
+//! The kernels of a whole step: every node forward, the loss, every node backward, the optimizer.
+
+use super::kernel::{Access, Amount, Class, Kernel, Pass};
+use super::layer::{Layer, images};
+use super::update::Effort;
+use super::{casts, convolution, movement, product, unknown};
+use perf4sight_network::{Beside, Coupling, Facts, Nature, Network, NodeId, Trained};
+use perf4sight_step::workload::{Accumulate, Lists, Loss, Step};
+
+/// The kernels of one step of `network`, node by node in the order of the forward pass; with [`Stage::Inference`](perf4sight_step::workload::Stage) the forward
+/// pass only.
+pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
+    let trained = Trained::new(network, step.trainable);
+    let mut kernels = kernels_once(&trained, step);
+    if step.trains() {
+        let again = runs_again(&trained, &network.cuts(step.checkpoint));
+        let again = kernels.iter().filter(|kernel| kernel.pass == Pass::Forward && again[kernel.node.index()]);
+        kernels.extend(again.copied().collect::<Vec<_>>());
+        kernels.iter_mut().for_each(|kernel| kernel.repeat(step.accumulate));
+    }
+    kernels
+}
+
+/// The kernels of a network as the step trains it if it took one pass and kept all that backward needs.
+pub fn kernels_once(trained: &Trained, step: Step) -> Vec<Kernel> {
+    let Trained { network, gradients: asked, in_place, reads } = trained;
+    let network: &Network = network;
+    let held = held(network, step);
+    // What accelerators compute in single precision beside, softmax and normalisations of rows, is little of any step.
+    let numbers = network.numbers(step.precision, Lists::Processor);
+    let mut kernels = Vec::with_capacity(4 * network.nodes().len());
+    for (id, node) in network.iter() {
+        let training = step.trains();
+        let gradients: Vec<bool> = node.inputs.iter().map(|input| training && asked[input.index()]).collect();
+        let in_place = in_place[id.index()];
+        let (row, function) = (0.0, None);
+        let own = numbers[id.index()];
+        let mut layer = Layer {
+            network,
+            node,
+            step,
+            numbers: own,
+            gradients,
+            filter: None,
+            row,
+            function,
+            in_place,
+            held,
+            id,
+            kernels,
+        };
+        layer.operation();
+        casts::add(&mut layer, &numbers);
+        if training {
+            layer.forks(reads[id.index()], asked[id.index()]);
+            layer.update(&network.learned_of(node));
+        }
+        kernels = layer.kernels;
+    }
+    if step.trains() {
+        kernels.extend(losses(network, step, held));
+    }
+    kernels
+}
+
+/// Per node, whether backward runs its forward again where the network is cut behind these nodes: of a segment up to the last that keeps something.
+pub fn runs_again(trained: &Trained, cuts: &[NodeId]) -> Vec<bool> {
+    let Trained { network, gradients: asked, .. } = trained;
+    let mut again = vec![false; network.nodes().len()];
+    for segment in network.segments(cuts) {
+        again[network.runs_again(&segment, asked)].fill(true);
+    }
+    again
+}
+
+impl Kernel {
+    /// Every pass forward and backward runs all kernels but those of the update, on its share of the samples.
+    pub fn repeat(&mut self, accumulate: Accumulate) {
+        if self.pass != Pass::Update {
+            let passes = accumulate.passes() as f64;
+            (self.repeats, self.launches) = (passes, self.launches * passes);
+        }
+    }
+}
+
+impl Layer<'_> {
+    fn operation(&mut self) {
+        let facts = self.network.facts(self.node);
+        self.row = self.row(&facts);
+        let class = match facts.nature {
+            Nature::Convolution(conv) => return convolution::add(self, conv),
+            Nature::Volume(conv) => return convolution::add_volume(self, conv),
+            Nature::Transposed(transposed) => return convolution::add_transposed(self, &transposed.conv),
+            Nature::Linear(linear) => return product::add_linear(self, linear),
+            Nature::MatMul => return product::add_matmul(self),
+            Nature::Attention => return product::add_attention(self),
+            Nature::Embedding(embedding) => return movement::add_embedding(self, embedding),
+            Nature::Input | Nature::Parameter => return,
+            Nature::Normalisation => Class::Normalisation,
+            Nature::Softmax => Class::Softmax,
+            Nature::Activation(function) => {
+                self.function = Some(function);
+                Class::Activation
+            }
+            Nature::Arithmetic(_) | Nature::Choice => Class::Arithmetic,
+            // A number for every sample costs nothing beside what is multiplied with it.
+            Nature::Dropout if facts.beside == Some(Beside::Draw) => Class::Arithmetic,
+            Nature::Dropout => Class::Dropout,
+            Nature::Pooling(_) => Class::Pooling,
+            Nature::Movement => Class::Copy,
+            Nature::Unknown(known) if facts.macs > 0 => return unknown::add(self, known, &facts),
+            Nature::Unknown(_) => Class::Unknown,
+        };
+        movement::add(self, class, &facts.traffic);
+    }
+
+    /// Elements that are normalised, reduced, made or moved together, but for those of all samples. Tensors joined are copied whole, and a
+    /// maximum is searched.
+    fn row(&self, facts: &Facts) -> f64 {
+        let joined = matches!(facts.channels, Coupling::Joined { .. });
+        if let Some(Beside::Statistics(rows)) = facts.beside {
+            self.outputs() / rows as f64
+        } else if facts.nature == Nature::Softmax || (facts.nature == Nature::Movement && !joined) {
+            self.node.shape.features() as f64
+        } else if let (Nature::Pooling(window), None) = (facts.nature, facts.beside) {
+            let grown = self.outputs() / self.inputs();
+            window.map_or(grown.max(1.0 / grown), |window| (window.kernel[0] * window.kernel[1]) as f64)
+        } else {
+            0.0
+        }
+    }
+
+    /// A gradient per reader arrives; they are summed two by two.
+    fn forks(&mut self, reads: usize, has_gradient: bool) {
+        if reads > 1 && has_gradient {
+            let sums = (reads - 1) as f64;
+            let traffic = Amount::per_sample(self.bytes(3.0 * self.outputs() * sums));
+            self.moves(Pass::Fork, Class::Arithmetic, Access::Contiguous, traffic);
+            self.launched(sums);
+        }
+    }
+
+    /// What zero_grad and the optimizer do to the weights of a node, each tensor on its own.
+    fn update(&mut self, tensors: &[u64]) {
+        let weights = tensors.iter().sum::<u64>() as f64;
+        if weights > 0.0 {
+            let Effort { moved, started } = Effort::of(self.step);
+            let traffic = Amount::fixed(self.held_bytes(moved * weights));
+            self.moves(Pass::Update, Class::Update, Access::Contiguous, traffic);
+            self.launched(started * tensors.len() as f64);
+        }
+    }
+}
+
+/// The weights; training keeps gradient and states of each that it changes.
+fn held(network: &Network, step: Step) -> f64 {
+    let learned = network.nodes().iter().flat_map(|node| network.learned_of(node)).sum::<u64>();
+    let copies = if step.trains() { 1 + step.optimizer.states() } else { 0 };
+    step.weight() as f64 * (network.parameters() + copies * learned) as f64
+}
+
+/// Tensors as large as the result that its loss and its gradient read and write: log-softmax and the pick of one class, there and back; or the
+/// differences from as many numbers, their squares, the mean of these, zeros, and the gradient that takes their place.
+fn tensors_of(loss: Loss) -> f64 {
+    match loss {
+        Loss::CrossEntropy => 5.0,
+        Loss::MeanSquaredError => 8.0,
+    }
+}
+
+/// The loss of every result that has one, and its gradient.
+fn losses(network: &Network, step: Step, held: f64) -> impl Iterator<Item = Kernel> {
+    let element = step.precision.held().bytes() as f64;
+    network.compared().map(move |node| {
+        let result = &network.node(node).shape;
+        Kernel {
+            node,
+            class: Class::Loss,
+            pass: Pass::Loss,
+            product: None,
+            filter: None,
+            element,
+            traffic: Amount::per_sample(tensors_of(step.loss) * element * result.elements() as f64),
+            windows: Amount::default(),
+            access: Access::Contiguous,
+            result: Amount::default(),
+            images: images(result),
+            row: 0.0,
+            function: None,
+            held,
+            launches: 4.0,
+            repeats: 1.0,
+        }
+    })
+}

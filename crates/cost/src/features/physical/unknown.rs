@@ -1,0 +1,188 @@
+//! The kernels of products that are known by name and price alone: nobody measured them, so that they take as long as fully connected layers
+//! of their size, and move what those would.
+
+use super::kernel::{Access, Amount, Class, Pass, Product};
+use super::layer::Layer;
+use super::movement;
+use perf4sight_network::{Facts, Unknown};
+
+/// Elements read and written for each that deformable convolution looks up: four neighbours, and what is made of them
+/// (`deformable_im2col` of torchvision's csrc/ops/cpu/deform_conv2d_kernel.cpp).
+const LOOKED_UP: f64 = 5.0;
+
+/// The same in its backward pass: of 5 x 5 pixels each is asked whether it was a neighbour (`deformable_col2im`), for either coordinate of
+/// its place the neighbours are read again (`deformable_col2im_coord`), and it is looked up once more for the weights.
+const LOOKED_UP_BACK: f64 = 25.0 + 3.0 * LOOKED_UP;
+
+/// What a product of one pass multiplies, and what it moves beside the operation's data.
+struct Work {
+    product: Product,
+    traffic: Amount,
+    /// Bytes of what it moves over and over again, beside the first time.
+    again: f64,
+}
+
+/// Adds the products of an operation that costs multiply-accumulates, and what else it reads and writes.
+pub(super) fn add(layer: &mut Layer, unknown: &Unknown, facts: &Facts) {
+    movement::add(layer, Class::Unknown, &facts.traffic);
+    let (macs, weights) = (facts.macs as f64, unknown.parameters as f64);
+    if facts.across {
+        return of_features(layer, across(macs));
+    }
+    match unknown.op_type.as_str() {
+        _ if weights == 0.0 => of_features(layer, of_operands(layer, macs)),
+        "LSTM" | "GRU" | "RNN" => recurrent(layer, unknown, macs / weights),
+        operator => filtering(layer, macs, weights, operator == "DeformConv"),
+    }
+}
+
+/// Every sample with every other one.
+fn across(macs: f64) -> Product {
+    let samples = Amount::per_sample(1.0);
+    Product { rows: samples, columns: samples, inner: Amount::fixed(macs), blocks: Amount::fixed(1.0) }
+}
+
+/// So many multiply-accumulates that make the result of two tensors.
+fn of_operands(layer: &Layer, macs: f64) -> Product {
+    let (outputs, rows) = (layer.outputs(), layer.node.shape.features() as f64);
+    let [rows, inner, blocks] = [rows, macs / outputs, 1.0].map(Amount::fixed);
+    Product { rows, columns: Amount::per_sample(outputs / rows.fixed), inner, blocks }
+}
+
+/// A product forward, and one as large for every factor whose gradient is asked for.
+fn of_features(layer: &mut Layer, product: Product) {
+    layer.multiplies(Pass::Forward, Class::Unknown, product, Amount::default());
+    for _ in layer.gradients.clone().into_iter().take(2).filter(|wanted| *wanted) {
+        layer.multiplies(Pass::InputGradient, Class::Unknown, product, Amount::default());
+    }
+}
+
+/// Products for every time step, one after the other, each of which reads all weights. Libraries that compute LSTMs (oneDNN, cuDNN) keep
+/// weights laid out for it, so that few rows cost no more than their share, and add up the gradient of the weights in one product over all
+/// steps; of the others, which PyTorch computes step by step, each adds its own: read, read and written.
+fn recurrent(layer: &mut Layer, unknown: &Unknown, steps: f64) {
+    let weights = unknown.parameters as f64;
+    let remembered = layer.node.shape.features() as f64;
+    let [rows, inner] = [remembered, weights / remembered].map(Amount::fixed);
+    let as_one = unknown.op_type == "LSTM";
+    let (samples, blocks) = if as_one { (steps, 1.0) } else { (1.0, steps) };
+    let (samples, blocks) = (Amount::per_sample(samples), Amount::fixed(blocks));
+    let once = layer.weight_bytes(weights);
+    let read_again = (steps - 1.0).max(0.0) * once;
+    let work = |rows, columns, inner, again| {
+        let product = Product { rows, columns, inner, blocks };
+        Work { product, traffic: Amount::fixed(once), again }
+    };
+    let added = if as_one { 0.0 } else { 3.0 * steps * once };
+    let passes = [
+        work(rows, samples, inner, read_again),
+        work(inner, samples, rows, read_again),
+        work(rows, inner, samples, added),
+    ];
+    multiplied(layer, passes, steps);
+}
+
+/// Filters that meet so many places of every sample.
+fn filtering(layer: &mut Layer, macs: f64, weights: f64, looks_up: bool) {
+    let filters = layer.node.shape.channels() as f64;
+    let [rows, inner, blocks] = [filters, weights / filters, 1.0].map(Amount::fixed);
+    let places = Amount::per_sample(macs / weights);
+    let elements = macs / filters;
+    let traffic = Amount { fixed: layer.weight_bytes(weights), sample: layer.bytes(elements) };
+    let product =
+        |rows, columns, inner| Work { product: Product { rows, columns, inner, blocks }, traffic, again: 0.0 };
+    if looks_up {
+        let looked_up = |times: f64| Amount::per_sample(times * layer.bytes(elements));
+        let [forward, back] = [LOOKED_UP, LOOKED_UP_BACK].map(looked_up);
+        layer.moves(Pass::Forward, Class::Unknown, Access::Strided, forward);
+        if layer.passes_on() {
+            layer.moves(Pass::InputGradient, Class::Unknown, Access::Strided, back);
+        }
+    }
+    multiplied(layer, [product(rows, places, inner), product(inner, places, rows), product(rows, inner, places)], 1.0);
+}
+
+/// The result, the gradient of what is read, and that of the weights; the processor starts each so often.
+fn multiplied(layer: &mut Layer, [forward, back, gradient]: [Work; 3], starts: f64) {
+    one(layer, Pass::Forward, &forward);
+    layer.launched(starts);
+    if layer.passes_on() {
+        one(layer, Pass::InputGradient, &back);
+        layer.launched(starts);
+    }
+    if layer.step.trains() && layer.network.trains(layer.node) {
+        one(layer, Pass::WeightGradient, &gradient);
+    }
+}
+
+fn one(layer: &mut Layer, pass: Pass, work: &Work) {
+    if work.again > 0.0 {
+        layer.moves_again(pass, Class::Unknown, Amount::fixed(work.again));
+    }
+    layer.multiplies(pass, Class::Unknown, work.product, work.traffic);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Kernel, kernels};
+    use super::*;
+    use perf4sight_network::{Linear, Network, NetworkBuilder, Op, Shape};
+    use perf4sight_step::workload::{Stage, Step};
+
+    /// An unknown operation behind a layer that passes a gradient on, `features` wide at 50 places.
+    fn behind_a_layer(features: usize, unknown: Unknown) -> Network {
+        let mut builder = NetworkBuilder::new("priced", Shape::new([50, 16]));
+        let linear = Op::Linear(Linear { out_features: features, bias: false });
+        let linear = builder.add("linear", linear, &[builder.input()]).unwrap();
+        let unknown = builder.add("unknown", Op::Unknown(unknown), &[linear]).unwrap();
+        builder.finish(unknown)
+    }
+
+    fn of_unknown(network: &Network) -> Vec<Kernel> {
+        let all = kernels(network, Step::published(Stage::Training)).into_iter();
+        all.filter(|kernel| kernel.node == network.output() && kernel.product.is_some()).collect()
+    }
+
+    fn flops(kernel: &Kernel, batch: f64) -> f64 {
+        kernel.product.map_or(0.0, |product| product.flops(batch))
+    }
+
+    #[test]
+    fn recurrent_layers_read_their_weights_at_every_step() {
+        // 256 features, 1024 remembered, 50 steps: LSTMs have 4 gates, GRUs 3.
+        for (operator, gates, summed) in [("LSTM", 4, 0.0), ("GRU", 3, 150.0), ("RNN", 1, 150.0)] {
+            let weights = gates * 1024 * (256 + 1024);
+            let unknown = Unknown { macs: 50 * weights, ..Unknown::new(operator, Shape::new([50, 1, 1024]), weights) };
+            let network = behind_a_layer(256, unknown);
+            let (kernels, all) = (of_unknown(&network), kernels(&network, Step::published(Stage::Training)));
+            let passes = [Pass::Forward, Pass::InputGradient, Pass::WeightGradient];
+            assert_eq!(kernels.iter().map(|kernel| kernel.pass).collect::<Vec<_>>(), passes);
+            for (kernel, read) in kernels.iter().zip([50.0, 50.0, 1.0 + summed]) {
+                // Each pass has as many products as forward: twice as many backward.
+                assert_eq!(flops(kernel, 4.0), 2.0 * 4.0 * 50.0 * weights as f64, "{operator} {:?}", kernel.pass);
+                let same = all.iter().filter(|other| (other.node, other.pass) == (kernel.node, kernel.pass));
+                let moved: f64 = same.map(|kernel| kernel.traffic.fixed).sum();
+                assert_eq!(moved, read * 4.0 * weights as f64, "{operator} {:?}", kernel.pass);
+            }
+        }
+    }
+
+    #[test]
+    fn filters_are_the_convolution_that_they_are() {
+        // 256 filters of 16 x 3 x 3 at 50 places; what they look up lies apart from it.
+        let unknown =
+            Unknown { macs: 50 * 256 * 144, ..Unknown::new("DeformConv", Shape::new([256, 50, 1]), 256 * 144) };
+        let network = behind_a_layer(16, unknown);
+        let kernels = of_unknown(&network);
+        assert!(
+            kernels.len() == 3 && kernels.iter().all(|kernel| flops(kernel, 2.0) == 2.0 * 2.0 * 50.0 * 256.0 * 144.0)
+        );
+    }
+
+    #[test]
+    fn samples_that_meet_all_others_cost_the_square_of_the_batch() {
+        let unknown = Unknown { macs: 32, across: true, ..Unknown::new("MatMul", Shape::new([1]), 0) };
+        let kernels = of_unknown(&behind_a_layer(32, unknown));
+        assert_eq!(kernels.iter().map(|kernel| flops(kernel, 8.0)).sum::<f64>(), 2.0 * 2.0 * 64.0 * 32.0);
+    }
+}

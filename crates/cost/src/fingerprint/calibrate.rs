@@ -1,0 +1,80 @@
+//! A fingerprint with a few measured rows of a new network.
+
+use super::rows::{Attempt, Row};
+use super::{Fingerprint, count};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_step::workload::Quantity;
+use std::collections::BTreeMap;
+
+/// More rows than this are a profile, to be fitted anew.
+pub const MOST_ROWS: usize = 4;
+
+/// A measurement this many times above or below the prediction contradicts the fingerprint.
+const CONTRADICTION: f64 = 10.0;
+
+impl Fingerprint {
+    /// The same fingerprint with rows of a new network beside those it was fitted on. Memory is fitted once more, the new network
+    /// weighing as much as every other; of latency the rows tell what this network has of its own, at the level measured and, as far
+    /// as levels of a network are alike, at its others. Rows of latency at another precision tell how fast the device is with such numbers,
+    /// of whatever network. Steps that did not fit move the limit of memory; of latency they say nothing.
+    ///
+    /// # Errors
+    /// Nothing measured, or more than [`MOST_ROWS`]; what contradicts the fingerprint tenfold; steps that it learns nothing from; a method
+    /// that keeps nothing to refit with.
+    pub fn calibrate(&self, rows: &[Row], failed: &[Attempt]) -> Result<Fingerprint> {
+        self.check_count(rows.len() + failed.len())?;
+        rows.iter().try_for_each(|row| self.fitted.check_teaches(&self.subject, row.record.workload.step))?;
+        rows.iter().try_for_each(|row| self.check_plausible(row))?;
+        failed.iter().try_for_each(|attempt| self.check_failed(attempt))?;
+        // Rows of another precision tell of the device, and not what their networks have of their own.
+        let own: Vec<Row> = rows.iter().filter(|row| row.record.workload.step == self.subject.step).cloned().collect();
+        let mut profiled = self.profiled.clone();
+        profiled.calibrate(&own);
+        let fitted_on = self.fitted_on.iter().cloned().chain(count(&own)).collect();
+        let fitted = self.fitted.calibrate(&self.subject, rows, failed)?;
+        Ok(Fingerprint { profiled, fitted_on, fitted, scores: None, left_out: BTreeMap::new(), ..self.clone() })
+    }
+
+    fn check_count(&self, rows: usize) -> Result<()> {
+        match rows {
+            1..=MOST_ROWS => Ok(()),
+            count => Err(Error::input(format!("{count} {} rows to calibrate with", self.subject.quantity))
+                .expected(format!("1 to {MOST_ROWS} rows of the new network"))
+                .help("with more rows fit a new fingerprint: [fingerprint] with the network in train_nets")),
+        }
+    }
+
+    fn check_failed(&self, attempt: &Attempt) -> Result<()> {
+        let batch = attempt.record.workload.batch;
+        match self.about(&attempt.network).max_batch() {
+            Some(most) if most.likely as f64 > CONTRADICTION * batch as f64 => {
+                let (step, likely) = (attempt.record.identity(), most.likely);
+                Err(Error::input(format!("{step}: did not fit, but this fingerprint says that {likely} samples do"))
+                    .expected(format!("a batch size that failed within a factor of {CONTRADICTION} of that"))
+                    .help("check that the row is of this device, stage and network; if it is right, profile the network and fit anew"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_plausible(&self, row: &Row) -> Result<()> {
+        let predicted = self.predict(&row.network, row.record.workload.batch);
+        let ratio = row.measured / predicted.value();
+        if (1.0 / CONTRADICTION..=CONTRADICTION).contains(&ratio) {
+            return Ok(());
+        }
+        let unit = match self.subject.quantity {
+            Quantity::Latency => "ms",
+            Quantity::Memory => "MiB",
+        };
+        let problem = format!(
+            "{}: measured {:.1} {unit}, but this fingerprint of {} predicts {predicted}",
+            row.record.identity(),
+            row.measured,
+            self.subject.device
+        );
+        Err(Error::input(problem)
+            .expected(format!("a row within a factor of {CONTRADICTION} of the prediction"))
+            .help("check that the row is of this device, stage and network, and in milliseconds or MiB; if it is right, profile the network and fit anew"))
+    }
+}

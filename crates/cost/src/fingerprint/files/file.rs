@@ -1,0 +1,160 @@
+//! A fingerprint as a JSON file.
+
+use crate::fingerprint::{FORMAT, Fingerprint};
+use perf4sight_base::checksum::checksum;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::input_file;
+use perf4sight_base::whole_file;
+use perf4sight_step::workload::{Quantity, Stage};
+use serde::Deserialize;
+use serde_json::Value;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What to do about a file that cannot be used.
+const REMEDY: &str = "fit it again: [fingerprint] with overwrite = True";
+
+/// Name of the file that holds a fingerprint, as published but for its ending.
+///
+/// ```
+/// use crate::fingerprint::file_name;
+/// use perf4sight_step::workload::{Quantity, Stage};
+/// assert_eq!(file_name(Stage::Training, Quantity::Memory), "training_stage_mem_used.json");
+/// ```
+pub fn file_name(stage: Stage, quantity: Quantity) -> String {
+    let column = match quantity {
+        Quantity::Latency => "latency",
+        Quantity::Memory => "mem_used",
+    };
+    format!("{stage}_stage_{column}.json")
+}
+
+/// The part of a file that every version has.
+#[derive(Deserialize)]
+struct Head {
+    format: u32,
+    #[serde(default)]
+    software: BTreeMap<String, String>,
+}
+
+impl Head {
+    /// Refuses a layout that this program does not read.
+    fn check(&self) -> Result<()> {
+        let format = self.format;
+        let wrong = |age: &str| {
+            let writer =
+                self.software.get("perf4sight").map_or(String::new(), |version| format!(" (perf4sight {version})"));
+            Error::input(format!("this fingerprint has format version {format}, {age} than this program's: another version wrote it{writer}"))
+                .expected(format!("format version {FORMAT}"))
+        };
+        match format.cmp(&FORMAT) {
+            Ordering::Equal => Ok(()),
+            Ordering::Less => Err(wrong("older")),
+            Ordering::Greater => Err(wrong("newer").help(format!("use the newer perf4sight, or {REMEDY}"))),
+        }
+    }
+}
+
+impl Fingerprint {
+    /// Where it lies in `folder`.
+    pub fn file(&self, folder: &Path) -> PathBuf {
+        folder.join(file_name(self.subject.step.stage, self.subject.quantity))
+    }
+
+    /// Writes it into `folder` and returns the file; a crash leaves the old file or the new one, never half of it.
+    ///
+    /// # Errors
+    /// When the folder or file cannot be written.
+    pub fn save(&self, folder: &Path) -> Result<PathBuf> {
+        let file = self.file(folder);
+        let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from);
+        let text = text.map_err(|cause| Error::io(&file, "write the fingerprint", &cause))?;
+        whole_file::save(&file, sealed(&text) + "\n")?;
+        Ok(file)
+    }
+
+    /// The fingerprint of a stage and quantity that `folder` holds, if it holds one.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is damaged, was edited, has another format, or was fitted on other features, for another stage or
+    /// for another quantity.
+    pub fn load(folder: &Path, stage: Stage, quantity: Quantity) -> Result<Option<Self>> {
+        let file = folder.join(file_name(stage, quantity));
+        let Some(text) = input_file::text_if_there(&file, "read the fingerprint")? else { return Ok(None) };
+        let fingerprint = parse(&text).and_then(|(fingerprint, seal)| {
+            let fingerprint = fingerprint.check(stage, quantity)?;
+            seal.map(|()| fingerprint)
+        });
+        fingerprint.map(Some).map_err(|error| {
+            let remedy = error.remedy().is_none().then_some(REMEDY);
+            remedy.into_iter().fold(error.file(&file), Error::help)
+        })
+    }
+
+    fn check(self, stage: Stage, quantity: Quantity) -> Result<Self> {
+        let subject = &self.subject;
+        if (subject.step.stage, subject.quantity) != (stage, quantity) {
+            let problem = format!("this fingerprint is of {} {}", subject.step, subject.quantity);
+            return Err(Error::input(problem).expected(format!("one of {stage} {quantity}, as the file's name says")));
+        }
+        self.fitted.check(&self.subject)?;
+        Ok(self)
+    }
+}
+
+/// Where the part begins that differs between equal fits, and that the checksum leaves out.
+const PROVENANCE: &str = ",\n  \"provenance\": {";
+
+/// What stands before and behind the checksum.
+const SEAL: [&str; 2] = [",\n  \"checksum\": \"", "\""];
+
+/// The text of a fingerprint with a checksum of all but its provenance: a number changed by hand would else be believed.
+fn sealed(text: &str) -> String {
+    let (content, provenance) = text.rsplit_once(PROVENANCE).unwrap_or((text, ""));
+    let [before, behind] = SEAL;
+    format!("{content}{before}{}{behind}{PROVENANCE}{provenance}", checksum(content.bytes()))
+}
+
+/// The text without its checksum where that fits it, as it does unless something else wrote the file.
+fn unsealed(text: &str) -> Option<String> {
+    let [before, behind] = SEAL;
+    let (content, rest) = text.rsplit_once(before)?;
+    let (sum, provenance) = rest.split_once(behind)?;
+    (checksum(content.bytes()) == sum).then(|| format!("{content}{provenance}"))
+}
+
+/// The fingerprint of a file that something else wrote, and whether its content is still that of the checksum: other blanks and another
+/// order of keys change nothing.
+fn rewritten(text: &str) -> Result<(Fingerprint, Result<()>)> {
+    let mut value: Value = serde_json::from_str(text).map_err(|cause| damaged(&cause))?;
+    let sum = value.as_object_mut().and_then(|object| object.remove("checksum"));
+    let fingerprint: Fingerprint = serde_json::from_value(value).map_err(|cause| damaged(&cause))?;
+    let again = serde_json::to_string_pretty(&fingerprint).map_err(|cause| damaged(&cause))?;
+    let content = again.rsplit_once(PROVENANCE).map_or(again.as_str(), |(content, _)| content);
+    let seal = match sum.as_ref().and_then(Value::as_str) {
+        Some(sum) if checksum(content.bytes()) == sum => Ok(()),
+        Some(_) => Err(Error::input(
+            "this fingerprint was edited, or re-written by a program that rounds numbers: its content does not fit its checksum",
+        )
+        .expected("the numbers as they were fitted; their layout may differ")),
+        None => Err(Error::input("this fingerprint has no checksum: something else than perf4sight wrote it")
+            .expected("a file that [fingerprint] or calibrate --save wrote")),
+    };
+    Ok((fingerprint, seal))
+}
+
+fn damaged(cause: &serde_json::Error) -> Error {
+    let error = Error::input(format!("this fingerprint is damaged: {cause}"));
+    if cause.line() > 0 { error.line(cause.line()) } else { error }
+}
+
+/// A fingerprint, and whether its checksum is its own.
+fn parse(text: &str) -> Result<(Fingerprint, Result<()>)> {
+    let head: Head = serde_json::from_str(text).map_err(|cause| damaged(&cause))?;
+    head.check()?;
+    match unsealed(text) {
+        Some(content) => Ok((serde_json::from_str(&content).map_err(|cause| damaged(&cause))?, Ok(()))),
+        None => rewritten(text),
+    }
+}

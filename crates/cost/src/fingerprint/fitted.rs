@@ -1,0 +1,220 @@
+//! What a fit leaves: a model for every pair of method and quantity, and the only place that tells them apart.
+
+use super::latency::LatencyModel;
+use super::memory::MemoryModel;
+use super::novelty::Novelty;
+use super::prediction::Steps;
+use super::published::PublishedModel;
+use super::recipe::{Method, Recipe};
+use super::rows::{Attempt, Observations, Row};
+use super::subject::Subject;
+use crate::records::Variant;
+use crate::trees::PUBLISHED_TREES;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::stats::mean;
+use perf4sight_base::units::Bytes;
+use perf4sight_network::Network;
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::{Precision, Quantity, Step};
+use serde::{Deserialize, Serialize};
+
+/// A fitted model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Stored", into = "Stored")]
+pub(super) enum Fitted {
+    /// The published method, of either quantity.
+    Published(PublishedModel),
+    /// The hybrid method's latency.
+    Latency(Box<LatencyModel>),
+    /// The hybrid method's memory.
+    Memory(Box<MemoryModel>),
+}
+
+impl Fitted {
+    pub(super) fn fit(subject: &Subject, recipe: Recipe, observations: &Observations) -> Result<Self> {
+        let (step, seed) = (subject.step, recipe.seed);
+        match (recipe.method, subject.quantity) {
+            (Method::Perf4sight, _) => PublishedModel::fit(step, recipe, observations.rows).map(Fitted::Published),
+            (Method::Hybrid, Quantity::Latency) => {
+                Ok(Fitted::Latency(Box::new(LatencyModel::fit(step, seed, observations)?)))
+            }
+            (Method::Hybrid, Quantity::Memory) => {
+                Ok(Fitted::Memory(Box::new(MemoryModel::fit(step, seed, observations)?)))
+            }
+        }
+    }
+
+    /// What is believed of a device before anything is measured on it; only the hybrid method knows.
+    pub(super) fn before(quantity: Quantity, platform: &Platform) -> Self {
+        match quantity {
+            Quantity::Latency => Fitted::Latency(Box::new(LatencyModel::before(platform))),
+            Quantity::Memory => Fitted::Memory(Box::new(MemoryModel::before(platform))),
+        }
+    }
+
+    /// The same with rows of a new network.
+    pub(super) fn calibrate(&self, subject: &Subject, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
+        let step = subject.step;
+        match self {
+            Fitted::Published(_) => Err(Error::input("the published method keeps no rows to refit with")
+                .help("fit a fingerprint with method = hybrid")),
+            Fitted::Latency(latency) => Ok(Fitted::Latency(Box::new(latency.calibrate(step, rows)))),
+            Fitted::Memory(memory) => Ok(Fitted::Memory(Box::new(memory.calibrate(step, rows, failed)?))),
+        }
+    }
+
+    /// What it says of the steps of a network, of which `novelty` tells what nobody has profiled; a step must fit into `limit`, or into the
+    /// memory of the device that was profiled.
+    pub(super) fn steps<'a>(
+        &'a self,
+        subject: &'a Subject,
+        network: &'a Network,
+        novelty: &Novelty,
+        limit: Option<Bytes>,
+    ) -> Steps<'a> {
+        match self {
+            // It knows the profiled one alone.
+            Fitted::Published(published) => Box::new(move |_, _| Box::new(published.about(subject, network))),
+            Fitted::Latency(latency) => latency.steps(subject.step, network, novelty),
+            Fitted::Memory(memory) => {
+                let acquainted = memory.acquainted(network);
+                Box::new(move |step, novelty| Box::new(acquainted.about(step, novelty).within(limit)))
+            }
+        }
+    }
+
+    /// Refuses a step at another precision than its subject's where it knows nothing of that: the device does not compute with it, or nothing
+    /// measured says how fast it does. What is believed before anything is measured is of single precision.
+    pub(super) fn check_precision(&self, subject: &Subject, asked: Precision) -> Result<()> {
+        self.check_device(asked)?;
+        let Fitted::Latency(latency) = self else { return Ok(()) };
+        let known = if latency.is_belief() { Precision::Fp32 } else { subject.step.precision };
+        if asked == known || latency.knows(asked) {
+            return Ok(());
+        }
+        let help = match latency.is_belief() {
+            true => "nothing was measured on this device: profile networks there (the section [profile]), of that precision or of fp32 and a few rows \
+                     of that to calibrate with; memory is simulated without"
+                .to_owned(),
+            false => format!(
+                "measure up to four such rows on the device, best of a network that multiplies much (resnet18) and one that does not (mobilenetv2), and \
+                 calibrate with them: perf4sight calibrate NET --precision {}; memory is simulated without",
+                asked.name()
+            ),
+        };
+        Err(Error::input(format!("how long a step takes with precision = {} is not known here", asked.name()))
+            .expected(format!("steps with precision = {}, which the latency rests on", known.name()))
+            .help(help))
+    }
+
+    /// Refuses a precision that the device does not compute with; the published method knows of no devices.
+    pub(super) fn check_device(&self, asked: Precision) -> Result<()> {
+        match self {
+            Fitted::Published(_) => Ok(()),
+            Fitted::Latency(latency) => latency.platform().check_precision(asked),
+            Fitted::Memory(memory) => memory.platform().check_precision(asked),
+        }
+    }
+
+    /// Refuses rows of a step that it learns nothing from: anything but its own, and latency in numbers narrower than the single precision
+    /// that was profiled.
+    pub(super) fn check_teaches(&self, subject: &Subject, step: Step) -> Result<()> {
+        let own = subject.step;
+        let is_taught = matches!(self, Fitted::Latency(latency) if !latency.is_belief());
+        let narrows = own.precision == Precision::Fp32 && Step { precision: own.precision, ..step } == own;
+        if step == own || is_taught && narrows {
+            return Ok(());
+        }
+        Err(Error::input(format!("rows of {step} do not tell this {} fingerprint of {own} anything", subject.quantity))
+            .expected("rows of the same steps, or for latency of the same steps but for a precision other than the fp32 of the profile")
+            .help("profile such steps and fit a fingerprint of their own"))
+    }
+
+    /// How it was made, with the seed of the fit.
+    pub(super) fn recipe(&self, seed: u64) -> Recipe {
+        let (method, trees) = match self {
+            Fitted::Published(published) => (Method::Perf4sight, published.trees()),
+            Fitted::Latency(_) | Fitted::Memory(_) => (Method::Hybrid, PUBLISHED_TREES),
+        };
+        Recipe { method, seed, trees }
+    }
+
+    /// Only trees have features that are responsible for shares of the fit.
+    pub(super) fn importance(&self, subject: &Subject) -> Vec<(&'static str, f64)> {
+        match self {
+            Fitted::Published(published) => published.importance(subject.step),
+            Fitted::Latency(_) | Fitted::Memory(_) => Vec::new(),
+        }
+    }
+
+    /// Refuses what was fitted on other features than this program computes, what is of another quantity than the file says, and what
+    /// no fit gives.
+    pub(super) fn check(&self, subject: &Subject) -> Result<()> {
+        match (self, subject.quantity) {
+            (Fitted::Published(published), _) => published.check(subject.step),
+            (Fitted::Latency(latency), Quantity::Latency) => latency.check(),
+            (Fitted::Memory(memory), Quantity::Memory) => memory.check(),
+            (Fitted::Latency(_), Quantity::Memory) | (Fitted::Memory(_), Quantity::Latency) => {
+                Err(Error::input("the model of this fingerprint is of another quantity than its subject"))
+            }
+        }
+    }
+}
+
+/// How far off the hybrid method is for what it has not seen, estimated from the rows of a profile alone: the mean absolute percentage error
+/// for rows of `group`s of variants that were left out, each group once and all weighing the same; none where there are too few rows, or
+/// one group only.
+///
+/// # Errors
+/// When a fit fails.
+pub fn left_out_error<G: Ord + Send + Sync>(
+    (step, quantity): (Step, Quantity),
+    seed: u64,
+    observations: &Observations,
+    group: impl Fn(&Variant) -> G + Sync,
+) -> Result<Option<f64>> {
+    let residuals = match quantity {
+        Quantity::Latency => LatencyModel::left_out(step, seed, observations, &group)?,
+        Quantity::Memory => MemoryModel::left_out(step, seed, observations, &group)?,
+    };
+    // A residual is the logarithm of measured over predicted, an error is relative to what was measured.
+    let error = |residual: &f64| 100.0 * ((-residual).exp() - 1.0).abs();
+    let groups = residuals.iter().filter(|residuals| !residuals.is_empty());
+    let errors: Vec<f64> = groups.map(|group| mean(&group.iter().map(error).collect::<Vec<f64>>())).collect();
+    Ok((!errors.is_empty()).then(|| mean(&errors)))
+}
+
+/// A fitted model as it lies in a file: by the name of its method, and of the hybrid by that of its quantity.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Stored {
+    Perf4sight(PublishedModel),
+    Hybrid(Hybrid),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Hybrid {
+    Latency(Box<LatencyModel>),
+    Memory(Box<MemoryModel>),
+}
+
+impl From<Fitted> for Stored {
+    fn from(fitted: Fitted) -> Self {
+        match fitted {
+            Fitted::Published(published) => Stored::Perf4sight(published),
+            Fitted::Latency(latency) => Stored::Hybrid(Hybrid::Latency(latency)),
+            Fitted::Memory(memory) => Stored::Hybrid(Hybrid::Memory(memory)),
+        }
+    }
+}
+
+impl From<Stored> for Fitted {
+    fn from(stored: Stored) -> Self {
+        match stored {
+            Stored::Perf4sight(published) => Fitted::Published(published),
+            Stored::Hybrid(Hybrid::Latency(latency)) => Fitted::Latency(latency),
+            Stored::Hybrid(Hybrid::Memory(memory)) => Fitted::Memory(memory),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The parameters that meet measured times best: robust least squares on the logarithm of the ratio, with log-normal priors
+//! (Levenberg and Marquardt's method, weights renewed in every step).
+
+use super::cholesky::Cholesky;
+use super::normal::Normal;
+use super::step::StepTime;
+use super::term::{COUNT, Values};
+use perf4sight_platform::Parameter;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// One measured step.
+#[derive(Debug, Clone)]
+pub(super) struct Observed {
+    pub(super) step: StepTime,
+    pub(super) milliseconds: f64,
+    /// How many independent rows it counts for.
+    pub(super) weight: f64,
+}
+
+/// What is believed of the logarithms of the parameters: a normal distribution.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Packed", into = "Packed")]
+pub(super) struct Belief {
+    pub(super) center: Values,
+    /// The inverse of the covariance.
+    pub(super) certainty: Normal<COUNT>,
+}
+
+/// Deviation of a row that counts as one standard deviation, in logarithms: what no structure explains, on any device seen so far.
+pub(super) const NOISE: f64 = 0.06;
+
+/// In the fit a network's rows weigh little, for they share what the network has of its own. Of the parameters they tell this many times
+/// more once that is told apart: then networks left out are predicted about as well as said.
+const EVIDENCE: f64 = 10.0;
+
+impl Belief {
+    /// The parameters it takes to be likeliest.
+    pub(super) fn values(&self) -> Values {
+        values(&self.center)
+    }
+
+    /// How uncertain the logarithms of the parameters are, where what networks have of their own is told apart; none where a file
+    /// holds what no fit could have left.
+    pub(super) fn doubt(&self, before: &Belief) -> Option<Cholesky> {
+        let [prior, renewed] = [before, self].map(|belief| &belief.certainty.matrix);
+        Cholesky::of(COUNT, |row, column| prior[row][column] + EVIDENCE * (renewed[row][column] - prior[row][column]))
+    }
+}
+
+/// Parameters from their logarithms.
+pub(super) fn values(logs: &Values) -> Values {
+    let mut values = logs.map(f64::exp);
+    let loss = &mut values[Parameter::SmallBatchLoss as usize];
+    // Up to here larger batches never take less time.
+    *loss = loss.min(1.0);
+    values
+}
+
+/// More steps than any fit needed.
+const STEPS: usize = 60;
+
+/// A step that gains less than this share of the loss is the last.
+const GAIN: f64 = 1e-6;
+
+/// Renews a belief by measured steps.
+pub(super) fn fit(prior: &Belief, rows: &[Observed]) -> Belief {
+    let mut at = prior.center;
+    let (mut normal, mut loss) = equations(prior, rows, &at);
+    let mut damping = 1e-3;
+    for _ in 0..STEPS {
+        let Some(change) = normal.solve(damping) else { break };
+        let tried = std::array::from_fn(|index| at[index] + change[index].clamp(-1.0, 1.0));
+        let (next, next_loss) = equations(prior, rows, &tried);
+        if next_loss < loss {
+            let gain = (loss - next_loss) / loss;
+            (at, normal, loss, damping) = (tried, next, next_loss, (damping * 0.3_f64).max(1e-9));
+            if gain < GAIN {
+                break;
+            }
+        } else {
+            damping *= 10.0;
+        }
+    }
+    Belief { center: at, certainty: normal }
+}
+
+/// The normal equations around a point, and the loss there.
+fn equations(prior: &Belief, rows: &[Observed], at: &Values) -> (Normal<COUNT>, f64) {
+    let values = values(at);
+    let offset: Values = std::array::from_fn(|index| at[index] - prior.center[index]);
+    let (mut normal, mut loss) = prior.certainty.pulled(&offset);
+    let slopes: Vec<(f64, Values)> = rows.par_iter().map(|row| row.step.slopes(&values)).collect();
+    for (row, (time, slopes)) in rows.iter().zip(slopes) {
+        let residual = (time / row.milliseconds).ln() / NOISE;
+        // Pseudo-Huber: quadratic near zero, linear far away, where a row was disturbed.
+        let root = (1.0 + residual * residual).sqrt();
+        loss += 2.0 * row.weight * (root - 1.0);
+        normal.add(&slopes.map(|slope| slope / time / NOISE), residual, row.weight / root);
+    }
+    (normal, loss)
+}
+
+/// How a belief lies in a file: the triangle of the symmetric matrix, row by row.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Packed {
+    center: Vec<f64>,
+    certainty: Vec<f64>,
+}
+
+impl From<Belief> for Packed {
+    fn from(belief: Belief) -> Self {
+        let triangle = belief.certainty.matrix.iter().enumerate().flat_map(|(row, cells)| cells[..=row].to_vec());
+        Packed { center: belief.center.to_vec(), certainty: triangle.collect() }
+    }
+}
+
+impl TryFrom<Packed> for Belief {
+    type Error = String;
+
+    fn try_from(packed: Packed) -> Result<Self, String> {
+        let misfit = || format!("{} parameters where this program has {COUNT}", packed.center.len());
+        let center: Values = packed.center.as_slice().try_into().map_err(|_| misfit())?;
+        let mut certainty = Normal::zero();
+        let mut cells = packed.certainty.iter();
+        for row in 0..COUNT {
+            for column in 0..=row {
+                let cell = *cells.next().ok_or_else(misfit)?;
+                certainty.matrix[row][column] = cell;
+                certainty.matrix[column][row] = cell;
+            }
+        }
+        let finite = center.iter().all(|log| log.abs() < 100.0) && certainty.solve(0.0).is_some();
+        if cells.next().is_some() || !finite {
+            return Err(misfit());
+        }
+        Ok(Belief { center, certainty })
+    }
+}

@@ -1,0 +1,304 @@
+//! Latency by physics: every kernel of a step takes as long as a few parameters of the device say, launches run beside them, the
+//! parameters are fitted to measured steps, and trees correct, within bounds, what is left. How close it comes stands in `docs/accuracy/latency.md`.
+
+mod accelerator;
+mod cholesky;
+mod effects;
+mod fit;
+mod layers;
+mod mixture;
+mod narrow;
+mod normal;
+mod observed;
+mod parts;
+mod physics;
+mod posterior;
+mod prepared;
+mod prior;
+mod processor;
+mod promise;
+mod residual;
+mod rules;
+mod sample;
+mod step;
+mod stepped;
+mod term;
+mod terms;
+
+use super::cross_validation::{Folds, Residuals, WIDEST, leave_out, widths};
+use super::novelty::{Novelty, architecture};
+use super::prediction::Steps;
+use super::rows::{Observations, Row};
+use crate::records::Variant;
+use cholesky::Cholesky;
+use effects::Effects;
+use fit::Belief;
+use layers::Corrections;
+use narrow::{Narrow, Promised};
+use normal::Normal;
+use observed::{observed, operations, steps};
+use parts::Repertoire;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_network::Network;
+use perf4sight_platform::{Parameter, Platform};
+use perf4sight_step::workload::{Precision, Step};
+use physics::Physics;
+use prepared::{Prepared, strangeness};
+use prior::{Believed, Drawn};
+use promise::Promise;
+use rayon::prelude::*;
+use residual::Residual;
+use sample::Sample;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use stepped::Stepped;
+use terms::Rules;
+
+/// The fitted latency of one device and stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LatencyModel {
+    #[serde(rename = "target")]
+    platform: Platform,
+    /// What is believed of the parameters, and how firmly: all that a later refit needs of the rows.
+    belief: Belief,
+    /// None from a profile without layer rows.
+    #[serde(default, skip_serializing_if = "Corrections::is_empty")]
+    corrections: Corrections,
+    residual: Residual,
+    /// How much networks, levels and rows vary.
+    effects: Effects,
+    /// How wide intervals of further levels of the networks profiled are, by architecture.
+    levels: BTreeMap<String, f64>,
+    /// Rows of networks that it was calibrated with, by architecture.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    calibrated: BTreeMap<String, Vec<Sample>>,
+    /// What rows of other precisions than the profiled one told, by precision.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    narrow: BTreeMap<Precision, Narrow>,
+}
+
+impl LatencyModel {
+    pub fn fit(step: Step, seed: u64, observations: &Observations) -> Result<Self> {
+        let all: Vec<&Row> = observations.rows.iter().collect();
+        let mut fitted = Self::fit_rows(seed, observations, &all)?;
+        let networks = Self::samples_left_out(step, seed, observations, |variant| Some(variant.network.clone()))?;
+        fitted.effects = Effects::learn(&networks);
+        fitted.levels = widths(levels_left_out(step, seed, observations)?);
+        Ok(fitted)
+    }
+
+    /// What is believed of a device before anything is measured on it.
+    pub fn before(platform: &Platform) -> Self {
+        LatencyModel {
+            platform: platform.clone(),
+            belief: Belief::before(platform),
+            corrections: Corrections::default(),
+            residual: Residual::untaught(),
+            effects: Effects::learn(&[]),
+            levels: BTreeMap::new(),
+            calibrated: BTreeMap::new(),
+            narrow: BTreeMap::new(),
+        }
+    }
+
+    /// Residuals of every group of variants, predicted from all others; none where there are no others.
+    pub fn left_out<G: Ord + Send + Sync>(
+        step: Step,
+        seed: u64,
+        observations: &Observations,
+        group: &(impl Fn(&Variant) -> G + Sync),
+    ) -> Result<Vec<Residuals>> {
+        let samples = Self::samples_left_out(step, seed, observations, |variant| Some(group(variant)))?;
+        let residuals = |samples: Vec<Sample>| samples.iter().map(|sample| sample.residual).collect();
+        Ok(samples.into_iter().map(residuals).collect())
+    }
+
+    fn samples_left_out<G: Ord + Send + Sync>(
+        step: Step,
+        seed: u64,
+        observations: &Observations,
+        group: impl Fn(&Variant) -> Option<G> + Sync,
+    ) -> Result<Vec<Vec<Sample>>> {
+        let samples = |own: &[&Row], others: &[&Row]| {
+            if others.is_empty() {
+                return Ok(Vec::new());
+            }
+            let fitted = Self::fit_rows(seed, observations, others)?;
+            Ok(own.iter().map(|row| fitted.sample(step, row)).collect())
+        };
+        leave_out(observations.rows, |row| group(&row.record.variant), samples).into_iter().collect()
+    }
+
+    /// On some of the rows, and on what teaches operations, each by the step that it is of.
+    fn fit_rows(seed: u64, observations: &Observations, rows: &[&Row]) -> Result<Self> {
+        let platform = observations.platform;
+        let rules = Rules { speed: &platform.speed, platform };
+        let all: Vec<&Row> = rows.iter().copied().chain(observations.taught).collect();
+        let belief = fit::fit(&Belief::before(platform), &observed(rules, &all));
+        let physics = |row: &&Row| Physics::new(rules, belief.values(), &row.network, row.record.workload.step);
+        let physics: Vec<Physics> = all.par_iter().map(physics).collect();
+        let corrections = Corrections::fit(seed, &operations(&all, &physics))?;
+        // Whole steps of nothing but attention say little of networks.
+        let residual = Residual::fit(seed, &steps(rows, &physics[..rows.len()], &corrections))?;
+        Ok(LatencyModel { belief, corrections, residual, ..Self::before(platform) })
+    }
+
+    /// The same with rows of networks that it was not fitted on: what they have of their own is known from now on. Rows of another precision
+    /// than the profiled one tell how fast the device is with such numbers, whatever the network.
+    pub fn calibrate(&self, step: Step, rows: &[Row]) -> Self {
+        let mut renewed = self.clone();
+        let (own, others): (Vec<&Row>, Vec<&Row>) =
+            rows.iter().partition(|row| row.record.workload.step.precision == step.precision);
+        for row in own {
+            renewed.calibrated.entry(architecture(&row.network)).or_default().push(self.sample(step, row));
+        }
+        let mut by_precision: BTreeMap<Precision, Vec<&Row>> = BTreeMap::new();
+        for row in others {
+            by_precision.entry(row.record.workload.step.precision).or_default().push(row);
+        }
+        for (precision, rows) in by_precision {
+            let known = self.narrow.get(&precision).copied().unwrap_or_else(|| Narrow::before(&self.platform));
+            renewed.narrow.insert(precision, known.renewed(&self.promises(step, &rows)));
+        }
+        renewed
+    }
+
+    /// What was measured of some rows of another precision, and what is predicted of each with what may be known of such numbers.
+    fn promises<'a>(&'a self, own: Step, rows: &[&'a Row]) -> Vec<Promised<'a>> {
+        let promise = |row: &&'a Row| -> Promised<'a> {
+            let (network, batch) = (&*row.network, row.record.workload.batch);
+            let steps = parts::Repertoire::new(network);
+            let profiled = Prepared::new(self, Promise::new(self, &steps, own), &Novelty::default());
+            let (likely, promised) = (profiled.at(batch), profiled.promise.promised(batch));
+            let asked = self.physics(row.record.workload.step, &steps);
+            let predicted = move |narrow: &Narrow| {
+                let asked = asked.clone().with(Some(*narrow));
+                let timed = asked.timed(&self.corrections, batch as f64);
+                likely * asked.spent(&timed).corrected / promised
+            };
+            (row.measured, Box::new(predicted) as _)
+        };
+        rows.iter().map(promise).collect()
+    }
+
+    /// Whether rows told how long steps of a precision take, beside those that it was fitted on.
+    pub fn knows(&self, precision: Precision) -> bool {
+        self.narrow.contains_key(&precision)
+    }
+
+    /// What it says of the steps of a network, of which `profiled` was, if anything was.
+    pub fn steps<'a>(&'a self, profiled: Step, network: &'a Network, novelty: &Novelty) -> Steps<'a> {
+        let steps = parts::Repertoire::new(network);
+        if !self.residual.is_taught() {
+            let devices = prior::draw(&self.platform);
+            return Box::new(move |step, novelty| Box::new(self.believed(step, &steps, novelty, &devices)));
+        }
+        let own = Arc::new(Prepared::new(self, Promise::new(self, &steps, profiled), novelty));
+        Box::new(move |step, _| {
+            let promise = |step| Promise::new(self, &steps, step);
+            let asked = (step != profiled).then(|| promise(step));
+            let alike = || promise(Step { precision: profiled.precision, ..step });
+            let narrow = self.narrow.get(&step.precision).map(|narrow| (alike(), *narrow));
+            Box::new(Stepped { profiled: Arc::clone(&own), asked, narrow })
+        })
+    }
+
+    fn believed<'a>(
+        &'a self,
+        step: Step,
+        steps: &Repertoire<'a>,
+        novelty: &Novelty,
+        devices: &Arc<[Drawn]>,
+    ) -> Believed<'a> {
+        let physics = self.physics(step, steps);
+        let strangeness = strangeness(steps.network, &physics, &self.corrections, 1.0, novelty);
+        Believed::new(Arc::clone(devices), physics, strangeness)
+    }
+
+    /// What it is of.
+    pub fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
+    /// Whether it rests on no rows.
+    pub fn is_belief(&self) -> bool {
+        !self.residual.is_taught()
+    }
+
+    /// How uncertain the device's parameters are.
+    fn doubt(&self) -> Option<Cholesky> {
+        self.belief.doubt(&Belief::before(&self.platform))
+    }
+
+    fn physics(&self, step: Step, steps: &Repertoire) -> Physics<'_> {
+        let rules = Rules { speed: &self.platform.speed, platform: &self.platform };
+        Physics::of(rules, self.belief.values(), steps, step).with(self.narrow.get(&step.precision).copied())
+    }
+
+    /// Refuses a file that no fit can have written.
+    ///
+    /// # Errors
+    /// Trees on other features, samples of other parameters.
+    pub fn check(&self) -> Result<()> {
+        self.platform.check()?;
+        let trees = self.residual.is_sound() && self.corrections.is_sound();
+        let samples = self.calibrated.values().flatten().all(Sample::is_sound);
+        let samples = samples && self.narrow.values().all(Narrow::is_sound);
+        if !(self.effects.is_sound() && self.levels.values().all(|width| (0.0..=WIDEST).contains(width))) {
+            return Err(Error::input("its intervals have widths that no fit gives"));
+        }
+        match trees && samples && self.doubt().is_some() {
+            true => Ok(()),
+            false => Err(Error::input("the parts of its model of latency do not belong together")),
+        }
+    }
+
+    /// A row beside what is predicted for networks of which nothing is known.
+    fn sample(&self, step: Step, row: &Row) -> Sample {
+        let batch = row.record.workload.batch;
+        let steps = parts::Repertoire::new(&row.network);
+        let unknown = Prepared::new(self, Promise::new(self, &steps, step), &Novelty::default());
+        Sample {
+            residual: (row.measured / unknown.at(batch)).ln(),
+            coordinates: unknown.coordinates(batch),
+            spread: row.record.spread.unwrap_or(0.0),
+        }
+    }
+}
+
+impl Belief {
+    /// What is believed before anything is measured.
+    fn before(platform: &Platform) -> Self {
+        // No prior is so firm that the equations could not be solved.
+        const FIRMEST: f64 = 1e-6;
+        let priors = Parameter::ALL.map(|parameter| platform.speed.prior(parameter));
+        let mut certainty = Normal::zero();
+        for (index, prior) in priors.iter().enumerate() {
+            certainty.matrix[index][index] = prior.spread.max(FIRMEST).powi(-2);
+        }
+        Belief { center: priors.map(|prior| prior.typical.ln()), certainty }
+    }
+}
+
+/// Residuals of levels, predicted from the other levels of their network and all other networks, by architecture.
+fn levels_left_out(step: Step, seed: u64, observations: &Observations) -> Result<BTreeMap<String, Residuals>> {
+    let variants = observations.rows.iter().map(|row| &row.record.variant);
+    let folds = Folds::new(variants.map(|variant| (variant.network.as_str(), variant.level)));
+    let residuals = |own: &[&Row], others: &[&Row]| -> Result<Vec<(String, f64)>> {
+        if others.is_empty() {
+            return Ok(Vec::new());
+        }
+        let fitted = LatencyModel::fit_rows(seed, observations, others)?;
+        Ok(own.iter().map(|row| (architecture(&row.network), fitted.sample(step, row).residual)).collect())
+    };
+    let fold = |row: &Row| folds.of(&row.record.variant.network, row.record.variant.level);
+    let mut levels: BTreeMap<String, Residuals> = BTreeMap::new();
+    for of_fold in leave_out(observations.rows, fold, residuals) {
+        for (architecture, residual) in of_fold? {
+            levels.entry(architecture).or_default().push(residual);
+        }
+    }
+    Ok(levels)
+}

@@ -1,0 +1,153 @@
+//! What a few rows say of steps that compute with narrower numbers than those that were profiled: how much longer or shorter their kernels
+//! take than physics promises of so many products, and of so many bytes.
+
+use super::cholesky::{Cholesky, dot};
+use super::normal::Normal;
+use crate::features::physical::{Kernel, Pass};
+use perf4sight_platform::{Memory, Platform};
+use serde::{Deserialize, Serialize};
+
+/// What is told apart: products, whose speed is the processor's for such numbers, and everything else, which moves and converts them.
+const KINDS: usize = 2;
+
+/// What is believed of a factor before anything is measured: its mean and its standard deviation.
+type Believed = [f64; 2];
+
+/// They take what physics promises: some devices compute eight times as many products of narrow numbers, others emulate them.
+const AS_PROMISED: Believed = [1.0, 1.0];
+
+/// All but products on processors takes twice what its fewer bytes promise, which is as long as in single precision: processors compute it in that. On one
+/// core of an EPYC, which is all that was looked at, rows tell 1.4 to 2.5 (`docs/accuracy/latency.md`).
+const AS_IN_SINGLE_PRECISION: Believed = [2.0, 0.5];
+
+/// The least that a factor can be.
+const LEAST: f64 = 0.01;
+
+/// Standard deviation, in logarithms, of what two factors leave open of a network: with this nine of ten 90 % intervals hold what networks of other families
+/// took (`docs/accuracy/latency.md`, other precisions).
+const NOISE: f64 = 0.09;
+
+/// So many corrections by Gauss and Newton's method: a step's time is a sum, linear in the factors but where launches run beside it.
+const CORRECTIONS: usize = 8;
+
+/// Bytes of a number of single precision.
+const SINGLE: f64 = 4.0;
+
+/// How many times as long as physics promises kernels take that compute with narrower numbers than single precision; as it lies in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Narrow {
+    /// Factors of products, and of everything else.
+    center: [f64; KINDS],
+    /// The inverse of their covariance.
+    certainty: [[f64; KINDS]; KINDS],
+}
+
+/// Milliseconds that were measured of a step, and what is predicted of it with what may be known of narrow numbers.
+pub(super) type Promised<'a> = (f64, Box<dyn Fn(&Narrow) -> f64 + 'a>);
+
+/// A kernel with narrow numbers is one of products, or not; none where its numbers are as wide as ever, as those of weights are that an
+/// optimizer changes.
+pub(super) fn kind(kernel: &Kernel) -> Option<usize> {
+    let is_narrow = kernel.element < SINGLE && kernel.pass != Pass::Update;
+    is_narrow.then_some(usize::from(kernel.product.is_none()))
+}
+
+impl Narrow {
+    /// What is believed of a device before anything is measured.
+    pub fn before(platform: &Platform) -> Self {
+        let others = match platform.memory {
+            Memory::Host => AS_IN_SINGLE_PRECISION,
+            Memory::Dedicated | Memory::Unified => AS_PROMISED,
+        };
+        let [products, others] = [AS_PROMISED, others].map(|[mean, deviation]| (mean, deviation.powi(-2)));
+        Narrow { center: [products.0, others.0], certainty: [[products.1, 0.0], [0.0, others.1]] }
+    }
+
+    /// How many times as long this kernel takes.
+    pub fn factor(&self, kernel: &Kernel) -> f64 {
+        kind(kernel).map_or(1.0, |kind| self.center[kind])
+    }
+
+    /// Renewed by measured steps.
+    pub fn renewed(&self, rows: &[Promised<'_>]) -> Self {
+        let mut at = *self;
+        for _ in 0..CORRECTIONS {
+            let normal = self.equations(rows, &at);
+            // What is known only grows, and something was known before.
+            let Some(change) = normal.solve(0.0) else { break };
+            at = at.moved(change);
+        }
+        Narrow { certainty: self.equations(rows, &at).matrix, ..at }
+    }
+
+    /// The normal equations around a point.
+    fn equations(&self, rows: &[Promised<'_>], at: &Narrow) -> Normal<KINDS> {
+        const STEP: f64 = 1e-4;
+        let offset = std::array::from_fn(|kind| at.center[kind] - self.center[kind]);
+        let known = Normal { matrix: self.certainty, right: [0.0; KINDS] };
+        let mut normal = known.pulled(&offset).0;
+        for (measured, predicted) in rows {
+            let here = predicted(at);
+            let slopes = std::array::from_fn(|kind| {
+                let aside = std::array::from_fn(|other| if other == kind { STEP } else { 0.0 });
+                (predicted(&at.moved(aside)) - here) / STEP / (NOISE * measured)
+            });
+            normal.add(&slopes, (here - measured) / (NOISE * measured), 1.0);
+        }
+        normal
+    }
+
+    fn moved(&self, change: [f64; KINDS]) -> Self {
+        Narrow { center: std::array::from_fn(|kind| (self.center[kind] + change[kind]).max(LEAST)), ..*self }
+    }
+
+    /// Standard deviation, in logarithms, of a step whose time is made by such shares of kernels of each kind.
+    pub fn doubt(&self, shares: [f64; KINDS]) -> f64 {
+        let shares: [f64; KINDS] = std::array::from_fn(|kind| shares[kind] / self.center[kind]);
+        let certainty = Cholesky::of(KINDS, |row, column| self.certainty[row][column]);
+        let variance = certainty.map_or(0.0, |certainty| dot(&shares, &certainty.solve(&shares)));
+        (variance + NOISE * NOISE).sqrt()
+    }
+
+    /// Whether a fit can have left this.
+    pub fn is_sound(&self) -> bool {
+        let is_factor = self.center.iter().all(|factor| (LEAST..=1e6).contains(factor));
+        is_factor && Cholesky::of(KINDS, |row, column| self.certainty[row][column]).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a device that waits for its memory.
+    fn before() -> Narrow {
+        Narrow::before(&Platform::named("orin").unwrap())
+    }
+
+    /// Two steps of 100 ms in single precision: one of 90 ms products, the other of 30. Products three times as fast and all else as fast as ever
+    /// make them 40 and 80.
+    #[test]
+    fn two_steps_tell_products_from_everything_else() {
+        let step =
+            |products: f64| move |narrow: &Narrow| products * narrow.center[0] + (100.0 - products) * narrow.center[1];
+        let (first, second) = (step(90.0), step(30.0));
+        let narrow = before().renewed(&[(40.0, Box::new(first)), (80.0, Box::new(second))]);
+        // What was believed before, two thirds of a standard deviation away, weighs less than the 9 % by which rows may be off.
+        let factors = narrow.center;
+        assert!((factors[0] - 1.0 / 3.0).abs() < 0.03 && (factors[1] - 1.0).abs() < 0.03, "{factors:?}");
+        assert!(narrow.doubt([0.5, 0.5]) < before().doubt([0.5, 0.5]));
+        assert!(narrow.doubt([0.5, 0.5]) >= NOISE && narrow.is_sound());
+    }
+
+    #[test]
+    fn what_was_learned_before_counts_on() {
+        let step = |narrow: &Narrow| 50.0 * narrow.center[0] + 50.0 * narrow.center[1];
+        let other = |narrow: &Narrow| 80.0 * narrow.center[0] + 20.0 * narrow.center[1];
+        let one_after_the_other = before().renewed(&[(60.0, Box::new(step))]).renewed(&[(40.0, Box::new(other))]);
+        let together = before().renewed(&[(60.0, Box::new(step)), (40.0, Box::new(other))]);
+        let apart = [0, 1].map(|kind| (one_after_the_other.center[kind] - together.center[kind]).abs());
+        assert!(apart.iter().all(|apart| *apart < 1e-6), "sums are linear: {apart:?}");
+    }
+}

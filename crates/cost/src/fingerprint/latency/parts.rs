@@ -1,0 +1,258 @@
+//! A step in the parts that a profile times one by one; parts that run the same kernels are one kind, so that what a network repeats is
+//! computed once.
+
+use crate::features::physical::{Kernel, Pass, kernels_once, runs_again};
+use crate::records::layers;
+use perf4sight_base::remembered::Remembered;
+use perf4sight_memory::channels_last;
+use perf4sight_network::{Network, NodeId, Trainings};
+use perf4sight_step::workload::{Accumulate, Checkpoint, Stage, Step, Trainable};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The unit that is timed: an operation forward or backward, or a part of the step that belongs to none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Part {
+    pub(super) node: Option<NodeId>,
+    pub(super) pass: layers::Pass,
+}
+
+impl Part {
+    fn of(kernel: &Kernel) -> Self {
+        let (node, pass) = match kernel.pass {
+            Pass::Forward => (Some(kernel.node), layers::Pass::Forward),
+            Pass::InputGradient | Pass::WeightGradient | Pass::Fork => (Some(kernel.node), layers::Pass::Backward),
+            Pass::Loss => (None, layers::Pass::Loss),
+            // zero_grad is told together with it: how the work is shared out depends on the version of PyTorch.
+            Pass::Update => (None, layers::Pass::Optimizer),
+        };
+        Part { node, pass }
+    }
+}
+
+/// Parts that are all the same, such as those of a network's repeated blocks.
+#[derive(Debug, Clone)]
+pub(super) struct Kind {
+    /// What each of them runs; not empty.
+    pub(super) kernels: Vec<Kernel>,
+    pub(super) parts: Vec<Part>,
+}
+
+impl Kind {
+    /// How many parts are of this kind.
+    pub(super) fn count(&self) -> f64 {
+        self.parts.len() as f64
+    }
+}
+
+/// All parts of a step.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Parts {
+    pub(super) kinds: Vec<Kind>,
+}
+
+/// Parts on their way into kinds.
+#[derive(Default)]
+struct Sorting {
+    kinds: Vec<Kind>,
+    /// Which of them are alike at a glance.
+    alike: BTreeMap<Glance, Vec<usize>>,
+}
+
+/// What parts of one kind have in common, among others: how many kernels they are, and what the first of them moves.
+type Glance = (usize, Pass, [u64; 2]);
+
+impl Parts {
+    pub(super) fn new(network: &Network, step: Step) -> Self {
+        Parts::of(&Repertoire::new(network), step)
+    }
+
+    /// The same of one of several steps of a network.
+    pub(super) fn of(steps: &Repertoire, step: Step) -> Self {
+        let mut parts = Parts::clone(&steps.once(step));
+        parts.run_again(&steps.runs_again(step));
+        parts.repeat(step.accumulate);
+        parts
+    }
+
+    /// Of kernels that run once.
+    fn sorted(kernels: &[Kernel]) -> Self {
+        let mut parts = Sorting::default();
+        // A node's passes lie mingled, but all of a node's kernels lie together.
+        for node in kernels.chunk_by(|a, b| a.node == b.node) {
+            for pass in [layers::Pass::Forward, layers::Pass::Backward] {
+                parts.add(Part { node: Some(node[0].node), pass }, node);
+            }
+        }
+        for pass in [layers::Pass::Loss, layers::Pass::Optimizer] {
+            parts.add(Part { node: None, pass }, kernels);
+        }
+        Parts { kinds: parts.kinds }
+    }
+
+    /// Forward of some nodes runs once more.
+    fn run_again(&mut self, again: &[bool]) {
+        for Kind { parts, .. } in &mut self.kinds {
+            let runs_again =
+                |part: &Part| part.pass == layers::Pass::Forward && part.node.is_some_and(|node| again[node.index()]);
+            let more: Vec<Part> = parts.iter().copied().filter(runs_again).collect();
+            parts.extend(more);
+        }
+    }
+
+    /// All but the update runs in every pass.
+    fn repeat(&mut self, accumulate: Accumulate) {
+        self.kinds.iter_mut().flat_map(|kind| &mut kind.kernels).for_each(|kernel| kernel.repeat(accumulate));
+    }
+
+    /// The kernels of every part.
+    pub(super) fn by_part(&self) -> BTreeMap<Part, &[Kernel]> {
+        let kinds = self.kinds.iter();
+        kinds.flat_map(|kind| kind.parts.iter().map(|part| (*part, kind.kernels.as_slice()))).collect()
+    }
+
+    /// The kernels of all parts.
+    pub(super) fn kernels(&self) -> impl Iterator<Item = &Kernel> + Clone {
+        self.kinds.iter().flat_map(|kind| std::iter::repeat_n(&kind.kernels, kind.parts.len()).flatten())
+    }
+}
+
+impl Sorting {
+    /// Adds a part with those of some kernels that belong to it, if any.
+    fn add(&mut self, part: Part, among: &[Kernel]) {
+        let kernels: Vec<&Kernel> = among.iter().filter(|kernel| Part::of(kernel) == part).collect();
+        let Some(first) = kernels.first() else { return };
+        let glance = (kernels.len(), first.pass, [first.traffic.fixed, first.traffic.sample].map(f64::to_bits));
+        let is_same =
+            |kind: &Kind| kind.kernels.iter().zip(&kernels).all(|(known, kernel)| known.does_the_same(kernel));
+        let alike = self.alike.entry(glance).or_default();
+        match alike.iter().find(|known| is_same(&self.kinds[**known])) {
+            Some(known) => self.kinds[*known].parts.push(part),
+            None => {
+                alike.push(self.kinds.len());
+                self.kinds.push(Kind { kernels: kernels.into_iter().copied().collect(), parts: vec![part] });
+            }
+        }
+    }
+}
+
+/// The steps of one network: what several of them have in common is found once.
+pub(super) struct Repertoire<'a> {
+    pub(super) network: &'a Network,
+    trainings: Trainings<'a>,
+    /// For every operation whether the channels of its result lie last.
+    channels_last: Remembered<(Stage, Trainable), Vec<[bool; 2]>>,
+    /// By steps of one pass that keep everything.
+    once: Remembered<Step, Parts>,
+}
+
+impl<'a> Repertoire<'a> {
+    pub(super) fn new(network: &'a Network) -> Self {
+        let (channels_last, once) = (Remembered::default(), Remembered::default());
+        Repertoire { network, trainings: Trainings::new(network), channels_last, once }
+    }
+
+    /// The parts of a step if it took one pass and kept all that backward needs: steps that do otherwise run the same again.
+    fn once(&self, step: Step) -> Arc<Parts> {
+        let once = Step { accumulate: Accumulate::default(), checkpoint: Checkpoint::None, ..step };
+        self.once.of(once, || Parts::sorted(&self.laid_out(once)))
+    }
+
+    /// For every operation whether a step runs its forward again.
+    fn runs_again(&self, step: Step) -> Vec<bool> {
+        let trained = self.trainings.of(step.trainable);
+        match step.trains() {
+            true => runs_again(&trained, &self.trainings.cuts(step.checkpoint)),
+            false => vec![false; self.network.nodes().len()],
+        }
+    }
+
+    /// The kernels that a step runs at least once, convolutions knowing how the image that they read lies.
+    pub(super) fn laid_out(&self, step: Step) -> Vec<Kernel> {
+        let trained = self.trainings.of(step.trainable);
+        // Nothing else of a step has a say in it.
+        let channels_last = self.channels_last.of((step.stage, step.trainable), || channels_last(&trained, step));
+        let mut kernels = kernels_once(&trained, step);
+        for kernel in &mut kernels {
+            if let (Some(filter), [image, ..]) = (&mut kernel.filter, self.network.node(kernel.node).inputs.as_slice())
+            {
+                filter.channels_last = channels_last[image.index()];
+            }
+        }
+        kernels
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::features::physical::kernels;
+    use perf4sight_network::zoo::{Dataset, build};
+    use perf4sight_network::{Affine, Conv, NetworkBuilder, Op, Shape, Window};
+    use perf4sight_step::workload::{Stage, Step};
+
+    #[test]
+    fn repeated_blocks_are_of_one_kind_and_no_kernel_is_lost() {
+        let resnet50 = build("resnet50", Dataset::Imagenet).unwrap();
+        let parts = Parts::new(&resnet50, Step::published(Stage::Training));
+        let all = kernels(&resnet50, Step::published(Stage::Training));
+        let traffic = |kernels: &mut dyn Iterator<Item = &Kernel>| -> f64 {
+            kernels.map(|kernel| kernel.launches + kernel.traffic.at(3.0)).sum()
+        };
+        let (found, known) = (traffic(&mut parts.kernels()), traffic(&mut all.iter()));
+        assert!((found / known - 1.0).abs() < 1e-12 && parts.kernels().count() == all.len());
+        // Normalisations of 256x14x14: two in each of stage 3's six blocks, but the first, before the stride, is of 256x28x28.
+        assert_eq!(parts.kinds.iter().map(|kind| kind.parts.len()).max(), Some(11));
+        assert!(parts.kinds.len() * 2 < parts.by_part().len(), "{}", parts.kinds.len());
+    }
+
+    #[test]
+    fn what_runs_again_and_in_passes_is_what_the_step_runs() {
+        let network = build("mobilenetv2", Dataset::Imagenet).unwrap();
+        let published = Step::published(Stage::Training);
+        for checkpoint in [Checkpoint::None, Checkpoint::Segments(4), Checkpoint::EveryBlock] {
+            for accumulate in [1, 4].map(|passes| Accumulate::new(passes).unwrap()) {
+                let step = Step { checkpoint, accumulate, ..published };
+                let (parts, all) = (Parts::new(&network, step), kernels(&network, step));
+                let work = |kernels: &mut dyn Iterator<Item = &Kernel>| -> f64 {
+                    kernels.map(|kernel| kernel.launches + kernel.repeats * kernel.traffic.at(3.0)).sum()
+                };
+                let (found, known) = (work(&mut parts.kernels()), work(&mut all.iter()));
+                assert!((found / known - 1.0).abs() < 1e-12 && parts.kernels().count() == all.len(), "{step}");
+            }
+        }
+        let forward = |step| Parts::new(&network, step).kernels().filter(|kernel| kernel.pass == Pass::Forward).count();
+        let again = forward(Step { checkpoint: Checkpoint::EveryBlock, ..published });
+        assert!(again > forward(published), "{again} kernels forward");
+    }
+
+    /// A depthwise convolution of tokens: images whose channels lie last come as they are, or from rows that are seen as images.
+    fn of_tokens(rows: bool) -> Network {
+        let mut builder = NetworkBuilder::new("tokens", Shape::new([28, 28, 512]));
+        let norm = Op::LayerNorm { axis: 2, affine: Affine::ScaleAndShift };
+        let mut at = builder.add("norm", norm, &[builder.input()]).unwrap();
+        let mut add = |name: &str, op: Op| at = builder.add(name, op, &[at]).unwrap();
+        if rows {
+            add("rows", Op::Reshape(Shape::new([784, 512])));
+            add("turned", Op::Transpose { order: vec![1, 0] });
+            add("image", Op::Reshape(Shape::new([512, 28, 28])));
+        } else {
+            add("image", Op::Transpose { order: vec![2, 0, 1] });
+        }
+        let window = Window::square(5, 1, 2);
+        add("conv", Op::Conv(Conv { out_channels: 512, window, groups: 512, bias: true }));
+        builder.finish(at)
+    }
+
+    #[test]
+    fn a_single_image_seen_in_rows_does_not_lie_channels_last() {
+        let lies = |network: &Network| {
+            let kernels = Repertoire::new(network).laid_out(Step::published(Stage::Training));
+            kernels.iter().find_map(|kernel| kernel.filter).unwrap().channels_last
+        };
+        // .stride() in PyTorch: of rows turned and viewed as an image (512, 1, 14336, 512) for one sample, (401408, 1, 14336, 512) for several,
+        // and its convolution copies the first, not the second (ONEDNN_VERBOSE=1).
+        assert_eq!([false, true].map(|rows| lies(&of_tokens(rows))), [[true, true], [false, true]]);
+        assert_eq!(lies(&build("mobilenetv2", Dataset::Imagenet).unwrap()), [false; 2]);
+    }
+}

@@ -1,0 +1,245 @@
+//! A network on a device whose parameters are known: the time of a step, and of its parts.
+
+use super::layers::{Corrections, Operation};
+use super::narrow::{self, Narrow};
+use super::parts::{Kind, Parts, Repertoire};
+use super::promise::Passes;
+use super::step::{Launches, StepTime, together};
+use super::term::Values;
+use super::terms::Rules;
+use crate::features::physical::{Class, Kernel};
+use perf4sight_network::{Network, NodeId};
+use perf4sight_platform::Parameter;
+use perf4sight_step::workload::Step;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// One network's kernels and the device they run on.
+#[derive(Debug, Clone)]
+pub(super) struct Physics<'a> {
+    rules: Rules<'a>,
+    values: Values,
+    /// What is known of narrow numbers, where the step computes with such and it was measured.
+    narrow: Option<Narrow>,
+    parts: Parts,
+    launches: Launches,
+    /// Batch sizes from which on another library computes, and milliseconds of half of each: the least that those take; found when a time is
+    /// asked for.
+    turns: Vec<(f64, OnceLock<f64>)>,
+}
+
+/// How long parts of one kind take.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Timed {
+    /// Milliseconds of each of their kernels.
+    kernels: Vec<f64>,
+    /// The same of all of them, launched one after the other.
+    physical: f64,
+    /// How many times as long they are known to take.
+    factor: f64,
+}
+
+/// What a step's time is spent on.
+pub(super) struct Spent {
+    /// Milliseconds of the step, every operation corrected.
+    pub(super) corrected: f64,
+    /// Corrected milliseconds of the kernels by class, in the order of [`Class::ALL`].
+    pub(super) classes: [f64; Class::ALL.len()],
+}
+
+impl<'a> Physics<'a> {
+    pub(super) fn new(rules: Rules<'a>, values: Values, network: &Network, step: Step) -> Self {
+        Physics::of(rules, values, &Repertoire::new(network), step)
+    }
+
+    /// The same of one of several steps of a network.
+    pub(super) fn of(rules: Rules<'a>, values: Values, steps: &Repertoire, step: Step) -> Self {
+        let parts = Parts::of(steps, step);
+        let launches = Launches::of(parts.kernels());
+        let mut physics = Physics { rules, values, narrow: None, launches, parts, turns: Vec::new() };
+        physics.find_turns(step);
+        physics
+    }
+
+    /// The same step where this is known of the narrow numbers that it computes with.
+    pub(super) fn with(mut self, narrow: Option<Narrow>) -> Self {
+        if narrow == self.narrow {
+            return self;
+        }
+        self.narrow = narrow;
+        self.turns.iter_mut().for_each(|(_, half)| *half = OnceLock::new());
+        self
+    }
+
+    fn find_turns(&mut self, step: Step) {
+        let rules = self.rules;
+        let turns = rules.processor().map(|processor| [2.0, processor.library_from()]).into_iter().flatten();
+        // Each pass has its share of the samples.
+        let turns = turns.filter(|turn| *turn >= 2.0).map(|turn| turn * step.accumulate.passes() as f64);
+        self.turns = turns.map(|turn| (turn, OnceLock::new())).collect();
+    }
+
+    /// What it runs, by the parts that a profile times one by one.
+    pub(super) fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// Milliseconds of a step of `batch` samples; more samples never take less.
+    pub(super) fn time(&self, batch: f64) -> f64 {
+        // With one thread 16 samples really take less time than 15, which another library computes. As 16 are asked about and 15
+        // are not, the few batch sizes before a turn are said to take no longer than those behind it.
+        let behind = |turn: f64, half: f64| self.plain(turn).max(half);
+        self.turns.iter().fold(self.plain(batch), |time, &(turn, ref half)| {
+            let half = || *half.get_or_init(|| self.plain(0.5 * turn));
+            match batch {
+                _ if batch >= turn => time.max(half()),
+                _ if batch > 0.5 * turn => time.min(behind(turn, half())),
+                _ => time,
+            }
+        })
+    }
+
+    fn plain(&self, batch: f64) -> f64 {
+        let work = |kind: &Kind| kind.count() * kind.kernels.iter().map(|kernel| self.work(kernel, batch)).sum::<f64>();
+        self.step(self.parts.kinds.iter().map(work).sum())
+    }
+
+    /// Milliseconds of a step of `batch` samples, and their derivatives by the logarithms of the parameters.
+    pub(super) fn slopes(&self, batch: f64) -> (f64, Values) {
+        self.step_time(batch).slopes(&self.values)
+    }
+
+    /// A step of `batch` samples as a function of the parameters.
+    pub(super) fn step_time(&self, batch: f64) -> StepTime {
+        StepTime::new(self.rules, &self.parts, batch)
+    }
+
+    /// Milliseconds of some of its kernels by themselves.
+    pub(super) fn part(&self, kernels: &[Kernel], batch: f64) -> f64 {
+        self.launched(kernels, kernels.iter().map(|kernel| self.work(kernel, batch)).sum())
+    }
+
+    /// Some of its kernels by themselves as trees are asked about them.
+    pub(super) fn operation<'k>(&self, kernels: &'k [Kernel], batch: f64, physical: f64) -> Operation<'k> {
+        let effort = kernels.iter().map(|kernel| self.rules.effort(kernel)).fold(1.0, f64::max);
+        // Each time that it runs.
+        let (samples, repeats) = kernels.first().map_or((batch, 1.0), |kernel| (kernel.samples(batch), kernel.repeats));
+        let route = self.rules.route(kernels, batch);
+        Operation { kernels, route, effort, batch: samples, physical: physical / repeats }
+    }
+
+    /// How long each of its kinds of parts takes, and how that is corrected.
+    pub(super) fn timed(&self, corrections: &Corrections, batch: f64) -> Vec<Timed> {
+        let timed = |kind: &Kind| {
+            let kernels: Vec<f64> = kind.kernels.iter().map(|kernel| self.work(kernel, batch)).collect();
+            let physical = self.launched(&kind.kernels, kernels.iter().sum());
+            let factor = corrections.factor(self.operation(&kind.kernels, batch, physical));
+            Timed { kernels, physical, factor }
+        };
+        self.parts.kinds.iter().map(timed).collect()
+    }
+
+    /// What a step is spent on whose kinds of parts take so long.
+    pub(super) fn spent(&self, timed: &[Timed]) -> Spent {
+        let (mut work, mut plain, mut sum, mut classes) = (0.0, 0.0, 0.0, [0.0; _]);
+        for (kind, Timed { kernels, physical, factor }) in self.parts.kinds.iter().zip(timed) {
+            for (kernel, time) in kind.kernels.iter().zip(kernels) {
+                work += kind.count() * time;
+                classes[kernel.class as usize] += kind.count() * factor * time;
+            }
+            plain += kind.count() * physical;
+            sum += kind.count() * factor * physical;
+        }
+        // The factor of the sums, so that what no part owns, and what parts do at the same time, stays what it is.
+        Spent { corrected: self.step(work) * sum / plain, classes }
+    }
+
+    /// Corrected milliseconds of every pass of every node, launches included; the loss is its last node's.
+    pub(super) fn passes(&self, network: &Network, timed: &[Timed]) -> Passes {
+        let mut passes = vec![[0.0; _]; network.nodes().len()];
+        for (kind, Timed { kernels, physical, factor }) in self.parts.kinds.iter().zip(timed) {
+            let work: f64 = kernels.iter().sum();
+            let corrected = physical * factor;
+            for (kernel, time) in kind.kernels.iter().zip(kernels).filter(|_| work > 0.0) {
+                for part in &kind.parts {
+                    let node = part.node.unwrap_or(kernel.node);
+                    passes[node.index()][kernel.pass as usize] += corrected * time / work;
+                }
+            }
+        }
+        passes
+    }
+
+    /// Corrected milliseconds of the kernels of every node, in the order they run; the loss belongs to none.
+    pub(super) fn nodes(&self, corrections: &Corrections, batch: f64) -> BTreeMap<NodeId, f64> {
+        let mut nodes = BTreeMap::new();
+        for kind in &self.parts.kinds {
+            let kernels = &kind.kernels;
+            let factor = corrections.factor(self.operation(kernels, batch, self.part(kernels, batch)));
+            for kernel in kernels.iter().filter(|kernel| kernel.class != Class::Loss) {
+                let time = factor * self.work(kernel, batch);
+                for part in &kind.parts {
+                    // The kernels of a part are those of its kind; the optimizer's are of all nodes.
+                    *nodes.entry(part.node.unwrap_or(kernel.node)).or_default() += time;
+                }
+            }
+        }
+        nodes
+    }
+
+    /// Shares of a step's corrected time that kernels of each kind of narrow numbers take.
+    pub(super) fn narrow_shares(&self, timed: &[Timed]) -> [f64; 2] {
+        let (mut whole, mut shares) = (0.0, [0.0; 2]);
+        for (kind, Timed { kernels, factor, .. }) in self.parts.kinds.iter().zip(timed) {
+            let factor = kind.count() * factor;
+            for (kernel, time) in kind.kernels.iter().zip(kernels) {
+                whole += factor * time;
+                narrow::kind(kernel).into_iter().for_each(|kind| shares[kind] += factor * time);
+            }
+        }
+        shares.map(|share| share / whole)
+    }
+
+    fn work(&self, kernel: &Kernel, batch: f64) -> f64 {
+        let factor = self.narrow.map_or(1.0, |narrow| narrow.factor(kernel));
+        factor * self.values[Parameter::Pace as usize] * self.rules.time(kernel, batch, &self.values)
+    }
+
+    fn launched(&self, kernels: &[Kernel], work: f64) -> f64 {
+        together(
+            work,
+            Launches::of(kernels.iter()).time(|parameter| self.values[parameter as usize]),
+            self.rules.speed.overlap,
+        )
+    }
+
+    fn step(&self, work: f64) -> f64 {
+        let launching = self.launches.time(|parameter| self.values[parameter as usize]);
+        together(work, launching, self.rules.speed.overlap) + self.values[Parameter::Step as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_network::zoo::{Dataset, build};
+    use perf4sight_platform::Platform;
+    use perf4sight_step::workload::{Accumulate, Stage};
+
+    #[test]
+    fn more_samples_take_no_less_in_several_passes_either() {
+        // One thread hands 1x1 convolutions of 16 images to another library than those of 15, which are slower: in four passes, of 64 and 60.
+        let platform = Platform::named("cpu").unwrap().on_threads(1);
+        let rules = Rules { speed: &platform.speed, platform: &platform };
+        let values = Parameter::ALL.map(|parameter| platform.speed.prior(parameter).typical);
+        let network = build("mobilenetv2", Dataset::Imagenet).unwrap();
+        for passes in [1, 4] {
+            let accumulate = Accumulate::new(passes).unwrap();
+            let step = Step { accumulate, ..Step::published(Stage::Training) };
+            let physics = Physics::new(rules, values, &network, step);
+            let [below, from] = [15, 16].map(|samples| (passes * samples) as f64);
+            assert!(physics.plain(below) > physics.plain(from), "{passes} passes take another library all the same");
+            assert!(physics.time(below) <= physics.time(from), "{passes} passes");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! One network before the fitted latency of a device, ready to be asked about any batch size of the step that was profiled.
+
+use super::LatencyModel;
+use super::cholesky::Cholesky;
+use super::layers::Corrections;
+use super::mixture::Mixture;
+use super::physics::Physics;
+use super::posterior::Posterior;
+use super::promise::Promise;
+use super::residual::Curve;
+use super::sample::{Coordinates, Sample};
+use crate::fingerprint::novelty::Novelty;
+use crate::fingerprint::novelty::level;
+use crate::fingerprint::prediction::{Band, Basis};
+use perf4sight_base::remembered::Remembered;
+use perf4sight_network::{Network, Op};
+
+/// Standard deviation of the time, in logarithms, of operations of kinds that were never measured. With the heavy tails of what networks
+/// have of their own, nine tenths lie within a factor of 2.4.
+const NEVER_MEASURED: f64 = 0.3;
+
+/// The same of operations that are known by name alone, with the price of their products or, where no rule tells of any, of what they read and
+/// write. Training steps on one core of an EPYC with an LSTM, a GRU and a deformable convolution took 0.7, 1.3 and 4.7 times what their products
+/// promise, of whose logarithms the root mean square is 0.93; none without products was measured.
+const NAMED: f64 = 0.93;
+
+/// The same for every factor of e that sizes or batch sizes lie beyond those measured.
+const BEYOND: f64 = 0.03;
+
+/// The same for every factor of e in the elements of images: from 224 to 96 pixels, a factor of 5.4, five networks on one core of an EPYC
+/// were 15 to 18 % off (`docs/accuracy/latency.md`).
+const OTHER_IMAGES: f64 = 0.1;
+
+/// So many standard deviations above the mean lies the worst twentieth of a normal distribution.
+pub(super) const WORST_TWENTIETH: f64 = 1.645;
+
+/// One network, ready to be asked about.
+pub(in crate::fingerprint) struct Prepared<'a> {
+    pub(super) promise: Promise<'a>,
+    curve: Curve,
+    widths: Widths,
+    own: Own<'a>,
+    /// What was asked already, by the number of samples: other steps are asked about beside it.
+    known: Remembered<u64, f64>,
+    bands: Remembered<u64, Option<Band>>,
+}
+
+/// What a network has of its own.
+struct Own<'a> {
+    /// The network at its widths.
+    level: String,
+    /// How uncertain the device's parameters are.
+    doubt: Cholesky,
+    posterior: Posterior<'a>,
+}
+
+/// What intervals rest on.
+struct Widths {
+    /// Their half, where the network was profiled at other levels and none of its rows were added since.
+    profiled: Option<f64>,
+    basis: Basis,
+    /// The smallest and the largest batch size profiled.
+    batches: [f64; 2],
+}
+
+impl<'a> Prepared<'a> {
+    pub(super) fn new(latency: &'a LatencyModel, promise: Promise<'a>, novelty: &Novelty) -> Self {
+        let Promise { network, corrections, ref physics, .. } = promise;
+        let samples = novelty.family.as_ref().and_then(|family| latency.calibrated.get(family));
+        let samples: &[Sample] = samples.map_or(&[], Vec::as_slice);
+        let profiled = novelty.family.as_ref().and_then(|family| latency.levels.get(family)).copied();
+        let batches = latency.residual.batches();
+        let strangeness = strangeness(network, physics, corrections, batches[1], novelty);
+        let own = Own {
+            level: level(network),
+            doubt: latency.doubt().expect("a fit only adds to what was known before, and no other file is loaded"),
+            posterior: latency.effects.posterior(strangeness, samples),
+        };
+        let mut curve = latency.residual.curve(physics, corrections);
+        if !samples.is_empty() {
+            let knots = latency.residual.knots(samples.iter().map(|sample| sample.coordinates.samples())).into_iter();
+            curve = curve.shifted(knots.map(|batch| (physics.time(batch), own.at(physics, batch).mean())));
+        }
+        let widths = match (samples, profiled) {
+            ([], Some(width)) => Widths { profiled: Some(width), basis: Basis::Levels, batches },
+            ([], None) => Widths { profiled: None, basis: Basis::Networks, batches },
+            _ => Widths { profiled: None, basis: Basis::Rows, batches },
+        };
+        Prepared { promise, curve, widths, own, known: Remembered::default(), bands: Remembered::default() }
+    }
+
+    /// Where a row of this network lies among all rows.
+    pub(super) fn coordinates(&self, batch: u64) -> Coordinates {
+        self.own.coordinates(&self.promise.physics, batch as f64)
+    }
+
+    /// Milliseconds of a step of so many samples.
+    pub(super) fn at(&self, batch: u64) -> f64 {
+        *self.known.of(batch, || self.curve.at(self.promise.physics.time(batch as f64)))
+    }
+
+    /// How far measurements may lie from that.
+    pub(super) fn band(&self, batch: u64) -> Option<Band> {
+        *self.bands.of(batch, || self.found(batch))
+    }
+
+    fn found(&self, batch: u64) -> Option<Band> {
+        let Widths { profiled, basis, batches: [low, high] } = self.widths;
+        let batch = batch as f64;
+        let outside = BEYOND * (batch / batch.clamp(low, high)).ln().abs();
+        if let Some(width) = profiled {
+            return Some(Band::even(width.hypot(WORST_TWENTIETH * outside), basis));
+        }
+        let own = self.own.at(&self.promise.physics, batch).blurred(outside);
+        Some(Band { ends: [0.05, 0.95].map(|share| own.quantile(share) - own.mean()), basis })
+    }
+}
+
+impl Own<'_> {
+    /// How far measurements are expected to lie from what the device promises.
+    fn at(&self, physics: &Physics, batch: f64) -> Mixture {
+        self.posterior.at(&self.coordinates(physics, batch))
+    }
+
+    fn coordinates(&self, physics: &Physics, batch: f64) -> Coordinates {
+        let (time, slopes) = physics.slopes(batch);
+        let slopes = self.doubt.whiten(&slopes.map(|slope| slope / time));
+        Coordinates { level: self.level.clone(), batch: batch.ln(), slopes }
+    }
+}
+
+/// Standard deviation of the time of a network, in logarithms, beyond that of networks like those profiled.
+pub(super) fn strangeness(
+    network: &Network,
+    physics: &Physics,
+    corrections: &Corrections,
+    batch: f64,
+    novelty: &Novelty,
+) -> f64 {
+    let unseen = match novelty.operations.is_empty() {
+        true => 0.0,
+        false => {
+            let times = physics.nodes(corrections, batch);
+            let unseen =
+                novelty.operations.iter().filter_map(|node| Some(of_kind(&network.node(*node).op) * times.get(node)?));
+            unseen.sum::<f64>() / times.values().sum::<f64>()
+        }
+    };
+    unseen.hypot(BEYOND * novelty.beyond).hypot(OTHER_IMAGES * novelty.images)
+}
+
+/// Standard deviation of an operation of a kind that was never measured.
+fn of_kind(op: &Op) -> f64 {
+    if matches!(op, Op::Unknown(_)) { NAMED } else { NEVER_MEASURED }
+}

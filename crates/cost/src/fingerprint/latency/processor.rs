@@ -1,0 +1,294 @@
+//! The terms of kernels on a processor: convolutions by oneDNN, which copies operands into its own layouts and back, or, where PyTorch
+//! does not ask it, as plain products image by image; and what the caches do not hold.
+
+use super::term::Term;
+use super::terms::{KernelTerms, MILLION, Rules, asked, of_pass, of_shape, up};
+use crate::features::physical::{Access, Amount, Class, Filter, Kernel, Pass, Product};
+use crate::fingerprint::depthwise::is_general;
+use perf4sight_platform::{Kept, Parameter};
+use serde::{Deserialize, Serialize};
+
+/// A processor's rules beside those of any device.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Processor<'a> {
+    pub(super) rules: Rules<'a>,
+    /// Which convolutions the library is not asked for.
+    pub(super) kept: Kept,
+    /// Bytes that the caches keep.
+    pub(super) cache: f64,
+}
+
+/// Who computes an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Route {
+    /// The library's code for its kind.
+    Library,
+    /// PyTorch, image by image.
+    Own,
+    /// The library's code for any convolution, channel by channel.
+    General,
+    /// The library's code for images whose channels lie last.
+    ChannelsLast,
+    /// PyTorch, row by row, group by group, window by window.
+    Rows,
+    /// PyTorch, by series: exponentials and what is made of them.
+    Series,
+}
+
+impl Route {
+    /// Whose corrections hold where there are none of its own, as in fingerprints that did not tell them apart.
+    pub(super) fn known_as(self) -> Self {
+        match self {
+            Route::Library | Route::ChannelsLast | Route::Rows | Route::Series => Route::Library,
+            Route::Own => Route::Own,
+            Route::General => Route::General,
+        }
+    }
+}
+
+impl Processor<'_> {
+    /// The batch size from which the library computes every convolution; below 2, where PyTorch keeps none but single images.
+    pub(super) fn library_from(&self) -> f64 {
+        self.kept.pointwise_below as f64
+    }
+
+    /// Who computes a kernel.
+    pub(super) fn route(&self, kernel: &Kernel, batch: f64) -> Route {
+        match &kernel.filter {
+            Some(filter) if kernel.product.is_some() && self.keeps(filter, batch) => Route::Own,
+            Some(filter) if is_depthwise(kernel) && filter.reads_channels_last(batch) => Route::ChannelsLast,
+            Some(_) if is_general(kernel, self.rules.speed.depthwise) => Route::General,
+            _ if kernel.row > 0.0 => Route::Rows,
+            _ if self.rules.effort(kernel) > 1.0 => Route::Series,
+            _ => Route::Library,
+        }
+    }
+
+    pub(super) fn terms(&self, kernel: &Kernel, batch: f64) -> KernelTerms {
+        let [first, second, third, fourth] = match (&kernel.filter, &kernel.product) {
+            (Some(filter), Some(product)) => self.convolution(kernel, filter, product, batch),
+            (Some(filter), None) if kernel.access == Access::Windowed => self.depthwise(kernel, filter, batch),
+            // The bias is added while the result is in registers.
+            (Some(_), None) if kernel.pass == Pass::Forward => [None; 4],
+            (None, Some(product)) => {
+                let sizes = [product.rows, product.columns, product.inner, product.blocks];
+                let product = self.product(kernel, sizes.map(|amount| amount.at(batch)));
+                [Some(product), Some(reading(kernel.traffic.at(batch))), turned(kernel, batch), None]
+            }
+            (_, None) => [Some(self.rules.movement(kernel, batch)), planes(kernel, batch), None, None],
+        };
+        [first, second, third, fourth, self.missing(kernel, batch)]
+    }
+
+    fn convolution(&self, kernel: &Kernel, filter: &Filter, product: &Product, batch: f64) -> [Option<Term>; 4] {
+        match self.route(kernel, batch) {
+            Route::Own => {
+                let [product, operands, columns] = self.image_by_image(kernel, filter, product, batch);
+                [Some(product), Some(operands), Some(columns), None]
+            }
+            Route::Library | Route::General | Route::ChannelsLast | Route::Rows | Route::Series => {
+                self.by_library(kernel, filter, product, batch).map(Some)
+            }
+        }
+    }
+
+    /// Whether PyTorch computes it itself.
+    fn keeps(&self, filter: &Filter, batch: f64) -> bool {
+        batch < self.kept.library_from(&asked(filter)) as f64
+    }
+
+    /// Products of whole blocks of channels, without what lies in the padding; images and filters are copied into the library's layouts.
+    fn by_library(&self, kernel: &Kernel, filter: &Filter, product: &Product, batch: f64) -> [Term; 4] {
+        let quantum = self.rules.speed.quantum;
+        let [input, output] = filter.channels.map(|channels| up(channels, quantum) / channels);
+        // Fewer channels than a block under a kernel with an extent: forward reads the image as it lies (`is_1stconv`).
+        let plain = filter.channels[0] < quantum && filter.kernel != [1, 1];
+        let rows = up(product.rows.at(batch), quantum);
+        let padded = match (filter.groups, plain) {
+            (1, false) => input * output,
+            (1, true) => output,
+            _ => rows / product.rows.at(batch),
+        };
+        let compute = self.rules.padded(kernel, product, batch, [rows, padded * filter.inside()]);
+        let ragged = (Parameter::RaggedCopies, f64::from(u8::from(input * output > 1.0)));
+        let read = if plain && kernel.pass == Pass::Forward { 0.0 } else { filter.channels[0] * filter.pixels() };
+        let copied = batch * kernel.element * (read + filter.channels[1] * filter.results()) / MILLION;
+        let images = Term::new(copied, Parameter::Bandwidth, [Some(Parameter::Operands), None]).losing([ragged]);
+        let filters = Term::new(kernel.traffic.fixed / MILLION, Parameter::Filters, [None; 2]);
+        [compute, begun(), images, filters.losing([(Parameter::FilterLoss, 1.0 / filter.area()), ragged])]
+    }
+
+    /// A product for every image, of its windows laid out side by side unless those are its pixels (ConvolutionMM2d.cpp).
+    fn image_by_image(&self, kernel: &Kernel, filter: &Filter, product: &Product, batch: f64) -> [Term; 3] {
+        let sizes = [product.rows, product.columns, product.inner, product.blocks].map(|amount| amount.at(1.0));
+        let product = self.product(kernel, sizes).times(batch);
+        let plain = filter.kernel == [1, 1] && filter.moves_by_one();
+        let columns = if kernel.pass == Pass::InputGradient {
+            // Written by the product, then added to a gradient of zeros.
+            2.0 * kernel.element * filter.columns() + 3.0 * kernel.result.at(1.0)
+        } else if plain {
+            0.0
+        } else {
+            2.0 * kernel.element * filter.columns()
+        };
+        let columns = Term::new(batch * columns / MILLION, Parameter::Bandwidth, [Some(Parameter::Strided), None]);
+        [product, reading(batch * kernel.traffic.at(1.0)), columns]
+    }
+
+    /// A product of so many rows, columns, summed elements, and blocks, by the library for linear algebra.
+    fn product(&self, kernel: &Kernel, [rows, columns, inner, blocks]: [f64; 4]) -> Term {
+        // A single column is a product with a vector, which has code of its own.
+        let few = if columns == 1.0 { 0.0 } else { 1.0 / columns };
+        let work = 2.0 * rows * columns * inner * blocks / MILLION;
+        let shape = of_shape(kernel.class).filter(|_| kernel.filter.is_none());
+        Term::new(work, Parameter::Gemm, [shape, of_pass(kernel.pass)]).losing([
+            (Parameter::RowLoss, 1.0 / rows),
+            (Parameter::InnerLoss, 1.0 / inner),
+            (Parameter::ColumnLoss, few),
+        ])
+    }
+
+    /// Every operand once where the library has code for it, else windows of every channel laid out by themselves.
+    fn depthwise(&self, kernel: &Kernel, filter: &Filter, batch: f64) -> [Option<Term>; 4] {
+        match self.route(kernel, batch) {
+            Route::ChannelsLast => self.as_they_lie(kernel, filter, batch),
+            Route::General => {
+                let blocks = Term::new(batch * filter.groups as f64, Parameter::Blocks, [None; 2]);
+                let windows = Term::new(kernel.windows.at(batch) / MILLION, Parameter::WindowGradient, [None; 2]);
+                [Some(blocks), Some(windows), Some(begun()), None]
+            }
+            Route::Library | Route::Own | Route::Rows | Route::Series => {
+                let ragged = f64::from(u8::from(filter.channels[1] % self.rules.speed.quantum != 0.0));
+                let moved = Term::new(kernel.traffic.at(batch) / MILLION, Parameter::Windows, [None; 2]);
+                [Some(moved.losing([(Parameter::RaggedCopies, ragged)])), Some(begun()), None, None]
+            }
+        }
+    }
+
+    /// Images whose channels lie last are read as they are. No element meets two filters, so that every product loads both of its operands,
+    /// for which a core has ports for one product a cycle instead of two. Where the gradient of the filters has no code of its own, that for
+    /// dense ones takes it: every channel is a block, of which a row is computed and all is written.
+    fn as_they_lie(&self, kernel: &Kernel, filter: &Filter, batch: f64) -> [Option<Term>; 4] {
+        let (quantum, filters) = (self.rules.speed.quantum, filter.groups as f64 * filter.area());
+        let dense = is_general(kernel, self.rules.speed.depthwise) && kernel.pass == Pass::WeightGradient;
+        let computed = 2.0 * filters * filter.results() * batch * if dense { quantum } else { 2.0 };
+        let computed = Term::new(computed / MILLION, Parameter::Compute, [of_pass(kernel.pass), None]);
+        let written = dense.then(|| reading(kernel.element * quantum * quantum * filters));
+        [Some(computed), Some(reading(kernel.traffic.at(batch))), written, Some(begun())]
+    }
+
+    /// What main memory gives: operands too large for the caches, and weights that the rest of a step drove out of them.
+    fn missing(&self, kernel: &Kernel, batch: f64) -> Option<Term> {
+        let forgotten = (kernel.held / self.cache - 1.0).clamp(0.0, 1.0);
+        let Amount { fixed, sample } = kernel.traffic;
+        // The operands of one operation have half of the caches: what comes before and behind it lies there, too.
+        let overflowing = (sample * batch - 0.5 * self.cache).max(0.0);
+        let bytes = forgotten * fixed + overflowing;
+        (bytes > 0.0).then(|| Term::new(bytes / MILLION, Parameter::Memory, [None; 2]))
+    }
+}
+
+/// The gradient of a matrix comes as the transposed one of what multiplies it, and is added to the gradient that is kept: read, read
+/// and written across its rows. A single sample's has no such order.
+fn turned(kernel: &Kernel, batch: f64) -> Option<Term> {
+    let turned = kernel.class == Class::Linear && kernel.pass == Pass::WeightGradient && batch > 1.0;
+    let bytes = 3.0 * kernel.traffic.fixed / MILLION;
+    turned.then(|| Term::new(bytes, Parameter::Bandwidth, [Some(Parameter::Operands), None]))
+}
+
+/// Operands once, as they lie.
+fn reading(bytes: f64) -> Term {
+    Term::new(bytes / MILLION, Parameter::Bandwidth, [None; 2])
+}
+
+/// The library begins a computation: layouts are chosen, code is looked up.
+fn begun() -> Term {
+    Term::new(1.0, Parameter::Primitives, [None; 2])
+}
+
+fn is_depthwise(kernel: &Kernel) -> bool {
+    kernel.class == Class::Depthwise
+}
+
+/// Floats in a vector, whatever the processor: PyTorch's own code has a loop for whole vectors and one for what is left.
+const VECTOR: f64 = 16.0;
+
+/// Images of one channel that fill no whole vectors, each begun by itself; a single pixel counts as channels last.
+fn planes(kernel: &Kernel, batch: f64) -> Option<Term> {
+    let [channels, pixels] = kernel.images;
+    let ragged = kernel.class == Class::Normalisation && pixels > 1.0 && pixels % VECTOR != 0.0;
+    ragged.then(|| Term::new(batch * channels / 1e3, Parameter::Planes, [None; 2]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::latency::Repertoire;
+    use perf4sight_network::{Affine, Conv, Network, NetworkBuilder, Op, Shape, Window};
+    use perf4sight_platform::Platform;
+    use perf4sight_step::workload::{Stage, Step};
+
+    /// Convolutions of 240 channels behind one another, so that the second passes a gradient on.
+    fn two(side: usize, window: &Window, groups: usize) -> Network {
+        let mut builder = NetworkBuilder::new("two", Shape::new([240, side, side]));
+        let op = || Op::Conv(Conv { out_channels: 240, window: window.clone(), groups, bias: false });
+        let first = builder.add("first", op(), &[builder.input()]).unwrap();
+        let second = builder.add("second", op(), &[first]).unwrap();
+        builder.finish(second)
+    }
+
+    /// Milliseconds of a pass of the second at a batch size on one thread, before anything is measured.
+    fn time(network: &Network, pass: Pass, batch: f64) -> f64 {
+        let platform = Platform::named("cpu").unwrap().on_threads(1);
+        let values = Parameter::ALL.map(|parameter| platform.speed.prior(parameter).typical);
+        let rules = Rules { speed: &platform.speed, platform: &platform };
+        let step = Repertoire::new(network).laid_out(Step::published(Stage::Training));
+        let second = step.iter().filter(|kernel| kernel.node == network.output() && kernel.pass == pass);
+        second.map(|kernel| rules.time(kernel, batch, &values)).sum()
+    }
+
+    #[track_caller]
+    fn is_about(predicted: f64, measured: f64) {
+        assert!((predicted / measured).ln().abs() < 0.7, "{predicted} ms where {measured} were measured");
+    }
+
+    #[test]
+    fn depthwise_kernels_on_images_smaller_than_their_padding_have_no_code() {
+        // One core, 240 channels, 32 images: 5x5 on 2x2 pixels 0.052 ms, on a single one 1.73; its weight gradient of 3x3 kernels
+        // takes 0.077 ms on 4x4 pixels at stride 2 (two rows less than the library's code asks for), and 1.1 on a single one.
+        let [wide, narrow] = [5, 3].map(|kernel| Window::square(kernel, 1, kernel / 2));
+        is_about(time(&two(2, &wide, 240), Pass::Forward, 32.0), 0.052);
+        is_about(time(&two(1, &wide, 240), Pass::Forward, 32.0), 1.73);
+        is_about(time(&two(1, &narrow, 240), Pass::Forward, 32.0), 0.042);
+        is_about(time(&two(1, &narrow, 240), Pass::WeightGradient, 32.0), 1.1);
+        is_about(time(&two(1, &wide, 240), Pass::InputGradient, 32.0), 0.043);
+    }
+
+    #[test]
+    fn one_thread_computes_pointwise_convolutions_of_small_batches_at_half_the_speed() {
+        // One core, 14x14 pixels: medians of 280 layers, 90 GFLOP/s at batch 8 and up to 180 at 16.
+        let pointwise = two(14, &Window::square(1, 1, 0), 1);
+        let rate = |batch: f64| 2e-6 * batch * 240.0 * 240.0 * 196.0 / time(&pointwise, Pass::Forward, batch);
+        assert!((60.0..100.0).contains(&rate(8.0)), "{}", rate(8.0));
+        assert!(rate(16.0) > 1.3 * rate(8.0), "{}", rate(16.0));
+    }
+
+    #[test]
+    fn wide_depthwise_gradients_take_a_third_where_channels_lie_last() {
+        let mut builder = NetworkBuilder::new("last", Shape::new([14, 14, 384]));
+        let norm = Op::LayerNorm { axis: 2, affine: Affine::ScaleAndShift };
+        let normed = builder.add("norm", norm, &[builder.input()]).unwrap();
+        let turned = builder.add("turned", Op::Transpose { order: vec![2, 0, 1] }, &[normed]).unwrap();
+        let conv = Conv { out_channels: 384, window: Window::square(7, 1, 3), groups: 384, bias: false };
+        let last = builder.add("conv", Op::Conv(conv), &[turned]).unwrap();
+        let last = builder.finish(last);
+        let backward = |network: &Network| -> f64 {
+            [Pass::InputGradient, Pass::WeightGradient].map(|pass| time(network, pass, 4.0)).iter().sum()
+        };
+        // One core, batch 4: ConvNeXt's of 384 channels of 14x14 take 0.44 ms forward and 4.2 backward; 240 in the usual layout 6, for 480 take 12.
+        is_about(time(&last, Pass::Forward, 4.0), 0.44);
+        is_about(backward(&last), 4.2);
+        is_about(backward(&two(14, &Window::square(7, 1, 3), 240)), 6.0);
+    }
+}

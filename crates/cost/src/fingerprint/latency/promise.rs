@@ -1,0 +1,96 @@
+//! One step of one network: what the device promises of it, operation by operation corrected.
+
+use super::LatencyModel;
+use super::Repertoire;
+use super::layers::{self, Corrections};
+use super::physics::{Physics, Spent, Timed};
+use crate::features::physical::{Class, Pass};
+use crate::fingerprint::prediction::{Share, Shares, TimedOperation};
+use crate::fingerprint::rows::Row;
+use perf4sight_base::remembered::Remembered;
+use perf4sight_base::units::Milliseconds;
+use perf4sight_network::Network;
+use perf4sight_step::workload::Step;
+use std::sync::Arc;
+
+/// One step of one network.
+pub(in crate::fingerprint) struct Promise<'a> {
+    pub(super) network: &'a Network,
+    pub(super) corrections: &'a Corrections,
+    pub(super) physics: Physics<'a>,
+    /// By the number of samples.
+    timed: Remembered<u64, (Vec<Timed>, Spent)>,
+    passes: Remembered<u64, Passes>,
+}
+
+/// Milliseconds of every pass of every operation, zero where there is none.
+pub(super) type Passes = Vec<[f64; Pass::COUNT]>;
+
+impl<'a> Promise<'a> {
+    pub(super) fn new(latency: &'a LatencyModel, steps: &Repertoire<'a>, step: Step) -> Self {
+        let (corrections, physics) = (&latency.corrections, latency.physics(step, steps));
+        Promise {
+            network: steps.network,
+            corrections,
+            physics,
+            timed: Remembered::default(),
+            passes: Remembered::default(),
+        }
+    }
+
+    fn timed(&self, batch: u64) -> Arc<(Vec<Timed>, Spent)> {
+        self.timed.of(batch, || {
+            let timed = self.physics.timed(self.corrections, batch as f64);
+            let spent = self.physics.spent(&timed);
+            (timed, spent)
+        })
+    }
+
+    /// Milliseconds that the device promises, operation by operation corrected.
+    pub(super) fn promised(&self, batch: u64) -> f64 {
+        self.timed(batch).1.corrected
+    }
+
+    /// Shares of a step's time that kernels with narrow numbers take, by what is known of such.
+    pub(super) fn narrow_shares(&self, batch: u64) -> [f64; 2] {
+        self.physics.narrow_shares(&self.timed(batch).0)
+    }
+
+    /// Milliseconds of every pass of every operation, as they were corrected.
+    pub(super) fn passes(&self, batch: u64) -> Arc<Passes> {
+        self.passes.of(batch, || self.physics.passes(self.network, &self.timed(batch).0))
+    }
+
+    /// Where the time of a step goes that takes so many milliseconds.
+    pub(super) fn shares_of(&self, batch: u64, milliseconds: f64) -> Shares {
+        let classes = self.timed(batch).1.classes;
+        let scale = milliseconds / classes.iter().sum::<f64>();
+        let share = |name: &str, time: f64| Share { name: name.to_owned(), latency: Milliseconds(time * scale) };
+        let classes = Class::ALL.into_iter().zip(classes).filter(|(_, time)| *time > 0.0);
+        let nodes = self.physics.nodes(self.corrections, batch as f64).into_iter();
+        let nodes = nodes.map(|(node, time)| share(&self.network.node(node).name, time));
+        let costliest_first = |mut shares: Vec<Share>| {
+            shares.sort_by(|a, b| b.latency.0.total_cmp(&a.latency.0));
+            shares
+        };
+        Shares {
+            classes: costliest_first(classes.map(|(class, time)| share(class.name(), time)).collect()),
+            layers: costliest_first(nodes.collect()),
+        }
+    }
+
+    /// The operations of a row that were timed one by one, measured and promised.
+    pub(super) fn operations(&self, row: &Row) -> Vec<TimedOperation> {
+        let batch = row.record.workload.batch as f64;
+        let timed = |sample: layers::Sample| {
+            let physical = self.physics.part(sample.kernels, batch);
+            let operation = self.physics.operation(sample.kernels, batch, physical);
+            TimedOperation {
+                class: sample.kernels[0].class.name(),
+                measured: Milliseconds(sample.milliseconds),
+                predicted: Milliseconds(physical * self.corrections.factor(operation)),
+            }
+        };
+        layers::samples(row, self.physics.parts()).into_iter().map(timed).collect()
+    }
+}

@@ -1,0 +1,110 @@
+//! Summands of a kernel's time: each a power of the device's parameters times losses `1 + parameter x share`.
+
+use perf4sight_platform::Parameter;
+
+/// How many parameters there are.
+pub(super) const COUNT: usize = Parameter::ALL.len();
+
+/// The value of every parameter, in the order of [`Parameter::ALL`].
+pub(super) type Values = [f64; COUNT];
+
+/// One summand of a kernel's time: `work x product of the factors / rate x product of (1 + parameter x share)`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Term {
+    work: f64,
+    rate: Parameter,
+    factors: [Option<Parameter>; 2],
+    losses: [(Parameter, f64); 5],
+}
+
+impl Term {
+    /// A term without losses.
+    pub(super) fn new(work: f64, rate: Parameter, factors: [Option<Parameter>; 2]) -> Self {
+        Term { work, rate, factors, losses: [(Parameter::Step, 0.0); 5] }
+    }
+
+    /// The same, losing shares of its speed.
+    pub(super) fn losing<const N: usize>(mut self, losses: [(Parameter, f64); N]) -> Self {
+        self.losses[..N].copy_from_slice(&losses);
+        self
+    }
+
+    /// The same with so many times the work.
+    pub(super) fn times(self, factor: f64) -> Self {
+        Term { work: self.work * factor, ..self }
+    }
+
+    pub(super) fn value(&self, values: &Values) -> f64 {
+        let [value] = self.of(&|parameter| [values[parameter as usize]]);
+        value
+    }
+
+    /// Its value for several devices at once, of which something tells each parameter.
+    pub(super) fn of<const N: usize>(&self, values: &impl Fn(Parameter) -> [f64; N]) -> [f64; N] {
+        let (mut factors, mut losses) = ([1.0; N], [1.0; N]);
+        for factor in self.factors.into_iter().flatten() {
+            each(&mut factors, values(factor), |product, factor| product * factor);
+        }
+        for (loss, share) in self.losses.into_iter().filter(|(_, share)| *share != 0.0) {
+            each(&mut losses, values(loss), |product, loss| product * (1.0 + loss * share));
+        }
+        let rates = values(self.rate);
+        std::array::from_fn(|device| self.work * factors[device] * losses[device] / rates[device])
+    }
+
+    /// Adds the term, and its derivatives by the logarithms of the parameters.
+    pub(super) fn add_to(&self, values: &Values, sum: &mut f64, slopes: &mut Values) {
+        let value = self.value(values);
+        *sum += value;
+        slopes[self.rate as usize] -= value;
+        for factor in self.factors.into_iter().flatten() {
+            slopes[factor as usize] += value;
+        }
+        for (loss, share) in self.losses {
+            let lost = values[loss as usize] * share;
+            slopes[loss as usize] += value * lost / (1.0 + lost);
+        }
+    }
+
+    /// Whether two terms differ in nothing but their work.
+    fn is_like(&self, other: &Term) -> bool {
+        self.rate == other.rate && self.factors == other.factors && self.losses == other.losses
+    }
+}
+
+/// Changes the number of each device by another one of it.
+pub(super) fn each<const N: usize>(numbers: &mut [f64; N], others: [f64; N], change: impl Fn(f64, f64) -> f64) {
+    numbers.iter_mut().zip(others).for_each(|(number, other)| *number = change(*number, other));
+}
+
+/// Terms summed up: those that differ in nothing but their work are one.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Terms(Vec<Term>);
+
+impl Terms {
+    pub(super) fn push(&mut self, term: Term) {
+        let place = self.place(&term);
+        self.0[place].work += term.work;
+    }
+
+    /// Some terms so many times, one after the other. A product in place of the sum would be another number in its last place, and trees of a fit could
+    /// split elsewhere.
+    pub(super) fn push_all(&mut self, terms: &[Term], times: usize) {
+        let places: Vec<usize> = terms.iter().map(|term| self.place(term)).collect();
+        for _ in 0..times {
+            places.iter().zip(terms).for_each(|(place, term)| self.0[*place].work += term.work);
+        }
+    }
+
+    /// Where a term is summed up.
+    fn place(&mut self, term: &Term) -> usize {
+        self.0.iter().position(|known| known.is_like(term)).unwrap_or_else(|| {
+            self.0.push(term.times(0.0));
+            self.0.len() - 1
+        })
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Term> {
+        self.0.iter()
+    }
+}

@@ -1,0 +1,144 @@
+//! Does a step fit: a decision tree finds where steps stop to fit, and the odds fall with the logarithm of what a step needs over that.
+
+use super::search::search;
+use linfa::dataset::Dataset;
+use linfa::traits::Fit;
+use linfa_trees::DecisionTree;
+use ndarray::{Array1, Array2};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_platform::Allocator;
+use serde::{Deserialize, Serialize};
+
+/// Where steps stop to fit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Boundary {
+    /// Simulated MiB at which a step is as likely to fit as not.
+    threshold: f64,
+    /// Natural logarithm of the odds lost per natural logarithm of simulated over threshold.
+    steepness: f64,
+}
+
+/// One step that was tried.
+#[derive(Debug, Clone, Copy)]
+pub struct Tried {
+    /// Simulated MiB.
+    pub demand: f64,
+    /// Whether it fitted.
+    pub fitted: bool,
+}
+
+/// Rows cannot show that a threshold is sharper than this: one percent more memory halves the odds.
+const SHARPEST: f64 = 70.0;
+
+/// Where nothing ever failed the device's capacity stands in for the limit; a tenth more memory halves the odds.
+const ASSUMED_STEEPNESS: f64 = 7.0;
+
+/// How likely the safe batch size must be to fit.
+const SAFE: f64 = 0.95;
+
+/// A caching allocator cuts its memory into pieces whose sizes a simulation cannot foresee to the last: real steps took up to a quarter
+/// more than simulated (`docs/accuracy/memory.md`). Safe is what leaves that room.
+const CACHING_ROOM: f64 = 0.8;
+
+impl Boundary {
+    /// Whether a file holds what a fit can give.
+    pub fn is_sound(&self) -> bool {
+        self.threshold > 0.0 && self.threshold.is_finite() && self.steepness > 0.0 && self.steepness.is_finite()
+    }
+
+    /// Probability that a step of this many simulated MiB fits.
+    pub fn fits(&self, demand: f64) -> f64 {
+        1.0 / (1.0 + (self.steepness * (demand / self.threshold).ln()).exp())
+    }
+
+    /// Simulated MiB that are as likely to fit as not.
+    pub fn likely(&self) -> f64 {
+        self.threshold
+    }
+
+    /// Simulated MiB that are safe.
+    pub fn safe(&self, allocator: Allocator) -> f64 {
+        let sure = self.threshold * (((1.0 - SAFE) / SAFE).ln() / self.steepness).exp();
+        match allocator {
+            Allocator::Direct => sure,
+            Allocator::Caching { .. } => sure.min(CACHING_ROOM * self.threshold),
+        }
+    }
+
+    /// The limit of some steps, every one weighing the same; none unless some fitted and some did not, and those that did not need more.
+    ///
+    /// # Errors
+    /// Demands that no tree can be grown on.
+    pub fn fit(trials: &[Tried]) -> Result<Option<Self>> {
+        let Some(threshold) = split(trials)? else { return Ok(None) };
+        let ([steepness], _) = search([(0.3 * SHARPEST).ln()], [0.5], |[steepness]| {
+            let boundary = Boundary { threshold, steepness: steepness.exp() };
+            if boundary.steepness <= SHARPEST { boundary.surprise(trials) } else { f64::INFINITY }
+        });
+        Ok(Some(Boundary { threshold, steepness: steepness.exp() }))
+    }
+
+    /// The limit of a device on which nothing ever failed: what it can give, or what was seen to fit if that is more.
+    pub fn assumed(capacity: f64, trials: &[Tried]) -> Self {
+        let threshold = trials.iter().map(|trial| trial.demand).fold(capacity, f64::max);
+        Boundary { threshold, steepness: ASSUMED_STEEPNESS }
+    }
+
+    /// Negative logarithm of the likelihood.
+    fn surprise(&self, trials: &[Tried]) -> f64 {
+        let surprise = |trial: &Tried| {
+            let odds = self.steepness * (trial.demand / self.threshold).ln();
+            let against = if trial.fitted { odds } else { -odds };
+            if against > 30.0 { against } else { against.exp().ln_1p() }
+        };
+        trials.iter().map(surprise).sum()
+    }
+}
+
+/// Where a decision tree parts steps that fit from steps that do not. A single split: deeper trees, and trees on more quantities than
+/// what the allocator takes, find coincidences of the profiled networks (`docs/accuracy/memory.md`).
+fn split(trials: &[Tried]) -> Result<Option<f64>> {
+    let demands: Vec<f64> = trials.iter().map(|trial| trial.demand).collect();
+    let fitted: Array1<bool> = trials.iter().map(|trial| trial.fitted).collect();
+    let sides = |wanted: bool| trials.iter().filter(move |trial| trial.fitted == wanted).map(|trial| trial.demand);
+    let (Some(least), Some(most)) = (sides(false).reduce(f64::min), sides(true).reduce(f64::max)) else {
+        return Ok(None);
+    };
+    if least > most {
+        // Nothing contradicts: the middle of the gap, as the tree would say, had it not a smallest gain.
+        return Ok(Some(0.5 * (least + most)));
+    }
+    let records = Array2::from_shape_fn((demands.len(), 1), |(row, _)| demands[row]);
+    let tree = DecisionTree::params().max_depth(Some(1)).fit(&Dataset::new(records, fitted));
+    let tree =
+        tree.map_err(|cause| Error::input(format!("no decision tree grows on what did and did not fit: {cause}")))?;
+    let root = tree.root_node();
+    Ok((!root.is_leaf()).then(|| root.split().1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trials(fitted: &[f64], failed: &[f64]) -> Vec<Tried> {
+        let trial = |fitted| move |&demand: &f64| Tried { demand, fitted };
+        fitted.iter().map(trial(true)).chain(failed.iter().map(trial(false))).collect()
+    }
+
+    #[test]
+    fn the_threshold_lies_between_what_fitted_and_what_did_not() {
+        let boundary = Boundary::fit(&trials(&[100.0, 400.0, 480.0], &[520.0, 900.0])).unwrap().unwrap();
+        assert!(boundary.fits(480.0) > 0.5 && boundary.fits(520.0) < 0.5, "{boundary:?}");
+        assert!(boundary.safe(Allocator::Direct) < boundary.likely() && boundary.fits(100.0) > 0.999);
+        assert!(Boundary::fit(&trials(&[100.0], &[])).unwrap().is_none());
+    }
+
+    #[test]
+    fn contradictions_make_it_less_sure() {
+        let clear = Boundary::fit(&trials(&[100.0, 480.0], &[520.0, 900.0])).unwrap().unwrap();
+        let vague = Boundary::fit(&trials(&[100.0, 480.0, 620.0], &[400.0, 520.0, 900.0])).unwrap().unwrap();
+        assert!(vague.fits(300.0) < clear.fits(300.0));
+        assert!(vague.safe(Allocator::Direct) < clear.safe(Allocator::Direct));
+    }
+}

@@ -1,0 +1,191 @@
+//! What is kept of the rows a fit saw, so that more can be added later: simulated and measured numbers instead of networks.
+
+use super::boundary::Tried;
+use super::curve::{Bends, Curve, Load, Point};
+use super::kernels::Kernels;
+use super::simulated::Simulated;
+use crate::fingerprint::novelty::architecture;
+use crate::fingerprint::rows::Observations;
+use crate::records::{Reading, Record, Variant};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_memory::Simulation;
+use perf4sight_network::Network;
+use perf4sight_platform::Allocator;
+use perf4sight_step::workload::Step;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The rows of one variant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Known {
+    /// The network's name: all its levels are left out together.
+    pub network: String,
+    /// All rows of a level are left out together, too.
+    #[serde(default)]
+    pub level: u8,
+    /// Of [`architecture`].
+    pub architecture: String,
+    /// Parameters of the network.
+    pub parameters: u64,
+    /// None in files of programs that did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<Kernels>,
+    /// Whether a step used all that the device has, though it still fitted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub filled: bool,
+    /// Its rows.
+    pub steps: Vec<Digested>,
+}
+
+/// The share of a device's memory that nothing is left of: the kernel and other programs keep some of it.
+const FULL: f64 = 0.95;
+
+/// One row.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(super) struct Digested {
+    /// Samples of a pass.
+    pub batch: u64,
+    pub simulated: Simulated,
+    /// MiB that the allocator took, where the profile has it.
+    pub reserved: Option<f64>,
+    /// MiB used; none where it did not fit.
+    pub used: Option<f64>,
+}
+
+/// The rows of one variant, each with the MiB used where it fitted.
+struct Rows<'a> {
+    network: &'a Network,
+    rows: Vec<(&'a Record, Option<f64>)>,
+}
+
+/// Every row and every failure to fit, simulated; each variant is prepared once.
+pub(super) fn digest(step: Step, observations: &Observations) -> Vec<Known> {
+    of_variants(step, observations).into_iter().map(|(_, known)| known).collect()
+}
+
+/// The same, with the variants they are of.
+pub(super) fn of_variants<'a>(step: Step, observations: &Observations<'a>) -> Vec<(&'a Variant, Known)> {
+    let mut variants: BTreeMap<&Variant, Rows> = BTreeMap::new();
+    let passed = observations.rows.iter().map(|row| (&row.network, &row.record, Some(row.measured)));
+    let unfit = observations.failed.iter().filter(|attempt| attempt.did_not_fit());
+    for (network, record, used) in passed.chain(unfit.map(|attempt| (&attempt.network, &attempt.record, None))) {
+        let variant = variants.entry(&record.variant).or_insert(Rows { network, rows: Vec::new() });
+        variant.rows.push((record, used));
+    }
+    let variants: Vec<(&Variant, Rows)> = variants.into_iter().collect();
+    let known = variants.into_par_iter().map(|(variant, Rows { network, rows })| {
+        let simulation = Simulation::new(network, step, observations.platform);
+        let mut simulated: BTreeMap<u64, Simulated> = BTreeMap::new();
+        let digested = |(record, used): (&Record, Option<f64>)| {
+            let batch = record.workload.batch;
+            let simulated = *simulated.entry(batch).or_insert_with(|| Simulated::of(&simulation, batch));
+            Digested { batch: step.accumulate.samples(batch), simulated, reserved: used.and(reserved(record)), used }
+        };
+        let known = Known {
+            network: variant.network.clone(),
+            level: variant.level,
+            architecture: architecture(network),
+            parameters: network.parameters(),
+            kernels: Some(Kernels::of(network, step, observations.platform)),
+            filled: rows.iter().any(|(record, used)| used.is_some_and(|used| fills(record, used))),
+            steps: rows.into_iter().map(digested).collect(),
+        };
+        (variant, known)
+    });
+    known.collect()
+}
+
+/// Whether so many MiB are all that the device has.
+fn fills(record: &Record, used: f64) -> bool {
+    capacity(record).is_some_and(|capacity| used >= FULL * capacity)
+}
+
+/// MiB that the device has in all.
+pub(super) fn capacity(record: &Record) -> Option<f64> {
+    match record.reading {
+        Reading::Memory(columns) => columns.capacity.map(|bytes| bytes.mib()),
+        Reading::Latency(_) => None,
+    }
+}
+
+fn reserved(record: &Record) -> Option<f64> {
+    match record.reading {
+        Reading::Memory(columns) => columns.reserved.map(|bytes| bytes.mib()),
+        Reading::Latency(_) => None,
+    }
+}
+
+impl Known {
+    /// What its network's library runs; nothing is known of rows of older programs.
+    pub fn kernels(&self) -> Kernels {
+        self.kernels.unwrap_or_default()
+    }
+
+    /// What one of its steps asks of the device, as it was measured where it was.
+    fn load(&self, step: &Digested) -> Load {
+        let demand = step.reserved.unwrap_or(step.simulated.reserved);
+        Load { demand: demand + self.kernels().code, batch: step.batch }
+    }
+}
+
+/// What a curve is fitted to: every network weighs the same, however many rows it has.
+fn points(known: &[&Known]) -> Vec<Point> {
+    let mut rows: BTreeMap<&str, f64> = BTreeMap::new();
+    for part in known {
+        *rows.entry(&part.network).or_default() += part.steps.iter().filter(|step| step.used.is_some()).count() as f64;
+    }
+    let of = |part: &Known| {
+        let weight = 1.0 / rows[&*part.network];
+        let point = |step: &Digested| Some(Point { load: part.load(step), used: step.used?, weight });
+        part.steps.iter().filter_map(point).collect::<Vec<_>>()
+    };
+    known.iter().flat_map(|part| of(part)).collect()
+}
+
+/// The curve of these rows on a device whose memory is served this way; none where no step fitted.
+pub(super) fn curve(known: &[&Known], allocator: Allocator) -> Option<Curve> {
+    let points = points(known);
+    let full = known.iter().any(|part| part.filled || part.steps.iter().any(|step| step.used.is_none()));
+    // A processor's memory is counted from a process that has started.
+    let bends = Bends { floor: allocator != Allocator::Direct, cap: full };
+    (!points.is_empty()).then(|| Curve::fit(&points, bends))
+}
+
+/// What a limit is fitted to.
+pub(super) fn trials(known: &[&Known]) -> Vec<Tried> {
+    let steps = known.iter().flat_map(|part| &part.steps);
+    steps.map(|step| Tried { demand: step.simulated.reserved, fitted: step.used.is_some() }).collect()
+}
+
+/// As `batch simulated-reserved simulated-allocated measured-reserved used`, in MiB, `-` for what there is not: a thousand rows shall
+/// not fill a megabyte.
+impl From<Digested> for String {
+    fn from(step: Digested) -> String {
+        let Digested { batch, simulated: Simulated { reserved, allocated }, .. } = step;
+        let [measured, used] =
+            [step.reserved, step.used].map(|value| value.map_or("-".into(), |value| value.to_string()));
+        format!("{batch} {reserved} {allocated} {measured} {used}")
+    }
+}
+
+impl TryFrom<String> for Digested {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        let wrong = || Error::input(format!("\"{text}\" is no row")).expected("five numbers, the last two possibly -");
+        let words: Vec<&str> = text.split(' ').collect();
+        let [batch, reserved, allocated, measured, used] = words[..] else { return Err(wrong()) };
+        let number =
+            |word: &str| word.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(wrong);
+        let possible = |word: &str| (word != "-").then(|| number(word)).transpose();
+        Ok(Digested {
+            batch: batch.parse().map_err(|_| wrong())?,
+            simulated: Simulated { reserved: number(reserved)?, allocated: number(allocated)? },
+            reserved: possible(measured)?,
+            used: possible(used)?,
+        })
+    }
+}

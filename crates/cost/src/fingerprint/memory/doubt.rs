@@ -1,0 +1,201 @@
+//! How far off predicted memory may be: the distribution of its error, as networks showed it that a fit had not seen.
+
+use super::curve::Curve;
+use super::digest::{Digested, Known, curve};
+use super::model::Model;
+use super::search::search;
+use crate::fingerprint::cross_validation::leave_out;
+use perf4sight_platform::Allocator;
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// The error of a prediction: Student's t, whose scale grows with what a step needs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Doubt {
+    /// MiB, however little a step needs.
+    fixed: f64,
+    /// And this share of what it needs.
+    share: f64,
+    /// Degrees of freedom: few networks leave the scale itself uncertain.
+    freedom: f64,
+}
+
+/// The doubts about both quantities that a step may have to keep within a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Doubts {
+    /// About what the allocator takes for tensors.
+    pub tensors: Doubt,
+    /// About all that is used.
+    pub all: Doubt,
+}
+
+/// One step: MiB predicted and measured.
+type Miss = (f64, f64);
+
+/// What is believed before any network was seen weighs as much as this many of them.
+const BELIEF: f64 = 3.0;
+
+/// MiB that predictions are believed to be off by, however little a step needs: pages and small buffers of libraries.
+const BELIEVED_FIXED: f64 = 1.0;
+
+/// The share that predictions are believed to be off by. Requests that go straight to the system can be counted; how a caching allocator cuts
+/// its segments cannot be foreseen to the last (`docs/accuracy/memory.md`).
+fn believed(allocator: Allocator) -> f64 {
+    match allocator {
+        Allocator::Direct => 0.01,
+        Allocator::Caching(_) => 0.1,
+    }
+}
+
+impl Doubts {
+    /// Before any network was seen: of what is used, so many MiB beside the tensors are in doubt.
+    pub fn before(allocator: Allocator, beside: f64) -> Self {
+        let tensors = Doubt { fixed: BELIEVED_FIXED, share: believed(allocator), freedom: BELIEF };
+        Doubts { tensors, all: Doubt { fixed: BELIEVED_FIXED.hypot(beside), ..tensors } }
+    }
+
+    /// From what is known of networks; used memory is predicted for each from all others.
+    pub fn of(known: &[Known], allocator: Allocator) -> Self {
+        let misses = |own: &[&Known], others: &[&Known]| (tensors(own), all(own, others, allocator));
+        let (tensors, all): (Vec<_>, Vec<_>) = leave_out(known, |part| Some(&part.network), misses).into_iter().unzip();
+        Doubts { tensors: Doubt::of(&tensors, allocator), all: Doubt::of(&all, allocator) }
+    }
+
+    /// The same, where what is used exceeds its prediction by a factor of e to the `width` in one of twenty steps: no verdict is surer than
+    /// the interval beside it.
+    pub fn at_least_as_unsure(self, width: f64) -> Self {
+        Doubts { all: self.all.at_least(width.exp_m1()), ..self }
+    }
+
+    /// The same about a network of which so much is not understood, as a share of what it needs.
+    pub fn wider(self, ignorance: f64) -> Self {
+        let Doubts { tensors, all } = self;
+        Doubts { tensors: tensors.wider(ignorance), all: all.wider(ignorance) }
+    }
+
+    /// Whether these can be scales of errors.
+    pub fn is_sound(&self) -> bool {
+        let numbers = [self.tensors, self.all].map(|doubt| [doubt.fixed, doubt.share, doubt.freedom]);
+        numbers.concat().iter().all(|number| number.is_finite() && *number > 0.0)
+    }
+}
+
+/// Steps of a network of which the profile has what the allocator took.
+fn tensors(own: &[&Known]) -> Vec<Miss> {
+    let steps = own.iter().flat_map(|part| &part.steps);
+    steps.filter_map(|step| Some((step.simulated.reserved, step.reserved?))).collect()
+}
+
+/// Steps of a network, predicted from all others; none where there are no others.
+fn all(own: &[&Known], others: &[&Known], allocator: Allocator) -> Vec<Miss> {
+    let Some(curve) = curve(others, allocator) else { return Vec::new() };
+    // How far off a step would be that the device could not give all it needs cannot be seen.
+    let model = Model::untaught(Curve { cap: None, ..curve });
+    let steps = own.iter().flat_map(|part| part.steps.iter().map(move |step| (part, step)));
+    let miss = |(part, step): (&&Known, &Digested)| -> Option<Miss> {
+        Some((model.used(&part.architecture, &part.query(step)), step.used?))
+    };
+    steps.filter_map(miss).collect()
+}
+
+impl Doubt {
+    /// The likeliest scale; every network weighs the same, however many steps it has.
+    fn of(networks: &[Vec<Miss>], allocator: Allocator) -> Self {
+        let networks: Vec<&Vec<Miss>> = networks.iter().filter(|steps| !steps.is_empty()).collect();
+        let believed = believed(allocator);
+        // Both are believed, or what the rows leave open, all being about as large, would go to the number that costs nothing.
+        let belief = |log: f64, believed: f64| BELIEF * (log + 0.5 * (believed / log.exp()).powi(2));
+        let surprise = |[fixed, share]: [f64; 2]| {
+            let doubt = Doubt { fixed: fixed.exp(), share: share.exp(), freedom: 1.0 };
+            let seen: f64 = networks.iter().map(|steps| doubt.surprise(steps)).sum();
+            belief(fixed, BELIEVED_FIXED) + belief(share, believed) + seen
+        };
+        let ([fixed, share], _) = search([BELIEVED_FIXED.ln(), believed.ln()], [0.5, 0.5], surprise);
+        Doubt { fixed: fixed.exp(), share: share.exp(), freedom: BELIEF + networks.len() as f64 }
+    }
+
+    /// Negative logarithm of the likelihood of a network's steps under a normal distribution of this scale, per step.
+    fn surprise(&self, steps: &[Miss]) -> f64 {
+        let one = |&(predicted, measured): &Miss| {
+            let scale = self.scale(predicted);
+            scale.ln() + 0.5 * ((measured - predicted) / scale).powi(2)
+        };
+        steps.iter().map(one).sum::<f64>() / steps.len() as f64
+    }
+
+    /// MiB.
+    fn scale(&self, need: f64) -> f64 {
+        self.fixed.hypot(self.share * need)
+    }
+
+    /// The same about a network of which a share is not understood.
+    pub fn wider(self, ignorance: f64) -> Self {
+        Doubt { share: self.share + ignorance, ..self }
+    }
+
+    /// The same, or one under which a step needs more than predicted by this share in at least one case of twenty.
+    pub fn at_least(self, share: f64) -> Self {
+        Doubt { share: self.share.max(share / self.errors().inverse_cdf(0.95)), ..self }
+    }
+
+    /// The probability that a step which should need so many MiB needs no more than `limit`.
+    pub fn fits(&self, need: f64, limit: f64) -> f64 {
+        self.errors().cdf((limit - need) / self.scale(need))
+    }
+
+    /// MiB that a step stays within with this probability.
+    pub fn within(&self, need: f64, probability: f64) -> f64 {
+        need + self.errors().inverse_cdf(probability) * self.scale(need)
+    }
+
+    fn errors(&self) -> StudentsT {
+        StudentsT::new(0.0, 1.0, self.freedom)
+            .expect("degrees of freedom are positive, as fitted and as checked on load")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_platform::CachingSizes;
+
+    #[test]
+    fn the_scale_is_that_of_the_errors() {
+        // Twenty networks off by 5 %, with what is believed of 1 %: sqrt((20 x 5^2 + 3 x 1^2) / 23) = 4.68 %. Steps of gigabytes, to which a
+        // MiB is nothing.
+        let large = |&share: &f64| vec![(4096.0, 4096.0 * (1.0 + share)); 8];
+        let large: Vec<Vec<Miss>> = [0.05, -0.05].repeat(10).iter().map(large).collect();
+        let doubt = Doubt::of(&large, Allocator::Direct);
+        assert!((doubt.share - 0.0468).abs() < 0.0005 && doubt.fixed < 5.0 && doubt.freedom == 23.0, "{doubt:?}");
+        // And off by 6 MiB, with what is believed of 1: sqrt((20 x 6^2 + 3) / 23) = 5.6 MiB at most, for a small share explains some.
+        let small: Vec<Vec<Miss>> = [6.0, -6.0].repeat(10).iter().map(|&fixed| vec![(20.0, 20.0 + fixed); 8]).collect();
+        let doubt = Doubt::of(&small, Allocator::Direct);
+        assert!((0.5..6.0).contains(&doubt.fixed), "{doubt:?}");
+        assert!((doubt.scale(20.0) - 5.6).abs() < 0.3, "{doubt:?}");
+    }
+
+    #[test]
+    fn without_networks_it_is_what_is_believed() {
+        let sizes =
+            CachingSizes { round: 512, small: 1, small_segment: 1, large: 1, medium_segment: 1, large_round: 1 };
+        for (allocator, believed) in [(Allocator::Direct, 0.01), (Allocator::Caching(sizes), 0.1)] {
+            let doubt = Doubt::of(&[vec![]], allocator);
+            assert!((doubt.share - believed).abs() < 1e-3 * believed && doubt.freedom == BELIEF, "{doubt:?}");
+            assert!((doubt.fixed - BELIEVED_FIXED).abs() < 1e-3, "{doubt:?}");
+        }
+    }
+
+    #[test]
+    fn odds_are_those_of_students_distribution() {
+        let doubt = Doubt { fixed: 1e-9, share: 0.1, freedom: 5.0 };
+        assert!((doubt.fits(100.0, 100.0) - 0.5).abs() < 1e-9);
+        // A table of Student's t: 2.015 is the 95 % quantile of five degrees of freedom.
+        assert!((doubt.fits(100.0, 120.15) - 0.95).abs() < 1e-4);
+        assert!((doubt.within(100.0, 0.95) - 120.15).abs() < 0.01);
+        assert!(doubt.wider(0.1).fits(100.0, 120.15) < 0.9);
+        assert!((doubt.at_least(0.3).fits(100.0, 130.0) - 0.95).abs() < 1e-4);
+        assert_eq!(doubt.at_least(0.1).fits(100.0, 130.0), doubt.fits(100.0, 130.0));
+    }
+}

@@ -1,0 +1,89 @@
+//! What a network makes a library load beside its tensors: pages of code, and kernels for channels that fill no blocks.
+
+use crate::features::physical::kernels;
+use crate::fingerprint::depthwise::is_general;
+use perf4sight_network::{Activation, Binary, Network, Node, Op};
+use perf4sight_platform::{Platform, Workspace};
+use perf4sight_step::workload::Step;
+use serde::{Deserialize, Serialize};
+
+/// The kernels of one network. On devices whose memory is not the process's they are nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Kernels {
+    /// MiB of the library's file that its kinds of operations bring into memory.
+    pub code: f64,
+    /// Share of the convolutions whose channels fill no whole blocks, and therefore take other kernels: pruned networks have them.
+    pub ragged: f64,
+}
+
+/// MiB of libtorch 2.11's file that the first operation of a kind brings into memory (`RssFile` of `/proc/self/status`, operations in three
+/// orders; what all convolutions share is no difference between networks).
+const BATCH_NORM: f64 = 0.75;
+const LINEAR: f64 = 1.8;
+const GLOBAL_MEAN: f64 = 1.7;
+const ADD: f64 = 0.6;
+const MAX_POOL: f64 = 0.5;
+const RELU6: f64 = 0.5;
+const DEPTHWISE: f64 = 0.4;
+const CONCAT: f64 = 0.4;
+const RELU: f64 = 0.2;
+const GENERAL: f64 = 3.6;
+
+/// MiB beyond any library.
+const MOST_CODE: f64 = 1024.0;
+
+impl Kernels {
+    /// Whether a file holds what a network can have.
+    pub fn is_sound(&self) -> bool {
+        (0.0..=MOST_CODE).contains(&self.code) && (0.0..=1.0).contains(&self.ragged)
+    }
+
+    pub fn of(network: &Network, step: Step, platform: &Platform) -> Self {
+        let block = platform.workspaces.iter().find_map(|workspace| match workspace {
+            Workspace::BlockedCopies { channels, .. } => Some(*channels),
+            Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
+        });
+        block.map_or(Kernels::default(), |block| Kernels {
+            code: code(network, step, platform),
+            ragged: ragged(network, block),
+        })
+    }
+}
+
+/// Whether a node is of some kind.
+type Is<'a> = &'a dyn Fn(&Node) -> bool;
+
+/// MiB of code, every kind of operation once.
+fn code(network: &Network, step: Step, platform: &Platform) -> f64 {
+    let any = |is: Is| network.nodes().iter().any(is);
+    let is_depthwise =
+        |node: &Node| matches!(&node.op, Op::Conv(conv) if conv.is_depthwise(network.input_of(node, 0).channels()));
+    // Only these have kernels that may be missing; all of a step are many.
+    let general =
+        any(&is_depthwise) && kernels(network, step).iter().any(|kernel| is_general(kernel, platform.speed.depthwise));
+    let kinds: [(f64, Is); 10] = [
+        (BATCH_NORM, &|node| matches!(node.op, Op::BatchNorm { .. })),
+        (LINEAR, &|node| matches!(node.op, Op::Linear(_) | Op::MatMul | Op::Attention)),
+        (GLOBAL_MEAN, &|node| matches!(node.op, Op::AdaptiveAvgPool { .. } | Op::Reduce { .. })),
+        (ADD, &|node| matches!(node.op, Op::Binary(Binary::Add))),
+        (MAX_POOL, &|node| matches!(node.op, Op::MaxPool(_))),
+        (RELU6, &|node| matches!(node.op, Op::Activation(Activation::Relu6))),
+        (RELU, &|node| matches!(node.op, Op::Activation(Activation::Relu))),
+        (CONCAT, &|node| matches!(node.op, Op::Concat { .. })),
+        (DEPTHWISE, &|node| matches!(&node.op, Op::Conv(conv) if conv.groups > 1)),
+        (GENERAL, &|_| general),
+    ];
+    kinds.iter().filter(|(_, is)| any(is)).map(|(code, _)| code).sum()
+}
+
+/// An image of fewer channels than this is read by kernels made for it.
+const IMAGE: usize = 3;
+
+fn ragged(network: &Network, block: u64) -> f64 {
+    let convolutions = network.nodes().iter().filter(|node| matches!(node.op, Op::Conv(_)));
+    let fills = |channels: usize| (channels as u64).is_multiple_of(block) || channels <= IMAGE;
+    let whole = convolutions.map(|node| fills(network.input_of(node, 0).channels()) && fills(node.shape.channels()));
+    let whole: Vec<bool> = whole.collect();
+    whole.iter().filter(|whole| !**whole).count() as f64 / whole.len().max(1) as f64
+}

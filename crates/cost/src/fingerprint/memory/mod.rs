@@ -1,0 +1,185 @@
+//! Memory by simulation: a step's allocations are simulated, a curve makes used memory of them, and a limit says whether they fit. How close
+//! it comes, and what else was tried, stands in `docs/accuracy/memory.md`.
+
+mod boundary;
+mod curve;
+mod digest;
+mod doubt;
+mod edge;
+mod kernels;
+mod likelier;
+mod model;
+mod offset;
+mod prepared;
+mod prior;
+mod query;
+mod residual;
+mod search;
+mod simulated;
+mod stored;
+
+pub use boundary::{Boundary, Tried};
+pub use likelier::{Likelier, likelier};
+
+use super::cross_validation::{Folds, Residuals, Spread, leave_out};
+use super::rows::{Attempt, Observations, Row};
+use crate::records::Variant;
+use curve::Curve;
+use digest::{Known, capacity, digest, of_variants};
+use doubt::Doubts;
+use edge::Edge;
+use model::Model;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Bytes;
+use perf4sight_network::Network;
+use perf4sight_platform::{Allocator, Platform};
+use perf4sight_step::workload::Step;
+use prepared::Acquainted;
+use prior::Beside;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use stored::Stored;
+
+/// The fitted memory of one device and stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Stored", into = "Stored")]
+pub(super) struct MemoryModel {
+    platform: Platform,
+    seed: u64,
+    model: Model,
+    /// MiB that the device has in all, where the rows tell.
+    capacity: Option<f64>,
+    /// None where nothing failed and no row names the device's capacity.
+    edge: Option<Edge>,
+    doubts: Doubts,
+    spread: Option<Spread>,
+    known: Vec<Known>,
+}
+
+impl MemoryModel {
+    /// What it is of.
+    pub fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
+    pub fn fit(step: Step, seed: u64, observations: &Observations) -> Result<Self> {
+        let capacity = observations.rows.iter().filter_map(|row| capacity(&row.record)).reduce(f64::min);
+        let known = digest(step, observations);
+        let parts: Vec<&Known> = known.iter().collect();
+        let platform = observations.platform.clone();
+        let model = Model::fit(&parts, platform.allocator, seed)?
+            .ok_or_else(|| Error::input("no step fitted into the device's memory"))?;
+        let doubts = Doubts::of(&known, platform.allocator);
+        Ok(MemoryModel {
+            edge: Edge::of(&parts, &model.curve, &doubts, (&platform, capacity))?,
+            spread: spread(&known, platform.allocator, seed)?,
+            platform,
+            seed,
+            model,
+            capacity,
+            doubts,
+            known,
+        })
+    }
+
+    /// What is believed of a device before anything is measured on it.
+    pub fn before(platform: &Platform) -> Self {
+        let beside = Beside::of(platform.memory);
+        MemoryModel {
+            platform: platform.clone(),
+            seed: 0,
+            model: Model::untaught(Curve::flat(beside.typical)),
+            capacity: None,
+            edge: None,
+            doubts: Doubts::before(platform.allocator, beside.deviation),
+            spread: None,
+            known: Vec::new(),
+        }
+    }
+
+    /// The same with more rows: the new network weighs as much as every other. What did not fit says where the limit is.
+    pub fn calibrate(&self, step: Step, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
+        let added = digest(step, &Observations { rows, taught: &[], failed, platform: &self.platform });
+        let known: Vec<Known> = self.known.iter().cloned().chain(added).collect();
+        let parts: Vec<&Known> = known.iter().collect();
+        let allocator = self.platform.allocator;
+        let model = Model::fit(&parts, allocator, self.seed)?.unwrap_or_else(|| self.model.clone());
+        let doubts = Doubts::of(&known, allocator);
+        let edge = Edge::of(&parts, &model.curve, &doubts, (&self.platform, self.capacity))?;
+        Ok(MemoryModel { model, edge, doubts, spread: spread(&known, allocator, self.seed)?, known, ..self.clone() })
+    }
+
+    /// One network before it.
+    pub fn acquainted<'a>(&'a self, network: &'a Network) -> Acquainted<'a> {
+        Acquainted::new(self, network)
+    }
+
+    /// Refuses a file that no fit can have written.
+    ///
+    /// # Errors
+    /// Numbers beyond any device.
+    pub fn check(&self) -> Result<()> {
+        if !self.spread.as_ref().is_none_or(Spread::is_sound) {
+            return Err(Error::input("its intervals have widths that no fit gives"));
+        }
+        let kernels = self.known.iter().all(|part| part.kernels().is_sound());
+        let is_limited = self.capacity.is_none_or(|mib| mib.is_finite() && mib > 0.0);
+        let is_sound = is_limited && self.doubts.is_sound() && self.edge.is_none_or(|edge| edge.is_sound());
+        match kernels && is_sound && self.model.curve.is_sound() {
+            true => Ok(()),
+            false => Err(Error::input("its model of memory holds numbers that no device can have")),
+        }
+    }
+
+    /// All that the device has, where the rows tell.
+    pub fn capacity(&self) -> Option<Bytes> {
+        self.capacity.map(Bytes::from_mib)
+    }
+
+    /// Residuals of every group of variants, predicted from all others; none where the others are too few to fit.
+    pub fn left_out<G: Ord + Send + Sync>(
+        step: Step,
+        seed: u64,
+        observations: &Observations,
+        group: &(impl Fn(&Variant) -> G + Sync),
+    ) -> Result<Vec<Residuals>> {
+        let known = of_variants(step, observations);
+        let residuals = |own: &[&(&Variant, Known)], others: &[&(&Variant, Known)]| {
+            let others: Vec<&Known> = others.iter().map(|(_, part)| part).collect();
+            let model = Model::fit(&others, observations.platform.allocator, seed)?;
+            Ok(own.iter().flat_map(|(_, part)| model.iter().flat_map(|model| model.left_open(part))).collect())
+        };
+        leave_out(&known, |(variant, _)| Some(group(variant)), residuals).into_iter().collect()
+    }
+}
+
+/// From the residuals of every network, predicted from all others, and of levels, predicted from the others of their network.
+fn spread(known: &[Known], allocator: Allocator, seed: u64) -> Result<Option<Spread>> {
+    let Some(spread) = networks_left_out(known, allocator) else { return Ok(None) };
+    Ok(Some(spread.with_levels(levels_left_out(known, allocator, seed)?)))
+}
+
+fn networks_left_out(known: &[Known], allocator: Allocator) -> Option<Spread> {
+    let residuals = |own: &[&Known], others: &[&Known]| -> Residuals {
+        let model = digest::curve(others, allocator).map(Model::untaught);
+        own.iter().flat_map(|part| model.iter().flat_map(|model| model.left_open(part))).collect()
+    };
+    Spread::new(&leave_out(known, |part| Some(&part.network), residuals))
+}
+
+/// Residuals of levels, predicted from the other levels of their network and all other networks, by architecture.
+fn levels_left_out(known: &[Known], allocator: Allocator, seed: u64) -> Result<BTreeMap<String, Residuals>> {
+    let folds = Folds::new(known.iter().map(|part| (part.network.as_str(), part.level)));
+    let residuals = |own: &[&Known], others: &[&Known]| -> Result<Vec<(String, Residuals)>> {
+        let model = Model::fit(others, allocator, seed)?;
+        let left_open = |part: &Known| Some((part.architecture.clone(), model.as_ref()?.left_open(part)));
+        Ok(own.iter().filter_map(|part| left_open(part)).collect())
+    };
+    let mut levels: BTreeMap<String, Residuals> = BTreeMap::new();
+    for of_fold in leave_out(known, |part| folds.of(&part.network, part.level), residuals) {
+        for (architecture, residuals) in of_fold? {
+            levels.entry(architecture).or_default().extend(residuals);
+        }
+    }
+    Ok(levels)
+}

@@ -1,0 +1,235 @@
+//! One network before the fitted memory: simulated at a batch size, it is used memory, a verdict, a largest batch.
+
+use super::MemoryModel;
+use super::curve::Curve;
+use super::doubt::Doubts;
+use super::edge::Edge;
+use super::kernels::Kernels;
+use super::query::Query;
+use super::simulated::Simulated;
+use crate::fingerprint::novelty::{Novelty, architecture};
+use crate::fingerprint::prediction::{Band, Basis, Counts, Least, MaxBatch, MemoryLimit, Predictor, Verdict};
+use perf4sight_base::units::Bytes;
+use perf4sight_memory::{Alive, Course, Simulation, Simulations};
+use perf4sight_network::Network;
+use perf4sight_step::workload::{Accumulate, LARGEST_BATCH, Stage, Step, Trainable};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How sure it must be that the safe batch size fits, where a limit is known.
+const SAFE: f64 = 0.95;
+
+/// MiB that any step takes: a page.
+const LEAST: f64 = 4096.0 / (1 << 20) as f64;
+
+/// One network: what all of its steps have in common.
+pub(in crate::fingerprint) struct Acquainted<'a> {
+    memory: &'a MemoryModel,
+    network: &'a Network,
+    architecture: Arc<str>,
+    parameters: u64,
+    simulations: Simulations<'a>,
+    /// By all that they depend on of a step.
+    kernels: Mutex<BTreeMap<(Stage, Trainable), Kernels>>,
+}
+
+/// One step of a network, ready to be asked about.
+pub(in crate::fingerprint) struct Prepared<'a> {
+    memory: &'a MemoryModel,
+    passes: Accumulate,
+    architecture: Arc<str>,
+    parameters: u64,
+    kernels: Kernels,
+    simulation: Simulation<'a>,
+    curve: Curve,
+    edge: Option<Edge>,
+    doubts: Doubts,
+    band: Option<Band>,
+    /// What was simulated already: value and verdict of a batch size share it.
+    simulated: RefCell<BTreeMap<u64, Simulated>>,
+}
+
+impl<'a> Acquainted<'a> {
+    pub(super) fn new(memory: &'a MemoryModel, network: &'a Network) -> Self {
+        Acquainted {
+            memory,
+            network,
+            architecture: architecture(network).into(),
+            parameters: network.parameters(),
+            simulations: Simulations::new(network, &memory.platform),
+            kernels: Mutex::default(),
+        }
+    }
+
+    fn kernels(&self, step: Step) -> Kernels {
+        let mut known = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        let kernels = || Kernels::of(self.network, step, &self.memory.platform);
+        *known.entry((step.stage, step.trainable)).or_insert_with(kernels)
+    }
+
+    /// One of its steps, of which nobody has profiled so much.
+    pub fn about(&self, step: Step, novelty: &Novelty) -> Prepared<'a> {
+        let &Acquainted { memory, ref architecture, parameters, ref simulations, .. } = self;
+        let band = memory.spread.as_ref().map(|spread| spread.band(novelty.family.as_deref()));
+        let above = band.map_or(0.0, |band| band.ends[1]);
+        Prepared {
+            memory,
+            passes: step.accumulate,
+            architecture: Arc::clone(architecture),
+            parameters,
+            kernels: self.kernels(step),
+            simulation: simulations.of(step),
+            curve: memory.model.curve,
+            edge: memory.edge,
+            doubts: memory.doubts.at_least_as_unsure(above).wider(novelty.ignorance),
+            band,
+            simulated: RefCell::default(),
+        }
+    }
+}
+
+impl Prepared<'_> {
+    /// The same asked about another limit than the device's, which all that a step uses must keep.
+    pub fn within(mut self, limit: Option<Bytes>) -> Self {
+        if let Some(bytes) = limit {
+            self.edge = Some(Edge::Known(MemoryLimit { bytes, counts: Counts::All }));
+            // Where the device's memory ended says nothing of that limit.
+            self.curve.cap = None;
+        }
+        self
+    }
+
+    /// MiB of what counts.
+    fn needed(&self, batch: u64, counts: Option<Counts>) -> f64 {
+        self.counted(batch, self.simulate(batch), counts)
+    }
+
+    /// MiB of what counts, of a step that was simulated so.
+    fn counted(&self, batch: u64, simulated: Simulated, counts: Option<Counts>) -> f64 {
+        match counts {
+            Some(Counts::Tensors) => simulated.reserved,
+            Some(Counts::All) | None => self.used(batch, simulated),
+        }
+    }
+
+    /// MiB of all that a step uses that was simulated so.
+    fn used(&self, batch: u64, simulated: Simulated) -> f64 {
+        let &Prepared { parameters, kernels, .. } = self;
+        let query = Query { batch: self.passes.samples(batch), parameters, kernels, simulated };
+        self.memory.model.used_by(&self.curve, &self.architecture, &query)
+    }
+
+    fn judged(&self, batch: u64, simulated: Simulated) -> Option<Verdict> {
+        Some(Verdict::new(match self.edge? {
+            Edge::Known(limit) => {
+                let needed = self.counted(batch, simulated, Some(limit.counts));
+                self.doubts.about(limit.counts).fits(needed, limit.bytes.mib())
+            }
+            Edge::Taught(boundary) => boundary.fits(simulated.reserved),
+        }))
+    }
+
+    /// The interval before anything is measured: what the doubts leave, but for the tensors, which are there in any case. What is not understood
+    /// of a network widens every interval alike (`About::interval`).
+    fn believed(&self, batch: u64) -> Band {
+        let (need, Doubts { tensors, all }) = (self.at(batch), self.memory.doubts);
+        let least = tensors.within(self.simulate(batch).allocated, 0.05).max(LEAST);
+        let [low, high] = [0.05, 0.95].map(|share| all.within(need, share));
+        Band { ends: [(low.max(least) / need).ln(), (high / need).ln()], basis: Basis::Prior }
+    }
+
+    fn simulate(&self, batch: u64) -> Simulated {
+        *self.simulated.borrow_mut().entry(batch).or_insert_with(|| Simulated::of(&self.simulation, batch))
+    }
+}
+
+impl Predictor for Prepared<'_> {
+    fn at(&self, batch: u64) -> f64 {
+        self.used(batch, self.simulate(batch))
+    }
+
+    fn band(&self, batch: u64) -> Option<Band> {
+        self.band.or_else(|| self.memory.known.is_empty().then(|| self.believed(batch)))
+    }
+
+    fn tensors(&self, batch: u64) -> Option<f64> {
+        Some(self.simulate(batch).reserved)
+    }
+
+    fn alive(&self, batch: u64) -> Option<Alive> {
+        Some(self.simulation.alive(batch))
+    }
+
+    fn course(&self, batch: u64) -> Option<Course> {
+        Some(self.simulation.course(batch))
+    }
+
+    fn limit(&self) -> Option<MemoryLimit> {
+        match self.edge? {
+            Edge::Known(limit) => Some(limit),
+            Edge::Taught(_) => Some(MemoryLimit { bytes: self.memory.capacity()?, counts: Counts::All }),
+        }
+    }
+
+    fn need(&self, batch: u64) -> Option<f64> {
+        Some(self.needed(batch, self.limit().map(|limit| limit.counts)))
+    }
+
+    fn at_least(&self, batch: u64) -> Option<Least> {
+        if !self.memory.model.grows_with(&self.architecture) {
+            return None;
+        }
+        let simulated = Simulated::at_least(&self.simulation, batch)?;
+        let need = self.counted(batch, simulated, self.limit().map(|limit| limit.counts));
+        Some(Least { need, verdict: self.judged(batch, simulated) })
+    }
+
+    /// None where nothing says what the device can give.
+    fn verdict(&self, batch: u64) -> Option<Verdict> {
+        self.judged(batch, self.simulate(batch))
+    }
+
+    /// None where nothing says what the device can give.
+    fn max_batch(&self) -> Option<MaxBatch> {
+        let [likely, safe] = match self.edge? {
+            Edge::Known(MemoryLimit { bytes, counts }) => {
+                let doubt = self.doubts.about(counts);
+                let need = |batch| self.needed(batch, Some(counts));
+                let surely = |batch| doubt.within(need(batch), SAFE);
+                [largest(bytes.mib(), need), largest(bytes.mib(), surely)]
+            }
+            Edge::Taught(boundary) => {
+                let limits = [boundary.likely(), boundary.safe(self.memory.platform.allocator)];
+                limits.map(|limit| largest(limit, |batch| self.simulate(batch).reserved))
+            }
+        };
+        Some(MaxBatch { safe: safe.min(likely), likely })
+    }
+}
+
+/// The largest batch size that needs no more MiB than `limit`. Memory is nearly a straight line in the batch size, so the search goes where
+/// that line would cross, and halves what is left when it comes no closer.
+fn largest(limit: f64, need: impl Fn(u64) -> f64) -> u64 {
+    let (mut low, mut high) = ((0, 0.0), (1, need(1)));
+    while high.1 <= limit && high.0 < LARGEST_BATCH {
+        let ahead = (high.0 as f64 * limit / high.1 * 1.05) as u64;
+        low = high;
+        let next = ahead.clamp(high.0 + 1, LARGEST_BATCH);
+        high = (next, need(next));
+    }
+    let mut halve = false;
+    while high.0 - low.0 > 1 && high.1 > limit {
+        let share = if halve { 0.5 } else { (limit - low.1) / (high.1 - low.1) };
+        let middle = low.0 + ((high.0 - low.0) as f64 * share) as u64;
+        let middle = middle.clamp(low.0 + 1, high.0 - 1);
+        let found = (middle, need(middle));
+        if found.1 <= limit {
+            low = found
+        } else {
+            high = found
+        }
+        halve = !halve;
+    }
+    if high.1 <= limit { high.0 } else { low.0 }
+}

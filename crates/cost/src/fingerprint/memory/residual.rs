@@ -1,0 +1,119 @@
+//! What the curve leaves over, for networks of an architecture that was profiled: trees on the simulated numbers where many levels were
+//! measured, else offsets that a few rows tell.
+//!
+//! For architectures nobody profiled the residuals of others make predictions worse, so there they are not used (`docs/accuracy/memory.md`).
+
+use super::curve::Curve;
+use super::digest::Known;
+use super::offset::Offset;
+use super::query::Query;
+use crate::trees::{ExtraTrees, Forest};
+use linfa::dataset::Dataset;
+use linfa::traits::Fit;
+use ndarray::{Array1, Array2};
+use perf4sight_base::error::Result;
+use perf4sight_platform::Allocator;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Trees of each forest: more change nothing that is measured.
+const TREES: usize = 50;
+
+/// Of fewer levels trees say what was measured at the nearest of them, however small the network asked about is.
+const FEWEST_LEVELS: usize = 4;
+
+/// Fewer rows of an architecture grow no trees.
+const FEWEST_ROWS: usize = 10;
+
+/// What is known of one architecture beyond the curve.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Residual {
+    Trees(Box<Trees>),
+    Offset(Offset),
+}
+
+/// Two forests for one architecture, which err differently: the mean of both is better than either.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Trees {
+    /// The logarithm of used memory, without the curve's help.
+    whole: Forest,
+    /// What is left of it when the curve's is taken away.
+    rest: Forest,
+    /// Logarithms of the least and the most that the curve gave for the rows fitted on.
+    range: [f64; 2],
+}
+
+impl Residual {
+    /// MiB used.
+    pub fn at(&self, query: &Query, curve: f64) -> f64 {
+        match self {
+            Residual::Trees(trees) => trees.at(query, curve),
+            Residual::Offset(offset) => offset.at(query, curve),
+        }
+    }
+}
+
+impl Trees {
+    /// MiB used. Beyond what was profiled it grows as the curve does.
+    fn at(&self, query: &Query, curve: f64) -> f64 {
+        let curve = curve.ln();
+        let [low, high] = self.range;
+        let whole = self.whole.predict_row(&query.whole()) + curve - curve.clamp(low, high);
+        let rest = self.rest.predict_row(&query.rest()) + curve;
+        (0.5 * (whole + rest)).exp()
+    }
+
+    fn fit(rows: &[(Query, f64)], curve: &Curve, seed: u64) -> Result<Self> {
+        let curve = || rows.iter().map(|(query, _)| query.curve(curve).ln());
+        let whole = rows.iter().map(|(query, used)| (query.whole(), used.ln()));
+        let rest = rows.iter().zip(curve()).map(|((query, used), curve)| (query.rest(), used.ln() - curve));
+        Ok(Trees {
+            whole: forest(whole, seed)?,
+            rest: forest(rest, seed)?,
+            range: [curve().fold(f64::INFINITY, f64::min), curve().fold(f64::NEG_INFINITY, f64::max)],
+        })
+    }
+}
+
+fn forest(rows: impl Iterator<Item = (Vec<f64>, f64)>, seed: u64) -> Result<Forest> {
+    let (features, targets): (Vec<Vec<f64>>, Vec<f64>) = rows.unzip();
+    let shape = (features.len(), features.first().map_or(0, Vec::len));
+    let features = Array2::from_shape_vec(shape, features.concat()).expect("all rows are as long as the first");
+    Ok(ExtraTrees::params(seed).trees(TREES).fit(&Dataset::new(features, Array1::from(targets)))?)
+}
+
+/// The rows of one architecture.
+#[derive(Default)]
+struct Rows {
+    levels: BTreeSet<u8>,
+    rows: Vec<(Query, f64)>,
+}
+
+impl Rows {
+    /// A processor's allocator gives what is asked for: there is nothing but offsets to learn.
+    fn residual(&self, curve: &Curve, allocator: Allocator, seed: u64) -> Result<Residual> {
+        let many = self.rows.len() >= FEWEST_ROWS && self.levels.len() >= FEWEST_LEVELS;
+        match many && allocator != Allocator::Direct {
+            true => Ok(Residual::Trees(Box::new(Trees::fit(&self.rows, curve, seed)?))),
+            false => Ok(Residual::Offset(Offset::fit(&self.rows, curve))),
+        }
+    }
+}
+
+/// One for every architecture of which a step fitted.
+pub(super) fn residuals(
+    known: &[&Known],
+    curve: &Curve,
+    allocator: Allocator,
+    seed: u64,
+) -> Result<BTreeMap<String, Residual>> {
+    let mut architectures: BTreeMap<&String, Rows> = BTreeMap::new();
+    for part in known {
+        let fitted = part.steps.iter().filter_map(|step| Some((part.query(step), step.used?)));
+        let rows = architectures.entry(&part.architecture).or_default();
+        rows.rows.extend(fitted);
+        rows.levels.insert(part.level);
+    }
+    let fitted = architectures.into_iter().filter(|(_, rows)| !rows.rows.is_empty());
+    let residual = |(name, rows): (&String, Rows)| Ok((name.clone(), rows.residual(curve, allocator, seed)?));
+    fitted.map(residual).collect()
+}

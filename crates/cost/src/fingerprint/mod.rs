@@ -1,0 +1,187 @@
+//! The fitted performance model of one device, stage and quantity.
+//!
+//! A [`Selection`] says which rows of a profile to take; [`Gathered`] are those rows with their networks and all that had
+//! to be left out; with the facts of the device they are [`Observations`]; [`Fingerprint::fit`] fits them by a [`Recipe`];
+//! [`Fingerprint::about`] answers for any network.
+
+mod about;
+mod calibrate;
+mod cross_validation;
+mod depthwise;
+mod files;
+mod fitted;
+mod latency;
+mod memory;
+mod novelty;
+mod prediction;
+mod prior;
+mod published;
+mod recipe;
+mod rows;
+mod subject;
+
+pub use about::{About, Acquainted};
+pub use calibrate::MOST_ROWS;
+pub use files::{Fingerprints, file_name};
+pub use fitted::left_out_error;
+pub use memory::{Boundary, Likelier, Tried, likelier};
+pub use novelty::{LEAST_COVERAGE, Unlike, check_understood, taught};
+pub use prediction::{
+    Basis, Call, Counts, Expected, Interval, MaxBatch, MemoryLimit, Predicted, Prediction, Share, Shares,
+    TimedOperation, Verdict,
+};
+pub use recipe::{Method, Recipe};
+pub use rows::{Attempt, Gathered, Levels, MOST_FITTED, Networks, Observations, Row, Selection, gather};
+pub use subject::Subject;
+
+use crate::records::Variant;
+use fitted::Fitted;
+use novelty::Profiled;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::stats::Scores;
+use perf4sight_machine::Setting;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Fewer rows than this cannot show how cost grows with batch size and level.
+pub const FEWEST_ROWS: usize = 10;
+
+/// Version of a fingerprint's file; raised whenever an older program could misread it.
+const FORMAT: u32 = 3;
+
+/// How many rows of a variant a fingerprint was fitted on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FittedOn {
+    /// The network at its level.
+    #[serde(flatten)]
+    pub variant: Variant,
+    /// Rows, repeated ones included.
+    pub rows: usize,
+    /// The largest batch size among them.
+    pub largest_batch: u64,
+}
+
+/// Everything that differs between equal fits.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Provenance {
+    /// When it was fitted, in RFC 3339.
+    pub date: String,
+    /// Seconds the fit took.
+    pub seconds: f64,
+}
+
+/// The fitted performance model of one device, stage and quantity.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fingerprint {
+    format: u32,
+    subject: Subject,
+    fitted_on: Vec<FittedOn>,
+    /// Rows of the networks that only teach operations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    taught_by: Vec<FittedOn>,
+    seed: u64,
+    /// How well it predicted rows it was not fitted on, when it was fitted; none where there were no such rows.
+    pub scores: Option<Scores>,
+    /// Mean absolute percentage errors of fits without a network, for that network; empty where they were too few to leave one out.
+    pub left_out: BTreeMap<String, f64>,
+    /// What the profiles it was fitted on were measured with, where they say so.
+    pub settings: Vec<Setting>,
+    software: BTreeMap<String, String>,
+    profiled: Profiled,
+    fitted: Fitted,
+    /// Everything that differs between equal fits.
+    pub provenance: Provenance,
+}
+
+impl Fingerprint {
+    /// Fits observations; equal ones and an equal recipe give an equal fingerprint.
+    ///
+    /// # Errors
+    /// Fewer than [`FEWEST_ROWS`] rows.
+    pub fn fit(subject: Subject, recipe: Recipe, observations: &Observations) -> Result<Self> {
+        let rows = observations.rows;
+        if rows.len() < FEWEST_ROWS {
+            return Err(too_few(&subject, rows.len()));
+        }
+        Ok(Fingerprint {
+            format: FORMAT,
+            profiled: Profiled::new(observations),
+            fitted: Fitted::fit(&subject, recipe, observations)?,
+            subject,
+            fitted_on: count(rows),
+            taught_by: count(observations.taught),
+            seed: recipe.seed,
+            scores: None,
+            left_out: BTreeMap::new(),
+            settings: Vec::new(),
+            software: software(),
+            provenance: Provenance::default(),
+        })
+    }
+
+    /// What it predicts, and of which device.
+    pub fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// How it was fitted.
+    pub fn recipe(&self) -> Recipe {
+        self.fitted.recipe(self.seed)
+    }
+
+    /// What it was fitted on, by network, level and repeat.
+    pub fn fitted_on(&self) -> &[FittedOn] {
+        &self.fitted_on
+    }
+
+    /// The networks that only taught it what operations cost, with their rows: no user's, and scored nowhere.
+    pub fn taught_by(&self) -> &[FittedOn] {
+        &self.taught_by
+    }
+
+    /// Whether it was fitted on rows of this network at this level, in any repeat.
+    pub fn knows(&self, network: &str, level: u8) -> bool {
+        self.fitted_on.iter().any(|part| part.variant.network == network && part.variant.level == level)
+    }
+
+    /// Whether it was fitted on just these rows, as far as variants and their numbers of rows tell.
+    pub fn was_fitted_on(&self, gathered: &Gathered) -> bool {
+        count(&gathered.rows) == self.fitted_on && count(&gathered.taught) == self.taught_by
+    }
+
+    /// The largest batch size it was fitted on; trees do not extrapolate beyond it.
+    pub fn largest_batch(&self) -> u64 {
+        self.profiled.largest_batch()
+    }
+
+    /// The features with the share of the fit each is responsible for, in the order of the schema.
+    pub fn importance(&self) -> Vec<(&'static str, f64)> {
+        self.fitted.importance(&self.subject)
+    }
+}
+
+/// What makes fingerprints.
+fn software() -> BTreeMap<String, String> {
+    BTreeMap::from([("perf4sight".to_owned(), env!("CARGO_PKG_VERSION").to_owned())])
+}
+
+fn count(rows: &[Row]) -> Vec<FittedOn> {
+    let mut batches: BTreeMap<&Variant, Vec<u64>> = BTreeMap::new();
+    for row in rows {
+        batches.entry(&row.record.variant).or_default().push(row.record.workload.batch);
+    }
+    let counted = batches.into_iter().map(|(variant, batches)| FittedOn {
+        variant: variant.clone(),
+        rows: batches.len(),
+        largest_batch: batches.into_iter().max().unwrap_or_default(),
+    });
+    counted.collect()
+}
+
+fn too_few(subject: &Subject, rows: usize) -> Error {
+    let Subject { device, step, quantity, .. } = subject;
+    Error::input(format!("{rows} {step} {quantity} rows of {device} that passed are too few to fit on"))
+        .expected(format!("at least {FEWEST_ROWS} rows"))
+        .help("profile more batch sizes, levels or networks, or list more of them in train_nets and train_logs")
+}

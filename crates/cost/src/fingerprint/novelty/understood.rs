@@ -1,0 +1,80 @@
+//! Which networks are understood well enough to be predicted at all.
+
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::{Percent, grouped};
+use perf4sight_network::{Network, Node};
+
+/// Networks of whose operations fewer than this share are understood get no prediction.
+pub const LEAST_COVERAGE: f64 = 0.8;
+
+/// Numbers in all results and weights of a network for a single sample, 1 TiB of them: no device holds more, so shapes that say so are
+/// wrong.
+const MOST_ELEMENTS: u64 = 1 << 38;
+
+/// Refuses a network of which too little is understood: less than [`LEAST_COVERAGE`] of its operations, or shapes no device holds.
+///
+/// # Errors
+/// Such a network, with the operations that are not understood, or the largest of its results.
+pub fn check_understood(network: &Network) -> Result<()> {
+    check_sizes(network)?;
+    let coverage = network.coverage();
+    let share = coverage.known() as f64 / coverage.operations.max(1) as f64;
+    if share >= LEAST_COVERAGE {
+        return Ok(());
+    }
+    let names: Vec<&str> = coverage.unknown.keys().map(String::as_str).collect();
+    let problem = format!(
+        "only {} of the {} operations of {} are understood; unknown: {}",
+        coverage.known(),
+        coverage.operations,
+        network.name(),
+        names.join(", ")
+    );
+    Err(Error::input(problem)
+        .expected(format!("at least {} of them", Percent(100.0 * LEAST_COVERAGE)))
+        .help("export the network with standard ONNX operations"))
+}
+
+fn check_sizes(network: &Network) -> Result<()> {
+    let elements = |node: &Node| node.shape.elements().saturating_add(network.parameters_of(node));
+    let all = network.nodes().iter().map(elements).fold(0, u64::saturating_add);
+    match network.nodes().iter().max_by_key(|node| elements(node)) {
+        Some(largest) if all > MOST_ELEMENTS => Err(Error::input(format!(
+            "{} cannot be as its file says: one sample of it takes {} numbers, the largest result being \"{}\" ({}, {})",
+            network.name(),
+            grouped(all),
+            largest.name,
+            largest.op.kind(),
+            largest.shape
+        ))
+        .expected(format!("at most {}, which is 1 TiB", grouped(MOST_ELEMENTS)))
+        .help("a shape was misread on the way there: export the network with fixed sizes and static shapes")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_network::{NetworkBuilder, Op, Reduction, Shape, Unknown};
+
+    #[test]
+    fn shapes_that_no_device_holds_are_refused() {
+        let with = |shape: Shape| {
+            let mut builder = NetworkBuilder::new("odd", Shape::new([3, 8, 8]));
+            let pooled = builder
+                .add(
+                    "pooled",
+                    Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false },
+                    &[builder.input()],
+                )
+                .unwrap();
+            let wrong = Unknown::new("Odd", shape, 0);
+            let wrong = builder.add("wrong", Op::Unknown(wrong), &[pooled]).unwrap();
+            builder.finish(wrong)
+        };
+        assert!(check_sizes(&with(Shape::new([1 << 18, 1 << 12]))).is_ok());
+        let refused = check_sizes(&with(Shape::new([1 << 20, 1 << 19]))).unwrap_err().to_string();
+        assert!(refused.contains("\"wrong\"") && refused.contains("1 TiB"), "{refused}");
+    }
+}

@@ -1,0 +1,79 @@
+//! Whether a step fits, and how large it may be.
+
+use perf4sight_base::units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Memory that a step must fit into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryLimit {
+    /// How much there is.
+    pub bytes: Bytes,
+    /// What of a step has to fit into it.
+    pub counts: Counts,
+}
+
+/// What of a step counts against a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Counts {
+    /// All memory that it uses.
+    All,
+    /// What the allocator takes for its tensors.
+    Tensors,
+}
+
+/// Whether a step fits into the memory there is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Verdict {
+    /// Probability that it fits, from 0 to 1.
+    pub fits: f64,
+    /// In one word.
+    pub call: Call,
+}
+
+/// A verdict in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Fits with a probability of at least 90 %.
+    Fits,
+    /// Neither is at least 90 % sure.
+    Borderline,
+    /// Does not fit with a probability of at least 90 %.
+    DoesNotFit,
+}
+
+/// How sure a verdict must be not to be borderline.
+const SURE: f64 = 0.9;
+
+impl Verdict {
+    /// The verdict of a probability from 0 to 1 that the step fits.
+    pub(in crate::fingerprint) fn new(fits: f64) -> Self {
+        let call = match fits {
+            _ if fits >= SURE => Call::Fits,
+            _ if fits <= 1.0 - SURE => Call::DoesNotFit,
+            _ => Call::Borderline,
+        };
+        Verdict { fits, call }
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Call::Fits => "fits",
+            Call::Borderline => "borderline",
+            Call::DoesNotFit => "does not fit",
+        })
+    }
+}
+
+/// The largest batch sizes of a network; 0 where not even one sample fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaxBatch {
+    /// With the margin: meant to hold.
+    pub safe: u64,
+    /// Without: as likely to fit as not.
+    pub likely: u64,
+}

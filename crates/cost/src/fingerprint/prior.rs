@@ -1,0 +1,72 @@
+//! The fingerprint of a device that nobody measured: what is believed of its kind.
+
+use super::fitted::Fitted;
+use super::novelty::Profiled;
+use super::{FORMAT, Fingerprint, Provenance, Subject, software};
+use perf4sight_platform::Platform;
+use std::collections::BTreeMap;
+
+impl Fingerprint {
+    /// What is believed of a device before anything is measured on it: a fit on no rows. Memory of tensors is simulated, what a process takes
+    /// beside them and all latency are beliefs with wide intervals.
+    ///
+    /// ```
+    /// use crate::fingerprint::{Basis, Fingerprint, Subject};
+    /// use perf4sight_network::zoo::{Dataset, build};
+    /// use perf4sight_platform::Platform;
+    /// use perf4sight_step::workload::{Quantity, Stage, Step};
+    ///
+    /// let (device, dataset) = ("orin".to_owned(), "imagenet".to_owned());
+    /// let subject = Subject { device, dataset, step: Step::published(Stage::Training), quantity: Quantity::Memory };
+    /// let orin = Fingerprint::before(subject, &Platform::named("orin")?);
+    /// let network = build("resnet18", Dataset::Imagenet)?;
+    /// let interval = orin.about(&network).at(16).interval.unwrap();
+    /// assert_eq!(interval.basis, Basis::Prior);
+    /// assert!(interval.high.value() > interval.low.value() + 500.0);
+    /// # Ok::<(), perf4sight_base::error::Error>(())
+    /// ```
+    pub fn before(subject: Subject, platform: &Platform) -> Self {
+        Fingerprint {
+            format: FORMAT,
+            fitted: Fitted::before(subject.quantity, platform),
+            subject,
+            fitted_on: Vec::new(),
+            taught_by: Vec::new(),
+            seed: 0,
+            scores: None,
+            left_out: BTreeMap::new(),
+            settings: Vec::new(),
+            software: software(),
+            profiled: Profiled::default(),
+            provenance: Provenance::default(),
+        }
+    }
+
+    /// Whether nothing was measured that it rests on.
+    pub fn is_prior(&self) -> bool {
+        self.fitted_on.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_network::zoo::{Dataset, build};
+    use perf4sight_step::workload::{Precision, Quantity, Stage, Step};
+
+    #[test]
+    fn memory_is_as_uncertain_whichever_precision_was_asked_about_first() {
+        let platform = Platform::named("orin").unwrap();
+        let network = build("squeezenet", Dataset::Imagenet).unwrap();
+        let narrow = Step { precision: Precision::Bf16, ..Step::published(Stage::Training) };
+        let [from_single, from_mixed, as_asked] = [Precision::Fp32, Precision::AmpBf16, Precision::Bf16].map(|first| {
+            let step = Step { precision: first, ..narrow };
+            let (device, dataset) = ("orin".to_owned(), "imagenet".to_owned());
+            let subject = Subject { device, dataset, step, quantity: Quantity::Memory };
+            let interval =
+                Fingerprint::before(subject, &platform).about_step(&network, narrow, None).unwrap().at(8).interval;
+            interval.map(|interval| [interval.low.value(), interval.high.value()]).unwrap()
+        });
+        assert_eq!((from_single, from_mixed), (as_asked, as_asked));
+    }
+}

@@ -1,0 +1,76 @@
+//! The published method: extremely randomised trees on the published features, fitted on the raw value.
+
+use super::prediction::Predictor;
+use super::recipe::Recipe;
+use super::rows::Row;
+use super::subject::Subject;
+use crate::features::{Schema, features, names};
+use crate::trees::{ExtraTrees, Forest};
+use linfa::dataset::Dataset;
+use linfa::traits::Fit;
+use ndarray::{Array1, Array2};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_network::Network;
+use perf4sight_step::workload::{Quantity, Step, Workload};
+use serde::{Deserialize, Serialize};
+
+/// A forest and the features it asks for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PublishedModel {
+    features: Schema,
+    forest: Forest,
+}
+
+impl PublishedModel {
+    /// Repeated rows stay repeated, as published: they weigh as much as they were measured.
+    pub(super) fn fit(step: Step, recipe: Recipe, rows: &[Row]) -> Result<Self> {
+        let mut matrix = Array2::zeros((rows.len(), names(step.stage).len()));
+        for (mut line, row) in matrix.rows_mut().into_iter().zip(rows) {
+            line.assign(&Array1::from(features(&row.network, row.record.workload)));
+        }
+        let values: Array1<f64> = rows.iter().map(|row| row.measured).collect();
+        let forest = ExtraTrees::params(recipe.seed).trees(recipe.trees).fit(&Dataset::new(matrix, values))?;
+        Ok(PublishedModel { features: Schema::of(step.stage), forest })
+    }
+
+    pub(super) fn about<'a>(&'a self, subject: &Subject, network: &'a Network) -> Prepared<'a> {
+        Prepared { forest: &self.forest, network, step: subject.step, quantity: subject.quantity }
+    }
+
+    pub(super) fn trees(&self) -> usize {
+        self.forest.trees()
+    }
+
+    pub(super) fn importance(&self, step: Step) -> Vec<(&'static str, f64)> {
+        names(step.stage).iter().copied().zip(self.forest.importance().iter().copied()).collect()
+    }
+
+    pub(super) fn check(&self, step: Step) -> Result<()> {
+        let (stored, ours) = (&self.features, Schema::of(step.stage));
+        let (width, expected) = (self.forest.features(), names(step.stage).len());
+        if (stored, width) == (&ours, expected) {
+            return Ok(());
+        }
+        let problem = format!("this fingerprint was fitted on {width} features, {stored}");
+        Err(Error::input(problem).expected(format!("the {expected} features of this program, {ours}")))
+    }
+}
+
+/// One network, ready to be asked about; without intervals and verdicts, of which the method knows nothing.
+pub(super) struct Prepared<'a> {
+    forest: &'a Forest,
+    network: &'a Network,
+    step: Step,
+    quantity: Quantity,
+}
+
+impl Predictor for Prepared<'_> {
+    fn at(&self, batch: u64) -> f64 {
+        self.forest.predict_row(&features(self.network, Workload { step: self.step, batch }))
+    }
+
+    fn need(&self, batch: u64) -> Option<f64> {
+        (self.quantity == Quantity::Memory).then(|| self.at(batch))
+    }
+}

@@ -1,0 +1,67 @@
+//! How a fit is made: by which method, with which seed, of how many trees.
+
+use crate::trees::PUBLISHED_TREES;
+use perf4sight_base::error::{Error, Result, suggestion};
+use std::fmt;
+
+/// How a fit is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recipe {
+    /// The method.
+    pub method: Method,
+    /// The seed of all that is random: the same rows and recipe give the same fingerprint.
+    pub seed: u64,
+    /// Trees in the forest of the published method; those of the hybrid method have as many as their models need.
+    pub trees: usize,
+}
+
+impl Recipe {
+    /// A method as it was published or tuned.
+    pub fn new(method: Method, seed: u64) -> Self {
+        Recipe { method, seed, trees: PUBLISHED_TREES }
+    }
+
+    /// The same by another method.
+    pub fn by(self, method: Method) -> Self {
+        Recipe { method, ..self }
+    }
+}
+
+/// A way to fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// The published one: extremely randomised trees on the published features, fitted on the raw value.
+    Perf4sight,
+    /// Physical: memory by simulation, latency by the time of every operation, and fitted is only what these leave open.
+    Hybrid,
+}
+
+impl Method {
+    /// All methods, in the order they are listed to people.
+    pub const ALL: [Method; 2] = [Method::Hybrid, Method::Perf4sight];
+
+    /// The word in configurations.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Perf4sight => "perf4sight",
+            Method::Hybrid => "hybrid",
+        }
+    }
+
+    /// The method of that name.
+    ///
+    /// # Errors
+    /// An unknown word, with the nearest known one.
+    pub fn parse(word: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|method| method.name() == word);
+        found.ok_or_else(|| {
+            Error::config(format!("unknown method \"{word}\"")).help(suggestion(word, Self::ALL.map(Self::name)))
+        })
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,231 @@
+//! From the files of a profile to the rows that can be fitted or evaluated on, and what had to be left out.
+
+use super::networks::Networks;
+use super::observations::{Attempt, Observations, Row};
+use super::selection::{Levels, Selection};
+use crate::records::layers::{self, LayerRecord};
+use crate::records::{self, Record, Variant};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::grouped;
+use perf4sight_network::Network;
+use perf4sight_network::zoo::{Images, teaching};
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::{Quantity, Workload};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::path::PathBuf;
+
+/// The rows of a selection, and what is not among them.
+#[derive(Debug, Clone, Default)]
+pub struct Gathered {
+    /// Rows to fit or evaluate on, by network, level, repeat and then as in their files.
+    pub rows: Vec<Row>,
+    /// Rows of the networks that only teach what operations cost, whatever networks are selected and of whole steps; none of memory, which is
+    /// simulated.
+    pub taught: Vec<Row>,
+    /// Rows of failed measurements: what ran out of memory, was skipped, crashed.
+    pub failed: Vec<Attempt>,
+    /// Variants without a file, as `network_level`, and folders that do not exist.
+    pub missing_logs: Vec<String>,
+    /// Rows whose network file is missing, by its stem.
+    pub missing_networks: BTreeMap<String, Vec<Record>>,
+    /// What readers noticed: torn last lines, repeated rows.
+    pub warnings: Vec<String>,
+    /// How many rows of other steps lie beside these, by what the steps do.
+    pub of_other_steps: BTreeMap<String, usize>,
+}
+
+/// Reads the selected rows and their networks.
+///
+/// # Errors
+/// Files that are there but cannot be understood. What is missing is counted in the result.
+pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered> {
+    let mut gathered = Gathered::default();
+    let records = thinned(read_logs(selection, &mut gathered)?, &mut gathered.warnings);
+    let mut layers = read_layers(selection, &records, &mut gathered.warnings)?;
+    gathered.warnings.extend(networks.fetch(records.iter().filter_map(stem))?);
+    let mut others = BTreeSet::new();
+    for record in records {
+        let stem = stem(&record).unwrap_or_default().to_owned();
+        let is_taught = teaching::is_reserved(&record.variant.network);
+        let network = networks.get(&stem).filter(|network| is_taught || reads(network, &record.dataset)).cloned();
+        if network.is_none() && networks.get(&stem).is_some() {
+            let folder = networks.folder().display();
+            others.insert(format!(
+                "{stem}.onnx in {folder} does not read the images of {}: its rows are left out",
+                record.dataset
+            ));
+        }
+        match (network, record.value()) {
+            (None, _) => gathered.missing_networks.entry(stem).or_default().push(record),
+            (Some(network), Some(measured)) => {
+                let timed = layers.get_mut(&(record.variant.clone(), record.workload));
+                let layers = timed.and_then(VecDeque::pop_front).unwrap_or_default();
+                let rows = if is_taught { &mut gathered.taught } else { &mut gathered.rows };
+                rows.push(Row { record, measured, network, layers });
+            }
+            // What did not run taught nothing.
+            (Some(_), None) if is_taught => {}
+            (Some(network), None) => gathered.failed.push(Attempt { record, network }),
+        }
+    }
+    gathered.warnings.extend(others);
+    Ok(gathered)
+}
+
+/// Whether a network reads the images that its rows are of, where these say how large they are.
+fn reads(network: &Network, dataset: &str) -> bool {
+    let images = Images::named(dataset).ok().filter(Images::is_sized);
+    images.is_none_or(|images| images.input() == network.input_shape())
+}
+
+/// What a fit takes and a report shows within a minute and a gigabyte; more rows of the same steps teach nothing.
+pub const MOST_FITTED: usize = 4000;
+
+/// At most [`MOST_FITTED`] of some rows: as many of every step, the first of them, and where there are more steps than that, steps spread
+/// evenly over variants and batch sizes.
+fn thinned(records: Vec<Record>, warnings: &mut Vec<String>) -> Vec<Record> {
+    if records.len() <= MOST_FITTED {
+        return records;
+    }
+    let mut steps: BTreeMap<(&Variant, Workload), Vec<usize>> = BTreeMap::new();
+    for (index, record) in records.iter().enumerate() {
+        steps.entry((&record.variant, record.workload)).or_default().push(index);
+    }
+    let (each, stride) = ((MOST_FITTED / steps.len()).max(1), steps.len().div_ceil(MOST_FITTED));
+    let kept: BTreeSet<usize> =
+        steps.values().step_by(stride).flat_map(|rows| rows.iter().take(each).copied()).collect();
+    let spread = if stride > 1 { format!("one step in {stride}") } else { "every step".to_owned() };
+    // Before what readers noticed: only the first is told outside the report.
+    let thinned = format!(
+        "{} rows are more than the {} taken at most: {} of them are, of {spread} up to {each}",
+        grouped(records.len() as u64),
+        grouped(MOST_FITTED as u64),
+        grouped(kept.len() as u64),
+    );
+    warnings.insert(0, thinned);
+    records.into_iter().enumerate().filter(|(index, _)| kept.contains(index)).map(|(_, record)| record).collect()
+}
+
+/// Rows name a file on the device they were measured on; only its stem counts here.
+fn stem(record: &Record) -> Option<&str> {
+    record.file.file_stem()?.to_str()
+}
+
+fn read_logs(selection: &Selection, gathered: &mut Gathered) -> Result<Vec<Record>> {
+    let files = find_logs(selection, gathered)?;
+    let mut records = Vec::new();
+    for file in files.into_values().flatten() {
+        let log = records::read(&file, selection.quantity, selection.step.stage)?;
+        gathered.warnings.extend(log.warnings());
+        let asked = |record: &Record| match teaching::is_reserved(&record.variant.network) {
+            true => selection.step.whole(),
+            false => selection.step,
+        };
+        let (own, others): (Vec<Record>, Vec<Record>) =
+            log.settled().into_iter().partition(|record| record.workload.step == asked(record));
+        // Those of lessons are no user's.
+        for record in others.iter().filter(|record| !teaching::is_reserved(&record.variant.network)) {
+            *gathered.of_other_steps.entry(record.workload.step.to_string()).or_default() += 1;
+        }
+        records.extend(own);
+    }
+    Ok(records)
+}
+
+/// What lies in the folder `layers` beside that of the latency rows, by the steps that were timed operation by operation.
+fn read_layers(selection: &Selection, records: &[Record], warnings: &mut Vec<String>) -> Result<Layers> {
+    let mut steps = Layers::new();
+    let variants: BTreeSet<&Variant> = records.iter().map(|record| &record.variant).collect();
+    let folders = selection.folders.iter().filter(|_| selection.quantity == Quantity::Latency);
+    for log_dir in folders.filter_map(|folder| folder.parent()) {
+        let files = variants.iter().map(|variant| layers::file(log_dir, variant));
+        for file in files.filter(|file| file.exists()) {
+            let log = layers::read(&file)?;
+            warnings.extend(log.warning(&file));
+            // A step that was measured again was also timed again.
+            for step in log.records.chunk_by(|layer, _| layer.pass != layers::Pass::Step) {
+                if step.iter().all(|layer| layer.record.outcome.passed()) {
+                    let of = &step[0].record;
+                    steps.entry((of.variant.clone(), of.workload)).or_default().push_back(step.to_vec());
+                }
+            }
+        }
+    }
+    Ok(steps)
+}
+
+/// The operations of every time a step was timed, in the order of the rows.
+type Layers = BTreeMap<(Variant, Workload), VecDeque<Vec<LayerRecord>>>;
+
+/// Files by variant, over all folders; notes folders and variants that are missing.
+fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<Variant, Vec<PathBuf>>> {
+    let mut files: BTreeMap<Variant, Vec<PathBuf>> = BTreeMap::new();
+    let mut known: Vec<&str> = selection.networks.iter().map(String::as_str).collect();
+    if selection.quantity == Quantity::Latency {
+        teaching::names().for_each(|name| known.push(name));
+    }
+    for folder in selection.folders {
+        if !folder.is_dir() {
+            gathered.missing_logs.push(folder.display().to_string());
+            continue;
+        }
+        for (variant, file) in records::list(folder, known.iter().copied())? {
+            if selection.levels.contain(variant.level) || teaching::is_reserved(&variant.network) {
+                files.entry(variant).or_default().push(file);
+            }
+        }
+    }
+    if let Levels::Only(levels) = &selection.levels {
+        let wanted = selection.networks.iter().flat_map(|name| levels.iter().map(move |&level| (name, level)));
+        let found =
+            |(name, level): &(&String, u8)| files.keys().any(|file| file.network == **name && file.level == *level);
+        let missing = wanted.filter(|wanted| !found(wanted));
+        gathered.missing_logs.extend(missing.map(|(name, level)| Variant::new(name, level).to_string()));
+    }
+    Ok(files)
+}
+
+impl Gathered {
+    /// These rows as observations of a device.
+    pub fn observations<'a>(&'a self, platform: &'a Platform) -> Observations<'a> {
+        Observations { rows: &self.rows, taught: &self.taught, failed: &self.failed, platform }
+    }
+
+    /// Whether files are missing that the selection counts on.
+    pub fn is_incomplete(&self) -> bool {
+        !self.missing_logs.is_empty() || !self.missing_networks.is_empty()
+    }
+
+    /// Refuses a selection that left nothing.
+    ///
+    /// # Errors
+    /// No rows; the message says what was missing.
+    pub fn check_any(&self, selection: &Selection) -> Result<()> {
+        if !self.rows.is_empty() {
+            return Ok(());
+        }
+        let folders: Vec<String> = selection.folders.iter().map(|folder| folder.display().to_string()).collect();
+        let problem = format!("no passed {} {} rows in {}", selection.step, selection.quantity, folders.join(", "));
+        Err(Error::input(format!("{problem}: {self}"))
+            .expected("rows of the selected networks and levels whose network files are there")
+            .help("check the names of networks and levels, the log folders and pruned_models_storedir"))
+    }
+}
+
+/// What was left out, in one sentence for people.
+impl fmt::Display for Gathered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        let mut part = |count: usize, what: &str, names: Vec<&str>| {
+            let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+            parts.extend((count > 0).then(|| format!("{count} {what}{names}")));
+        };
+        part(self.failed.len(), "rows of failed measurements", Vec::new());
+        part(self.missing_logs.len(), "missing logs", self.missing_logs.iter().map(String::as_str).collect());
+        let stems = self.missing_networks.keys().map(String::as_str).collect();
+        part(self.missing_networks.values().map(Vec::len).sum(), "rows without their network file", stems);
+        f.write_str(if parts.is_empty() { "nothing left out" } else { "left out: " })?;
+        f.write_str(&parts.join("; "))
+    }
+}

@@ -1,0 +1,171 @@
+//! Where steps stop to fit: what is believed of steps nobody has tried.
+//!
+//! Memory is simulated, and one edge holds for all steps of a stage: what one network taught of it keeps all others clear of it. A
+//! network that cannot be simulated has an edge of its own for each variant, on the scale of its batch sizes.
+
+use super::candidate::Candidate;
+use super::seen::Seen;
+use crate::fingerprint::{Boundary, Tried};
+use perf4sight_base::error::Result;
+use perf4sight_step::workload::{Step, Workload};
+use std::collections::BTreeMap;
+
+/// Without a failure and without a known capacity, this many times what was seen to fit is as likely to fit as not.
+const AHEAD: f64 = 4.0;
+
+/// More failures of one variant and stage say nothing that is worth what they cost.
+const FAILURES: usize = 2;
+
+/// What is believed of a candidate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Chance {
+    /// Probability that it fits.
+    pub fits: f64,
+    /// Whether it may be tried: its variant may fail once more, or a larger batch of it ran.
+    pub may_fail: bool,
+}
+
+/// What was tried of one variant at one stage.
+#[derive(Debug, Clone, Copy)]
+struct Bracket {
+    /// The largest batch size that ran.
+    ran: u64,
+    /// The smallest that did not.
+    failed: u64,
+    failures: usize,
+}
+
+/// What is believed of every candidate on a device of so many MiB; none where that is unknown.
+///
+/// # Errors
+/// Demands that no limit can be fitted to.
+pub(super) fn chances(candidates: &[Candidate], seen: &[Seen], capacity: Option<f64>) -> Result<Vec<Chance>> {
+    let edges = edges(candidates, seen, capacity)?;
+    let brackets = brackets(candidates, seen);
+    let chance = |one: &Candidate| {
+        let Workload { step, batch } = one.configuration.workload;
+        let bracket = brackets[&(one.variant, step)];
+        let fits = match batch {
+            batch if batch >= bracket.failed => 0.0,
+            batch if batch <= bracket.ran => 1.0,
+            _ => edges[&scale(one)].fits(one.demand),
+        };
+        Chance { fits, may_fail: bracket.failures < FAILURES || batch <= bracket.ran }
+    };
+    Ok(candidates.iter().map(chance).collect())
+}
+
+fn brackets(candidates: &[Candidate], seen: &[Seen]) -> BTreeMap<(usize, Step), Bracket> {
+    let mut brackets = BTreeMap::new();
+    for (one, seen) in candidates.iter().zip(seen) {
+        let Workload { step, batch } = one.configuration.workload;
+        let untried = Bracket { ran: 0, failed: u64::MAX, failures: 0 };
+        let bracket = brackets.entry((one.variant, step)).or_insert(untried);
+        if seen.ran_out {
+            (bracket.failed, bracket.failures) = (batch.min(bracket.failed), bracket.failures + 1);
+        } else if seen.times > 0 {
+            bracket.ran = batch.max(bracket.ran);
+        }
+    }
+    brackets
+}
+
+/// What has one edge: a step, or a variant of it that cannot be simulated.
+type Scale = (Step, Option<usize>);
+
+fn scale(one: &Candidate) -> Scale {
+    (one.configuration.workload.step, (!one.simulated).then_some(one.variant))
+}
+
+fn edges(candidates: &[Candidate], seen: &[Seen], capacity: Option<f64>) -> Result<BTreeMap<Scale, Edge>> {
+    let mut scales: BTreeMap<Scale, (f64, Vec<Tried>)> = BTreeMap::new();
+    for (one, seen) in candidates.iter().zip(seen) {
+        let (least, tried) = scales.entry(scale(one)).or_insert((f64::INFINITY, Vec::new()));
+        *least = one.demand.min(*least);
+        if seen.times > 0 {
+            tried.push(Tried { demand: one.demand, fitted: !seen.ran_out });
+        }
+    }
+    let edge = |(scale, (least, tried)): (Scale, (f64, Vec<Tried>))| {
+        let capacity = capacity.filter(|_| scale.1.is_none());
+        Ok((scale, Edge::of(&tried, capacity, least)?))
+    };
+    scales.into_iter().map(edge).collect()
+}
+
+/// What is believed of steps on one scale.
+#[derive(Debug, Clone, Copy)]
+enum Edge {
+    /// Everything up to `fitted` MiB fitted and nothing from `failed` MiB on: what lies halfway is as likely to fit as not, so that
+    /// trying it halves what is left.
+    Between { fitted: f64, failed: f64 },
+    /// Nothing failed yet, or steps that fitted took more than some that did not.
+    Fitted(Boundary),
+}
+
+impl Edge {
+    /// From the steps tried; `least` MiB is the smallest step there is.
+    fn of(tried: &[Tried], capacity: Option<f64>, least: f64) -> Result<Self> {
+        let demands = |fitted: bool| tried.iter().filter(move |one| one.fitted == fitted).map(|one| one.demand);
+        let fitted = demands(true).reduce(f64::max);
+        match demands(false).reduce(f64::min) {
+            None => {
+                let room = capacity.unwrap_or_else(|| AHEAD * fitted.unwrap_or(least));
+                Ok(Edge::Fitted(Boundary::assumed(room, tried)))
+            }
+            Some(failed) => {
+                // Where nothing fitted yet, half of the smallest step may.
+                let fitted = fitted.unwrap_or(0.5 * least);
+                let limit = if fitted < failed { None } else { Boundary::fit(tried)? };
+                Ok(limit.map_or(Edge::Between { fitted, failed }, Edge::Fitted))
+            }
+        }
+    }
+
+    /// The probability that a step of so many MiB fits.
+    fn fits(&self, demand: f64) -> f64 {
+        match *self {
+            Edge::Between { fitted, failed } if fitted < failed => {
+                ((failed / demand).ln() / (failed / fitted).ln()).clamp(0.0, 1.0)
+            }
+            Edge::Between { failed, .. } => f64::from(demand < failed),
+            Edge::Fitted(limit) => limit.fits(demand),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(fitted: &[f64], failed: &[f64]) -> Vec<Tried> {
+        let tried = |fitted| move |&demand: &f64| Tried { demand, fitted };
+        fitted.iter().map(tried(true)).chain(failed.iter().map(tried(false))).collect()
+    }
+
+    #[test]
+    fn halfway_between_what_fitted_and_what_did_not_nobody_knows() {
+        let edge = Edge::of(&tried(&[100.0, 400.0], &[1600.0, 3000.0]), Some(9000.0), 10.0).unwrap();
+        // 800 is halfway from 400 to 1600, by factors.
+        assert!((edge.fits(800.0) - 0.5).abs() < 1e-9);
+        assert_eq!((edge.fits(400.0), edge.fits(1600.0), edge.fits(9000.0)), (1.0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn before_anything_failed_the_capacity_says_how_far_to_go_or_what_fitted() {
+        let known = Edge::of(&[], Some(1000.0), 10.0).unwrap();
+        assert!(known.fits(500.0) > 0.9 && known.fits(1000.0) == 0.5 && known.fits(2000.0) < 0.1);
+        let unknown = |tried: &[Tried]| Edge::of(tried, None, 10.0).unwrap();
+        assert!(unknown(&[]).fits(20.0) > 0.9 && unknown(&[]).fits(200.0) < 0.1);
+        assert!(unknown(&tried(&[200.0], &[])).fits(400.0) > 0.9, "further the next time");
+    }
+
+    #[test]
+    fn contradictions_blur_the_edge() {
+        let edge = Edge::of(&tried(&[100.0, 480.0, 620.0], &[520.0, 900.0]), None, 10.0).unwrap();
+        assert!(edge.fits(100.0) > 0.9, "{edge:?}");
+        // Five tries, two of which contradict each other, make nothing certain: not what fits between them, and not quite what
+        // lies beyond.
+        assert!((0.25..0.75).contains(&edge.fits(560.0)) && edge.fits(900.0) < 0.25, "{edge:?}");
+    }
+}

@@ -1,0 +1,110 @@
+//! Whether more rows would still make predictions better: estimated from the rows so far alone.
+//!
+//! Fits on every second row are compared with fits on all of them. What doubling the rows gained last time is more than doubling
+//! them again will gain.
+
+use super::seen::Passed;
+use crate::fingerprint::{Observations, Row, left_out_error};
+use crate::records::Variant;
+use perf4sight_base::error::Result;
+use perf4sight_base::stats::mean;
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::{Quantity, Step};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An error that doubling the rows lowers by less, in points of percent, is as low as it gets.
+const WORTH: f64 = 0.25;
+
+/// The rows grow by this factor from one estimate to the next.
+const GROWTH: f64 = 1.25;
+
+/// Levels are left out together in so many parts.
+const FOLDS: usize = 4;
+
+/// Fewer networks cannot be left out one at a time.
+const FEWEST_NETWORKS: usize = 3;
+
+/// What the rows so far are worth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Estimate {
+    /// Mean absolute percentage error for networks that were left out; for levels where networks are too few.
+    pub error: f64,
+    /// By how many points it is lower than with half of the rows.
+    gained: f64,
+}
+
+/// Estimates of everything that is measured.
+pub(super) type Estimates = BTreeMap<(Step, Quantity), Estimate>;
+
+/// Whether an estimate is due after so many measurements: at the first count, then at every one that is larger by a constant
+/// factor, so that all estimates together take little time. It depends on nothing but the count, so that an interrupted profile ends
+/// where it would have ended.
+pub(super) fn is_due(measured: usize, first: usize) -> bool {
+    let counts = std::iter::successors(Some(first.max(1)), |count| Some((*count as f64 * GROWTH).ceil() as usize + 1));
+    counts.take_while(|count| *count <= measured).last() == Some(measured)
+}
+
+/// Estimates from the rows so far; nothing is said of what has too few.
+///
+/// # Errors
+/// When a fit fails.
+pub(super) fn estimates(rows: &Passed, platform: &Platform, seed: u64) -> Result<Estimates> {
+    let mut estimates = Estimates::new();
+    for (&subject, rows) in rows {
+        let groupings = [networks(rows), levels(rows)];
+        let mut of_groupings = Vec::new();
+        for groups in groupings.into_iter().flatten() {
+            let error = |rows: &[Row]| {
+                let observations = Observations { rows, taught: &[], failed: &[], platform };
+                left_out_error(subject, seed, &observations, |variant| groups[variant])
+            };
+            let halves = [0, 1].map(|odd| rows.iter().skip(odd).step_by(2).cloned().collect::<Vec<Row>>());
+            let [even, odd] = halves.map(|half| error(&half));
+            if let (Some(error), Some(even), Some(odd)) = (error(rows)?, even?, odd?) {
+                of_groupings.push(Estimate { error, gained: mean(&[even, odd]) - error });
+            }
+        }
+        let gained = of_groupings.iter().map(|estimate| estimate.gained).reduce(f64::max);
+        if let (Some(first), Some(gained)) = (of_groupings.first(), gained) {
+            estimates.insert(subject, Estimate { gained, ..*first });
+        }
+    }
+    Ok(estimates)
+}
+
+/// Whether more rows of anything are worth what they cost; unknown errors are.
+pub(super) fn is_flat(estimates: &Estimates, rows: &Passed) -> bool {
+    let flat = |subject| estimates.get(subject).is_some_and(|estimate: &Estimate| estimate.gained < WORTH);
+    !rows.is_empty() && rows.keys().all(flat)
+}
+
+/// Which variants are left out together.
+type Groups<'a> = BTreeMap<&'a Variant, usize>;
+
+/// Every network by itself; none where there are too few.
+fn networks(rows: &[Row]) -> Option<Groups<'_>> {
+    let names: BTreeSet<&str> = rows.iter().map(|row| row.record.variant.network.as_str()).collect();
+    (names.len() >= FEWEST_NETWORKS).then(|| groups(rows, |variant| names.range(..variant.network.as_str()).count()))
+}
+
+/// Neighbouring levels apart from each other, of all networks together; none where there is only one.
+fn levels(rows: &[Row]) -> Option<Groups<'_>> {
+    let levels: BTreeSet<u8> = rows.iter().map(|row| row.record.variant.level).collect();
+    (levels.len() > 1).then(|| groups(rows, |variant| levels.range(..variant.level).count() % FOLDS))
+}
+
+fn groups(rows: &[Row], group: impl Fn(&Variant) -> usize) -> Groups<'_> {
+    rows.iter().map(|row| (&row.record.variant, group(&row.record.variant))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_are_due_at_a_first_count_and_ever_more_rarely() {
+        let due: Vec<usize> = (0..200).filter(|&measured| is_due(measured, 24)).collect();
+        // 24, then ceil(1.25 x) + 1.
+        assert_eq!(due, [24, 31, 40, 51, 65, 83, 105, 133, 168]);
+    }
+}

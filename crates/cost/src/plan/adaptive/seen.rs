@@ -1,0 +1,70 @@
+//! What the rows so far say of each candidate.
+
+use super::candidate::Candidate;
+use crate::fingerprint::Row;
+use crate::plan::Ledger;
+use crate::records::{Outcome, Record, Variant};
+use perf4sight_step::workload::{Quantity, Step, Workload};
+use std::collections::BTreeMap;
+
+/// What became of a candidate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// How often it was measured.
+    pub times: u32,
+    /// Whether it did not fit.
+    pub ran_out: bool,
+}
+
+/// Where candidates are found.
+#[derive(Debug, Clone)]
+pub(super) struct Index(BTreeMap<(Variant, Workload), usize>);
+
+/// Rows that passed, by what they are of, in an order that does not depend on when they were measured.
+pub(super) type Passed = BTreeMap<(Step, Quantity), Vec<Row>>;
+
+impl Index {
+    pub fn new(candidates: &[Candidate]) -> Self {
+        let key = |one: &Candidate| (one.configuration.variant.clone(), one.configuration.workload);
+        Index(candidates.iter().enumerate().map(|(at, one)| (key(one), at)).collect())
+    }
+
+    /// The rows of candidates that ran or did not fit, as they came: of what broke nothing is known.
+    fn measured<'a>(&'a self, ledger: &'a Ledger) -> impl Iterator<Item = (usize, &'a Record)> {
+        let ran = ledger.rows().iter().filter(|record| record.outcome != Outcome::Skipped && !record.outcome.broken());
+        ran.filter_map(|record| Some((*self.0.get(&(record.variant.clone(), record.workload))?, record)))
+    }
+
+    /// What became of each candidate.
+    pub fn seen(&self, ledger: &Ledger) -> Vec<Seen> {
+        let mut seen = vec![Seen::default(); self.0.len()];
+        let mut times: BTreeMap<(usize, Quantity), u32> = BTreeMap::new();
+        for (at, record) in self.measured(ledger) {
+            let rows = times.entry((at, record.quantity())).or_default();
+            *rows += 1;
+            let one = &mut seen[at];
+            one.times = one.times.max(*rows);
+            one.ran_out |= record.outcome == Outcome::OutOfMemory;
+        }
+        seen
+    }
+
+    /// How many rows of a quantity were measured.
+    pub fn count(&self, ledger: &Ledger, quantity: Quantity) -> usize {
+        self.measured(ledger).filter(|(_, record)| record.quantity() == quantity).count()
+    }
+
+    /// Rows to fit on.
+    pub fn rows(&self, candidates: &[Candidate], ledger: &Ledger) -> Passed {
+        let mut rows = Passed::new();
+        for (at, record) in self.measured(ledger) {
+            let Some(measured) = record.value() else { continue };
+            let (network, record) = (candidates[at].graph.clone(), record.clone());
+            let of = rows.entry((record.workload.step, record.quantity())).or_default();
+            of.push(Row { record, measured, network, layers: Vec::new() });
+        }
+        let place = |row: &Row| (row.record.variant.clone(), row.record.workload);
+        rows.values_mut().for_each(|rows| rows.sort_by_key(place));
+        rows
+    }
+}

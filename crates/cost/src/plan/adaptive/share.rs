@@ -1,0 +1,69 @@
+//! How many rows the plan takes at most: known before anything is measured.
+
+use crate::plan::Configuration;
+use perf4sight_step::workload::{Quantity, Step};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// This share of the rows there are.
+const SHARE: f64 = 0.15;
+
+/// But, where there are as many, so many of each network and stage: fewer cannot be fitted.
+const ROWS_OF_NETWORK: usize = 12;
+
+/// So many rows of every network and stage are the least, and at most so many are measured of each quantity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    /// Rows before which nothing is estimated.
+    pub least: usize,
+    /// Rows of each quantity at most.
+    pub most: BTreeMap<Quantity, usize>,
+}
+
+impl Share {
+    /// Of all that could be measured.
+    pub fn of<'a>(configurations: impl IntoIterator<Item = &'a Configuration>) -> Self {
+        let mut offered: BTreeMap<Quantity, usize> = BTreeMap::new();
+        let mut networks: BTreeSet<(&str, Step)> = BTreeSet::new();
+        for Configuration { variant, workload, variables, .. } in configurations {
+            networks.insert((&variant.network, workload.step));
+            let quantities = variables.iter().filter_map(|variable| variable.quantity());
+            quantities.for_each(|quantity| *offered.entry(quantity).or_default() += 1);
+        }
+        let least = ROWS_OF_NETWORK * networks.len();
+        let most = |rows: usize| ((SHARE * rows as f64) as usize).max(least.min(rows));
+        Share { least, most: offered.into_iter().map(|(quantity, rows)| (quantity, most(rows))).collect() }
+    }
+
+    /// Configurations at most.
+    pub fn configurations(&self) -> usize {
+        self.most.values().copied().max().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Variant;
+    use perf4sight_step::workload::{Stage, Variable, Workload};
+
+    fn configurations(networks: usize, batches: u64) -> Vec<Configuration> {
+        let names = (0..networks).map(|network| format!("net-{network}"));
+        let pairs = names.flat_map(|name| (1..=batches).map(move |batch| (name.clone(), batch)));
+        let configuration = |(name, batch): (String, u64)| Configuration {
+            variant: Variant::new(&name, 0),
+            workload: Workload::published(Stage::Training, batch),
+            variables: vec![Variable::Latency, Variable::Layers],
+            round: 1,
+        };
+        pairs.map(configuration).collect()
+    }
+
+    #[test]
+    fn a_share_of_many_rows_and_enough_of_few() {
+        let most = |networks, batches| Share::of(&configurations(networks, batches)).most[&Quantity::Latency];
+        assert_eq!(most(2, 500), 150, "15 % of 1000");
+        assert_eq!(most(2, 50), 24, "12 of each network");
+        assert_eq!(most(2, 5), 10, "all there are");
+        assert_eq!(Share::of(&configurations(2, 50)).most.len(), 1, "layers come with latency");
+    }
+}

@@ -1,0 +1,37 @@
+//! One plan before another: what is measured in any case, then what is chosen.
+
+use super::grid::Grid;
+use super::ledger::Ledger;
+use super::turn::{Plan, Turn};
+use crate::records::Learned;
+use perf4sight_base::error::Result;
+
+/// Everything of a grid, then what another plan wants.
+pub struct Before {
+    first: Grid,
+    then: Box<dyn Plan>,
+}
+
+impl Before {
+    /// All of `first`, then what `then` chooses, which is not asked about the former.
+    pub fn new(first: Grid, then: Box<dyn Plan>) -> Self {
+        Before { first, then }
+    }
+}
+
+impl Plan for Before {
+    fn next(&mut self, ledger: &Ledger, seconds: f64) -> Result<Turn> {
+        match self.first.next(ledger, seconds)? {
+            Turn::Stop(_) | Turn::Wait => self.then.next(ledger, seconds),
+            turn @ (Turn::Measure(_) | Turn::Visit { .. } | Turn::Skip(_)) => Ok(turn),
+        }
+    }
+
+    fn left(&self, ledger: &Ledger) -> usize {
+        self.first.left(ledger) + self.then.left(ledger)
+    }
+
+    fn learned(&self) -> &[Learned] {
+        self.then.learned()
+    }
+}

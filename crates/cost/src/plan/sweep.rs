@@ -1,0 +1,154 @@
+//! A sweep as tests in the published order, and as configurations in the order they run.
+
+use crate::records::{Identity, Variant};
+use perf4sight_step::workload::{Step, Variable, Workload};
+use std::fmt;
+
+/// What is to be measured of one network: every combination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sweep {
+    /// Latency, memory, layers.
+    pub variables: Vec<Variable>,
+    /// Batch sizes.
+    pub batches: Vec<u64>,
+    /// What a step does: training, inference or both.
+    pub steps: Vec<Step>,
+    /// The network at its levels.
+    pub variants: Vec<Variant>,
+}
+
+/// One variable of one configuration; one column of lists in a test configuration.
+pub type Test = Identity;
+
+/// What one worker measures: everything asked about a variant at one stage and batch size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configuration {
+    /// The network at its level.
+    pub variant: Variant,
+    /// Stage and batch size.
+    pub workload: Workload,
+    /// What is measured, without repeats, in the order of [`Variable::ALL`].
+    pub variables: Vec<Variable>,
+    /// Which of its measurements it is, from 1 on.
+    pub round: u32,
+}
+
+impl Sweep {
+    /// The tests in the published order: by variable, then batch size, then stage; the variant varies fastest.
+    ///
+    /// (The published order also has data set and network, before the stage; a sweep has one of each.)
+    pub fn tests(&self) -> Vec<Test> {
+        let mut tests = Vec::new();
+        for &variable in &self.variables {
+            for &batch in &self.batches {
+                for &step in &self.steps {
+                    let workload = Workload { step, batch };
+                    tests.extend(self.variants.iter().cloned().map(|variant| Test { variant, workload, variable }));
+                }
+            }
+        }
+        tests
+    }
+}
+
+/// For people.
+impl fmt::Display for Configuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} bs {}", self.variant, self.workload.step, self.workload.batch)
+    }
+}
+
+/// Tests as they run the first time: by variant and step in the order of their first test, then by ascending batch size.
+///
+/// By variant, because a failure at one batch size spares the larger ones; the published order goes through all variants
+/// before the second batch size, and would learn that too late.
+pub fn regroup(tests: &[Test]) -> Vec<Configuration> {
+    let mut variants: Vec<&Variant> = Vec::new();
+    let mut steps: Vec<Step> = Vec::new();
+    for test in tests {
+        if !variants.contains(&&test.variant) {
+            variants.push(&test.variant);
+        }
+        if !steps.contains(&test.workload.step) {
+            steps.push(test.workload.step);
+        }
+    }
+    let groups = variants.iter().flat_map(|&variant| steps.iter().map(move |&step| (variant, step)));
+    groups.flat_map(|(variant, step)| group(tests, variant, step)).collect()
+}
+
+fn group(tests: &[Test], variant: &Variant, step: Step) -> Vec<Configuration> {
+    let tests: Vec<&Test> =
+        tests.iter().filter(|test| test.variant == *variant && test.workload.step == step).collect();
+    let mut batches: Vec<u64> = tests.iter().map(|test| test.workload.batch).collect();
+    batches.sort_unstable();
+    batches.dedup();
+    let asked = |batch, variable| tests.iter().any(|test| test.workload.batch == batch && test.variable == variable);
+    let configuration = |batch| Configuration {
+        variant: variant.clone(),
+        workload: Workload { step, batch },
+        variables: Variable::ALL.into_iter().filter(|&variable| asked(batch, variable)).collect(),
+        round: 1,
+    };
+    batches.into_iter().map(configuration).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_step::workload::{Stage, Step};
+
+    fn sweep() -> Sweep {
+        Sweep {
+            variables: vec![Variable::Memory, Variable::Latency],
+            batches: vec![8, 2],
+            steps: vec![Step::published(Stage::Training), Step::published(Stage::Inference)],
+            variants: vec![Variant::new("net", 30), Variant::new("net", 0)],
+        }
+    }
+
+    #[test]
+    fn the_published_order_goes_through_variants_first() {
+        let tests = sweep().tests();
+        let shown: Vec<String> = tests.iter().take(9).map(Test::to_string).collect();
+        // variable > batch size > stage > network file, each in the order it was given.
+        let expected = [
+            "net_30 training bs 8 memory",
+            "net_0 training bs 8 memory",
+            "net_30 inference bs 8 memory",
+            "net_0 inference bs 8 memory",
+            "net_30 training bs 2 memory",
+            "net_0 training bs 2 memory",
+            "net_30 inference bs 2 memory",
+            "net_0 inference bs 2 memory",
+            "net_30 training bs 8 latency",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(tests.len(), 2 * 2 * 2 * 2);
+    }
+
+    #[test]
+    fn running_goes_up_the_batch_sizes_of_one_variant_and_stage() {
+        let mut tests = sweep().tests();
+        tests.extend(sweep().tests());
+        let odd = Test { variable: Variable::Latency, ..tests[0].clone() };
+        tests.push(Test { workload: Workload { batch: 4, ..odd.workload }, ..odd });
+        let configurations = regroup(&tests);
+        let shown: Vec<String> = configurations
+            .iter()
+            .map(|c| format!("{} {} {} {}", c.variant, c.workload.step.stage, c.workload.batch, c.variables.len()))
+            .collect();
+        let expected = [
+            "net_30 training 2 2",
+            "net_30 training 4 1",
+            "net_30 training 8 2",
+            "net_30 inference 2 2",
+            "net_30 inference 8 2",
+            "net_0 training 2 2",
+            "net_0 training 8 2",
+            "net_0 inference 2 2",
+            "net_0 inference 8 2",
+        ];
+        assert_eq!(shown, expected);
+    }
+}

@@ -1,0 +1,412 @@
+//! Follows every channel through the graph: which positions of which tensors are the same channel, for any network.
+//!
+//! At most one axis of a tensor is followed, the one its channels lie on. Each position on it names a channel; positions that
+//! can only go together are joined where an operation ties them.
+
+use super::products::multiplied_axes;
+use super::reason::Reason;
+use super::union::Union;
+use perf4sight_network::{Conv, Coupling, Network, Node, NodeId, Op, Shape};
+use std::sync::Arc;
+
+/// More channels than any network has, and more places of tensors that hold them, are not followed: a damaged file must not take
+/// all memory, some 250 bytes a channel and 4 a place. The 152 layers of resnet152 make at most 2,048 channels each.
+const MOST: Budget = Budget { channels: 1 << 20, places: 1 << 24 };
+
+/// What may still be followed, of the whole network.
+struct Budget {
+    channels: usize,
+    places: usize,
+}
+
+impl Budget {
+    /// Whether a node may be followed whose axes, and those of what it reads, are at most that long.
+    fn allows(&self, longest: usize, inputs: usize) -> bool {
+        longest <= self.channels && longest.saturating_mul(inputs.max(1)) <= self.places
+    }
+
+    fn spend(&mut self, channels: usize, places: usize) {
+        self.channels = self.channels.saturating_sub(channels);
+        self.places = self.places.saturating_sub(places);
+    }
+}
+
+/// Where the channels of a tensor lie: an axis, and the channel at each position of it.
+#[derive(Clone)]
+pub(super) struct Channels {
+    pub axis: usize,
+    pub ids: Arc<[u32]>,
+}
+
+/// The channels of every node's output, where it has any that can be followed.
+pub(super) struct Followed {
+    pub tensors: Vec<Option<Channels>>,
+    pub union: Union,
+}
+
+/// Follows all channels of `network` from input to result; those that layers of kept names read and give stay.
+pub(super) fn follow(network: &Network, keeps: impl Fn(&str) -> bool) -> Followed {
+    let multiplied = multiplied_axes(network);
+    let mut follower = Follower { network, multiplied, union: Union::default(), tensors: Vec::new(), budget: MOST };
+    for (id, node) in network.iter() {
+        let visited = follower.visit(id, node);
+        let tensor = follower.within(node, visited);
+        follower.budget.spend(0, tensor.as_ref().map_or(0, |channels| channels.ids.len()));
+        follower.tensors.push(tensor);
+        follower.tie_shared(node);
+    }
+    for output in network.outputs() {
+        let result = follower.ids(*output);
+        follower.union.fix(&result, Reason::Result);
+    }
+    network.iter().filter(|(_, node)| keeps(&node.name)).for_each(|(id, node)| follower.keep(id, node));
+    Followed { tensors: follower.tensors, union: follower.union }
+}
+
+struct Follower<'a> {
+    network: &'a Network,
+    /// For every node, which of its axes a matrix product multiplies.
+    multiplied: Vec<Vec<bool>>,
+    union: Union,
+    tensors: Vec<Option<Channels>>,
+    budget: Budget,
+}
+
+impl Follower<'_> {
+    fn visit(&mut self, id: NodeId, node: &Node) -> Option<Channels> {
+        let longest = node.shape.dims().iter().copied().max().unwrap_or(1);
+        if !self.budget.allows(longest, node.inputs.len()) {
+            self.fix_inputs(node, Reason::TooMany(node.name.as_str().into()));
+            return None;
+        }
+        match self.network.facts(node).channels {
+            Coupling::Given => Some(self.fixed(&node.shape, Reason::Input)),
+            Coupling::Partner => None, // follows the tensor it is combined with
+            Coupling::Filters(conv) => self.conv(node, conv),
+            Coupling::Volumes(conv) => self.conv(node, conv),
+            Coupling::Spread(transposed) => self.conv(node, &transposed.conv),
+            Coupling::Features(_) => self.linear(node),
+            Coupling::Rows(embedding) => Some(self.fresh(node.shape.rank() - 1, embedding.width)),
+            Coupling::Same | Coupling::Each(_) => self.input(node),
+            Coupling::Grouped { groups } => self.grouped(node, groups),
+            Coupling::Image => self.image(node),
+            Coupling::Lost => {
+                self.fix_inputs(node, Reason::Mixed(node.name.as_str().into()));
+                None
+            }
+            Coupling::Kept | Coupling::Stretched => self.kept(node),
+            Coupling::Beside { axis } => self.beside(node, axis),
+            Coupling::Tied => self.tied(node),
+            Coupling::Joined { axis } => self.joined(node, axis),
+            Coupling::Regrouped => self.regrouped(id, node),
+            Coupling::Permuted(order) => self.input(node).map(|channels| Channels {
+                // An order is a permutation of all axes, so the followed one is in it.
+                axis: order.iter().position(|&axis| axis == channels.axis).unwrap_or(channels.axis),
+                ..channels
+            }),
+            Coupling::Part { axis, start, length } => self.input(node).map(|channels| match channels.axis == axis {
+                true => Channels { axis, ids: channels.ids[start..start + length].into() },
+                false => channels,
+            }),
+            Coupling::Reduced { axes, keep } => {
+                self.input(node).filter(|channels| !axes.contains(&channels.axis)).map(|channels| {
+                    let before = axes.iter().filter(|&&axis| !keep && axis < channels.axis).count();
+                    Channels { axis: channels.axis - before, ..channels }
+                })
+            }
+            Coupling::Multiplied => self.multiplied(node),
+            Coupling::Unknown(unknown) => {
+                let reason = Reason::Unknown(node.name.as_str().into(), unknown.op_type.as_str().into());
+                self.fix_inputs(node, reason);
+                None
+            }
+        }
+    }
+
+    /// Channels that lie on an axis as long as they are many; others stay, such as those of one number a sample, which has no axis.
+    fn within(&mut self, node: &Node, channels: Option<Channels>) -> Option<Channels> {
+        let channels = channels?;
+        if node.shape.dims().get(channels.axis) == Some(&channels.ids.len()) {
+            return Some(channels);
+        }
+        self.union.fix(&channels.ids, Reason::Mixed(node.name.as_str().into()));
+        None
+    }
+
+    /// New output channels; a depthwise convolution hands its input's on, a grouped one ties the same index of every group,
+    /// so that all groups stay equally large.
+    fn conv<W>(&mut self, node: &Node, conv: &Conv<W>) -> Option<Channels> {
+        let input = self.on_axis(node, 0);
+        let inputs = self.network.input_of(node, 0).channels();
+        if conv.is_depthwise(inputs) {
+            let multiplier = conv.out_channels / conv.groups;
+            return input.map(|input| Channels { axis: 0, ids: repeat(&input.ids, 1, multiplier) });
+        }
+        if let Some(input) = input.filter(|_| conv.groups > 1) {
+            self.fold(&input.ids, inputs / conv.groups, 1);
+        }
+        let filters = self.fresh(0, conv.out_channels / conv.groups).ids;
+        Some(Channels { axis: 0, ids: repeat(&filters, conv.groups, 1) })
+    }
+
+    /// Channels in groups, the same index of every group tied, so that all stay equally large.
+    fn grouped(&mut self, node: &Node, groups: usize) -> Option<Channels> {
+        let input = self.on_axis(node, 0)?;
+        self.fold(&input.ids, input.ids.len() / groups, 1);
+        Some(input)
+    }
+
+    fn linear(&mut self, node: &Node) -> Option<Channels> {
+        let last = node.shape.rank() - 1;
+        match self.input(node) {
+            // Works along another axis than the channels, which pass through.
+            Some(input) if input.axis != last => Some(input),
+            _ => Some(self.fresh(last, node.shape.dims()[last])),
+        }
+    }
+
+    /// The channels of the first input; a second one, such as a grid of places, stays as it is.
+    fn image(&mut self, node: &Node) -> Option<Channels> {
+        for &other in node.inputs.iter().skip(1) {
+            self.fix_elsewhere(other, None, node);
+        }
+        self.on_axis(node, 0)
+    }
+
+    /// Channels on an axis that is as long as before; others stay.
+    fn kept(&mut self, node: &Node) -> Option<Channels> {
+        let input = self.input(node);
+        self.within(node, input)
+    }
+
+    /// Channels on any axis but this one.
+    fn beside(&mut self, node: &Node, axis: usize) -> Option<Channels> {
+        let input = self.input(node)?;
+        if input.axis != axis {
+            return Some(input);
+        }
+        self.union.fix(&input.ids, Reason::Mixed(node.name.as_str().into()));
+        None
+    }
+
+    /// Ties what is combined element by element; what is broadcast along the channels stays independent of them.
+    fn tied(&mut self, node: &Node) -> Option<Channels> {
+        let rank = node.shape.rank();
+        let offset = |follower: &Self, id: NodeId| rank - follower.network.node(id).shape.rank();
+        let along = |follower: &Self, id: NodeId| {
+            let channels = follower.tensors[id.index()].as_ref().filter(|channels| channels.ids.len() > 1);
+            channels.map(|channels| channels.axis + offset(follower, id))
+        };
+        let axis = node.inputs.iter().find_map(|&id| along(self, id))?;
+        let mut result: Option<Channels> = None;
+        for &id in &node.inputs {
+            let local = axis.checked_sub(offset(self, id));
+            let spans = local.filter(|&local| self.network.node(id).shape.dims()[local] > 1);
+            let Some(local) = spans else {
+                self.fix_elsewhere(id, None, node);
+                continue;
+            };
+            let ids = self.fix_elsewhere(id, Some(local), node);
+            match &result {
+                Some(first) => self.union.join_all(&first.ids.clone(), &ids),
+                None => result = Some(Channels { axis, ids }),
+            }
+        }
+        result
+    }
+
+    fn joined(&mut self, node: &Node, axis: usize) -> Option<Channels> {
+        let axes: Vec<usize> =
+            node.inputs.iter().filter_map(|id| Some(self.tensors[id.index()].as_ref()?.axis)).collect();
+        let followed = if axes.contains(&axis) { axis } else { *axes.first()? };
+        let parts: Vec<_> = node.inputs.iter().map(|&id| self.fix_elsewhere(id, Some(followed), node)).collect();
+        if followed == axis {
+            return Some(Channels { axis, ids: parts.concat().into() });
+        }
+        parts[1..].iter().for_each(|part| self.union.join_all(&parts[0], part));
+        Some(Channels { axis: followed, ids: parts[0].clone() })
+    }
+
+    /// The heads of an attention, if its operands have them: they are multiplied side by side.
+    fn multiplied(&mut self, node: &Node) -> Option<Channels> {
+        let rank = node.shape.rank();
+        let aligned = |id: NodeId| {
+            let channels = self.tensors[id.index()].clone()?;
+            let axis = channels.axis + rank - self.network.node(id).shape.rank();
+            Some(Channels { axis, ..channels })
+        };
+        // What an attention adds to its scores is its fourth.
+        let (factors, added) = node.inputs.split_at(node.inputs.len().min(3));
+        let operands: Option<Vec<Channels>> = factors.iter().map(|&id| aligned(id)).collect();
+        let heads = operands.filter(|operands| {
+            let first = &operands[0];
+            let alike = |one: &Channels| one.axis == first.axis && one.ids.len() == first.ids.len();
+            first.axis + 2 < rank && operands.iter().all(alike)
+        });
+        let Some(heads) = heads else {
+            self.fix_inputs(node, Reason::MatrixProduct(node.name.as_str().into()));
+            return None;
+        };
+        heads[1..].iter().for_each(|other| self.union.join_all(&heads[0].ids, &other.ids));
+        for &id in added {
+            let spans = self.network.node(id).shape.dims()[heads[0].axis] > 1;
+            let ids = self.fix_elsewhere(id, spans.then_some(heads[0].axis), node);
+            if spans {
+                self.union.join_all(&heads[0].ids, &ids);
+            }
+        }
+        heads.into_iter().next()
+    }
+
+    /// Follows channels into a merged axis (each repeated along what it merges with) or a split one, of whose parts one shrinks: the
+    /// innermost, as in a channel shuffle, or the innermost that no matrix product multiplies, the heads of an attention. Positions that
+    /// are equal along it are tied.
+    fn regrouped(&mut self, id: NodeId, node: &Node) -> Option<Channels> {
+        let input = self.input(node)?;
+        let dims = self.network.input_of(node, 0).dims();
+        let outer: usize = dims[..input.axis].iter().product();
+        let inner: usize = dims[input.axis + 1..].iter().product();
+        let length = input.ids.len();
+        let reshaped = node.shape.dims();
+        for (axis, &dim) in reshaped.iter().enumerate() {
+            let before: usize = reshaped[..axis].iter().product();
+            let after: usize = reshaped[axis + 1..].iter().product();
+            if outer.is_multiple_of(before)
+                && inner.is_multiple_of(after)
+                && before * dim * after == outer * length * inner
+            {
+                return Some(Channels { axis, ids: repeat(&input.ids, outer / before, inner / after) });
+            }
+        }
+        let parts = parts(reshaped, [outer, length, inner]);
+        let innermost = parts.first().filter(|part| part.each == 1);
+        let beside = parts.iter().find(|part| !self.multiplied[id.index()][part.axis]);
+        if let Some(&Part { axis, each }) = innermost.map(|innermost| beside.unwrap_or(innermost)) {
+            return Some(Channels { axis, ids: self.fold(&input.ids, reshaped[axis], each) });
+        }
+        self.union.fix(&input.ids, Reason::Mixed(node.name.as_str().into()));
+        None
+    }
+
+    /// Tied weights: what goes from one of their users goes from all.
+    fn tie_shared(&mut self, node: &Node) {
+        let Some(owner) = node.shares else { return };
+        let outputs = self.tensors.last().cloned().flatten().map_or_else(|| [].into(), |channels| channels.ids);
+        let read = |node: &Node| node.inputs.first().map_or_else(|| [].into(), |&id| self.ids(id));
+        let (inputs, of_owner) = (read(node), self.network.node(owner));
+        let table = matches!(of_owner.op, Op::Embedding(_));
+        let pairs = if table && matches!(node.op, Op::Linear(_)) {
+            // What tells words from each other reads what they are looked up as.
+            vec![(inputs, self.ids(owner))]
+        } else if table {
+            vec![(outputs, self.ids(owner))]
+        } else {
+            vec![(outputs, self.ids(owner)), (inputs, read(of_owner))]
+        };
+        for (mine, theirs) in pairs {
+            if mine.len() == theirs.len() {
+                self.union.join_all(&mine, &theirs);
+            } else {
+                self.union.fix(&mine, Reason::FixedPartner(node.name.as_str().into()));
+                self.union.fix(&theirs, Reason::FixedPartner(node.name.as_str().into()));
+            }
+        }
+    }
+
+    /// Ties all positions that are the same along an axis of so many, each of them so many times in a row; one of each.
+    fn fold(&mut self, ids: &[u32], length: usize, each: usize) -> Arc<[u32]> {
+        for (position, &id) in ids.iter().enumerate() {
+            self.union.join(ids[position / each % length * each], id);
+        }
+        (0..length).map(|position| ids[position * each]).collect()
+    }
+
+    /// The channels of operand `id` along `axis` of its own. A free parameter takes them on; other channels of it are fixed, and where it has
+    /// none along `axis` they are new and fixed.
+    fn fix_elsewhere(&mut self, id: NodeId, axis: Option<usize>, at: &Node) -> Arc<[u32]> {
+        let operand = self.network.node(id);
+        let reason = Reason::FixedPartner(at.name.as_str().into());
+        match (&self.tensors[id.index()], axis) {
+            (Some(channels), Some(axis)) if channels.axis == axis => return channels.ids.clone(),
+            (Some(channels), _) => self.union.fix(&channels.ids.clone(), reason.clone()),
+            (None, _) => {}
+        }
+        let Some(axis) = axis else { return [].into() };
+        let channels = self.fresh(axis, operand.shape.dims()[axis]);
+        if matches!(operand.op, Op::Parameter(_)) && self.tensors[id.index()].is_none() {
+            self.tensors[id.index()] = Some(channels.clone());
+        } else {
+            self.union.fix(&channels.ids, reason);
+        }
+        channels.ids
+    }
+
+    /// Fixes all that a node reads and gives.
+    fn keep(&mut self, id: NodeId, node: &Node) {
+        let reason = Reason::Asked(node.name.as_str().into());
+        let given = self.ids(id);
+        self.union.fix(&given, reason.clone());
+        self.fix_inputs(node, reason);
+    }
+
+    /// The input's channels if they lie on `axis`; fixed where they do not.
+    fn on_axis(&mut self, node: &Node, axis: usize) -> Option<Channels> {
+        let input = self.input(node)?;
+        if input.axis != axis {
+            self.union.fix(&input.ids, Reason::Mixed(node.name.as_str().into()));
+            return None;
+        }
+        Some(input)
+    }
+
+    fn input(&self, node: &Node) -> Option<Channels> {
+        self.tensors[node.inputs.first()?.index()].clone()
+    }
+
+    fn ids(&self, id: NodeId) -> Arc<[u32]> {
+        self.tensors[id.index()].as_ref().map_or_else(|| [].into(), |channels| channels.ids.clone())
+    }
+
+    fn fix_inputs(&mut self, node: &Node, reason: Reason) {
+        for &id in &node.inputs {
+            let ids = self.ids(id);
+            self.union.fix(&ids, reason.clone());
+        }
+    }
+
+    fn fresh(&mut self, axis: usize, length: usize) -> Channels {
+        self.budget.spend(length, length);
+        Channels { axis, ids: self.union.fresh(length).collect() }
+    }
+
+    fn fixed(&mut self, shape: &Shape, reason: Reason) -> Channels {
+        let channels = self.fresh(0, shape.channels());
+        self.union.fix(&channels.ids, reason);
+        channels
+    }
+}
+
+/// A part of an axis that a reshape splits.
+#[derive(Clone, Copy)]
+struct Part {
+    axis: usize,
+    /// Positions of the whole axis for every one of this.
+    each: usize,
+}
+
+/// The axes that a reshape splits one into that has `outer` elements before it and `inner` behind; the innermost first.
+fn parts(dims: &[usize], [outer, length, inner]: [usize; 3]) -> Vec<Part> {
+    let part = |axis: usize| {
+        let before: usize = dims[..axis].iter().product();
+        let after: usize = dims[axis + 1..].iter().product();
+        let within = before.is_multiple_of(outer) && after.is_multiple_of(inner) && length.is_multiple_of(dims[axis]);
+        (dims[axis] > 1 && within).then(|| Part { axis, each: after / inner })
+    };
+    (0..dims.len()).rev().filter_map(part).collect()
+}
+
+/// `ids`, each `inner` times in a row, all of it `outer` times.
+fn repeat(ids: &[u32], outer: usize, inner: usize) -> Arc<[u32]> {
+    let row = ids.iter().flat_map(|&id| std::iter::repeat_n(id, inner));
+    std::iter::repeat_n(row, outer).flatten().collect()
+}

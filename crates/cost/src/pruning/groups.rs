@@ -1,0 +1,144 @@
+//! The dependency groups of a network: which channels go together, what each group weighs, and which cannot go at all.
+
+use super::accounts::Account;
+use super::channels::{self, Channels, Followed};
+use super::layers::{self, Layer, is_sum};
+use super::reason::Reason;
+use perf4sight_network::{Network, Node, Spans};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Names one dependency group.
+pub(super) type Group = u32;
+
+/// What a group takes with it when it goes.
+#[derive(Default, Clone)]
+pub(super) struct Members {
+    /// Positions it holds in each tensor width.
+    pub widths: Vec<(usize, u32)>,
+    /// Inputs and outputs it holds in each account.
+    pub accounts: Vec<(usize, u64, u64)>,
+}
+
+/// How many channels tensors of one kind have.
+#[derive(Debug, Clone)]
+pub(super) struct Width {
+    pub count: u32,
+    /// Whether residual sums tie it to several layers.
+    pub summed: bool,
+}
+
+/// All that pruning needs to know of one network.
+pub(super) struct Groups {
+    pub members: Vec<Members>,
+    pub reasons: Vec<Option<Reason>>,
+    pub layers: Vec<Layer>,
+    pub widths: Vec<Width>,
+    pub accounts: Vec<Account>,
+    /// The followed axis of every node's output and the group at each position of it.
+    pub tensors: Vec<Option<Channels>>,
+}
+
+impl Groups {
+    /// The groups of a network, where layers of names that are kept keep all channels.
+    pub fn of(network: &Network, keeps: impl Fn(&str) -> bool) -> Self {
+        let (tensors, reasons) = number(channels::follow(network, keeps));
+        let mut groups = Groups {
+            members: vec![Members::default(); reasons.len()],
+            reasons,
+            layers: layers::ranked(network, &tensors),
+            widths: Vec::new(),
+            accounts: Vec::new(),
+            tensors,
+        };
+        groups.fix_unranked();
+        groups.add_widths(network);
+        groups.add_accounts(network);
+        groups
+    }
+
+    /// Groups without a ranked filter never go.
+    fn fix_unranked(&mut self) {
+        let mut ranked = vec![false; self.reasons.len()];
+        self.layers
+            .iter()
+            .flat_map(|layer| layer.filters.iter())
+            .for_each(|filter| ranked[filter.group as usize] = true);
+        for (reason, _) in self.reasons.iter_mut().zip(ranked).filter(|(reason, ranked)| reason.is_none() && !ranked) {
+            *reason = Some(Reason::NoFilter);
+        }
+    }
+
+    fn add_widths(&mut self, network: &Network) {
+        let mut summed: BTreeMap<Arc<[u32]>, bool> = BTreeMap::new();
+        for (id, node) in network.iter() {
+            if let Some(channels) = &self.tensors[id.index()] {
+                *summed.entry(channels.ids.clone()).or_default() |= is_sum(node);
+            }
+        }
+        for (index, (ids, summed)) in summed.into_iter().enumerate() {
+            self.widths.push(Width { count: ids.len() as u32, summed });
+            for (group, count) in counted(&ids) {
+                self.members[group as usize].widths.push((index, count));
+            }
+        }
+    }
+
+    fn add_accounts(&mut self, network: &Network) {
+        for (id, node) in network.iter() {
+            let output = self.tensors[id.index()].as_ref();
+            let Some(account) = Account::of(network, node, output) else { continue };
+            let inputs = if account.inputs > 0 { self.reads(network, node) } else { Vec::new() };
+            let outputs = output.filter(|channels| channels.ids.len() as u64 == account.outputs);
+            let mut taken: BTreeMap<Group, (u64, u64)> = BTreeMap::new();
+            inputs.iter().for_each(|(group, count)| taken.entry(*group).or_default().0 += u64::from(*count));
+            for (group, count) in outputs.map(|channels| counted(&channels.ids)).unwrap_or_default() {
+                taken.entry(group).or_default().1 += u64::from(count);
+            }
+            for (group, (inputs, outputs)) in taken {
+                self.members[group as usize].accounts.push((self.accounts.len(), inputs, outputs));
+            }
+            self.accounts.push(account);
+        }
+    }
+
+    /// Groups on the axis that the weights of `node` span, with how many positions each holds.
+    fn reads(&self, network: &Network, node: &Node) -> Vec<(Group, u32)> {
+        let Some(input) = &self.tensors[node.inputs[0].index()] else { return Vec::new() };
+        let spans = network.facts(node).weights.first().map(|weight| weight.spans);
+        let axis = match spans {
+            Some(Spans::Filters { input } | Spans::Transposed { input }) => Some(input),
+            Some(Spans::Result { .. } | Spans::Rows | Spans::Nothing) | None => None,
+        };
+        if axis == Some(input.axis) { counted(&input.ids) } else { Vec::new() }
+    }
+}
+
+/// Replaces channels by the number of their group; groups are numbered in the order they first appear.
+fn number(followed: Followed) -> (Vec<Option<Channels>>, Vec<Option<Reason>>) {
+    let Followed { tensors, mut union } = followed;
+    let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
+    let mut reasons = Vec::new();
+    let mut renamed: BTreeMap<Arc<[u32]>, Arc<[u32]>> = BTreeMap::new();
+    let mut group_of = |channel: u32| {
+        let root = union.find(channel);
+        *groups.entry(root).or_insert_with(|| {
+            reasons.push(union.reason(root).cloned());
+            reasons.len() as Group - 1
+        })
+    };
+    let tensors = tensors.into_iter().map(|tensor| {
+        tensor.map(|Channels { axis, ids }| {
+            let ids = renamed.entry(ids).or_insert_with_key(|ids| ids.iter().map(|&id| group_of(id)).collect());
+            Channels { axis, ids: ids.clone() }
+        })
+    });
+    (tensors.collect(), reasons)
+}
+
+/// Each group with how often it stands in `ids`, in the groups' order.
+fn counted(ids: &[Group]) -> Vec<(Group, u32)> {
+    let mut sorted = ids.to_vec();
+    sorted.sort_unstable();
+    sorted.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u32)).collect()
+}

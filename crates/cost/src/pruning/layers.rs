@@ -1,0 +1,106 @@
+//! What is ranked: the filters of every convolution but those on a shortcut, and the widths of layers over tokens.
+
+use super::channels::Channels;
+use super::groups::Group;
+use perf4sight_network::{Nature, Network, Node, NodeId, Op};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One layer of which something is ranked.
+#[derive(Debug, Clone)]
+pub(super) struct Layer {
+    pub node: NodeId,
+    pub filters: Vec<Filter>,
+}
+
+/// What is drawn for once: a filter of a convolution, or the outputs of a fully connected layer that go together, such as a head's.
+#[derive(Debug, Clone)]
+pub(super) struct Filter {
+    pub group: Group,
+    /// Its places among the layer's outputs.
+    pub outputs: Vec<usize>,
+}
+
+/// The ranked layers of `network`, in the order they run. A convolution on a shortcut follows the block it bridges. A fully connected
+/// layer is ranked for those of its outputs that no layer before it was ranked for: the width of a transformer is written by every one of its blocks.
+pub(super) fn ranked(network: &Network, tensors: &[Option<Channels>]) -> Vec<Layer> {
+    let shortcuts = shortcuts(network);
+    let mut known: BTreeSet<Group> = BTreeSet::new();
+    let mut layers = Vec::new();
+    for (id, node) in network.iter() {
+        let Some(channels) = &tensors[id.index()] else { continue };
+        if !node.is_ranked() || shortcuts.contains(&id) {
+            continue;
+        }
+        let filters = match matches!(node.op, Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_)) {
+            true => each(&channels.ids),
+            // What passes through on another axis is not of its making.
+            false if channels.axis + 1 < node.shape.rank() => continue,
+            false => together(&channels.ids, &known),
+        };
+        known.extend(filters.iter().map(|filter| filter.group));
+        layers.push(Layer { node: id, filters });
+    }
+    layers
+}
+
+fn each(groups: &[Group]) -> Vec<Filter> {
+    groups.iter().enumerate().map(|(output, &group)| Filter { group, outputs: vec![output] }).collect()
+}
+
+fn together(groups: &[Group], known: &BTreeSet<Group>) -> Vec<Filter> {
+    let mut found: BTreeMap<Group, Vec<usize>> = BTreeMap::new();
+    for (output, group) in groups.iter().enumerate().filter(|(_, group)| !known.contains(group)) {
+        found.entry(*group).or_default().push(output);
+    }
+    found.into_iter().map(|(group, outputs)| Filter { group, outputs }).collect()
+}
+
+/// Convolutions on the shorter side of a sum, where the longer side does not pass through them.
+fn shortcuts(network: &Network) -> Vec<NodeId> {
+    let mut depths: Vec<usize> = Vec::new();
+    for node in network.nodes() {
+        let deepest = node.inputs.iter().map(|id| depths[id.index()]).max().unwrap_or(0);
+        depths.push(deepest + usize::from(matches!(node.op, Op::Conv(_) | Op::Conv3d(_))));
+    }
+    network
+        .nodes()
+        .iter()
+        .filter(|node| is_sum(node))
+        .filter_map(|sum| {
+            let [a, b] = [source(network, sum.inputs[0])?, source(network, sum.inputs[1])?];
+            let (short, long) = if depths[a.index()] < depths[b.index()] { (a, b) } else { (b, a) };
+            (depths[short.index()] < depths[long.index()] && !depends(network, long, short)).then_some(short)
+        })
+        .collect()
+}
+
+/// Whether a node sums (or subtracts) two tensors, as residual connections do.
+pub(super) fn is_sum(node: &Node) -> bool {
+    node.inputs.len() == 2 && matches!(node.op, Op::Binary(binary) if binary.is_sum())
+}
+
+/// The convolution whose result arrives at `id`, behind nothing but normalisation, activation and dropout.
+fn source(network: &Network, mut id: NodeId) -> Option<NodeId> {
+    loop {
+        let node = network.node(id);
+        match network.facts(node).nature {
+            Nature::Convolution(_) | Nature::Volume(_) => return Some(id),
+            Nature::Normalisation | Nature::Activation(_) | Nature::Dropout => id = node.inputs[0],
+            Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => return None,
+            Nature::Transposed(_) | Nature::Attention | Nature::Embedding(_) | Nature::Choice => return None,
+            Nature::Arithmetic(_) | Nature::Pooling(_) | Nature::Movement | Nature::Unknown(_) => return None,
+        }
+    }
+}
+
+/// Whether `late` reads `early`, directly or through others.
+fn depends(network: &Network, late: NodeId, early: NodeId) -> bool {
+    let mut reached = vec![false; network.nodes().len()];
+    reached[late.index()] = true;
+    for (id, node) in network.iter().rev() {
+        if reached[id.index()] {
+            node.inputs.iter().for_each(|input| reached[input.index()] = true);
+        }
+    }
+    reached[early.index()]
+}

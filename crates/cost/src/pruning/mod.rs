@@ -1,0 +1,146 @@
+//! Which channels must go together, which go, and the smaller network.
+//!
+//! Dependency groups come from the graph alone: a [`Pruner`] follows every channel from the filter that makes it to whatever
+//! reads it, and ties those that only make sense together (residual sums, depthwise and grouped convolutions,
+//! squeeze-and-excite products, shuffles, shared weights, the heads of an attention). A [`Ranking`] says in which order filters go, a [`Goal`] when to stop.
+//!
+//! ```
+//! use perf4sight_network::zoo::{Dataset, build};
+//! use crate::pruning::{Goal, Pruner, Ranking, generator};
+//! let network = build("resnet18", Dataset::Imagenet)?;
+//! let pruner = Pruner::new(&network);
+//! let ranking = Ranking::random(&pruner, &mut generator(7, "resnet18", 50, 0));
+//! let pruned = pruner.prune(&ranking, Goal::percent(&network, 50.0))?;
+//! assert!((pruned.percent - 50.0).abs() < 0.2);
+//! # Ok::<(), perf4sight_base::error::Error>(())
+//! ```
+
+mod accounts;
+mod channels;
+mod cuts;
+mod groups;
+mod layers;
+mod limit;
+mod products;
+mod ranking;
+mod reason;
+mod rebuild;
+mod union;
+mod walk;
+
+pub use cuts::{Cut, Left};
+pub use limit::Limit;
+pub use ranking::{Mode, Ranking, generator};
+pub use reason::Reason;
+pub use walk::{Goal, Pruned};
+
+use groups::{Group, Groups};
+use perf4sight_base::error::Result;
+use perf4sight_network::{Network, Node, NodeId, Op};
+use rebuild::rebuild;
+use walk::Walk;
+
+/// A network with its dependency groups; prunes it any number of times.
+pub struct Pruner<'a> {
+    network: &'a Network,
+    groups: Groups,
+}
+
+/// Channels of one layer that pruning leaves alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unprunable {
+    /// The convolution or fully connected layer that makes them.
+    pub layer: String,
+    /// How many they are.
+    pub channels: usize,
+    /// Why they stay.
+    pub reason: Reason,
+}
+
+impl<'a> Pruner<'a> {
+    /// Finds the dependency groups of `network`.
+    pub fn new(network: &'a Network) -> Self {
+        Self::keeping(network, |_| false)
+    }
+
+    /// The same, where layers of these names keep all channels that they read and give.
+    pub fn keeping(network: &'a Network, keeps: impl Fn(&str) -> bool) -> Self {
+        Pruner { network, groups: Groups::of(network, keeps) }
+    }
+
+    /// The network without the lowest-ranked groups, as many as the goal takes. Those that would lead too far past it go only where the
+    /// others do not come near enough to it.
+    ///
+    /// # Errors
+    /// None that a network from a [`perf4sight_network::NetworkBuilder`] is known to cause; shapes are inferred anew.
+    pub fn prune(&self, ranking: &Ranking, goal: Goal) -> Result<Pruned> {
+        let mut walk = Walk::new(self.network, &self.groups, goal);
+        let order = self.order(ranking);
+        for too_large in [false, true] {
+            for &group in &order {
+                if walk.arrived() || too_large && walk.is_near() {
+                    break;
+                }
+                if walk.allows(group) && (too_large || !walk.leads_too_far(group)) {
+                    walk.remove(group);
+                }
+            }
+        }
+        let network = rebuild(self.network, &self.groups, walk.gone())?;
+        debug_assert_eq!(network.parameters(), walk.parameters(), "the walk counts exactly");
+        let cuts = cuts::of(self.network, &self.groups, walk.gone());
+        Ok(Pruned { network, percent: walk.percent(), limit: walk.limit(), cuts })
+    }
+
+    /// Every channel that cannot go, layer by layer, with the reason.
+    pub fn unprunable(&self) -> Vec<Unprunable> {
+        let makes = |node: &Node| matches!(node.op, Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_) | Op::Linear(_));
+        let made = self.network.iter().filter(|(_, node)| makes(node));
+        made.flat_map(|(id, node)| self.unprunable_of(id, node)).collect()
+    }
+
+    fn unprunable_of(&self, id: NodeId, node: &Node) -> Vec<Unprunable> {
+        let mut found: Vec<Unprunable> = Vec::new();
+        let ids = self.groups.tensors[id.index()].iter().flat_map(|channels| channels.ids.iter());
+        for reason in ids.filter_map(|&group| self.groups.reasons[group as usize].as_ref()) {
+            match found.iter_mut().find(|known| known.reason == *reason) {
+                Some(known) => known.channels += 1,
+                None => found.push(Unprunable { layer: node.name.clone(), channels: 1, reason: reason.clone() }),
+            }
+        }
+        found
+    }
+
+    /// All ranked groups, the lowest score of any of their filters first; ties in the order layers run.
+    fn order(&self, ranking: &Ranking) -> Vec<Group> {
+        let groups = self.groups.layers.iter().flat_map(|layer| layer.filters.iter().map(|filter| filter.group));
+        let mut order: Vec<(f64, Group)> = ranking.scores().zip(groups).collect();
+        order.sort_by(|a, b| a.0.total_cmp(&b.0));
+        order.into_iter().map(|(_, group)| group).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_network::{Conv, ConvTranspose, NetworkBuilder, Shape, Window};
+
+    #[test]
+    fn what_only_convolutions_turned_around_make_can_go() {
+        // The generator of a DCGAN (Radford et al. 2015): 4x4 kernels, a stride of 2.
+        let mut builder = NetworkBuilder::new("generator", Shape::new([64, 4, 4]));
+        let mut at = builder.input();
+        for (name, out_channels) in [("a", 32), ("b", 16), ("c", 3)] {
+            let conv = Conv { out_channels, window: Window::square(4, 2, 1), groups: 1, bias: false };
+            at = builder.add(name, Op::ConvTranspose(ConvTranspose { conv, extra: [0, 0] }), &[at]).unwrap();
+        }
+        let network = builder.finish(at);
+        let pruner = Pruner::new(&network);
+        let ranking = Ranking::random(&pruner, &mut generator(7, "generator", 50, 0));
+        let pruned = pruner.prune(&ranking, Goal::percent(&network, 50.0)).unwrap();
+        assert!((pruned.percent - 50.0).abs() < 2.0, "{} %", pruned.percent);
+        let stays = pruner.unprunable();
+        assert_eq!(stays.len(), 1);
+        assert_eq!((stays[0].layer.as_str(), stays[0].channels, &stays[0].reason), ("c", 3, &Reason::Result));
+    }
+}

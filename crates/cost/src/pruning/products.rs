@@ -1,0 +1,50 @@
+//! Which axes matrix products multiply: those that lie side by side in them, as the heads of an attention, can be pruned.
+
+use perf4sight_network::{Coupling, Network, Node, NodeId};
+
+/// For every node, which axes of its result arrive at a matrix product as one of the two that are multiplied.
+pub(super) fn multiplied_axes(network: &Network) -> Vec<Vec<bool>> {
+    let mut marked: Vec<Vec<bool>> = network.nodes().iter().map(|node| vec![false; node.shape.rank()]).collect();
+    for (id, node) in network.iter().rev() {
+        let result = marked[id.index()].clone();
+        for &input in &node.inputs {
+            for axis in read_as(network, node, input, &result) {
+                marked[input.index()][axis] = true;
+            }
+        }
+    }
+    marked
+}
+
+/// The axes of an input that become marked ones of the result, or are multiplied here.
+fn read_as(network: &Network, node: &Node, input: NodeId, result: &[bool]) -> Vec<usize> {
+    let dims = network.node(input).shape.dims();
+    let marked = |axis: usize| result.get(axis) == Some(&true);
+    let every = 0..dims.len();
+    match network.facts(node).channels {
+        Coupling::Multiplied => every.rev().take(2).collect(),
+        Coupling::Permuted(order) => {
+            every.filter(|axis| order.iter().position(|at| at == axis).is_some_and(marked)).collect()
+        }
+        Coupling::Regrouped => {
+            every.filter(|&axis| same_axis(dims, axis, node.shape.dims()).is_some_and(marked)).collect()
+        }
+        Coupling::Beside { axis: turned } => every.filter(|&axis| axis != turned && marked(axis)).collect(),
+        Coupling::Same | Coupling::Each(_) | Coupling::Grouped { .. } | Coupling::Kept | Coupling::Stretched => {
+            every.filter(|&axis| marked(axis)).collect()
+        }
+        Coupling::Image | Coupling::Part { .. } | Coupling::Joined { .. } | Coupling::Tied => {
+            let added = node.shape.rank().saturating_sub(dims.len());
+            every.filter(|axis| marked(axis + added)).collect()
+        }
+        Coupling::Given | Coupling::Partner | Coupling::Filters(_) | Coupling::Features(_) => Vec::new(),
+        Coupling::Spread(_) | Coupling::Rows(_) | Coupling::Volumes(_) | Coupling::Lost => Vec::new(),
+        Coupling::Reduced { .. } | Coupling::Unknown(_) => Vec::new(),
+    }
+}
+
+/// The axis of a reshaped tensor that is this one of the tensor before: as long, between as many elements.
+fn same_axis(dims: &[usize], axis: usize, reshaped: &[usize]) -> Option<usize> {
+    let place = |dims: &[usize], axis: usize| (dims[axis], dims[axis + 1..].iter().product::<usize>());
+    (0..reshaped.len()).find(|&other| place(reshaped, other) == place(dims, axis))
+}

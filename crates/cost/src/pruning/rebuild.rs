@@ -1,0 +1,101 @@
+//! The smaller network: every node again, with the channels that are left.
+
+use super::accounts::Account;
+use super::groups::{Group, Groups};
+use perf4sight_base::error::Result;
+use perf4sight_network::{Conv, ConvTranspose, Coupling, Embedding, Linear, Network, Node, NodeId, Op, Shape};
+
+/// `network` without the groups marked in `gone`.
+pub(super) fn rebuild(network: &Network, groups: &Groups, gone: &[bool]) -> Result<Network> {
+    let mut builder = network.begun();
+    let left = Left { network, groups, gone };
+    let mut ids = vec![builder.input()];
+    for (id, node) in network.iter().skip(1) {
+        let inputs: Vec<NodeId> = node.inputs.iter().map(|input| ids[input.index()]).collect();
+        let new = builder.add(&node.name, left.op(id, node), &inputs)?;
+        debug_assert_eq!(builder.shape(new), &left.shape(id, node), "{} keeps the channels its groups keep", node.name);
+        if let Some(trained) = node.trained {
+            builder.set_trained(new, left.trained(id, node).unwrap_or(trained));
+        }
+        if let Some(owner) = node.shares {
+            builder.share(new, ids[owner.index()])?;
+        }
+        ids.push(new);
+    }
+    let outputs: Vec<NodeId> = network.outputs().iter().map(|output| ids[output.index()]).collect();
+    Ok(builder.finish_with(&outputs).folded(network.is_folded()).holding(network.unread()))
+}
+
+struct Left<'a> {
+    network: &'a Network,
+    groups: &'a Groups,
+    gone: &'a [bool],
+}
+
+impl Left<'_> {
+    fn op(&self, id: NodeId, node: &Node) -> Op {
+        let shape = self.shape(id, node);
+        match self.network.facts(node).channels {
+            Coupling::Filters(conv) => Op::Conv(self.conv(node, conv, shape.channels())),
+            Coupling::Volumes(conv) => Op::Conv3d(self.conv(node, conv, shape.channels())),
+            Coupling::Features(linear) => Op::Linear(Linear { out_features: shape.features(), ..linear.clone() }),
+            Coupling::Rows(embedding) => Op::Embedding(Embedding { width: shape.features(), ..embedding.clone() }),
+            Coupling::Partner => Op::Parameter(shape),
+            Coupling::Spread(transposed) => Op::ConvTranspose(ConvTranspose {
+                conv: self.conv(node, &transposed.conv, shape.channels()),
+                extra: transposed.extra,
+            }),
+            Coupling::Stretched => Op::Expand(shape),
+            Coupling::Regrouped => Op::Reshape(shape),
+            Coupling::Part { axis, start, .. } => {
+                Op::Slice { axis, start: self.before(node.inputs[0], axis, start), length: shape.dims()[axis] }
+            }
+            Coupling::Each(affine) => Op::GroupNorm { groups: shape.channels(), affine },
+            Coupling::Given | Coupling::Same | Coupling::Grouped { .. } | Coupling::Image | Coupling::Tied => {
+                node.op.clone()
+            }
+            Coupling::Joined { .. } | Coupling::Permuted(_) | Coupling::Reduced { .. } => node.op.clone(),
+            Coupling::Kept | Coupling::Beside { .. } => node.op.clone(),
+            Coupling::Multiplied | Coupling::Lost | Coupling::Unknown(_) => node.op.clone(),
+        }
+    }
+
+    fn conv<W: Clone>(&self, node: &Node, conv: &Conv<W>, out_channels: usize) -> Conv<W> {
+        let depthwise = conv.is_depthwise(self.network.input_of(node, 0).channels());
+        let groups = if depthwise { self.shape_of(node.inputs[0]).channels() } else { conv.groups };
+        Conv { out_channels, groups, ..conv.clone() }
+    }
+
+    /// Trained elements that are left of a node that has not those its operation reads.
+    fn trained(&self, id: NodeId, node: &Node) -> Option<u64> {
+        let account = Account::of(self.network, node, self.groups.tensors[id.index()].as_ref())?;
+        let left =
+            |id: NodeId| self.groups.tensors[id.index()].as_ref().map(|channels| self.count(&channels.ids) as u64);
+        let inputs = node.inputs.first().and_then(|&input| left(input)).filter(|_| account.inputs > 0);
+        let (inputs, outputs) = (inputs.unwrap_or(account.inputs), left(id).unwrap_or(account.outputs));
+        Some(account.with(inputs, outputs).parameters())
+    }
+
+    fn shape_of(&self, id: NodeId) -> Shape {
+        self.shape(id, self.network.node(id))
+    }
+
+    /// The node's output with only the channels that are left on its followed axis.
+    fn shape(&self, id: NodeId, node: &Node) -> Shape {
+        let mut dims = node.shape.dims().to_vec();
+        if let Some(channels) = &self.groups.tensors[id.index()] {
+            dims[channels.axis] = self.count(&channels.ids);
+        }
+        Shape::new(dims)
+    }
+
+    /// How many of the first `start` positions along `axis` are left.
+    fn before(&self, id: NodeId, axis: usize, start: usize) -> usize {
+        let followed = self.groups.tensors[id.index()].as_ref().filter(|channels| channels.axis == axis);
+        followed.map_or(start, |channels| self.count(&channels.ids[..start]))
+    }
+
+    fn count(&self, ids: &[Group]) -> usize {
+        ids.iter().filter(|&&group| !self.gone[group as usize]).count()
+    }
+}

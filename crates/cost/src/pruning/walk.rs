@@ -1,0 +1,172 @@
+//! The walk along a ranking: groups go one by one until the goal is reached, each only if every layer it is in stays wide enough.
+
+use super::accounts::Account;
+use super::cuts::Cut;
+use super::groups::{Group, Groups};
+use super::limit::Limit;
+use super::reason::Reason;
+use perf4sight_network::Network;
+
+/// Channels that every layer keeps.
+const MINIMUM: u32 = 2;
+
+/// When to stop.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Goal {
+    /// The walk ends when so many parameters or fewer are left.
+    pub parameters: u64,
+    /// Fewer parameters than these are left only where no other groups can go: one may be a width that many blocks share.
+    pub least: u64,
+    /// Percent of all parameters that were asked for; decides how much of a residual sum has to stay.
+    pub percent: f64,
+}
+
+/// What pruning gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pruned {
+    /// The smaller network, under the same name.
+    pub network: Network,
+    /// Percent of all parameters that are gone, counted exactly.
+    pub percent: f64,
+    /// What stopped the walk short of its goal, or led it too far past it.
+    pub limit: Option<Limit>,
+    /// What is left of every layer that is smaller.
+    pub cuts: Vec<Cut>,
+}
+
+impl Goal {
+    /// Percentage points by which a network may miss its goal.
+    pub const TOLERANCE: f64 = 2.0;
+
+    /// At least `percent` of all parameters of `network` gone, and no group more than that takes; where that can be, at most
+    /// [`Goal::TOLERANCE`] more.
+    pub fn percent(network: &Network, percent: f64) -> Self {
+        let left = |percent: f64| (network.parameters() as f64 * (1.0 - percent / 100.0)).max(0.0) as u64;
+        Goal { parameters: left(percent), least: left(percent + Goal::TOLERANCE), percent }
+    }
+
+    /// Share of its channels that a layer joined by residual sums keeps, as published: what is left of the whole network, and
+    /// below 50 % the share asked for.
+    fn summed_share(self) -> f64 {
+        let asked = self.percent / 100.0;
+        if asked >= 0.5 { 1.0 - asked } else { asked }
+    }
+}
+
+/// How far the pruning of one network has come.
+pub(super) struct Walk<'a> {
+    groups: &'a Groups,
+    goal: Goal,
+    total: u64,
+    left: u64,
+    /// Channels left in each width, and the least it may have.
+    widths: Vec<(u32, u32)>,
+    accounts: Vec<Account>,
+    gone: Vec<bool>,
+}
+
+impl<'a> Walk<'a> {
+    pub fn new(network: &Network, groups: &'a Groups, goal: Goal) -> Self {
+        let total = network.parameters();
+        let share = goal.summed_share();
+        let widths = groups.widths.iter().map(|width| {
+            let summed = if width.summed { (f64::from(width.count) * share).ceil() as u32 } else { 0 };
+            (width.count, summed.max(MINIMUM))
+        });
+        Walk {
+            groups,
+            goal,
+            total,
+            left: total,
+            widths: widths.collect(),
+            accounts: groups.accounts.clone(),
+            gone: vec![false; groups.members.len()],
+        }
+    }
+
+    /// Whether the goal is reached.
+    pub fn arrived(&self) -> bool {
+        self.left <= self.goal.parameters
+    }
+
+    /// Whether so little is missing that no group is worth going too far past the goal.
+    pub fn is_near(&self) -> bool {
+        self.percent() >= self.goal.percent - Goal::TOLERANCE
+    }
+
+    /// Whether a group is there, can go, and leaves every layer wide enough.
+    pub fn allows(&self, group: Group) -> bool {
+        let index = group as usize;
+        !self.gone[index] && self.groups.reasons[index].is_none() && self.leaves_enough(group)
+    }
+
+    /// Whether too few parameters are left without a group that may go.
+    pub fn leads_too_far(&self, group: Group) -> bool {
+        let accounts = self.groups.members[group as usize].accounts.iter();
+        let taken = accounts.map(|&(account, inputs, outputs)| {
+            let account = &self.accounts[account];
+            let after = account.clone().with(account.inputs - inputs, account.outputs - outputs);
+            account.parameters() - after.parameters()
+        });
+        self.left < self.goal.least + taken.sum::<u64>()
+    }
+
+    /// Removes a group that may go.
+    pub fn remove(&mut self, group: Group) {
+        let index = group as usize;
+        self.gone[index] = true;
+        let members = &self.groups.members[index];
+        for &(width, count) in &members.widths {
+            self.widths[width].0 -= count;
+        }
+        for &(account, inputs, outputs) in &members.accounts {
+            let account = &mut self.accounts[account];
+            self.left -= account.parameters();
+            account.inputs -= inputs;
+            account.outputs -= outputs;
+            self.left += account.parameters();
+        }
+    }
+
+    fn leaves_enough(&self, group: Group) -> bool {
+        let widths = &self.groups.members[group as usize].widths;
+        widths.iter().all(|&(width, count)| {
+            let (left, least) = self.widths[width];
+            left >= least + count
+        })
+    }
+
+    /// Which groups are gone.
+    pub fn gone(&self) -> &[bool] {
+        &self.gone
+    }
+
+    /// Parameters left.
+    pub fn parameters(&self) -> u64 {
+        self.left
+    }
+
+    /// Percent of all parameters that are gone.
+    pub fn percent(&self) -> f64 {
+        100.0 * (self.total - self.left) as f64 / self.total.max(1) as f64
+    }
+
+    /// What stopped the walk, if it is at its end and not at its goal, or what led it past that.
+    pub fn limit(&self) -> Option<Limit> {
+        // Of no parameters none can go, so that the goal seems reached from the beginning.
+        if self.arrived() && (self.total > 0 || self.goal.percent <= 0.0) {
+            return (self.left < self.goal.least).then_some(Limit::Together);
+        }
+        if self.groups.reasons.iter().any(|reason| matches!(reason, Some(Reason::TooMany(_)))) {
+            return Some(Limit::TooMany);
+        }
+        if self.groups.reasons.iter().all(Option::is_some) {
+            return Some(Limit::NothingToPrune);
+        }
+        if (0..self.groups.members.len()).any(|group| self.allows(group as Group)) {
+            return Some(Limit::Together);
+        }
+        let summed = self.groups.widths.iter().any(|width| width.summed);
+        Some(Limit::Minimums { channels: MINIMUM, summed_percent: summed.then(|| 100.0 * self.goal.summed_share()) })
+    }
+}

@@ -1,0 +1,178 @@
+//! Appending rows one by one, so that nothing measured is lost, and finding out beforehand that it will work.
+
+use super::columns::{self, Column, Lacking, Line};
+use super::contents::{Contents, malformed, reader};
+use super::dialect::{NONE, SEPARATOR, check_cell};
+use super::log::{Log, log_file, read};
+use super::record::Record;
+use super::variant::Variant;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::input_file;
+use perf4sight_base::whole_file;
+use perf4sight_step::workload::{Quantity, Stage, Variable};
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// One file of rows, open for more.
+#[derive(Debug)]
+pub struct Appender {
+    file: RowFile,
+}
+
+impl Appender {
+    /// Opens the rows of `variant` under `log_dir` and reads what is there; a file that does not exist yet is empty.
+    ///
+    /// A last row that a crash cut off is removed, so that the next one does not continue it. A file of an earlier version gets the columns
+    /// that it lacks, with `None` in its rows.
+    ///
+    /// # Errors
+    /// A file that is no such profile, that has columns which are not ours, or whose rows do not say their stage and outcome.
+    pub fn open(log_dir: &Path, variant: &Variant, quantity: Quantity, stage: Stage) -> Result<(Self, Option<Log>)> {
+        let file = RowFile { path: log_file(log_dir, quantity, variant), variable: quantity.into() };
+        if !file.path.exists() {
+            return Ok((Appender { file }, None));
+        }
+        let log = read(&file.path, quantity, stage)?;
+        file.mend(log.whole)?;
+        Ok((Appender { file }, Some(log)))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.file.path
+    }
+
+    /// Puts a row in the place of the last one that is equal to `old`; a crash leaves one of the two.
+    ///
+    /// # Errors
+    /// When there is no such row any more, or the file cannot be written.
+    pub fn replace(&self, old: &Record, new: &Record) -> Result<()> {
+        let path = &self.file.path;
+        let rows = Contents::read(path, self.file.variable, old.workload.step.stage)?.whole;
+        let line_of_old = rows.iter().rev().find(|(_, row)| row.record == *old).map(|(position, _)| position.line);
+        let gone = || Error::input(format!("the row of {} has gone", old.identity())).file(path);
+        let line_of_old =
+            line_of_old.ok_or_else(|| gone().help("let nothing else change the profile while it is measured"))?;
+        let text = self.file.text()?;
+        let lines = (1..).zip(text.lines()).map(|(line, text)| match line == line_of_old {
+            true => row(&Line::from(new).cells()),
+            false => text.to_owned() + "\n",
+        });
+        whole_file::save(path, lines.collect::<String>())
+    }
+
+    /// Writes one row and waits until the disk has it; a new file gets its header with the first row.
+    ///
+    /// # Errors
+    /// When the row cannot be written; nothing of it stays then.
+    pub fn append(&self, record: &Record) -> Result<()> {
+        self.file.append(&[record.into()])
+    }
+}
+
+/// A file of rows of one variable.
+#[derive(Debug)]
+pub(super) struct RowFile {
+    pub path: PathBuf,
+    pub variable: Variable,
+}
+
+impl RowFile {
+    /// Writes rows, all or none, and waits until the disk has them.
+    pub fn append(&self, lines: &[Line]) -> Result<()> {
+        let rows: Vec<Vec<String>> = lines.iter().map(Line::cells).collect();
+        rows.iter().flatten().try_for_each(|cell| check_cell(cell)).map_err(|error| error.file(&self.path))?;
+        self.write(&rows).map_err(|cause| {
+            Error::io(&self.path, "append a row", &cause).help("make room or permit writing, then run again")
+        })
+    }
+
+    fn write(&self, rows: &[Vec<String>]) -> std::io::Result<()> {
+        let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
+        let before = file.metadata()?.len();
+        let header = if before == 0 { columns::header(self.variable) + "\n" } else { String::new() };
+        let rows: String = rows.iter().map(|cells| row(cells)).collect();
+        // One write call: another process never sees half a row, and a failed write is taken back as a whole.
+        let written = file.write_all((header + &rows).as_bytes()).and_then(|()| file.sync_data());
+        let written = match before {
+            0 => written.and_then(|()| whole_file::sync_folder(whole_file::folder_of(&self.path))),
+            _ => written,
+        };
+        written.inspect_err(|_| drop(file.set_len(before)))
+    }
+
+    /// Makes an existing file ready for more rows: nothing behind its first `whole` bytes, which end a line, and all of today's columns.
+    pub fn mend(&self, whole: u64) -> Result<()> {
+        self.repair(whole).map_err(|cause| Error::io(&self.path, "mend the profile", &cause))?;
+        let text = self.text()?;
+        let modern = self.modern(&text)?;
+        if modern == text { Ok(()) } else { whole_file::save(&self.path, modern) }
+    }
+
+    fn text(&self) -> Result<String> {
+        input_file::text(&self.path, "read the profile")
+    }
+
+    /// The text under today's header; nothing is known of the columns that it lacks.
+    fn modern(&self, text: &str) -> Result<String> {
+        if text.is_empty() {
+            return Ok(String::new());
+        }
+        let mut reader = reader(text);
+        let names = reader.headers().map_err(|cause| malformed(&self.path, &cause))?.clone();
+        let place = |column: &Column| names.iter().position(|name| name == column.name);
+        let places: Vec<Option<usize>> = columns::of(self.variable).map(place).collect();
+        let unsaid = |column: &Column| column.lacking != Lacking::Unknown && place(column).is_none();
+        if places.iter().flatten().count() < names.len() || columns::of(self.variable).any(unsaid) {
+            return Err(self.other_columns());
+        }
+        let mut modern = columns::header(self.variable) + "\n";
+        for cells in reader.records() {
+            let cells = cells.map_err(|cause| malformed(&self.path, &cause))?;
+            let cell = |place: &Option<usize>| place.and_then(|place| cells.get(place)).unwrap_or(NONE).to_owned();
+            modern += &row(&places.iter().map(cell).collect::<Vec<_>>());
+        }
+        Ok(modern)
+    }
+
+    fn repair(&self, whole: u64) -> std::io::Result<()> {
+        let mut file = OpenOptions::new().read(true).write(true).open(&self.path)?;
+        file.set_len(whole)?;
+        if whole == 0 {
+            return Ok(());
+        }
+        let mut last = [0];
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        if last == *b"\n" { Ok(()) } else { file.write_all(b"\n") }
+    }
+
+    fn other_columns(&self) -> Error {
+        Error::input("the file has other columns than the rows that would be appended")
+            .file(&self.path)
+            .line(1)
+            .expected(columns::header(self.variable))
+            .help("profile into another log_dir, or move this file away")
+    }
+}
+
+/// A line of these cells.
+fn row(cells: &[String]) -> String {
+    cells.join(SEPARATOR) + "\n"
+}
+
+/// Makes sure that `folder` exists and takes files, before anything is measured for it.
+///
+/// # Errors
+/// A folder that cannot be created or written, or a full disk.
+pub fn ensure_writable(folder: &Path) -> Result<()> {
+    // A full disk still takes empty files and sometimes short ones, so the probe is as long as a page or two.
+    const PROBE_BYTES: usize = 16 * 1024;
+    fs::create_dir_all(folder).map_err(|cause| {
+        Error::io(folder, "create the folder", &cause).help("set log_dir to a folder you may write")
+    })?;
+    whole_file::try_folder(folder, PROBE_BYTES).map_err(|cause| {
+        Error::io(folder, "write here", &cause).help("make room or permit writing, or set log_dir to another folder")
+    })
+}

@@ -1,0 +1,317 @@
+//! The columns of all files of rows, in one table: headers, readers and writers follow it.
+
+use super::cells::Cell;
+use super::dialect::{NONE, SEPARATOR, joined, written};
+use super::layer::{LayerRecord, Operation, node_cell};
+use super::record::{MemoryColumns, Outcome, Reading, Record};
+use super::variant::Variant;
+use Lacking::{Assumed, Refused, Unknown};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::{Bytes, Milliseconds};
+use perf4sight_step::workload::{Pass, Stage, Step, Variable, Workload};
+use std::path::PathBuf;
+
+/// What reads as more is damage: rows of others may have been measured at any size that a step can be asked for, and more.
+const LARGEST_READ: u64 = 1 << 32;
+
+/// What a row of any file says.
+pub(super) struct Line {
+    pub variable: Variable,
+    pub record: Record,
+    /// None of a whole step.
+    pub operation: Option<Operation>,
+    pub pass: Pass,
+}
+
+/// What is to be made of a file that lacks the column.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lacking {
+    /// It is no file of rows.
+    Refused,
+    /// It was published: its rows are taken for something that they do not say, and none of ours follow them.
+    Assumed,
+    /// It is of an earlier version: its rows say nothing of it, as if `None` stood there.
+    Unknown,
+}
+
+/// One column.
+pub(super) struct Column {
+    pub name: &'static str,
+    /// The files that have it.
+    files: &'static [Variable],
+    pub lacking: Lacking,
+    content: Content,
+}
+
+/// How a cell is read into a line, and written from it.
+enum Content {
+    Line(fn(&Cell<'_>, &mut Line) -> Result<()>, fn(&Line) -> String),
+    /// MiB.
+    Memory(fn(&mut MemoryColumns) -> &mut Option<Bytes>),
+    /// `None` where the row is of no operation.
+    Operation(fn(&Cell<'_>, &mut Operation) -> Result<()>, fn(&Operation) -> String),
+}
+
+const ALL: &[Variable] = &Variable::ALL;
+const TIMES: &[Variable] = &[Variable::Latency, Variable::Layers];
+const LATENCY: &[Variable] = &[Variable::Latency];
+const MEMORY: &[Variable] = &[Variable::Memory];
+const LAYERS: &[Variable] = &[Variable::Layers];
+
+/// In the order they are written, the published ones first; they are read in that order too, so that one may rest on those before it.
+///
+/// `outcome` comes last: a row cut off inside its last cell has all its cells, but no outcome reads as another one when it is cut, and
+/// neither does the ending of `model`, which is last in published rows. Some of these lack `free`.
+const COLUMNS: &[Column] = &[
+    column("passed", ALL, Refused, Content::Line(read_passed, |line| passed(line.record.outcome).to_owned())),
+    column("latency", TIMES, Refused, Content::Line(read_latency, write_latency)),
+    column("mem_alloc", MEMORY, Refused, Content::Memory(|memory| &mut memory.allocated)),
+    column("mem_reserved", MEMORY, Refused, Content::Memory(|memory| &mut memory.reserved)),
+    column("mem_used", MEMORY, Refused, Content::Memory(|memory| &mut memory.used)),
+    column("mem_avail", MEMORY, Refused, Content::Memory(|memory| &mut memory.available)),
+    column("free", MEMORY, Unknown, Content::Memory(|memory| &mut memory.free)),
+    column("capacity", MEMORY, Refused, Content::Memory(|memory| &mut memory.capacity)),
+    column("test_var", ALL, Refused, Content::Line(check_variable, |line| line.variable.to_string())),
+    column("bs", ALL, Refused, Content::Line(read_batch, |line| line.record.workload.batch.to_string())),
+    column("dataset", ALL, Refused, Content::Line(read_dataset, |line| line.record.dataset.clone())),
+    column("net_name", ALL, Refused, Content::Line(read_network, |line| line.record.variant.network.clone())),
+    column("model", ALL, Refused, Content::Line(read_model, |line| line.record.file.display().to_string())),
+    column("stage", ALL, Assumed, Content::Line(read_stage, |line| line.record.workload.step.stage.to_string())),
+    column("steps", ALL, Unknown, Content::Line(read_steps, |line| written(line.record.steps))),
+    column("spread", ALL, Unknown, Content::Line(read_spread, |line| written(line.record.spread))),
+    column("visits", LATENCY, Unknown, Content::Line(read_visits, |line| joined(&line.record.visits, " "))),
+    column("mem_heap", MEMORY, Unknown, Content::Memory(|memory| &mut memory.heap)),
+    column("node", LAYERS, Refused, Content::Line(read_node, write_node)),
+    column("op", LAYERS, Refused, Content::Operation(read_op, |operation| operation.op.clone())),
+    column("pass", LAYERS, Refused, Content::Line(read_pass, |line| line.pass.name().to_owned())),
+    column("inputs", LAYERS, Refused, Content::Operation(read_inputs, write_inputs)),
+    column("output", LAYERS, Refused, Content::Operation(read_output, |operation| joined(&operation.output, "x"))),
+    column("parameters", LAYERS, Refused, Content::Operation(read_parameters, |op| op.parameters.to_string())),
+    column("step", ALL, Unknown, Content::Line(read_step, |line| line.record.workload.step.cell())),
+    column("outcome", ALL, Assumed, Content::Line(read_outcome, |line| line.record.outcome.to_string())),
+];
+
+const fn column(name: &'static str, files: &'static [Variable], lacking: Lacking, content: Content) -> Column {
+    Column { name, files, lacking, content }
+}
+
+/// The columns of files of that variable, in the order they are written.
+pub(super) fn of(variable: Variable) -> impl Iterator<Item = &'static Column> {
+    COLUMNS.iter().filter(move |column| column.files.contains(&variable))
+}
+
+/// The first line of files of that variable.
+pub(super) fn header(variable: Variable) -> String {
+    of(variable).map(|column| column.name).collect::<Vec<_>>().join(SEPARATOR)
+}
+
+impl Column {
+    /// Reads its cell into a line.
+    pub fn read(&self, cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+        match self.content {
+            Content::Line(read, _) => read(cell, line),
+            Content::Operation(read, _) => line.operation.as_mut().map_or(Ok(()), |operation| read(cell, operation)),
+            Content::Memory(field) => {
+                let mib = match self.lacking {
+                    Lacking::Unknown => cell.optional()?,
+                    Lacking::Refused | Lacking::Assumed => cell.measured(line.record.outcome.passed())?,
+                };
+                if let Reading::Memory(memory) = &mut line.record.reading {
+                    *field(memory) = mib.map(Bytes::from_mib);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&self, line: &Line) -> String {
+        match (&self.content, line.record.reading) {
+            (Content::Line(_, write), _) => write(line),
+            (Content::Operation(_, write), _) => written(line.operation.as_ref().map(write)),
+            (Content::Memory(field), Reading::Memory(mut memory)) => written(field(&mut memory).map(Bytes::mib)),
+            (Content::Memory(_), Reading::Latency(_)) => NONE.to_owned(),
+        }
+    }
+}
+
+impl Line {
+    /// A line before its cells are read: of a file without a `stage` column, it is of `stage`.
+    pub fn unread(variable: Variable, stage: Stage) -> Self {
+        let reading = match variable {
+            Variable::Latency | Variable::Layers => Reading::Latency(None),
+            Variable::Memory => Reading::Memory(MemoryColumns::default()),
+        };
+        let workload = Workload::published(stage, 1);
+        let record = Record::new(Variant::new("", 0), workload, Outcome::Measured, reading);
+        Line { variable, record, operation: None, pass: Pass::Step }
+    }
+
+    /// Its cells, in the order of the columns.
+    pub fn cells(&self) -> Vec<String> {
+        of(self.variable).map(|column| column.write(self)).collect()
+    }
+}
+
+impl From<&Record> for Line {
+    fn from(record: &Record) -> Self {
+        Line { variable: record.quantity().into(), record: record.clone(), operation: None, pass: Pass::Step }
+    }
+}
+
+impl From<&LayerRecord> for Line {
+    fn from(layer: &LayerRecord) -> Self {
+        let LayerRecord { record, operation, pass } = layer.clone();
+        Line { variable: Variable::Layers, record, operation, pass }
+    }
+}
+
+impl From<Line> for LayerRecord {
+    fn from(line: Line) -> Self {
+        let Line { record, operation, pass, .. } = line;
+        LayerRecord { record, operation, pass }
+    }
+}
+
+fn passed(outcome: Outcome) -> &'static str {
+    if outcome.passed() { "True" } else { "False" }
+}
+
+/// A published row has no `outcome`: there, not passed means that the step did not fit.
+fn read_passed(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+    let outcomes = [Outcome::Measured, Outcome::OutOfMemory];
+    let outcome = outcomes.into_iter().find(|outcome| passed(*outcome) == cell.text);
+    line.record.outcome = outcome.ok_or_else(|| cell.wrong("True or False"))?;
+    Ok(())
+}
+
+fn read_outcome(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+    let outcome = cell.one_of(Outcome::ALL, Outcome::name)?;
+    let word = passed(line.record.outcome);
+    if passed(outcome) != word {
+        return Err(cell.wrong(&format!("a word that goes with passed = {word}")));
+    }
+    line.record.outcome = outcome;
+    Ok(())
+}
+
+fn read_latency(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+    let milliseconds = cell.measured(line.record.outcome.passed())?;
+    line.record.reading = Reading::Latency(milliseconds.map(Milliseconds));
+    Ok(())
+}
+
+fn write_latency(line: &Line) -> String {
+    match line.record.reading {
+        Reading::Latency(latency) => written(latency.map(|latency| latency.0)),
+        Reading::Memory(_) => NONE.to_owned(),
+    }
+}
+
+fn check_variable(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+    let (found, expected) = (cell.text, line.variable);
+    if found == expected.name() {
+        return Ok(());
+    }
+    let mixed = Error::input(format!("a {found} row among {expected} rows"));
+    Err(cell.place(mixed).help("move it to the folder of its kind"))
+}
+
+fn read_batch(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+    let batch = cell.text.parse().ok().filter(|batch| (1..=LARGEST_READ).contains(batch));
+    line.record.workload.batch = batch.ok_or_else(|| cell.wrong("a batch size of 1 or more"))?;
+    Ok(())
+}
+
+fn read_dataset(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+    line.record.dataset = cell.text.to_owned();
+    Ok(())
+}
+
+fn read_network(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+    line.record.variant.network = cell.text.to_owned();
+    Ok(())
+}
+
+/// `net_name` is the known name that the file's stem begins with.
+fn read_model(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+    let file = PathBuf::from(cell.text);
+    let known_ending = file.extension().is_some_and(|ending| ending == "py" || ending == "onnx");
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).filter(|_| known_ending);
+    let stem = stem.ok_or_else(|| cell.wrong("the path of a .onnx or .py file"))?;
+    let variant = Variant::parse(stem, [line.record.variant.network.as_str()]).map_err(|error| cell.place(error))?;
+    (line.record.variant, line.record.file) = (variant, file);
+    Ok(())
+}
+
+fn read_stage(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+    line.record.workload.step.stage = Stage::parse(cell.text).map_err(|error| cell.place(error))?;
+    Ok(())
+}
+
+/// Rows of earlier versions are of published steps.
+fn read_step(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+    let step = &mut line.record.workload.step;
+    if cell.text != NONE {
+        *step = Step::from_cell(step.stage, cell.text).map_err(|error| cell.place(error))?;
+    }
+    Ok(())
+}
+
+fn read_steps(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+    line.record.steps = cell.optional()?;
+    Ok(())
+}
+
+fn read_spread(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+    line.record.spread = cell.share()?;
+    Ok(())
+}
+
+fn read_visits(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+    line.record.visits = cell.numbers()?;
+    Ok(())
+}
+
+fn read_pass(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+    line.pass = cell.one_of(Pass::ALL, Pass::name)?;
+    Ok(())
+}
+
+fn read_node(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+    line.operation = (cell.text != NONE).then(|| Operation { node: cell.text.to_owned(), ..Operation::default() });
+    Ok(())
+}
+
+fn write_node(line: &Line) -> String {
+    written(line.operation.as_ref().map(|operation| node_cell(&operation.node)))
+}
+
+fn read_op(cell: &Cell<'_>, operation: &mut Operation) -> Result<()> {
+    operation.op = cell.text.to_owned();
+    Ok(())
+}
+
+fn read_inputs(cell: &Cell<'_>, operation: &mut Operation) -> Result<()> {
+    let shapes = cell.text.split('+').filter(|shape| *shape != NONE);
+    operation.inputs = shapes.map(|text| shape(cell, text)).collect::<Result<_>>()?;
+    Ok(())
+}
+
+fn write_inputs(operation: &Operation) -> String {
+    joined(&operation.inputs.iter().map(|shape| joined(shape, "x")).collect::<Vec<_>>(), "+")
+}
+
+fn read_output(cell: &Cell<'_>, operation: &mut Operation) -> Result<()> {
+    operation.output = shape(cell, cell.text)?;
+    Ok(())
+}
+
+fn shape(cell: &Cell<'_>, text: &str) -> Result<Vec<usize>> {
+    let lengths: Option<Vec<usize>> = text.split('x').map(|length| length.parse().ok()).collect();
+    lengths.ok_or_else(|| cell.wrong("lengths joined by x, shapes by +, such as 64x56x56+64x56x56"))
+}
+
+fn read_parameters(cell: &Cell<'_>, operation: &mut Operation) -> Result<()> {
+    operation.parameters = cell.optional()?.unwrap_or_default();
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! The rows of any file, found by the names of their columns; what a crash cut off is left out.
+
+use super::cells::Cell;
+use super::columns::{self, Column, Lacking, Line};
+use super::dialect::SEPARATOR;
+use csv::StringRecord;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::input_file;
+use perf4sight_step::workload::{Stage, Variable};
+use std::path::Path;
+
+/// The columns whose cells do not read as others when they are cut off.
+const CLOSING: [&str; 2] = ["model", "outcome"];
+
+/// The rows of a file.
+pub(super) struct Contents {
+    pub whole: Vec<(Position, Line)>,
+    /// Line of a last row that a crash cut off.
+    pub torn: Option<usize>,
+    /// Bytes up to the end of the last whole row.
+    pub bytes: u64,
+}
+
+/// Where a row begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position {
+    /// From 1.
+    pub line: usize,
+    /// Bytes before it.
+    pub start: u64,
+}
+
+/// The first line of a file.
+struct Header<'a> {
+    file: &'a Path,
+    variable: Variable,
+    names: StringRecord,
+    /// Those of our columns that it has, with their places.
+    found: Vec<(&'static Column, usize)>,
+}
+
+impl Contents {
+    /// Reads a file of that variable; rows of a file without a `stage` column are of `stage`.
+    pub fn read(file: &Path, variable: Variable, stage: Stage) -> Result<Self> {
+        let bytes = input_file::bytes(file, "read the profile")?;
+        let text = String::from_utf8_lossy(&bytes);
+        let cut_character = |error: std::str::Utf8Error| !bytes[error.valid_up_to()..].contains(&b'\n');
+        match std::str::from_utf8(&bytes) {
+            Err(error) if !cut_character(error) => Err(not_text(file, &bytes[..error.valid_up_to()])),
+            Ok(_) | Err(_) => Self::parse(file, &text, variable, stage),
+        }
+    }
+
+    fn parse(file: &Path, text: &str, variable: Variable, stage: Stage) -> Result<Self> {
+        let mut contents = Contents { whole: Vec::new(), torn: None, bytes: text.len() as u64 };
+        // A crash while the file was created leaves the beginning of a header and nothing else.
+        if !text.contains('\n') && columns::header(variable).starts_with(text) {
+            return Ok(Contents { torn: (!text.is_empty()).then_some(1), bytes: 0, ..contents });
+        }
+        let mut reader = reader(text);
+        let names = reader.headers().map_err(|cause| malformed(file, &cause))?.clone();
+        let header = Header::check(file, names, variable)?;
+        let mut rows = reader.records().peekable();
+        while let Some(cells) = rows.next() {
+            let cells = cells.map_err(|cause| malformed(file, &cause))?;
+            let position = cells.position().map(|at| Position { line: at.line() as usize, start: at.byte() });
+            let position = position.unwrap_or(Position { line: 1, start: 0 });
+            let unended = rows.peek().is_none() && !text.ends_with('\n');
+            let cut_off = unended || rows.peek().is_none() && cells.len() < header.names.len();
+            match header.line(&cells, position.line, stage) {
+                Ok(line) if !unended || header.closes() => contents.whole.push((position, line)),
+                Err(error) if !cut_off => return Err(error),
+                Ok(_) | Err(_) => (contents.torn, contents.bytes) = (Some(position.line), position.start),
+            }
+        }
+        Ok(contents)
+    }
+}
+
+impl<'a> Header<'a> {
+    /// Refuses a file that lacks what every one has.
+    fn check(file: &'a Path, names: StringRecord, variable: Variable) -> Result<Self> {
+        let place = |column: &Column| names.iter().position(|name| name == column.name);
+        let found = columns::of(variable).filter_map(|column| Some((column, place(column)?))).collect();
+        let needed = || columns::of(variable).filter(|column| column.lacking == Lacking::Refused);
+        let missing: Vec<&str> = needed().filter(|column| place(column).is_none()).map(|column| column.name).collect();
+        if missing.is_empty() {
+            return Ok(Header { file, variable, names, found });
+        }
+        let found = names.iter().collect::<Vec<_>>().join(SEPARATOR);
+        Err(Error::input(format!("the header lacks {}: \"{found}\"", missing.join(", ")))
+            .file(file)
+            .line(1)
+            .expected(needed().map(|column| column.name).collect::<Vec<_>>().join(SEPARATOR))
+            .help(format!("check that this is a {variable} profile, with '|' between its columns")))
+    }
+
+    /// Whether a row that has all its cells is whole, even without an end of its line.
+    fn closes(&self) -> bool {
+        self.names.iter().next_back().is_some_and(|name| CLOSING.contains(&name))
+    }
+
+    /// What a row of these cells says, which must be as many as the header has.
+    fn line(&self, cells: &StringRecord, line: usize, stage: Stage) -> Result<Line> {
+        if cells.len() != self.names.len() {
+            let found = format!("the row has {} cells, the header {}", cells.len(), self.names.len());
+            return Err(Error::input(found).file(self.file).line(line).help("correct the row or remove it"));
+        }
+        let mut read = Line::unread(self.variable, stage);
+        for (column, place) in &self.found {
+            let text = cells.get(*place).unwrap_or_default();
+            column.read(&Cell { file: self.file, line, column: column.name, text }, &mut read)?;
+        }
+        Ok(read)
+    }
+}
+
+/// Splits a text into a header and rows, each into cells.
+pub(super) fn reader(text: &str) -> csv::Reader<&[u8]> {
+    let mut builder = csv::ReaderBuilder::new();
+    builder.delimiter(SEPARATOR.as_bytes()[0]).flexible(true).quoting(false).from_reader(text.as_bytes())
+}
+
+/// The error of a text that [`reader`] cannot split.
+pub(super) fn malformed(file: &Path, cause: &csv::Error) -> Error {
+    Error::input(format!("the rows cannot be told apart: {cause}")).file(file)
+}
+
+fn not_text(file: &Path, before: &[u8]) -> Error {
+    let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+    Error::input("the profile holds bytes that are no text").file(file).line(line).expected("rows of UTF-8 text")
+}

@@ -1,0 +1,49 @@
+//! The time of one operation inside the step of its network, as a row.
+
+use super::dialect::{NONE, begins_formula, ends_cell};
+use super::record::Record;
+use perf4sight_step::workload::Pass;
+
+/// An operation that is timed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Operation {
+    /// The node's name in the network file, as [`node_cell`] writes it.
+    pub node: String,
+    /// Its operation by kind: `conv`, `batch-norm`, ...
+    pub op: String,
+    /// Shapes of its inputs for one sample.
+    pub inputs: Vec<Vec<usize>>,
+    /// Shape of its output for one sample.
+    pub output: Vec<usize>,
+    /// Its trainable parameters.
+    pub parameters: u64,
+}
+
+/// Time of one operation in one pass, or of what belongs to no operation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LayerRecord {
+    /// Its latency: the mean over the middle half of the steps, so that the operations add up to a step; of the plain step, the median.
+    pub record: Record,
+    /// The operation; none for loss, zero_grad, optimizer and the whole step.
+    pub operation: Option<Operation>,
+    /// In which part of the step.
+    pub pass: Pass,
+}
+
+/// A node's name as a row holds it: with `/` for what would end a cell or row, and before what would be read as something else than a
+/// name.
+pub fn node_cell(name: &str) -> String {
+    let cell = name.replace(ends_cell, "/");
+    if cell == NONE || begins_formula(&cell) { format!("/{cell}") } else { cell }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nodes_name_is_one_cell_and_no_formula() {
+        let cells = ["/features/conv", "a|b", "a\nb\u{1b}", "=1+1", "None"].map(node_cell);
+        assert_eq!(cells, ["/features/conv", "a/b", "a/b/", "/=1+1", "/None"]);
+    }
+}

@@ -1,0 +1,137 @@
+//! Reading the rows of one variant, and finding a profile's files.
+
+use super::contents::Contents;
+use super::record::{Identity, Outcome, Record};
+use super::variant::Variant;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_step::workload::{Quantity, Stage, Step, Variable, Workload};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What every file of rows is called behind its variant.
+const ENDING: &str = "-gt.csv";
+
+/// The rows of one file, with what was noticed on the way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Log {
+    /// Where they were read.
+    pub file: PathBuf,
+    /// Every whole row, in the order of the file; [`Log::settled`] has those that still say something.
+    pub records: Vec<Record>,
+    /// Line of a last row that a crash cut off; it is in no record.
+    pub torn: Option<usize>,
+    /// Rows that measured the same thing. All of them are in `records`: they are repeats, and fits may use them.
+    pub duplicates: Vec<Duplicate>,
+    /// Bytes up to the end of the last whole row.
+    pub(super) whole: u64,
+}
+
+/// Lines that measure the same thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Duplicate {
+    /// What they measure.
+    pub identity: Identity,
+    /// The lines, from 1, ascending; at least two.
+    pub lines: Vec<usize>,
+}
+
+impl Log {
+    /// The rows that still say something.
+    ///
+    /// A failure that memory was not the reason of says nothing once there is a later row of the same step. A step that was skipped
+    /// says that it does not fit only where a smaller batch ran out of memory: profiles of earlier versions also skipped what came
+    /// after a worker that had crashed.
+    pub fn settled(self) -> Vec<Record> {
+        let mut edges: BTreeMap<Step, u64> = BTreeMap::new();
+        let mut last: BTreeMap<Workload, usize> = BTreeMap::new();
+        for (at, record) in self.records.iter().enumerate() {
+            let Workload { step, batch } = record.workload;
+            last.insert(record.workload, at);
+            if record.outcome == Outcome::OutOfMemory {
+                let edge = edges.entry(step).or_insert(batch);
+                *edge = batch.min(*edge);
+            }
+        }
+        let tells = |at: usize, record: &Record| match record.outcome {
+            Outcome::Skipped => edges.get(&record.workload.step).is_some_and(|edge| *edge < record.workload.batch),
+            Outcome::Failed | Outcome::Crashed | Outcome::TimedOut | Outcome::Garbled => last[&record.workload] == at,
+            Outcome::Measured | Outcome::Disturbed | Outcome::Throttled => true,
+            Outcome::Unexpected | Outcome::OutOfMemory => true,
+        };
+        let rows = self.records.into_iter().enumerate();
+        rows.filter(|(at, record)| tells(*at, record)).map(|(_, record)| record).collect()
+    }
+
+    /// What a reader of these rows should be told, one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let file = self.file.display();
+        let torn = self.torn.map(|line| format!("{file}:{line}: the last row was cut off by a crash and is left out"));
+        torn.into_iter().chain(self.duplicate_warning()).collect()
+    }
+
+    fn duplicate_warning(&self) -> Option<String> {
+        let first = self.duplicates.first()?;
+        let more: usize = self.duplicates.iter().map(|duplicate| duplicate.lines.len() - 1).sum();
+        let lines: Vec<String> = first.lines.iter().map(usize::to_string).collect();
+        Some(format!(
+            "{}: {more} rows repeat an earlier one and are kept as repeats (first: {} on lines {})",
+            self.file.display(),
+            first.identity,
+            lines.join(", ")
+        ))
+    }
+}
+
+/// The file that holds the rows of `variant`: `{log_dir}/{latency,memory}/{variant}-gt.csv`.
+pub fn log_file(log_dir: &Path, quantity: Quantity, variant: &Variant) -> PathBuf {
+    row_file(log_dir, quantity.into(), variant)
+}
+
+/// The file that holds the rows of a variable.
+pub fn row_file(log_dir: &Path, variable: Variable, variant: &Variant) -> PathBuf {
+    log_dir.join(variable.name()).join(format!("{variant}{ENDING}"))
+}
+
+/// The files of rows in `folder` that belong to variants of the `known` networks, by network, level and repeat.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn list<'a>(folder: &Path, known: impl IntoIterator<Item = &'a str> + Clone) -> Result<BTreeMap<Variant, PathBuf>> {
+    let failed = |cause: &std::io::Error| Error::io(folder, "list the profile", cause);
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(folder).map_err(|cause| failed(&cause))? {
+        let path = entry.map_err(|cause| failed(&cause))?.path();
+        let stem = path.file_name().and_then(|name| name.to_str()?.strip_suffix(ENDING));
+        if let Some(Ok(variant)) = stem.map(|stem| Variant::parse(stem, known.clone())) {
+            files.insert(variant, path);
+        }
+    }
+    Ok(files)
+}
+
+/// Whether a profile has rows of any network.
+pub fn any_rows(log_dir: &Path) -> bool {
+    let folders = Quantity::ALL.iter().filter_map(|quantity| fs::read_dir(log_dir.join(quantity.name())).ok());
+    folders.flatten().flatten().any(|entry| entry.file_name().to_string_lossy().ends_with(ENDING))
+}
+
+/// Reads a file of `quantity` rows; rows that name no stage are of `stage`.
+///
+/// A last row that a crash cut off is left out and remembered in [`Log::torn`]; so is a file whose header was cut off.
+///
+/// # Errors
+/// A file that cannot be read, a header without a required column, and any cell that is not what its column holds:
+/// with file, line, column, expectation and remedy.
+pub fn read(file: &Path, quantity: Quantity, stage: Stage) -> Result<Log> {
+    let rows = Contents::read(file, quantity.into(), stage)?;
+    let mut lines = BTreeMap::new();
+    for (position, line) in rows.whole.iter().filter(|(_, line)| !line.record.outcome.broken()) {
+        lines.entry(line.record.identity()).or_insert_with(Vec::new).push(position.line);
+    }
+    let repeated = lines.into_iter().filter(|(_, lines)| lines.len() > 1);
+    let duplicates = repeated.map(|(identity, lines)| Duplicate { identity, lines }).collect();
+    let (torn, whole) = (rows.torn, rows.bytes);
+    let records = rows.whole.into_iter().map(|(_, line)| line.record).collect();
+    Ok(Log { file: file.to_owned(), records, torn, duplicates, whole })
+}

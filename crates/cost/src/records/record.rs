@@ -1,0 +1,202 @@
+//! One measurement as a row: what was asked, how it ended, what was read.
+
+use super::variant::Variant;
+use perf4sight_base::units::{Bytes, Milliseconds};
+use perf4sight_step::workload::{Quantity, Variable, Workload};
+use serde::Serialize;
+use std::fmt;
+use std::path::PathBuf;
+
+/// How a configuration ended; the word in the column `outcome`.
+///
+/// No word is the beginning of another, so that a row cut off by a crash never reads as a whole one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The step ran.
+    Measured,
+    /// The step ran, but something else kept using the processor: the value is doubtful.
+    Disturbed,
+    /// The step ran, but the machine slowed itself down, for heat mostly: the value is doubtful.
+    Throttled,
+    /// The step ran, visit after visit, but takes far longer or shorter than the other rows of its network let expect: the value is
+    /// doubtful.
+    Unexpected,
+    /// The step did not fit: a censored observation, never a regression target.
+    OutOfMemory,
+    /// Not run, because a smaller batch of this variant and stage had run out of memory.
+    Skipped,
+    /// The worker said that it could not run this.
+    Failed,
+    /// The worker died of something else than memory.
+    Crashed,
+    /// The worker was still running at the time limit.
+    TimedOut,
+    /// The worker's answer could not be understood.
+    Garbled,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Outcome; 10] = [
+        Outcome::Measured,
+        Outcome::Disturbed,
+        Outcome::Throttled,
+        Outcome::Unexpected,
+        Outcome::OutOfMemory,
+        Outcome::Skipped,
+        Outcome::Failed,
+        Outcome::Crashed,
+        Outcome::TimedOut,
+        Outcome::Garbled,
+    ];
+
+    /// The word in the CSV.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Measured => "measured",
+            Outcome::Disturbed => "disturbed",
+            Outcome::Throttled => "throttled",
+            Outcome::Unexpected => "unexpected",
+            Outcome::OutOfMemory => "out_of_memory",
+            Outcome::Skipped => "skipped",
+            Outcome::Failed => "failed",
+            Outcome::Crashed => "crashed",
+            Outcome::TimedOut => "timed_out",
+            Outcome::Garbled => "garbled",
+        }
+    }
+
+    /// The published column `passed`.
+    pub fn passed(self) -> bool {
+        self == Outcome::Measured || self.doubtful()
+    }
+
+    /// Whether there is no result although memory was not why: nothing is known of the step, and it is worth another try.
+    pub fn broken(self) -> bool {
+        matches!(self, Outcome::Failed | Outcome::Crashed | Outcome::TimedOut | Outcome::Garbled)
+    }
+
+    /// Whether the step ran, but its time is doubtful; its memory is not.
+    pub fn doubtful(self) -> bool {
+        matches!(self, Outcome::Disturbed | Outcome::Throttled | Outcome::Unexpected)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The memory columns of one row; what a failed measurement could not give is `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryColumns {
+    /// `mem_alloc`: peak of the tensors alive at once.
+    pub allocated: Option<Bytes>,
+    /// `mem_reserved`: peak that the allocator took from the system.
+    pub reserved: Option<Bytes>,
+    /// `mem_used`: peak of the process or device above its idle value: what the step needs, nothing freed being kept.
+    pub used: Option<Bytes>,
+    /// `mem_avail`: available at idle.
+    pub available: Option<Bytes>,
+    /// `free`: free at idle; some published rows have no such column.
+    pub free: Option<Bytes>,
+    /// `capacity`: what the device has in all.
+    pub capacity: Option<Bytes>,
+    /// `mem_heap`: the peak above idle in the timed steps, where glibc's heap kept what was freed; noisy, and only where
+    /// steps were timed with the same worker.
+    pub heap: Option<Bytes>,
+}
+
+/// What was read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Reading {
+    /// Time of a step.
+    Latency(Option<Milliseconds>),
+    /// Memory of a step.
+    Memory(MemoryColumns),
+}
+
+/// One row of a profile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// The network at its level.
+    pub variant: Variant,
+    /// Stage and batch size.
+    pub workload: Workload,
+    /// The data set whose shapes the network has.
+    pub dataset: String,
+    /// The network's file as the row names it, possibly a path on another machine: only its stem counts.
+    pub file: PathBuf,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The values.
+    pub reading: Reading,
+    /// Timed steps behind the values, where they were counted.
+    pub steps: Option<usize>,
+    /// What visits apart in time disagree by: half of their range relative to the time; of a single visit the half-width of its median's
+    /// confidence interval, where it was computed.
+    pub spread: Option<f64>,
+    /// The median milliseconds of every visit behind the time; empty where they were not kept.
+    pub visits: Vec<f64>,
+}
+
+/// What makes two rows measurements of the same thing; a profile is continued by it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    /// The network at its level.
+    pub variant: Variant,
+    /// Stage and batch size.
+    pub workload: Workload,
+    /// Latency, memory or layers.
+    pub variable: Variable,
+}
+
+impl Record {
+    /// A record of no dataset in particular and a file that is named after the variant, whose steps were not counted.
+    pub fn new(variant: Variant, workload: Workload, outcome: Outcome, reading: Reading) -> Self {
+        let (dataset, file, visits) = (String::new(), format!("{variant}.onnx").into(), Vec::new());
+        Record { variant, workload, dataset, file, outcome, reading, steps: None, spread: None, visits }
+    }
+
+    /// Latency or memory.
+    pub fn quantity(&self) -> Quantity {
+        match self.reading {
+            Reading::Latency(_) => Quantity::Latency,
+            Reading::Memory(_) => Quantity::Memory,
+        }
+    }
+
+    /// What the row measures.
+    pub fn identity(&self) -> Identity {
+        Identity { variant: self.variant.clone(), workload: self.workload, variable: self.quantity().into() }
+    }
+
+    /// The number that is fitted and predicted: milliseconds of a step, or MiB of `mem_used`; none for a failed row.
+    pub fn value(&self) -> Option<f64> {
+        match self.reading {
+            _ if !self.outcome.passed() => None,
+            Reading::Latency(latency) => latency.map(|latency| latency.0),
+            Reading::Memory(memory) => memory.used.map(Bytes::mib),
+        }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} bs {} {}", self.variant, self.workload.step, self.workload.batch, self.variable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_outcome_is_the_beginning_of_another() {
+        for a in Outcome::ALL {
+            assert!(Outcome::ALL.iter().all(|b| a == *b || !b.name().starts_with(a.name())), "{a}");
+        }
+    }
+}

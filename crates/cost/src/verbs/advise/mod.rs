@@ -1,0 +1,211 @@
+//! `[advise]` and `perf4sight advise`: what makes a step fit into memory, and what each way costs.
+
+mod json;
+mod judge;
+mod keys;
+mod levers;
+mod page;
+mod parse;
+mod search;
+mod sentence;
+mod tables;
+
+use super::NETWORKS;
+use super::extents::Extents;
+use super::named::{self, Named, is_file};
+use super::source::{Device, Expected, Source};
+use crate::fingerprint::{Fingerprints, MemoryLimit, Prediction, check_understood, file_name};
+use judge::Judge;
+use levers::{Lever, Withheld, normalises};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::remembered::Remembered;
+use perf4sight_base::units::Bytes;
+use perf4sight_base::whole_file;
+use perf4sight_memory::Course;
+use perf4sight_network::Network;
+use perf4sight_step::workload::{Changes, Quantity, Stage, Workload};
+use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
+use rayon::prelude::*;
+use search::{Findings, Search};
+use std::path::{Path, PathBuf};
+
+/// The section `[advise]`.
+pub static SPEC: Spec =
+    Spec { table: keys::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(Advise::parse(values)?)) };
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advise {
+    /// A known network, `NAME@LEVEL` for one pruned to that percentage, or an ONNX file.
+    pub network: String,
+    /// What answers, of one device.
+    pub source: Source,
+    /// Samples of a step.
+    pub batch: u64,
+    /// Training or inference.
+    pub stage: Stage,
+    /// What of the step is to be another than in those that were profiled.
+    pub changes: Changes,
+    /// The memory that a step must fit into, instead of that of the device that was profiled.
+    pub limit: Option<Bytes>,
+    /// The device that the fingerprints must be of, where that matters.
+    pub device: Option<String>,
+    /// The dataset that the fingerprints must be of, where that matters; of what nobody measured the one whose images the network reads.
+    pub dataset: Option<String>,
+    /// How large what the network reads and gives is.
+    pub extents: Extents,
+    /// `.json` and `.html` files to write as well.
+    pub output: Vec<PathBuf>,
+}
+
+/// What came of it.
+struct Advice {
+    network: String,
+    device: String,
+    is_prior: bool,
+    asked: Workload,
+    asked_limit: Option<Bytes>,
+    limit: Option<MemoryLimit>,
+    findings: Findings,
+    /// Changes that were not tried, or not with others, and why.
+    withheld: Withheld,
+    /// What memory and latency rest on.
+    basis: Vec<String>,
+    /// Whether the network normalises by what it sees.
+    normalises: bool,
+    /// What lies in memory while the step runs that was asked for.
+    course: Option<Course>,
+}
+
+impl Verb for Advise {
+    /// Tries what may help, and tells what does.
+    ///
+    /// # Errors
+    /// No fingerprint of memory of that stage, device and dataset; several devices; a network or a step that cannot be used.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let device = self.device(context)?;
+        let fingerprints = &device.fingerprints;
+        let network = Named::asked(&self.network, &fingerprints.subject().dataset, &self.extents)?.told(context);
+        check_understood(&network)?;
+        let advice = self.advice(&device, &network)?;
+        let files = self.write(&advice, context)?;
+        Ok(Summary {
+            answer: advice.sentences().join("\n"),
+            headline: advice.remarks().join("\n"),
+            tables: advice.tables(),
+            files,
+            json: advice.json(context.warnings()),
+            ..Summary::default()
+        })
+    }
+}
+
+impl Advise {
+    fn device(&self, context: &mut Context) -> Result<Device> {
+        let expected = Expected {
+            stage: self.stage,
+            changes: self.changes,
+            device: self.device.as_deref(),
+            dataset: self.dataset.as_deref(),
+        };
+        self.check()?;
+        // Of one device that is asked about there is one answer.
+        Ok(self.source.devices(&expected, context)?.swap_remove(0))
+    }
+
+    /// Refuses several devices.
+    ///
+    /// # Errors
+    /// They are asked about.
+    fn check(&self) -> Result<()> {
+        match self.source.is_one() {
+            true => Ok(()),
+            false => Err(Error::usage("advice is of one device")
+                .expected("one name or file as target")
+                .help("perf4sight predict --target all tells what fits where")),
+        }
+    }
+
+    fn advice(&self, Device { fingerprints, step, silent }: &Device, network: &Network) -> Result<Advice> {
+        let asked = Workload { step: *step, batch: self.batch };
+        let Some(memory) = &fingerprints.memory else { return Err(self.unknown(fingerprints)) };
+        let (memory, latency) = rayon::join(
+            || memory.acquainted(network, self.limit),
+            || fingerprints.latency.as_ref().or(silent.as_ref()).map(|latency| latency.acquainted(network, None)),
+        );
+        let is_timed = fingerprints.latency.is_some();
+        let judge = Judge { network, memory, latency, is_timed, possible: Remembered::default() };
+        judge.check(asked)?;
+        let mut levers = Lever::all(asked, network);
+        let withheld = levers.par_iter_mut().map(|lever| lever.sort_out(asked, &judge)).collect::<Vec<_>>();
+        let withheld = Withheld::of(withheld);
+        let about = judge.about_memory(asked.step)?;
+        let findings = Search { judge: &judge, asked, levers: &levers }.run()?;
+        let course = self.output.iter().any(|file| is_page(file)).then(|| about.course(asked.batch)).flatten();
+        // Hundreds of steps are known by now, which take a while to be forgotten.
+        let Judge { memory, latency, .. } = judge;
+        rayon::join(|| drop(memory), || drop(latency));
+        Ok(Advice {
+            network: self.network.clone(),
+            device: fingerprints.subject().device.clone(),
+            is_prior: fingerprints.are_priors(),
+            asked,
+            asked_limit: self.limit,
+            limit: about.limit(),
+            basis: basis(&findings),
+            findings,
+            withheld,
+            normalises: normalises(network),
+            course,
+        })
+    }
+
+    fn unknown(&self, fingerprints: &Fingerprints) -> Error {
+        Error::input("there is no fingerprint of memory here, so nothing says what fits")
+            .file(fingerprints.folder())
+            .expected(file_name(self.stage, Quantity::Memory))
+            .help("fit one ([fingerprint] with memory_model = True), or ask with --target about a kind of device")
+    }
+
+    fn write(&self, advice: &Advice, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
+        for file in &self.output {
+            let text = match is_page(file) {
+                true => advice.page().to_html(),
+                false => format!("{:#}\n", advice.json(context.warnings())),
+            };
+            whole_file::save(file, text)?;
+        }
+        Ok(self.output.iter().map(|file| ("advice", file.clone())).collect())
+    }
+}
+
+impl Section for Advise {
+    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
+        // What an earlier section will have written by then is no name.
+        let network = Some(&self.network).filter(|word| !foreseen.exists(Path::new(word)));
+        network.map_or(Ok(()), |word| named::check(word)).map_err(Error::configured)?;
+        let absent = network.filter(|word| is_file(word)).map(|word| KeyedPath { key: "network", path: word.into() });
+        Ok(Outline {
+            steps: vec![format!("advises on {} of {} {}", self.stage, self.network, self.source.told())],
+            reads: absent.into_iter().chain(self.source.reads()).collect(),
+            writes: self.output.iter().map(|file| KeyedPath { key: "output", path: file.clone() }).collect(),
+            ..Outline::default()
+        })
+    }
+}
+
+/// Whether people look at that file.
+fn is_page(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == "html")
+}
+
+/// What the intervals of both quantities rest on.
+fn basis(findings: &Findings) -> Vec<String> {
+    let Findings { asked, single, .. } = findings;
+    let of = |(quantity, prediction): (Quantity, &Prediction)| {
+        prediction.interval.map(|interval| format!("{quantity} intervals: {}", interval.basis))
+    };
+    let time = std::iter::once(asked).chain(single).find_map(|one| one.time.as_ref());
+    let latency = time.map(|time| (Quantity::Latency, time));
+    latency.into_iter().chain([(Quantity::Memory, &asked.need.all)]).filter_map(of).collect()
+}

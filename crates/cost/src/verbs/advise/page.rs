@@ -1,0 +1,76 @@
+//! The advice as a page: time against memory, all that was found, and what lies in memory over the step that was asked for.
+
+use super::Advice;
+use super::search::Judged;
+use crate::verbs::course;
+use perf4sight_report::{Axis, Block, Chart, Colour, Page, Plot, Point, Reference, Series, Tone, Tradeoff, sentence};
+
+impl Advice {
+    /// A page for people.
+    pub(super) fn page(&self) -> Page {
+        let mut page =
+            Page::new(format!("What makes {} fit", self.network), format!("{} on {}", self.asked_words(), self.device));
+        let asked = Block::Verdict(self.tone_as_asked(), sentence(&self.as_asked()));
+        let found = self.fitting().into_iter().map(|line| Block::Verdict(self.tone(), sentence(&line)));
+        let helping = self.helps_most().into_iter().map(|line| Block::Text(sentence(&line)));
+        let chart = self.findings.asked.time.is_some().then(|| Block::Chart(self.chart()));
+        page.chapter("Answer", [asked].into_iter().chain(found).chain(helping).chain(chart));
+        page.chapter("What fits, and what changes do", self.tables().into_iter().map(Block::Table));
+        if let Some(course) = &self.course {
+            let what = format!("{} on {}, as asked, batch size {}", self.network, self.device, self.asked.batch);
+            let limit = self.limit.map(|limit| limit.bytes);
+            page.chapter("Memory over the step as asked", course::blocks(course, &what, limit));
+        }
+        page.chapter("What it rests on", [Block::List(self.remarks().iter().map(|line| sentence(line)).collect())]);
+        page
+    }
+
+    fn tone_as_asked(&self) -> Tone {
+        match self.findings.asked.need.fits() {
+            true => Tone::Good,
+            false => Tone::Caution,
+        }
+    }
+
+    /// Of what makes it fit: well is what learns the same.
+    fn tone(&self) -> Tone {
+        match self.findings.fitting.iter().any(|one| one.learns_the_same) {
+            true => Tone::Good,
+            false => Tone::Caution,
+        }
+    }
+
+    /// Every combination that was timed: to the left is cheaper, below needs less.
+    fn chart(&self) -> Chart {
+        let points = |same: bool| -> Vec<Point> {
+            let all = self.findings.fitting.iter().chain(&self.findings.single).chain(&self.findings.nearest);
+            all.filter(|one| one.learns_the_same == same).filter_map(|one| self.point(one)).collect()
+        };
+        let plot = Tradeoff {
+            x: Axis::log("time of a sample (ms)"),
+            y: Axis::linear("memory (GiB)"),
+            series: vec![
+                Series::new("as asked", self.point(&self.findings.asked)).coloured(Colour::Subject),
+                Series::new("learns the same", points(true)).coloured(Colour::Nth(0)),
+                Series::new("learns otherwise", points(false)).coloured(Colour::Nth(1)),
+            ],
+            references: self
+                .limit
+                .map(|limit| Reference::Level(gib(limit.bytes.mib()), format!("limit {}", limit.bytes.in_full())))
+                .into_iter()
+                .collect(),
+        };
+        let caption = "Left takes less time, below needs less memory: each line joins what of its kind nothing betters in both. Under the pointer, which change it is.";
+        Chart::new("Time against memory", caption, Plot::Tradeoff(plot))
+    }
+
+    fn point(&self, one: &Judged) -> Option<Point> {
+        let label = format!("{}: {}, {}", self.words(one), one.need.counted, one.time.as_ref()?.value);
+        Some(Point { x: one.per_sample()?, y: gib(one.need.counted.value()), label })
+    }
+}
+
+/// From the MiB of predictions.
+fn gib(mib: f64) -> f64 {
+    mib / 1024.0
+}

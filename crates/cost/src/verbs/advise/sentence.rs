@@ -1,0 +1,139 @@
+//! The advice in sentences: whether it fits as asked, what makes it fit, which single change helps most, what was left out.
+
+use super::Advice;
+use super::levers::Withheld;
+use super::search::Judged;
+use crate::fingerprint::{Call, Counts};
+use crate::verbs::verdict::sure;
+use perf4sight_base::units::{Bytes, grouped};
+
+impl Advice {
+    /// What was asked, in a few words.
+    pub(super) fn asked_words(&self) -> String {
+        let samples = if self.asked.batch == 1 { "sample" } else { "samples" };
+        format!("{} with {} {samples}", self.asked.step, grouped(self.asked.batch))
+    }
+
+    /// The answer, a sentence a line.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        let mut sentences = vec![self.as_asked()];
+        sentences.extend(self.fitting());
+        sentences.extend(self.helps_most());
+        sentences
+    }
+
+    pub(super) fn as_asked(&self) -> String {
+        let asked = &self.findings.asked;
+        let needs = format!("as asked, {}, it needs {}", self.asked_words(), self.counted(asked));
+        let place = self.place();
+        match asked.need.verdict.map(|verdict| (verdict.call, verdict.fits)) {
+            None => format!("{needs}; nothing says what it must fit into: give --mem-limit (mem_limit)"),
+            Some((Call::Fits, fits)) => format!("{needs} and fits into {place} ({} sure)", sure(fits)),
+            Some((Call::Borderline, fits)) => {
+                format!("{needs}: whether it fits into {place} is open ({} that it does)", sure(fits))
+            }
+            Some((Call::DoesNotFit, fits)) => {
+                format!("{needs} and does not fit into {place} ({} sure)", sure(1.0 - fits))
+            }
+        }
+    }
+
+    /// What counts against the limit; tables hold all that a step takes.
+    fn counted(&self, one: &Judged) -> String {
+        let need = one.need.counted;
+        match self.limit.map(|limit| limit.counts) {
+            Some(Counts::Tensors) => format!("{need} for its tensors"),
+            Some(Counts::All) | None => need.to_string(),
+        }
+    }
+
+    /// What a step must fit into.
+    pub(super) fn place(&self) -> String {
+        match (self.limit, self.asked_limit) {
+            (_, Some(asked)) => asked.in_full(),
+            (None, None) => self.device.clone(),
+            (Some(limit), None) => match limit.counts {
+                Counts::All => format!("the {} of {}", limit.bytes.in_full(), self.device),
+                Counts::Tensors => {
+                    format!("the {} that the profile of {} allowed tensors", limit.bytes.in_full(), self.device)
+                }
+            },
+        }
+    }
+
+    /// What makes it fit, where it does not.
+    pub(super) fn fitting(&self) -> Vec<String> {
+        let asked = &self.findings.asked;
+        if asked.need.verdict.is_none() || asked.need.fits() {
+            return Vec::new();
+        }
+        let first = |same: bool| self.findings.fitting.iter().find(|one| one.learns_the_same == same);
+        let told = |one: &Judged| format!("{} ({}{})", self.words(one), self.counted(one), self.cost(one));
+        match (first(true), first(false)) {
+            (None, None) => vec![self.nothing_fits()],
+            (same, other) => {
+                let same = match same {
+                    Some(same) => format!("fits and learns the same: {}", told(same)),
+                    None => "nothing that was tried makes it fit and learns the same".to_owned(),
+                };
+                let other = other.map(|other| format!("fits, but learns otherwise: {}", told(other)));
+                [same].into_iter().chain(other).collect()
+            }
+        }
+    }
+
+    fn nothing_fits(&self) -> String {
+        let Some(nearest) = &self.findings.nearest else { return "nothing that was tried fits".to_owned() };
+        let need = Bytes::from_mib(nearest.need.counted.value());
+        let missed = match self.limit.map(|limit| limit.bytes) {
+            Some(limit) if need > limit => format!("{} too much", Bytes(need.0 - limit.0)),
+            _ => "too near to the limit to be sure".to_owned(),
+        };
+        format!("nothing that was tried fits; nearest comes {} with {need}, {missed}", self.words(nearest))
+    }
+
+    /// ", 12.3 % longer a sample".
+    fn cost(&self, one: &Judged) -> String {
+        match self.longer(one) {
+            Some(longer) if longer >= 0.05 => format!(", a sample takes {longer:.1} % longer"),
+            Some(longer) if longer <= -0.05 => format!(", a sample takes {:.1} % less time", -longer),
+            Some(_) => ", in the same time".to_owned(),
+            None if self.findings.asked.time.is_some() => ", in a time that is not known".to_owned(),
+            None => String::new(),
+        }
+    }
+
+    /// The single change that saves the most, and the one that does of those that learn the same.
+    pub(super) fn helps_most(&self) -> Vec<String> {
+        let told = |one: &Judged| {
+            let saved = Bytes::from_mib(self.findings.asked.need.counted.value() - one.need.counted.value());
+            format!("{}: {saved} less{}", self.words(one), self.cost(one))
+        };
+        let same =
+            self.most_saving(true).map(|one| format!("of single changes that learn the same most helps {}", told(one)));
+        let other =
+            self.most_saving(false).map(|one| format!("of those that learn otherwise most helps {}", told(one)));
+        same.into_iter().chain(other).collect()
+    }
+
+    /// The single change that saves the most, of those that learn the same or of the others.
+    pub(super) fn most_saving(&self, same: bool) -> Option<&Judged> {
+        let single = self.findings.single.iter().filter(|one| one.learns_the_same == same);
+        let saving = single.filter(|one| one.by_need(&self.findings.asked).is_lt());
+        saving.min_by(|one, other| one.by_need(other))
+    }
+
+    /// What to make of it.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let all = || self.findings.fitting.iter().chain(&self.findings.single);
+        if self.normalises && all().any(|one| one.workload.step.accumulate > self.asked.step.accumulate) {
+            remarks.push("accumulate: normalisations of batches see the samples of a pass, not all, so that what is learned is the same but for them".to_owned());
+        }
+        let Withheld { refused, untimed } = &self.withheld;
+        remarks.extend(refused.iter().map(|(change, reason)| format!("left out: {change}: {reason}")));
+        remarks.extend(untimed.iter().map(|(change, reason)| format!("tried by itself alone: {change}: {reason}")));
+        remarks.extend(self.basis.iter().cloned());
+        remarks
+    }
+}

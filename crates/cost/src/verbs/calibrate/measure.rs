@@ -1,0 +1,110 @@
+//! Rows of the network, measured now on the device at hand.
+
+use super::Subject;
+use super::rows::Measured;
+use crate::device::kind::DeviceKind;
+use crate::device::{self, Allowance, Device, Job, Measurement};
+use crate::records::{Appender, Record, ensure_writable};
+use crate::verbs::temporary::Temporary;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_machine::{Setting, Watch};
+use perf4sight_step::workload::{Quantity, Workload};
+use perf4sight_verb::Context;
+use std::path::{Path, PathBuf};
+
+/// What must be the same for a measurement to speak of the fingerprint's device.
+const SAME: [&str; 4] = ["device", "processor", "instruction_set", "libtorch"];
+
+/// What of this device is not as it was where the fingerprint comes from, in words.
+fn others(profiled: &Setting, here: &Setting) -> Option<String> {
+    if !SAME.iter().any(|name| profiled.contains_key(*name)) {
+        return Some("nothing says on what device this fingerprint was profiled".to_owned());
+    }
+    let differ = SAME.iter().filter_map(|name| {
+        let (was, is) = (profiled.get(*name)?, here.get(*name).map_or("unknown", String::as_str));
+        (was != is).then(|| format!("{name} is {is} here and was {was} where the fingerprint comes from"))
+    });
+    let differ: Vec<String> = differ.collect();
+    (!differ.is_empty()).then(|| differ.join("; "))
+}
+
+impl Subject<'_> {
+    /// Latency and memory at these batch sizes. Every row is kept in a file as soon as it is there, whatever becomes of it.
+    pub(super) fn measure(&self, on: DeviceKind, batches: &[u64], context: &mut Context) -> Result<Measured> {
+        let device = self.open(on, context)?;
+        let written = Temporary::write(&self.network, &self.variant)?;
+        let date = humantime::format_rfc3339_seconds(context.now()).to_string().replace(':', "-");
+        let folder = PathBuf::from("calibration").join(format!("{}-{date}", self.variant));
+        let mut measured = Measured::default();
+        let jobs: Vec<Job> = batches.iter().map(|&batch| self.job(written.file(), batch)).collect();
+        device::check_all(&*device, &jobs)?;
+        for job in &jobs {
+            let batch = job.workload.batch;
+            let waiting = |what: &str| context.console.note(format_args!("waiting: {what}"));
+            let measurement = device.measure(job, &Watch { waiting: &waiting, ..Watch::quiet(&context.cancel) })?;
+            if let Some((_, why)) = measurement.doubt() {
+                context.warn(format!("batch size {batch}: the time is doubtful: {why}"));
+            }
+            match &measurement {
+                Measurement::Measured { .. } | Measurement::OutOfMemory { .. } => {}
+                Measurement::Broken { outcome, reason } => {
+                    return Err(Error::device(format!("batch size {batch}: {outcome}: {reason}")));
+                }
+                Measurement::Interrupted => return Err(Error::device("interrupted before all rows were measured")),
+            }
+            for record in measurement.rows(job, &self.fingerprints.subject().dataset, device.capacity()) {
+                let file = self.keep(&record, &folder)?;
+                if !measured.files.contains(&file) {
+                    measured.files.push(file);
+                }
+                self.sort(record, &mut measured, context);
+            }
+        }
+        Ok(measured)
+    }
+
+    /// Adds a row to its file in a folder, and returns the file.
+    fn keep(&self, record: &Record, folder: &Path) -> Result<PathBuf> {
+        ensure_writable(&folder.join(record.quantity().name()))?;
+        let (rows, _) = Appender::open(folder, &self.variant, record.quantity(), self.step.stage)?;
+        rows.append(record)?;
+        Ok(rows.path().to_owned())
+    }
+
+    /// The device with as many threads as the profile had.
+    ///
+    /// # Errors
+    /// A device other than the fingerprint's, unless it is forced.
+    fn open(&self, kind: DeviceKind, context: &mut Context) -> Result<Box<dyn Device>> {
+        let profiled = self.fingerprints.iter().find_map(|one| one.settings.first()).cloned().unwrap_or_default();
+        let threads = profiled.get("threads").and_then(|threads| threads.parse().ok());
+        let options = device::Options { threads, ..device::Options::new(kind) };
+        let device = device::open(&options, &context.executable, &[])?;
+        match others(&profiled, &device.setting()) {
+            None => Ok(device),
+            Some(others) if self.force => {
+                context.warn(others);
+                Ok(device)
+            }
+            Some(others) => Err(Error::device(others)
+                .expected(format!("the device that the fingerprint is of, {}", self.fingerprints.subject().device))
+                .help(
+                    "measure there and come back with --rows, or add --force where it is the same device all the same",
+                )),
+        }
+    }
+
+    fn job(&self, file: &Path, batch: u64) -> Job {
+        let has = |quantity| self.taught().any(|one| one.subject().quantity == quantity);
+        Job {
+            variant: self.variant.clone(),
+            file: file.to_owned(),
+            workload: Workload { step: self.step, batch },
+            latency: has(Quantity::Latency),
+            memory: has(Quantity::Memory),
+            layers: false,
+            round: 1,
+            allowance: Allowance::default(),
+        }
+    }
+}

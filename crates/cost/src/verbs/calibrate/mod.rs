@@ -1,0 +1,211 @@
+//! `perf4sight calibrate`: fingerprints refitted with a few measured rows of a new network, or which rows to measure.
+
+mod measure;
+mod rows;
+mod tables;
+
+use super::named::Named;
+use crate::device::kind::DeviceKind;
+use crate::fingerprint::{Fingerprint, Fingerprints, MOST_ROWS, Provenance, check_understood};
+use crate::records::Variant;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_network::Network;
+use perf4sight_report::Table;
+use perf4sight_step::workload::{Precision, Quantity, Stage, Step};
+use perf4sight_verb::{Context, Summary, Verb};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Calibrate {
+    /// An ONNX file, the name of a known network, or `NAME@LEVEL` for one pruned to that percentage.
+    pub network: String,
+    /// Folder of the fingerprints.
+    pub fingerprints: PathBuf,
+    /// Training or inference.
+    pub stage: Stage,
+    /// What numbers the steps compute with that are measured; those of the profile where none is named.
+    pub precision: Option<Precision>,
+    /// Where the rows come from.
+    pub source: Source,
+    /// Batch sizes to show, and to measure; those worth measuring where empty.
+    pub batches: Vec<u64>,
+    /// Whether to measure on another device than the fingerprint's, and to believe times that were disturbed.
+    pub force: bool,
+    /// Folder for the refitted fingerprints; nothing is stored without one.
+    pub save: Option<PathBuf>,
+    /// Whether fingerprints in that folder may be replaced.
+    pub overwrite: bool,
+}
+
+/// Where the rows come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// There are none yet: say what to measure.
+    Nowhere,
+    /// Files of a profile.
+    Files(Vec<PathBuf>),
+    /// A device measures them now.
+    Device(DeviceKind),
+}
+
+/// The network before the fingerprints.
+struct Subject<'a> {
+    variant: Variant,
+    network: Arc<Network>,
+    fingerprints: &'a Fingerprints,
+    /// What is measured, and asked about.
+    step: Step,
+    /// Whether what speaks against a row does not count.
+    force: bool,
+}
+
+impl Verb for Calibrate {
+    /// Refits and shows predictions before and after; without rows says which batch sizes to measure.
+    ///
+    /// # Errors
+    /// A network, fingerprint or row that cannot be used, rows that contradict the fingerprint tenfold, a folder whose fingerprints
+    /// were not meant to be replaced.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let fingerprints = Fingerprints::load(&self.fingerprints, self.stage)?;
+        self.check_save(&fingerprints)?;
+        let named = Named::load(&self.network, &fingerprints.subject().dataset)?;
+        let network = Arc::new(named.told(context));
+        check_understood(&network)?;
+        let batches = match (self.batches.as_slice(), &self.source) {
+            ([], Source::Nowhere | Source::Device(_)) => fingerprints.worth_measuring(&network),
+            (asked, Source::Nowhere | Source::Files(_) | Source::Device(_)) => asked.to_vec(),
+        };
+        let variant = rows::variant(&self.network);
+        let own = fingerprints.subject().step;
+        let step = Step { precision: self.precision.unwrap_or(own.precision), ..own };
+        fingerprints.iter().try_for_each(|fingerprint| fingerprint.check_device(step.precision))?;
+        let subject = Subject { variant, network, fingerprints: &fingerprints, step, force: self.force };
+        let mut measured = match &self.source {
+            Source::Nowhere => return Ok(self.advice(&subject, &batches)),
+            Source::Files(files) => subject.read(files, context)?,
+            Source::Device(on) => {
+                check_count(&batches)?;
+                subject.measure(*on, &batches, context)?
+            }
+        };
+        measured.files.iter().for_each(|file| context.console.note(format_args!("rows: {}", file.display())));
+        if !self.force {
+            measured.leave_out_doubtful(context)?;
+        }
+        let refitted = fingerprints.calibrate(&measured.rows, &measured.failed)?;
+        subject.misses(&refitted, &measured).iter().for_each(|missed| context.warn(missed));
+        let files = self.save(&refitted, context)?;
+        let tables = subject.before_and_after(&refitted, &measured, &batches);
+        Ok(self.summary(tables, measured.count(), files))
+    }
+}
+
+impl Calibrate {
+    /// Refuses to replace fingerprints by accident, before anything is measured.
+    fn check_save(&self, fingerprints: &Fingerprints) -> Result<()> {
+        let Some(folder) = self.save.as_deref().filter(|_| !self.overwrite) else { return Ok(()) };
+        let file = |one: &Fingerprint| one.file(folder);
+        match fingerprints.iter().map(file).find(|file| file.exists()) {
+            Some(file) => Err(Error::usage("there is a fingerprint already")
+                .file(file)
+                .expected("--save with a folder that holds none")
+                .help("add --overwrite to replace it")),
+            None => Ok(()),
+        }
+    }
+
+    fn save(&self, refitted: &Fingerprints, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
+        let Some(folder) = &self.save else { return Ok(Vec::new()) };
+        let date = humantime::format_rfc3339_seconds(context.now()).to_string();
+        let stored = refitted.iter().map(|fingerprint| {
+            let mut dated = fingerprint.clone();
+            dated.provenance = Provenance { date: date.clone(), seconds: 0.0 };
+            Ok(("fingerprint", dated.save(folder)?))
+        });
+        stored.collect()
+    }
+
+    fn summary(&self, tables: Vec<(Quantity, Table)>, rows: usize, files: Vec<(&'static str, PathBuf)>) -> Summary {
+        Summary {
+            headline: if files.is_empty() {
+                "nothing is stored: --save DIR keeps the refitted fingerprints"
+            } else {
+                ""
+            }
+            .to_owned(),
+            json: json!({
+                "network": self.network,
+                "rows": rows,
+                "before_and_after": by_quantity(&tables),
+                "files": files.iter().map(|(_, path)| path.to_string_lossy()).collect::<Vec<_>>(),
+            }),
+            tables: tables.into_iter().map(|(_, table)| table).collect(),
+            files,
+            ..Summary::default()
+        }
+    }
+
+    /// What to measure, and how to come back with it.
+    fn advice(&self, subject: &Subject, batches: &[u64]) -> Summary {
+        let sizes = batches.iter().map(u64::to_string).collect::<Vec<_>>().join(" and ");
+        let precision = match self.precision {
+            Some(precision) => format!(" --precision {}", precision.name()),
+            None => String::new(),
+        };
+        let device = &subject.fingerprints.subject().device;
+        let headline = format!(
+            "Measure {} of {} on {} at batch size {sizes}: the smallest shows what a step costs whatever its size, the largest what a \
+             sample costs. Then\n  perf4sight calibrate {} --fingerprint {}{precision} --rows FILE.csv\nwith rows as [profile] writes them, or on \
+             that device itself --measure instead of --rows.",
+            subject.step,
+            self.network,
+            device,
+            self.network,
+            self.fingerprints.display(),
+        );
+        let tables = subject.predictions(batches);
+        let json = json!({
+            "network": self.network,
+            "device": device,
+            "step": subject.step.cell(),
+            "measure": batches,
+            "predictions": by_quantity(&tables),
+        });
+        let tables = tables.into_iter().map(|(_, table)| table).collect();
+        Summary { headline, tables, json, ..Summary::default() }
+    }
+}
+
+/// Tables for programs, by what they are of.
+fn by_quantity(tables: &[(Quantity, Table)]) -> Map<String, Value> {
+    tables.iter().map(|(quantity, table)| (quantity.name().to_owned(), table.to_json())).collect()
+}
+
+/// Refuses what could not be used, before it is measured.
+fn check_count(batches: &[u64]) -> Result<()> {
+    match batches.len() {
+        1..=MOST_ROWS => Ok(()),
+        count => Err(Error::usage(format!("--bs names {count} batch sizes to measure"))
+            .expected(format!("1 to {MOST_ROWS}"))
+            .help("with more rows fit a new fingerprint: [profile] and [fingerprint]")),
+    }
+}
+
+impl Subject<'_> {
+    /// The fingerprints that learn from the steps that are measured: memory of another precision than the profiled one is simulated.
+    fn taught(&self) -> impl Iterator<Item = &Fingerprint> {
+        let learns =
+            |one: &&Fingerprint| one.subject().step == self.step || one.subject().quantity == Quantity::Latency;
+        self.fingerprints.iter().filter(learns)
+    }
+
+    /// The stem that files of this network have.
+    fn is_of(&self, file: &Path) -> bool {
+        let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let plain = self.variant.level == 0 && stem.as_deref() == Some(&self.variant.network);
+        plain || stem == Some(self.variant.to_string())
+    }
+}

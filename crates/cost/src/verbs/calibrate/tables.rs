@@ -1,0 +1,120 @@
+//! Predictions before and after, beside what was measured.
+
+use super::Subject;
+use super::rows::Measured;
+use crate::fingerprint::{About, Fingerprint, Fingerprints, Predicted, Row};
+use perf4sight_base::units::{Bytes, Milliseconds, Percent};
+use perf4sight_report::{Cell, Column, Table};
+use perf4sight_step::workload::Quantity;
+
+impl Subject<'_> {
+    /// A table for each quantity that was measured, with the batch sizes measured and asked for.
+    pub(super) fn before_and_after(
+        &self,
+        refitted: &Fingerprints,
+        measured: &Measured,
+        batches: &[u64],
+    ) -> Vec<(Quantity, Table)> {
+        let pairs = self.fingerprints.iter().zip(refitted.iter());
+        let pairs = pairs.map(|(before, after)| (before.subject().quantity, [before, after]));
+        let taught = pairs.filter(|(quantity, _)| measured.quantities().any(|one| one == *quantity));
+        taught.map(|(quantity, pair)| (quantity, self.compared(pair, measured, batches))).collect()
+    }
+
+    /// Rows that lie outside the interval of the very fingerprint that they were to correct, in words.
+    pub(super) fn misses(&self, refitted: &Fingerprints, measured: &Measured) -> Vec<String> {
+        let miss = |row: &Row| {
+            let after = refitted.iter().find(|one| one.subject().quantity == row.record.quantity())?;
+            let batch = row.record.workload.batch;
+            let prediction = self.asked(after)?.at(batch);
+            let interval = prediction.interval.filter(|interval| !interval.contains(row.measured))?;
+            let (measured, value) = (cell(after.subject().quantity, row.measured), prediction.value);
+            Some(format!(
+                "batch size {batch}: measured {measured}, and still predicted {value} ({} to {}): this network differs from the profiled ones in a way that so few rows do not show; profile it and fit again",
+                interval.low, interval.high
+            ))
+        };
+        measured.rows.iter().filter_map(miss).collect()
+    }
+
+    fn compared(&self, [before, after]: [&Fingerprint; 2], measured: &Measured, batches: &[u64]) -> Table {
+        let quantity = before.subject().quantity;
+        let own: Vec<&Row> = measured.rows.iter().filter(|row| row.record.quantity() == quantity).collect();
+        let failed = measured.failed.iter().map(|attempt| &attempt.record).filter(|one| one.quantity() == quantity);
+        let failed: Vec<u64> = failed.map(|record| record.workload.batch).collect();
+        let passed = own.iter().map(|row| row.record.workload.batch);
+        let mut sizes: Vec<u64> = passed.chain(failed.iter().copied()).chain(batches.iter().copied()).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let mut table = self.table(quantity, &["measured", "before", "after"]);
+        let steady = quantity == Quantity::Latency && own.iter().any(|row| row.record.spread.is_some());
+        if steady {
+            table.columns.extend([Column::number("spread_percent", "spread"), Column::text("outcome", "outcome")]);
+        }
+        let [before, after] = [before, after].map(|one| self.asked(one));
+        for batch in sizes {
+            let row = own.iter().find(|row| row.record.workload.batch == batch);
+            let measured = match row {
+                Some(row) => cell(quantity, row.measured),
+                None if failed.contains(&batch) => "did not fit".into(),
+                None => Cell::Missing,
+            };
+            let values = [batch.into(), measured, said(before.as_ref(), batch), said(after.as_ref(), batch)];
+            let told =
+                [row.and_then(|row| row.record.spread).map(|spread| Percent(100.0 * spread)).into(), outcome(row)];
+            table.row(values.into_iter().chain(told.into_iter().filter(|_| steady)));
+        }
+        table
+    }
+
+    /// What is predicted at these batch sizes so far.
+    pub(super) fn predictions(&self, batches: &[u64]) -> Vec<(Quantity, Table)> {
+        let tables = self.fingerprints.iter().map(|fingerprint| {
+            let quantity = fingerprint.subject().quantity;
+            let mut table = self.table(quantity, &["predicted"]);
+            let about = self.asked(fingerprint);
+            batches.iter().for_each(|&batch| table.row([batch.into(), said(about.as_ref(), batch)]));
+            (quantity, table)
+        });
+        tables.collect()
+    }
+
+    /// What a fingerprint says of the steps that are measured; none where it knows nothing of them yet.
+    fn asked<'a>(&'a self, fingerprint: &'a Fingerprint) -> Option<About<'a>> {
+        fingerprint.about_step(&self.network, self.step, None).ok()
+    }
+
+    fn table(&self, quantity: Quantity, columns: &[&str]) -> Table {
+        let unit = match quantity {
+            Quantity::Latency => "ms",
+            Quantity::Memory => "bytes",
+        };
+        let title = format!("{} {quantity} of {} on {}", self.step, self.variant, self.fingerprints.subject().device);
+        let values = columns.iter().map(|column| Column::number(format!("{column}_{unit}"), *column));
+        Table::new(title, [Column::number("bs", "batch size")].into_iter().chain(values))
+    }
+}
+
+/// Whether the time of a row can be trusted.
+fn outcome(row: Option<&&Row>) -> Cell {
+    row.map(|row| row.record.outcome.to_string()).into()
+}
+
+/// Nothing is said of steps that a fingerprint does not know.
+fn said(about: Option<&About>, batch: u64) -> Cell {
+    about.map_or(Cell::Missing, |about| predicted(about.at(batch).value))
+}
+
+fn predicted(predicted: Predicted) -> Cell {
+    match predicted {
+        Predicted::Latency(latency) => latency.into(),
+        Predicted::Memory(memory) => memory.into(),
+    }
+}
+
+fn cell(quantity: Quantity, value: f64) -> Cell {
+    match quantity {
+        Quantity::Latency => Milliseconds(value).into(),
+        Quantity::Memory => Bytes::from_mib(value).into(),
+    }
+}

@@ -1,0 +1,308 @@
+//! `[create_network_dataset]`: prunes networks to many levels and writes each variant as a network file.
+
+mod source;
+mod tables;
+
+use super::extents::Extents;
+use super::{NETWORKS, images};
+use crate::pruning::{Goal, Mode, Pruned, Pruner, Ranking, generator};
+use crate::records::Variant;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Percent;
+use perf4sight_base::whole_file;
+use perf4sight_network::zoo::Images;
+use perf4sight_onnx as onnx;
+use perf4sight_report::Progress;
+use perf4sight_verb::config::{Key, Kind, Missing, Table, Values};
+use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
+use rayon::prelude::*;
+use serde_json::json;
+use source::{Loaded, Source};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+/// The section.
+pub static SPEC: Spec = Spec {
+    table: Table {
+        section: "create_network_dataset",
+        about: "prunes networks to many levels and writes each variant as a network file",
+        keys: KEYS,
+    },
+    subject: NETWORKS,
+    parse,
+};
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "networks",
+        kind: Kind::List(&Kind::Text),
+        default: Missing::Required,
+        help: "What to prune: ONNX files in `model_desc_dir`, named without their ending, or networks that \
+               `perf4sight networks` lists; where there is a file of the name, it is the file.",
+    },
+    Key {
+        name: "dims",
+        kind: Kind::List(&Kind::Text),
+        default: Missing::Literal("[]"),
+        help: "How large dimensions are that files leave open, by their names there, such as 'tokens=197'; each file takes those that it has.",
+    },
+    Key {
+        name: "pruning_perc",
+        kind: Kind::List(&Kind::Integer(0, 99)),
+        default: Missing::Literal("[0,5,10,15,20,25,30,35,40,45,50,55,60,65,70,75,80,85,90]"),
+        help: "Levels: percent of all parameters to remove.",
+    },
+    Key {
+        name: "mode",
+        kind: Kind::Word(&["random", "random_weighted", "l1"]),
+        default: Missing::Literal("random"),
+        help: "Which filters go first: at random, at random with late or early layers preferred, or those with the \
+               smallest mean magnitude (needs files with weights).",
+    },
+    Key {
+        name: "repeats",
+        kind: Kind::Integer(1, 9999),
+        default: Missing::Literal("1"),
+        help: "Variants per level, only in mode random_weighted.",
+    },
+    Key {
+        name: "write_unreached",
+        kind: Kind::Flag,
+        default: Missing::Literal("False"),
+        help: "Write networks that stop more than two points off their level too, under its name, as published; else the \
+               run names them and ends with exit code 4.",
+    },
+    Key {
+        name: "model_desc_dir",
+        kind: Kind::Path,
+        default: Missing::Literal("models/{dataset}"),
+        help: "Folder of the networks to prune.",
+    },
+    Key {
+        name: "model_path",
+        kind: Kind::Path,
+        default: Missing::Literal("models/pruned/{mode}_pruning"),
+        help: "Folder to write to; variants go to `{model_path}/{dataset}/{network}_{level}.onnx`.",
+    },
+    Key {
+        name: "seed",
+        kind: Kind::Integer(0, i64::MAX),
+        default: Missing::Literal("0"),
+        help: "Same seed, same files; every variant draws on its own, so a level is no subset of the next one.",
+    },
+    Key {
+        name: "dataset",
+        kind: Kind::Text,
+        default: Missing::Literal("imagenet"),
+        help: "Images and classes of the listed networks, imagenet, cifar10 or cifar100, and a folder's name, any where input and classes say \
+               both; a file brings its own.",
+    },
+    Key {
+        name: "input",
+        kind: Kind::Text,
+        default: Missing::Unset,
+        help: "One image where it is not as the dataset has it: 3x320x320. Files are read for that size, where their graphs allow it; the folder is \
+               then called {dataset}-3x320x320, so that networks, rows and fingerprints of different sizes lie apart.",
+    },
+    Key {
+        name: "classes",
+        kind: Kind::Integer(1, i64::MAX),
+        default: Missing::Unset,
+        help: "How many classes the listed networks tell apart, where it is not as in the dataset or in their files, where the graphs of these allow \
+               it; it, too, follows in the folder's name.",
+    },
+];
+
+/// The table of what could not go.
+const UNPRUNABLE: &str = "unprunable.csv";
+
+struct CreateNetworkDataset {
+    sources: Vec<Source>,
+    files: Extents,
+    levels: Vec<u8>,
+    mode: Mode,
+    repeats: u32,
+    write_unreached: bool,
+    seed: u64,
+    model_path: PathBuf,
+    images: Images,
+}
+
+/// One network at one level.
+struct Made {
+    variant: Variant,
+    pruned: Pruned,
+}
+
+impl Made {
+    /// Whether the network got as small as its level says. One that stops further off, on either side, is none of that level: where it would
+    /// stand, another would be.
+    fn reached(&self) -> bool {
+        self.pruned.limit.is_none() || (f64::from(self.variant.level) - self.pruned.percent).abs() <= Goal::TOLERANCE
+    }
+}
+
+fn parse(values: &Values) -> Result<Box<dyn Section>> {
+    let (input, images) = (images::input(values)?, images::of(values)?);
+    let folder: PathBuf = values.get("model_desc_dir")?;
+    let mode = values.named("mode", Mode::parse)?;
+    let levels: BTreeSet<u8> = values.get::<Vec<u8>>("pruning_perc")?.into_iter().collect();
+    let sources = values.each("networks", |name| Source::find(name, &folder, &images, mode == Mode::L1))?;
+    let dims = onnx::dims(values.each("dims", onnx::parse_dim)?).map_err(|error| values.placed("dims", error))?;
+    source::check_dims(&sources, &dims).map_err(|error| values.placed("dims", error))?;
+    let files = Extents { dims, input, classes: images::classes(values)? };
+    source::check_classes(&sources, &files).map_err(|error| values.placed("classes", error))?;
+    Ok(Box::new(CreateNetworkDataset {
+        sources,
+        files,
+        levels: levels.into_iter().collect(),
+        mode,
+        repeats: values.get("repeats")?,
+        write_unreached: values.get("write_unreached")?,
+        seed: values.get("seed")?,
+        model_path: values.get("model_path")?,
+        images,
+    }))
+}
+
+impl Section for CreateNetworkDataset {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+        let variants = self.sources.iter().flat_map(|source| self.variants(source.name()));
+        let writes = variants.map(|variant| KeyedPath { key: "model_path", path: self.file(&variant) }).collect();
+        let levels = self.levels.len();
+        let step = |source: &Source| format!("prune {} to {levels} levels into {}", source, self.folder().display());
+        Ok(Outline { steps: self.sources.iter().map(step).collect(), writes, ..Outline::default() })
+    }
+}
+
+impl Verb for CreateNetworkDataset {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        if self.repeats > 1 && self.mode != Mode::RandomWeighted {
+            context.warn("repeats counts only in mode random_weighted: one variant per level is written");
+        }
+        let (networks, unread) = self.load(context)?;
+        networks.iter().flat_map(|loaded| &loaded.warnings).for_each(|warning| context.warn(warning));
+        fs::create_dir_all(self.folder()).map_err(|cause| Error::io(self.folder(), "make this folder", &cause))?;
+        let made = self.make_all(&networks, context)?;
+        let summary = self.summarise(&networks, &made)?;
+        let Some(not_read) = self.not_read(&unread) else { return Ok(summary) };
+        // What could not be read says more than what could not be reached.
+        summary.failure.iter().for_each(|not_reached| context.warn(not_reached));
+        Ok(Summary { failure: Some(not_read), ..summary })
+    }
+}
+
+impl CreateNetworkDataset {
+    fn folder(&self) -> PathBuf {
+        self.model_path.join(self.images.word())
+    }
+
+    fn file(&self, variant: &Variant) -> PathBuf {
+        self.folder().join(format!("{variant}.onnx"))
+    }
+
+    fn variants(&self, network: &str) -> Vec<Variant> {
+        let repeats = match self.mode {
+            Mode::RandomWeighted => (0..self.repeats).map(Some).collect(),
+            Mode::Random | Mode::L1 => vec![None],
+        };
+        let at = |level: u8| repeats.iter().map(move |&repeat| Variant { repeat, ..Variant::new(network, level) });
+        self.levels.iter().flat_map(|&level| at(level)).collect()
+    }
+
+    /// The networks, and the names of those that could not be read, of which warnings tell why. An error where none could be.
+    fn load(&self, context: &mut Context) -> Result<(Vec<Loaded>, Vec<&str>)> {
+        let (mut networks, mut unread) = (Vec::new(), Vec::new());
+        for source in &self.sources {
+            match source.load(&self.files) {
+                Ok(loaded) => networks.push(loaded),
+                Err(error) => unread.push((source.name(), error)),
+            }
+        }
+        let last = if networks.is_empty() { unread.pop() } else { None };
+        unread.iter().for_each(|(_, error)| context.warn(error));
+        if let Some((_, error)) = last {
+            return Err(error);
+        }
+        Ok((networks, unread.into_iter().map(|(name, _)| name).collect()))
+    }
+
+    fn not_read(&self, unread: &[&str]) -> Option<Error> {
+        let (count, all, names) = (unread.len(), self.sources.len(), unread.join(", "));
+        (!unread.is_empty()).then(|| {
+            Error::input(format!("{count} of {all} networks could not be read and were not pruned: {names}"))
+                .help("the warnings above say why; leave them out of networks, or mend their files and run again")
+        })
+    }
+
+    /// All variants, in parallel; their order is that of the configuration whatever finishes first.
+    fn make_all(&self, networks: &[Loaded], context: &Context) -> Result<Vec<Made>> {
+        let pruners: Vec<(Pruner, &Loaded)> =
+            networks.par_iter().map(|loaded| (Pruner::new(&loaded.network), loaded)).collect();
+        let work: Vec<(&(Pruner, &Loaded), Variant)> = pruners
+            .iter()
+            .flat_map(|pruner| self.variants(pruner.1.network.name()).into_iter().map(move |variant| (pruner, variant)))
+            .collect();
+        let progress = context.console.progress(work.len() as u64, "pruning");
+        let made = work.into_par_iter().filter(|_| !context.cancelled());
+        made.map(|((pruner, loaded), variant)| self.make(pruner, loaded, variant, &progress)).collect()
+    }
+
+    fn make(&self, pruner: &Pruner, loaded: &Loaded, variant: Variant, progress: &Progress) -> Result<Made> {
+        let draws = &mut generator(self.seed, &variant.network, variant.level, variant.repeat.unwrap_or(0));
+        let ranking = Ranking::by(self.mode, pruner, draws, &loaded.magnitudes)?;
+        let goal = Goal::percent(&loaded.network, f64::from(variant.level));
+        let pruned = pruner.prune(&ranking, goal)?;
+        let network = pruned.network.renamed(variant.to_string());
+        let made = Made { variant, pruned: Pruned { network, ..pruned } };
+        let file = self.file(&made.variant);
+        match self.keeps(&made) {
+            true => onnx::write(&made.pruned.network, file)?,
+            // What an earlier run left there is no network of that level either.
+            false if file.is_file() => {
+                fs::remove_file(&file).map_err(|cause| Error::io(&file, "remove this file", &cause))?
+            }
+            false => {}
+        }
+        progress.advance(1);
+        Ok(made)
+    }
+
+    fn summarise(&self, networks: &[Loaded], made: &[Made]) -> Result<Summary> {
+        let (written, missed): (Vec<&Made>, Vec<&Made>) = made.iter().partition(|made| self.keeps(made));
+        let (variants, unprunable) = (tables::variants(&written), tables::unprunable(networks));
+        let csv = self.folder().join("variants.csv");
+        whole_file::save(&csv, variants.to_csv())?;
+        whole_file::save(&self.folder().join(UNPRUNABLE), unprunable.to_csv())?;
+        Ok(Summary {
+            headline: format!("{} networks written to {}", written.len(), self.folder().display()),
+            json: json!({ "variants": variants.to_json(), "unprunable": unprunable.to_json() }),
+            tables: vec![variants, tables::reasons(&unprunable)],
+            files: vec![("pruned networks", csv)],
+            failure: missed.first().map(|first| self.not_reached(first, missed.len() - 1)),
+            ..Summary::default()
+        })
+    }
+
+    fn keeps(&self, made: &Made) -> bool {
+        self.write_unreached || made.reached()
+    }
+
+    fn not_reached(&self, first: &Made, more: usize) -> Error {
+        let Made { variant, pruned } = first;
+        let others = match more {
+            0 => String::new(),
+            more => format!(", nor {more} more of other levels or networks"),
+        };
+        let why = pruned.limit.map_or(String::new(), |limit| format!(": {limit}"));
+        let percent = Percent(pruned.percent);
+        let gone = match pruned.percent < f64::from(variant.level) {
+            true => format!("only {percent} of its parameters could go"),
+            false => format!("{percent} of its parameters would go"),
+        };
+        Error::input(format!("{variant} was not written{others}: {gone}{why}"))
+            .expected(format!("networks that come within {} percentage points of their level", Goal::TOLERANCE))
+            .help(format!("leave that level out of pruning_perc; {UNPRUNABLE} names the channels that stay, and why"))
+    }
+}

@@ -1,0 +1,157 @@
+//! Where a network to prune comes from: a file of its name, or else the zoo.
+
+use crate::verbs::extents::Extents;
+use crate::verbs::named::check_own_name;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_network::Network;
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Images;
+use perf4sight_onnx as onnx;
+use perf4sight_onnx::{Dims, Magnitudes};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A network that was found, not read yet.
+pub(super) enum Source {
+    /// In a file; with the magnitudes of its filters where they are asked for.
+    File { name: String, path: PathBuf, magnitudes: bool },
+    /// In the zoo.
+    Zoo(Network),
+}
+
+/// A network, ready to be pruned.
+pub(super) struct Loaded {
+    pub network: Network,
+    /// Empty unless they were asked for.
+    pub magnitudes: Magnitudes,
+    pub warnings: Vec<String>,
+}
+
+impl Source {
+    /// The network `name`, with or without the ending of its file.
+    pub fn find(name: &str, folder: &Path, images: &Images, magnitudes: bool) -> Result<Self> {
+        let name = name.strip_suffix(".onnx").unwrap_or(name);
+        check_own_name(name)?;
+        let path = folder.join(format!("{name}.onnx"));
+        if path.is_file() {
+            check_dataset(name, &path, images)?;
+            return Ok(Source::File { name: name.to_string(), path, magnitudes });
+        }
+        let network =
+            zoo::build(name, images.clone()).map_err(|error| match zoo::names().any(|known| known == name) {
+                true => error,
+                false => unknown(name, folder),
+            })?;
+        match magnitudes {
+            false => Ok(Source::Zoo(network)),
+            true => {
+                Err(Error::config(format!("mode l1 needs the weights of {name}, and {} is no file", path.display()))
+                    .help("export the network with its weights to that file, or choose mode = random"))
+            }
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        match self {
+            Source::File { name, .. } => name,
+            Source::Zoo(network) => network.name(),
+        }
+    }
+
+    /// Reads it, what its file holds being as `files` says.
+    pub fn load(&self, files: &Extents) -> Result<Loaded> {
+        match self {
+            Source::Zoo(network) => {
+                Ok(Loaded { network: network.clone(), magnitudes: Magnitudes::new(), warnings: Vec::new() })
+            }
+            Source::File { path, magnitudes: true, .. } => {
+                let (loaded, magnitudes) = own(path, files)?.read_with_magnitudes(path)?;
+                Ok(Self::loaded(path, loaded, magnitudes))
+            }
+            Source::File { path, .. } => Ok(Self::loaded(path, own(path, files)?.read(path)?, Magnitudes::new())),
+        }
+    }
+
+    fn loaded(path: &Path, loaded: onnx::Loaded, magnitudes: Magnitudes) -> Loaded {
+        let warnings = loaded.warnings.iter().map(|warning| format!("{}: {warning}", path.display())).collect();
+        Loaded { network: loaded.network, magnitudes, warnings }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::File { path, .. } => write!(f, "{}", path.display()),
+            Source::Zoo(network) => write!(f, "{} (built in)", network.name()),
+        }
+    }
+}
+
+/// What is asked of all files, but for sizes that this one has no dimension for.
+fn own(path: &Path, files: &Extents) -> Result<Extents> {
+    if files.dims.is_empty() {
+        return Ok(files.clone());
+    }
+    let open = onnx::open_dims(path)?;
+    let own = files.dims.iter().filter(|(name, _)| open.contains(*name));
+    Ok(Extents { dims: own.map(|(name, &size)| (name.clone(), size)).collect(), ..files.clone() })
+}
+
+/// Refuses sizes of dimensions that no file leaves open.
+pub(super) fn check_dims(sources: &[Source], dims: &Dims) -> Result<()> {
+    let mut open: BTreeSet<String> = BTreeSet::new();
+    for source in sources.iter().filter(|_| !dims.is_empty()) {
+        if let Source::File { path, .. } = source {
+            // One that cannot be read, which is told of when it is to be pruned, may be the one that has them.
+            let Ok(own) = onnx::open_dims(path) else { return Ok(()) };
+            open.extend(own);
+        }
+    }
+    let Some(unknown) = dims.keys().find(|name| !open.contains(*name)) else { return Ok(()) };
+    let open = open.into_iter().collect::<Vec<_>>().join(", ");
+    let known = if open.is_empty() { "none of them leaves any open".to_owned() } else { format!("one of {open}") };
+    Err(Error::config(format!("no file leaves a dimension \"{unknown}\" open")).expected(known))
+}
+
+/// Refuses a number of classes that a file cannot tell apart.
+pub(super) fn check_classes(sources: &[Source], files: &Extents) -> Result<()> {
+    let Some(classes) = files.classes else { return Ok(()) };
+    for source in sources {
+        if let Source::File { path, .. } = source {
+            // One that cannot be read is told of when it is to be pruned.
+            let exported = own(path, &Extents { classes: None, ..files.clone() }).and_then(|own| own.read(path));
+            let Ok(onnx::Loaded { network, .. }) = exported else { continue };
+            network.telling_apart(classes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a file of a known network that was made for other images: its variants would stand in the wrong folder.
+fn check_dataset(name: &str, path: &Path, images: &Images) -> Result<()> {
+    if !zoo::names().any(|known| known == name) {
+        return Ok(());
+    }
+    let network = onnx::read(path)?.network;
+    if network.input_shape() == images.input() || images.is_sized() {
+        return Ok(());
+    }
+    let (input, word) = (images.input(), images.word());
+    Err(Error::config(format!("{} reads images of {}", path.display(), network.input_shape()))
+        .expected(format!("images of {input}, as dataset = {word} says"))
+        .help(format!(
+            "choose the dataset the file was made for, set input = {input} to read the file for that size, or choose a model_desc_dir without it"
+        )))
+}
+
+fn unknown(name: &str, folder: &Path) -> Error {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let stems = files.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".onnx")?.to_string()));
+    let mut known: Vec<String> = stems.chain(zoo::names().map(str::to_string)).collect();
+    known.sort();
+    known.dedup();
+    Error::config(format!("there is no network \"{name}\""))
+        .expected(format!("an ONNX file in {} or one that `perf4sight networks` lists", folder.display()))
+        .help(perf4sight_base::error::suggestion(name, known.iter().map(String::as_str)))
+}

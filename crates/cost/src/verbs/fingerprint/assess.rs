@@ -1,0 +1,173 @@
+//! One quantity: the fingerprint, fitted or stored, beside the rows it is tested on.
+
+use super::report::Assessment;
+use super::{FingerprintSection, Source, Split, profiles};
+use crate::evaluation::{Fits, Study};
+use crate::fingerprint::{Fingerprint, Gathered, Networks, Provenance, Selection, gather};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::Quantity;
+use perf4sight_verb::Context;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A fingerprint, what it was fitted on and how it was tested.
+pub(super) struct Assessed {
+    fingerprint: Fingerprint,
+    basis: Option<Basis>,
+    tested: Gathered,
+    study: Study,
+}
+
+/// What a fingerprint was fitted on.
+struct Basis {
+    rows: Gathered,
+    platform: Platform,
+}
+
+impl Assessed {
+    pub(super) fn assessment(&self) -> Assessment<'_> {
+        Assessment {
+            fingerprint: &self.fingerprint,
+            fitted: self.basis.as_ref().map(|basis| &basis.rows),
+            tested: &self.tested,
+            study: &self.study,
+        }
+    }
+}
+
+impl FingerprintSection {
+    /// Fits or loads the fingerprint of a quantity, tests it, and stores what was fitted.
+    pub(super) fn assess(&self, source: &Source, networks: &mut Networks, context: &mut Context) -> Result<Assessed> {
+        let fits = self.fits(source);
+        let (mut fingerprint, basis) = match fits {
+            true => self.fit(source, networks, context).map(|(fingerprint, basis)| (fingerprint, Ok(basis)))?,
+            false => {
+                let stored = self.load(source, context)?;
+                let basis = self.basis_of(&stored, source, networks);
+                (stored, basis)
+            }
+        };
+        let selection = self.selection(source.quantity, &source.test, &self.test);
+        let tested = gather(&selection, networks)?;
+        tell(&tested, "to test on", source.quantity, context);
+        let study = study(&fingerprint, &basis, &tested, context);
+        if fits {
+            fingerprint.scores = study.own.whole.evaluation.unseen().scores();
+            fingerprint.left_out = errors_by_network(&study);
+            fingerprint.save(&self.store)?;
+        }
+        match tested.check_any(&selection).map_err(|nothing| context.explained(nothing)) {
+            Err(nothing) if self.evaluate => return Err(nothing),
+            Err(nothing) => context.warn(format!("nothing to test on: {nothing}")),
+            Ok(()) => {}
+        }
+        Ok(Assessed { fingerprint, basis: basis.ok(), tested, study })
+    }
+
+    fn fit(&self, source: &Source, networks: &mut Networks, context: &mut Context) -> Result<(Fingerprint, Basis)> {
+        let selection = self.selection(source.quantity, &source.fit, &self.fit);
+        let gathered = gather(&selection, networks)?;
+        gathered.check_any(&selection).map_err(|nothing| context.explained(nothing))?;
+        tell(&gathered, "to fit on", source.quantity, context);
+        tell_other_steps(&gathered.of_other_steps, source.quantity, context);
+        let begin = context.now();
+        let subject = self.subject(source.quantity);
+        let facts = self.platform(source)?;
+        facts.tell(self.step, &gathered.rows, context);
+        let platform = facts.platform;
+        platform.check_precision(self.step.precision)?;
+        let fitted = Fingerprint::fit(subject, self.recipe, &gathered.observations(&platform));
+        let mut fingerprint = fitted.map_err(|failure| context.explained(failure))?;
+        fingerprint.settings = profiles(source.fit.iter())?.into_iter().map(|profile| profile.setting).collect();
+        fingerprint.provenance = Provenance {
+            date: humantime::format_rfc3339_seconds(begin).to_string(),
+            seconds: context.now().duration_since(begin).unwrap_or_default().as_secs_f64(),
+        };
+        Ok((fingerprint, Basis { rows: gathered, platform }))
+    }
+
+    /// The rows a stored fingerprint was fitted on; an error says why it cannot be fitted again, and stops nothing.
+    fn basis_of(&self, stored: &Fingerprint, source: &Source, networks: &mut Networks) -> Result<Basis> {
+        let selection = self.selection(source.quantity, &source.fit, &self.fit);
+        let rows = gather(&selection, networks)?;
+        match stored.was_fitted_on(&rows) {
+            true => Ok(Basis { rows, platform: self.platform(source)?.platform }),
+            false => {
+                Err(Error::input("the stored fingerprint was fitted on other rows than those of the configuration"))
+            }
+        }
+    }
+
+    fn load(&self, source: &Source, context: &Context) -> Result<Fingerprint> {
+        let file = self.file(source);
+        let stored = Fingerprint::load(&self.store, self.step.stage, source.quantity)?.ok_or_else(|| {
+            Error::input("there is no fingerprint to evaluate")
+                .file(&file)
+                .help("fit one first, with evaluate = False, or set model_storedir")
+        })?;
+        stored.check_step(self.step).map_err(|error| error.file(&file))?;
+        if !self.evaluate {
+            self.check_own(&stored).map_err(|error| error.file(&file))?;
+            let (file, date) = (file.display(), &stored.provenance.date);
+            context.console.note(format!("{file} of {date} is used as it is; overwrite = True fits it anew"));
+        }
+        Ok(stored)
+    }
+
+    /// Refuses to pass off the fingerprint of another step as the one that is asked for.
+    fn check_own(&self, stored: &Fingerprint) -> Result<()> {
+        let own = stored.subject().step;
+        match own == self.step {
+            true => Ok(()),
+            false => Err(Error::input(format!("the stored fingerprint is of {own}"))
+                .expected(format!("one of {}", self.step))
+                .help("set overwrite = True or another model_storedir to fit one, or evaluate = True to see how it answers for that step")),
+        }
+    }
+
+    fn selection<'a>(&'a self, quantity: Quantity, folders: &'a [PathBuf], split: &'a Split) -> Selection<'a> {
+        let Split { networks, levels } = split;
+        Selection { folders, networks, levels: levels.clone(), step: self.step, quantity }
+    }
+}
+
+/// How far off fits without a network were for it, in percent.
+fn errors_by_network(study: &Study) -> BTreeMap<String, f64> {
+    let left_out = study.own.left_out.iter().flat_map(|trial| trial.evaluation.by(|case| case.variant.network.clone()));
+    left_out.map(|(network, scores)| (network, scores.mape)).collect()
+}
+
+/// Runs every protocol that the rows allow.
+fn study(fingerprint: &Fingerprint, basis: &Result<Basis>, tested: &Gathered, context: &Context) -> Study {
+    let Basis { rows, platform } = match basis {
+        Ok(basis) => basis,
+        Err(reason) => return Study::without_fits(fingerprint, tested, reason.to_string()),
+    };
+    let fits = Fits::new(fingerprint, rows.observations(platform), tested.observations(platform));
+    let progress =
+        context.console.progress(fits.count() as u64, &format!("testing {}", fingerprint.subject().quantity));
+    fits.run(|| progress.advance(1))
+}
+
+/// Warns of what should have been there; failed rows are what a profile is expected to have.
+fn tell(gathered: &Gathered, purpose: &str, quantity: Quantity, context: &mut Context) {
+    if gathered.is_incomplete() {
+        context.warn(format!("{quantity} rows {purpose}: {gathered}"));
+    }
+    match gathered.warnings.as_slice() {
+        [] => {}
+        [warning] => context.warn(warning),
+        [first, others @ ..] => context.warn(format!("{first} (and {} more notes, all in the report)", others.len())),
+    }
+}
+
+/// A profile may hold several steps; a fingerprint is of one.
+fn tell_other_steps(rows: &BTreeMap<String, usize>, quantity: Quantity, context: &Context) {
+    for (step, count) in rows {
+        let note = format!(
+            "{count} {quantity} rows of {step} are left out: [fingerprint] with that stage and these settings fits them"
+        );
+        context.console.note(note);
+    }
+}

@@ -1,0 +1,86 @@
+//! Which facts hold for the device of a profile: named in the configuration, else told by the profile, else by the device's name.
+
+use super::{FingerprintSection, Source, profiles};
+use crate::fingerprint::{Likelier, Row, likelier};
+use crate::records::Provenance;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Percent;
+use perf4sight_machine::Setting;
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::Step;
+use perf4sight_verb::Context;
+
+impl FingerprintSection {
+    /// Refuses a device that is unknown or badly described, before hours of measurements.
+    pub(super) fn check_target(&self) -> Result<()> {
+        self.platform.as_deref().map_or(Ok(()), |word| Platform::named_or_read(word).map(drop))
+    }
+
+    /// The facts of the device that was profiled.
+    pub(super) fn platform(&self, source: &Source) -> Result<Facts> {
+        if let Some(named) = &self.platform {
+            return Platform::named_or_read(named).map(|platform| Facts { platform, assumed: false });
+        }
+        let profiles = profiles(source.fit.iter())?;
+        if let Some(platform) = profiles.iter().find_map(|profile| told(&profile.setting)) {
+            let platform = Platform::named(platform)?.on_threads(threads(&profiles));
+            let platform = profiles.iter().fold(platform, |platform, profile| platform.run_by(&profile.setting));
+            return Ok(Facts { platform, assumed: false });
+        }
+        let platform = Platform::named(&self.device).map_err(|_| {
+            let known: Vec<&str> = Platform::names().collect();
+            Error::config(format!("nothing says what kind of device {} is", self.device))
+                .expected(format!("target = one of {}, or a file that describes a device", known.join(", ")))
+                .help("set target in [fingerprint]; a graphics card with its own memory is cuda")
+        })?;
+        Ok(Facts { platform, assumed: true })
+    }
+}
+
+/// What is taken to be known of the device, and on whose word.
+pub(super) struct Facts {
+    pub platform: Platform,
+    /// Nothing but the name of the device speaks for it.
+    pub assumed: bool,
+}
+
+impl Facts {
+    /// Says what was assumed, and warns where another device's rules fit the rows clearly better.
+    pub(super) fn tell(&self, step: Step, rows: &[Row], context: &mut Context) {
+        if !self.assumed {
+            return;
+        }
+        let Platform { name, title, .. } = &self.platform;
+        let assumed = format!("the profile does not say what it was measured on: taken for {name} ({title})");
+        let Some(Likelier { platform, error, assumed: off }) = likelier(step, rows, &self.platform) else {
+            return context.console.note(format!("{assumed}; target in [fingerprint] says otherwise"));
+        };
+        let [error, off] = [error, off].map(Percent);
+        context.warn(format!(
+            "{assumed}, but by its rules mem_alloc of the rows is off by {off} and by those of {platform} by {error}: set target = {platform} \
+             in [fingerprint] if that is what it was"
+        ));
+    }
+}
+
+/// Threads that every one of some profiles computed with; 0 where they do not say.
+fn threads(profiles: &[Provenance]) -> u64 {
+    let each = || profiles.iter().map(|profile| profile.setting.get("threads").and_then(|count| count.parse().ok()));
+    let first = each().next().flatten().unwrap_or(0);
+    if each().all(|count| count == Some(first)) { first } else { 0 }
+}
+
+/// The known device whose facts a profile's setting implies: libtorch lays tensors out for the widest vectors a processor has.
+fn told(setting: &Setting) -> Option<&'static str> {
+    let fact = |name: &str| setting.get(name).map(String::as_str);
+    if let Some(known) = fact("target").and_then(|told| Platform::names().find(|name| *name == told)) {
+        // Which arithmetic was allowed is told beside the device, and decides what convolutions borrow.
+        return Some(if (known, fact("tf32")) == ("cuda", Some("on")) { "cuda_tf32" } else { known });
+    }
+    match (fact("device")?, fact("instruction_set")) {
+        ("cpu", Some("avx512f")) => Some("cpu"),
+        ("cpu" | "simulated", _) => Some("cpu_avx2"),
+        ("cuda", _) => Some("cuda"),
+        _ => None,
+    }
+}

@@ -1,0 +1,164 @@
+//! `[fingerprint]`: fits the performance model of a device to its profile, stores it, and reports how far to trust it.
+
+mod assess;
+mod facts;
+mod foreseen;
+mod keys;
+mod parse;
+pub mod report;
+
+use super::NETWORKS;
+use crate::fingerprint::{Levels, Networks, Recipe, file_name};
+use crate::records::Provenance;
+use assess::Assessed;
+use perf4sight_base::error::Result;
+use perf4sight_step::workload::{Quantity, Stage, Step};
+use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
+use report::Evidence;
+use std::path::{Path, PathBuf};
+
+/// The section `[fingerprint]`.
+pub static SPEC: Spec =
+    Spec { table: keys::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(FingerprintSection::parse(values)?)) };
+
+/// What the section asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FingerprintSection {
+    evaluate: bool,
+    overwrite: bool,
+    step: Step,
+    device: String,
+    dataset: String,
+    /// A known kind of device or a file; none where the profile tells.
+    platform: Option<String>,
+    recipe: Recipe,
+    fit: Split,
+    test: Split,
+    sources: Vec<Source>,
+    store: PathBuf,
+    networks: PathBuf,
+}
+
+/// Which rows of a folder: to fit on, or to test on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Split {
+    networks: Vec<String>,
+    levels: Levels,
+}
+
+/// Where the rows of a quantity lie, and the keys that say so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Source {
+    quantity: Quantity,
+    fit_key: &'static str,
+    fit: Vec<PathBuf>,
+    test_key: &'static str,
+    test: Vec<PathBuf>,
+}
+
+impl FingerprintSection {
+    fn file(&self, source: &Source) -> PathBuf {
+        self.store.join(file_name(self.step.stage, source.quantity))
+    }
+
+    /// Whether a fit is due; otherwise the stored fingerprint is used as it is.
+    fn fits(&self, source: &Source) -> bool {
+        !self.evaluate && (self.overwrite || !self.file(source).exists())
+    }
+
+    fn report_folder(&self) -> PathBuf {
+        match self.step.stage {
+            Stage::Training => self.store.clone(),
+            Stage::Inference => self.store.join(self.step.stage.name()),
+        }
+    }
+
+    fn step(&self, source: &Source) -> String {
+        let (step, quantity, file) = (self.step, source.quantity, self.file(source));
+        match self.fits(source) {
+            true => format!(
+                "fits {step} {quantity} on {} of {} into {}",
+                self.fit.levels,
+                self.fit.networks.join(", "),
+                file.display()
+            ),
+            false => format!("evaluates {} as it is", file.display()),
+        }
+    }
+
+    fn reads(&self, source: &Source) -> Vec<KeyedPath> {
+        let keyed = |key, path: &PathBuf| KeyedPath { key, path: path.clone() };
+        let tested = source.test.iter().map(|folder| keyed(source.test_key, folder));
+        match self.fits(source) {
+            true => tested.chain(source.fit.iter().map(|folder| keyed(source.fit_key, folder))).collect(),
+            false => tested.chain([keyed("model_storedir", &self.file(source))]).collect(),
+        }
+    }
+
+    fn evidence<'a>(&'a self, assessed: &'a [Assessed], context: &'a Context) -> Result<Evidence<'a>> {
+        Ok(Evidence {
+            device: &self.device,
+            dataset: &self.dataset,
+            step: self.step,
+            assessments: assessed.iter().map(Assessed::assessment).collect(),
+            profiles: profiles(self.sources.iter().flat_map(|source| source.fit.iter().chain(&source.test)))?,
+            date: humantime::format_rfc3339_seconds(context.now()).to_string(),
+            config: &context.config,
+        })
+    }
+}
+
+/// The provenance of the profiles that some folders of rows belong to, each once.
+fn profiles<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Provenance>> {
+    let mut profiles: Vec<&Path> = folders.filter_map(|folder| folder.parent()).collect();
+    profiles.sort_unstable();
+    profiles.dedup();
+    let loaded = profiles.into_iter().filter_map(|profile| Provenance::load(profile).transpose());
+    loaded.collect()
+}
+
+impl Section for FingerprintSection {
+    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
+        self.check_target()?;
+        let networks = KeyedPath { key: "pruned_models_storedir", path: self.networks.clone() };
+        let fits = self.sources.iter().filter(|source| self.fits(source));
+        let files = fits.map(|source| self.file(source));
+        let report = self.report_folder();
+        let reports = ["report.html", "report.json", "predictions.csv"].map(|name| report.join(name));
+        let fitted = self.sources.iter().filter(|source| self.fits(source));
+        let lacking = fitted.map(|source| self.lacking(source, foreseen)).collect::<Result<Vec<_>>>()?;
+        Ok(Outline {
+            steps: self.sources.iter().map(|source| self.step(source)).chain(lacking.into_iter().flatten()).collect(),
+            reads: self.sources.iter().flat_map(|source| self.reads(source)).chain([networks]).collect(),
+            writes: files.chain(reports).map(|path| KeyedPath { key: "model_storedir", path }).collect(),
+            ..Outline::default()
+        })
+    }
+}
+
+impl Verb for FingerprintSection {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let progress = context.console.progress(self.sources.len() as u64, "fingerprint");
+        let mut networks = Networks::new(&self.networks);
+        let mut assessed = Vec::new();
+        for source in &self.sources {
+            if context.cancelled() {
+                return Ok(Summary::default());
+            }
+            progress.doing(format!("{} {}", self.step, source.quantity));
+            assessed.push(self.assess(source, &mut networks, context)?);
+            progress.advance(1);
+        }
+        drop(progress);
+        let evidence = self.evidence(&assessed, context)?;
+        let written = evidence.write(&self.report_folder())?;
+        let stored = self.sources.iter().map(|source| ("fingerprint", self.file(source)));
+        Ok(Summary {
+            tables: vec![evidence.summary(), evidence.protocols()],
+            findings: evidence.findings(),
+            files: stored.chain([("report", written.html)]).collect(),
+            json: evidence.json(),
+            ..Summary::default()
+        })
+    }
+}

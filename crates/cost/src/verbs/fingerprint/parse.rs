@@ -1,0 +1,62 @@
+//! The checked values of the section.
+
+use super::{FingerprintSection, Source, Split};
+use crate::fingerprint::{Levels, Method, Recipe, Subject};
+use crate::verbs::step;
+use perf4sight_base::error::Result;
+use perf4sight_step::workload::{Quantity, Stage, Step};
+use perf4sight_verb::config::Values;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+impl FingerprintSection {
+    pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
+        let fitted: BTreeSet<u8> = values.get::<Vec<u8>>("train_logs")?.into_iter().collect();
+        let tested: BTreeSet<u8> = values.get::<Vec<u8>>("eval_logs")?.into_iter().collect();
+        let others = if tested.is_empty() { Levels::AllBut(fitted.clone()) } else { Levels::Only(tested) };
+        let stage = values.named("stage", Stage::parse)?;
+        Ok(FingerprintSection {
+            evaluate: values.get("evaluate")?,
+            overwrite: values.get("overwrite")?,
+            step: step::changes(values, &[stage])?.of(Step::published(stage)),
+            device: values.folder_name("device_name")?,
+            dataset: values.folder_name("dataset")?,
+            platform: values.get("target")?,
+            recipe: Recipe::new(values.named("method", Method::parse)?, values.get("seed")?),
+            fit: Split { networks: values.get("train_nets")?, levels: Levels::Only(fitted) },
+            test: Split { networks: values.get("eval_nets")?, levels: others },
+            sources: sources(values)?,
+            store: values.get("model_storedir")?,
+            networks: values.get("pruned_models_storedir")?,
+        })
+    }
+
+    /// What the fingerprint of a quantity is of.
+    pub(super) fn subject(&self, quantity: Quantity) -> Subject {
+        let FingerprintSection { device, dataset, step, .. } = self;
+        Subject { device: device.clone(), dataset: dataset.clone(), step: *step, quantity }
+    }
+}
+
+/// The quantities that are switched on, with their folders.
+fn sources(values: &Values<'_>) -> Result<Vec<Source>> {
+    let mut sources = Vec::new();
+    for quantity in Quantity::ALL {
+        let (switch, fit_key, test_key) = match quantity {
+            Quantity::Latency => ("latency_model", "latency_logs", "eval_latency_logs"),
+            Quantity::Memory => ("memory_model", "memory_logs", "eval_memory_logs"),
+        };
+        if values.get(switch)? {
+            let fit: Vec<PathBuf> = values.get(fit_key)?;
+            let test: Vec<PathBuf> = values.get(test_key)?;
+            let (test_key, test) = if test.is_empty() { (fit_key, fit.clone()) } else { (test_key, test) };
+            sources.push(Source { quantity, fit_key, fit, test_key, test });
+        }
+    }
+    match sources.is_empty() {
+        true => Err(values
+            .error("latency_model", "neither latency_model nor memory_model is True")
+            .expected("at least one of them")),
+        false => Ok(sources),
+    }
+}

@@ -1,0 +1,172 @@
+//! Does it fit: verdicts beside what happened, and the largest batch.
+
+use super::Assessment;
+use super::Evidence;
+use crate::evaluation::{Confusion, Judged, Largest, LargestScores, Trial};
+use crate::fingerprint::Method;
+use perf4sight_base::units::{Percent, grouped};
+use perf4sight_report::{Axis, Block, Chart, Column, Fact, Plot, Point, Scatter, Series, Table, Tone};
+
+/// Half width of the band around the largest batch that ran.
+const BAND: f64 = 0.1;
+/// With fewer failures than this, being right about all of them is still mostly luck.
+const TELLING: usize = 10;
+/// Failures that are named one by one.
+const NAMED: usize = 4;
+/// What shows more failures.
+const REMEDY: &str = "profile larger batches, or set mem_limit";
+
+/// What there is to say of verdicts, the hardest test first.
+pub fn blocks(evidence: &Evidence, part: &Assessment) -> Vec<Block> {
+    let (trial, how) = hardest(part);
+    let Some(scores) = Confusion::of(&trial.judged) else {
+        return vec![Block::Text(nothing(part))];
+    };
+    let verdicts = [
+        Block::Text(format!("Tested on {how}.")),
+        Block::Headline(headline(&scores)),
+        Block::Table(confusion(&scores)),
+    ];
+    let largest = LargestScores::of(&trial.largest);
+    let limits = largest.map(|scores| {
+        let charts = charts(evidence, &trial.largest).map(Block::Chart);
+        [Block::Headline(limits(&scores))].into_iter().chain(charts)
+    });
+    verdicts.into_iter().chain(limits.into_iter().flatten()).collect()
+}
+
+/// A few sentences for the top of the page, with how far to trust verdicts.
+pub fn verdict(part: &Assessment) -> (Tone, String) {
+    let (trial, how) = hardest(part);
+    let Some(scores) = Confusion::of(&trial.judged) else { return (Tone::Caution, nothing(part)) };
+    let largest = LargestScores::of(&trial.largest);
+    let batches = largest.map(|largest| {
+        format!(
+            " The safe batch size fits for {} of the variants and uses {} of what there is.",
+            Percent(100.0 - largest.unsafe_share),
+            Percent(largest.used)
+        )
+    });
+    let text = format!(
+        "Whether a step fits is told right for {} of {} steps of {how}; always saying \"fits\" would be right for {}. {}{}",
+        Percent(scores.accuracy),
+        grouped(scores.rows() as u64),
+        Percent(scores.always_fits),
+        failures(&trial.judged),
+        batches.unwrap_or_default()
+    );
+    (tone(&scores, largest.as_ref()), text)
+}
+
+/// Being right about a few failures, or no more often than who looks at nothing, is no reason to rely on verdicts.
+fn tone(scores: &Confusion, largest: Option<&LargestScores>) -> Tone {
+    let proven = scores.unfit() >= TELLING && scores.accuracy > scores.always_fits;
+    match (scores.accuracy, largest.map_or(0.0, |largest| largest.unsafe_share)) {
+        (accuracy, risk) if accuracy >= 95.0 && risk <= 5.0 && proven => Tone::Good,
+        (accuracy, risk) if accuracy >= 85.0 && risk <= 20.0 => Tone::Caution,
+        _ => Tone::Bad,
+    }
+}
+
+/// "Only 2 did not fit (resnet50 at batch 16, resnet50_20 at batch 16), which shows little: profile larger batches, or set mem_limit."
+fn failures(judged: &[Judged]) -> String {
+    let unfit: Vec<&Judged> = judged.iter().filter(|one| !one.fitted).collect();
+    let name = |one: &&Judged| format!("{} at batch {}", one.variant, one.batch);
+    let mut names: Vec<String> = unfit.iter().take(NAMED).map(name).collect();
+    if let Some(more @ 1..) = unfit.len().checked_sub(NAMED) {
+        names.push(format!("{more} more"));
+    }
+    match unfit.len() {
+        0 => format!("None of them failed, so this says nothing of failures: {REMEDY}."),
+        few @ ..TELLING => format!("Only {few} did not fit ({}), which shows little: {REMEDY}.", names.join(", ")),
+        many => format!("{} did not fit ({}).", grouped(many as u64), names.join(", ")),
+    }
+}
+
+/// Fits without the network where there are such, the fingerprint itself otherwise.
+fn hardest<'a>(part: &Assessment<'a>) -> (&'a Trial, &'static str) {
+    match &part.study.own.left_out {
+        Some(left_out) => (left_out, "networks that were left out of the fit"),
+        None => (&part.study.own.whole, "networks that were fitted on"),
+    }
+}
+
+fn nothing(part: &Assessment) -> String {
+    let tried = part.tested.rows.len() + part.tested.failed.len();
+    let failures = [part.fitted, Some(part.tested)].into_iter().flatten().flat_map(|gathered| &gathered.failed);
+    let failures = failures.filter(|attempt| attempt.did_not_fit()).count();
+    match part.fingerprint.recipe().method {
+        _ if tried == 0 => {
+            format!("Whether a step fits: nothing to judge by, for there is no row to test on ({}).", part.tested)
+        }
+        _ if failures == 0 => format!(
+            "Nothing in this profile ran out of memory, so there are no verdicts on whether a step fits, and no largest batch: {REMEDY}."
+        ),
+        method @ Method::Perf4sight => format!("The method {method} gives no verdicts on whether a step fits."),
+        Method::Hybrid => {
+            "Whether a step fits: what failed here follows no limit of memory, so there are no verdicts.".to_owned()
+        }
+    }
+}
+
+fn headline(scores: &Confusion) -> Vec<Fact> {
+    let tried = format!("of {} steps that were tried", grouped(scores.rows() as u64));
+    vec![
+        Fact::new("ran out of memory", scores.unfit()).remark(tried),
+        Fact::new("right verdicts", Percent(scores.accuracy))
+            .remark(format!("{} by always saying \"fits\"", Percent(scores.always_fits))),
+        Fact::new("precision", scores.precision.map(Percent)).remark("of those said not to fit, did not"),
+        Fact::new("recall", scores.recall.map(Percent)).remark("of those that did not fit, said so"),
+        Fact::new("borderline", scores.borderline).remark("neither is 90 % sure"),
+        Fact::new("Brier score", scores.brier).remark("0 is perfect, 0.25 a coin"),
+    ]
+}
+
+fn limits(scores: &LargestScores) -> Vec<Fact> {
+    let variants = format!("mean error over {} variants", scores.variants);
+    vec![
+        Fact::new("largest batch", Percent(scores.mape)).remark(variants),
+        Fact::new("unsafe", Percent(scores.unsafe_share)).remark("of the safe batch sizes ran out of memory"),
+        Fact::new("used", Percent(scores.used)).remark("of the largest batch that ran, by the safe one"),
+    ]
+}
+
+fn confusion(scores: &Confusion) -> Table {
+    let columns = [
+        Column::text("happened", "what happened"),
+        Column::number("fits", "said to fit"),
+        Column::number("does_not_fit", "said not to fit"),
+    ];
+    let mut table = Table::new("Verdicts at even odds", columns);
+    table.row(["ran".into(), scores.cleared.into(), scores.false_alarms.into()]);
+    table.row(["ran out of memory".into(), scores.missed.into(), scores.found.into()]);
+    table
+}
+
+/// What is safe and what is as likely as not, each beside the largest batch that ran.
+fn charts(evidence: &Evidence, largest: &[Largest]) -> [Chart; 2] {
+    let chart = |title: &str, caption: &str, said: fn(&Largest) -> u64| {
+        let points = |name: &String| {
+            let own = largest.iter().filter(|one| one.variant.network == *name);
+            Series::new(name, own.map(|one| point(one, said(one))))
+        };
+        let plot = Scatter {
+            x: Axis::log("largest batch that ran"),
+            y: Axis::log("predicted"),
+            band: BAND,
+            series: evidence.networks().iter().map(points).collect(),
+        };
+        let caption =
+            format!("On the line lies the largest batch that ran; the next one tried ran out of memory. {caption}");
+        Chart::new(title, caption, Plot::Scatter(plot))
+    };
+    [
+        chart("Largest batch, safe", "Points should lie on the line or below.", |one| one.said.safe),
+        chart("Largest batch, as likely as not", "Points should lie near the line.", |one| one.said.likely),
+    ]
+}
+
+fn point(one: &Largest, predicted: u64) -> Point {
+    let label = format!("{}: {} ran, {} ran out of memory, predicted {predicted}", one.variant, one.fitted, one.failed);
+    Point { x: one.fitted as f64, y: predicted as f64, label }
+}

@@ -1,0 +1,58 @@
+//! How good a profile was estimated to be while it grew, and what that took: profiles whose plan goes by it say so.
+
+use super::Evidence;
+use crate::records::Learned;
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_report::{Axis, Block, Chart, Colour, Column, Line, Plot, Series, Table};
+use perf4sight_step::workload::Quantity;
+use std::collections::BTreeMap;
+
+/// The blocks; none where no plan estimated anything.
+pub fn blocks(evidence: &Evidence) -> Vec<Block> {
+    let learned = learned(evidence);
+    if learned.is_empty() {
+        return Vec::new();
+    }
+    let charts = Quantity::ALL.into_iter().filter_map(|quantity| chart(&learned, quantity));
+    charts.map(Block::Chart).chain([Block::Folded(table(&learned))]).collect()
+}
+
+/// By what it is about and the measurements it rests on; of several runs that estimated the same the first.
+type Growth = BTreeMap<(Quantity, usize), Learned>;
+
+fn learned(evidence: &Evidence) -> Growth {
+    let runs = evidence.profiles.iter().flat_map(|profile| &profile.runs);
+    let mut growth = Growth::new();
+    for learned in runs.flat_map(|run| &run.learned).filter(|learned| learned.stage == evidence.step.stage) {
+        growth.entry((learned.quantity, learned.measured)).or_insert(*learned);
+    }
+    growth
+}
+
+fn chart(growth: &Growth, quantity: Quantity) -> Option<Chart> {
+    let own = growth.values().filter(|learned| learned.quantity == quantity);
+    let points: Vec<(f64, f64)> = own.map(|learned| (learned.measured as f64, learned.error)).collect();
+    let series = vec![Series::new("estimate", points).coloured(Colour::Subject)];
+    let plot = Line::new(Axis::linear("configurations measured"), Axis::linear("estimated error (%)"), series);
+    let caption = "What the plan estimated while it measured, from its own rows alone: the error for what was left out of the fit.";
+    let title = format!("As the profile grew: {quantity}");
+    (!plot.series[0].data.is_empty()).then(|| Chart::new(title, caption, Plot::Line(plot)))
+}
+
+fn table(growth: &Growth) -> Table {
+    let columns = [
+        Column::number("measured", "configurations"),
+        Column::number("milliseconds", "took"),
+        Column::text("quantity", "quantity"),
+        Column::number("error", "estimated error"),
+    ];
+    let mut table = Table::new("As the profile grew", columns);
+    let mut points: Vec<&Learned> = growth.values().collect();
+    points.sort_by_key(|learned| (learned.measured, learned.quantity));
+    for learned in points {
+        let took = Milliseconds(1000.0 * learned.seconds);
+        let (name, error) = (learned.quantity.name(), Percent(learned.error));
+        table.row([learned.measured.into(), took.into(), name.into(), error.into()]);
+    }
+    table
+}

@@ -1,0 +1,202 @@
+//! What a fingerprint's report says: from predictions and rows to a page, its JSON, its CSV and the console's table.
+
+mod charts;
+mod cost;
+mod fit;
+mod growth;
+mod json;
+mod operations;
+mod origin;
+mod page;
+mod predictions;
+mod protocols;
+mod tables;
+mod trust;
+
+use crate::evaluation::{Evaluation, Study};
+use crate::fingerprint::{Basis, Fingerprint, Gathered};
+use crate::records::{Identity, Provenance, Record};
+use perf4sight_base::error::Result;
+use perf4sight_base::units::Percent;
+use perf4sight_base::whole_file;
+use perf4sight_report::{Column, Table};
+use perf4sight_step::workload::{Quantity, Step};
+use perf4sight_verb::Finding;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Everything a report is made of.
+pub struct Evidence<'a> {
+    /// The device's name.
+    pub device: &'a str,
+    /// The data set whose shapes the networks have.
+    pub dataset: &'a str,
+    /// What the steps did that it is about.
+    pub step: Step,
+    /// One per quantity, in the order of [`Quantity::ALL`].
+    pub assessments: Vec<Assessment<'a>>,
+    /// Where the rows come from, for each profile that says so.
+    pub profiles: Vec<Provenance>,
+    /// When the report was made, in RFC 3339.
+    pub date: String,
+    /// The configuration that made it; empty where there was none.
+    pub config: &'a str,
+}
+
+/// A fingerprint beside what was measured.
+pub struct Assessment<'a> {
+    /// The fingerprint.
+    pub fingerprint: &'a Fingerprint,
+    /// The rows it was fitted on; none where a stored fingerprint was used without reading them again.
+    pub fitted: Option<&'a Gathered>,
+    /// The rows it was tested on, and what was left out of the test.
+    pub tested: &'a Gathered,
+    /// Its predictions for the rows it was tested on, and those of fits that saw less.
+    pub study: &'a Study,
+}
+
+/// The files of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// For people.
+    pub html: PathBuf,
+    /// For programs.
+    pub json: PathBuf,
+    /// Every tested row.
+    pub predictions: PathBuf,
+}
+
+impl Evidence<'_> {
+    /// Writes `report.html`, `report.json` and `predictions.csv` into `folder`.
+    ///
+    /// # Errors
+    /// When a file cannot be written; each is then either the old one or the new one.
+    pub fn write(&self, folder: &Path) -> Result<Written> {
+        let written = Written {
+            html: folder.join("report.html"),
+            json: folder.join("report.json"),
+            predictions: folder.join("predictions.csv"),
+        };
+        whole_file::save(&written.html, page::page(self).to_html())?;
+        whole_file::save(&written.json, format!("{:#}\n", self.json()))?;
+        whole_file::save(&written.predictions, predictions::table(self).to_csv())?;
+        Ok(written)
+    }
+
+    /// `report.json`: scores under the name of each quantity; what differs between equal runs under `provenance`.
+    pub fn json(&self) -> Value {
+        json::report(self)
+    }
+
+    /// One row per network, for the console.
+    pub fn summary(&self) -> Table {
+        tables::summary(self)
+    }
+
+    /// Every protocol beside the others, for the console.
+    pub fn protocols(&self) -> Table {
+        protocols::table(self)
+    }
+
+    /// The errors on levels not fitted on, for the closing table of the run.
+    pub fn findings(&self) -> Vec<Finding> {
+        let of_part = |part: &Assessment| -> Vec<Finding> {
+            let column = unseen_column(part.quantity());
+            let scores = part.evaluation().unseen().by(|case| case.variant.network.clone());
+            let finding = |(network, scores): (String, perf4sight_base::stats::Scores)| Finding {
+                about: network,
+                column: column.clone(),
+                cell: Percent(scores.mape).into(),
+            };
+            scores.into_iter().map(finding).collect()
+        };
+        self.assessments.iter().flat_map(of_part).collect()
+    }
+
+    /// What is in none of the numbers, one sentence per quantity and purpose.
+    fn not_used(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for part in &self.assessments {
+            let of_fit = part.fitted.map(|gathered| ("fit", gathered));
+            for (purpose, gathered) in of_fit.into_iter().chain([("test", part.tested)]) {
+                lines.push(format!("{}, {purpose}: {gathered}", part.quantity()));
+            }
+        }
+        lines
+    }
+
+    /// What was odd about the files that were read, each oddity once.
+    fn warnings(&self) -> BTreeSet<&str> {
+        let gathered = self.assessments.iter().flat_map(|part| part.fitted.into_iter().chain([part.tested]));
+        gathered.flat_map(|gathered| &gathered.warnings).map(String::as_str).collect()
+    }
+
+    /// Networks of all rows, in alphabetical order: each has one colour throughout the report.
+    fn networks(&self) -> Vec<String> {
+        let names: BTreeSet<&String> = self.records().map(|record| &record.variant.network).collect();
+        names.into_iter().cloned().collect()
+    }
+
+    fn records(&self) -> impl Iterator<Item = &Record> {
+        self.assessments.iter().flat_map(Assessment::records)
+    }
+}
+
+impl Assessment<'_> {
+    /// What it is of.
+    pub fn quantity(&self) -> Quantity {
+        self.fingerprint.subject().quantity
+    }
+
+    /// Every row that was read, passed or not; what was both fitted and tested on appears once.
+    fn records(&self) -> impl Iterator<Item = &Record> {
+        let fitted: BTreeSet<Identity> = self.fitted.into_iter().flat_map(records).map(Record::identity).collect();
+        let tested = records(self.tested).filter(move |record| !fitted.contains(&record.identity()));
+        self.fitted.into_iter().flat_map(records).chain(tested)
+    }
+
+    /// Its predictions for the rows it was tested on.
+    fn evaluation(&self) -> &Evaluation {
+        &self.study.own.whole.evaluation
+    }
+
+    /// Whether there are rows at levels that it was not fitted on: the others say nothing about new networks.
+    fn tests_unseen(&self) -> bool {
+        !self.evaluation().unseen().cases.is_empty()
+    }
+
+    /// The cases that say how far it can be trusted for networks it knows: those at levels it was not fitted on, where there are any.
+    fn telling(&self) -> Evaluation {
+        Some(self.evaluation().unseen())
+            .filter(|unseen| !unseen.cases.is_empty())
+            .unwrap_or_else(|| self.evaluation().clone())
+    }
+
+    /// What the 90 % of its intervals rest on for networks that were left out, where some were; none where it gives no intervals.
+    fn basis(&self) -> Option<Basis> {
+        let left_out = self.study.own.left_out.as_ref().map(|trial| &trial.evaluation);
+        let cases = left_out.into_iter().chain([self.evaluation()]).flat_map(|evaluation| &evaluation.cases);
+        cases.into_iter().find_map(|case| Some(case.interval?.basis))
+    }
+}
+
+/// Every row of a selection, passed or not, with a network file or without.
+fn records(gathered: &Gathered) -> impl Iterator<Item = &Record> {
+    let passed = gathered.rows.iter().map(|row| &row.record);
+    let failed = gathered.failed.iter().map(|attempt| &attempt.record);
+    passed.chain(gathered.missing_networks.values().flatten()).chain(failed)
+}
+
+/// The unit of the profile's column.
+fn unit(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Latency => "ms",
+        Quantity::Memory => "MiB",
+    }
+}
+
+/// The error on levels that were not fitted on: the only one that tells how predictions do elsewhere.
+fn unseen_column(quantity: Quantity) -> Column {
+    Column::number(format!("{quantity}_unseen_mape"), format!("{quantity} error"))
+}

@@ -1,0 +1,82 @@
+//! Inside a step: time by class of operation, measured and predicted, where the profile timed operations.
+
+use super::{Assessment, tables};
+use crate::evaluation::{ClassScores, ClassTime};
+use perf4sight_base::units::Percent;
+use perf4sight_report::{Axis, Bars, Block, Chart, Colour, Column, Plot, Series, Table};
+
+/// Charts and a table; nothing where no operation was timed.
+pub(super) fn blocks(part: &Assessment) -> Vec<Block> {
+    let (times, how) = times(part);
+    let scores = ClassScores::by_class(times);
+    if scores.is_empty() {
+        return Vec::new();
+    }
+    let mut costliest: Vec<(&str, ClassScores)> = scores.into_iter().collect();
+    costliest.sort_by(|a, b| b.1.share.total_cmp(&a.1.share));
+    vec![
+        Block::Text(format!("Steps of {how} whose operations were timed one by one, in place.")),
+        Block::Chart(shares(&costliest)),
+        Block::Chart(errors(&costliest)),
+        Block::Table(table(&costliest)),
+    ]
+}
+
+/// What fits without the network say, where there are such.
+fn times<'a>(part: &Assessment<'a>) -> (&'a [ClassTime], &'static str) {
+    match &part.study.own.left_out {
+        Some(left_out) => (&left_out.classes, "networks that were left out of the fit"),
+        None => (&part.study.own.whole.classes, "networks that were fitted on"),
+    }
+}
+
+fn shares(classes: &[(&str, ClassScores)]) -> Chart {
+    let series =
+        |name: &str, of: fn(&ClassScores) -> f64| Series::new(name, classes.iter().map(|(_, one)| Some(of(one))));
+    let plot = Bars {
+        categories: classes.iter().map(|(class, _)| (*class).to_owned()).collect(),
+        value: Axis::linear("share of the time of all operations (%)"),
+        series: vec![
+            series("measured", |one| one.share).coloured(Colour::Truth),
+            series("predicted", |one| one.predicted_share).coloured(Colour::Subject),
+        ],
+        reference: None,
+        most: None,
+    };
+    Chart::new("Where the time goes", "Bars of a pair should be equally long.", Plot::Bars(plot))
+}
+
+/// A class is judged by the mean over its steps: a point for every class in every step would be thousands.
+fn errors(classes: &[(&str, ClassScores)]) -> Chart {
+    let lengths = classes.iter().map(|(_, one)| Some(one.scores.mape));
+    let plot = Bars {
+        categories: classes.iter().map(|(class, _)| (*class).to_owned()).collect(),
+        value: Axis::linear("mean error (%)"),
+        series: vec![Series::new("predicted", lengths).coloured(Colour::Subject)],
+        reference: None,
+        most: None,
+    };
+    Chart::new(
+        "How far off classes are",
+        "Shorter is better. The classes that take the most time come first.",
+        Plot::Bars(plot),
+    )
+}
+
+fn table(classes: &[(&str, ClassScores)]) -> Table {
+    let columns = [
+        Column::text("class", "class"),
+        Column::number("rows", "steps"),
+        Column::number("share", "share of the time"),
+        Column::number("predicted_share", "predicted"),
+        Column::number("mape", "mean error"),
+        Column::number("bias", "bias"),
+    ];
+    let mut table = Table::new("Classes of operations", columns);
+    for (class, ClassScores { share, predicted_share, scores }) in classes {
+        let bias = format!("{:+.1} %", scores.bias);
+        let shares = [*share, *predicted_share, scores.mape].map(|share| Percent(share).into());
+        table.row([tables::capital(class).into(), scores.rows.into()].into_iter().chain(shares).chain([bias.into()]));
+    }
+    table
+}

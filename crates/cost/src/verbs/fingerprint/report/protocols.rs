@@ -1,0 +1,210 @@
+//! The ways a fingerprint was tested, side by side: table and charts.
+
+use super::{Assessment, Evidence, tables};
+use crate::evaluation::{Case, Evaluation, Learned, Protocols};
+use crate::fingerprint::Method;
+use perf4sight_base::stats::Scores;
+use perf4sight_base::units::Percent;
+use perf4sight_report::{Axis, Bars, Cell, Chart, Colour, Column, Line, Plot, Series, Table, Value};
+use std::collections::BTreeSet;
+
+/// Share of measurements that intervals promise to hold, in percent.
+const PROMISED: f64 = 90.0;
+/// Bars so many times as long as the fingerprint's own longest would flatten these.
+const FLATTENING: f64 = 2.5;
+
+/// A way to test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// Levels that were not fitted on, of networks that were; where no such level was tested, those that were fitted on.
+    Unseen,
+    /// The same rows, answered by fits without their network.
+    SameRowsLeftOut,
+    /// Unpruned networks, answered by fits without them.
+    UnprunedLeftOut,
+    /// Pruned networks, answered by fits without any level of them.
+    PrunedLeftOut,
+}
+
+impl Protocol {
+    /// From the easiest to the hardest.
+    pub const ALL: [Protocol; 4] =
+        [Protocol::Unseen, Protocol::SameRowsLeftOut, Protocol::UnprunedLeftOut, Protocol::PrunedLeftOut];
+
+    fn name(self, part: &Assessment) -> &'static str {
+        match self {
+            Protocol::Unseen if part.tests_unseen() => "profiled networks, new levels",
+            Protocol::Unseen => "profiled networks, levels fitted on",
+            Protocol::SameRowsLeftOut => "same rows, network left out",
+            Protocol::UnprunedLeftOut => "left out, unpruned",
+            Protocol::PrunedLeftOut => "left out, pruned",
+        }
+    }
+
+    /// The cases of a method's trial; none where it was not made.
+    pub fn cases(self, part: &Assessment, protocols: &Protocols) -> Option<Evaluation> {
+        let telling = part.telling();
+        let levels: BTreeSet<(&str, u8)> = telling.cases.iter().map(level).collect();
+        let left_out = || Some(&protocols.left_out.as_ref()?.evaluation);
+        match self {
+            Protocol::Unseen => Some(protocols.whole.evaluation.only(|case| levels.contains(&level(case)))),
+            Protocol::SameRowsLeftOut => Some(left_out()?.only(|case| levels.contains(&level(case)))),
+            Protocol::UnprunedLeftOut => Some(left_out()?.only(|case| case.variant.level == 0)),
+            Protocol::PrunedLeftOut => Some(left_out()?.only(|case| case.variant.level != 0)),
+        }
+    }
+
+    /// Every network weighs the same.
+    fn scores(self, part: &Assessment, protocols: &Protocols) -> Option<Scores> {
+        self.cases(part, protocols)?.scores_over_networks()
+    }
+}
+
+fn level(case: &Case) -> (&str, u8) {
+    (&case.variant.network, case.variant.level)
+}
+
+/// Every protocol and quantity in a row: error, the published method's, and how often the interval held.
+pub fn table(evidence: &Evidence) -> Table {
+    let columns = [
+        Column::text("quantity", "quantity"),
+        Column::text("protocol", "tested on"),
+        Column::number("rows", "rows"),
+        Column::number("mape", "mean error"),
+        Column::number("published_mape", "published method"),
+        Column::number("coverage_90", "inside 90 % interval"),
+    ];
+    let mut table =
+        Table::new("How far off predictions are, mean over networks, the same rows for every method", columns);
+    for part in &evidence.assessments {
+        let name = part.quantity().name();
+        for protocol in Protocol::ALL {
+            let cases = protocol.cases(part, &part.study.own).unwrap_or_default();
+            let published = part.study.published().and_then(|published| protocol.scores(part, published));
+            table.row([
+                name.into(),
+                protocol.name(part).into(),
+                cases.cases.len().into(),
+                percent(cases.scores_over_networks()),
+                percent(published),
+                cases.coverage_90().map(Percent).into(),
+            ]);
+        }
+        let noise = part.study.noise;
+        let (rows, error) = (noise.map(|noise| noise.repeated), noise.map(|noise| Percent(noise.mape)));
+        let nothing = [Cell::Missing, Cell::Missing];
+        table.row(
+            [name.into(), "the device against itself".into(), rows.into(), error.into()].into_iter().chain(nothing),
+        );
+    }
+    table
+}
+
+fn percent(scores: Option<Scores>) -> Cell {
+    scores.map(|scores| Percent(scores.mape)).into()
+}
+
+/// Mean error by protocol, a bar per method.
+pub fn side_by_side(part: &Assessment) -> Chart {
+    let series = methods(part).map(|protocols| {
+        let errors = Protocol::ALL.map(|protocol| Some(protocol.scores(part, protocols)?.mape));
+        of_method(part, protocols, errors)
+    });
+    let plot = errors(part, Protocol::ALL.map(|protocol| protocol.name(part).to_owned()).into(), series.collect());
+    Chart::new(tables::title(part.quantity()), format!("Shorter is better. {}", noise(part)), Plot::Bars(plot))
+}
+
+/// What the line in the charts stands for.
+fn noise(part: &Assessment) -> String {
+    match part.study.noise {
+        Some(noise) => format!(
+            "The line is the device against itself, {}: {} configurations were measured more than once.",
+            Percent(noise.mape),
+            noise.repeated
+        ),
+        None => "Nothing was measured twice, so how much the device differs from itself is not known.".to_owned(),
+    }
+}
+
+/// Mean error of every network that was left out, a bar per method.
+pub fn networks_left_out(evidence: &Evidence, part: &Assessment) -> Option<Chart> {
+    let categories = evidence.networks();
+    let series: Vec<Series<Option<f64>>> = methods(part)
+        .filter_map(|protocols| {
+            let scores = protocols.left_out.as_ref()?.evaluation.by(|case| case.variant.network.clone());
+            let errors = categories.iter().map(|name| scores.get(name).map(|scores| scores.mape));
+            Some(of_method(part, protocols, errors))
+        })
+        .collect();
+    let plot = errors(part, categories, series);
+    let caption = format!("Every network answered by a fit that never saw it, at all its levels. {}", noise(part));
+    let title = format!("{}: networks left out", tables::title(part.quantity()));
+    (!plot.series.is_empty()).then(|| Chart::new(title, caption, Plot::Bars(plot)))
+}
+
+/// How often intervals held what was measured, by network.
+pub fn coverage(evidence: &Evidence, part: &Assessment) -> Option<Chart> {
+    let basis = part.basis()?;
+    let own = &part.study.own;
+    let left_out = own.left_out.as_ref().map(|trial| trial.evaluation.clone());
+    let trials = [("profiled", Some(part.telling()), Colour::Variation), ("left out", left_out, Colour::Subject)];
+    let categories = evidence.networks();
+    let series = trials.into_iter().filter_map(|(name, evaluation, colour)| {
+        let evaluation = evaluation?;
+        let covered = |network: &String| evaluation.only(|case| case.variant.network == *network).coverage_90();
+        Some(Series::new(format!("{}, {name}", label(own.method)), categories.iter().map(covered)).coloured(colour))
+    });
+    let series: Vec<_> = series.collect();
+    let plot = Bars {
+        series,
+        categories: categories.clone(),
+        value: Axis::linear("rows inside their interval (%)"),
+        reference: Some(PROMISED),
+        most: Some(100.0),
+    };
+    let title = format!("{}: 90 % intervals", tables::title(part.quantity()));
+    Some(Chart::new(title, format!("The line is what they promise; {basis}."), Plot::Bars(plot)))
+}
+
+/// Error against rows fitted on, a line per method.
+pub fn learning(part: &Assessment) -> Option<Chart> {
+    let points = |point: &Learned| Value::from((point.rows as f64, point.mape));
+    let line = |protocols: &Protocols| of_method(part, protocols, protocols.learning.iter().map(points));
+    let series: Vec<_> = methods(part).filter(|protocols| protocols.learning.len() > 1).map(line).collect();
+    let plot = Line::new(Axis::log("rows fitted on"), Axis::linear("mean error (%)"), series);
+    let caption = "Error at levels not fitted on. Where a line is still falling, profiling more helps; where it is flat, it does not.";
+    (!plot.series.is_empty()).then(|| Chart::new(tables::title(part.quantity()), caption, Plot::Line(plot)))
+}
+
+fn methods<'a>(part: &Assessment<'a>) -> impl Iterator<Item = &'a Protocols> {
+    [&part.study.own].into_iter().chain(&part.study.published)
+}
+
+/// Bars of errors. Those of a method that misses by far end at the edge: drawn in full they would leave nothing of the others.
+fn errors(part: &Assessment, categories: Vec<String>, series: Vec<Series<Option<f64>>>) -> Bars {
+    let own = series.iter().filter(|series| series.colour == Colour::Subject).flat_map(|series| &series.data);
+    let longest = own.flatten().copied().fold(0.0, f64::max);
+    let all = series.iter().flat_map(|series| &series.data).flatten();
+    let flattened = longest > 0.0 && all.copied().fold(0.0, f64::max) > FLATTENING * longest;
+    Bars {
+        categories,
+        value: Axis::linear("mean error (%)"),
+        series,
+        reference: part.study.noise.map(|noise| noise.mape),
+        most: flattened.then_some(FLATTENING * longest),
+    }
+}
+
+/// Data of a method in its colour: the fingerprint's own, or the one it is compared with.
+fn of_method<T>(part: &Assessment, protocols: &Protocols, data: impl IntoIterator<Item = T>) -> Series<T> {
+    let colour = if protocols.method == part.study.own.method { Colour::Subject } else { Colour::Rival };
+    Series::new(label(protocols.method), data).coloured(colour)
+}
+
+/// A method's name in legends.
+pub fn label(method: Method) -> &'static str {
+    match method {
+        Method::Hybrid => "hybrid",
+        Method::Perf4sight => "published method",
+    }
+}

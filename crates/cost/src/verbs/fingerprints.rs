@@ -1,0 +1,158 @@
+//! `perf4sight fingerprints`: lists the stored fingerprints below a folder.
+
+use crate::fingerprint::Fingerprint;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::input_file;
+use perf4sight_base::units::Percent;
+use perf4sight_report::{Cell, Column, Table};
+use perf4sight_step::workload::{Quantity, Stage};
+use perf4sight_verb::{Context, Summary, Verb};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders further down than this belong to something else.
+const DEEPEST: usize = 6;
+/// Characters of a date in RFC 3339 that name the day.
+const DAY: usize = 10;
+
+/// What is asked of the verb.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fingerprints {
+    /// Where to look.
+    pub folder: PathBuf,
+}
+
+/// What one folder holds of one stage; at least one fingerprint.
+struct Stored {
+    folder: PathBuf,
+    fingerprints: Vec<Fingerprint>,
+    report: Option<Value>,
+}
+
+impl Verb for Fingerprints {
+    /// Lists every folder and stage of which there are fingerprints; a file that cannot be used is named, and makes [`Summary::failure`].
+    ///
+    /// # Errors
+    /// The folder cannot be looked into.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let mut folders = Vec::new();
+        folders_below(&self.folder, DEEPEST, &mut folders)?;
+        let (mut stored, mut unusable) = (Vec::new(), 0);
+        for (folder, stage) in folders.iter().flat_map(|folder| Stage::ALL.map(|stage| (folder, stage))) {
+            match Stored::load(folder, stage) {
+                Ok(found) => stored.extend(found),
+                Err(error) => {
+                    context.warn(error);
+                    unusable += 1;
+                }
+            }
+        }
+        let table = table(&stored, &self.folder);
+        let headline = match stored.is_empty() {
+            true => {
+                format!("no fingerprints below {}; [fingerprint] of a configuration fits them", self.folder.display())
+            }
+            false => String::new(),
+        };
+        let failure = (unusable > 0).then(|| {
+            Error::input(format!("{unusable} of the fingerprints below {} cannot be used", self.folder.display()))
+                .help("the warnings above say why; the others are listed")
+        });
+        let json = table.to_json();
+        Ok(Summary {
+            headline,
+            tables: if stored.is_empty() { Vec::new() } else { vec![table] },
+            json,
+            failure,
+            ..Summary::default()
+        })
+    }
+}
+
+/// The folder and those below it, in alphabetical order; links are not followed, for they may lead back.
+fn folders_below(folder: &Path, deepest: usize, found: &mut Vec<PathBuf>) -> Result<()> {
+    let refused = |cause: std::io::Error| {
+        Error::io(folder, "look for fingerprints here", &cause)
+            .help("name the folder that holds them; [fingerprint] fits them")
+    };
+    let entries = fs::read_dir(folder).map_err(refused)?;
+    found.push(folder.to_owned());
+    let mut inner = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(refused)?;
+        if entry.file_type().map_err(refused)?.is_dir() {
+            inner.push(entry.path());
+        }
+    }
+    inner.sort_unstable();
+    match deepest {
+        0 => Ok(()),
+        deepest => inner.iter().try_for_each(|inner| folders_below(inner, deepest - 1, found)),
+    }
+}
+
+impl Stored {
+    fn load(folder: &Path, stage: Stage) -> Result<Option<Self>> {
+        let loaded = Quantity::ALL.map(|quantity| Fingerprint::load(folder, stage, quantity));
+        let fingerprints: Vec<Fingerprint> = loaded.into_iter().filter_map(Result::transpose).collect::<Result<_>>()?;
+        let report = match stage {
+            Stage::Training => folder.to_owned(),
+            Stage::Inference => folder.join(stage.name()),
+        };
+        let report = input_file::text(&report.join("report.json"), "read the report").ok();
+        let report = report.and_then(|text| serde_json::from_str(&text).ok());
+        Ok((!fingerprints.is_empty()).then(|| Stored { folder: folder.to_owned(), fingerprints, report }))
+    }
+
+    fn of(&self, quantity: Quantity) -> Option<&Fingerprint> {
+        self.fingerprints.iter().find(|fingerprint| fingerprint.subject().quantity == quantity)
+    }
+
+    /// The mean error on networks that were left out, where the report beside it is of this very fit.
+    fn left_out(&self, quantity: Quantity) -> Option<f64> {
+        let (report, date) = (self.report.as_ref()?, &self.of(quantity)?.provenance.date);
+        let fits = report["provenance"]["fits"].as_array()?;
+        let is_own = fits.iter().any(|fit| fit["date"].as_str() == Some(date));
+        report[quantity.name()]["left_out"]["mape"].as_f64().filter(|_| is_own)
+    }
+
+    fn networks(&self) -> BTreeSet<&str> {
+        let fitted = self.fingerprints.iter().flat_map(Fingerprint::fitted_on);
+        fitted.map(|fitted| fitted.variant.network.as_str()).collect()
+    }
+
+    /// The day of the older fit.
+    fn day(&self) -> Option<&str> {
+        self.fingerprints.iter().filter_map(|fingerprint| fingerprint.provenance.date.get(..DAY)).min()
+    }
+
+    fn row(&self) -> Vec<Cell> {
+        let subject = self.fingerprints[0].subject();
+        let quantities: Vec<&str> = self.fingerprints.iter().map(|one| one.subject().quantity.name()).collect();
+        let networks: Vec<&str> = self.networks().into_iter().collect();
+        let errors = Quantity::ALL.map(|quantity| self.left_out(quantity).map(Percent).into());
+        let heads: [Cell; 7] = [
+            self.folder.display().to_string().into(),
+            subject.device.as_str().into(),
+            subject.dataset.as_str().into(),
+            subject.step.to_string().into(),
+            quantities.join(", ").into(),
+            self.day().into(),
+            networks.join(", ").into(),
+        ];
+        heads.into_iter().chain(errors).collect()
+    }
+}
+
+fn table(stored: &[Stored], folder: &Path) -> Table {
+    let heads = ["folder", "device", "dataset", "stage", "quantities", "fitted", "networks"];
+    let errors = Quantity::ALL.map(|quantity| {
+        Column::number(format!("{quantity}_left_out_mape"), format!("{quantity} error, network left out"))
+    });
+    let columns = heads.map(|head| Column::text(head, head)).into_iter().chain(errors);
+    let mut table = Table::new(format!("Fingerprints below {}", folder.display()), columns);
+    stored.iter().for_each(|stored| table.row(stored.row()));
+    table
+}

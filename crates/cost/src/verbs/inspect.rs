@@ -1,0 +1,218 @@
+//! `perf4sight inspect`: a network layer by layer, what each costs on paper, and how much of it is understood.
+
+use super::course;
+use super::extents::Extents;
+use super::named::Named;
+use crate::fingerprint::check_understood;
+use perf4sight_base::error::Result;
+use perf4sight_base::units::{Bytes, Percent};
+use perf4sight_base::whole_file;
+use perf4sight_memory::{Course, Simulation};
+use perf4sight_network::zoo::Dataset;
+use perf4sight_network::{Coverage, Network, Node};
+use perf4sight_platform::Platform;
+use perf4sight_report::{Block, Cell, Column, Page, Table};
+use perf4sight_step::workload::{Stage, Workload};
+use perf4sight_verb::{Context, Summary, Verb};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspect {
+    /// An ONNX file, the name of a known network, or `NAME@LEVEL` for one pruned to that percentage.
+    pub network: String,
+    /// Whose images and classes a known network is built for.
+    pub dataset: Dataset,
+    /// Stage and batch size that the costs are for.
+    pub workload: Workload,
+    /// How large what it reads and gives is to be.
+    pub extents: Extents,
+    /// The kind of device, by name or by the file that describes it, whose memory of the step is shown instead of the layers.
+    pub memory: Option<String>,
+    /// A page to write as well.
+    pub html: Option<PathBuf>,
+}
+
+impl Verb for Inspect {
+    /// The layer table, the totals, the coverage.
+    ///
+    /// # Errors
+    /// A network that cannot be used.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let network = Named::asked(&self.network, self.dataset.name(), &self.extents)?.told(context);
+        let step = self.workload.step;
+        network.check_step(step)?;
+        let backward = network.trained_in(step.trainable).backward_macs();
+        let sheet = Sheet { network: &network, workload: self.workload, backward };
+        let (layers, totals) = (sheet.layers(), sheet.totals());
+        let coverage = network.coverage();
+        let cuts: Vec<&str> =
+            network.cuts(step.checkpoint).into_iter().map(|cut| network.node(cut).name.as_str()).collect();
+        let course = self.memory.as_deref().map(|device| self.course(device, &network)).transpose()?;
+        let page = Sheets { inspect: self, layers: &layers, totals: &totals, course: course.as_ref() };
+        let files = page.write()?;
+        Ok(Summary {
+            headline: page.headline(&coverage),
+            tables: page.tables(),
+            files,
+            json: json!({
+                "network": network.name(),
+                "stage": step.stage,
+                "step": step.cell(),
+                "cuts": cuts,
+                "batch": self.workload.batch,
+                "input": network.input_shape().dims(),
+                "inputs": tensors(network.inputs().map(|(_, node, _)| node)),
+                "outputs": tensors(network.outputs().iter().map(|output| network.node(*output))),
+                "classes": network.classes(),
+                "layers": layers.to_json(),
+                "totals": totals.to_json()[0],
+                "coverage": coverage_json(&coverage),
+                "memory": course.as_ref().map(course::json),
+                "warnings": context.warnings(),
+            }),
+            ..Summary::default()
+        })
+    }
+}
+
+impl Inspect {
+    /// The memory of the step on a kind of device.
+    fn course(&self, device: &str, network: &Network) -> Result<Course> {
+        check_understood(network)?;
+        let platform = Platform::named_or_read(device)?;
+        platform.check_precision(self.workload.step.precision)?;
+        Ok(Simulation::new(network, self.workload.step, &platform).course(self.workload.batch))
+    }
+}
+
+/// What is shown of a network.
+struct Sheets<'a> {
+    inspect: &'a Inspect,
+    layers: &'a Table,
+    totals: &'a Table,
+    /// Where memory was asked for.
+    course: Option<&'a Course>,
+}
+
+impl Sheets<'_> {
+    fn headline(&self, coverage: &Coverage) -> String {
+        match self.course {
+            Some(course) => format!("{}\n{}", course::at_peak(course), covered(coverage)),
+            None => covered(coverage),
+        }
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        match self.course {
+            Some(course) => vec![course::components(course), course::largest(course)],
+            None => vec![self.layers.clone(), self.totals.clone()],
+        }
+    }
+
+    /// The page, where one is asked for.
+    fn write(&self) -> Result<Vec<(&'static str, PathBuf)>> {
+        let Some(file) = &self.inspect.html else { return Ok(Vec::new()) };
+        let Workload { step, batch } = self.inspect.workload;
+        let mut page = Page::new(&self.inspect.network, format!("{step}, batch size {batch}"));
+        if let (Some(course), Some(device)) = (self.course, &self.inspect.memory) {
+            let what = format!("{} on {device}, batch size {batch}", self.inspect.network);
+            page.chapter("Memory", course::blocks(course, &what, None));
+        }
+        page.chapter("Layers", [Block::Table(self.totals.clone()), Block::Folded(self.layers.clone())]);
+        whole_file::save(file, page.to_html())?;
+        Ok(vec![("page", file.clone())])
+    }
+}
+
+/// What it reads or gives: name, one sample, elements.
+fn tensors<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<Value> {
+    let told =
+        nodes.map(|node| json!({ "name": node.name, "shape": node.shape.dims(), "element": node.element.name() }));
+    told.collect()
+}
+
+/// A network's costs at one workload.
+struct Sheet<'a> {
+    network: &'a Network,
+    workload: Workload,
+    backward: Vec<u64>,
+}
+
+impl Sheet<'_> {
+    fn layers(&self) -> Table {
+        let Workload { step, batch } = self.workload;
+        let network = self.network;
+        let title = format!("{} ({step}, batch size {batch})", network.name());
+        let words = ["layer", "operation"].map(|word| Column::text(word, word));
+        let mut table =
+            Table::new(title, words.into_iter().chain([Column::number("output", "output")]).chain(self.columns()));
+        for (node, &backward) in network.nodes().iter().zip(&self.backward) {
+            let macs = [network.macs_of(node), backward].map(|macs| macs.saturating_mul(network.times_of(node, batch)));
+            let bytes = [network.bytes_in(node, self.workload), network.bytes_out(node, self.workload)];
+            let words = [node.name.as_str().into(), node.op.kind().into(), output(node, batch).into()];
+            table.row(words.into_iter().chain(self.costs(network.parameters_of(node), macs, bytes)));
+        }
+        table
+    }
+
+    fn totals(&self) -> Table {
+        let (network, batch) = (self.network, self.workload.batch);
+        let heads = [Column::number("operations", "operations"), Column::number("activations", "conv outputs")];
+        let mut table = Table::new("Totals", heads.into_iter().chain(self.columns()));
+        let bytes = |of: fn(&Network, &Node, Workload) -> u64| {
+            network.nodes().iter().map(|node| of(network, node, self.workload)).sum()
+        };
+        let moved = [bytes(Network::bytes_in), bytes(Network::bytes_out)];
+        let counts = [network.coverage().operations.into(), network.activations().saturating_mul(batch).into()];
+        let times = |node: &Node| network.times_of(node, batch);
+        let forward = network.nodes().iter().map(|node| network.macs_of(node).saturating_mul(times(node)));
+        let backward = network.nodes().iter().zip(&self.backward).map(|(node, macs)| macs.saturating_mul(times(node)));
+        let macs = [forward.fold(0, u64::saturating_add), backward.fold(0, u64::saturating_add)];
+        table.row(counts.into_iter().chain(self.costs(network.parameters(), macs, moved)));
+        table
+    }
+
+    /// The heads of what [`costs`](Self::costs) gives.
+    fn columns(&self) -> Vec<Column> {
+        let mut columns =
+            vec![Column::number("parameters", "parameters"), Column::number("forward_macs", "forward MACs")];
+        if self.workload.step.stage == Stage::Training {
+            columns.push(Column::number("backward_macs", "backward MACs"));
+        }
+        columns.extend([Column::number("bytes_in", "read"), Column::number("bytes_out", "written")]);
+        columns
+    }
+
+    /// Costs of the whole batch.
+    fn costs(&self, parameters: u64, [forward, backward]: [u64; 2], bytes: [u64; 2]) -> Vec<Cell> {
+        let mut cells = vec![parameters.into(), forward.into()];
+        if self.workload.step.stage == Stage::Training {
+            cells.push(backward.into());
+        }
+        cells.extend(bytes.map(|bytes| Bytes(bytes).into()));
+        cells
+    }
+}
+
+/// The output of a batch: `8x64x56x56`.
+fn output(node: &Node, batch: u64) -> String {
+    match node.shape.rank() {
+        0 => batch.to_string(),
+        _ => format!("{batch}x{}", node.shape),
+    }
+}
+
+fn covered(coverage: &Coverage) -> String {
+    let share = Percent(100.0 * coverage.known() as f64 / coverage.operations.max(1) as f64);
+    format!("{} of {} operations are known ({share})", coverage.known(), coverage.operations)
+}
+
+fn coverage_json(coverage: &Coverage) -> Value {
+    let unknown = coverage.unknown.iter().map(|(name, missed)| {
+        (name.clone(), json!({ "operations": missed.operations, "parameters": missed.parameters }))
+    });
+    let unknown: serde_json::Map<String, Value> = unknown.collect();
+    json!({ "operations": coverage.operations, "known": coverage.known(), "unknown": unknown })
+}

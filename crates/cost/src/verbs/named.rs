@@ -1,0 +1,199 @@
+//! A network as people name it: a file, a known network, or one pruned to a level.
+
+use super::extents::Extents;
+use crate::pruning::{Goal, Pruner, Ranking, generator};
+use crate::records::check_network_name;
+use glob::Pattern;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Percent;
+use perf4sight_network::Network;
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::{Dataset, Images, teaching};
+use perf4sight_onnx as onnx;
+use perf4sight_onnx::{Dims, Loaded};
+use perf4sight_verb::Context;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A network, and what there is to say about how it was come by.
+pub(super) struct Named {
+    pub network: Network,
+    pub remarks: Remarks,
+}
+
+/// What there is to say about networks.
+#[derive(Default)]
+pub(super) struct Remarks {
+    /// What a reader should know.
+    pub warnings: Vec<String>,
+    /// What happened as asked.
+    pub notes: Vec<String>,
+}
+
+/// Of more remarks than this the others are only counted.
+const SPOKEN: usize = 10;
+
+impl Named {
+    /// A file where it looks like one, else a known network for images of the dataset of that name, pruned where a level follows its own.
+    ///
+    /// # Errors
+    /// A file that cannot be used, an unknown name, a level outside 0 to 99; for a known network a dataset that nobody knows.
+    pub fn load(word: &str, dataset: &str) -> Result<Self> {
+        Self::sized(word, dataset, &Dims::new())
+    }
+
+    /// The same, dimensions that a file leaves open being as large as `dims` says.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), and a file without such dimensions.
+    pub fn sized(word: &str, dataset: &str, dims: &Dims) -> Result<Self> {
+        Self::asked(word, dataset, &Extents { dims: dims.clone(), ..Extents::default() })
+    }
+
+    /// The same, all that it reads and gives being as large as `extents` says.
+    ///
+    /// # Errors
+    /// As [`sized`](Self::sized), an input that the network does not take, and another number of classes than a file has.
+    pub fn asked(word: &str, dataset: &str, extents: &Extents) -> Result<Self> {
+        if is_file(word) {
+            let Loaded { network, warnings } = extents.read(word)?;
+            let warnings = warnings.iter().map(|warning| format!("{word}: {warning}")).collect();
+            return Ok(Named { network, remarks: Remarks { warnings, notes: Vec::new() } });
+        }
+        match word.split_once('@') {
+            Some((name, level)) => pruned(&known(name, dataset, extents)?, parse_level(level)?),
+            None => Ok(Named { network: known(word, dataset, extents)?, remarks: Remarks::default() }),
+        }
+    }
+
+    /// The network, the remarks having been made.
+    pub fn told(self, context: &mut Context) -> Network {
+        self.remarks.tell(context);
+        self.network
+    }
+}
+
+impl Remarks {
+    /// What is odd about networks in files, each looked at once. What cannot be read is left to whoever needs it.
+    pub fn about<'a>(files: impl IntoIterator<Item = &'a Path>) -> Self {
+        let files: BTreeSet<&Path> = files.into_iter().filter(|file| file.is_file()).collect();
+        let loaded = files.into_iter().filter_map(|file| Some((file, onnx::read(file).ok()?)));
+        let warnings = loaded.flat_map(|(file, Loaded { warnings, .. })| {
+            warnings.into_iter().map(move |warning| format!("{}: {warning}", file.display()))
+        });
+        Remarks { warnings: warnings.collect(), notes: Vec::new() }
+    }
+
+    /// With those about another network.
+    pub fn extend(&mut self, other: Remarks) {
+        self.warnings.extend(other.warnings);
+        self.notes.extend(other.notes);
+    }
+
+    /// Says the first of them, and how many more there are.
+    pub fn tell(&self, context: &mut Context) {
+        self.warnings.iter().take(SPOKEN).for_each(|warning| context.warn(warning));
+        if let Some(more @ 1..) = self.warnings.len().checked_sub(SPOKEN) {
+            context.warn(format!("{more} more warnings of this kind"));
+        }
+        self.notes.iter().take(SPOKEN).for_each(|note| context.console.note(note));
+    }
+}
+
+/// Refuses a word that means no file, no known network and no level of one.
+///
+/// # Errors
+/// An unknown name, a level outside 0 to 99.
+pub(super) fn check(word: &str) -> Result<()> {
+    let (name, level) = word.split_once('@').unwrap_or((word, "0"));
+    if is_file(word) { Ok(()) } else { check_name(name).and_then(|()| parse_level(level).map(drop)) }
+}
+
+/// A known network for the images and classes of the dataset of that name, or for those that are asked for instead.
+fn known(name: &str, dataset: &str, extents: &Extents) -> Result<Network> {
+    check_name(name)?;
+    if let Some((dim, _)) = extents.dims.first_key_value() {
+        return Err(Error::usage(format!("{name} leaves no dimension \"{dim}\" open, nor any other"))
+            .expected("an ONNX file of which it is a dimension")
+            .help("--input and --classes say how large what a known network reads and gives is"));
+    }
+    let images = Images::other(dataset, extents.input.as_ref(), extents.classes).map_err(|_| {
+        Error::input(format!(
+            "how large the images of \"{dataset}\" are is not known, nor how many classes, so {name} cannot be built"
+        ))
+        .expected(format!(
+            "a file, one of the datasets {}, or both input and classes",
+            Dataset::ALL.map(Dataset::name).join(", ")
+        ))
+        .help(AS_A_FILE)
+    })?;
+    zoo::build(name, images)
+}
+
+/// How networks of one's own are named.
+const AS_A_FILE: &str = "name a network of your own by its file, with path and ending: nets/mine.onnx";
+
+/// Refuses what cannot name a user's network: what rows cannot hold, and names of the networks that teach operations.
+///
+/// # Errors
+/// Such a name, with what would be right.
+pub(super) fn check_own_name(name: &str) -> Result<()> {
+    check_network_name(name)?;
+    match teaching::is_reserved(name) {
+        true => Err(Error::config(format!("\"{name}\" is a name of networks that only teach operations"))
+            .expected("a name that does not begin so")
+            .help("rename the network; teach = True in [profile] measures those that teach")),
+        false => Ok(()),
+    }
+}
+
+/// Refuses what is no known network; a file of that name may have been meant.
+fn check_name(name: &str) -> Result<()> {
+    zoo::check_name(name).map_err(|unknown| match (near(name), unknown.remedy()) {
+        (Some(file), _) => unknown.help(format!("a file is named with path and ending: {file}")),
+        (None, None) => unknown.help(AS_A_FILE),
+        (None, Some(_)) => unknown,
+    })
+}
+
+/// The file of a network of that name in this folder or in one of its folders.
+fn near(name: &str) -> Option<String> {
+    let name = Pattern::escape(name);
+    let patterns =
+        [format!("{name}.onnx"), format!("*/{name}.onnx"), format!("{name}_0.onnx"), format!("*/{name}_0.onnx")];
+    let mut found = patterns.iter().filter_map(|pattern| glob::glob(pattern).ok()).flatten();
+    found.find_map(|file| Some(file.ok()?.display().to_string()))
+}
+
+/// Whether a word means a file, there or not.
+pub(super) fn is_file(word: &str) -> bool {
+    let path = Path::new(word);
+    path.extension().is_some_and(|ending| ending == "onnx") || word.contains('/') || path.exists()
+}
+
+fn parse_level(word: &str) -> Result<u8> {
+    let level = word.parse().ok().filter(|level| *level <= 99);
+    level.ok_or_else(|| {
+        Error::usage(format!("\"{word}\" is no level"))
+            .expected("the percentage to prune, 0 to 99")
+            .help("write resnet18@50, for example")
+    })
+}
+
+/// Pruned at random, always in the same way.
+fn pruned(network: &Network, level: u8) -> Result<Named> {
+    let pruner = Pruner::new(network);
+    let ranking = Ranking::random(&pruner, &mut generator(0, network.name(), level, 0));
+    let pruned = pruner.prune(&ranking, Goal::percent(network, f64::from(level)))?;
+    let (name, reached) = (network.name(), Percent(pruned.percent));
+    let mut remarks = Remarks::default();
+    let gone = match pruned.percent < f64::from(level) {
+        true => format!("only {reached} of the parameters could go"),
+        false => format!("{reached} of the parameters are gone"),
+    };
+    match pruned.limit {
+        Some(limit) => remarks.warnings.push(format!("{name}@{level}: {gone}: {limit}")),
+        None => remarks.notes.push(format!("{name}@{level}: {reached} of the parameters are gone, chosen at random")),
+    }
+    Ok(Named { network: pruned.network, remarks })
+}

@@ -1,0 +1,81 @@
+//! `perf4sight networks`: lists the known networks, and writes the usual ones to files.
+
+use perf4sight_base::error::{Error, Result};
+use perf4sight_network::Network;
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_onnx as onnx;
+use perf4sight_report::{Cell, Column, Table};
+use perf4sight_verb::{Context, Summary, Verb};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The networks that are written: one of each family that the published pruner knows.
+const EXPORTED: [&str; 7] = ["alexnet", "resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet", "googlenet"];
+
+/// What is asked of the verb.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Networks {
+    /// A folder to write networks to.
+    pub export: Option<PathBuf>,
+    /// Whose images and classes the networks are built for.
+    pub dataset: Dataset,
+}
+
+impl Verb for Networks {
+    /// Lists every network; writes those asked for.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let table = self.list()?;
+        let headline = match &self.export {
+            Some(folder) => self.export(folder, context)?,
+            None => String::new(),
+        };
+        Ok(Summary { headline, json: table.to_json(), tables: vec![table], ..Summary::default() })
+    }
+}
+
+impl Networks {
+    fn list(&self) -> Result<Table> {
+        let mut table = Table::new(
+            format!(
+                "Networks for {0} ({1} classes, 3x{2}x{2})",
+                self.dataset,
+                self.dataset.classes(),
+                self.dataset.size()
+            ),
+            [
+                Column::text("network", "network"),
+                Column::number("parameters", "parameters"),
+                Column::number("macs", "MACs"),
+                Column::number("activations", "activations"),
+                Column::number("smallest_input", "smallest input"),
+            ],
+        );
+        for name in zoo::names() {
+            let network = zoo::build(name, self.dataset).ok();
+            let count = |of: fn(&Network) -> u64| -> Cell { network.as_ref().map(of).into() };
+            let counts = [count(Network::parameters), count(Network::macs), count(Network::activations)];
+            let smallest: Cell = zoo::smallest_input(name)?.into();
+            table.row(std::iter::once(name.into()).chain(counts).chain([smallest]));
+        }
+        Ok(table)
+    }
+
+    fn export(&self, folder: &Path, context: &mut Context) -> Result<String> {
+        fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
+        let mut written = 0;
+        for name in EXPORTED {
+            match zoo::build(name, self.dataset) {
+                Ok(network) => {
+                    onnx::write(&network, folder.join(format!("{name}.onnx")))?;
+                    written += 1;
+                }
+                Err(misfit) => context.warn(misfit),
+            }
+        }
+        Ok(format!("{written} networks written to {}", folder.display()))
+    }
+}

@@ -1,0 +1,59 @@
+//! From words to networks: folders and patterns become the files in them.
+
+use perf4sight_base::error::{Error, Result};
+use std::fs;
+use std::path::Path;
+
+/// The single networks that the words stand for, in their order; files of a folder or pattern are sorted.
+///
+/// # Errors
+/// A folder that cannot be read or holds no network, a pattern that nothing matches.
+pub(super) fn expand(words: &[String]) -> Result<Vec<String>> {
+    let expanded: Vec<Vec<String>> = words.iter().map(|word| files(word)).collect::<Result<_>>()?;
+    Ok(expanded.concat())
+}
+
+fn files(word: &str) -> Result<Vec<String>> {
+    let path = Path::new(word);
+    match word {
+        _ if path.is_dir() => some(in_folder(path)?, word, "this folder holds no .onnx file"),
+        _ if is_pattern(word) && !path.exists() => some(matching(word)?, word, "no file matches"),
+        _ => Ok(vec![word.to_owned()]),
+    }
+}
+
+/// Whether a word stands for whatever it matches.
+pub(super) fn is_pattern(word: &str) -> bool {
+    word.contains(['*', '?', '['])
+}
+
+fn in_folder(folder: &Path) -> Result<Vec<String>> {
+    let refused = |cause: std::io::Error| Error::io(folder, "list this folder", &cause);
+    let entries = fs::read_dir(folder).map_err(refused)?;
+    let paths = entries.map(|entry| Ok(entry.map_err(refused)?.path()));
+    let paths: Vec<_> = paths.collect::<Result<_>>()?;
+    let networks = paths.iter().filter(|path| path.extension().is_some_and(|ending| ending == "onnx"));
+    networks.map(|path| text(path)).collect()
+}
+
+fn matching(pattern: &str) -> Result<Vec<String>> {
+    let paths = glob::glob(pattern).map_err(|cause| {
+        Error::usage(format!("\"{pattern}\" is no pattern: {cause}")).expected("such as nets/*.onnx")
+    })?;
+    // What cannot be looked into is left out, as a shell does.
+    paths.filter_map(|path| Some(text(&path.ok()?))).collect()
+}
+
+/// A path as a word. Names of networks end up in tables, which are text.
+fn text(path: &Path) -> Result<String> {
+    let refused = || Error::input("has a name that is not UTF-8").file(path).help("rename the file");
+    path.to_str().map(str::to_owned).ok_or_else(refused)
+}
+
+fn some(mut files: Vec<String>, word: &str, nothing: &str) -> Result<Vec<String>> {
+    files.sort_unstable();
+    match files.is_empty() {
+        true => Err(Error::input(nothing).file(word).expected("networks as .onnx files")),
+        false => Ok(files),
+    }
+}

@@ -1,0 +1,195 @@
+//! `[predict]` and `perf4sight predict`: what stored fingerprints say about networks nobody has profiled.
+
+mod answer;
+mod asked;
+mod devices;
+mod keys;
+mod output;
+mod page;
+mod parse;
+mod sentence;
+mod tables;
+mod tell;
+mod trust;
+
+use super::NETWORKS;
+use super::extents::Extents;
+use super::named::{self, Named, Remarks, is_file};
+use super::source::{Expected, Source};
+use crate::fingerprint::{Fingerprints, file_name};
+use answer::{Answer, Question};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Bytes;
+use perf4sight_base::whole_file;
+use perf4sight_report::Progress;
+use perf4sight_step::workload::{Changes, Quantity, Stage, Workload};
+use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
+use rayon::prelude::*;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use tell::Told;
+
+/// The section `[predict]`.
+pub static SPEC: Spec =
+    Spec { table: keys::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(Predict::parse(values)?)) };
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Predict {
+    /// Known networks, `NAME@LEVEL` for one pruned to that percentage, ONNX files, folders of them, patterns.
+    pub networks: Vec<String>,
+    /// What answers.
+    pub source: Source,
+    /// Batch sizes, in the order they are shown.
+    pub batches: Vec<u64>,
+    /// Training or inference.
+    pub stage: Stage,
+    /// What of the step is to be another than in those that were profiled.
+    pub changes: Changes,
+    /// The memory that a step must fit into, instead of that of the device that was profiled.
+    pub limit: Option<Bytes>,
+    /// Whether a step that may not fit is a failure.
+    pub require_fit: bool,
+    /// The device that the fingerprints must be of, where that matters.
+    pub device: Option<String>,
+    /// The dataset that the fingerprints must be of, where that matters; of what nobody measured the one whose images networks read.
+    pub dataset: Option<String>,
+    /// How large what networks read and give is to be.
+    pub extents: Extents,
+    /// `.csv`, `.json` and `.html` files to write as well.
+    pub output: Vec<PathBuf>,
+    /// How the answer is printed.
+    pub form: Form,
+}
+
+/// How an answer is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Tables for people.
+    Tables,
+    /// Comma-separated rows and nothing else.
+    Csv,
+}
+
+/// So many networks are predicted before anybody looks for a progress bar.
+const AWHILE: u64 = 100;
+
+/// What came of one network, on every device.
+type Answered = Result<(Vec<Answer>, Remarks)>;
+
+impl Verb for Predict {
+    /// Predicts every network; those that cannot be used are skipped, named, and make [`Summary::failure`].
+    ///
+    /// # Errors
+    /// No fingerprint of that stage, device and dataset; one that cannot be used; a kind of device that nobody knows; a single network that
+    /// cannot be used.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let expected = Expected {
+            stage: self.stage,
+            changes: self.changes,
+            device: self.device.as_deref(),
+            dataset: self.dataset.as_deref(),
+        };
+        let devices = self.source.devices(&expected, context)?;
+        devices.iter().try_for_each(|device| self.check_memory(&device.fingerprints))?;
+        let workloads = devices.iter().flat_map(|device| self.batches.iter().map(|&batch| (device.step, batch)));
+        workloads.map(|(step, batch)| Workload { step, batch }).try_for_each(Workload::check)?;
+        let words = asked::expand(&self.networks)?;
+        let is_page = words.len() == 1 && devices.len() == 1;
+        let breakdown = is_page || context.console.mode().is_json();
+        let question = Question {
+            devices: &devices,
+            batches: &self.batches,
+            limit: self.limit,
+            extents: &self.extents,
+            breakdown,
+            course: is_page && self.output.iter().any(|file| file.extension().is_some_and(|ending| ending == "html")),
+        };
+        let answered = ask_all(&words, &question, context);
+        let told = Told::collect(words, answered, devices, context)?;
+        let files = self.write(&told, context)?;
+        Ok(told.summary(self, files, context))
+    }
+}
+
+impl Predict {
+    /// Refuses to require what nothing can tell: that steps fit into what nobody measured.
+    ///
+    /// # Errors
+    /// It is required so.
+    pub fn check(&self) -> Result<()> {
+        match self.source {
+            Source::Targets(_) if self.require_fit && self.limit.is_none() => {
+                Err(Error::usage("nothing says what a step must fit into")
+                    .expected(
+                        "mem_limit (--mem-limit) where require_fit (--require-fit) is asked for with target (--target)",
+                    )
+                    .help("say what a step must fit into, such as 8GiB"))
+            }
+            Source::Targets(_) | Source::Fingerprint(_) => Ok(()),
+        }
+    }
+
+    /// Refuses questions about memory that no fingerprint can answer.
+    fn check_memory(&self, fingerprints: &Fingerprints) -> Result<()> {
+        match fingerprints.memory.is_none() && (self.limit.is_some() || self.require_fit) {
+            true => Err(Error::input("there is no fingerprint of memory here, so nothing says what fits")
+                .file(fingerprints.folder())
+                .expected(file_name(self.stage, Quantity::Memory))
+                .help("fit one ([fingerprint] with memory_model = True), or ask without mem_limit and require_fit")),
+            false => Ok(()),
+        }
+    }
+
+    fn write(&self, told: &Told, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
+        for file in &self.output {
+            let text = match file.extension().and_then(|ending| ending.to_str()) {
+                Some("csv") => told.flat().to_csv(),
+                Some("html") => told.page(self.limit).to_html(),
+                _ => format!("{:#}\n", told.json(self.limit, context.warnings())),
+            };
+            whole_file::save(file, text)?;
+        }
+        Ok(self.output.iter().map(|file| ("predictions", file.clone())).collect())
+    }
+}
+
+impl Section for Predict {
+    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
+        // What an earlier section will have written by then is no name; nor is a pattern, which may come to match it.
+        let mut names =
+            self.networks.iter().filter(|word| !asked::is_pattern(word) && !foreseen.exists(Path::new(word)));
+        names.try_for_each(|word| named::check(word)).map_err(Error::configured)?;
+        let files = self.networks.iter().filter(|word| is_file(word) && !foreseen.exists(Path::new(word)));
+        // A pattern may come to match what an earlier section writes.
+        let absent = files.filter(|word| !asked::is_pattern(word));
+        let networks = absent.map(|word| KeyedPath { key: "networks", path: word.into() });
+        Ok(Outline {
+            steps: vec![format!("predicts {} of {} {}", self.stage, self.networks.join(", "), self.source.told())],
+            reads: networks.chain(self.source.reads()).collect(),
+            writes: self.output.iter().map(|file| KeyedPath { key: "output", path: file.clone() }).collect(),
+            ..Outline::default()
+        })
+    }
+}
+
+/// Asks about every network, in parallel; none where Ctrl-C came before.
+fn ask_all(words: &[String], question: &Question, context: &Context) -> Vec<Option<Answered>> {
+    let progress = match words.len() as u64 {
+        few @ ..AWHILE => Progress::silent(few),
+        many => context.console.progress(many, "predict"),
+    };
+    let cancel = &context.cancel;
+    let asked = words.par_iter().map(|word| {
+        let answered = (!cancel.load(Ordering::Relaxed)).then(|| ask(word, question));
+        progress.advance(1);
+        answered
+    });
+    asked.collect()
+}
+
+/// Loads one network and asks about it.
+fn ask(word: &str, question: &Question) -> Answered {
+    let Named { network, remarks } = Named::asked(word, question.dataset(), question.extents)?;
+    Ok((question.ask(word, &network)?, remarks))
+}

@@ -1,0 +1,186 @@
+//! Predictions for programs: a flat table with a row per network and batch size, and JSON with everything.
+
+use super::answer::{Answer, Breakdown, Point};
+use super::tell::{Answers, Told};
+use crate::fingerprint::{Basis, Counts, Expected, Fingerprints, MemoryLimit, Prediction, Subject};
+use perf4sight_base::error::Error;
+use perf4sight_base::units::{Bytes, Milliseconds};
+use perf4sight_report::{Cell, Column, Table};
+use perf4sight_step::workload::Quantity;
+use serde_json::{Map, Value, json};
+
+impl Told {
+    /// Every prediction with all that is known of it, for CSV.
+    pub(super) fn flat(&self) -> Table {
+        let tables = self.devices.iter().map(Answers::flat);
+        let join = |mut all: Table, more: Table| {
+            all.rows.extend(more.rows);
+            all
+        };
+        tables.reduce(join).unwrap_or_else(|| Table::new("", []))
+    }
+
+    /// Everything, for programs; of several devices a list.
+    pub(super) fn json(&self, asked: Option<Bytes>, warnings: &[String]) -> Value {
+        let skipped = |(network, error): &(String, Error)| json!({ "network": network, "problem": error.to_string() });
+        let mut told = match self.devices.as_slice() {
+            [one] => one.json(asked),
+            several => json!({ "devices": several.iter().map(|device| device.json(asked)).collect::<Value>() }),
+        };
+        told["skipped"] = self.skipped.iter().map(skipped).collect();
+        told["warnings"] = warnings.into();
+        told
+    }
+}
+
+impl Answers {
+    /// Every prediction with all that is known of it, for CSV.
+    fn flat(&self) -> Table {
+        let heads = ["network", "device", "dataset", "stage"].map(|key| Column::text(key, ""));
+        let tail = ["max_batch_safe", "max_batch_likely", "limit_bytes"].map(|key| Column::number(key, ""));
+        let tail = tail.into_iter().chain(["limit_counts", "step"].map(|key| Column::text(key, "")));
+        let mut table = Table::new("", heads.into_iter().chain(columns(&self.fingerprints)).chain(tail));
+        let (Subject { device, dataset, .. }, step) = (self.fingerprints.subject(), self.step.cell());
+        for answer in &self.answers {
+            let heads = [&answer.network, device, dataset, self.step.stage.name()].map(Cell::from);
+            let max_batch = [answer.max_batch.map(|max| max.safe), answer.max_batch.map(|max| max.likely)];
+            let limit = [
+                Cell::from(answer.limit.map(|limit| limit.bytes)),
+                answer.limit.map(|limit| counts(limit.counts)).into(),
+                step.as_str().into(),
+            ];
+            let tail = max_batch.map(Cell::from).into_iter().chain(limit);
+            for point in &answer.points {
+                let cells = cells(point, &self.fingerprints);
+                table.row(heads.iter().cloned().chain(cells).chain(tail.clone()));
+            }
+        }
+        table
+    }
+
+    /// Everything, for programs.
+    fn json(&self, asked: Option<Bytes>) -> Value {
+        let Subject { device, dataset, .. } = self.fingerprints.subject();
+        let fitted = self.fingerprints.iter().map(|one| {
+            let (step, prior) = (one.subject().step.cell(), one.is_prior());
+            let about = json!({ "prior": prior, "method": one.recipe().method.name(), "step": step, "scores": one.scores, "left_out": one.left_out, "settings": one.settings });
+            (one.subject().quantity.name().to_owned(), about)
+        });
+        json!({
+            "device": device,
+            "dataset": dataset,
+            "stage": self.step.stage,
+            "step": self.step.cell(),
+            "fingerprints": fitted.collect::<Map<_, _>>(),
+            "networks": self.answers.iter().map(|answer| self.network(answer, asked)).collect::<Value>(),
+        })
+    }
+
+    fn network(&self, answer: &Answer, asked: Option<Bytes>) -> Value {
+        let mut predictions = Table::new("", columns(&self.fingerprints));
+        answer.points.iter().for_each(|point| predictions.row(cells(point, &self.fingerprints)));
+        let limit = |limit: MemoryLimit| {
+            let source = if asked.is_some() { "asked" } else { "profile" };
+            json!({ "bytes": limit.bytes.0, "counts": counts(limit.counts), "source": source })
+        };
+        let told = self.fingerprints.iter().map(|one| one.subject().quantity);
+        let expected = told.map(|quantity| (quantity.name().to_owned(), error(answer.expected.get(&quantity))));
+        let expected: Map<_, _> = expected.collect();
+        json!({
+            "network": answer.network,
+            "answer": self.sentence(answer, asked),
+            "limit": answer.limit.map(limit),
+            "expected_error": expected,
+            "max_batch": answer.max_batch.map(|max| json!({ "safe": max.safe, "likely": max.likely })),
+            "unlike": answer.unlike(),
+            "predictions": predictions.to_json(),
+            "breakdown": answer.breakdown.as_ref().map(breakdown),
+        })
+    }
+}
+
+fn columns(fingerprints: &Fingerprints) -> Vec<Column> {
+    let mut columns = vec![Column::number("bs", "")];
+    for fingerprint in fingerprints.iter() {
+        let (quantity, unit) = match fingerprint.subject().quantity {
+            Quantity::Latency => ("latency", "ms"),
+            Quantity::Memory => ("memory", "bytes"),
+        };
+        let keys = ["", "_low", "_high"].map(|end| Column::number(format!("{quantity}{end}_{unit}"), ""));
+        columns.extend(keys.into_iter().chain([Column::text(format!("{quantity}_interval"), "")]));
+    }
+    columns.extend([
+        Column::number("throughput_per_s", ""),
+        Column::number("tensors_bytes", ""),
+        Column::number("need_bytes", ""),
+        Column::text("verdict", ""),
+        Column::number("fits_probability", ""),
+        Column::text("unlike", ""),
+    ]);
+    columns
+}
+
+fn cells(point: &Point, fingerprints: &Fingerprints) -> Vec<Cell> {
+    let mut cells = vec![point.batch.into()];
+    for (fingerprint, prediction) in fingerprints.iter().zip(point.predictions()) {
+        cells.extend(predicted(fingerprint.subject().quantity, prediction));
+    }
+    cells.extend([
+        point.throughput().into(),
+        point.tensors.map(|tensors| Bytes::from_mib(tensors.value())).into(),
+        point.need.map(|need| Bytes::from_mib(need.value())).into(),
+        point.verdict.map(|verdict| verdict.call.to_string()).into(),
+        point.verdict.map(|verdict| verdict.fits).into(),
+        point.unlike().join("; ").into(),
+    ]);
+    cells
+}
+
+/// The error to expect, and of what: `levels` of profiled networks or networks `left_out`.
+fn error(expected: Option<&Expected>) -> Value {
+    match expected {
+        Some(Expected::Levels { mape, rows }) => json!({ "of": "levels", "mape": mape, "rows": rows }),
+        Some(Expected::LeftOut { mape, networks, worst, worst_mape }) => json!({
+            "of": "left_out", "mape": mape, "networks": networks, "worst": worst, "worst_mape": worst_mape
+        }),
+        None => Value::Null,
+    }
+}
+
+fn counts(counts: Counts) -> &'static str {
+    match counts {
+        Counts::All => "all",
+        Counts::Tensors => "tensors",
+    }
+}
+
+/// Value, lower end, upper end, and what the interval rests on.
+fn predicted(quantity: Quantity, prediction: &Prediction) -> [Cell; 4] {
+    let cell = |value: f64| match quantity {
+        Quantity::Latency => Cell::from(Milliseconds(value)),
+        Quantity::Memory => Cell::from(Bytes::from_mib(value)),
+    };
+    let end = |value: Option<f64>| value.map_or(Cell::Missing, cell);
+    let interval = prediction.interval;
+    let basis = interval.map(|interval| match interval.basis {
+        Basis::Conformal => "conformal",
+        Basis::Estimated => "estimated",
+        Basis::Levels => "levels",
+        Basis::Networks => "networks",
+        Basis::Rows => "rows",
+        Basis::Prior => "prior",
+        Basis::OtherStep => "other_step",
+    });
+    [
+        cell(prediction.value.value()),
+        end(interval.map(|interval| interval.low.value())),
+        end(interval.map(|interval| interval.high.value())),
+        basis.into(),
+    ]
+}
+
+fn breakdown(breakdown: &Breakdown) -> Value {
+    let parts = breakdown.tables().into_iter().map(|table| (table.columns[0].key.clone(), table.to_json()));
+    let parts: Map<String, Value> = parts.collect();
+    json!({ "bs": breakdown.batch, "by": parts })
+}

@@ -1,0 +1,186 @@
+//! What is said below the numbers: what the intervals rest on, how far off predictions are likely to be, what sets networks apart.
+
+use super::answer::Answer;
+use super::devices;
+use super::sentence::listed;
+use crate::fingerprint::{Basis, Expected, Fingerprint, Fingerprints, MaxBatch, Prediction, Unlike, taught};
+use perf4sight_base::units::{Percent, grouped};
+use perf4sight_step::workload::{Quantity, Step};
+use std::collections::BTreeSet;
+
+/// At most so many reasons are given for each of several networks.
+const REASONS: usize = 3;
+
+/// What to make of the numbers.
+pub(super) fn lines(answers: &[Answer], fingerprints: &Fingerprints, step: Step) -> Vec<String> {
+    let quantities: Vec<Quantity> =
+        fingerprints.iter().map(Fingerprint::subject).map(|subject| subject.quantity).collect();
+    let mut lines: Vec<String> = match answers {
+        [answer] => largest_batch(answer, fingerprints).into_iter().chain(unlike(answer)).collect(),
+        answers => answers.iter().filter_map(shortly).collect(),
+    };
+    if fingerprints.are_priors() {
+        lines.push(devices::basis(1));
+        return lines;
+    }
+    for of in [basis, expectation] {
+        lines.extend(quantities.iter().flat_map(|&quantity| shared(answers, |answer| of(answer, quantity))));
+    }
+    lines.extend(other_step(fingerprints, step));
+    lines.extend(foreign(answers));
+    lines.extend(teachable(answers));
+    lines
+}
+
+/// What an answer rests on that is of another step than those that were profiled.
+fn other_step(fingerprints: &Fingerprints, step: Step) -> Vec<String> {
+    let others = fingerprints.iter().map(Fingerprint::subject).filter(|subject| subject.step != step);
+    let told = others.map(|subject| {
+        let how = match subject.quantity {
+            Quantity::Memory => {
+                "its allocations are simulated; its errors and the odds that it fits were not tested, and are told as of the latter"
+            }
+            Quantity::Latency => {
+                "what it does otherwise takes what the device's speed says; its errors were not tested"
+            }
+        };
+        let one_by_one = (subject.quantity == Quantity::Latency && subject.step.optimizer != step.optimizer)
+            .then_some("; updates are taken to go through the weights one by one, not at once as PyTorch 2 does on accelerators");
+        let one_by_one = one_by_one.unwrap_or_default();
+        format!("{}: asked about {step}, profiled with {}; {how}{one_by_one}", subject.quantity, subject.step)
+    });
+    told.collect()
+}
+
+fn largest_batch(answer: &Answer, fingerprints: &Fingerprints) -> Option<String> {
+    let MaxBatch { safe, likely } = answer.max_batch?;
+    let told = match (safe, likely) {
+        (0, 0) => "none fits".to_owned(),
+        _ if safe == likely => format!("{} is safe, and no larger one likely to fit", grouped(safe)),
+        _ => format!("{} is safe, {} as likely to fit as not", grouped(safe), grouped(likely)),
+    };
+    let profiled =
+        fingerprints.memory.as_ref().map(Fingerprint::largest_batch).filter(|profiled| (1..likely).contains(profiled));
+    let beyond = profiled.map_or(String::new(), |profiled| format!("; none above {} was profiled", grouped(profiled)));
+    Some(format!("largest batch: {told}{beyond}"))
+}
+
+/// Everything that sets a network apart.
+fn unlike(answer: &Answer) -> Option<String> {
+    let reasons = answer.unlike();
+    (!reasons.is_empty()).then(|| format!("unlike what was profiled: {}", reasons.join("; ")))
+}
+
+/// The first of what sets one of several networks apart; all of it is in the other forms.
+fn shortly(answer: &Answer) -> Option<String> {
+    let reasons = answer.unlike();
+    let told = reasons[..reasons.len().min(REASONS)].join("; ");
+    let more = match reasons.len().saturating_sub(REASONS) {
+        0 => String::new(),
+        more => format!("; and {more} more, in --json"),
+    };
+    (!reasons.is_empty()).then(|| format!("unlike what was profiled, {}: {told}{more}", answer.network))
+}
+
+/// Lines that are true of networks, each once; where they are not true of all, with those they are true of.
+fn shared(answers: &[Answer], of: impl Fn(&Answer) -> Option<String>) -> Vec<String> {
+    let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
+    for (line, network) in answers.iter().filter_map(|answer| Some((of(answer)?, answer.network.as_str()))) {
+        match lines.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, networks)) => networks.push(network),
+            None => lines.push((line, vec![network])),
+        }
+    }
+    let all = lines.len() == 1;
+    let written =
+        |(line, networks): (String, Vec<&str>)| if all { line } else { format!("{line}: {}", listed(&networks)) };
+    lines.into_iter().map(written).collect()
+}
+
+fn prediction(answer: &Answer, quantity: Quantity) -> Option<&Prediction> {
+    let point = answer.points.first()?;
+    match quantity {
+        Quantity::Latency => point.latency.as_ref(),
+        Quantity::Memory => point.memory.as_ref(),
+    }
+}
+
+/// What the intervals rest on.
+fn basis(answer: &Answer, quantity: Quantity) -> Option<String> {
+    Some(match prediction(answer, quantity)?.interval {
+        Some(interval) => format!("{quantity} intervals: {}", interval.basis),
+        None => {
+            format!("{quantity} intervals: none, this fingerprint does not know how far off it is for new networks")
+        }
+    })
+}
+
+/// How far off predictions are likely to be: as of levels of a network that was profiled, or as of networks that never were.
+fn expectation(answer: &Answer, quantity: Quantity) -> Option<String> {
+    let interval = prediction(answer, quantity)?.interval;
+    let expected = match answer.expected.get(&quantity) {
+        Some(Expected::Levels { mape, rows }) => {
+            let mape = Percent(*mape);
+            format!("off by {mape} on average for levels of profiled networks, over {rows} rows it was not fitted on")
+        }
+        Some(Expected::LeftOut { mape, networks, worst, worst_mape }) => format!(
+            "off by {} on average for networks nobody profiled but like those profiled, at worst by {} ({worst}), over {networks} left out \
+             in turn",
+            Percent(*mape),
+            Percent(*worst_mape),
+        ),
+        None => match interval.map(|interval| interval.basis) {
+            // The interval says so.
+            Some(Basis::Prior | Basis::OtherStep) => return None,
+            Some(Basis::Rows) => {
+                "not tested on rows besides those that it was calibrated with, which the intervals rest on".to_owned()
+            }
+            Some(Basis::Conformal | Basis::Estimated | Basis::Levels | Basis::Networks) => {
+                "not tested since it was fitted or calibrated; the intervals are all there is to go by".to_owned()
+            }
+            None => "never tested on networks like this".to_owned(),
+        },
+    };
+    Some(format!("{quantity}: {expected}"))
+}
+
+/// That the errors are not of such networks, where they are unlike those profiled in more than size of batch and what is understood.
+fn foreign(answers: &[Answer]) -> Option<String> {
+    let apart = |unlike: &Unlike| !matches!(unlike, Unlike::Batch { .. } | Unlike::NotUnderstood { .. });
+    let is_foreign = |answer: &&Answer| {
+        let mut predictions = answer.points.iter().flat_map(|point| point.predictions());
+        predictions.any(|prediction| prediction.unlike.iter().any(apart))
+    };
+    let foreign: Vec<&str> = answers.iter().filter(is_foreign).map(|answer| answer.network.as_str()).collect();
+    match (foreign.as_slice(), answers) {
+        ([], _) => None,
+        (_, [_]) => Some("this network is unlike those that these errors are of: go by its intervals".to_owned()),
+        (some, _) => {
+            Some(format!("unlike the networks that these errors are of, go by the intervals: {}", listed(some)))
+        }
+    }
+}
+
+/// What would be known of the operations whose latency was never measured, had the profile measured those that teach them.
+fn teachable(answers: &[Answer]) -> Option<String> {
+    let latencies = answers.iter().flat_map(|answer| &answer.points).filter_map(|point| point.latency.as_ref());
+    let unlike = latencies.flat_map(|latency| &latency.unlike);
+    let unseen: BTreeSet<&String> = unlike
+        .filter_map(|unlike| match unlike {
+            Unlike::Operation(what) => Some(what),
+            Unlike::Input { .. } | Unlike::Size { .. } | Unlike::Batch { .. } => None,
+            Unlike::Precision { .. } | Unlike::NotUnderstood { .. } => None,
+        })
+        .collect();
+    if unseen.is_empty() {
+        return None;
+    }
+    let taught = taught();
+    let missed: Vec<&str> = unseen.into_iter().filter(|what| taught.contains(*what)).map(String::as_str).collect();
+    (!missed.is_empty()).then(|| {
+        format!(
+            "for narrower latency intervals profile with teach = True in [profile], which measures {}",
+            listed(&missed)
+        )
+    })
+}

@@ -1,0 +1,72 @@
+//! What the section asks for: tests of the networks that are there, or those of a test configuration.
+
+use super::Profile;
+use super::planned::{self, Planned};
+use super::test_config::{self, NetworkTests};
+use crate::plan::Sweep;
+use crate::records::Variant;
+use perf4sight_base::error::{Error, Result, suggestion};
+use perf4sight_verb::Foreseen;
+use std::path::{Path, PathBuf};
+
+impl Profile {
+    /// The tests of every network: of all its levels that are there or foreseen, or as the test configuration says.
+    pub(super) fn tests(&self, foreseen: &Foreseen) -> Result<Vec<NetworkTests>> {
+        if self.create_config {
+            let asked = self.networks.iter().map(|network| self.network_tests(network, foreseen));
+            return asked.chain(self.lesson_tests().map(Ok)).collect();
+        }
+        let files = test_config::files(&self.places.test_config, &self.names());
+        let sections: Vec<Vec<NetworkTests>> =
+            files.iter().map(|file| test_config::read(file)).collect::<Result<_>>()?;
+        Ok(sections.into_iter().flatten().collect())
+    }
+
+    fn network_tests(&self, network: &str, foreseen: &Foreseen) -> Result<NetworkTests> {
+        let files = foreseen.files(&self.places.networks, "onnx")?;
+        let variant =
+            |file: &PathBuf| Variant::parse(stem(file), [network]).ok().map(|variant| (variant, file.clone()));
+        let mut levels: Vec<(Variant, PathBuf)> = files.iter().filter_map(variant).collect();
+        if levels.is_empty() {
+            return Err(self.no_such_network(network, &files));
+        }
+        levels.sort();
+        let on_device = |file: &PathBuf| self.places.networks_on_device.join(file.file_name().unwrap_or_default());
+        Ok(NetworkTests {
+            network: network.to_owned(),
+            dataset: self.dataset.clone(),
+            files: levels.iter().map(|(_, file)| on_device(file)).collect(),
+            sweep: Sweep {
+                variables: self.variables.clone(),
+                batches: self.batches.clone(),
+                steps: self.steps.clone(),
+                variants: levels.into_iter().map(|(variant, _)| variant).collect(),
+            },
+        })
+    }
+
+    fn no_such_network(&self, network: &str, files: &[PathBuf]) -> Error {
+        // Whatever stands before the level names a network.
+        let mut present: Vec<&str> = files.iter().filter_map(|file| Some(stem(file).rsplit_once('_')?.0)).collect();
+        present.dedup();
+        let error = Error::input(format!("there is no level of {network} here"))
+            .file(&self.places.networks)
+            .expected(format!("{network}_{{level}}.onnx"));
+        match present.is_empty() {
+            true => error.help("set local_model_loc, or let [create_network_dataset] write the networks first"),
+            false => error.help(suggestion(network, present)),
+        }
+    }
+
+    /// Every configuration in the order it runs; files that only the device has are looked for in the local folder.
+    pub(super) fn planned(&self, tests: &[NetworkTests], foreseen: &Foreseen) -> Vec<Planned> {
+        planned::of(tests, self.order, |on_device| {
+            let here = self.places.networks.join(stem(on_device)).with_added_extension("onnx");
+            if foreseen.exists(on_device) || !foreseen.exists(&here) { on_device.to_owned() } else { here }
+        })
+    }
+}
+
+fn stem(file: &Path) -> &str {
+    file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default()
+}

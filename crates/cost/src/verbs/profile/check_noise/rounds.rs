@@ -1,0 +1,189 @@
+//! The same configurations measured over and over, each time in a fresh worker.
+
+use crate::device::{Allowance, Device, Job, Measurement};
+use crate::records::Variant;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_machine::{Conditions, Watch};
+use perf4sight_step::workload::Workload;
+use perf4sight_verb::Context;
+use std::path::Path;
+use std::time::Duration;
+
+/// With so many the noise itself is known to a fifth; devices that answer at once would else never come to an end.
+const MOST: u32 = 20;
+
+/// One measurement of one configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Taken {
+    /// Its batch size.
+    pub batch: u64,
+    /// Seconds from the beginning to its end.
+    pub at: f64,
+    /// How long it took, start-up included.
+    pub took: Duration,
+    /// Median milliseconds of a step.
+    pub milliseconds: f64,
+    /// Half-width of that median's confidence interval, relative to it.
+    pub spread: f64,
+    /// Steps that were timed.
+    pub steps: usize,
+    /// Those of them that others disturbed, whether or not they could be replaced.
+    pub disturbed_steps: usize,
+    /// Whether a profile would measure it once more.
+    pub doubtful: bool,
+    /// What the machine told.
+    pub conditions: Conditions,
+}
+
+/// What to measure, and for how long.
+pub(super) struct Rounds<'a> {
+    pub device: &'a dyn Device,
+    pub jobs: &'a [Job],
+    pub time: Duration,
+}
+
+/// A configuration of which the time matters.
+pub(super) fn job(variant: &Variant, file: &Path, workload: Workload) -> Job {
+    Job {
+        variant: variant.clone(),
+        file: file.to_owned(),
+        workload,
+        latency: true,
+        memory: false,
+        layers: false,
+        round: 1,
+        allowance: Allowance::default(),
+    }
+}
+
+impl Rounds<'_> {
+    /// Round after round until the next measurement would take longer than there is time, or there are enough; in any case until
+    /// one configuration was measured twice.
+    ///
+    /// Every other round goes backwards, so that a device that gets slower does so for all configurations alike.
+    ///
+    /// # Errors
+    /// A configuration that does not run.
+    pub fn take(&self, context: &Context) -> Result<Vec<Taken>> {
+        let began = context.now();
+        let elapsed = || context.now().duration_since(began).unwrap_or_default();
+        let progress = context.console.progress(self.time.as_secs(), "seconds");
+        let (mut taken, mut shown): (Vec<Taken>, u64) = (Vec::new(), 0);
+        for (round, job) in self.in_order() {
+            let last = taken.iter().rfind(|one| one.batch == job.workload.batch).map(|one| one.took);
+            let over = elapsed() + last.unwrap_or_default() > self.time;
+            if context.cancelled() || (over && taken.len() > self.jobs.len()) {
+                break;
+            }
+            progress.doing(format!("batch size {}, round {round}", job.workload.batch));
+            let before = elapsed();
+            let Some(one) = self.one(&Job { round, ..job.clone() }, context)? else { break };
+            taken.push(Taken { at: elapsed().as_secs_f64(), took: elapsed().saturating_sub(before), ..one });
+            let now = elapsed().min(self.time).as_secs();
+            progress.advance(now - std::mem::replace(&mut shown, now));
+        }
+        Ok(taken)
+    }
+
+    fn in_order(&self) -> impl Iterator<Item = (u32, &Job)> {
+        (1..=MOST).flat_map(move |round| {
+            let backwards = round % 2 == 0;
+            let count = self.jobs.len();
+            (0..count).map(move |at| (round, &self.jobs[if backwards { count - 1 - at } else { at }]))
+        })
+    }
+
+    /// None after Ctrl-C.
+    fn one(&self, job: &Job, context: &Context) -> Result<Option<Taken>> {
+        self.device.check(job)?;
+        let waiting = |what: &str| context.console.note(format_args!("waiting: {what}"));
+        let measurement = self.device.measure(job, &Watch { waiting: &waiting, ..Watch::quiet(&context.cancel) })?;
+        let refused = |why: &str| {
+            let batch = job.workload.batch;
+            Error::device(format!("batch size {batch} of {}: {why}", job.variant.network))
+                .help("choose others with --network and --bs")
+        };
+        let doubtful = measurement.doubt().is_some();
+        match measurement {
+            Measurement::Measured { latency: Some(latency), conditions, .. } => Ok(Some(Taken {
+                batch: job.workload.batch,
+                at: 0.0,
+                took: Duration::ZERO,
+                milliseconds: latency.median,
+                spread: latency.spread,
+                steps: latency.steps + latency.discarded,
+                disturbed_steps: if latency.disturbed { latency.steps } else { latency.discarded },
+                doubtful,
+                conditions: *conditions,
+            })),
+            Measurement::Interrupted => Ok(None),
+            Measurement::Measured { .. } => Err(refused("no time was measured")),
+            Measurement::OutOfMemory { .. } => Err(refused("it does not fit")),
+            Measurement::Broken { outcome, reason } => Err(refused(&format!("{outcome}: {reason}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::protocol::LatencyReading;
+    use perf4sight_base::units::Bytes;
+    use perf4sight_machine::Setting;
+    use perf4sight_report::{Console, Mode, Settings};
+    use perf4sight_step::workload::Stage;
+    use std::io;
+    use std::path::PathBuf;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::SystemTime;
+
+    /// Milliseconds of a clock that nothing but measurements move.
+    static CLOCK: AtomicU64 = AtomicU64::new(0);
+
+    /// Takes so many milliseconds for every measurement.
+    struct Slow(u64);
+
+    impl Device for Slow {
+        fn name(&self) -> &str {
+            "slow"
+        }
+
+        fn capacity(&self) -> Option<Bytes> {
+            None
+        }
+
+        fn setting(&self) -> Setting {
+            Setting::new()
+        }
+
+        fn check(&self, _: &Job) -> Result<()> {
+            Ok(())
+        }
+
+        fn measure(&self, _: &Job, _: &Watch<'_>) -> Result<Measurement> {
+            CLOCK.fetch_add(self.0, Ordering::Relaxed);
+            let latency = LatencyReading { median: 1.0, spread: 0.0, steps: 3, discarded: 0, disturbed: false };
+            let conditions = Box::default();
+            Ok(Measurement::Measured { latency: Some(latency), memory: None, layers: None, seconds: 0.0, conditions })
+        }
+    }
+
+    #[test]
+    fn it_takes_the_time_it_was_given() {
+        let settings = Settings { mode: Mode::Quiet, colour: false, bars: false, width: None };
+        let console = Console::writing_to(settings, io::sink(), io::sink());
+        let clock = || SystemTime::UNIX_EPOCH + Duration::from_millis(CLOCK.load(Ordering::Relaxed));
+        let context = Context::new(console, clock, Arc::default(), PathBuf::new(), String::new());
+        let jobs = [1, 8]
+            .map(|batch| job(&Variant::new("net", 0), Path::new(""), Workload::published(Stage::Training, batch)));
+        // Six of 1.5 s go into ten seconds; of 4 s it takes three to measure one size twice; of those at once 20 rounds are enough.
+        for (milliseconds, batches) in
+            [(1500, vec![1, 8, 8, 1, 1, 8]), (4000, vec![1, 8, 8]), (0, [1, 8, 8, 1].repeat(10))]
+        {
+            let rounds = Rounds { device: &Slow(milliseconds), jobs: &jobs, time: Duration::from_secs(10) };
+            let taken: Vec<u64> = rounds.take(&context).unwrap().iter().map(|one| one.batch).collect();
+            assert_eq!(taken, batches, "{milliseconds} ms each");
+        }
+    }
+}

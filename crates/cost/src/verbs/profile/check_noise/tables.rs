@@ -1,0 +1,98 @@
+//! The noise of a device for people and for programs.
+
+use super::floor::{Drift, Noise};
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_report::{Cell, Column, Table};
+use perf4sight_step::workload::Stage;
+use serde_json::{Value, json};
+
+/// Each configuration against itself.
+pub(super) fn by_batch(noise: &Noise, what: &str) -> Table {
+    let columns = [
+        Column::number("batch", "batch size"),
+        Column::number("runs", "runs"),
+        Column::number("latency_ms", "latency"),
+        Column::number("within_run_percent", "within a run"),
+        Column::number("run_to_run_percent", "run to run"),
+        Column::number("worst_percent", "farthest run"),
+    ];
+    let mut table = Table::new(format!("{what}, every run in a fresh worker"), columns);
+    for one in &noise.configurations {
+        table.row([
+            one.batch.into(),
+            one.runs.into(),
+            Milliseconds(one.milliseconds).into(),
+            Percent(one.within).into(),
+            Percent(one.between).into(),
+            Percent(one.worst).into(),
+        ]);
+    }
+    table
+}
+
+/// What happened to the machine meanwhile.
+pub(super) fn of_machine(noise: &Noise) -> Table {
+    let mut table = Table::new("The machine meanwhile", ["what", "value"].map(|word| Column::text(word, word)));
+    let stolen = noise.stolen.map_or("not reported".to_owned(), |share| Percent(share).to_string());
+    let facts = [
+        ("time", Milliseconds(noise.seconds * 1e3).to_string()),
+        ("drift from beginning to end", noise.drift.map_or("unknown".to_owned(), drift)),
+        ("steps disturbed by other programs", Percent(noise.disturbed_steps).to_string()),
+        ("processor time a hypervisor gave to others", stolen),
+        ("runs a profile would measure once more", noise.doubtful.to_string()),
+        ("at the beginning", noise.conditions.start.to_string()),
+        ("at the end", noise.conditions.end.to_string()),
+    ];
+    facts.into_iter().for_each(|(what, value)| table.row([what.into(), Cell::Text(value)]));
+    table
+}
+
+fn drift(Drift { percent, error }: Drift) -> String {
+    format!("{percent:+.1} % ± {error:.1} %")
+}
+
+/// What it means for a profile.
+pub(super) fn verdict(noise: &Noise) -> String {
+    let floor = Percent(noise.floor);
+    let advice = match noise.repeats() {
+        Some(1) => "measuring every configuration once is enough (repeats = 1)".to_owned(),
+        Some(repeats) => {
+            format!("repeats = {repeats} in [profile] would bring the mean of a configuration to within 1 %")
+        }
+        None => "repeats would have to be too many to make up for it".to_owned(),
+    };
+    let first = format!("A prediction cannot be closer than {floor} to single measurements here; {advice}.");
+    std::iter::once(first).chain(trouble(noise)).collect::<Vec<_>>().join("\n")
+}
+
+/// What to do something about first.
+fn trouble(noise: &Noise) -> Option<String> {
+    if noise.doubtful > 0 {
+        let why = "something else slowed the machine down or used it: find out what before profiling it";
+        return Some(format!("{} of the runs are doubtful, for {why}.", noise.doubtful));
+    }
+    let found = noise.drift.filter(Drift::is_significant)?;
+    let time = Milliseconds(noise.seconds * 1e3);
+    Some(format!("The device drifts, {} in {time}: let it warm up, or cool it.", drift(found)))
+}
+
+/// The same for programs, percentages as numbers.
+pub(super) fn json(noise: &Noise, device: &str, network: &str, stage: Stage) -> Value {
+    json!({
+        "device": device,
+        "network": network,
+        "stage": stage,
+        "seconds": noise.seconds,
+        "noise_floor": noise.floor,
+        "within_run": noise.within,
+        "repeats": noise.repeats(),
+        "drift": noise.drift.map(|drift| json!({
+            "percent": drift.percent, "standard_error": drift.error, "significant": drift.is_significant(),
+        })),
+        "disturbed_steps": noise.disturbed_steps,
+        "stolen": noise.stolen,
+        "doubtful_runs": noise.doubtful,
+        "conditions": noise.conditions,
+        "configurations": by_batch(noise, "").to_json(),
+    })
+}

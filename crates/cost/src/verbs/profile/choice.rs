@@ -1,0 +1,141 @@
+//! Which plan chooses what is measured: `plan = grid` or `plan = adaptive`.
+
+use super::Profile;
+use super::planned::Planned;
+use super::teach::is_lesson;
+use crate::device::Device;
+use crate::plan::{Adaptive, Before, Configuration, Grid, Means, Offer, Plan, Visits};
+use perf4sight_base::error::Result;
+use perf4sight_network::Network;
+use perf4sight_onnx as onnx;
+use perf4sight_platform::Platform;
+use perf4sight_verb::config::Values;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often every step is timed at least, apart in time.
+const VISITS: u32 = 2;
+
+/// A plan by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// Everything, in order.
+    Grid,
+    /// What teaches most.
+    Adaptive,
+}
+
+impl Choice {
+    pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
+        match values.get::<String>("plan")?.as_str() {
+            "adaptive" => {
+                refuse_order(values)?;
+                Ok(Choice::Adaptive)
+            }
+            _ => Ok(Choice::Grid),
+        }
+    }
+}
+
+/// The time that measuring may take.
+pub(super) fn budget(values: &Values<'_>) -> Result<Option<Duration>> {
+    let Some(text) = values.get::<Option<String>>("budget")? else { return Ok(None) };
+    let expected = "a time above 0 such as 20 min, 90 s or 2 h";
+    let parsed = humantime::parse_duration(&text)
+        .map_err(|cause| values.error("budget", format!("\"{text}\" is no time: {cause}")).expected(expected))?;
+    match parsed.is_zero() {
+        true => Err(values.error("budget", format!("\"{text}\" leaves no time to measure")).expected(expected)),
+        false => Ok(Some(parsed)),
+    }
+}
+
+/// The adaptive plan goes its own way through the batch sizes, and repeats what it needs.
+fn refuse_order(values: &Values<'_>) -> Result<()> {
+    if values.get::<u32>("repeats")? > 1 {
+        let error = values.error("repeats", "plan = adaptive chooses itself what to measure twice");
+        return Err(error.help("leave repeats out, or set plan = grid"));
+    }
+    if values.get("till_first_fail")? {
+        let error =
+            values.error("till_first_fail", "plan = adaptive goes up to the edge of memory by halving, not in order");
+        return Err(error.help("leave till_first_fail out, or set plan = grid"));
+    }
+    Ok(())
+}
+
+impl Profile {
+    /// What the plan may choose from: of a device that only looks up, no more than it has.
+    pub(super) fn offered(&self, planned: Vec<Planned>, device: &dyn Device) -> Vec<Planned> {
+        if self.choice == Choice::Grid {
+            return planned;
+        }
+        let offered = |mut planned: Planned| {
+            let all = std::mem::take(&mut planned.configuration.variables);
+            let has = |variable| device.offers(&planned.only(variable).job());
+            planned.configuration.variables = all.into_iter().filter(|&variable| has(variable)).collect();
+            planned
+        };
+        let some: Vec<Planned> = planned.iter().cloned().map(offered).collect();
+        match some.iter().all(|planned| planned.configuration.variables.is_empty()) {
+            // The device says what it lacks.
+            true => planned,
+            false => some.into_iter().filter(|planned| !planned.configuration.variables.is_empty()).collect(),
+        }
+    }
+
+    /// The plan, ready to be asked: what is chosen, in as many visits as tell anything.
+    ///
+    /// # Errors
+    /// A network that cannot be read.
+    pub(super) fn plan(&self, offered: &[Planned], device: &dyn Device) -> Result<Box<dyn Plan>> {
+        let mut all: Vec<Configuration> = offered.iter().map(|planned| planned.configuration.clone()).collect();
+        // One that only looks up says the same again.
+        let anew = offered.iter().any(|planned| device.offers(&planned.again().job()));
+        let plan: Box<dyn Plan> = match self.choice {
+            Choice::Grid => Box::new(Grid::new(all.clone())),
+            Choice::Adaptive => {
+                let (platform, capacity, seed) = (self.platform(device)?, device.capacity(), self.device.seed);
+                all.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+                let (lessons, others): (Vec<&Planned>, Vec<&Planned>) = offered.iter().partition(|one| is_lesson(one));
+                let lessons = lessons.into_iter().map(|planned| planned.configuration.clone()).collect();
+                let means = Means { platform, capacity, repeats: anew, seed };
+                let chosen = Adaptive::new(offers(&others)?, means);
+                Box::new(Before::new(Grid::new(lessons), Box::new(chosen)))
+            }
+        };
+        let budget = self.budget.map(|budget| budget.as_secs_f64());
+        Ok(Box::new(Visits::new(plan, &all, if anew { VISITS } else { 1 }, budget)))
+    }
+
+    /// The facts of the device, where it or its name tells them. Elsewhere those of any processor: a guess only makes the plan choose
+    /// less well.
+    fn platform(&self, device: &dyn Device) -> Result<Platform> {
+        let setting = device.setting();
+        let told = setting.get("target").map_or("", String::as_str);
+        let platform = Platform::named(told)
+            .or_else(|_| Platform::named(&self.device_name))
+            .or_else(|_| Platform::named("cpu_avx2"))?;
+        let threads = setting.get("threads").and_then(|threads| threads.parse().ok());
+        Ok(threads.into_iter().fold(platform, Platform::on_threads).run_by(&setting))
+    }
+}
+
+/// Each network is read once.
+fn offers(offered: &[&Planned]) -> Result<Vec<Offer>> {
+    let mut networks: BTreeMap<&Path, Arc<Network>> = BTreeMap::new();
+    for Planned { file, .. } in offered {
+        if !networks.contains_key(file.as_path()) {
+            networks.insert(file, Arc::new(onnx::read(file)?.network));
+        }
+    }
+    let offer = |Planned { configuration, file, .. }: &&Planned| Offer {
+        configuration: configuration.clone(),
+        network: networks[file.as_path()].clone(),
+    };
+    Ok(offered.iter().map(offer).collect())
+}

@@ -1,0 +1,131 @@
+//! What a run could not measure for other reasons than memory: listed at its end, with what to do about it.
+
+use crate::device::Allowance;
+use crate::plan::Configuration;
+use crate::records::Outcome;
+use perf4sight_base::error::Error;
+use perf4sight_report::{Column, Table};
+use std::time::Duration;
+
+/// So many configurations are named before the rest is only counted.
+const NAMED: usize = 3;
+
+/// Failures of one run, in the order they came.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Failures(Vec<Alike>);
+
+/// Failures of one kind, for one reason.
+#[derive(Debug, Clone, PartialEq)]
+struct Alike {
+    failure: Failure,
+    configurations: Vec<String>,
+}
+
+/// Why a run came to nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Failure {
+    pub outcome: Outcome,
+    pub reason: String,
+    /// Whether it was ended because the budget left it no more time.
+    pub of_budget: bool,
+}
+
+impl Failure {
+    /// The failure of a run that had `allowance` and worked for so long.
+    pub fn of(outcome: Outcome, reason: &str, allowance: &Allowance, worked: Duration) -> Self {
+        // A device that has less patience than the budget leaves ends it sooner.
+        let of_budget = outcome == Outcome::TimedOut && allowance.timeout.is_some_and(|share| worked >= share);
+        let share = if of_budget { ", all the time that the budget left for it" } else { "" };
+        Failure { outcome, reason: format!("{reason}{share}"), of_budget }
+    }
+
+    /// What helps against it.
+    fn remedy(&self) -> &'static str {
+        match self.outcome {
+            _ if self.of_budget => "give profile.budget more time, or leave this batch size out",
+            Outcome::TimedOut => "set a longer timeout, or leave this batch size out",
+            Outcome::Garbled => "the worker has to write one line of JSON to its standard output, and nothing else",
+            Outcome::Crashed => {
+                "run again; if it dies every time, a lower mem_limit shows whether memory is the reason"
+            }
+            Outcome::Failed
+            | Outcome::OutOfMemory
+            | Outcome::Skipped
+            | Outcome::Measured
+            | Outcome::Disturbed
+            | Outcome::Throttled
+            | Outcome::Unexpected => "correct what the worker names, then run again",
+        }
+    }
+}
+
+impl Failures {
+    /// Takes note of one.
+    pub(super) fn add(&mut self, configuration: &Configuration, failure: Failure) {
+        let name = configuration.to_string();
+        match self.0.iter_mut().find(|alike| alike.failure == failure) {
+            Some(alike) => alike.configurations.push(name),
+            None => self.0.push(Alike { failure, configurations: vec![name] }),
+        }
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> usize {
+        self.0.iter().map(|alike| alike.configurations.len()).sum()
+    }
+
+    /// What failed, why, and what to do; none where nothing did. With its budget `spent` the same run would measure nothing more.
+    pub(super) fn table(&self, spent: bool) -> Option<Table> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let columns = [
+            Column::text("outcome", "what"),
+            Column::number("configurations", "how many"),
+            Column::text("which", "which"),
+            Column::text("why", "why"),
+            Column::text("remedy", "what to do"),
+        ];
+        let more = if spent { " with a larger budget" } else { "" };
+        let title = format!("What failed, and is tried again when the same command is run again{more}");
+        let mut table = Table::new(title, columns);
+        for Alike { failure, configurations } in &self.0 {
+            let count = configurations.len();
+            let named = configurations[..count.min(NAMED)].join(", ");
+            let more = if count > NAMED { format!(" and {} more", count - NAMED) } else { String::new() };
+            let cells = [format!("{named}{more}"), failure.reason.clone(), failure.remedy().to_owned()];
+            table.row([failure.outcome.to_string().into(), count.into()].into_iter().chain(cells.map(Into::into)));
+        }
+        Some(table)
+    }
+
+    /// The failure of a run that measured nothing.
+    pub(super) fn error(&self) -> Option<Error> {
+        let first = self.0.first()?;
+        let problem = format!("nothing new was measured: {} configurations failed", self.count());
+        Some(
+            Error::device(format!("{problem}, the first because {}", first.failure.reason))
+                .help(first.failure.remedy()),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_budget_ended_is_not_told_to_set_a_longer_timeout() {
+        let worked = Duration::from_secs(46);
+        let of = |timeout| {
+            let allowance = Allowance { steps: None, timeout };
+            Failure::of(Outcome::TimedOut, "the worker was still running after 45 s", &allowance, worked)
+        };
+        let share = of(Some(Duration::from_secs(45)));
+        assert!(share.reason.ends_with("all the time that the budget left for it"), "{}", share.reason);
+        assert!(share.remedy().contains("profile.budget"), "{}", share.remedy());
+        for own in [of(None), of(Some(Duration::from_secs(90)))] {
+            assert!(own.remedy().contains("a longer timeout") && !own.reason.contains("budget"), "{own:?}");
+        }
+    }
+}

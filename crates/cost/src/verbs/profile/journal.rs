@@ -1,0 +1,260 @@
+//! The folder of a profile while it is being written: earlier rows, provenance, one more row at a time.
+
+use super::planned::Planned;
+use super::tally::Spent;
+use crate::device::Device;
+use crate::plan::Ledger;
+use crate::records::layers::{self, LayerAppender, LayerLog, LayerRecord, Pass};
+use crate::records::{self, Appender, Attempt, Learned, Provenance, Record, Run, Variant, Wander, row_file};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::held_folder::hold;
+use perf4sight_machine::{Conditions, Setting};
+use perf4sight_step::workload::{Quantity, Stage, Variable, Workload};
+use perf4sight_verb::Context;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A profile that rows are added to; no other process can add to it meanwhile.
+#[derive(Debug)]
+pub struct Journal {
+    log_dir: PathBuf,
+    appenders: BTreeMap<(Variant, Quantity), Appender>,
+    layer_appenders: BTreeMap<Variant, LayerAppender>,
+    timed_layers: Vec<(Variant, Workload)>,
+    earlier: Vec<Record>,
+    provenance: Provenance,
+    _lock: File,
+}
+
+/// What one configuration adds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Entry {
+    /// Rows of the whole step.
+    pub records: Vec<Record>,
+    /// Of its operations, the plain step last; none where the step failed.
+    pub layers: Vec<LayerRecord>,
+    /// The runs behind them, with what the machine told.
+    pub attempts: Vec<Attempt>,
+}
+
+/// The rows of `planned` that are there, read only, and the seconds that all runs took.
+///
+/// # Errors
+/// Rows that cannot be read, or that were measured under another setting than `now`.
+pub(super) fn look(log_dir: &Path, planned: &[Planned], now: &Setting) -> Result<(Ledger, f64)> {
+    let seconds = seconds(&provenance(log_dir, now)?);
+    let (mut rows, mut timed_layers) = (Vec::new(), Vec::new());
+    for (variant, variable) in files(planned) {
+        let file = row_file(log_dir, variable, &variant);
+        match variable.quantity() {
+            _ if !file.exists() => {}
+            Some(quantity) => rows.extend(records::read(&file, quantity, Stage::Training)?.settled()),
+            None => timed_layers.push(layers::read(&file)?),
+        }
+    }
+    let mut ledger = Ledger::of(&rows);
+    timed_layers.iter().flat_map(timed).for_each(|(variant, workload)| ledger.enter_layers(variant, workload));
+    Ok((ledger, seconds))
+}
+
+/// Seconds that the configurations of all runs took.
+fn seconds(provenance: &Provenance) -> f64 {
+    provenance.runs.iter().map(|run| run.seconds).sum()
+}
+
+/// The configurations of layer rows.
+fn timed(log: &LayerLog) -> impl Iterator<Item = (&Variant, Workload)> {
+    let steps = log.records.iter().filter(|layer| layer.pass == Pass::Step);
+    steps.map(|layer| (&layer.record.variant, layer.record.workload))
+}
+
+impl Journal {
+    /// Opens the folder: everything that could keep a row from being written is found out now.
+    ///
+    /// # Errors
+    /// A folder that cannot be written or that another process writes, rows that cannot be read, rows that were
+    /// measured under another setting.
+    pub fn open(
+        log_dir: &Path,
+        planned: &[Planned],
+        device: &dyn Device,
+        seed: u64,
+        context: &mut Context,
+    ) -> Result<Self> {
+        let variables: BTreeSet<Variable> = files(planned).into_iter().map(|(_, variable)| variable).collect();
+        variables.iter().try_for_each(|variable| records::ensure_writable(&log_dir.join(variable.name())))?;
+        let lock = hold(log_dir, Duration::ZERO, "wait for it to finish, or set another log_dir")?;
+        let mut provenance = provenance(log_dir, &device.setting())?;
+        let date = humantime::format_rfc3339_seconds(context.now()).to_string();
+        let config = context.config.clone();
+        provenance.runs.push(Run {
+            date,
+            seconds: 0.0,
+            measuring: 0.0,
+            waiting: 0.0,
+            rows: 0,
+            learned: Vec::new(),
+            visits: None,
+            seed,
+            conditions: Conditions::default(),
+            config,
+        });
+        let mut journal = Journal {
+            log_dir: log_dir.to_owned(),
+            appenders: BTreeMap::new(),
+            layer_appenders: BTreeMap::new(),
+            timed_layers: Vec::new(),
+            earlier: Vec::new(),
+            provenance,
+            _lock: lock,
+        };
+        for (variant, variable) in files(planned) {
+            match variable.quantity() {
+                Some(quantity) => journal.open_rows(variant, quantity, context)?,
+                None => journal.open_layers(variant, context)?,
+            }
+        }
+        Ok(journal)
+    }
+
+    fn open_rows(&mut self, variant: Variant, quantity: Quantity, context: &mut Context) -> Result<()> {
+        let (appender, log) = Appender::open(&self.log_dir, &variant, quantity, Stage::Training)?;
+        self.appenders.insert((variant, quantity), appender);
+        if let Some(log) = log {
+            log.warnings().into_iter().for_each(|warning| context.warn(warning));
+            self.earlier.extend(log.settled());
+        }
+        Ok(())
+    }
+
+    fn open_layers(&mut self, variant: Variant, context: &mut Context) -> Result<()> {
+        let (appender, log) = LayerAppender::open(&self.log_dir, &variant)?;
+        if let Some(log) = log {
+            log.warning(&layers::file(&self.log_dir, &variant)).into_iter().for_each(|warning| context.warn(warning));
+            self.timed_layers.extend(timed(&log).map(|(variant, workload)| (variant.clone(), workload)));
+        }
+        self.layer_appenders.insert(variant, appender);
+        Ok(())
+    }
+
+    /// The folder.
+    pub fn log_dir(&self) -> &Path {
+        &self.log_dir
+    }
+
+    /// The rows that were there when it was opened, of the planned variants and quantities.
+    pub fn earlier(&self) -> &[Record] {
+        &self.earlier
+    }
+
+    /// Seconds that the configurations of all runs took, this one's included.
+    pub fn seconds(&self) -> f64 {
+        seconds(&self.provenance)
+    }
+
+    /// Keeps what the rows were estimated to be worth; a run that added none leaves no trace.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn learn(&mut self, learned: &[Learned]) -> Result<()> {
+        match self.provenance.runs.last_mut().filter(|run| run.rows > 0 && run.learned != learned) {
+            Some(run) => {
+                run.learned = learned.to_vec();
+                self.provenance.save(&self.log_dir)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The configurations whose layers were there when it was opened.
+    pub fn timed_layers(&self) -> impl Iterator<Item = (&Variant, Workload)> {
+        self.timed_layers.iter().map(|(variant, workload)| (variant, *workload))
+    }
+
+    /// Adds the entry of a configuration that took so long.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn add(&mut self, entry: &Entry, spent: Spent) -> Result<()> {
+        let Entry { records, layers, attempts } = entry;
+        // Provenance first: rows without one could not be continued after a crash.
+        self.account(records.len() + layers.len(), attempts, spent)?;
+        records.iter().try_for_each(|row| self.appender(row)?.append(row))?;
+        match layers.first().and_then(|layer| self.layer_appenders.get(&layer.record.variant)) {
+            Some(appender) => appender.append(layers),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes note of a visit to a row, and puts what the row has become in its place.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn visit(&mut self, rows: Option<(&Record, &Record)>, attempts: &[Attempt], spent: Spent) -> Result<()> {
+        self.account(0, attempts, spent)?;
+        rows.map_or(Ok(()), |(old, new)| self.appender(old)?.replace(old, new))
+    }
+
+    /// Puts a row with another mark in its place.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn mark(&self, old: &Record, new: &Record) -> Result<()> {
+        self.appender(old)?.replace(old, new)
+    }
+
+    /// Ends a run with how well the machine could be measured; a run that added nothing leaves no trace.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn close(&mut self, visits: Option<Wander>) -> Result<()> {
+        match self.provenance.runs.last_mut().filter(|run| (run.rows > 0 || run.seconds > 0.0) && run.visits != visits)
+        {
+            Some(run) => {
+                run.visits = visits;
+                self.provenance.save(&self.log_dir)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn account(&mut self, rows: usize, attempts: &[Attempt], spent: Spent) -> Result<()> {
+        if let Some(run) = self.provenance.runs.last_mut() {
+            run.rows += rows;
+            run.seconds += spent.seconds;
+            run.measuring += spent.measuring;
+            run.waiting += spent.waiting;
+            attempts.iter().for_each(|attempt| run.conditions.extend(&attempt.conditions));
+        }
+        self.provenance.save(&self.log_dir)?;
+        attempts.iter().try_for_each(|attempt| attempt.append(&self.log_dir))
+    }
+
+    fn appender(&self, row: &Record) -> Result<&Appender> {
+        let appender = self.appenders.get(&(row.variant.clone(), row.quantity()));
+        appender.ok_or_else(|| Error::input(format!("{} was not planned", row.identity())).file(&self.log_dir))
+    }
+}
+
+/// The files that the rows of `planned` go to.
+pub(super) fn files(planned: &[Planned]) -> BTreeSet<(Variant, Variable)> {
+    planned.iter().flat_map(Planned::identities).map(|identity| (identity.variant, identity.variable)).collect()
+}
+
+/// The provenance to continue: the one there, or a new one where there are no rows.
+fn provenance(log_dir: &Path, now: &Setting) -> Result<Provenance> {
+    let fresh = Provenance { setting: now.clone(), runs: Vec::new() };
+    if !records::any_rows(log_dir) {
+        return Ok(fresh);
+    }
+    let Some(found) = Provenance::load(log_dir)? else {
+        return Err(Error::input("there are rows here, but nothing says on which machine they were measured")
+            .file(log_dir)
+            .expected(records::PROVENANCE_FILE)
+            .help(format!("start anew with another device_name or log_dir, or move {} away", log_dir.display())));
+    };
+    found.check_continues(now, log_dir)?;
+    Ok(found)
+}

@@ -1,0 +1,163 @@
+//! `[profile]`: writes down what to measure, measures it on a device, keeps every row at once.
+
+mod asked;
+mod campaign;
+mod check_noise;
+mod choice;
+mod crew;
+mod estimate;
+mod failures;
+mod journal;
+mod keys;
+mod outline;
+mod parse;
+mod planned;
+mod shortfall;
+mod tally;
+mod teach;
+pub mod test_config;
+mod visits;
+
+pub use campaign::Campaign;
+pub use check_noise::{CheckNoise, device_of};
+use choice::Choice;
+pub use failures::Failures;
+pub use journal::{Entry, Journal};
+use planned::Order;
+pub use planned::Planned;
+pub use tally::{Spent, Tally};
+
+use super::NETWORKS;
+use super::images;
+use super::named::Remarks;
+use crate::device::{self, Device};
+use perf4sight_base::error::Result;
+use perf4sight_network::zoo::teaching;
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::{Step, Variable};
+use perf4sight_verb::{Context, Foreseen, Outline, Section, Spec, Summary, Verb};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use test_config::NetworkTests;
+
+/// What is said before rows are measured for nothing but to be looked at.
+const NOT_KEPT: &str = "save = False: rows are shown but not kept";
+
+/// The section `[profile]`.
+pub static SPEC: Spec =
+    Spec { table: keys::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(Profile::parse(values)?)) };
+
+/// What the section asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    create_config: bool,
+    run_profiling: bool,
+    networks: Vec<String>,
+    /// Whether the networks that teach operations are measured, too.
+    teach: bool,
+    dataset: String,
+    variables: Vec<Variable>,
+    batches: Vec<u64>,
+    steps: Vec<Step>,
+    places: Places,
+    device: device::Options,
+    save: bool,
+    till_first_fail: bool,
+    order: Order,
+    choice: Choice,
+    budget: Option<Duration>,
+    device_name: String,
+}
+
+/// The folders and files of a profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Places {
+    networks: PathBuf,
+    networks_on_device: PathBuf,
+    log_dir: PathBuf,
+    test_config: PathBuf,
+}
+
+impl Section for Profile {
+    fn outline(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline> {
+        self.foresee(foreseen, &context.executable)
+    }
+}
+
+impl Verb for Profile {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let present = Foreseen::default();
+        let tests = self.tests(&present)?;
+        self.write_lessons()?;
+        if !self.run_profiling {
+            let files = self.write_tests(&tests)?;
+            return Ok(Summary { headline: "wrote the test configuration".to_owned(), files, ..Summary::default() });
+        }
+        let (tally, mut files) = self.measure(&tests, &present, context)?;
+        if self.save {
+            files.push(("rows", self.places.log_dir.clone()));
+        }
+        Ok(tally.summary(files))
+    }
+}
+
+impl Profile {
+    /// Writes down what is to be measured, where that is wanted, and tells the files.
+    fn write_tests(&self, tests: &[NetworkTests]) -> Result<Vec<(&'static str, PathBuf)>> {
+        if !self.create_config {
+            return Ok(Vec::new());
+        }
+        let written = test_config::write(&self.places.test_config, tests)?;
+        Ok(written.into_iter().map(|file| ("test configuration", file)).collect())
+    }
+
+    fn measure(
+        &self,
+        tests: &[NetworkTests],
+        present: &Foreseen,
+        context: &mut Context,
+    ) -> Result<(Tally, Vec<(&'static str, PathBuf)>)> {
+        let devices = self.open_devices(tests, &context.executable)?;
+        let devices: Vec<&dyn Device> = devices.iter().map(|device| &**device).collect();
+        // They are of one kind.
+        let device = devices[0];
+        let planned = self.offered(self.planned(tests, present), device);
+        let own = planned.iter().filter(|planned| !teaching::is_reserved(&planned.configuration.variant.network));
+        images::check(own.map(|planned| (planned.dataset.as_str(), planned.file.as_path())))?;
+        device::check_all(device, &planned.iter().map(Planned::job).collect::<Vec<_>>())?;
+        device::slow_arithmetic(&device.setting()).into_iter().for_each(|slow| context.warn(slow));
+        self.tell_what_cannot_be_fitted(device, context);
+        Remarks::about(planned.iter().map(|planned| planned.file.as_path())).tell(context);
+        let mut plan = self.plan(&planned, device)?;
+        let journal = match self.save {
+            true => Some(Journal::open(&self.places.log_dir, &planned, device, self.device.seed, context)?),
+            false => {
+                context.warn(NOT_KEPT);
+                None
+            }
+        };
+        // Only now is it certain that no other run is at work here.
+        let files = self.write_tests(tests)?;
+        let campaign = Campaign { devices: &devices, planned: &planned, till_first_fail: self.till_first_fail };
+        let tally = campaign.run(&mut *plan, journal, context)?;
+        tally.shortfall().into_iter().for_each(|words| context.fall_short(words));
+        Ok((tally.of_networks(tests.iter().map(|network| network.network.clone())), files))
+    }
+
+    /// Rows of a precision may be worth measuring that [fingerprint] refuses afterwards: said before hours of them.
+    fn tell_what_cannot_be_fitted(&self, device: &dyn Device, context: &mut Context) {
+        let setting = device.setting();
+        let told = setting.get("target").and_then(|target| Platform::named(target).ok());
+        let checked =
+            told.and_then(|platform| self.steps.iter().find_map(|step| platform.check_precision(step.precision).err()));
+        checked.into_iter().for_each(|problem| {
+            context.warn(format!("no fingerprint can be fitted to such rows: {problem}"));
+        });
+    }
+
+    /// At least one device; several are of one kind.
+    fn open_devices(&self, tests: &[NetworkTests], executable: &Path) -> Result<Vec<Box<dyn Device>>> {
+        let networks: Vec<&str> = tests.iter().map(|tests| tests.network.as_str()).collect();
+        device::open_all(&self.device, executable, &networks)
+    }
+}

@@ -1,0 +1,125 @@
+//! What the section would do, found out without doing it.
+
+use super::teach::is_lesson;
+use super::test_config::{self, NetworkTests};
+use super::{Choice, NOT_KEPT, Planned, Profile, estimate, journal};
+use crate::device::check_all;
+use crate::plan::{Decision, Ledger, Share};
+use crate::records::row_file;
+use perf4sight_base::error::Result;
+use perf4sight_step::workload::Variable;
+use perf4sight_verb::{Foreseen, KeyedPath, Outline};
+use std::path::Path;
+use std::time::Duration;
+
+impl Profile {
+    /// The outline of the section; refuses what can be known to fail.
+    pub(super) fn foresee(&self, foreseen: &Foreseen, executable: &Path) -> Result<Outline> {
+        let tests = self.tests(foreseen)?;
+        let mut outline = Outline::default();
+        let foreseen = &self.foresee_lessons(foreseen, &mut outline);
+        if self.create_config {
+            self.foresee_config(&tests, &mut outline);
+        }
+        if self.run_profiling {
+            self.foresee_runs(&tests, foreseen, executable, &mut outline)?;
+        }
+        Ok(outline)
+    }
+
+    fn foresee_config(&self, tests: &[NetworkTests], outline: &mut Outline) {
+        let file = &self.places.test_config;
+        let variants: usize = tests.iter().map(|tests| tests.files.len()).sum();
+        let networks = self.names().join(", ");
+        outline.steps.push(format!("writes the tests of {variants} variants of {networks} to {}", file.display()));
+        let files = test_config::files(file, &self.names());
+        outline.writes.extend(files.into_iter().map(|path| KeyedPath { key: "test_config", path }));
+    }
+
+    fn foresee_runs(
+        &self,
+        tests: &[NetworkTests],
+        foreseen: &Foreseen,
+        executable: &Path,
+        outline: &mut Outline,
+    ) -> Result<()> {
+        let devices = self.open_devices(tests, executable)?;
+        let device = &devices[0];
+        let planned = self.offered(self.planned(tests, foreseen), &**device);
+        // What an earlier section is going to write cannot be looked at yet.
+        let there = planned.iter().filter(|planned| planned.file.exists() || !foreseen.exists(&planned.file));
+        check_all(&**device, &there.map(Planned::job).collect::<Vec<_>>())?;
+        let log_dir = &self.places.log_dir;
+        let (ledger, earlier) = match self.save {
+            true => journal::look(log_dir, &planned, &device.setting())?,
+            false => (Ledger::default(), 0.0),
+        };
+        let ahead: Vec<&Planned> =
+            planned.iter().filter(|p| matches!(ledger.decide(&p.configuration), Decision::Measure(_))).collect();
+        match self.choice {
+            Choice::Grid => {
+                outline.runs = ahead.len();
+                outline.time = estimate::time(&ahead, &self.device);
+                outline.steps.push(format!("measures {} configurations on {}", ahead.len(), device.name()));
+                outline.steps.extend(left_out(planned.len() - ahead.len(), log_dir));
+            }
+            Choice::Adaptive => {
+                let chosen = planned.iter().filter(|planned| !is_lesson(planned));
+                let most = Share::of(chosen.clone().map(|planned| &planned.configuration)).configurations();
+                let lessons = planned.len() - chosen.count();
+                outline.runs = (most + lessons).saturating_sub(planned.len() - ahead.len());
+                outline.time = estimate::time_of_part(&ahead, outline.runs, &self.device);
+                outline.steps.push(at_most(outline.runs, ahead.len(), device.name()));
+            }
+        }
+        if let Some(budget) = self.budget {
+            let left = budget.saturating_sub(Duration::from_secs_f64(earlier));
+            outline.time = outline.time.into_iter().chain([left]).min();
+            outline.steps.push(match left.is_zero() {
+                true => "measures nothing: earlier runs spent the budget, so set a larger one to go on".to_owned(),
+                false => format!("stops after {} at the latest, waiting for other measurements aside", shown(left)),
+            });
+        }
+        if self.save {
+            outline.steps.push(format!(
+                "appends rows to {}/{{{}}}/{{variant}}-gt.csv",
+                log_dir.display(),
+                self.words()
+            ));
+            let rows = journal::files(&planned).into_iter();
+            let place = |(variant, variable)| KeyedPath { key: "log_dir", path: row_file(log_dir, variable, &variant) };
+            outline.writes.extend(rows.map(place));
+        } else {
+            outline.steps.push(NOT_KEPT.to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl Profile {
+    /// The folders of rows.
+    fn words(&self) -> String {
+        let asked = Variable::ALL.into_iter().filter(|variable| self.variables.contains(variable));
+        asked.map(Variable::name).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// How many it will be depends on what is measured.
+fn at_most(runs: usize, of: usize, device: &str) -> String {
+    format!(
+        "measures at most {runs} of {of} configurations on {device}: those that teach most, and fewer when more would no longer make \
+         predictions better"
+    )
+}
+
+/// Whole seconds are as fine as a budget is kept.
+fn shown(time: Duration) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_secs(time.as_secs()))
+}
+
+fn left_out(configurations: usize, log_dir: &Path) -> Option<String> {
+    let log_dir = log_dir.display();
+    (configurations > 0).then(|| {
+        format!("leaves out {configurations} that {log_dir} already holds or that a smaller batch without enough memory rules out")
+    })
+}

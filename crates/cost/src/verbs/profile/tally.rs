@@ -1,0 +1,226 @@
+//! What came of a profile: rows by network and outcome, and what they cost in time.
+
+use super::failures::Failures;
+use super::journal::Entry;
+use crate::plan::Ending;
+use crate::records::{Outcome, Reading, Record, Wander};
+use perf4sight_base::error::Error;
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_report::{Cell, Column, Table};
+use perf4sight_verb::{Finding, Summary};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// The rows of a profile, those of earlier runs included.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tally {
+    /// Rows of earlier runs, then those of this one; skipped ones are here even if they leave no row in the profile.
+    pub rows: Vec<Record>,
+    /// Whether Ctrl-C ended the run.
+    pub interrupted: bool,
+    /// Why the plan ended it; none where it did not.
+    pub ending: Option<Ending>,
+    /// Layer rows of this run.
+    pub layers: usize,
+    /// Further visits of this run to rows, and how many of them came to something.
+    pub visits: [usize; 2],
+    /// How far the visits to all rows lie apart, where these were visited more than once.
+    pub wander: Option<Wander>,
+    /// What this run could not measure, memory aside.
+    pub failures: Failures,
+    /// The networks of the run, as they were asked for: rows come in random order.
+    asked: Vec<String>,
+    earlier: usize,
+    spent: BTreeMap<String, Spent>,
+}
+
+/// What configurations took.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spent {
+    /// Seconds of work.
+    pub seconds: f64,
+    /// Seconds of them that the device spent in steps; the rest is start-up and bookkeeping.
+    pub measuring: f64,
+    /// Seconds beyond them of waiting, for other measurements on the machine or for a machine whose connection was lost.
+    pub waiting: f64,
+}
+
+impl std::ops::AddAssign for Spent {
+    fn add_assign(&mut self, other: Spent) {
+        self.seconds += other.seconds;
+        self.measuring += other.measuring;
+        self.waiting += other.waiting;
+    }
+}
+
+/// The outcomes that are counted together, with key and heading.
+const COUNTS: [(&str, &str, &[Outcome]); 7] = [
+    ("rows_measured", "measured", &[Outcome::Measured, Outcome::Disturbed, Outcome::Throttled, Outcome::Unexpected]),
+    ("rows_disturbed", "of them disturbed", &[Outcome::Disturbed]),
+    ("rows_throttled", "throttled", &[Outcome::Throttled]),
+    ("rows_unexpected", "unexpected", &[Outcome::Unexpected]),
+    ("rows_out_of_memory", "out of memory", &[Outcome::OutOfMemory]),
+    ("rows_skipped", "skipped", &[Outcome::Skipped]),
+    ("rows_broken", "failed", &[Outcome::Failed, Outcome::Crashed, Outcome::TimedOut, Outcome::Garbled]),
+];
+
+/// A row for programs: what was asked, how it ended, and what was read, milliseconds and bytes.
+fn measurement(row: &Record) -> Value {
+    let step = row.workload.step;
+    let asked = json!({
+        "network": row.variant.to_string(), "stage": step.stage, "step": step.cell(), "bs": row.workload.batch,
+        "outcome": row.outcome, "steps": row.steps,
+    });
+    let read = match row.reading {
+        Reading::Latency(latency) => json!({
+            "variable": "latency", "latency_ms": latency.map(|latency| latency.0), "spread": row.spread, "visits_ms": row.visits,
+        }),
+        Reading::Memory(memory) => json!({
+            "variable": "memory", "mem_alloc_bytes": memory.allocated, "mem_reserved_bytes": memory.reserved,
+            "mem_used_bytes": memory.used, "mem_avail_bytes": memory.available, "mem_free_bytes": memory.free, "capacity_bytes": memory.capacity,
+        }),
+    };
+    let both =
+        [asked, read].into_iter().filter_map(|part| if let Value::Object(part) = part { Some(part) } else { None });
+    Value::Object(both.flatten().collect())
+}
+
+impl Tally {
+    /// The tally of so many earlier rows.
+    pub(super) fn new(earlier: usize) -> Self {
+        Tally { earlier, ..Tally::default() }
+    }
+
+    /// The same, of networks asked for in this order.
+    pub(super) fn of_networks(self, asked: impl Iterator<Item = String>) -> Self {
+        Tally { asked: asked.collect(), ..self }
+    }
+
+    /// Takes note of rows of one configuration of a network, which took so long.
+    pub(super) fn add(&mut self, network: &str, entry: &Entry, spent: Spent) {
+        *self.spent.entry(network.to_owned()).or_default() += spent;
+        self.layers += entry.layers.len();
+    }
+
+    /// Takes note of a visit to a row of a network, and whether it came to something.
+    pub(super) fn visit(&mut self, network: &str, told: bool, spent: Spent) {
+        *self.spent.entry(network.to_owned()).or_default() += spent;
+        self.visits[0] += 1;
+        self.visits[1] += usize::from(told);
+    }
+
+    /// What the configurations of this run took.
+    pub(super) fn spent(&self) -> Spent {
+        let mut all = Spent::default();
+        self.spent.values().for_each(|spent| all += *spent);
+        all
+    }
+
+    /// The summary of the stage.
+    pub(super) fn summary(&self, files: Vec<(&'static str, PathBuf)>) -> Summary {
+        let (table, failures) = (self.table(), self.failures.table(self.is_spent()));
+        let Spent { seconds, measuring, waiting } = self.spent();
+        let json = json!({
+            "networks": table.to_json(), "earlier_rows": self.earlier, "rows": self.rows.len(), "layer_rows": self.layers,
+            "measurements": self.rows.iter().map(measurement).collect::<Value>(), "failures": failures.as_ref().map(Table::to_json), "visits": self.visits[0], "wander": self.wander, "seconds": seconds, "seconds_measuring": measuring, "seconds_waiting": waiting,
+        });
+        Summary {
+            headline: self.headline(),
+            findings: self.findings(),
+            tables: [Some(table), failures].into_iter().flatten().collect(),
+            files,
+            json,
+            failure: self.failure(),
+            ..Summary::default()
+        }
+    }
+
+    /// A run that tried and measured nothing is no success, unless Ctrl-C cut it short.
+    fn failure(&self) -> Option<Error> {
+        let new = &self.rows[self.earlier..];
+        let measured = new.iter().any(|row| row.outcome.passed() || row.outcome == Outcome::OutOfMemory);
+        if measured || self.visits[1] > 0 || self.interrupted { None } else { self.failures.error() }
+    }
+
+    fn headline(&self) -> String {
+        let (new, earlier) = (self.rows.len() - self.earlier, self.earlier);
+        let ending = if self.interrupted { "; interrupted: run the same command again to go on from here" } else { "" };
+        let layers = if self.layers > 0 { format!(" and {} of layers", self.layers) } else { String::new() };
+        let earlier = if earlier > 0 { format!(", {earlier} more from earlier runs") } else { String::new() };
+        let (twice, shares) = (self.steadiness(), self.shares());
+        let why =
+            self.ending.filter(|ending| *ending != Ending::Complete).map_or(String::new(), |why| format!("; {why}"));
+        format!("{new} rows{layers}{earlier}{twice}{shares}{why}{ending}")
+    }
+
+    /// How well the machine could be measured.
+    fn steadiness(&self) -> String {
+        let Some(Wander { rows, single, more, marked, median, most }) = self.wander else { return String::new() };
+        let [median, most] = [median, most].map(|spread| Percent(100.0 * spread));
+        let mut told =
+            format!("; visits to {rows} rows differ by {median} to either side (of 9 in 10 by at most {most})");
+        let parts = [(single, "got a single one"), (more, "got more than two"), (marked, "stay marked as doubtful")];
+        parts.iter().filter(|(count, _)| *count > 0).for_each(|(count, what)| told += &format!(", {count} {what}"));
+        told
+    }
+
+    /// Where the time went; nothing of devices that answer without running anything.
+    fn shares(&self) -> String {
+        let Spent { seconds, measuring, waiting } = self.spent();
+        let waited = match waiting {
+            0.0 => String::new(),
+            _ => format!("; beside that, {waiting:.1} s of waiting for the machine, which no budget counts"),
+        };
+        if measuring == 0.0 {
+            return waited;
+        }
+        let rest = (seconds - measuring).max(0.0);
+        let percent = 100.0 * rest / seconds;
+        format!("; measuring {measuring:.1} s, start-up and bookkeeping {rest:.1} s ({percent:.0} %){waited}")
+    }
+
+    /// Whether the budget ended the run.
+    fn is_spent(&self) -> bool {
+        matches!(self.ending, Some(Ending::Budget { .. }))
+    }
+
+    /// Networks that have rows: those asked for in their order, then others of earlier runs.
+    fn networks(&self) -> Vec<&str> {
+        let with_rows: BTreeSet<&str> = self.rows.iter().map(|row| row.variant.network.as_str()).collect();
+        let asked = self.asked.iter().map(String::as_str).filter(|network| with_rows.contains(network));
+        let others = with_rows.iter().copied().filter(|network| !self.asked.iter().any(|one| one == network));
+        asked.chain(others).collect()
+    }
+
+    fn count(&self, network: &str, outcomes: &[Outcome]) -> usize {
+        self.rows.iter().filter(|row| row.variant.network == network && outcomes.contains(&row.outcome)).count()
+    }
+
+    fn table(&self) -> Table {
+        let counts = COUNTS.map(|(key, heading, _)| Column::number(key, heading));
+        let ends = [Column::text("network", "network"), Column::number("milliseconds", "time")];
+        let [network_column, time_column] = ends;
+        let columns = [vec![network_column], counts.to_vec(), vec![time_column]].concat();
+        let mut table = Table::new("Rows of the profile", columns);
+        for network in self.networks() {
+            let counts = COUNTS.map(|(_, _, outcomes)| Cell::from(self.count(network, outcomes)));
+            let time = self.spent.get(network).map(|spent| Milliseconds(spent.seconds * 1e3));
+            table.row([vec![network.into()], counts.to_vec(), vec![time.into()]].concat());
+        }
+        table
+    }
+
+    /// For the last lines of the run: rows measured, and rows that ran out of memory.
+    fn findings(&self) -> Vec<Finding> {
+        let closing = [(&COUNTS[0], "rows measured"), (&COUNTS[4], "out of memory")];
+        let of_network = |network: &&str| {
+            closing.map(|((key, _, outcomes), heading)| Finding {
+                about: (*network).to_owned(),
+                column: Column::number(*key, heading),
+                cell: self.count(network, outcomes).into(),
+            })
+        };
+        self.networks().iter().flat_map(of_network).collect()
+    }
+}

@@ -1,0 +1,122 @@
+//! `perf4sight prune`: one network with fewer channels, and which of its weights are left.
+
+use super::extents::Extents;
+use super::named::{Named, Remarks, is_file};
+use crate::pruning::{Cut, Goal, Left, Mode, Pruned, Pruner, Ranking, generator};
+use glob::Pattern;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::{Percent, counted};
+use perf4sight_network::zoo::Dataset;
+use perf4sight_onnx as onnx;
+use perf4sight_onnx::Magnitudes;
+use perf4sight_report::{Cell, Column, Table};
+use perf4sight_verb::{Context, Summary, Verb};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prune {
+    /// An ONNX file, or the name of a known network.
+    pub network: String,
+    /// Percent of all parameters to remove.
+    pub level: f64,
+    /// Which filters go first.
+    pub mode: Mode,
+    /// Seed of what is drawn.
+    pub seed: u64,
+    /// Names of layers that keep all channels that they read and give.
+    pub keep: Vec<Pattern>,
+    /// Where the smaller network is written.
+    pub out: Option<PathBuf>,
+    /// Whose images and classes a known network is built for.
+    pub dataset: Dataset,
+    /// How large what the network reads and gives is.
+    pub extents: Extents,
+}
+
+impl Verb for Prune {
+    /// What is left of every layer; the smaller network, where it is wanted.
+    ///
+    /// # Errors
+    /// A network that cannot be used, or does not come within two points of the level; patterns that match nothing; magnitudes of
+    /// a file without weights.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let (Named { network, remarks }, magnitudes) = self.load()?;
+        remarks.tell(context);
+        if let Some(idle) = self.keep.iter().find(|kept| network.nodes().iter().all(|node| !kept.matches(&node.name))) {
+            return Err(Error::usage(format!("no layer is called \"{idle}\" (--keep)"))
+                .help("perf4sight inspect lists the layers"));
+        }
+        let pruner = Pruner::keeping(&network, |name| self.keep.iter().any(|kept| kept.matches(name)));
+        let draws = &mut generator(self.seed, network.name(), self.level.round() as u8, 0);
+        let ranking = Ranking::by(self.mode, &pruner, draws, &magnitudes)?;
+        let pruned = pruner.prune(&ranking, Goal::percent(&network, self.level))?;
+        self.check_reached(&pruned)?;
+        if let Some(file) = &self.out {
+            onnx::write(&pruned.network, file)?;
+        }
+        let before = network.parameters();
+        Ok(Summary {
+            headline: format!(
+                "{} of the parameters are gone, from {}",
+                Percent(pruned.percent),
+                counted(pruned.cuts.len() as u64, "layer")
+            ),
+            json: json!({
+                "network": network.name(),
+                "percent": pruned.percent,
+                "parameters": { "before": before, "after": pruned.network.parameters() },
+                "layers": pruned.cuts.iter().map(cut).collect::<Value>(),
+                "warnings": context.warnings(),
+            }),
+            tables: vec![table(&pruned.cuts)],
+            files: self.out.iter().map(|file| ("pruned network", file.clone())).collect(),
+            ..Summary::default()
+        })
+    }
+}
+
+impl Prune {
+    /// The network, with the magnitudes of its filters where they decide.
+    fn load(&self) -> Result<(Named, Magnitudes)> {
+        if self.mode != Mode::L1 || !is_file(&self.network) {
+            return Ok((Named::asked(&self.network, self.dataset.name(), &self.extents)?, Magnitudes::new()));
+        }
+        let (onnx::Loaded { network, warnings }, magnitudes) = self.extents.read_with_magnitudes(&self.network)?;
+        let warnings = warnings.iter().map(|warning| format!("{}: {warning}", self.network)).collect();
+        Ok((Named { network, remarks: Remarks { warnings, notes: Vec::new() } }, magnitudes))
+    }
+
+    /// Refuses what is further off than levels may be.
+    fn check_reached(&self, pruned: &Pruned) -> Result<()> {
+        let Some(limit) = pruned.limit.filter(|_| (self.level - pruned.percent).abs() > Goal::TOLERANCE) else {
+            return Ok(());
+        };
+        let (reached, asked) = (Percent(pruned.percent), Percent(self.level));
+        Err(Error::input(format!("{reached} of the parameters of {} can go, not {asked}: {limit}", self.network))
+            .expected(format!("a level within {} percentage points of what can go", Goal::TOLERANCE))
+            .help("ask for another level, or keep fewer layers"))
+    }
+}
+
+fn table(cuts: &[Cut]) -> Table {
+    let words = ["layer", "operation"].map(|word| Column::text(word, word));
+    let numbers = [("inputs", "inputs left"), ("outputs", "outputs left")].map(|(key, head)| Column::number(key, head));
+    let mut table = Table::new("Layers that are smaller", words.into_iter().chain(numbers));
+    let left = |left: &Option<Left>| -> Cell {
+        left.as_ref().map(|left| format!("{} of {}", left.kept.len(), left.of)).into()
+    };
+    for cut in cuts {
+        table.row([cut.layer.as_str().into(), cut.operation.as_str().into(), left(&cut.inputs), left(&cut.outputs)]);
+    }
+    table
+}
+
+fn cut(cut: &Cut) -> Value {
+    let left = |left: &Left| json!({ "axis": -(left.axis_from_last as i64), "of": left.of, "kept": left.kept });
+    json!({
+        "layer": cut.layer, "operation": cut.operation,
+        "inputs": cut.inputs.as_ref().map(left), "outputs": cut.outputs.as_ref().map(left),
+    })
+}

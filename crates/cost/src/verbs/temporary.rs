@@ -1,0 +1,33 @@
+//! A network in a file of its own, for as long as workers read it.
+
+use crate::records::Variant;
+use perf4sight_base::error::Result;
+use perf4sight_base::private_folder::PrivateFolder;
+use perf4sight_network::Network;
+use perf4sight_onnx as onnx;
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// The file and its folder, which go when this is dropped.
+pub(super) struct Temporary {
+    _folder: PrivateFolder,
+    file: PathBuf,
+}
+
+impl Temporary {
+    /// Writes a network under the name of its variant.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(network: &Network, variant: &Variant) -> Result<Self> {
+        let folder = PrivateFolder::new(&env::temp_dir())?;
+        let file = folder.path().join(format!("{variant}.onnx"));
+        onnx::write(network, &file)?;
+        Ok(Temporary { _folder: folder, file })
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+}

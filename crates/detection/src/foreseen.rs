@@ -1,0 +1,228 @@
+//! Settings that nobody measured: what is known of the device, of the detector's graphs and of a few measured steps, put together.
+//!
+//! A detector's step is its graphs, which a fingerprint knows (the backbone with the heads that read whole images; what runs on each proposal), and
+//! the rest: sizing images, anchors, matching, suppression, pooling. The graphs' time and memory are taken times factors near one, the rest
+//! as so much a step, an image, a proposal and a pixel; factors and rest are fitted to what was measured ([`Blend`]), the backbone's own time
+//! among it. Changing the weights takes what it took.
+
+mod blend;
+mod device;
+mod evidence;
+mod page;
+mod tables;
+
+use super::trainer::Trainer;
+use super::{Detection, Setting};
+use blend::{Blend, Observed, Terms};
+use device::Device;
+use evidence::Evidence;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::stats::mean;
+use perf4sight_base::whole_file;
+use perf4sight_machine::Watch;
+use perf4sight_step::detection::{Asked, Drawn, GraphsTask};
+use perf4sight_verb::{Context, Summary};
+use serde_json::json;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What memory is off by chance, which hardly varies: a share.
+const MEMORY_NOISE: f64 = 0.03;
+/// How unsure factors and rest are beforehand. A fingerprint of a quiet hour may be asked in a busy one, and a profile of convolutions knows little
+/// of what runs on proposals.
+const TIME_BELIEFS: Terms = [0.5, 1.0, 0.1, 0.1, 0.1, 0.1];
+/// Memory is simulated; that of both graphs does not peak at the same moment, and images lie in it in several copies.
+const MEMORY_BELIEFS: Terms = [0.03, 0.03, 0.1, 0.1, 0.0, 0.0];
+
+/// What is told.
+struct Answer {
+    foretold: Vec<Foretold>,
+    /// Settings that were measured, on which it rests.
+    rows: u64,
+    /// Images of an epoch.
+    images: u64,
+    /// Whose fingerprint it is.
+    device: String,
+}
+
+/// A setting that was asked about.
+struct Foretold {
+    setting: Setting,
+    /// Seconds of a step without waiting for data, and its 90 % interval.
+    step: Estimate,
+    /// Seconds of waiting for data where that can be told.
+    waiting: Option<f64>,
+    /// Bytes above what the process holds before the network, of the largest batch.
+    memory: Option<Estimate>,
+    /// What was measured of it, which its own prediction knows nothing of: seconds of a step without waiting, bytes.
+    measured: Option<(f64, u64)>,
+}
+
+/// A value with its 90 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Estimate {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+/// A batch, as far as a step's cost goes by it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Load {
+    images: f64,
+    proposals: f64,
+    /// Pixels of all images, filled up to the largest.
+    pixels: f64,
+}
+
+/// Predicts every setting that is asked about.
+///
+/// # Errors
+/// Nothing measured to go by; a fingerprint that cannot be used; a detector whose graphs cannot be read.
+pub(super) fn run(asked: &Detection, fingerprint: &Path, context: &mut Context) -> Result<Summary> {
+    let trainer = Trainer::open(asked)?;
+    let evidence = evidence::gather(asked, &trainer, context)?;
+    let questions: Vec<Asked> =
+        asked.settings.iter().map(|setting| Asked { batch: setting.batch, size: asked.task.size }).collect();
+    let task = GraphsTask {
+        network: asked.task.network.clone(),
+        weights: asked.task.weights,
+        data: asked.task.data.clone(),
+        boxes: asked.task.boxes,
+        shapes: evidence.iter().flat_map(|known| [known.typical(), known.measured.largest]).flatten().collect(),
+        asked: questions,
+    };
+    let progress = context.console.progress(1, "reading the detector's graphs");
+    let cancel = Arc::clone(&context.cancel);
+    let watch = Watch { waiting: &|why| context.console.note(why), ..Watch::quiet(&cancel) };
+    let Some(graphs) = trainer.graphs(asked, task, &watch)? else {
+        return Ok(Summary { headline: "interrupted".to_owned(), ..Summary::default() });
+    };
+    drop(progress);
+    let device = Device::open(fingerprint, &asked.task, &graphs, context)?;
+    let foretold = asked
+        .settings
+        .iter()
+        .zip(&graphs.asked)
+        .map(|(&setting, drawn)| foretell(setting, drawn, asked, &evidence, &device));
+    let foretold = foretold.collect::<Result<Vec<Foretold>>>()?;
+    let answer = Answer { foretold, rows: evidence.len() as u64, images: graphs.images, device: device.told() };
+    summary(asked, &answer, context)
+}
+
+/// The answer, which is a page and a table in the folder too.
+fn summary(asked: &Detection, answer: &Answer, context: &Context) -> Result<Summary> {
+    let (sentences, rests, table) = (tables::sentences(answer), tables::rests(answer), tables::table(answer, asked));
+    let page = page::of(asked, answer, &table, [&sentences, &rests], context.warnings());
+    let report = asked.out.join("predicted.html");
+    whole_file::save(&report, page.to_html())?;
+    whole_file::save(&asked.out.join("predicted.csv"), table.to_csv())?;
+    Ok(Summary {
+        answer: sentences,
+        headline: rests,
+        json: json!({
+            "network": asked.task.network,
+            "size": asked.task.size,
+            "device": answer.device,
+            "rows": answer.rows,
+            "settings": table.to_json(),
+            "warnings": context.warnings(),
+        }),
+        files: vec![("report", report)],
+        tables: vec![table],
+        ..Summary::default()
+    })
+}
+
+/// Predicts a setting from everything that was measured but itself.
+fn foretell(
+    setting: Setting,
+    drawn: &Drawn,
+    asked: &Detection,
+    evidence: &[Evidence],
+    device: &Device,
+) -> Result<Foretold> {
+    let own = |known: &&Evidence| known.task.batch == setting.batch && known.task.size == asked.task.size;
+    let others: Vec<&Evidence> = evidence.iter().filter(|known| !own(known)).collect();
+    let images = setting.batch as f64;
+    let load = Load { images, proposals: images * average(&others, Evidence::proposals), pixels: images * drawn.area };
+    let Some(time) = time(&others, device)? else {
+        return Err(Error::input(format!("only batch {} itself was measured at this size of images", setting.batch))
+            .file(&asked.out)
+            .help("measure another batch size or size of images too"));
+    };
+    let step = time.at(&device.seconds(drawn.typical, load)?).and(average(&others, Evidence::optimizer));
+    let largest = Load { pixels: images * area(drawn.largest), ..load };
+    let memory = match (memory(&others, device)?, device.bytes(drawn.largest, largest)?) {
+        (Some(blend), Some(terms)) => Some(blend.at(&terms)),
+        _ => None,
+    };
+    let measured = evidence.iter().filter(own).find(|known| known.task.num_workers == setting.num_workers);
+    Ok(Foretold {
+        setting,
+        step,
+        waiting: waiting(setting, &others),
+        memory,
+        measured: measured.map(|known| (known.busy(), known.measured.memory.used)),
+    })
+}
+
+fn average(evidence: &[&Evidence], of: impl Fn(&Evidence) -> f64) -> f64 {
+    mean(&evidence.iter().map(|known| of(known)).collect::<Vec<_>>())
+}
+
+/// What steps without changes of weights take, fitted to what they took; none where there are none.
+fn time(evidence: &[&Evidence], device: &Device) -> Result<Option<Blend>> {
+    let mut observed = Vec::new();
+    for known in evidence {
+        let (load, noise) = (known.load(), known.noise());
+        let Some(shape) = known.typical() else { continue };
+        observed.push(Observed {
+            terms: device.seconds(shape, load)?,
+            measured: known.busy() - known.optimizer(),
+            noise,
+        });
+        if let (Some(graph), Some(took)) = (device.trunk(shape, load)?, known.trunk()) {
+            observed.push(Observed { terms: [graph, 0.0, 0.0, 0.0, 0.0, 0.0], measured: took, noise });
+        }
+    }
+    Ok(Blend::of(TIME_BELIEFS, evidence::NOISE, &observed))
+}
+
+/// What memory they need for the largest batch; none without a fingerprint of memory.
+fn memory(evidence: &[&Evidence], device: &Device) -> Result<Option<Blend>> {
+    let mut observed = Vec::new();
+    for known in evidence {
+        let Some(shape) = known.measured.largest else { continue };
+        let load = Load { pixels: known.task.batch as f64 * area(shape), ..known.load() };
+        if let Some(terms) = device.bytes(shape, load)? {
+            observed.push(Observed { terms, measured: known.measured.memory.used as f64, noise: MEMORY_NOISE });
+        }
+    }
+    Ok(Blend::of(MEMORY_BELIEFS, MEMORY_NOISE, &observed))
+}
+
+/// What waiting for data adds to a step where the process itself loads them: as much an image as it was.
+fn waiting(setting: Setting, evidence: &[&Evidence]) -> Option<f64> {
+    let alone = evidence.iter().filter(|known| known.task.num_workers == 0 && setting.num_workers == 0);
+    let each: Vec<f64> = alone.map(|known| known.waiting()).collect();
+    (!each.is_empty()).then(|| setting.batch as f64 * mean(&each))
+}
+
+fn area([height, width]: [u64; 2]) -> f64 {
+    height as f64 * width as f64
+}
+
+impl Estimate {
+    /// With something more that is known.
+    fn and(self, more: f64) -> Self {
+        Estimate { value: self.value + more, low: self.low + more, high: self.high + more }
+    }
+}
+
+impl Load {
+    /// Its terms behind those of the graphs.
+    fn terms(self, graphs: [f64; 2]) -> Terms {
+        [graphs[0], graphs[1], 1.0, self.images, self.proposals, self.pixels]
+    }
+}

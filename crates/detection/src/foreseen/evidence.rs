@@ -1,0 +1,180 @@
+//! What predictions rest on: settings that were measured of the same detector, what their steps took, and how far they can be believed.
+
+use super::super::store::{self, Circumstances, Outcome, Row};
+use super::super::timing;
+use super::super::trainer::Trainer;
+use super::super::{Detection, Setting};
+use super::{Load, area};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::stats::mean;
+use perf4sight_step::detection::{Batch, DetectionTask, Measured, Parts};
+use perf4sight_verb::Context;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What measured steps are off by chance, and the graphs' times between batch sizes: a share.
+pub(super) const NOISE: f64 = 0.05;
+/// The same of disturbed ones: beside busy neighbours single steps lay up to 36 % from their mean (docs/detection.md).
+const DISTURBED: f64 = 0.2;
+
+/// A setting whose steps ran.
+pub(super) struct Evidence {
+    pub task: DetectionTask,
+    pub measured: Measured,
+    /// What disturbed it.
+    disturbance: Option<String>,
+}
+
+/// What was measured of this detector in these circumstances, at whatever batch and size of images; warns of what is not used, and of what is
+/// believed less.
+///
+/// # Errors
+/// Nothing measured to go by, or nothing of a training that learns.
+pub(super) fn gather(asked: &Detection, trainer: &Trainer, context: &mut Context) -> Result<Vec<Evidence>> {
+    let wanted = comparable(&asked.circumstances(trainer), &asked.task);
+    let kept = store::read(&asked.out)?;
+    let other = kept.iter().map(|row| comparable(&row.circumstances, &row.task)).find(|row| *row != wanted);
+    let otherwise = other
+        .map_or(String::new(), |other| format!(": what lies here was measured with {}", differences(&other, &wanted)));
+    let alike = kept.into_iter().filter(|row| comparable(&row.circumstances, &row.task) == wanted);
+    let (mut evidence, mut doubtful) = (Vec::new(), false);
+    for (task, measured) in alike.filter_map(measured) {
+        if let Some(doubt) = timing::doubt(&measured.losses) {
+            context.warn(format!("{}: {doubt}; predictions do not rest on it", words(&task)));
+            doubtful = true;
+        } else {
+            evidence.push(Evidence { disturbance: timing::disturbance(&measured), task, measured });
+        }
+    }
+    if evidence.is_empty() {
+        let nothing = match doubtful {
+            true => "no training that learns was measured here of this detector as it is asked now".to_owned(),
+            false => format!("nothing was measured here of this detector as it is asked now{otherwise}"),
+        };
+        return Err(Error::input(nothing)
+            .file(&asked.out)
+            .expected("a few measured steps, such as those of batch sizes 1 and 2")
+            .help("run the same command without predict, with small batches (batch_size)"));
+    }
+    evidence.iter().filter_map(Evidence::warning).for_each(|words| context.warn(words));
+    Ok(evidence)
+}
+
+/// "batch 2, 2 workers, prefetch 2 at 192 px".
+fn words(task: &DetectionTask) -> String {
+    let DetectionTask { batch, num_workers, prefetch_factor, .. } = *task;
+    let size = task.size.map_or(String::new(), |size| format!(" at {size} px"));
+    super::super::tables::words(Setting { batch, num_workers, prefetch_factor }) + &size
+}
+
+/// The steps of a row that has some whose batches were looked at.
+fn measured(row: Row) -> Option<(DetectionTask, Measured)> {
+    match row.outcome {
+        Outcome::Measured(measured) if !measured.batches.is_empty() => Some((row.task, *measured)),
+        Outcome::Measured(_) | Outcome::OutOfMemory(_) => None,
+    }
+}
+
+/// What must be the same of what is measured and what is asked: all but what predictions are for.
+fn comparable(circumstances: &Circumstances, task: &DetectionTask) -> (Circumstances, DetectionTask) {
+    let free = DetectionTask {
+        batch: 0,
+        num_workers: 0,
+        prefetch_factor: 0,
+        size: None,
+        steps: 0,
+        warm_up: 0,
+        learning_rate: 0.0,
+        trace: None,
+        ..task.clone()
+    };
+    (Circumstances { mem_limit: None, seed: 0, ..circumstances.clone() }, free)
+}
+
+/// "threads 1, not 2": what was measured, and what is asked.
+fn differences(
+    (measured, its): &(Circumstances, DetectionTask),
+    (asked, task): &(Circumstances, DetectionTask),
+) -> String {
+    let told = |circumstances: &Circumstances, task: &DetectionTask| {
+        let facts = [serde_json::to_value(circumstances), serde_json::to_value(task)];
+        let members = facts.into_iter().flatten().filter_map(|value| value.as_object().cloned());
+        let each = members.flatten().flat_map(|(name, value)| match value {
+            Value::Object(members) => members.into_iter().collect(),
+            value => vec![(name, value)],
+        });
+        each.filter(|(_, value)| !value.is_null()).collect::<BTreeMap<String, Value>>()
+    };
+    let (there, here) = (told(measured, its), told(asked, task));
+    let names: BTreeSet<&String> = there.keys().chain(here.keys()).collect();
+    let differs = names.into_iter().filter(|name| there.get(*name) != here.get(*name));
+    let word = |value: Option<&Value>| value.map_or("none".to_owned(), Value::to_string);
+    let words = differs.map(|name| format!("{name} {}, not {}", word(there.get(name)), word(here.get(name))));
+    words.collect::<Vec<String>>().join("; ")
+}
+
+impl Evidence {
+    /// What is said of it where it is believed less.
+    fn warning(&self) -> Option<String> {
+        let disturbance = self.disturbance.as_ref()?;
+        Some(format!("{}: disturbed: {disturbance}; predictions believe its times less", words(&self.task)))
+    }
+
+    /// By what share its times may be off.
+    pub fn noise(&self) -> f64 {
+        if self.disturbance.is_some() { DISTURBED } else { NOISE }
+    }
+
+    /// What its free steps had on average.
+    pub fn load(&self) -> Load {
+        let images = self.task.batch as f64;
+        let proposals = mean(&self.free().iter().map(|batch| batch.proposals as f64).collect::<Vec<_>>());
+        Load { images, proposals, pixels: images * self.mean_area() }
+    }
+
+    /// The batches of all steps but the first.
+    fn free(&self) -> &[Batch] {
+        let Measured { batches, first, .. } = &self.measured;
+        &batches[first.parts.len().min(batches.len() - 1)..]
+    }
+
+    fn mean_area(&self) -> f64 {
+        mean(&self.free().iter().map(|batch| area([batch.height, batch.width])).collect::<Vec<_>>())
+    }
+
+    /// Height and width of the batch that is as large as they were on average, nearly; none where there was no batch.
+    pub fn typical(&self) -> Option<[u64; 2]> {
+        let mean = self.mean_area();
+        let off = |batch: &&Batch| (area([batch.height, batch.width]) - mean).abs();
+        let nearest = self.free().iter().min_by(|one, other| off(one).total_cmp(&off(other)));
+        nearest.map(|batch| [batch.height, batch.width])
+    }
+
+    /// Seconds of an exact step that change the weights.
+    pub fn optimizer(&self) -> f64 {
+        mean(&self.measured.exact.parts.iter().map(|parts| parts.optimizer).collect::<Vec<_>>())
+    }
+
+    /// Seconds that the backbone took of an exact step, forward and backward; none where nobody looked.
+    pub fn trunk(&self) -> Option<f64> {
+        let both = |parts: &Parts| Some(parts.trunk_forward? + parts.trunk_backward?);
+        let all = self.measured.exact.parts.iter().map(both).collect::<Option<Vec<f64>>>()?;
+        Some(mean(&all))
+    }
+
+    /// Seconds of a free step without waiting for data.
+    pub fn busy(&self) -> f64 {
+        mean(&self.measured.plain.parts.iter().map(|parts: &Parts| parts.sum() - parts.wait).collect::<Vec<_>>())
+    }
+
+    /// Proposals of an image, which are what the network samples for it, whatever its size.
+    pub fn proposals(&self) -> f64 {
+        let load = self.load();
+        load.proposals / load.images
+    }
+
+    /// Seconds of waiting for the data of an image.
+    pub fn waiting(&self) -> f64 {
+        mean(&self.measured.plain.parts.iter().map(|parts| parts.wait).collect::<Vec<_>>()) / self.task.batch as f64
+    }
+}

@@ -1,0 +1,449 @@
+//! `[detection]` and `perf4sight detection`: what training a detector takes, part by part, and which setting suits it.
+
+#![warn(missing_docs)]
+
+mod campaign;
+mod dataset;
+mod foreseen;
+mod keys;
+mod page;
+mod parse;
+mod store;
+mod tables;
+mod timing;
+mod trainer;
+
+pub use dataset::{MOST as MOST_IMAGES, MakeDataset};
+pub use perf4sight_step::detection::{Boxes, DetectionTask};
+
+use campaign::Campaign;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::{Bytes, Percent, counted};
+use perf4sight_base::whole_file;
+use perf4sight_cost::device::slow_arithmetic;
+use perf4sight_machine::Seen;
+use perf4sight_machine::remote::Route;
+use perf4sight_report::{Cell, Column};
+use perf4sight_step::detection::{Measured, Memory};
+use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
+use serde_json::json;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use store::{Circumstances, Store};
+use timing::Timing;
+use trainer::Trainer;
+
+/// The section `[detection]`.
+pub static SPEC: Spec = Spec {
+    table: keys::TABLE,
+    subject: Noun { one: "setting", several: "settings" },
+    parse: |values| Ok(Box::new(Detection::parse(values)?)),
+};
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Detection {
+    /// Folder for what is measured and the report.
+    pub out: PathBuf,
+    /// Whether what was measured there is measured anew.
+    pub overwrite: bool,
+    /// Epochs of the training whose time is told.
+    pub epochs: u64,
+    /// The Python that has PyTorch and torchvision.
+    pub python: String,
+    /// What is trained on: `cpu`, or `cuda:` and a number; none: a GPU where there is one.
+    pub place: Option<String>,
+    /// Threads of the compute library; none: as many as the machine runs at the same time.
+    pub threads: Option<usize>,
+    /// Memory past which a step does not fit.
+    pub mem_limit: Option<Bytes>,
+    /// Seed of weights and of the order of images.
+    pub seed: u64,
+    /// Time after which a setting counts as hung.
+    pub timeout: Duration,
+    /// Folder for traces of some more steps.
+    pub trace: Option<PathBuf>,
+    /// The machine, where it is another one.
+    pub route: Option<Route>,
+    /// The fingerprint from which settings are predicted instead of measured.
+    pub predict: Option<PathBuf>,
+    /// What every setting has; its batch, workers and prefetching are those of `settings`. An empty path: nobody named data.
+    pub task: DetectionTask,
+    /// What is tried.
+    pub settings: Vec<Setting>,
+}
+
+/// What a sweep changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    /// Images of a step.
+    pub batch: u64,
+    /// Processes that load data.
+    pub num_workers: u64,
+    /// Batches that each of them loads ahead.
+    pub prefetch_factor: u64,
+}
+
+/// One setting, and what became of it.
+struct Tried {
+    setting: Setting,
+    became: Became,
+}
+
+enum Became {
+    Ran(Box<Ran>),
+    OutOfMemory(Option<Memory>),
+    /// One that needs no more did not fit.
+    Spared,
+    Failed(String),
+}
+
+/// Steps that ran.
+struct Ran {
+    measured: Measured,
+    timing: Timing,
+    seen: Seen,
+    /// Why its times are not those of a training that learns.
+    doubt: Option<String>,
+    /// What disturbed it.
+    disturbance: Option<String>,
+}
+
+impl Ran {
+    /// The faster one is the greater, and a doubtful one less than any other.
+    fn compare((_, one): &(Setting, &Ran), (_, other): &(Setting, &Ran)) -> Ordering {
+        let doubts = other.doubt.is_some().cmp(&one.doubt.is_some());
+        doubts.then(one.timing.rate.total_cmp(&other.timing.rate))
+    }
+}
+
+impl Became {
+    fn of(measured: Measured, setting: Setting, seen: Seen) -> Self {
+        match Timing::of(&measured, setting.batch) {
+            Some(timing) => Became::Ran(Box::new(Ran {
+                doubt: timing::doubt(&measured.losses),
+                disturbance: timing::disturbance(&measured),
+                measured,
+                timing,
+                seen,
+            })),
+            None => Became::Failed("the worker's answer holds no steps".to_owned()),
+        }
+    }
+}
+
+impl Setting {
+    /// All combinations, each once: where nobody loads ahead it does not matter how far.
+    pub fn all(batches: &[u64], workers: &[u64], prefetch: &[u64]) -> Vec<Setting> {
+        let mut settings = Vec::new();
+        for &batch in batches {
+            for &num_workers in workers {
+                for &prefetch_factor in if num_workers == 0 { &prefetch[..prefetch.len().min(1)] } else { prefetch } {
+                    let setting = Setting { batch, num_workers, prefetch_factor };
+                    if !settings.contains(&setting) {
+                        settings.push(setting);
+                    }
+                }
+            }
+        }
+        settings
+    }
+
+    /// "batch4_workers2_prefetch2".
+    fn file_name(self) -> String {
+        format!("batch{}_workers{}_prefetch{}", self.batch, self.num_workers, self.prefetch_factor)
+    }
+
+    /// Whether it needs no more memory than another one.
+    fn needs_no_more_than(self, other: Setting) -> bool {
+        self.batch <= other.batch
+            && self.num_workers <= other.num_workers
+            && self.prefetch_factor <= other.prefetch_factor
+    }
+}
+
+impl Verb for Detection {
+    /// Measures every setting in a process of its own, and tells what is best; or predicts them.
+    ///
+    /// # Errors
+    /// Data that do not lie there; a Python that cannot be started; no setting that ran.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        self.check()?;
+        let task = DetectionTask { data: self.whole_path(), ..self.task.clone() };
+        let asked = Detection { task, ..self.clone() };
+        if let Some(fingerprint) = &self.predict {
+            return foreseen::run(&asked, fingerprint, context);
+        }
+        let measured = asked.measure(context);
+        // Where nothing came of it, not even an empty folder is left; one that holds something stays.
+        let _ = fs::remove_dir(&self.out);
+        measured
+    }
+}
+
+impl Section for Detection {
+    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
+        self.check_keys().map_err(Error::configured)?;
+        let data = self.task.data.clone();
+        if self.route.is_none() && !foreseen.exists(&data) {
+            check_data(&data).map_err(Error::configured)?;
+        }
+        let count = counted(self.settings.len() as u64, "setting");
+        let does = if self.predict.is_some() { "predicts" } else { "trains with" };
+        let fingerprint = self.predict.iter().map(|path| KeyedPath { key: "predict", path: path.clone() });
+        let read = self.route.is_none().then_some(KeyedPath { key: "data", path: data });
+        Ok(Outline {
+            steps: vec![format!("{does} {count} of {}", self.task.network)],
+            runs: if self.predict.is_some() { 0 } else { self.settings.len() },
+            reads: read.into_iter().chain(fingerprint).collect(),
+            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            ..Outline::default()
+        })
+    }
+}
+
+impl Tried {
+    fn ran(&self) -> Option<&Ran> {
+        match &self.became {
+            Became::Ran(ran) => Some(ran),
+            Became::OutOfMemory(_) | Became::Spared | Became::Failed(_) => None,
+        }
+    }
+
+    /// Whether another setting cannot fit where this one did not.
+    fn rules_out(&self, other: Setting) -> bool {
+        matches!(self.became, Became::OutOfMemory(_)) && self.setting.needs_no_more_than(other)
+    }
+
+    fn is_disturbed(&self) -> bool {
+        self.ran().is_some_and(|ran| ran.disturbance.is_some())
+    }
+
+    /// Says what a table has no place for.
+    fn warn(&self, context: &mut Context) {
+        let words = tables::words(self.setting);
+        match &self.became {
+            Became::Failed(reason) => context.warn(format_args!("{words}: {reason}")),
+            Became::OutOfMemory(_) | Became::Spared => {}
+            Became::Ran(ran) => {
+                if let Some(doubt) = &ran.doubt {
+                    let meaning = "its times are not those of a training that learns (learning_rate)";
+                    context.warn(format_args!("{words}: {doubt}; {meaning}"));
+                }
+                if let Some(disturbance) = &ran.disturbance {
+                    context.warn(format_args!("{words}: disturbed: {disturbance}"));
+                }
+                let damaged = &ran.measured.damaged;
+                if let Some((name, why)) = damaged.first_key_value() {
+                    let count = counted(damaged.len() as u64, "damaged sample");
+                    context.warn(format_args!("{words}: {count} left out; the first: {name}: {why}"));
+                }
+            }
+        }
+    }
+}
+
+/// The list of images in a data set.
+const LIST: &str = "annotations/trainval.txt";
+
+impl Detection {
+    /// What can be refused before Python starts.
+    fn check(&self) -> Result<()> {
+        self.check_keys()?;
+        if self.route.is_none() { check_data(&self.task.data) } else { Ok(()) }
+    }
+
+    /// The folder of the data, alike however it is called; on another machine it is as it is called.
+    fn whole_path(&self) -> PathBuf {
+        let whole = self.task.data.canonicalize().ok().filter(|_| self.route.is_none());
+        whole.unwrap_or_else(|| self.task.data.clone())
+    }
+
+    fn check_keys(&self) -> Result<()> {
+        if self.task.data.as_os_str().is_empty() {
+            return Err(Error::usage("there are no data to train with")
+                .expected("data (--data): a folder")
+                .help("perf4sight detection --make-dataset pets-small makes some"));
+        }
+        match &self.route {
+            Some(route) if self.trace.is_some() => {
+                Err(Error::usage(format!("a trace would be written on {}", route.host))
+                    .help("leave trace out, or start perf4sight there"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn circumstances(&self, trainer: &Trainer) -> Circumstances {
+        Circumstances {
+            place: trainer.place.clone(),
+            threads: trainer.threads(self),
+            mem_limit: self.mem_limit.map(|limit| limit.0),
+            seed: self.seed,
+            host: self.route.as_ref().map(|route| route.host.to_string()),
+            software: trainer.software(),
+            contents: self.contents(),
+        }
+    }
+
+    /// What may change between two runs though its name stays, by what it holds.
+    fn contents(&self) -> BTreeMap<PathBuf, u32> {
+        if self.route.is_some() {
+            return BTreeMap::new();
+        }
+        let list = self.task.data.join(LIST);
+        let module =
+            self.task.network.split_once(':').map(|(module, _)| PathBuf::from(module.replace('.', "/") + ".py"));
+        let held = |path: PathBuf| fs::read(&path).ok().map(|bytes| (path, crc32fast::hash(&bytes)));
+        [Some(list), module].into_iter().flatten().filter_map(held).collect()
+    }
+
+    fn measure(&self, context: &mut Context) -> Result<Summary> {
+        let mut store = Store::open(&self.out)?;
+        let trainer = Trainer::open(self)?;
+        slow_arithmetic(&trainer.software()).into_iter().for_each(|slow| context.warn(slow));
+        let mut campaign = Campaign::new(self, &trainer, &mut store, context);
+        let tried = campaign.run(context)?;
+        let headline = format!("{} measured, {} found in {}", campaign.measured, campaign.found, self.out.display());
+        tried.iter().for_each(|one| one.warn(context));
+        self.summary(&tried, &trainer, headline, context)
+    }
+
+    fn summary(&self, tried: &[Tried], trainer: &Trainer, headline: String, context: &Context) -> Result<Summary> {
+        let ran: Vec<(Setting, &Ran)> = tried.iter().filter_map(|one| Some((one.setting, one.ran()?))).collect();
+        let interrupted = context.cancelled() && tried.len() < self.settings.len();
+        let settings = tables::settings(tried, self.epochs);
+        if !tried.is_empty() {
+            whole_file::save(&self.out.join("settings.csv"), settings.to_csv())?;
+        }
+        let Some(&(setting, best)) = ran.iter().max_by(|one, other| Ran::compare(one, other)) else {
+            return self.nothing(tried, interrupted);
+        };
+        let circumstances = self.circumstances(trainer);
+        let processors = trainer.processors_left(self);
+        let answer =
+            tables::Answer { setting, best, ran: &ran, epochs: self.epochs, processors, circumstances: &circumstances };
+        let tables = vec![settings, tables::parts(setting, best), tables::machine(&ran)];
+        let report = self.out.join("report.html");
+        whole_file::save(&report, page::of(self, tried, &answer, context.warnings()).to_html())?;
+        let kept = if interrupted { "; interrupted: the same command does the rest" } else { "" };
+        let of_those = match interrupted {
+            true => format!(
+                "interrupted after {} of {}; of those ",
+                tried.len(),
+                counted(self.settings.len() as u64, "setting")
+            ),
+            false => String::new(),
+        };
+        Ok(Summary {
+            answer: of_those + &answer.sentence(),
+            headline: headline + kept,
+            findings: findings(&ran),
+            files: vec![("report", report)],
+            json: json!({
+                "network": self.task.network,
+                "place": trainer.place,
+                "size": self.task.size,
+                "precision": self.task.precision,
+                "optimizer": self.task.optimizer,
+                "best": { "batch": setting.batch, "num_workers": setting.num_workers, "prefetch_factor": setting.prefetch_factor },
+                "circumstances": circumstances,
+                "settings": tables[0].to_json(),
+                "parts": tables[1].to_json(),
+                "machine": tables[2].to_json(),
+                "losses": best.measured.losses,
+                "warnings": context.warnings(),
+            }),
+            tables: tables.into_iter().filter(|table| !table.is_empty()).collect(),
+            ..Summary::default()
+        })
+    }
+
+    /// What the leanest setting that was tried had taken, and what it might have.
+    fn least(&self, tried: &[Tried]) -> String {
+        let taken = tried.iter().filter_map(|one| match one.became {
+            Became::OutOfMemory(Some(memory)) => Some((memory.used, one.setting)),
+            Became::OutOfMemory(None) | Became::Ran(_) | Became::Spared | Became::Failed(_) => None,
+        });
+        let least = taken.min_by_key(|(used, _)| *used).map_or(String::new(), |(used, setting)| {
+            format!(": {} needed more than {} when it ended", tables::words(setting), Bytes(used))
+        });
+        let limit = self.mem_limit.map_or(String::new(), |limit| format!(" (mem_limit is {limit})"));
+        least + &limit
+    }
+
+    /// What is said where nothing ran.
+    fn nothing(&self, tried: &[Tried], interrupted: bool) -> Result<Summary> {
+        if interrupted {
+            return Ok(Summary { headline: "interrupted; no setting was finished".to_owned(), ..Summary::default() });
+        }
+        let fails = |one: &&Tried| matches!(one.became, Became::Failed(_));
+        match tried.iter().find(fails).map(|one| &one.became) {
+            Some(Became::Failed(reason)) => {
+                Err(Error::device(format!("no setting ran; the first that failed: {reason}")))
+            }
+            _ => Err(Error::device(format!(
+                "no setting of {} fits into memory{}",
+                self.settings.len(),
+                self.least(tried)
+            ))
+            .help("smaller batches (batch_size), smaller images (size), or fp16 on a GPU (precision)")),
+        }
+    }
+}
+
+/// Refuses a folder that is no data set before Python starts.
+fn check_data(data: &Path) -> Result<()> {
+    match ["images", LIST].iter().all(|part| data.join(part).exists()) {
+        true => Ok(()),
+        false => Err(Error::input("this is no data set to train detectors with")
+            .file(data)
+            .expected(
+                "the layout of Oxford-IIIT Pet: images/*.jpg, annotations/trimaps/*.png, annotations/trainval.txt",
+            )
+            .help("perf4sight detection --make-dataset pets-small makes one")),
+    }
+}
+
+/// What the closing table of a configuration says of each setting.
+fn findings(ran: &[(Setting, &Ran)]) -> Vec<Finding> {
+    let cells = |(setting, ran): &(Setting, &Ran)| {
+        let resident = Bytes(ran.measured.memory.resident);
+        let cells: [(Column, Cell); 3] = [
+            (Column::number("images_per_second", "images/s"), ran.timing.rate.into()),
+            (Column::number("waiting_percent", "waiting for data"), share(ran.timing.waiting(&ran.measured)).into()),
+            (Column::number("resident_bytes", "resident"), resident.into()),
+        ];
+        let about = tables::words(*setting);
+        cells.map(|(column, cell)| Finding { about: about.clone(), column, cell })
+    };
+    ran.iter().flat_map(cells).collect()
+}
+
+/// "84.0 %".
+fn share(share: f64) -> Percent {
+    Percent(100.0 * share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefetching_matters_where_somebody_loads_ahead() {
+        let all = Setting::all(&[2], &[0, 1], &[2, 4]);
+        let pairs: Vec<(u64, u64)> = all.iter().map(|one| (one.num_workers, one.prefetch_factor)).collect();
+        assert_eq!(pairs, [(0, 2), (1, 2), (1, 4)]);
+    }
+
+    #[test]
+    fn what_needs_as_much_as_what_did_not_fit_is_spared() {
+        let setting = |batch, num_workers| Setting { batch, num_workers, prefetch_factor: 2 };
+        let failed = Tried { setting: setting(8, 2), became: Became::OutOfMemory(None) };
+        assert!(failed.rules_out(setting(8, 4)) && failed.rules_out(setting(16, 2)));
+        assert!(!failed.rules_out(setting(8, 0)) && !failed.rules_out(setting(4, 2)));
+    }
+}

@@ -1,0 +1,136 @@
+//! What a configuration says: `[detection]`, or `[training]` of a published TOML file.
+
+use super::keys::TABLE;
+use super::{Boxes, Detection, DetectionTask, Setting};
+use perf4sight_base::error::{Error, Result, suggestion};
+use perf4sight_machine::remote::{Host, Route};
+use perf4sight_step::workload::{Optimizer, Precision};
+use perf4sight_verb::config::{Document, Table, Values};
+use perf4sight_verb::time::time;
+use std::path::Path;
+
+/// The table of a published file.
+static TRAINING: Table = Table { section: "training", ..TABLE };
+
+impl Detection {
+    /// All keys as they are where nobody writes them.
+    ///
+    /// # Errors
+    /// None: defaults are what their keys admit.
+    pub fn usual() -> Result<Self> {
+        let document = Document::empty(TABLE.section);
+        Detection::parse(&Values::check(&document, &document.sections()[0], &TABLE, &[])?)
+    }
+
+    /// What a published TOML file says: its table `[training]`.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no TOML; other tables, unknown keys, values of another kind, each with its line.
+    pub fn published(file: &Path) -> Result<Self> {
+        let document = Document::load_toml(file)?;
+        if let Some(other) = document.sections().iter().find(|section| section.name != TRAINING.section) {
+            let error = Error::config(format!("no such table: [{}]", other.name)).file(file).line(other.line);
+            return Err(error.expected("[training]").help(suggestion(&other.name, [TRAINING.section])));
+        }
+        let Some(section) = document.section(TRAINING.section) else {
+            return Err(Error::config("there is no table [training]")
+                .file(file)
+                .expected("[training] with batch_size, for example"));
+        };
+        Detection::parse(&Values::check(&document, section, &TRAINING, &[])?)
+    }
+
+    pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
+        let patience = values.seconds("reconnect")?;
+        let host = values.named_if_set("host", Host::parse)?;
+        let config = values.get("ssh_config")?;
+        Ok(Detection {
+            out: values.get("out")?,
+            overwrite: values.get("overwrite")?,
+            epochs: values.get("num_epochs")?,
+            place: values.get("device")?,
+            threads: values.get("threads")?,
+            mem_limit: values.get("mem_limit")?,
+            python: values.get("python")?,
+            timeout: values.named("timeout", time)?,
+            seed: values.get("seed")?,
+            trace: values.get("trace")?,
+            route: host.map(|host| Route { host, config, patience }),
+            predict: values.get("predict")?,
+            task: task(values)?,
+            settings: Setting::all(
+                &values.get::<Vec<u64>>("batch_size")?,
+                &values.get::<Vec<u64>>("num_workers")?,
+                &values.get::<Vec<u64>>("prefetch_factor")?,
+            ),
+        })
+    }
+}
+
+/// What every setting has.
+fn task(values: &Values<'_>) -> Result<DetectionTask> {
+    Ok(DetectionTask {
+        network: values.get("network")?,
+        weights: values.get("weights")?,
+        data: values.get::<Option<_>>("data")?.unwrap_or_default(),
+        boxes: values.named("boxes", Boxes::parse)?,
+        batch: 0,
+        num_workers: 0,
+        prefetch_factor: 1,
+        size: values.get("size")?,
+        precision: values.named("precision", Precision::parse)?,
+        channels_last: values.get("channels_last")?,
+        pin_memory: values.get("pin_memory")?,
+        optimizer: values.named("optimizer", Optimizer::parse)?,
+        learning_rate: values.get("learning_rate")?,
+        clip: values.get("clip")?,
+        warm_up: values.get("warm_up")?,
+        steps: values.get("steps")?,
+        trace: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use tempfile::TempDir;
+
+    fn published(text: &str) -> Result<Detection> {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("train.toml");
+        fs::write(&file, text).unwrap();
+        Detection::published(&file)
+    }
+
+    /// The file of the published profiler, and what is not in it as it was there.
+    #[test]
+    fn the_published_file_works() {
+        let text =
+            "[training]\nnum_epochs = 3\nbatch_size = 4\nprefetch_factor = 2\nnum_workers = 2\ndevice = \"cuda:0\"\n";
+        let asked = published(text).unwrap();
+        assert_eq!((asked.epochs, asked.place.as_deref()), (3, Some("cuda:0")));
+        assert_eq!(asked.settings, [Setting { batch: 4, num_workers: 2, prefetch_factor: 2 }]);
+        let usual = published("[training]\n").unwrap();
+        assert_eq!((usual.epochs, usual.settings[0]), (10, Setting { batch: 8, num_workers: 4, prefetch_factor: 2 }));
+        assert_eq!(usual.task.network, "fasterrcnn_resnet50_fpn");
+        assert_eq!(usual, Detection::usual().unwrap());
+        assert_eq!(published("[training]\nbatch_size = [2, 4]\nnum_workers = 0\n").unwrap().settings.len(), 2);
+    }
+
+    #[test]
+    fn what_it_does_not_know_is_named() {
+        for (text, told) in [
+            ("[training]\nbatch_sise = 4\n", "train.toml:2: [training] batch_sise"),
+            ("[training]\nbatch_size = \"many\"\n", "train.toml:2: [training] batch_size"),
+            ("[training]\nnum_epochs = 0\n", "train.toml:2: [training] num_epochs"),
+            ("[training]\nnum_workers = -1\n", "train.toml:2: [training] num_workers"),
+            ("[training]\nnum_workers = 1.5\n", "train.toml:2: [training] num_workers"),
+            ("[trainig]\nbatch_size = 4\n", "no such table: [trainig]"),
+            ("", "there is no table [training]"),
+        ] {
+            let error = published(text).unwrap_err().to_string();
+            assert!(error.contains(told), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Settings that were measured, kept as soon as each is finished: none is measured twice.
+
+use super::{Became, Setting};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::held_folder::hold;
+use perf4sight_base::{input_file, whole_file};
+use perf4sight_machine as machine;
+use perf4sight_machine::Seen;
+use perf4sight_step::detection::{DetectionTask, Memory, Reply};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The file of measurements.
+const FILE: &str = "measurements.json";
+/// Its version.
+const FORMAT: u32 = 1;
+/// Room that is left on the disk before anything is measured, in bytes.
+const ROOM: usize = 256 << 10;
+
+/// What is kept in a folder, which nobody else writes to meanwhile.
+pub(super) struct Store {
+    folder: PathBuf,
+    pub rows: Vec<Row>,
+    _held: File,
+}
+
+/// A setting that was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Row {
+    /// Where and how.
+    pub circumstances: Circumstances,
+    /// What was asked.
+    pub task: DetectionTask,
+    /// How often it was measured: disturbed ones are once more.
+    pub visits: u32,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// What the machine told meanwhile.
+    #[serde(default, skip_serializing_if = "Seen::is_empty")]
+    pub seen: Seen,
+    /// When it ended.
+    pub date: String,
+}
+
+/// What measurements of one setting must have in common.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Circumstances {
+    pub place: String,
+    pub threads: usize,
+    pub mem_limit: Option<u64>,
+    pub seed: u64,
+    /// The machine, where it was reached over ssh.
+    #[serde(default)]
+    pub host: Option<String>,
+    pub software: machine::Setting,
+    /// What the list of images and the module of a network of the user's own hold, by path; nothing of another machine's files.
+    #[serde(default)]
+    pub contents: BTreeMap<PathBuf, u32>,
+}
+
+/// What came of a setting that is not tried again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Outcome {
+    /// Its steps ran.
+    Measured(Box<perf4sight_step::detection::Measured>),
+    /// They did not fit.
+    OutOfMemory(Option<Memory>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    format: u32,
+    rows: Vec<Row>,
+}
+
+impl Store {
+    /// What lies in a folder, which is made where there is none.
+    ///
+    /// # Errors
+    /// A folder that another one writes to, that cannot be written, or whose file is none of this version.
+    pub fn open(folder: &Path) -> Result<Self> {
+        fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
+        let held = hold(folder, Duration::ZERO, "wait until it has ended, or choose another folder (out)")?;
+        whole_file::try_folder(folder, ROOM).map_err(|cause| {
+            Error::io(folder, "keep measurements here", &cause)
+                .help("make room or permit writing, or choose another folder (out)")
+        })?;
+        Ok(Store { rows: read(folder)?, folder: folder.to_owned(), _held: held })
+    }
+
+    /// The row of a setting, if it was measured as it is asked now.
+    pub fn row(&self, circumstances: &Circumstances, task: &DetectionTask) -> Option<&Row> {
+        self.rows.iter().find(|row| row.is_of(circumstances, task))
+    }
+
+    /// Keeps a row in place of what was measured of its setting before.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn keep(&mut self, row: Row) -> Result<()> {
+        self.rows.retain(|known| !known.is_of(&row.circumstances, &row.task));
+        self.rows.push(row);
+        let kept = Kept { format: FORMAT, rows: std::mem::take(&mut self.rows) };
+        let text = serde_json::to_string(&kept);
+        self.rows = kept.rows;
+        let text = text.map_err(|cause| Error::device(format!("measurements cannot be written: {cause}")))?;
+        whole_file::save(&self.folder.join(FILE), text + "\n")
+    }
+}
+
+/// The rows of a folder; none where nothing was measured yet.
+///
+/// # Errors
+/// A file that cannot be read, or is of another version.
+pub(super) fn read(folder: &Path) -> Result<Vec<Row>> {
+    let file = folder.join(FILE);
+    let Some(text) = input_file::text_if_there(&file, "read what was measured")? else { return Ok(Vec::new()) };
+    let unread = |what: String| {
+        Error::input(what)
+            .file(&file)
+            .expected("what perf4sight detection wrote")
+            .help("choose another folder (out), or remove this file")
+    };
+    let kept: Kept =
+        serde_json::from_str(&text).map_err(|cause| unread(format!("these measurements cannot be read: {cause}")))?;
+    if kept.format != FORMAT {
+        return Err(unread(format!("measurements of format {} instead of {FORMAT}", kept.format)));
+    }
+    for row in &kept.rows {
+        if let Outcome::Measured(measured) = &row.outcome {
+            measured.check().map_err(|impossible| unread(format!("these measurements are damaged: {impossible}")))?;
+        }
+    }
+    Ok(kept.rows)
+}
+
+impl Row {
+    fn is_of(&self, circumstances: &Circumstances, task: &DetectionTask) -> bool {
+        // A trace beside it changes nothing of what was measured.
+        let untraced = |task: &DetectionTask| DetectionTask { trace: None, ..task.clone() };
+        self.circumstances == *circumstances && untraced(&self.task) == untraced(task)
+    }
+}
+
+impl Outcome {
+    /// What is kept of an answer; none of a failure, which is tried again.
+    pub fn of(reply: Reply) -> std::result::Result<Self, String> {
+        match reply {
+            Reply::Measured(measured) => match measured.check() {
+                Ok(()) => Ok(Outcome::Measured(measured)),
+                Err(impossible) => Err(impossible.to_string()),
+            },
+            Reply::OutOfMemory { memory } => Ok(Outcome::OutOfMemory(memory)),
+            Reply::Failed { reason } => Err(reason),
+        }
+    }
+
+    /// What is told of it.
+    pub fn became(&self, setting: Setting, seen: &Seen) -> Became {
+        match self {
+            Outcome::Measured(measured) => Became::of((**measured).clone(), setting, seen.clone()),
+            Outcome::OutOfMemory(memory) => Became::OutOfMemory(*memory),
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What came of a sweep as tables and a sentence.
+
+use super::store::Circumstances;
+use super::timing::waits_for_data;
+use super::{Became, Ran, Setting, Tried, share};
+use perf4sight_base::stats::mean;
+use perf4sight_base::units::{Bytes, Milliseconds, counted};
+use perf4sight_report::{Cell, Column, Table, significant};
+use perf4sight_step::detection::Parts;
+use std::collections::BTreeMap;
+
+/// What each of [`Parts::each`](perf4sight_step::detection::Parts::each) is, for people.
+pub(super) const PARTS: [&str; 6] =
+    ["waiting for data", "copying to the device", "forward", "backward", "optimizer", "other"];
+
+/// "batch 4, 2 workers, prefetch 2".
+pub(super) fn words(setting: Setting) -> String {
+    format!("batch {}, {}", setting.batch, loading(setting.num_workers, setting.prefetch_factor))
+}
+
+/// "2 workers, prefetch 2".
+pub(super) fn loading(num_workers: u64, prefetch_factor: u64) -> String {
+    match num_workers {
+        0 => "no workers".to_owned(),
+        1 => format!("1 worker, prefetch {prefetch_factor}"),
+        _ => format!("{num_workers} workers, prefetch {prefetch_factor}"),
+    }
+}
+
+fn milliseconds(seconds: f64) -> Cell {
+    Milliseconds(1e3 * seconds).into()
+}
+
+/// One line a setting.
+pub(super) fn settings(tried: &[Tried], epochs: u64) -> Table {
+    let columns = [
+        Column::number("batch", "batch"),
+        Column::number("num_workers", "workers"),
+        Column::number("prefetch_factor", "prefetch"),
+        Column::text("outcome", "outcome"),
+        Column::number("images_per_second", "images/s"),
+        Column::number("images_per_second_low", "from"),
+        Column::number("images_per_second_high", "to"),
+        Column::number("step_ms", "step"),
+        Column::number("step_p90_ms", "9 of 10"),
+        Column::number("step_p99_ms", "99 of 100"),
+        Column::number("exact_step_ms", "exact step"),
+        Column::number("exact_longer_percent", "longer"),
+        Column::number("first_steps_ms", "first steps"),
+        Column::number("waiting_percent", "waiting"),
+        Column::number("epoch_ms", "an epoch"),
+        Column::number("training_ms", counted(epochs, "epoch")),
+        Column::number("resident_bytes", "resident"),
+        Column::number("used_bytes", "used"),
+        Column::number("loaders_bytes", "loaders"),
+        Column::number("allocated_bytes", "allocated"),
+        Column::number("reserved_bytes", "reserved"),
+    ];
+    let mut table = Table::new("Training", columns);
+    for one in tried {
+        let Setting { batch, num_workers, prefetch_factor } = one.setting;
+        let ahead = (num_workers > 0).then_some(prefetch_factor);
+        let named: [Cell; 3] = [batch.into(), num_workers.into(), ahead.into()];
+        table.row(named.into_iter().chain(told(one, epochs)));
+    }
+    table
+}
+
+/// What became of a setting: its outcome, times and memory.
+fn told(one: &Tried, epochs: u64) -> Vec<Cell> {
+    let (outcome, memory) = match &one.became {
+        Became::Ran(ran) if ran.doubt.is_some() => ("doubtful", Some(ran.measured.memory)),
+        Became::Ran(ran) if ran.disturbance.is_some() => ("disturbed", Some(ran.measured.memory)),
+        Became::Ran(ran) => ("ran", Some(ran.measured.memory)),
+        Became::OutOfMemory(memory) => ("does not fit", *memory),
+        Became::Spared => ("not tried: less did not fit", None),
+        Became::Failed(_) => ("failed", None),
+    };
+    let times = one.ran().map_or([const { Cell::Missing }; 12], |ran| times(one.setting, ran, epochs));
+    let bytes = |amount: Option<u64>| -> Cell { amount.map(Bytes).into() };
+    let memory = [
+        bytes(memory.map(|memory| memory.resident)),
+        bytes(memory.map(|memory| memory.used)),
+        bytes(memory.map(|memory| memory.loaders)),
+        bytes(memory.and_then(|memory| memory.allocated)),
+        bytes(memory.and_then(|memory| memory.reserved)),
+    ];
+    [Cell::from(outcome)].into_iter().chain(times).chain(memory).collect()
+}
+
+fn times(setting: Setting, Ran { measured, timing, .. }: &Ran, epochs: u64) -> [Cell; 12] {
+    let epoch = timing.epoch(measured.images, setting.batch);
+    let [nine_of_ten, ninety_nine] = timing.percentiles.map(|seconds| seconds.map_or(Cell::Missing, milliseconds));
+    [
+        timing.rate.into(),
+        timing.interval.map(|(low, _)| low).into(),
+        timing.interval.map(|(_, high)| high).into(),
+        milliseconds(timing.plain),
+        nine_of_ten,
+        ninety_nine,
+        milliseconds(timing.exact),
+        share(timing.exact / timing.plain - 1.0).into(),
+        milliseconds(timing.first),
+        share(timing.waiting(measured)).into(),
+        milliseconds(epoch),
+        milliseconds(epochs as f64 * epoch),
+    ]
+}
+
+/// Where the time of an exact step goes.
+pub(super) fn parts(setting: Setting, ran: &Ran) -> Table {
+    let columns = [Column::text("part", "part"), Column::number("mean_ms", "mean"), Column::number("percent", "share")];
+    let mut table = Table::new(format!("Where a step's time goes: {}", words(setting)), columns);
+    let sum: f64 = ran.timing.parts.iter().sum();
+    for (told, seconds) in PARTS.into_iter().zip(ran.timing.parts) {
+        table.row([told.into(), milliseconds(seconds), share(seconds / sum).into()]);
+    }
+    table.row(["step".into(), milliseconds(sum), share(1.0).into()]);
+    for (told, seconds) in ["of forward, the backbone", "of backward, the backbone"].into_iter().zip(trunk(ran)) {
+        if let Some(seconds) = seconds {
+            table.row([told.into(), milliseconds(seconds), share(seconds / sum).into()]);
+        }
+    }
+    table
+}
+
+/// Mean seconds of an exact step that the backbone takes, forward and backward.
+pub(super) fn trunk(ran: &Ran) -> [Option<f64>; 2] {
+    let parts = &ran.measured.exact.parts;
+    let mean = |of: &dyn Fn(&Parts) -> Option<f64>| {
+        let known: Vec<f64> = parts.iter().filter_map(of).collect();
+        (known.len() == parts.len()).then(|| mean(&known))
+    };
+    [mean(&|parts| parts.trunk_forward), mean(&|parts| parts.trunk_backward)]
+}
+
+/// What the machine told while settings ran; empty where it told nothing.
+pub(super) fn machine(ran: &[(Setting, &Ran)]) -> Table {
+    let columns = [
+        Column::text("setting", "setting"),
+        Column::text("what", "what"),
+        Column::text("name", "of"),
+        Column::number("value", "value"),
+        Column::text("unit", "unit"),
+    ];
+    let mut table = Table::new("The machine meanwhile", columns);
+    for (setting, ran) in ran {
+        let told: [(&str, &BTreeMap<String, f64>, &str); 4] = [
+            ("use", &ran.seen.uses, "%"),
+            ("clock", &ran.seen.clocks, "MHz"),
+            ("power", &ran.seen.powers, "W"),
+            ("highest temperature", &ran.seen.temperatures, "degrees C"),
+        ];
+        for (what, values, unit) in told {
+            for (name, value) in values {
+                table.row([words(*setting).into(), what.into(), name.as_str().into(), (*value).into(), unit.into()]);
+            }
+        }
+    }
+    table
+}
+
+/// What is best of what ran.
+pub(super) struct Answer<'a> {
+    pub setting: Setting,
+    pub best: &'a Ran,
+    pub ran: &'a [(Setting, &'a Ran)],
+    /// Epochs of the whole training.
+    pub epochs: u64,
+    /// Processors of the machine that the training does not compute with.
+    pub processors: u64,
+    /// Where and how it was measured.
+    pub circumstances: &'a Circumstances,
+}
+
+impl Answer<'_> {
+    /// What is best, how sure that is, what it takes, what it waits for.
+    pub fn sentence(&self) -> String {
+        let several = self.ran.len() > 1;
+        let what = if several { format!("{} is the fastest", words(self.setting)) } else { words(self.setting) };
+        let (rate, interval, rivals) = (significant(self.best.timing.rate), self.interval(), self.rivals());
+        format!(
+            "{what}: {rate} images/s ({interval}){rivals}; {}; {}; {}.",
+            self.memory(),
+            self.time(),
+            self.bottleneck()
+        )
+    }
+
+    fn interval(&self) -> String {
+        match self.best.timing.interval {
+            Some((low, high)) => {
+                format!("{} to {} in 19 of 20 runs, if steps differ by chance", significant(low), significant(high))
+            }
+            None => "of too few steps for an interval".to_owned(),
+        }
+    }
+
+    fn may_be_as_fast(&self, ran: &Ran) -> bool {
+        let low = self.best.timing.interval.map_or(0.0, |(low, _)| low);
+        ran.timing.interval.is_none_or(|(_, high)| high > low)
+    }
+
+    /// How many others may be as fast.
+    fn rivals(&self) -> String {
+        match self.ran.iter().filter(|(other, ran)| *other != self.setting && self.may_be_as_fast(ran)).count() {
+            0 => String::new(),
+            1 => "; one other may be as fast".to_owned(),
+            rivals => format!("; {rivals} others may be as fast"),
+        }
+    }
+
+    /// What it takes, and what the leanest other one would, of those that may be as fast where one is leaner.
+    fn memory(&self) -> String {
+        let takes = |ran: &Ran| ran.measured.memory.resident.saturating_add(ran.measured.memory.loaders);
+        let own = takes(self.best);
+        let leaner = || self.ran.iter().filter(|(_, ran)| takes(ran) < own);
+        let rival = leaner().filter(|(_, ran)| self.may_be_as_fast(ran)).min_by_key(|(_, ran)| takes(ran));
+        let beside =
+            rival.or_else(|| leaner().min_by_key(|(_, ran)| takes(ran))).map_or(String::new(), |(setting, ran)| {
+                let slower = match self.may_be_as_fast(ran) {
+                    true => "may be as fast".to_owned(),
+                    false => format!("is {} slower", share(1.0 - ran.timing.rate / self.best.timing.rate)),
+                };
+                format!(", {} more than {}, which {slower}", Bytes(own - takes(ran)), words(*setting))
+            });
+        let loaders = if self.best.measured.memory.loaders > 0 { " with its loading processes" } else { "" };
+        format!("{} resident{loaders}{beside}", Bytes(own))
+    }
+
+    fn time(&self) -> String {
+        let epoch = self.best.timing.epoch(self.best.measured.images, self.setting.batch);
+        let [one, all] = [epoch, self.epochs as f64 * epoch].map(|seconds| Milliseconds(1e3 * seconds));
+        format!("an epoch takes {one}, {} {all}", counted(self.epochs, "epoch"))
+    }
+
+    /// Whether data or device is what it waits for, and what mends it.
+    pub fn bottleneck(&self) -> String {
+        let waiting = self.best.timing.waiting(&self.best.measured);
+        if !waits_for_data(waiting) {
+            return format!("the device is what takes the time: {} of a step goes by waiting for data", share(waiting));
+        }
+        format!("it waits for data {} of a step: {}", share(waiting), self.mending())
+    }
+
+    fn mending(&self) -> String {
+        let waits = |ran: &Ran| ran.timing.waiting(&ran.measured);
+        let same =
+            self.ran.iter().filter(|(other, ran)| other.batch == self.setting.batch && !waits_for_data(waits(ran)));
+        if let Some((other, ran)) = same.min_by(|(_, one), (_, other)| waits(one).total_cmp(&waits(other))) {
+            return format!("{} waits {}, and is no faster all the same", words(*other), share(waits(ran)));
+        }
+        let needed = self.best.timing.workers_needed(&self.best.measured, self.setting.num_workers);
+        let many = if needed == 1 { "1 loading process".to_owned() } else { format!("{needed} loading processes") };
+        let more = |(other, _): &&(Setting, &Ran)| other.batch == self.setting.batch && other.num_workers >= needed;
+        if let Some((other, ran)) = self.ran.iter().filter(more).max_by(|one, other| Ran::compare(one, other)) {
+            let rate = significant(ran.timing.rate);
+            return format!("by what is loaded now {many} would keep up, but {} gave {rate} images/s", words(*other));
+        }
+        match needed > self.processors {
+            true => format!(
+                "{many} would keep up if processors enough were left beside the training, and {} are: store smaller images, or load them elsewhere",
+                self.processors
+            ),
+            false => format!("{many} would keep up (num_workers)"),
+        }
+    }
+}

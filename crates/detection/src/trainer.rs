@@ -1,0 +1,209 @@
+//! What trains: a machine, here or over ssh, and the worker in a user's Python there.
+
+use super::{Detection, Setting};
+use nix::sys::signal::Signal;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::private_folder::PrivateFolder;
+use perf4sight_base::whole_file;
+use perf4sight_cost::device::program::Program;
+use perf4sight_cost::device::protocol::{PROTOCOL, Request, Task};
+use perf4sight_machine::remote::{Bundle, RemoteMachine};
+use perf4sight_machine::{Conditions, End, Invocation, LocalMachine, Machine, Output, Sampler, Seen, Watch};
+use perf4sight_step::detection::{DetectionTask, Graphs, GraphsReply, GraphsTask, Reply, Step};
+use std::env;
+use std::os::unix::process::ExitStatusExt;
+use std::sync::Arc;
+
+/// The worker, and what lies beside it where it runs.
+const FILES: [(&str, &str); 9] = [
+    (WORKER, include_str!("../worker/detection_worker.py")),
+    ("torch_worker.py", include_str!("../../../workers/torch_worker.py")),
+    ("perf4sight_reader/_copy.py", include_str!("../../../python/perf4sight/_copy.py")),
+    ("perf4sight_reader/_errors.py", include_str!("../../../python/perf4sight/_errors.py")),
+    ("perf4sight_reader/_exporter.py", include_str!("../../../python/perf4sight/_exporter.py")),
+    ("perf4sight_reader/_inputs.py", include_str!("../../../python/perf4sight/_inputs.py")),
+    ("perf4sight_reader/_private.py", include_str!("../../../python/perf4sight/_private.py")),
+    ("perf4sight_reader/_settings.py", include_str!("../../../python/perf4sight/_settings.py")),
+    ("perf4sight_reader/_symbols.py", include_str!("../../../python/perf4sight/_symbols.py")),
+];
+const WORKER: &str = "detection_worker.py";
+/// What a setting is tried on first where nobody says.
+const FIRST_GPU: &str = "cuda:0";
+const PROCESSOR: &str = "cpu";
+/// Lines that are quoted of a worker that gave no answer.
+const QUOTED: usize = 8;
+/// What a DataLoader says of a process that the kernel killed.
+const LOADER_KILLED: &str = "is killed by signal: Killed";
+
+/// A machine and the worker on it.
+pub(super) struct Trainer {
+    machine: Arc<dyn Machine>,
+    program: Program,
+    /// What is trained on there.
+    pub place: String,
+    _files: PrivateFolder,
+}
+
+/// What came of a setting, and what was seen meanwhile.
+pub(super) struct Trained {
+    pub reply: Reply,
+    pub seen: Seen,
+    /// What the machine told around it, where the worker did not look.
+    pub conditions: Box<Conditions>,
+}
+
+impl Trainer {
+    /// Brings the worker to where it runs, and asks what it can do there.
+    ///
+    /// # Errors
+    /// A machine that is not reached; a Python that cannot be started or lacks PyTorch or torchvision; a device that is not there.
+    pub fn open(asked: &Detection) -> Result<Self> {
+        let files = PrivateFolder::new(&env::temp_dir())?;
+        FILES.into_iter().try_for_each(|(name, text)| whole_file::save(&files.path().join(name), text))?;
+        let here = files.path().join(WORKER).display().to_string();
+        let (machine, worker): (Arc<dyn Machine>, String) = match &asked.route {
+            None => (Arc::new(LocalMachine), here),
+            Some(route) => {
+                let machine = RemoteMachine::connect(route)?;
+                let bundle = Bundle::of_folder(files.path(), WORKER, &machine.store())?;
+                let there = machine.deliver(bundle)?.concat();
+                (Arc::new(machine), there)
+            }
+        };
+        let program = Program::ask(&*machine, vec![asked.python.clone(), worker], asked.timeout).map_err(|error| {
+            error.help(format!(
+                "{} must be a Python that has PyTorch and torchvision (pip install torch torchvision, or on Debian apt-get install \
+                 python3-torch python3-torchvision); name another one with python (--python)",
+                asked.python
+            ))
+        })?;
+        program.check_task(Task::DETECTION)?;
+        let place = asked.place.clone().unwrap_or_else(|| {
+            let there = program.about.places.contains_key(FIRST_GPU);
+            if there { FIRST_GPU } else { PROCESSOR }.to_owned()
+        });
+        program.check_place(&place)?;
+        program.check_precision(&place, asked.task.precision)?;
+        Ok(Trainer { machine, program, place, _files: files })
+    }
+
+    /// Processors there that the training does not compute with.
+    pub fn processors_left(&self, asked: &Detection) -> u64 {
+        let computes = if self.place == PROCESSOR { self.threads(asked) } else { 0 };
+        self.machine.threads().saturating_sub(computes) as u64
+    }
+
+    /// Threads that the compute library gets.
+    pub fn threads(&self, asked: &Detection) -> usize {
+        asked.threads.unwrap_or_else(|| self.machine.threads())
+    }
+
+    /// What it all runs with: names and versions, and what the machine is.
+    pub fn software(&self) -> perf4sight_machine::Setting {
+        let place = self.program.about.places.get(&self.place).cloned().unwrap_or_default();
+        self.machine.description().facts().into_iter().chain(self.program.about.software.clone()).chain(place).collect()
+    }
+
+    /// Trains with a setting; none after Ctrl-C. `stepped` hears of every step.
+    ///
+    /// # Errors
+    /// A Python that cannot be started; a machine that is gone.
+    pub fn train(
+        &self,
+        asked: &Detection,
+        setting: Setting,
+        watch: &Watch<'_>,
+        stepped: &dyn Fn(Step),
+    ) -> Result<Option<Trained>> {
+        let heard = |line: &str| serde_json::from_str(line).into_iter().for_each(stepped);
+        let watch = Watch { heard: &heard, ..*watch };
+        let sampler = asked.route.is_none().then(|| Sampler::start(self.bus()));
+        let output = self.ask(asked, Task::Detection(Box::new(asked.task_of(setting))), &watch);
+        let seen = sampler.map_or_else(Seen::default, Sampler::stop);
+        Ok(output?.map(|output| Trained {
+            reply: self.understood(asked, &output),
+            seen,
+            conditions: output.conditions.clone(),
+        }))
+    }
+
+    /// The detector's graphs; none after Ctrl-C.
+    ///
+    /// # Errors
+    /// What the worker says, or why it says nothing.
+    pub fn graphs(&self, asked: &Detection, task: GraphsTask, watch: &Watch<'_>) -> Result<Option<Graphs>> {
+        let Some(output) = self.ask(asked, Task::DetectionGraphs(Box::new(task)), watch)? else { return Ok(None) };
+        match serde_json::from_str(output.stdout.trim()) {
+            Ok(GraphsReply::Described(graphs)) => Ok(Some(*graphs)),
+            Ok(GraphsReply::Failed { reason }) => {
+                Err(Error::device(format!("the detector's graphs cannot be read: {reason}")))
+            }
+            Err(cause) => {
+                let words = complaint(&output);
+                Err(Error::device(format!("the worker tells no graphs ({cause}): {words}")))
+            }
+        }
+    }
+
+    fn bus(&self) -> Option<String> {
+        self.program.about.gpus.get(&self.place).map(|gpu| gpu.bus.clone()).filter(|bus| !bus.is_empty())
+    }
+
+    fn ask(&self, asked: &Detection, task: Task, watch: &Watch<'_>) -> Result<Option<Output>> {
+        let (place, threads) = (self.place.clone(), self.threads(asked));
+        let mem_limit = asked.mem_limit.map(|limit| limit.0);
+        let request = Request { protocol: PROTOCOL, place, threads, mem_limit, seed: asked.seed, task };
+        let line = serde_json::to_string(&request)
+            .map_err(|cause| Error::device(format!("the request cannot be written: {cause}")))?;
+        let invocation = Invocation { words: &self.program.words, line: &line, threads, timeout: asked.timeout };
+        self.machine.run_alone(&invocation, watch)
+    }
+
+    /// The reply, or in its place why there is none.
+    fn understood(&self, asked: &Detection, output: &Output) -> Reply {
+        let failed = |reason: String| Reply::Failed { reason };
+        let words = complaint(output);
+        match (serde_json::from_str(output.stdout.trim()), &output.end) {
+            (Ok(Reply::Failed { reason }), _) if output.killed_for_memory && reason.contains(LOADER_KILLED) => {
+                Reply::OutOfMemory { memory: None }
+            }
+            (Ok(reply), _) => reply,
+            (Err(_), End::TimedOut) => {
+                let time = humantime::format_duration(asked.timeout);
+                failed(format!("still running after {time} (timeout): {words}").trim_end_matches(": ").to_owned())
+            }
+            (Err(_), End::Exited(status))
+                if output.killed_for_memory && status.signal() == Some(Signal::SIGKILL as i32) =>
+            {
+                Reply::OutOfMemory { memory: None }
+            }
+            (Err(_), End::Exited(status)) if output.stdout.trim().is_empty() => {
+                failed(format!("{} ended without an answer ({status}): {words}", asked.python))
+            }
+            (Err(_), End::Lost(times)) => failed(format!("the connection was lost {times} times in a row: {words}")),
+            (Err(cause), End::Exited(_)) => {
+                failed(format!("the worker's answer cannot be understood ({cause}): {words}"))
+            }
+        }
+    }
+}
+
+/// The last lines that a worker said on its standard error beside how far it was.
+fn complaint(output: &Output) -> String {
+    let lines: Vec<&str> =
+        output.stderr.trim().lines().filter(|line| serde_json::from_str::<Step>(line).is_err()).collect();
+    lines[lines.len().saturating_sub(QUOTED)..].join("\n").trim().to_owned()
+}
+
+impl Detection {
+    /// What a worker is asked of a setting.
+    pub(super) fn task_of(&self, setting: Setting) -> DetectionTask {
+        DetectionTask {
+            batch: setting.batch,
+            num_workers: setting.num_workers,
+            prefetch_factor: setting.prefetch_factor,
+            trace: self.trace.as_ref().map(|folder| folder.join(format!("{}.json", setting.file_name()))),
+            ..self.task.clone()
+        }
+    }
+}

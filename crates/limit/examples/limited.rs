@@ -1,0 +1,56 @@
+//! Runs a command under limits, and tells in JSON what became of it and which means held them:
+//!
+//!     cargo run --release -p perf4sight-limit --example limited -- DATA CPUS MEMORY STORAGE COMMAND...
+//!
+//! MEMORY is in bytes, with the page cache; STORAGE in bytes a second; a dash stands for no limit.
+
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Bytes;
+use perf4sight_limit::{Axis, Job, Limiter, Surroundings};
+use perf4sight_machine::Limits;
+use perf4sight_machine::Watch;
+use std::env;
+use std::path::Path;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
+
+fn main() -> ExitCode {
+    match limited(&env::args().skip(1).collect::<Vec<_>>()) {
+        Ok(told) => {
+            println!("{told}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn limited(arguments: &[String]) -> Result<String> {
+    let [data, cpus, memory, storage, words @ ..] = arguments else {
+        return Err(Error::usage("DATA CPUS MEMORY STORAGE COMMAND... are needed"));
+    };
+    let limits =
+        Limits { cpus: number(cpus)?, memory: number(memory)?.map(Bytes), storage: number(storage)?.map(Bytes) };
+    let cancelled = AtomicBool::new(false);
+    let watch = Watch::quiet(&cancelled);
+    let around = Surroundings { data: Some(Path::new(data)), ..Surroundings::default() };
+    let limiter = Limiter::open(around, &watch)?.expect("nothing cancels this");
+    let job = Job { words, limits, ..Job::default() };
+    let ended = limiter.run(&job, &watch, &mut |_| false)?.expect("nothing cancels this");
+    let by = |axis: Axis| limiter.survey().by(axis).map(|means| means.to_string());
+    Ok(serde_json::json!({
+        "verdict": format!("{:?}", ended.verdict()),
+        "seconds": ended.wall.as_secs_f64(),
+        "held_by": Axis::ALL.map(by),
+        "last_lines": ended.last_lines,
+    })
+    .to_string())
+}
+
+fn number<T: FromStr>(word: &str) -> Result<Option<T>> {
+    let wrong = || Error::usage(format!("\"{word}\" is no limit")).expected("a number, or a dash");
+    if word == "-" { Ok(None) } else { word.parse().map(Some).map_err(|_| wrong()) }
+}

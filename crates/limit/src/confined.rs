@@ -1,0 +1,75 @@
+//! The machine this program runs on, of which processes may use a part only: as many CPUs and as much memory as they are given.
+
+use crate::{Axis, Limiter, Means, Surroundings};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_machine::Limits;
+use perf4sight_machine::description::Description;
+use perf4sight_machine::local::{alone, compute, not_started};
+use perf4sight_machine::process;
+use perf4sight_machine::process::Call;
+use perf4sight_machine::{Invocation, LocalMachine, Machine, Output, Watch};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+/// A part of this machine.
+#[derive(Debug)]
+pub struct ConfinedMachine {
+    limiter: Limiter,
+    limits: Limits,
+}
+
+impl ConfinedMachine {
+    /// This machine under limits that the kernel holds: what stops and goes on in turns would be timed with its pauses.
+    ///
+    /// # Errors
+    /// More than there is, or limits that control groups do not hold here; whole CPUs need none.
+    pub fn new(limits: Limits) -> Result<Self> {
+        let limiter = Limiter::open(Surroundings::default(), &Watch::quiet(&AtomicBool::new(false)))?;
+        let limiter = limiter.expect("there is no limiter after Ctrl-C alone, and nothing else sets this flag");
+        limiter.check(&Limits { memory: None, ..limits })?;
+        let fractions = limits.cpus.is_some_and(|cpus| cpus.fract() != 0.0);
+        for (axis, _) in
+            [(Axis::Cpus, fractions), (Axis::Memory, limits.memory.is_some())].iter().filter(|(_, asked)| *asked)
+        {
+            let held = limiter.survey().held(*axis);
+            if !held.is_some_and(|held| matches!(held.by, Some(Means::CgroupV1 | Means::CgroupV2))) {
+                let told = held.map_or_else(String::new, ToString::to_string);
+                return Err(Error::device(format!("no control group can hold a limit on {axis} here: {told}"))
+                    .help("ask for whole CPUs and no limit of the kernel on memory, or run as a user who may make control groups"));
+            }
+        }
+        limiter.check(&limits)?;
+        Ok(ConfinedMachine { limiter, limits })
+    }
+}
+
+impl Machine for ConfinedMachine {
+    fn description(&self) -> Description {
+        LocalMachine.description()
+    }
+
+    fn threads(&self) -> usize {
+        self.limits.cpus.map_or(LocalMachine.threads(), |cpus| cpus.ceil() as usize)
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn bring(&self, file: &Path, watch: &Watch<'_>) -> Result<Option<PathBuf>> {
+        LocalMachine.bring(file, watch)
+    }
+
+    fn run_alone(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Output>> {
+        alone(watch, || self.run(invocation, watch))
+    }
+
+    fn run(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Output>> {
+        let failed = |cause| Error::device(format!("the worker's limits cannot be held: {cause}"));
+        let confinement = self.limiter.confine(&self.limits).map_err(failed)?;
+        let mut command = compute(invocation, confinement.prefix())?;
+        let call = Call::line(invocation.line, invocation.timeout).within(confinement.bounds());
+        let output = process::run(&mut command, call, watch).map_err(|cause| not_started(invocation, &cause))?;
+        Ok(output.map(|output| Output { killed_for_memory: confinement.killed(), ..output }))
+    }
+}

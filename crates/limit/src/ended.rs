@@ -1,0 +1,185 @@
+//! What became of a job: how it ended, what it used, and whether that can be believed.
+
+use perf4sight_base::units::{Bytes, Percent};
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// Share of the CPU time that its limit allows from which on a job had all of it, so that nothing but the limit slowed it down.
+const ALL: f64 = 0.97;
+/// Share of the time that somebody had to wait for a CPU, and of its CPUs' time that others took meanwhile, from which on they count: each alone
+/// tells little, for threads of a job wait for each other too, and others may use what it leaves.
+const COUNTS: f64 = 0.05;
+
+/// What became of a job; what the means could not tell is missing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// How it ended.
+    pub end: JobEnd,
+    /// Time from its start to its end.
+    pub wall: Duration,
+    /// How many CPUs it might use.
+    pub cpus: f64,
+    /// Whether the kernel killed any of it for want of memory.
+    pub ran_out_of_memory: bool,
+    /// The most memory that it held at a time, with the page cache where a control group counted it.
+    pub peak_memory: Option<Bytes>,
+    /// The most memory of its own that it was seen to hold, without pages of files; none where nothing tells them apart.
+    pub own_memory: Option<Bytes>,
+    /// Seconds of CPU time it used.
+    pub cpu_seconds: Option<f64>,
+    /// Seconds that its limit on CPUs held it back.
+    pub throttled_seconds: Option<f64>,
+    /// What it read from storage.
+    pub bytes_read: Option<Bytes>,
+    /// What the host was like meanwhile.
+    pub pressure: Pressure,
+    /// The last lines that it wrote, to either stream, before anything ended it.
+    pub last_lines: Vec<String>,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobEnd {
+    /// By itself, or killed by somebody else.
+    Exited(ExitStatus),
+    /// Ended by us: its caller had seen enough.
+    Enough,
+    /// Ended by us: its time was up.
+    TimeUp,
+    /// Ended by us: it was stopped because it wanted a terminal.
+    WantedTerminal,
+}
+
+/// What a host was like while a job ran: shares of the time from 0 to 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Pressure {
+    /// Time that something waited for a CPU (PSI, cpu some).
+    pub cpu: Option<f64>,
+    /// Time that something waited for storage (PSI, io some).
+    pub io: Option<f64>,
+    /// Time that something waited for memory (PSI, memory some).
+    pub memory: Option<f64>,
+    /// CPU time of those CPUs that the job might run on which anything but the job used, or a hypervisor took.
+    pub others: Option<f64>,
+    /// CPU time of those CPUs that a hypervisor took.
+    pub stolen: Option<f64>,
+}
+
+/// What to make of a job that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// What it did counts.
+    Sound,
+    /// It did not fit into its memory: a result.
+    OutOfMemory,
+    /// It was not alone, by what is said here: to be repeated.
+    Disturbed(String),
+    /// It failed, in the way that is said here; its last lines may say why.
+    Crashed(String),
+}
+
+impl Ended {
+    /// What to make of it. A job that its caller or its time ended did not crash.
+    pub fn verdict(&self) -> Verdict {
+        if self.ran_out_of_memory {
+            return Verdict::OutOfMemory;
+        }
+        match self.end {
+            JobEnd::Exited(status) if !status.success() => return Verdict::Crashed(told(status)),
+            JobEnd::WantedTerminal => {
+                return Verdict::Crashed("it wanted a terminal, and there is none for it".to_owned());
+            }
+            JobEnd::Exited(_) | JobEnd::Enough | JobEnd::TimeUp => {}
+        }
+        self.disturbance().map_or(Verdict::Sound, Verdict::Disturbed)
+    }
+
+    /// The share of the time that it waited for others, at most: it did so while others used one of its CPUs, and either something waited for a
+    /// CPU, or a hypervisor had it. None where nothing tells.
+    pub fn waited(&self) -> Option<f64> {
+        let Pressure { cpu, others, stolen, .. } = self.pressure;
+        let cpus = self.cpus.ceil().max(1.0);
+        let waited = cpu.zip(stolen).map_or(1.0, |(waited, stolen)| waited + stolen * cpus);
+        others.map(|others| waited.min(others * cpus).min(1.0))
+    }
+
+    /// What says that other programs slowed it down: it had less than its limit allows, others used its CPUs, and the host was under
+    /// pressure. That the limit held it back at times does not tell that nobody else did at others.
+    fn disturbance(&self) -> Option<String> {
+        let allowed = self.cpus * self.wall.as_secs_f64();
+        if self.cpu_seconds.is_some_and(|used| used >= ALL * allowed) {
+            return None;
+        }
+        let others = self.pressure.others.filter(|others| *others >= COUNTS)?;
+        let said = format!("others used {} of the time of its CPUs", Percent(100.0 * others));
+        match self.pressure.cpu {
+            Some(pressure) if pressure < COUNTS => None,
+            Some(pressure) => {
+                Some(format!("{said}, and {} of the time something waited for a CPU", Percent(100.0 * pressure)))
+            }
+            None => Some(said),
+        }
+    }
+}
+
+/// How a process ended, in words.
+fn told(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("it ended with exit code {code}"),
+        (None, Some(signal)) => format!("it was ended by signal {signal}"),
+        (None, None) => "it ended in a way that was not told".to_owned(),
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Sound => f.write_str("sound"),
+            Verdict::OutOfMemory => f.write_str("out of memory"),
+            Verdict::Disturbed(how) => write!(f, "disturbed: {how}"),
+            Verdict::Crashed(how) => write!(f, "crashed: {how}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A job that has worked for ten seconds with half a CPU, and used so much CPU time; others took this share of it.
+    fn ended(used: f64, throttled: f64, others: f64) -> Ended {
+        Ended {
+            end: JobEnd::Enough,
+            wall: Duration::from_secs(10),
+            cpus: 0.5,
+            ran_out_of_memory: false,
+            peak_memory: None,
+            own_memory: None,
+            cpu_seconds: Some(used),
+            throttled_seconds: Some(throttled),
+            bytes_read: None,
+            pressure: Pressure { cpu: Some(0.9), others: Some(others), ..Pressure::default() },
+            last_lines: Vec::new(),
+        }
+    }
+
+    /// 4.4 CPU seconds where a quota allows 5.0, held back for 3 s: others took the rest.
+    #[test]
+    fn a_job_that_has_less_than_its_quota_while_others_use_its_cpus_is_disturbed() {
+        let disturbed = "others used 50.0 % of the time of its CPUs, and 90.0 % of the time something waited for a CPU";
+        assert_eq!(ended(4.4, 3.0, 0.5).verdict(), Verdict::Disturbed(disturbed.to_owned()));
+        assert_eq!(ended(4.95, 4.5, 0.5).verdict(), Verdict::Sound, "it had what its quota allows");
+        assert_eq!(ended(4.4, 3.0, 0.02).verdict(), Verdict::Sound, "nobody else used its CPU: it waited by itself");
+        assert_eq!(
+            ended(4.4, 3.0, 0.5).waited(),
+            Some(0.5),
+            "while they used its one CPU, and not whenever something waited"
+        );
+        let stolen = |cpu: f64| Pressure { cpu: Some(cpu), stolen: Some(0.1), ..ended(4.4, 3.0, 0.5).pressure };
+        assert!((Ended { pressure: stolen(0.2), ..ended(4.4, 3.0, 0.5) }.waited().unwrap() - 0.3).abs() < 1e-9);
+        let idle = Pressure { cpu: Some(0.04), ..ended(4.4, 3.0, 0.5).pressure };
+        assert_eq!(Ended { pressure: idle, ..ended(4.4, 3.0, 0.5) }.verdict(), Verdict::Sound);
+    }
+}

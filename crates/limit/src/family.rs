@@ -1,0 +1,132 @@
+//! A process and all that it started, and that these started, also when those between have ended: as /proc tells, without privileges.
+
+use super::marks::{Mark, Marks};
+use super::orphans::Orphans;
+use super::process_table::Entry;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use perf4sight_base::units::Bytes;
+use std::collections::BTreeMap;
+
+/// Processes that come from one.
+#[derive(Debug)]
+pub(super) struct Family {
+    first: i32,
+    /// Of its process group, but of ours.
+    guard: i32,
+    orphans: Orphans,
+    members: BTreeMap<i32, Entry>,
+    /// Seconds of CPU time of those that have ended and nobody in the family waited for.
+    lost: f64,
+    cpu_seconds: f64,
+    peak: Bytes,
+    marks: Marks,
+    read: Bytes,
+}
+
+impl Family {
+    /// The family of a process; its guard is no part of it.
+    pub fn of(first: i32, guard: i32) -> Self {
+        Family {
+            first,
+            guard,
+            orphans: Orphans::ours(),
+            members: BTreeMap::new(),
+            lost: 0.0,
+            cpu_seconds: 0.0,
+            peak: Bytes(0),
+            marks: Marks::default(),
+            read: Bytes(0),
+        }
+    }
+
+    /// Looks for members, and at what they have used.
+    pub fn look(&mut self) {
+        let mut members = BTreeMap::new();
+        for entry in Entry::all() {
+            let known = self.members.get(&entry.process).is_some_and(|known| known.started == entry.started);
+            let born = members.contains_key(&entry.parent) || entry.process == self.first || entry.group == self.guard;
+            if (known || born || self.orphans.has(&entry)) && entry.process != self.guard && !entry.is_over() {
+                members.insert(entry.process, entry);
+            }
+        }
+        self.read = self.read.max(Bytes(members.values().map(Entry::bytes_read).sum()));
+        self.count(members);
+        let marks: Vec<Mark> = self.members.values().map(Mark::of).collect();
+        self.peak = self.peak.max(self.marks.most(Bytes(self.resident()), &marks));
+    }
+
+    /// Looks at those members again that are known.
+    pub fn glance(&mut self) {
+        let entries = self.members.values().filter_map(|known| {
+            Entry::read(known.process).filter(|entry| entry.started == known.started && !entry.is_over())
+        });
+        let members = entries.map(|entry| (entry.process, entry)).collect();
+        self.count(members);
+    }
+
+    fn count(&mut self, members: BTreeMap<i32, Entry>) {
+        let gone = self.members.values().filter(|known| !members.contains_key(&known.process));
+        // Whoever has a parent in the family is waited for by it, and counted there.
+        let unseen =
+            gone.filter(|gone| !members.contains_key(&gone.parent) && !self.members.contains_key(&gone.parent));
+        self.lost += unseen.map(|gone| gone.cpu_seconds).sum::<f64>();
+        let living: f64 = members.values().map(|entry| entry.cpu_seconds).sum();
+        self.cpu_seconds = self.cpu_seconds.max(self.lost + living);
+        self.members = members;
+        self.peak = self.peak.max(Bytes(self.resident()));
+    }
+
+    /// Bytes that its members hold now.
+    fn resident(&self) -> u64 {
+        self.members.values().map(|entry| entry.resident.0).sum()
+    }
+
+    /// Sends a signal to every member.
+    pub fn signal(&self, signal: Signal) {
+        for process in self.members.keys() {
+            // It may have ended meanwhile.
+            let _ = kill(Pid::from_raw(*process), signal);
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Seconds of CPU time that all of them took so far.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.cpu_seconds
+    }
+
+    /// The most memory that they held together; pages that several share count for each.
+    pub fn peak(&self) -> Bytes {
+        self.peak
+    }
+
+    /// What they read from storage; of those that ended as far as somebody in the family waited for them.
+    pub fn bytes_read(&self) -> Bytes {
+        self.read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process of at most 256 MB that frees them before its child takes as many: never 512 MB at a time.
+    #[test]
+    fn memory_that_two_processes_hold_one_after_the_other_is_not_added_up() {
+        const JOB: &str = "import subprocess, sys, time\nhold = b'x' * (256 * 10**6)\ntime.sleep(0.4)\ndel hold\ntime.sleep(0.4)\n\
+            subprocess.run([sys.executable, '-c', 'import time; hold = bytes([1]) * (256 * 10**6); time.sleep(0.6)'])";
+        let mut job = std::process::Command::new("python3").args(["-c", JOB]).spawn().unwrap();
+        let mut family = Family::of(job.id() as i32, -1);
+        while job.try_wait().unwrap().is_none() {
+            family.look();
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        let peak = family.peak().0 / 1_000_000;
+        assert!((256..400).contains(&peak), "{peak} MB");
+    }
+}

@@ -1,0 +1,85 @@
+//! The most memory of its own that a job held, also between two looks: from what its groups hold when it is looked at, and the most that the
+//! kernel counted in all, and of each process.
+
+use super::marks::{Mark, Marks};
+use perf4sight_base::units::Bytes;
+
+/// What the groups of a job hold at one moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Holding {
+    /// Without pages of files.
+    pub own: Bytes,
+    /// Pages of files.
+    pub files: Bytes,
+    /// The most that they ever held with pages of files; none where the kernel does not tell.
+    pub most: Option<Bytes>,
+}
+
+/// What was seen so far.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OwnMemory {
+    before: Option<Holding>,
+    marks: Marks,
+    most: Option<Bytes>,
+}
+
+impl OwnMemory {
+    /// Sees what the groups hold now. Where the most in all has grown since the look before, it was reached between the two, beside no
+    /// more pages of files than at one of them. At a limit it does not grow, for pages of files make room: there the most of each process tells.
+    pub fn see(&mut self, now: Holding, marks: &[Mark]) {
+        let files = self.before.map_or(now.files, |before| before.files.max(now.files));
+        let has_grown = |most: &Bytes| self.before.is_none_or(|before| before.most < Some(*most));
+        let between = now.most.filter(has_grown).map(|most| Bytes(most.0.saturating_sub(files.0)));
+        let told = self.marks.most(now.own, marks);
+        let told = now.most.map_or(told, |most| told.min(most));
+        self.most = self.most.max(Some(now.own)).max(between).max(Some(told));
+        self.before = Some(now);
+    }
+
+    /// The most; none where nothing was seen.
+    pub fn most(&self) -> Option<Bytes> {
+        self.most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::marks::tests::mark;
+    use super::*;
+
+    fn holding(own: u64, files: u64, most: u64) -> Holding {
+        Holding { own: Bytes(own), files: Bytes(files), most: Some(Bytes(most)) }
+    }
+
+    /// A job holds 20 and 60 of files, then 80 more for a moment that nobody sees, then reads 30 more of files.
+    #[test]
+    fn what_was_held_between_two_looks_counts() {
+        let mut seen = OwnMemory::default();
+        assert_eq!(seen.most(), None);
+        seen.see(holding(20, 60, 80), &[]);
+        assert_eq!(seen.most(), Some(Bytes(20)));
+        seen.see(holding(20, 60, 160), &[]);
+        assert_eq!(seen.most(), Some(Bytes(100)));
+        seen.see(holding(20, 90, 160), &[]);
+        seen.see(holding(20, 130, 150), &[]);
+        assert_eq!(seen.most(), Some(Bytes(100)), "files fill what was held before");
+        let untold = Holding { most: None, ..holding(120, 0, 0) };
+        seen.see(untold, &[]);
+        assert_eq!(seen.most(), Some(Bytes(120)));
+    }
+
+    /// Under a limit of 100 that pages of files fill, two processes hold 20; one holds 50 more for a moment, whose pages of files went meanwhile.
+    #[test]
+    fn at_a_limit_what_a_process_held_between_two_looks_counts() {
+        let mut seen = OwnMemory::default();
+        seen.see(holding(20, 80, 100), &[mark(1, 15, 15), mark(2, 6, 6)]);
+        seen.see(holding(20, 70, 100), &[mark(1, 15, 65), mark(2, 6, 6)]);
+        assert_eq!(seen.most(), Some(Bytes(70)));
+        seen.see(holding(20, 70, 100), &[mark(1, 15, 165), mark(2, 6, 6)]);
+        assert_eq!(
+            seen.most(),
+            Some(Bytes(100)),
+            "pages of files that it mapped are no reason to hold more than there was"
+        );
+    }
+}

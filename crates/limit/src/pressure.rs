@@ -1,0 +1,96 @@
+//! Whether a host had more to do than it could while a job ran: the kernel's pressure stall information, and who used the CPUs.
+
+use super::Pressure;
+use perf4sight_machine::linux;
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+/// A host at one moment.
+#[derive(Debug)]
+pub(super) struct Host {
+    at: Instant,
+    /// Seconds that something waited, since the machine was started: for a CPU, for storage, for memory.
+    waited: [Option<f64>; 3],
+    /// Seconds of CPU time of some CPUs that were used by all, or taken by a hypervisor.
+    busy: Option<f64>,
+    /// Seconds that a hypervisor took of them.
+    stolen: Option<f64>,
+    /// How many CPUs that is of.
+    cpus: usize,
+}
+
+impl Host {
+    /// Now, as far as these CPUs go.
+    pub fn now(of: &[usize]) -> Self {
+        let root = Path::new("/");
+        let waited = ["cpu", "io", "memory"]
+            .map(|what| waited(&fs::read_to_string(root.join("proc/pressure").join(what)).ok()?));
+        let stat = fs::read_to_string(root.join("proc/stat")).unwrap_or_default();
+        let (busy, stolen) = worked(&stat, of).map(|(busy, stolen)| (busy + stolen, stolen)).unzip();
+        Host { at: Instant::now(), waited, busy, stolen, cpus: of.len() }
+    }
+
+    /// What it was like since an earlier moment, while a job used so many seconds of CPU time. What we used ourselves on its CPUs counts among
+    /// what others did: it held the job back just as much.
+    pub fn since(&self, start: &Host, job: Option<f64>) -> Pressure {
+        let wall = self.at.duration_since(start.at).as_secs_f64();
+        let share = |seconds: f64, whole: f64| (whole > 0.0).then(|| (seconds / whole).clamp(0.0, 1.0));
+        let [cpu, io, memory] = [0, 1, 2].map(|what| share(self.waited[what]? - start.waited[what]?, wall));
+        let busy = self.busy.zip(start.busy).map(|(end, start)| end - start);
+        let others = busy.zip(job).and_then(|(busy, job)| share(busy - job, wall * self.cpus as f64));
+        let stolen = self.stolen.zip(start.stolen).and_then(|(end, start)| share(end - start, wall * self.cpus as f64));
+        Pressure { cpu, io, memory, others, stolen }
+    }
+}
+
+/// Seconds that these CPUs worked for anybody, and that were taken from them, by their lines in /proc/stat; none where one has no line.
+fn worked(stat: &str, cpus: &[usize]) -> Option<(f64, f64)> {
+    cpus.iter().try_fold((0.0, 0.0), |(busy, stolen), cpu| {
+        let name = format!("cpu{cpu} ");
+        let more = linux::worked(stat.lines().find_map(|line| line.strip_prefix(name.as_str()))?)?;
+        Some((busy + more.0, stolen + more.1))
+    })
+}
+
+/// Seconds behind `total=` in the line `some`, which counts microseconds (Linux, Documentation/accounting/psi.rst).
+fn waited(pressure: &str) -> Option<f64> {
+    let some = pressure.lines().find(|line| line.starts_with("some "))?;
+    Some(some.rsplit_once("total=")?.1.trim().parse::<f64>().ok()? / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn what_waited_is_a_share_of_the_time_and_others_of_all_cpus() {
+        let text = "some avg10=0.24 avg60=2.91 avg300=6.29 total=28511774468\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
+        assert_eq!(waited(text), Some(28_511.774_468));
+        let at = Instant::now();
+        let start = Host { at, waited: [Some(10.0), None, Some(1.0)], busy: Some(100.0), stolen: Some(2.0), cpus: 4 };
+        let later = at + Duration::from_secs(10);
+        let end = Host {
+            at: later,
+            waited: [Some(14.0), Some(3.0), Some(1.0)],
+            busy: Some(126.0),
+            stolen: Some(6.0),
+            cpus: 4,
+        };
+        // Of 40 seconds of four CPUs 26 were used, 10 by the job.
+        let expected = Pressure { cpu: Some(0.4), io: None, memory: Some(0.0), others: Some(0.4), stolen: Some(0.1) };
+        assert_eq!(end.since(&start, Some(10.0)), expected);
+        assert_eq!(end.since(&start, None).others, None);
+    }
+
+    /// Of /proc/stat the fields of a CPU are user, nice, system, idle, iowait, irq, softirq, steal, in hundredths of a second.
+    #[test]
+    fn only_the_cpus_of_a_job_count() {
+        let stat = "cpu  900 0 300 5000 0 0 0 0 0 0\ncpu0 100 20 30 2000 7 1 2 40 0 0\ncpu1 800 0 270 3000 0 0 0 0 0 0\ncpu10 5 0 0 0 0 0 0 0 0 0\n";
+        let of = |cpus: &[usize]| {
+            worked(stat, cpus).map(|(busy, stolen)| [busy, stolen].map(|seconds| (100.0 * seconds).round()))
+        };
+        assert_eq!((of(&[0]), of(&[0, 1]), of(&[2])), (Some([153.0, 40.0]), Some([1223.0, 40.0]), None));
+    }
+}

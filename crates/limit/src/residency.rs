@@ -1,0 +1,171 @@
+//! A page cache of a given size without privileges: a fixed scattered part of the data may stay, the rest is dropped over and over.
+//!
+//! What stays does not depend on what is read, so hits are the share that stays: a cache that never evicts what it holds ("MinIO" in
+//! Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021). Pages that some process has mapped or not yet
+//! written back are not dropped.
+
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use perf4sight_machine::data::files;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// What stays or goes as one: as much as the kernel reads ahead. A file that is smaller stays or goes as a whole.
+const BLOCK: u64 = 128 << 10;
+/// Blocks of one file at most: of larger ones more goes as one, or a round would take too long.
+const BLOCKS: u64 = 4096;
+/// How often is dropped.
+const ROUND: Duration = Duration::from_millis(100);
+/// How long one goes on dropping: a tenth of a CPU.
+const LONGEST: Duration = Duration::from_millis(10);
+/// Files that are kept open.
+const OPEN: usize = 256;
+
+/// Drops pages until it is dropped itself.
+#[derive(Debug)]
+pub(super) struct Governor {
+    over: Arc<AtomicBool>,
+    dropping: Option<JoinHandle<()>>,
+}
+
+impl Governor {
+    /// Lets this share of the data stay in the page cache, from 0 to 1.
+    pub fn start(data: &Path, share: f64) -> io::Result<Self> {
+        let ranges = Ranges::of(data, share)?;
+        let over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&over);
+        let dropping = thread::spawn(move || ranges.drop_until(&told));
+        Ok(Governor { over, dropping: Some(dropping) })
+    }
+}
+
+impl Drop for Governor {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(dropping) = self.dropping.take() {
+            let _ = dropping.join();
+        }
+    }
+}
+
+/// Drops all of the data from the page cache, so that nobody finds there what was read before; tells of how many files that is true.
+pub(super) fn evict(data: &Path) -> io::Result<usize> {
+    let mut evicted = 0;
+    for (file, _) in files(data)? {
+        // What is not ours to read we cannot drop, but a job can read it no more than we.
+        if let Ok(file) = File::open(file) {
+            // Pages that are not yet written are not dropped.
+            let _ = file.sync_data();
+            posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
+            evicted += 1;
+        }
+    }
+    Ok(evicted)
+}
+
+/// What is to go.
+struct Ranges {
+    files: Vec<FileRanges>,
+}
+
+/// What of one file is to go: where it begins, and how long it is.
+struct FileRanges {
+    path: PathBuf,
+    open: Option<File>,
+    ranges: Vec<(i64, i64)>,
+}
+
+impl Ranges {
+    fn of(data: &Path, share: f64) -> io::Result<Self> {
+        // In the order of their names, so that the same parts stay each time.
+        let mut found: Vec<(PathBuf, u64)> = files(data)?.collect();
+        found.sort();
+        let mut blocks = 0;
+        let files = found.into_iter().enumerate().map(|(number, (path, length))| {
+            let open = if number < OPEN { File::open(&path).ok() } else { None };
+            FileRanges { path, open, ranges: to_drop(&mut blocks, length, share) }
+        });
+        Ok(Ranges { files: files.filter(|file| !file.ranges.is_empty()).collect() })
+    }
+
+    /// Round after round; where there is too much for one, the next goes on.
+    fn drop_until(&self, over: &AtomicBool) {
+        let mut files = self.files.iter().cycle();
+        while !over.load(Ordering::Relaxed) {
+            let begun = Instant::now();
+            for FileRanges { path, open, ranges } in files.by_ref().take(self.files.len()) {
+                // A file that is gone needs no dropping.
+                let _ = match open {
+                    Some(file) => drop_pages(file, ranges),
+                    None => File::open(path).and_then(|file| drop_pages(&file, ranges)),
+                };
+                if begun.elapsed() >= LONGEST {
+                    break;
+                }
+            }
+            thread::sleep(ROUND);
+        }
+    }
+}
+
+fn drop_pages(file: &File, ranges: &[(i64, i64)]) -> io::Result<()> {
+    for (begin, length) in ranges {
+        posix_fadvise(file, *begin, *length, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
+    }
+    Ok(())
+}
+
+/// The blocks of a file that go, those side by side as one. `blocks` counts those of all files.
+fn to_drop(blocks: &mut u64, length: u64, share: f64) -> Vec<(i64, i64)> {
+    let mut ranges: Vec<(i64, i64)> = Vec::new();
+    let size = length.div_ceil(BLOCKS).next_multiple_of(BLOCK).max(BLOCK);
+    let first = *blocks;
+    *blocks += length.div_ceil(size);
+    for block in (first..*blocks).filter(|block| place(*block) >= share) {
+        let begin = ((block - first) * size) as i64;
+        match ranges.last_mut() {
+            Some((last, long)) if *last + *long == begin => *long += size as i64,
+            _ => ranges.push((begin, size as i64)),
+        }
+    }
+    ranges
+}
+
+/// A number from 0 to 1 that a block always has: multiples of the golden ratio, without their whole parts. Of few blocks already, wherever
+/// they begin, the share below any number is that number nearly, and no period of the data meets theirs (Knuth, The Art of Computer
+/// Programming 3, 6.4).
+fn place(block: u64) -> f64 {
+    (block.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(length: u64, share: f64) -> f64 {
+        let gone: i64 = to_drop(&mut 3, length, share).iter().map(|(_, length)| length).sum();
+        1.0 - gone as f64 / length.next_multiple_of(BLOCK) as f64
+    }
+
+    #[test]
+    fn what_stays_is_the_share_and_what_goes_is_in_few_ranges() {
+        for share in [0.0, 0.1, 0.25, 0.5, 0.75, 1.0] {
+            // 50 blocks of 128 KiB keep the share to one of them and a half, 762 to half a percent.
+            let [little, much] = [50 * BLOCK, 99_700_000].map(|length| kept(length, share));
+            assert!((little - share).abs() <= 0.03 && (much - share).abs() < 0.005, "{little} and {much} of {share}");
+        }
+        assert_eq!(to_drop(&mut 0, 600_000_000, 0.0).len(), 1);
+        assert!(to_drop(&mut 0, 0, 0.0).is_empty());
+    }
+
+    #[test]
+    fn small_files_stay_by_their_share_too() {
+        let mut blocks = 0;
+        let stay = (0..200).filter(|_| to_drop(&mut blocks, 20_000, 0.25).is_empty()).count();
+        assert!((49..=51).contains(&stay), "{stay} of 200 files");
+    }
+}

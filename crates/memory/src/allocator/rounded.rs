@@ -1,0 +1,46 @@
+//! Every request rounded up, and nothing between them: what a caching allocator takes at least, and all that one takes which caches nothing.
+
+use super::{Allocate, Block, Counters};
+use crate::recording::{Rise, Stretch};
+
+/// Requests in multiples of so many bytes.
+#[derive(Debug)]
+pub(crate) struct Rounded {
+    round: u64,
+    counters: Counters,
+}
+
+impl Rounded {
+    /// Of an allocator that rounds so.
+    pub fn new(round: u64) -> Self {
+        Rounded { round, counters: Counters::default() }
+    }
+}
+
+impl Allocate for Rounded {
+    fn allocate(&mut self, bytes: u64) -> Block {
+        let taken = bytes.next_multiple_of(self.round);
+        self.counters.allocate(taken);
+        self.counters.reserve(taken);
+        0
+    }
+
+    fn free(&mut self, _: Block, bytes: u64) {
+        let taken = bytes.next_multiple_of(self.round);
+        self.counters.allocated -= taken;
+        self.counters.reserved -= taken;
+    }
+
+    fn leap(&mut self, stretch: &Stretch, batch: u64) -> bool {
+        let Some(Rise { most, left }) = stretch.rise(self.round, batch) else { return false };
+        let Counters { allocated, reserved, .. } = self.counters;
+        self.counters.allocate(most);
+        self.counters.reserve(most);
+        (self.counters.allocated, self.counters.reserved) = (allocated + left, reserved + left);
+        true
+    }
+
+    fn counters(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+}

@@ -1,0 +1,76 @@
+//! Sizes that grow with the batch, so that one schedule holds for every batch size.
+
+use perf4sight_network::{Node, Shape};
+
+/// Bytes of an index or a counter, int64 in PyTorch.
+pub(super) const INDEX: u64 = 8;
+
+/// More than any device holds; larger amounts count as this, so that sums of them still fit a u64.
+const LIMIT: u64 = 1 << 44;
+
+/// Bytes as a function of the batch size: a constant and a share per sample, from some batch size on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Amount {
+    once: u64,
+    per_sample: u64,
+    least_batch: u64,
+}
+
+impl Amount {
+    /// The same for every batch.
+    pub fn once(bytes: u64) -> Self {
+        Amount { once: bytes, per_sample: 0, least_batch: 1 }
+    }
+
+    /// So much for every sample.
+    pub fn per_sample(bytes: u64) -> Self {
+        Amount { once: 0, per_sample: bytes, least_batch: 1 }
+    }
+
+    /// A batch of tensors of this shape, of elements of so many bytes.
+    pub fn tensor(shape: &Shape, element: u64) -> Self {
+        Amount::per_sample(element.saturating_mul(shape.elements()))
+    }
+
+    /// What an operation gives for a batch, where a number takes so many bytes; once where it is the same for every sample.
+    pub fn result(node: &Node, number: u64) -> Self {
+        let bytes = node.element.bytes(number).saturating_mul(node.shape.elements());
+        if node.is_common() { Amount::once(bytes) } else { Amount::per_sample(bytes) }
+    }
+
+    /// Both together.
+    pub fn and(self, other: Amount) -> Self {
+        let once = self.once.saturating_add(other.once);
+        let per_sample = self.per_sample.saturating_add(other.per_sample);
+        Amount { once, per_sample, least_batch: self.least_batch.max(other.least_batch) }
+    }
+
+    /// So many times as much.
+    pub fn times(self, factor: u64) -> Self {
+        let [once, per_sample] = [self.once, self.per_sample].map(|bytes| bytes.saturating_mul(factor));
+        Amount { once, per_sample, ..self }
+    }
+
+    /// One of so many equal parts of it.
+    pub fn divided_by(self, parts: u64) -> Self {
+        Amount { once: self.once / parts, per_sample: self.per_sample / parts, ..self }
+    }
+
+    /// Nothing for smaller batches than this.
+    pub fn starting_at(self, least_batch: u64) -> Self {
+        Amount { least_batch, ..self }
+    }
+
+    /// Bytes for `batch` samples; absurdly many count as 16 TiB.
+    pub fn bytes(self, batch: u64) -> u64 {
+        if batch < self.least_batch {
+            return 0;
+        }
+        self.per_sample.saturating_mul(batch).saturating_add(self.once).min(LIMIT)
+    }
+}
+
+/// The product of some factors; absurd ones saturate.
+pub(super) fn product(factors: impl IntoIterator<Item = u64>) -> u64 {
+    factors.into_iter().fold(1, u64::saturating_mul)
+}

@@ -1,0 +1,209 @@
+//! What numbers every operation computes with, as PyTorch's autocast has it where it is on: its lists of functions are in
+//! aten/src/ATen/autocast_mode.cpp (processors) and autocast_mode.h (CUDA), PyTorch 2.11.
+
+use super::{Activation, Binary, Element, Fill, Network, Node, NodeId, Op, Reduction};
+use perf4sight_step::workload::{Lists, Number, Precision};
+
+/// What numbers an operation computes with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbers {
+    /// Those of its operands, once they are cast, and of its result.
+    pub result: Number,
+    /// Those of its weights, once they are cast.
+    pub weights: Number,
+}
+
+/// What autocast does to an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Policy {
+    /// `lower_precision_fp`: operands and weights are cast down.
+    Low,
+    /// `fp32`: operands are cast up.
+    Single,
+    /// It is on no list, or on one that only says what happens anyway: it takes the widest of its operands.
+    Widest,
+    /// What lies there, as it is held.
+    Held,
+}
+
+impl Network {
+    /// For every node what it computes with, by its position.
+    pub fn numbers(&self, precision: Precision, lists: Lists) -> Vec<Numbers> {
+        let held = precision.held();
+        let mut numbers: Vec<Numbers> = Vec::with_capacity(self.nodes().len());
+        let in_single = self.attention_in_single(lists);
+        for (id, node) in self.iter() {
+            let widest = || {
+                let counts = |input: &&NodeId| {
+                    let node = self.node(**input);
+                    node.element == Element::Number && !is_scalar(node)
+                };
+                // What is chosen by is no operand.
+                let chosen = usize::from(node.op == Op::Where);
+                let inputs = node.inputs.iter().skip(chosen).filter(counts);
+                let wide = inputs.clone().any(|input| numbers[input.index()].result == Number::Fp32);
+                let first = inputs.map(|input| numbers[input.index()].result).next();
+                if wide { Number::Fp32 } else { first.unwrap_or(held) }
+            };
+            let computed = match (precision.autocast(), policy(self, node, lists)) {
+                _ if in_single[id.index()] => Numbers { result: Number::Fp32, weights: held },
+                (Some(low), Policy::Low) => Numbers { result: low, weights: low },
+                (Some(_), Policy::Single) => Numbers { result: Number::Fp32, weights: held },
+                (Some(_), Policy::Widest) => Numbers { result: widest(), weights: held },
+                (Some(_), Policy::Held) | (None, _) => Numbers { result: held, weights: held },
+            };
+            numbers.push(computed);
+        }
+        numbers
+    }
+}
+
+impl Network {
+    /// For every node, whether it is a step of PyTorch's own attention that a processor computes step by step because weights are dropped, and in
+    /// single precision whatever it reads (`_scaled_dot_product_attention_math` of aten/src/ATen/native/transformers/attention.cpp). Its
+    /// queries and keys are scaled alike, by which it is known; whoever writes attention himself scales once.
+    fn attention_in_single(&self, lists: Lists) -> Vec<bool> {
+        let mut single = vec![false; self.nodes().len()];
+        if lists != Lists::Processor {
+            return single;
+        }
+        let steps = self.iter().filter_map(|(id, _)| self.dropped_attention(id)).flatten();
+        steps.for_each(|step| single[step.index()] = true);
+        single
+    }
+
+    /// Its steps, where a node is the last of them.
+    fn dropped_attention(&self, last: NodeId) -> Option<Vec<NodeId>> {
+        let made_by = |id: NodeId, is: fn(&Op) -> bool| Some(self.node(id)).filter(|node| is(&node.op));
+        let first = |node: &Node| node.inputs.first().copied();
+        let dropout = first(made_by(last, |op| *op == Op::MatMul)?)?;
+        let softmax = first(made_by(dropout, |op| matches!(op, Op::Dropout { rate } if *rate > 0.0))?)?;
+        let mut steps = vec![last, dropout, softmax];
+        let mut scores = first(made_by(softmax, |op| matches!(op, Op::Softmax { .. }))?)?;
+        if let Some(sum) = made_by(scores, |op| *op == Op::Binary(Binary::Add)) {
+            steps.push(scores);
+            scores = first(sum)?;
+        }
+        steps.push(scores);
+        let product = made_by(scores, |op| *op == Op::MatMul)?;
+        let is_scaled = |id: &NodeId| {
+            let node = self.node(*id);
+            node.op == Op::Binary(Binary::Mul) && node.inputs.len() == 1
+        };
+        product.inputs.iter().all(is_scaled).then(|| [steps, product.inputs.clone()].concat())
+    }
+}
+
+/// Whether it is a number of the program's, which widens nothing.
+fn is_scalar(node: &Node) -> bool {
+    matches!(node.op, Op::Parameter(_)) && node.trained == Some(0) && node.shape.elements() == 1
+}
+
+fn policy(network: &Network, node: &Node, lists: Lists) -> Policy {
+    let on_accelerators = if lists == Lists::Accelerator { Policy::Single } else { Policy::Widest };
+    let on_processors = if lists == Lists::Processor { Policy::Single } else { Policy::Widest };
+    match &node.op {
+        Op::Input(_) | Op::Parameter(_) | Op::Embedding(_) | Op::Cast(_) => Policy::Held,
+        Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_) | Op::Linear(_) | Op::MatMul | Op::Attention => Policy::Low,
+        Op::Binary(Binary::PRelu) => Policy::Low,
+        // What multiplies is taken for a product; nothing is known of the rest.
+        Op::Unknown(_) if network.macs_of(node) > 0 => Policy::Low,
+        Op::Unknown(_) => Policy::Widest,
+        Op::MaxPool3d(_) | Op::AvgPool3d { .. } | Op::GridSample(_) => on_processors,
+        Op::Pad { fill: Fill::Reflect | Fill::Edge, .. } => on_processors,
+        Op::Reduce { reduction: Reduction::Product, .. } => Policy::Single,
+        Op::Reduce { reduction: Reduction::Sum | Reduction::LogSumExp, .. } => on_accelerators,
+        Op::Reduce { reduction: Reduction::L1 | Reduction::L2, .. } => on_accelerators,
+        Op::LayerNorm { .. } | Op::GroupNorm { .. } | Op::Softmax { .. } | Op::CumSum { .. } | Op::Resize { .. } => {
+            on_accelerators
+        }
+        Op::Activation(Activation::Exp | Activation::Log | Activation::Reciprocal | Activation::Softplus) => {
+            on_accelerators
+        }
+        Op::Binary(Binary::Pow) => on_accelerators,
+        Op::Pad { .. } | Op::Reduce { .. } | Op::Activation(_) | Op::Binary(_) => Policy::Widest,
+        Op::BatchNorm { .. } | Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } => Policy::Widest,
+        Op::ArgMax(_) | Op::TopK(_) | Op::Fold(_) | Op::Concat { .. } | Op::Flatten | Op::Reshape(_) => Policy::Widest,
+        Op::Transpose { .. } | Op::Slice { .. } | Op::Every { .. } | Op::Pick(_) | Op::Expand(_) => Policy::Widest,
+        Op::Contiguous { .. } | Op::Where | Op::Dropout { .. } | Op::DropPath { .. } => Policy::Widest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::zoo::{Dataset, build};
+    use crate::{Linear, NetworkBuilder, Shape};
+
+    /// Queries and keys from one layer each, their product masked, weights dropped, and the values.
+    fn attention(scaled: bool, rate: f32) -> Network {
+        let mut builder = NetworkBuilder::new("attention", Shape::new([5, 8]));
+        let input = builder.input();
+        let linear = Op::Linear(Linear { out_features: 8, bias: false });
+        let [query, key, value] = ["q", "k", "v"].map(|name| builder.add(name, linear.clone(), &[input]).unwrap());
+        let keys = builder.add("turned", Op::Transpose { order: vec![1, 0] }, &[key]).unwrap();
+        let by = Op::Binary(Binary::Mul);
+        let query = builder.add("query", by.clone(), &[query]).unwrap();
+        let keys = if scaled { builder.add("keys", by, &[keys]).unwrap() } else { keys };
+        let scores = builder.add("scores", Op::MatMul, &[query, keys]).unwrap();
+        let mask = builder.add("mask", Op::Parameter(Shape::new([5, 5])), &[]).unwrap();
+        let masked = builder.add("masked", Op::Binary(Binary::Add), &[scores, mask]).unwrap();
+        let weights = builder.add("weights", Op::Softmax { axis: 1 }, &[masked]).unwrap();
+        let dropped = builder.add("dropped", Op::Dropout { rate }, &[weights]).unwrap();
+        let result = builder.add("result", Op::MatMul, &[dropped, value]).unwrap();
+        builder.finish(result)
+    }
+
+    #[test]
+    fn pytorchs_attention_with_dropout_computes_in_single_precision_on_processors() {
+        // F.scaled_dot_product_attention(..., dropout_p=0.1) of bfloat16 on a processor and what autograd saves of it, PyTorch 2.11.
+        let of = |network: &Network, precision, lists, name: &str| {
+            let numbers = network.numbers(precision, lists);
+            let place = network.nodes().iter().position(|node| node.name == name).unwrap();
+            numbers[place].result
+        };
+        let own = attention(true, 0.1);
+        for precision in [Precision::AmpBf16, Precision::Bf16] {
+            for name in ["query", "keys", "scores", "masked", "weights", "dropped", "result"] {
+                assert_eq!(of(&own, precision, Lists::Processor, name), Number::Fp32, "{name}");
+            }
+            assert_eq!(of(&own, precision, Lists::Processor, "v"), Number::Bf16);
+            // Not that of somebody who scales once, nor without dropout, nor where a library has it in one kernel.
+            assert_eq!(of(&attention(false, 0.1), precision, Lists::Processor, "scores"), Number::Bf16);
+            assert_eq!(of(&attention(true, 0.0), precision, Lists::Processor, "scores"), Number::Bf16);
+            assert_eq!(of(&own, precision, Lists::Accelerator, "scores"), Number::Bf16);
+        }
+    }
+
+    #[test]
+    fn neither_conditions_nor_a_programs_own_numbers_widen_what_is_chosen() {
+        // torch.autocast("cpu", torch.bfloat16): x.masked_fill(mask, -1e4) of a product is bfloat16.
+        let mut builder = NetworkBuilder::new("masked", Shape::new([5, 8]));
+        let linear =
+            builder.add("linear", Op::Linear(Linear { out_features: 5, bias: false }), &[builder.input()]).unwrap();
+        let mask = builder.add("mask", Op::Parameter(Shape::new([5, 5])), &[]).unwrap();
+        let number = builder.add("number", Op::Parameter(Shape::new([1, 1])), &[]).unwrap();
+        builder.set_trained(number, 0);
+        let chosen = builder.add("chosen", Op::Where, &[mask, number, linear]).unwrap();
+        let numbers = builder.finish(chosen).numbers(Precision::AmpBf16, Lists::Processor);
+        assert_eq!(numbers.last().unwrap().result, Number::Bf16);
+    }
+
+    #[test]
+    fn what_products_give_is_passed_on_by_what_is_on_no_list() {
+        // result.dtype of each kind of its modules within torch.autocast("cpu", torch.bfloat16), PyTorch 2.11.
+        let network = build("resnet18", Dataset::Imagenet).unwrap();
+        let numbers = network.numbers(Precision::AmpBf16, Lists::Processor);
+        assert!(numbers[1..].iter().all(|numbers| numbers.result == Number::Bf16));
+        assert_eq!(numbers[0].result, Number::Fp32);
+        let of_weights = |kind: fn(&Op) -> bool| {
+            let found = network.nodes().iter().zip(&numbers).find(|(node, _)| kind(&node.op)).unwrap();
+            found.1.weights
+        };
+        assert_eq!(of_weights(|op| matches!(op, Op::Conv(_))), Number::Bf16);
+        assert_eq!(of_weights(|op| matches!(op, Op::BatchNorm { .. })), Number::Fp32);
+        let all = |precision| network.numbers(precision, Lists::Accelerator);
+        assert!(all(Precision::Bf16).iter().all(|one| (one.result, one.weights) == (Number::Bf16, Number::Bf16)));
+        assert!(all(Precision::Fp32).iter().all(|one| (one.result, one.weights) == (Number::Fp32, Number::Fp32)));
+    }
+}

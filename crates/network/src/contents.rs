@@ -1,0 +1,82 @@
+//! What a step is taken with: numbers that a network's inputs may hold.
+
+use super::graph::{Network, NodeId};
+use super::op::{Element, Op};
+
+/// What an input is filled with; which numbers exactly does not change what a step costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contents {
+    /// Numbers from 0 to 1, at random.
+    Numbers,
+    /// Integers from 0 on, below this one, at random: numbers of rows of a table.
+    Below(usize),
+    /// Ones and truths: masks that keep everything.
+    Ones,
+}
+
+impl Network {
+    /// What one of its inputs is filled with: integers that are looked up in tables lie within the smallest of them, and all others, with
+    /// truths, are masks that keep everything.
+    pub fn contents(&self, input: NodeId) -> Contents {
+        match self.node(input).element {
+            Element::Number => Contents::Numbers,
+            Element::Truth => Contents::Ones,
+            Element::Integer => self.smallest_table(input).map_or(Contents::Ones, Contents::Below),
+        }
+    }
+
+    /// Rows of the smallest table that integers are looked up in, as they are or in another order or shape.
+    fn smallest_table(&self, input: NodeId) -> Option<usize> {
+        let mut holds = vec![false; self.nodes().len()];
+        holds[input.index()] = true;
+        let mut rows: Option<usize> = None;
+        for (id, node) in self.iter() {
+            if !node.inputs.iter().any(|input| holds[input.index()]) {
+                continue;
+            }
+            match &node.op {
+                Op::Embedding(embedding) => rows = Some(rows.map_or(embedding.rows, |rows| rows.min(embedding.rows))),
+                Op::Flatten | Op::Reshape(_) | Op::Transpose { .. } | Op::Slice { .. } => holds[id.index()] = true,
+                Op::Contiguous { .. } | Op::Every { .. } | Op::Pick(_) => holds[id.index()] = true,
+                Op::Expand(_) | Op::Concat { .. } => holds[id.index()] = true,
+                // What is computed of numbers lies elsewhere.
+                Op::Cast(_) | Op::Pad { .. } | Op::Where | Op::Binary(_) | Op::Activation(_) | Op::Reduce { .. } => {}
+                Op::Input(_) | Op::Parameter(_) | Op::Conv(_) | Op::ConvTranspose(_) | Op::Linear(_) => {}
+                Op::BatchNorm { .. } | Op::LayerNorm { .. } | Op::GroupNorm { .. } | Op::Softmax { .. } => {}
+                Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } | Op::Resize { .. } => {}
+                Op::Conv3d(_) | Op::MaxPool3d(_) | Op::AvgPool3d { .. } | Op::Fold(_) | Op::GridSample(_) => {}
+                Op::CumSum { .. } | Op::TopK(_) | Op::ArgMax(_) => {}
+                Op::MatMul | Op::Attention | Op::Dropout { .. } | Op::DropPath { .. } | Op::Unknown(_) => {}
+            }
+        }
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Embedding, Input, NetworkBuilder, Reduction, Shape};
+
+    #[test]
+    fn ids_lie_within_the_smallest_table_and_masks_keep_everything() {
+        let mut builder = NetworkBuilder::reading("words", "ids", Input::integers(Shape::new([8])));
+        let mask = builder.add("mask", Op::Input(Input::integers(Shape::new([8, 1]))), &[]).unwrap();
+        let image = builder.add("image", Op::Input(Shape::new([8, 4]).into()), &[]).unwrap();
+        let table = |rows| Op::Embedding(Embedding { rows, width: 4, fixed: None });
+        let words = builder.add("words", table(100), &[builder.input()]).unwrap();
+        let half = builder.add("half", Op::Slice { axis: 0, start: 0, length: 1 }, &[builder.input()]).unwrap();
+        let kinds = builder.add("kinds", table(30), &[half]).unwrap();
+        let kept = builder.add("kept", Op::Cast(Element::Number), &[mask]).unwrap();
+        let mut sum = words;
+        for (name, other) in [("a", kinds), ("b", kept), ("c", image)] {
+            let op = if name == "b" { crate::Binary::Mul } else { crate::Binary::Add };
+            sum = builder.add(name, Op::Binary(op), &[sum, other]).unwrap();
+        }
+        let mean = Op::Reduce { reduction: Reduction::Mean, axes: vec![0], keep: false };
+        let mean = builder.add("mean", mean, &[sum]).unwrap();
+        let network = builder.finish(mean);
+        let contents = network.inputs().map(|(id, _, _)| network.contents(id));
+        assert_eq!(contents.collect::<Vec<_>>(), [Contents::Below(30), Contents::Ones, Contents::Numbers]);
+    }
+}

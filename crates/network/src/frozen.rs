@@ -1,0 +1,141 @@
+//! A network of which a part is trained: which weights, and that at least one is.
+
+use super::graph::{Network, Node};
+use super::op::{Nature, Op};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_step::workload::{FrozenNormalisation, Step, Trainable};
+use std::borrow::Cow;
+
+/// A layer has a weight and a bias at most; a normalisation calls them scale and shift.
+const BIAS: usize = 1;
+
+impl Network {
+    /// The same network where nothing else is trained. Of weights that others share the owner says whether they are.
+    pub fn trained_in(&self, trainable: Trainable) -> Cow<'_, Network> {
+        if trainable == Trainable::All {
+            return Cow::Borrowed(self);
+        }
+        let mut network = self.clone();
+        let learned = self.last_with_weights(trainable);
+        for (index, node) in self.nodes().iter().enumerate() {
+            let selected = |tensor: usize| match trainable {
+                Trainable::All => true,
+                Trainable::Classifier | Trainable::Last(_) => learned.contains(&index),
+                Trainable::Bias => tensor == BIAS,
+                Trainable::Normalisation => self.facts(node).nature == Nature::Normalisation,
+                Trainable::Layers(patterns) => patterns.match_name(&node.name),
+            };
+            let frozen = [0, BIAS].map(|tensor| node.weights[tensor].is_none() || !selected(tensor));
+            network.nodes_mut()[index].frozen = frozen;
+        }
+        Cow::Owned(network)
+    }
+
+    /// The operations whose weights are read last, where that is what is trained; of tied ones the owner.
+    fn last_with_weights(&self, trainable: Trainable) -> Vec<usize> {
+        let count = match trainable {
+            Trainable::Classifier => 1,
+            Trainable::Last(count) => usize::try_from(count).unwrap_or(usize::MAX),
+            Trainable::All | Trainable::Bias | Trainable::Normalisation | Trainable::Layers(_) => 0,
+        };
+        let mut last = Vec::new();
+        for (id, node) in self.iter().rev().filter(|(_, node)| self.parameters_of(self.owner(node)) > 0) {
+            let owner = node.shares.unwrap_or(id).index();
+            if last.len() < count && !last.contains(&owner) {
+                last.push(owner);
+            }
+        }
+        last
+    }
+
+    /// Refuses a step that the network cannot take; one that trains nothing asks for nothing of the kind.
+    ///
+    /// # Errors
+    /// Nothing of it would be trained, or all of it by patterns, or it has too few places to be cut.
+    pub fn check_step(&self, step: Step) -> Result<()> {
+        if !step.trains() {
+            return Ok(());
+        }
+        self.check_trainable(step.trainable)?;
+        self.check_checkpoint(step.checkpoint)
+    }
+
+    /// Refuses to train nothing, and patterns that are another word for everything: steps are told apart by their words.
+    fn check_trainable(&self, trainable: Trainable) -> Result<()> {
+        let mut weighty = self.nodes().iter().filter(|node| self.parameters_of(node) > 0);
+        if let Trainable::Layers(patterns) = trainable
+            && weighty.all(|node| patterns.match_name(&node.name))
+        {
+            return Err(Error::input(format!("trainable = {trainable} matches every layer of {}", self.name()))
+                .expected("patterns that leave some of its weights as they are")
+                .help("write trainable = all for the step that changes them all"));
+        }
+        let gradients = self.trained_in(trainable).gradients();
+        if self.compared().any(|output| gradients[output.index()]) {
+            return Ok(());
+        }
+        let names: Vec<&str> =
+            self.nodes().iter().filter(|node| self.parameters_of(node) > 0).map(|node| node.name.as_str()).collect();
+        if names.is_empty() {
+            return Err(Error::input(format!("{} has no weights, so that there is nothing to train", self.name()))
+                .expected("a network with weights")
+                .help("ask about its inference (stage = inference)"));
+        }
+        let some: Vec<&str> = names.iter().rev().take(3).copied().collect();
+        Err(Error::input(format!("trainable = {trainable} leaves nothing of {} to train", self.name()))
+            .expected(format!("weights that it has, such as those of {}", some.join(", ")))
+            .help("perf4sight inspect lists its layers"))
+    }
+
+    /// Whether training changes a node's weight or scale, and its bias or shift, its own or those it shares.
+    pub fn learned(&self, node: &Node) -> [bool; 2] {
+        let trained = self.is_trained(node);
+        self.owner(node).frozen.map(|frozen| trained && !frozen)
+    }
+
+    /// Whether a node runs as in training: all of them do there, but for batch normalisations that are frozen and keep their statistics.
+    pub fn works_as_in_training(&self, node: &Node, step: Step) -> bool {
+        let keeps = step.frozen_normalisation == FrozenNormalisation::Eval && !self.trains(node);
+        step.trains() && !(keeps && matches!(node.op, Op::BatchNorm { .. }))
+    }
+
+    /// Whether a node has weights that training may change, frozen or not.
+    pub(super) fn is_trained(&self, node: &Node) -> bool {
+        node.shares.is_some() || self.parameters_of(node) > 0
+    }
+
+    pub(super) fn owner<'a>(&'a self, node: &'a Node) -> &'a Node {
+        node.shares.map_or(node, |owner| self.node(owner))
+    }
+
+    /// Elements of each tensor of a node that training changes; shared ones are their owner's.
+    pub fn learned_of(&self, node: &Node) -> Vec<u64> {
+        let tensors = self.tensors_of(node).into_iter().zip(self.learned(node));
+        tensors.filter(|(_, learned)| *learned).map(|(elements, _)| elements).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Affine, Embedding, Input, Linear, NetworkBuilder, Op, Shape};
+    use perf4sight_step::workload::Trainable;
+
+    #[test]
+    fn a_classifier_that_has_its_weights_from_a_table_trains_that_table() {
+        // GPT: words looked up, normalised, and told from each other by the same table.
+        let mut builder = NetworkBuilder::reading("tied", "ids", Input::integers(Shape::new([6])));
+        let table = Op::Embedding(Embedding { rows: 10, width: 4, fixed: None });
+        let words = builder.add("words", table, &[builder.input()]).unwrap();
+        let norm = Op::LayerNorm { axis: 1, affine: Affine::ScaleAndShift };
+        let norm = builder.add("norm", norm, &[words]).unwrap();
+        let head = builder.add("head", Op::Linear(Linear { out_features: 10, bias: false }), &[norm]).unwrap();
+        builder.share(head, words).unwrap();
+        let network = builder.finish(head);
+        let trained = |trainable| {
+            let part = network.trained_in(trainable);
+            part.nodes().iter().map(|node| part.learned_of(node).iter().sum::<u64>()).collect::<Vec<_>>()
+        };
+        assert_eq!(trained(Trainable::Classifier), [0, 40, 0, 0]);
+        assert_eq!(trained(Trainable::Last(2)), [0, 40, 8, 0]);
+    }
+}

@@ -1,0 +1,468 @@
+//! A network as a vector of nodes in the order they run, each naming its inputs by typed id.
+
+use super::canonical::canonical;
+use super::op::{At, ConvTranspose, Element, Facts, Input, Op};
+use super::shape::Shape;
+use perf4sight_base::error::{Error, Result};
+use std::collections::HashSet;
+
+/// Names one node of one [`Network`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(usize);
+
+impl NodeId {
+    /// Position of the node in [`Network::nodes`].
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// One operation, where its inputs come from and what shape it gives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Unique within the network; the stem of its weights' names in the file (`layer1.0.conv1`).
+    pub name: String,
+    /// What it does.
+    pub op: Op,
+    /// The nodes it reads, in order.
+    pub inputs: Vec<NodeId>,
+    /// Its output for one sample.
+    pub shape: Shape,
+    /// What the elements of its output are.
+    pub element: Element,
+    /// The earlier node whose weights this one uses too, where weights are tied; they count there.
+    pub shares: Option<NodeId>,
+    /// Trained elements, where they are not those the operation reads: filters computed from weights and gains (weight
+    /// standardisation), tables that are looked up or computed, filters that nobody trains (blur-pooling).
+    pub trained: Option<u64>,
+    /// Whether its weight and its bias stay as they are, where only a part of a network is trained.
+    pub frozen: [bool; 2],
+    /// Elements of the weight or scale that its operation reads, and of the bias or shift: asked for too often to be told from its facts.
+    pub(super) weights: [Option<u64>; 2],
+}
+
+impl Node {
+    /// A node whose weights are its own, and all trained; how large they are is known when the network is finished.
+    fn new(name: String, op: Op, inputs: Vec<NodeId>, (shape, element): (Shape, Element)) -> Self {
+        let (shares, trained, frozen, weights) = (None, None, [false; 2], [None; 2]);
+        Node { name, op, inputs, shape, element, shares, trained, frozen, weights }
+    }
+
+    /// Whether pruning draws for its filters: a convolution, also one that is turned around, and a fully connected layer that works on tokens; the classifiers of CNNs are
+    /// left alone, as published; and the width of what words are looked up as.
+    pub fn is_ranked(&self) -> bool {
+        matches!(self.op, Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_) | Op::Embedding(_))
+            || (matches!(self.op, Op::Linear(_)) && self.shape.rank() > 1)
+    }
+
+    /// Whether its result is the same for every sample: it rests on weights alone.
+    pub fn is_common(&self) -> bool {
+        self.inputs.is_empty() && !matches!(self.op, Op::Input(_))
+    }
+
+    /// How many trained numbers a table is computed from, such as that of relative positions from one row for each distance (Swin), where these are
+    /// not its own.
+    pub fn computed_from(&self) -> Option<u64> {
+        let own = self.shape.elements();
+        self.trained.filter(|trained| matches!(self.op, Op::Parameter(_)) && *trained > 0 && *trained != own)
+    }
+
+    /// All that is true of its operation where it stands among `nodes`.
+    fn facts<'a>(&'a self, nodes: &[Node]) -> Facts<'a> {
+        self.op.facts(At { nodes, node: self })
+    }
+}
+
+/// The layer graph of a network: tensors in and out, one image and one vector in most, weights as shapes only.
+///
+/// Nodes stand in the order they run, the network's own inputs first; a result depends on every one of them but perhaps on inputs.
+///
+/// ```
+/// use crate::{Conv, NetworkBuilder, Op, Shape, Window};
+/// let mut builder = NetworkBuilder::new("tiny", Shape::new([3, 8, 8]));
+/// let conv = Conv { out_channels: 4, window: Window::square(3, 1, 1), groups: 1, bias: true };
+/// let features = builder.add("conv", Op::Conv(conv), &[builder.input()])?;
+/// let network = builder.finish(features);
+/// assert_eq!(network.output_shape().dims(), [4, 8, 8]);
+/// assert_eq!(network.parameters(), 3 * 4 * 9 + 4);
+/// # Ok::<(), perf4sight_base::error::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Network {
+    name: String,
+    nodes: Vec<Node>,
+    /// None of them twice, and at least one.
+    outputs: Vec<NodeId>,
+    folded: bool,
+    unread: u64,
+}
+
+impl Network {
+    /// The network's name, without a level.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same network under another name.
+    #[must_use]
+    pub fn renamed(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Whether batch normalisation was folded into the convolutions before the network was read: what it costs to train, and how
+    /// many parameters it has, is then not what the network it came from has.
+    pub fn is_folded(&self) -> bool {
+        self.folded
+    }
+
+    /// The same network, known to have had batch normalisation that was folded, or not.
+    #[must_use]
+    pub fn folded(mut self, folded: bool) -> Self {
+        self.folded = folded;
+        self
+    }
+
+    /// Numbers that its modules hold, nobody trains and no operation reads: all but the first rows of a table of places, or a table that is
+    /// added as it is. They lie there beside what operations hold.
+    pub fn unread(&self) -> u64 {
+        self.unread
+    }
+
+    /// The same network, whose modules hold so many numbers more than operations read.
+    #[must_use]
+    pub fn holding(mut self, unread: u64) -> Self {
+        self.unread = unread;
+        self
+    }
+
+    /// All nodes in the order they run.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    pub(super) fn nodes_mut(&mut self) -> &mut [Node] {
+        &mut self.nodes
+    }
+
+    /// All nodes with their ids, in the order they run.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (NodeId, &Node)> + ExactSizeIterator {
+        self.nodes.iter().enumerate().map(|(i, node)| (NodeId(i), node))
+    }
+
+    /// One node.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0]
+    }
+
+    /// The nodes that give its results, in the order their file has them: auxiliary heads and the levels of a pyramid are results of their own.
+    pub fn outputs(&self) -> &[NodeId] {
+        &self.outputs
+    }
+
+    /// The node that gives the result, of several the first.
+    pub fn output(&self) -> NodeId {
+        self.outputs[0]
+    }
+
+    /// The results that a training step has a loss of: all that are numbers.
+    pub fn compared(&self) -> impl DoubleEndedIterator<Item = NodeId> {
+        self.outputs.iter().copied().filter(|output| self.node(*output).element == Element::Number)
+    }
+
+    /// The nodes that are its inputs, in the order their file has them; there is at least one.
+    pub fn inputs(&self) -> impl Iterator<Item = (NodeId, &Node, &Input)> {
+        self.iter()
+            .filter_map(|(id, node)| if let Op::Input(input) = &node.op { Some((id, node, input)) } else { None })
+    }
+
+    /// The beginning of a network like this one: its name and its first input.
+    pub fn begun(&self) -> NetworkBuilder {
+        let first = &self.nodes[0];
+        let input = Input { shape: first.shape.clone(), element: first.element };
+        NetworkBuilder::reading(self.name.clone(), first.name.clone(), input)
+    }
+
+    /// What it reads, in words: `3x224x224`, or `3x224x224, 77 integers`.
+    pub fn read(&self) -> String {
+        let words = self.inputs().map(|(_, _, Input { shape, element })| match element {
+            Element::Number => shape.to_string(),
+            Element::Integer | Element::Truth => format!("{shape} {}", element.name()),
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// One sample of the first input, which is the only one of most networks.
+    pub fn input_shape(&self) -> &Shape {
+        &self.nodes[0].shape
+    }
+
+    /// One sample of the result, of several the first.
+    pub fn output_shape(&self) -> &Shape {
+        &self.node(self.output()).shape
+    }
+
+    /// Classes told apart: length of the result's last axis.
+    pub fn classes(&self) -> usize {
+        self.output_shape().dims().last().copied().unwrap_or(1)
+    }
+
+    /// What a loss of a result tells apart: so many classes, at places of this shape for one sample. The classes of a vector and of an image
+    /// lie on the first axis, as channels; those of a sequence, such as the words that may come next, on the last.
+    pub fn labels(&self, output: NodeId) -> (usize, Shape) {
+        let mut places = self.node(output).shape.dims().to_vec();
+        let classes = match places.len() {
+            0 => 1,
+            2 => places.remove(1),
+            _ => places.remove(0),
+        };
+        (classes, Shape::new(places))
+    }
+
+    /// All that is true of a node's operation where it stands.
+    pub fn facts<'a>(&self, node: &'a Node) -> Facts<'a> {
+        node.facts(&self.nodes)
+    }
+
+    /// Shape of one sample of the `index`-th input of a node.
+    pub fn input_of(&self, node: &Node, index: usize) -> &Shape {
+        &self.node(node.inputs[index]).shape
+    }
+
+    /// For every node, how many times its result is read: by other nodes, and once where it is a result of the network.
+    pub fn uses(&self) -> Vec<usize> {
+        let mut uses = self.reads();
+        self.outputs.iter().for_each(|output| uses[output.0] += 1);
+        uses
+    }
+
+    /// For every node, how many times other nodes read its result.
+    pub fn reads(&self) -> Vec<usize> {
+        let mut reads = vec![0; self.nodes.len()];
+        self.nodes.iter().flat_map(|node| &node.inputs).for_each(|input| reads[input.0] += 1);
+        reads
+    }
+
+    /// For every node, the nodes that read it, in the order they run.
+    pub fn readers(&self) -> Vec<Vec<NodeId>> {
+        let mut readers = vec![Vec::new(); self.nodes.len()];
+        for (id, node) in self.iter() {
+            for input in &node.inputs {
+                readers[input.0].push(id);
+            }
+        }
+        readers
+    }
+}
+
+/// Elements of a node's weight and of its bias.
+fn weights(node: &Node, nodes: &[Node]) -> [Option<u64>; 2] {
+    let mut elements = node.facts(nodes).weights.into_iter().map(|weight| weight.dims.elements());
+    [elements.next(), elements.next()]
+}
+
+/// Builds a [`Network`] node by node, inferring shapes on the way.
+#[derive(Debug, Clone)]
+pub struct NetworkBuilder {
+    name: String,
+    nodes: Vec<Node>,
+    names: HashSet<String>,
+}
+
+impl NetworkBuilder {
+    /// An empty network that reads samples of `input`: images where it is a shape.
+    pub fn new(network: impl Into<String>, input: impl Into<Input>) -> Self {
+        Self::reading(network, "input", input)
+    }
+
+    /// An empty network whose first input has this name; others are added as any node, before or between them.
+    ///
+    /// ```
+    /// use crate::{Element, Embedding, Input, NetworkBuilder, Op, Shape};
+    /// let mut builder = NetworkBuilder::reading("words", "ids", Input::integers(Shape::new([16])));
+    /// let mask = builder.add("mask", Op::Input(Input::truths(Shape::new([16, 1]))), &[])?;
+    /// let table = Op::Embedding(Embedding { rows: 1000, width: 64, fixed: None });
+    /// let words = builder.add("words", table, &[builder.input()])?;
+    /// let none = builder.add("none", Op::Parameter(Shape::new([1, 64])), &[])?;
+    /// let known = builder.add("known", Op::Where, &[mask, words, none])?;
+    /// let network = builder.finish(known);
+    /// assert_eq!((network.output_shape().dims(), network.parameters()), ([16, 64].as_slice(), 1001 * 64));
+    /// assert_eq!(network.inputs().map(|(_, _, input)| input.element).collect::<Vec<_>>(), [Element::Integer, Element::Truth]);
+    /// # Ok::<(), perf4sight_base::error::Error>(())
+    /// ```
+    pub fn reading(network: impl Into<String>, name: impl Into<String>, input: impl Into<Input>) -> Self {
+        let (name, input) = (name.into(), input.into());
+        let names = HashSet::from([name.clone()]);
+        let (shape, element) = (input.shape.clone(), input.element);
+        let op = Op::Input(input);
+        let node = Node::new(name, op, Vec::new(), (shape, element));
+        NetworkBuilder { name: network.into(), nodes: vec![node], names }
+    }
+
+    /// The network's first input.
+    pub fn input(&self) -> NodeId {
+        NodeId(0)
+    }
+
+    /// Shape of one sample of a node added before.
+    pub fn shape(&self, id: NodeId) -> &Shape {
+        &self.nodes[id.0].shape
+    }
+
+    /// A node added before.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0]
+    }
+
+    /// Whether a node of that name was added before.
+    pub fn has(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// Adds a node behind the ones it reads. Where an operation can be said more plainly, it is: adaptive pooling whose cells
+    /// tile the image becomes plain pooling, a reshape into one axis a flatten.
+    ///
+    /// # Errors
+    /// When the name is taken or the operation cannot take inputs of these shapes; the message names node, shapes and misfit.
+    pub fn add(&mut self, name: impl Into<String>, op: Op, inputs: &[NodeId]) -> Result<NodeId> {
+        let (name, kind) = (name.into(), op.kind().to_string());
+        self.insert(&name, op, inputs)
+            .map_err(|why| Error::input(format!("network {}: {kind} \"{name}\" {why}", self.name)))
+    }
+
+    /// As [`add`](Self::add); the error is one clause that says what does not fit.
+    pub fn insert(&mut self, name: &str, op: Op, inputs: &[NodeId]) -> std::result::Result<NodeId, String> {
+        let shapes: Vec<&Shape> = inputs.iter().map(|id| self.shape(*id)).collect();
+        let op = canonical(op, &shapes);
+        let shape = op.shape(&shapes)?;
+        if !self.names.insert(name.to_string()) {
+            return Err("is the second node of that name".into());
+        }
+        let elements: Vec<Element> = inputs.iter().map(|id| self.nodes[id.0].element).collect();
+        let element = op.element(&elements);
+        if matches!(op, Op::Embedding(_)) && elements.iter().any(|&element| element != Element::Integer) {
+            return Err("looks up by what are no integers".into());
+        }
+        let (name, inputs) = (name.into(), inputs.to_vec());
+        self.nodes.push(Node::new(name, op, inputs, (shape, element)));
+        Ok(NodeId(self.nodes.len() - 1))
+    }
+
+    /// Gives a fully connected layer a bias, of which so many elements are trained.
+    pub fn set_bias(&mut self, node: NodeId, elements: u64) {
+        let node = &mut self.nodes[node.0];
+        if let Op::Linear(linear) = &mut node.op {
+            linear.bias = true;
+            node.trained = node.trained.map(|trained| trained + elements);
+        }
+    }
+
+    /// Takes the bias from a layer.
+    pub fn clear_bias(&mut self, node: NodeId) {
+        let op = &mut self.nodes[node.0].op;
+        if let Op::Conv(conv) | Op::ConvTranspose(ConvTranspose { conv, .. }) = op {
+            conv.bias = false;
+        } else if let Op::Conv3d(conv) = op {
+            conv.bias = false;
+        } else if let Op::Linear(linear) = op {
+            linear.bias = false;
+        }
+    }
+
+    /// Makes an operation that keeps its input's shape another one that does, under another name where that is free.
+    pub fn replace(&mut self, node: NodeId, op: Op, name: &str) {
+        let node = &mut self.nodes[node.0];
+        node.op = op;
+        if self.names.insert(name.to_string()) {
+            self.names.remove(&node.name);
+            node.name = name.to_string();
+        }
+    }
+
+    /// Says how many trained elements a node has, where they are not those its operation reads.
+    pub fn set_trained(&mut self, node: NodeId, elements: u64) {
+        self.nodes[node.0].trained = Some(elements);
+    }
+
+    /// Whether samples of a batch meet each other in a node.
+    pub fn is_across(&self, node: NodeId) -> bool {
+        self.nodes[node.0].facts(&self.nodes).across
+    }
+
+    /// Elements of the weights that a node added before reads, its own or those it shares.
+    pub fn weights_of(&self, node: NodeId) -> u64 {
+        self.nodes[node.0].facts(&self.nodes).weights_read()
+    }
+
+    /// Ties the weights of `node` to those of `owner`, an earlier node with the same weights; `node` may do without its bias.
+    ///
+    /// # Errors
+    /// When the two do not have the same weights.
+    pub fn share(&mut self, node: NodeId, owner: NodeId) -> Result<()> {
+        let [a, b] = [node, owner].map(|id| &self.nodes[id.0]);
+        let weights = |node: &Node| node.facts(&self.nodes).weights;
+        let dims = |node: &Node| weights(node).into_iter().map(|weight| weight.dims).collect::<Vec<_>>();
+        // Words are told from each other by what they are looked up as.
+        let turned = matches!((&a.op, &b.op), (Op::Linear(_), Op::Embedding(_)));
+        let alike = (a.op.kind() == b.op.kind() || turned) && !dims(a).is_empty() && dims(b).starts_with(&dims(a));
+        if owner >= node || !alike {
+            let problem = format!("network {}: \"{}\" cannot share the weights of \"{}\"", self.name, a.name, b.name);
+            return Err(Error::input(problem));
+        }
+        self.nodes[node.0].shares = Some(self.nodes[owner.0].shares.unwrap_or(owner));
+        Ok(())
+    }
+
+    /// The finished network, whose result is `output`; what the result does not depend on is dropped.
+    pub fn finish(self, output: NodeId) -> Network {
+        self.finish_with(&[output])
+    }
+
+    /// The same with several results, of which there is at least one.
+    pub fn finish_with(mut self, outputs: &[NodeId]) -> Network {
+        for index in 0..self.nodes.len() {
+            let plain =
+                self.nodes[index].shares.is_some() || self.nodes[index].trained == Some(self.weights_of(NodeId(index)));
+            self.nodes[index].trained.take_if(|_| plain);
+        }
+        let alive = self.ancestors(outputs);
+        let mut moved: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
+        let mut heir: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
+        let mut nodes: Vec<Node> = Vec::new();
+        // Inputs stand first, as in files.
+        let (inputs, others): (Vec<_>, Vec<_>) =
+            self.nodes.into_iter().enumerate().partition(|(_, node)| matches!(node.op, Op::Input(_)));
+        for (old, mut node) in inputs.into_iter().chain(others).filter(|(old, _)| alive[*old]) {
+            let new = NodeId(nodes.len());
+            moved[old] = Some(new);
+            node.inputs = node.inputs.iter().filter_map(|id| moved[id.0]).collect();
+            let owner = node.shares.map_or(old, |owner| owner.0);
+            // Shared weights whose owner is dropped pass to the first node left that uses them.
+            node.shares = heir[owner];
+            heir[owner].get_or_insert(new);
+            nodes.push(node);
+        }
+        let mut results: Vec<NodeId> = Vec::with_capacity(outputs.len());
+        for result in outputs.iter().filter_map(|output| moved[output.0]) {
+            if !results.contains(&result) {
+                results.push(result);
+            }
+        }
+        let weights: Vec<_> = nodes.iter().map(|node| weights(node, &nodes)).collect();
+        nodes.iter_mut().zip(weights).for_each(|(node, weights)| node.weights = weights);
+        Network { name: self.name, nodes, outputs: results, folded: false, unread: 0 }
+    }
+
+    /// For every node, whether one of `outputs` depends on it; inputs count in any case.
+    fn ancestors(&self, outputs: &[NodeId]) -> Vec<bool> {
+        let mut alive = vec![false; self.nodes.len()];
+        outputs.iter().for_each(|output| alive[output.0] = true);
+        for (i, node) in self.nodes.iter().enumerate().rev() {
+            alive[i] |= matches!(node.op, Op::Input(_));
+            if alive[i] {
+                node.inputs.iter().for_each(|id| alive[id.0] = true);
+            }
+        }
+        alive
+    }
+}

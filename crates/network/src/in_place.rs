@@ -1,0 +1,68 @@
+//! Which activations overwrite their input: one rule for what runs a network and what simulates its memory.
+
+use super::graph::{Network, NodeId};
+use super::op::{Activation, Op, Storage};
+
+impl Network {
+    /// For every node, whether it overwrites its input instead of allocating a result.
+    ///
+    /// The published networks say `ReLU(inplace=True)`, but an ONNX file does not keep that. The rule that gives it back: a ReLU or
+    /// ReLU6 runs in place where it is the only reader of its input, and whatever made that input owns the memory it lies in and
+    /// does not need it again to compute gradients.
+    ///
+    /// ```
+    /// use crate::zoo::{Dataset, build};
+    /// let network = build("resnet18", Dataset::Imagenet)?;
+    /// let in_place = network.in_place().iter().filter(|yes| **yes).count();
+    /// assert_eq!(in_place, 17); // every ReLU of it: one in the stem, two in each of eight blocks
+    /// # Ok::<(), perf4sight_base::error::Error>(())
+    /// ```
+    pub fn in_place(&self) -> Vec<bool> {
+        let uses = self.uses();
+        let overwrites =
+            |input: NodeId| uses[input.index()] == 1 && self.facts(self.node(input)).storage == Storage::Own;
+        let rectifier = |op: &Op| matches!(op, Op::Activation(Activation::Relu | Activation::Relu6));
+        self.nodes().iter().map(|node| rectifier(&node.op) && overwrites(node.inputs[0])).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Activation, Binary, Conv, Linear, NetworkBuilder, Op, Reduction, Shape, Window};
+
+    #[test]
+    fn a_relu_spares_what_others_still_need() {
+        let mut builder = NetworkBuilder::new("forks", Shape::new([3, 8, 8]));
+        let conv = Op::Conv(Conv { out_channels: 3, window: Window::square(3, 1, 1), groups: 1, bias: false });
+        let relu = Op::Activation(Activation::Relu);
+        let of_input = builder.add("of_input", relu.clone(), &[builder.input()]).unwrap();
+        let conv = builder.add("conv", conv, &[of_input]).unwrap();
+        let of_shared = builder.add("of_shared", relu.clone(), &[conv]).unwrap();
+        let sum = builder.add("sum", Op::Binary(Binary::Add), &[conv, of_shared]).unwrap();
+        let of_sum = builder.add("of_sum", relu.clone(), &[sum]).unwrap();
+        let of_relu = builder.add("of_relu", relu, &[of_sum]).unwrap();
+        let network = builder.finish(of_relu);
+        let in_place = network.in_place();
+        let named: Vec<&str> =
+            network.iter().filter(|(id, _)| in_place[id.index()]).map(|(_, node)| node.name.as_str()).collect();
+        // The input stays for the next step, conv is read twice, and a ReLU's gradient is read off its result.
+        assert_eq!(named, ["of_sum"]);
+    }
+
+    #[test]
+    fn a_relu_spares_what_gradients_are_read_off() {
+        // linalg_vector_norm and pow of two tensors need their results (tools/autograd/derivatives.yaml); a mean does not.
+        let overwritten = |op: Op, inputs: usize| {
+            let mut builder = NetworkBuilder::new("read_off", Shape::new([3, 8, 8]));
+            let read = builder.add("read", op, &vec![builder.input(); inputs]).unwrap();
+            let relu = builder.add("relu", Op::Activation(Activation::Relu), &[read]).unwrap();
+            builder.finish(relu).in_place()[2]
+        };
+        // The layer's result over tokens is a view where a bias is added.
+        let over_tokens = |bias| Op::Linear(Linear { out_features: 4, bias });
+        assert!(!overwritten(over_tokens(true), 1) && overwritten(over_tokens(false), 1));
+        let reduced = |reduction| Op::Reduce { reduction, axes: vec![1], keep: true };
+        assert!(!overwritten(reduced(Reduction::L2), 1) && !overwritten(Op::Binary(Binary::Pow), 2));
+        assert!(overwritten(reduced(Reduction::Mean), 1));
+    }
+}

@@ -1,0 +1,32 @@
+//! The layer graph of a network: operations, shapes, parameters, MACs and bytes for any batch size.
+
+#![warn(missing_docs)]
+
+mod autocast;
+mod canonical;
+mod checkpoint;
+mod classes;
+mod contents;
+mod cost;
+mod coverage;
+mod frozen;
+mod gradients;
+mod graph;
+mod in_place;
+pub mod op;
+mod shape;
+mod trained;
+pub mod zoo;
+
+pub use autocast::Numbers;
+pub use checkpoint::Segment;
+pub use contents::Contents;
+pub use coverage::{Coverage, Missed};
+pub use graph::{Network, NetworkBuilder, Node, NodeId};
+pub use op::{
+    Activation, Affine, ArgMax, Backward, Beside, Beyond, Binary, Conv, ConvTranspose, Coupling, Element, Embedding,
+    Facts, Fill, Fold, Gradient, GridSample, Input, Interpolation, Layout, Linear, Nature, Needs, Op, Operand,
+    Original, Pick, Reduction, Spans, Storage, TopK, Traffic, Unknown, Volume, Weight, Window,
+};
+pub use shape::{MAX_ELEMENTS, Shape};
+pub use trained::{Trained, Trainings};

@@ -1,0 +1,40 @@
+//! Rows of a table looked up by number: words, places, kinds.
+
+use super::facts::{Coupling, Facts, Gradient, Nature, Spans, Storage, Weight};
+use super::one;
+use crate::Shape;
+
+/// A trained table of which rows are looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Embedding {
+    /// How many rows it has: the words of a vocabulary.
+    pub rows: usize,
+    /// How long a row is.
+    pub width: usize,
+    /// Where the same rows are looked up for every sample, and the operation has no input: the shape of their numbers.
+    pub fixed: Option<Shape>,
+}
+
+impl Embedding {
+    /// A row in place of every number.
+    pub(super) fn shape(&self, inputs: &[&Shape]) -> Result<Shape, String> {
+        let numbers = match (&self.fixed, inputs) {
+            (Some(numbers), []) => numbers,
+            (Some(_), _) => return Err(format!("looks up the same for every sample, has {} inputs", inputs.len())),
+            (None, _) => one(inputs)?,
+        };
+        Ok(Shape::new([numbers.dims(), &[self.width]].concat()))
+    }
+
+    /// Its gradient is as large as the table (`embedding_dense_backward`), whatever was looked up.
+    pub(super) fn facts<'a>(&'a self) -> Facts<'a> {
+        // What is the same for all samples is seen once for each.
+        let storage = if self.fixed.is_some() { Storage::Needed } else { Storage::Own };
+        let table = Weight { dims: Shape::new([self.rows, self.width]), spans: Spans::Rows };
+        Facts {
+            weights: vec![table],
+            storage,
+            ..Facts::of(Nature::Embedding(self), Coupling::Rows(self), Gradient::Ends)
+        }
+    }
+}

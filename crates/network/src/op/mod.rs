@@ -1,0 +1,366 @@
+//! The operations a network is made of, with their attributes; sizes that follow from the input are not repeated here.
+
+mod elementwise;
+mod embedding;
+mod facts;
+mod input;
+mod movement;
+mod normalisation;
+mod places;
+mod pooling;
+mod product;
+mod unknown;
+mod volume;
+
+pub use elementwise::{Activation, Binary};
+pub use embedding::Embedding;
+pub use facts::At;
+pub use facts::{Backward, Beside, Coupling, Facts, Gradient, Nature, Needs, Spans, Storage, Traffic, Weight};
+pub use input::{Element, Input};
+pub use movement::{Fill, Pick};
+pub use normalisation::Affine;
+pub use places::{ArgMax, Beyond, Fold, GridSample, TopK};
+pub use pooling::{Interpolation, Reduction, Window};
+pub use product::{Conv, ConvTranspose, Linear};
+pub use unknown::continued;
+pub use unknown::{Layout, Operand, Original, Unknown};
+pub use volume::Volume;
+
+use super::shape::{MAX_ELEMENTS, Shape};
+
+/// One operation. Every operation has exactly one output; what has several in ONNX (Split) becomes several nodes.
+///
+/// Axes and shapes are per sample: the batch is not counted, axis 0 of an image is its channels.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Op {
+    /// One of the network's inputs.
+    Input(Input),
+    /// A trainable tensor that no layer owns: a class token, a position embedding, a layer scale. It has no inputs and is the
+    /// same for every sample.
+    Parameter(Shape),
+    /// Rows of a trained table by number.
+    Embedding(Embedding),
+    /// The same as other elements: integers or truths as numbers, in memory of their own.
+    Cast(Element),
+    /// 2-D convolution; depthwise and grouped ones included. Input channels follow from the input.
+    Conv(Conv),
+    /// 3-D convolution.
+    Conv3d(Conv<Volume>),
+    /// 2-D convolution turned around, as networks grow images with.
+    ConvTranspose(ConvTranspose),
+    /// Fully connected layer on the last axis; input features follow from the input.
+    Linear(Linear),
+    /// Batch normalisation over all samples, with scale, shift and two running statistics.
+    BatchNorm {
+        /// The axis whose elements are normalised each by itself: 0, the channels, in images; 1 where the samples are vectors in rows.
+        axis: usize,
+    },
+    /// Layer normalisation over the axes from `axis` on.
+    LayerNorm {
+        /// First normalised axis.
+        axis: usize,
+        /// What follows the normalisation.
+        affine: Affine,
+    },
+    /// Normalisation of groups of channels; of every channel by itself where there are as many groups.
+    GroupNorm {
+        /// How many groups.
+        groups: usize,
+        /// What follows the normalisation.
+        affine: Affine,
+    },
+    /// Element-wise function of one input.
+    Activation(Activation),
+    /// Maximum over windows.
+    MaxPool(Window),
+    /// Mean over windows.
+    AvgPool {
+        /// The windows.
+        window: Window,
+        /// Whether padding counts in the mean's denominator.
+        count_include_pad: bool,
+    },
+    /// Maximum over windows of a volume.
+    MaxPool3d(Volume),
+    /// Mean over windows of a volume.
+    AvgPool3d {
+        /// The windows.
+        window: Volume,
+        /// Whether padding counts in the mean's denominator.
+        count_include_pad: bool,
+    },
+    /// Mean over an even split of the image into `output` cells; `[1, 1]` is the global mean.
+    AdaptiveAvgPool {
+        /// Height and width of the result.
+        output: [usize; 2],
+    },
+    /// Element-wise function of two inputs of equal rank, axes of length 1 stretched, or of one input and a constant.
+    Binary(Binary),
+    /// The second input where the first holds, else the third; axes of length 1 stretched.
+    Where,
+    /// An image at another size.
+    Resize {
+        /// Height and width of the result.
+        image: [usize; 2],
+        /// Where its numbers come from.
+        interpolation: Interpolation,
+        /// Whether the corners of both images lie on each other, else their edges.
+        corners: bool,
+    },
+    /// Inputs one after the other along `axis`.
+    Concat {
+        /// The axis that grows.
+        axis: usize,
+    },
+    /// All axes into one.
+    Flatten,
+    /// The same elements in another shape.
+    Reshape(Shape),
+    /// Axes in another order: output axis `i` is input axis `order[i]`.
+    Transpose {
+        /// A permutation of the axes.
+        order: Vec<usize>,
+    },
+    /// A copy that lies without gaps, which somebody asks for before others view parts of it.
+    Contiguous {
+        /// How many axes of a sample lie outside the batch in memory: PyTorch's recurrent networks and attention put the tokens first.
+        batch: usize,
+    },
+    /// The elements `start..start + length` along `axis`.
+    Slice {
+        /// The axis that shrinks.
+        axis: usize,
+        /// First element kept.
+        start: usize,
+        /// Elements kept.
+        length: usize,
+    },
+    /// Every `step`-th element along `axis`.
+    Every {
+        /// The axis that shrinks.
+        axis: usize,
+        /// First element kept.
+        start: usize,
+        /// Distance of those kept.
+        step: usize,
+    },
+    /// Elements along an axis in the order they are asked for.
+    Pick(Pick),
+    /// More elements around the input, or fewer at some sides.
+    Pad {
+        /// How many before and behind, for every axis; negative where they are cut off.
+        sides: Vec<[i64; 2]>,
+        /// What they are.
+        fill: Fill,
+    },
+    /// Axes of length 1 repeated up to this shape.
+    Expand(Shape),
+    /// Matrix product of two inputs over their last two axes; those in front stretch where they are of length 1.
+    MatMul,
+    /// Attention as frameworks compute it in one operation: `softmax(query x key^T / sqrt(features)) x value`, each of heads, tokens,
+    /// features; a fourth input, where there is one, is added to the scores.
+    Attention,
+    /// Softmax along `axis`.
+    Softmax {
+        /// The normalised axis.
+        axis: usize,
+    },
+    /// A number for all elements along `axes`.
+    Reduce {
+        /// Which number.
+        reduction: Reduction,
+        /// The axes that go.
+        axes: Vec<usize>,
+        /// Whether they stay as axes of length 1.
+        keep: bool,
+    },
+    /// Where along an axis the largest or smallest element is.
+    ArgMax(ArgMax),
+    /// The largest or smallest elements along an axis, or their places.
+    TopK(TopK),
+    /// Sums of all elements along `axis` up to each.
+    CumSum {
+        /// The axis.
+        axis: usize,
+    },
+    /// An image put together from columns, each a window of it.
+    Fold(Fold),
+    /// The first input, an image, at the places that the second names.
+    GridSample(GridSample),
+    /// Dropout in training, nothing in inference or with a rate of 0.
+    Dropout {
+        /// Share of elements set to zero.
+        rate: f32,
+    },
+    /// Whole samples set to zero in training (stochastic depth), nothing in inference or with a rate of 0.
+    DropPath {
+        /// Share of samples set to zero.
+        rate: f32,
+    },
+    /// An operation this crate does not know: counted, named, never fatal.
+    Unknown(Unknown),
+}
+
+impl Op {
+    /// The operation's name as layer tables and reports print it.
+    pub fn kind(&self) -> &str {
+        match self {
+            Op::Input(_) => "input",
+            Op::Embedding(_) => "embedding",
+            Op::Cast(_) => "cast",
+            Op::Parameter(_) => "parameter",
+            Op::Conv(_) => "conv",
+            Op::Conv3d(_) => "conv-3d",
+            Op::ConvTranspose(_) => "conv-transpose",
+            Op::Linear(_) => "linear",
+            Op::BatchNorm { .. } => "batch-norm",
+            Op::GroupNorm { .. } => "group-norm",
+            Op::LayerNorm { .. } => "layer-norm",
+            Op::Activation(activation) => activation.name(),
+            Op::MaxPool(_) => "max-pool",
+            Op::AvgPool { .. } => "avg-pool",
+            Op::MaxPool3d(_) => "max-pool-3d",
+            Op::AvgPool3d { .. } => "avg-pool-3d",
+            Op::AdaptiveAvgPool { .. } => "adaptive-avg-pool",
+            Op::Binary(binary) => binary.name(),
+            Op::Concat { .. } => "concat",
+            Op::Flatten => "flatten",
+            Op::Reshape(_) => "reshape",
+            Op::Transpose { .. } => "transpose",
+            Op::Contiguous { .. } => "contiguous",
+            Op::Slice { .. } => "slice",
+            Op::MatMul => "matmul",
+            Op::Attention => "attention",
+            Op::Softmax { .. } => "softmax",
+            Op::Reduce { reduction, .. } => reduction.name(),
+            Op::Where => "where",
+            Op::Resize { .. } => "resize",
+            Op::Every { .. } => "every",
+            Op::Pick(_) => "pick",
+            Op::Pad { .. } => "pad",
+            Op::Expand(_) => "expand",
+            Op::ArgMax(_) => "arg-max",
+            Op::TopK(_) => "top-k",
+            Op::CumSum { .. } => "cum-sum",
+            Op::Fold(_) => "fold",
+            Op::GridSample(_) => "grid-sample",
+            Op::Dropout { .. } => "dropout",
+            Op::DropPath { .. } => "drop-path",
+            Op::Unknown(unknown) => &unknown.op_type,
+        }
+    }
+
+    /// All that is true of it where it stands.
+    pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
+        match self {
+            Op::Input(_) => Input::facts(),
+            Op::Embedding(embedding) => embedding.facts(),
+            Op::Cast(_) => elementwise::cast(at),
+            Op::Parameter(shape) => Facts {
+                weights: vec![Weight { dims: shape.clone(), spans: Spans::Result { first: 0 } }],
+                storage: Storage::Resident,
+                ..Facts::of(Nature::Parameter, Coupling::Partner, Gradient::Ends)
+            },
+            Op::Conv(conv) => conv.facts(at),
+            Op::Conv3d(conv) => conv.facts(at),
+            Op::ConvTranspose(transposed) => transposed.facts(at),
+            Op::Linear(linear) => linear.facts(at),
+            Op::BatchNorm { axis } => normalisation::batch(at, *axis),
+            Op::LayerNorm { axis, affine } => normalisation::layer(at, *axis, *affine),
+            Op::GroupNorm { groups, affine } => normalisation::group(at, *groups, *affine),
+            Op::Activation(activation) => activation.facts(at),
+            Op::MaxPool(window) => pooling::max(window, at),
+            Op::AvgPool { window, .. } => pooling::average(window, at),
+            Op::AdaptiveAvgPool { output } => pooling::adaptive(*output, at),
+            Op::MaxPool3d(window) => volume::max(window, at),
+            Op::AvgPool3d { window, .. } => volume::average(window, at),
+            Op::Binary(binary) => binary.facts(at),
+            Op::Concat { axis } => movement::concat(*axis, at),
+            Op::Flatten | Op::Reshape(_) => movement::reshape(),
+            Op::Transpose { order } => movement::transpose(order, at),
+            Op::Contiguous { .. } => movement::contiguous(at),
+            Op::Slice { axis, start, length } => movement::slice([*axis, *start, *length], at),
+            Op::MatMul => product::matmul(at),
+            Op::Attention => product::attention(at),
+            Op::Softmax { .. } => normalisation::softmax(at),
+            Op::Reduce { reduction, axes, keep } => pooling::reduced(*reduction, axes, *keep, at),
+            Op::Where => elementwise::choice(at),
+            Op::Resize { interpolation, .. } => pooling::resized(*interpolation, at),
+            Op::Every { axis, .. } => movement::every(*axis, at),
+            Op::Pick(pick) => pick.facts(at),
+            Op::Pad { .. } => movement::pad(at),
+            Op::Expand(_) => movement::expand(at),
+            Op::ArgMax(place) => place.facts(at),
+            Op::TopK(top) => top.facts(at),
+            Op::CumSum { .. } => places::cumulated(at),
+            Op::Fold(fold) => fold.facts(at),
+            Op::GridSample(sample) => places::sampled(sample, at),
+            Op::Dropout { rate } => elementwise::dropout(*rate, at),
+            Op::DropPath { rate } => elementwise::drop_path(*rate, at),
+            Op::Unknown(unknown) => unknown.facts(at),
+        }
+    }
+
+    /// The shape it gives where it is applied to `inputs`; the error is one clause that names what does not fit.
+    pub fn shape(&self, inputs: &[&Shape]) -> Result<Shape, String> {
+        let shape = match self {
+            Op::Input(Input { shape, .. }) | Op::Parameter(shape) => shape.clone(),
+            Op::Embedding(embedding) => embedding.shape(inputs)?,
+            Op::Conv(conv) => conv.shape(one(inputs)?)?,
+            Op::Conv3d(conv) => conv.shape(one(inputs)?)?,
+            Op::ConvTranspose(transposed) => transposed.shape(one(inputs)?)?,
+            Op::MaxPool3d(window) | Op::AvgPool3d { window, .. } => window.shape(one(inputs)?)?,
+            Op::Linear(linear) => linear.shape(one(inputs)?)?,
+            Op::MaxPool(window) | Op::AvgPool { window, .. } => window.shape(one(inputs)?)?,
+            Op::AdaptiveAvgPool { output } => pooling::adaptive_shape(*output, one(inputs)?)?,
+            Op::Binary(_) => Binary::shape(inputs)?,
+            Op::Concat { axis } => movement::concat_shape(inputs, *axis)?,
+            Op::Flatten => Shape::new([one(inputs)?.elements() as usize]),
+            Op::Reshape(target) => movement::reshape_shape(target, one(inputs)?)?,
+            Op::Transpose { order } => movement::transpose_shape(order, one(inputs)?)?,
+            Op::Contiguous { batch } => movement::contiguous_shape(*batch, one(inputs)?)?,
+            Op::Slice { axis, start, length } => movement::slice_shape([*axis, *start, *length], one(inputs)?)?,
+            Op::MatMul => product::matmul_shape(inputs)?,
+            Op::Attention => product::attention_shape(inputs)?,
+            Op::Reduce { axes, keep, .. } => pooling::reduced_shape(one(inputs)?, axes, *keep)?,
+            Op::Where => elementwise::choice_shape(inputs)?,
+            Op::Resize { image, .. } => pooling::adaptive_shape(*image, one(inputs)?)?,
+            Op::Every { axis, start, step } => movement::every_shape([*axis, *start, *step], one(inputs)?)?,
+            Op::Pick(pick) => pick.shape(one(inputs)?)?,
+            Op::Pad { sides, .. } => movement::pad_shape(sides, one(inputs)?)?,
+            Op::Expand(target) => movement::expand_shape(target, one(inputs)?)?,
+            Op::ArgMax(place) => pooling::reduced_shape(one(inputs)?, &[place.axis], place.keep)?,
+            Op::TopK(top) => top.shape(one(inputs)?)?,
+            Op::Fold(fold) => fold.shape(one(inputs)?)?,
+            Op::GridSample(_) => places::sampled_shape(inputs)?,
+            Op::LayerNorm { axis, .. } | Op::Softmax { axis } | Op::CumSum { axis } => {
+                normalisation::shape(*axis, one(inputs)?)?
+            }
+            Op::BatchNorm { axis } => normalisation::batch_shape(*axis, one(inputs)?)?,
+            Op::GroupNorm { groups, .. } => normalisation::grouped_shape(*groups, one(inputs)?)?,
+            Op::Activation(_) | Op::Cast(_) | Op::Dropout { .. } | Op::DropPath { .. } => one(inputs)?.clone(),
+            Op::Unknown(unknown) => unknown.shape.clone(),
+        };
+        if shape.dims().contains(&0) {
+            return Err(format!("would give an empty {shape} result"));
+        }
+        if shape.elements() > MAX_ELEMENTS {
+            return Err(format!("would give a {shape} result, more than any device holds"));
+        }
+        Ok(shape)
+    }
+}
+
+fn one<'a>(inputs: &[&'a Shape]) -> Result<&'a Shape, String> {
+    match inputs {
+        [input] => Ok(input),
+        _ => Err(format!("takes one input, has {}", inputs.len())),
+    }
+}
+
+fn two<'a>(inputs: &[&'a Shape]) -> Result<[&'a Shape; 2], String> {
+    match inputs {
+        [a, b] => Ok([a, b]),
+        _ => Err(format!("takes two inputs, has {}", inputs.len())),
+    }
+}

@@ -1,0 +1,186 @@
+//! What computes nothing: tensors joined, cut, padded, stretched, turned and seen in other shapes.
+
+use super::facts::{At, Backward, Coupling, Facts, Gradient, Nature, Storage, Traffic};
+use crate::{Op, Shape};
+
+pub(super) fn concat_shape(inputs: &[&Shape], axis: usize) -> Result<Shape, String> {
+    let first = inputs.first().ok_or("has no inputs")?;
+    let mut dims = first.dims().to_vec();
+    if axis >= dims.len() {
+        return Err(format!("has no axis {axis} in {first}"));
+    }
+    dims[axis] = 0;
+    for input in inputs {
+        let fits = input.rank() == dims.len() && (0..dims.len()).all(|i| i == axis || input.dims()[i] == dims[i]);
+        if !fits {
+            return Err(format!("cannot join {first} and {input} along axis {axis}"));
+        }
+        dims[axis] = dims[axis].saturating_add(input.dims()[axis]);
+    }
+    Ok(Shape::new(dims))
+}
+
+pub(super) fn concat<'a>(axis: usize, at: At) -> Facts<'a> {
+    let outputs = at.outputs();
+    // Its gradients are views into the one that comes in, but what reads those is as much slower.
+    let traffic = copied(outputs);
+    Facts { traffic, ..Facts::of(Nature::Movement, Coupling::Joined { axis }, Gradient::Passed) }
+}
+
+/// The same elements in other axes; all in one where there is no target.
+pub(super) fn reshape_shape(target: &Shape, input: &Shape) -> Result<Shape, String> {
+    if target.elements() != input.elements() {
+        return Err(format!("cannot view {input} as {target}"));
+    }
+    Ok(target.clone())
+}
+
+pub(super) fn reshape<'a>() -> Facts<'a> {
+    Facts { storage: Storage::View, ..Facts::of(Nature::Movement, Coupling::Regrouped, Gradient::Passed) }
+}
+
+pub(super) fn transpose_shape(order: &[usize], input: &Shape) -> Result<Shape, String> {
+    let mut sorted = order.to_vec();
+    sorted.sort_unstable();
+    if sorted != (0..input.rank()).collect::<Vec<_>>() {
+        return Err(format!("{order:?} is no order of the axes of {input}"));
+    }
+    Ok(Shape::new(order.iter().map(|&axis| input.dims()[axis]).collect::<Vec<_>>()))
+}
+
+/// A view as such; counted where it costs, which is the copy that whatever follows makes of it.
+pub(super) fn transpose<'a>(order: &'a [usize], at: At) -> Facts<'a> {
+    let (storage, traffic) = (Storage::Needed, copied(at.outputs()));
+    Facts { storage, traffic, ..Facts::of(Nature::Movement, Coupling::Permuted(order), Gradient::Made) }
+}
+
+pub(super) fn contiguous_shape(batch: usize, input: &Shape) -> Result<Shape, String> {
+    if batch <= input.rank() { Ok(input.clone()) } else { Err(format!("has no {batch} axes in {input}")) }
+}
+
+/// A copy, which counts where axes were turned if they were. Its gradient is none that could be viewed as what the turned axes were made of, and
+/// so is copied.
+pub(super) fn contiguous<'a>(at: At) -> Facts<'a> {
+    let is_counted = matches!(at.nodes[at.node.inputs[0].index()].op, Op::Transpose { .. });
+    let traffic = copied(if is_counted { 0.0 } else { at.outputs() });
+    Facts { storage: Storage::Needed, traffic, ..Facts::of(Nature::Movement, Coupling::Kept, Gradient::Made) }
+}
+
+pub(super) fn slice_shape([axis, start, length]: [usize; 3], input: &Shape) -> Result<Shape, String> {
+    let mut dims = input.dims().to_vec();
+    let dim = dims.get_mut(axis).ok_or(format!("has no axis {axis} in {input}"))?;
+    if start.checked_add(length).is_none_or(|end| end > *dim) {
+        return Err(format!("cannot take {length} from {start} of an axis of {dim}"));
+    }
+    *dim = length;
+    Ok(Shape::new(dims))
+}
+
+/// A view whose backward fills a whole tensor with zeros around the gradient (slice_backward).
+pub(super) fn slice<'a>([axis, start, length]: [usize; 3], at: At) -> Facts<'a> {
+    let backward = at.input(0).elements() as f64 + 2.0 * at.outputs();
+    let traffic = Traffic { backward: Backward::Once(backward), ..copied(0.0) };
+    let coupling = Coupling::Part { axis, start, length };
+    Facts { storage: Storage::View, traffic, ..Facts::of(Nature::Movement, coupling, Gradient::Made) }
+}
+
+/// What is laid around a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fill {
+    /// Zeros.
+    Zeros,
+    /// Another number.
+    Constant,
+    /// The elements behind the edge, mirrored.
+    Reflect,
+    /// The edge, again and again.
+    Edge,
+    /// What lies at the other end.
+    Wrap,
+}
+
+pub(super) fn pad_shape(sides: &[[i64; 2]], input: &Shape) -> Result<Shape, String> {
+    if sides.len() != input.rank() {
+        return Err(format!("pads {} axes of {input}", sides.len()));
+    }
+    let padded =
+        input.dims().iter().zip(sides).map(|(&dim, &[before, after])| {
+            dim.checked_add_signed(before as isize)?.checked_add_signed(after as isize)
+        });
+    let padded: Option<Vec<usize>> = padded.collect();
+    padded.map(Shape::new).ok_or_else(|| format!("pads {input} by {sides:?}"))
+}
+
+/// A copy with something around it (constant_pad_nd, reflection_pad2d, ...), whose backward cuts the gradient.
+pub(super) fn pad<'a>(at: At) -> Facts<'a> {
+    let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
+    let traffic = Traffic { strided: true, ..Traffic::of(inputs + outputs, inputs + outputs) };
+    Facts { traffic, ..Facts::of(Nature::Movement, Coupling::Kept, Gradient::Made) }
+}
+
+pub(super) fn expand_shape(target: &Shape, input: &Shape) -> Result<Shape, String> {
+    let fits = target.rank() == input.rank()
+        && input.dims().iter().zip(target.dims()).all(|(&dim, &wanted)| dim == wanted || dim == 1);
+    if fits { Ok(target.clone()) } else { Err(format!("cannot stretch {input} to {target}")) }
+}
+
+/// A view whose backward sums the gradient over the axes that were stretched.
+pub(super) fn expand<'a>(at: At) -> Facts<'a> {
+    let backward = at.input(0).elements() as f64 + at.outputs();
+    let traffic = Traffic { backward: Backward::Once(backward), ..copied(0.0) };
+    Facts { storage: Storage::View, traffic, ..Facts::of(Nature::Movement, Coupling::Stretched, Gradient::Made) }
+}
+
+/// Every `step`-th element of an axis from `start` on.
+pub(super) fn every_shape([axis, start, step]: [usize; 3], input: &Shape) -> Result<Shape, String> {
+    let mut dims = input.dims().to_vec();
+    let dim = dims.get_mut(axis).ok_or(format!("has no axis {axis} in {input}"))?;
+    if step == 0 {
+        return Err("takes steps of 0".into());
+    }
+    *dim = dim.saturating_sub(start).div_ceil(step);
+    Ok(Shape::new(dims))
+}
+
+/// A view whose backward fills a whole tensor with zeros around the gradient (slice_backward).
+pub(super) fn every<'a>(axis: usize, at: At) -> Facts<'a> {
+    let backward = at.input(0).elements() as f64 + 2.0 * at.outputs();
+    let traffic = Traffic { backward: Backward::Once(backward), ..copied(0.0) };
+    Facts { storage: Storage::View, traffic, ..Facts::of(Nature::Movement, Coupling::Beside { axis }, Gradient::Made) }
+}
+
+/// Elements of an axis picked by number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pick {
+    /// The axis.
+    pub axis: usize,
+    /// How many elements of it are picked.
+    pub count: usize,
+    /// Which ones; empty where the file does not tell.
+    pub places: Vec<usize>,
+}
+
+impl Pick {
+    pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
+        let mut dims = input.dims().to_vec();
+        let dim = dims.get_mut(self.axis).ok_or(format!("has no axis {} in {input}", self.axis))?;
+        if self.places.iter().any(|place| place >= dim) || (!self.places.is_empty() && self.places.len() != self.count)
+        {
+            return Err(format!("cannot pick {:?} of an axis of {dim}", self.places));
+        }
+        *dim = self.count;
+        Ok(Shape::new(dims))
+    }
+
+    /// A copy; backward adds the gradient into zeros (index_select_backward).
+    pub(super) fn facts<'a>(&self, at: At) -> Facts<'a> {
+        let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
+        let traffic = Traffic { backward: Backward::Once(inputs + 2.0 * outputs), ..copied(outputs) };
+        Facts { traffic, ..Facts::of(Nature::Movement, Coupling::Beside { axis: self.axis }, Gradient::Made) }
+    }
+}
+
+/// So many elements read and written, not in the order they lie in.
+fn copied(elements: f64) -> Traffic {
+    Traffic { strided: true, ..Traffic::of(2.0 * elements, 2.0 * elements) }
+}

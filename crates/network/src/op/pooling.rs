@@ -1,0 +1,233 @@
+//! Windows that move over an image, what reduces windows, whole images or axes to a number, and images at another size.
+
+use super::facts::{At, Beside, Coupling, Facts, Gradient, Nature, Needs, Storage, Traffic};
+use crate::Shape;
+
+/// How a kernel moves over an image; pairs are height, width.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// Size of the kernel.
+    pub kernel: [usize; 2],
+    /// Step between positions.
+    pub stride: [usize; 2],
+    /// Rows and columns added around the image: top, left, bottom, right.
+    pub padding: [usize; 4],
+    /// Distance between kernel elements.
+    pub dilation: [usize; 2],
+    /// Round the number of positions up instead of down.
+    pub ceil: bool,
+}
+
+impl Window {
+    /// A square kernel with equal stride and padding on all sides.
+    pub fn square(kernel: usize, stride: usize, padding: usize) -> Self {
+        Window { kernel: [kernel; 2], stride: [stride; 2], padding: [padding; 4], dilation: [1; 2], ceil: false }
+    }
+
+    /// The same with the number of positions rounded up.
+    #[must_use]
+    pub fn ceil(mut self) -> Self {
+        self.ceil = true;
+        self
+    }
+
+    fn area(&self) -> f64 {
+        (self.kernel[0] * self.kernel[1]) as f64
+    }
+
+    /// The image that a pooling gives.
+    pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
+        let [channels, height, width] = image(input)?;
+        let [height, width] = self.positions([height, width])?;
+        Ok(Shape::new([channels, height, width]))
+    }
+
+    /// Positions of the window along height and width.
+    pub(super) fn positions(&self, size: [usize; 2]) -> Result<[usize; 2], String> {
+        let along = |axis: usize| Along {
+            size: size[axis],
+            kernel: self.kernel[axis],
+            stride: self.stride[axis],
+            dilation: self.dilation[axis],
+            padding: [self.padding[axis], self.padding[axis + 2]],
+        };
+        Ok([along(0).positions(self.ceil)?, along(1).positions(self.ceil)?])
+    }
+}
+
+/// A window along one axis of what it moves over.
+pub(super) struct Along {
+    pub size: usize,
+    pub kernel: usize,
+    pub stride: usize,
+    pub dilation: usize,
+    /// Before and behind.
+    pub padding: [usize; 2],
+}
+
+impl Along {
+    /// How many positions it has, their number rounded up or down.
+    pub fn positions(&self, ceil: bool) -> Result<usize, String> {
+        let Along { size, kernel, stride, dilation, padding: [before, behind] } = *self;
+        if kernel == 0 || stride == 0 || dilation == 0 {
+            return Err("has a kernel, stride or dilation of 0".into());
+        }
+        let reach = (kernel - 1).saturating_mul(dilation).saturating_add(1);
+        let padded = size.saturating_add(before).saturating_add(behind);
+        // Rounding up counts a last window of which only a part lies on the image, as long as it does not start behind it:
+        // PyTorch's pooling_output_shape.
+        let overhang = if ceil { stride - 1 } else { 0 };
+        let room = padded
+            .saturating_add(overhang)
+            .checked_sub(reach)
+            .ok_or_else(|| format!("has a kernel that reaches {reach} over an image of {padded} (padding included)"))?;
+        let positions = room / stride + 1;
+        let starts_behind = ceil && (positions - 1).saturating_mul(stride) >= size.saturating_add(before);
+        Ok(if starts_behind { positions - 1 } else { positions })
+    }
+}
+
+/// Channels, height and width.
+pub(super) fn image(shape: &Shape) -> Result<[usize; 3], String> {
+    match shape.dims() {
+        [channels, height, width] => Ok([*channels, *height, *width]),
+        _ => Err(format!("needs an image (channels x height x width), got {shape}")),
+    }
+}
+
+pub(super) fn max<'a>(window: &'a Window, at: At) -> Facts<'a> {
+    let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
+    Facts {
+        needs: Needs::Inputs,
+        beside: Some(Beside::Indices),
+        // Every result looks at its window; two words more say where the maximum was found, and are read back.
+        traffic: Traffic::of((window.area() + 3.0) * outputs, 3.0 * outputs + 2.0 * inputs),
+        ..pooled(Some(window))
+    }
+}
+
+pub(super) fn average<'a>(window: &'a Window, at: At) -> Facts<'a> {
+    let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
+    let traffic = Traffic::of((1.0 + window.area()) * outputs, inputs + outputs);
+    Facts { needs: Needs::Inputs, traffic, ..pooled(Some(window)) }
+}
+
+pub(super) fn adaptive_shape(output: [usize; 2], input: &Shape) -> Result<Shape, String> {
+    let [channels, _, _] = image(input)?;
+    Ok(Shape::new([channels, output[0], output[1]]))
+}
+
+pub(super) fn adaptive<'a>(output: [usize; 2], at: At) -> Facts<'a> {
+    // The global mean is at::mean, which needs nothing of its input for backward (AdaptiveAveragePooling.cpp).
+    let needs = if output == [1, 1] { Needs::Nothing } else { Needs::Inputs };
+    Facts { needs, traffic: whole(at), ..pooled(None) }
+}
+
+/// How axes are reduced to a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are the documentation
+pub enum Reduction {
+    Mean,
+    Sum,
+    Max,
+    Min,
+    /// The sum of magnitudes.
+    L1,
+    /// The root of the sum of squares.
+    L2,
+    Product,
+    /// The logarithm of the sum of exponentials.
+    LogSumExp,
+}
+
+impl Reduction {
+    /// All there are.
+    pub const ALL: [Reduction; 8] = [
+        Reduction::Mean,
+        Reduction::Sum,
+        Reduction::Max,
+        Reduction::Min,
+        Reduction::L1,
+        Reduction::L2,
+        Reduction::Product,
+        Reduction::LogSumExp,
+    ];
+
+    /// Its name as tables print it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reduction::Mean => "mean",
+            Reduction::Sum => "sum",
+            Reduction::Max => "reduce-max",
+            Reduction::Min => "reduce-min",
+            Reduction::L1 => "norm-1",
+            Reduction::L2 => "norm",
+            Reduction::Product => "product",
+            Reduction::LogSumExp => "log-sum-exp",
+        }
+    }
+}
+
+pub(super) fn reduced_shape(input: &Shape, axes: &[usize], keep: bool) -> Result<Shape, String> {
+    if let Some(axis) = axes.iter().find(|&&axis| axis >= input.rank()) {
+        return Err(format!("has no axis {axis} in {input}"));
+    }
+    let dims = input
+        .dims()
+        .iter()
+        .enumerate()
+        .filter_map(|(i, &dim)| if !axes.contains(&i) { Some(dim) } else { keep.then_some(1) });
+    Ok(Shape::new(dims.collect::<Vec<_>>()))
+}
+
+pub(super) fn reduced<'a>(reduction: Reduction, axes: &'a [usize], keep: bool, at: At) -> Facts<'a> {
+    // amax, amin, linalg_vector_norm, prod and logsumexp in derivatives.yaml.
+    let (needs, storage) = match reduction {
+        Reduction::Mean | Reduction::Sum => (Needs::Nothing, Storage::Own),
+        Reduction::Max | Reduction::Min | Reduction::L1 | Reduction::L2 | Reduction::Product => {
+            (Needs::All, Storage::Needed)
+        }
+        Reduction::LogSumExp => (Needs::All, Storage::Needed),
+    };
+    Facts { needs, storage, traffic: whole(at), channels: Coupling::Reduced { axes, keep }, ..pooled(None) }
+}
+
+/// Where the numbers of an image at another size come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Interpolation {
+    /// The nearest pixel.
+    Nearest,
+    /// The nearest two on each axis.
+    Linear,
+    /// The nearest four on each axis.
+    Cubic,
+}
+
+impl Interpolation {
+    /// Pixels that each result reads.
+    pub(super) fn pixels(self) -> f64 {
+        match self {
+            Interpolation::Nearest => 1.0,
+            Interpolation::Linear => 4.0,
+            Interpolation::Cubic => 16.0,
+        }
+    }
+}
+
+/// An image at another size; neither direction needs more than the sizes (upsample_* in derivatives.yaml).
+pub(super) fn resized<'a>(interpolation: Interpolation, at: At) -> Facts<'a> {
+    let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
+    let read = interpolation.pixels() * outputs;
+    let traffic = Traffic::of(read + outputs, outputs + read.max(inputs));
+    Facts { traffic, ..pooled(None) }
+}
+
+/// Every element of the input once, every element of the result once, both ways.
+fn whole(at: At) -> Traffic {
+    let moved = at.input(0).elements() as f64 + at.outputs();
+    Traffic::of(moved, moved)
+}
+
+fn pooled(window: Option<&Window>) -> Facts<'_> {
+    Facts::of(Nature::Pooling(window), Coupling::Image, Gradient::Made)
+}

@@ -1,0 +1,215 @@
+//! Convolutions, fully connected layers and products of two tensors: what multiplies matrices.
+
+use super::facts::{At, Beside, Coupling, Facts, Gradient, Nature, Needs, Spans, Storage, Weight};
+use super::pooling::{Window, image};
+use super::two;
+use crate::Shape;
+
+/// Attributes of a convolution: of images, or of what else has windows; pairs are height, width.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conv<W = Window> {
+    /// Filters.
+    pub out_channels: usize,
+    /// Kernel, stride, padding and dilation.
+    pub window: W,
+    /// Blocks of channels that do not see each other.
+    pub groups: usize,
+    /// Whether each filter has a bias.
+    pub bias: bool,
+}
+
+/// Attributes of a 2-D convolution turned around: what a convolution of this window makes of a result, it makes of the input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConvTranspose {
+    /// The convolution; its filters give the result's channels.
+    pub conv: Conv,
+    /// Rows and columns more at the bottom and on the right, where several sizes would be possible.
+    pub extra: [usize; 2],
+}
+
+/// Attributes of a fully connected layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Linear {
+    /// Length of the last axis of the result.
+    pub out_features: usize,
+    /// Whether there is a bias.
+    pub bias: bool,
+}
+
+impl Conv {
+    pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
+        let [channels, height, width] = image(input)?;
+        self.divides(channels)?;
+        let [height, width] = self.window.positions([height, width])?;
+        Ok(Shape::new([self.out_channels, height, width]))
+    }
+
+    pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
+        self.filtering(&self.window.kernel, at, Nature::Convolution(self), Coupling::Filters(self))
+    }
+}
+
+impl<W> Conv<W> {
+    /// Whether groups of channels can be equally large.
+    pub(super) fn divides(&self, channels: usize) -> Result<(), String> {
+        let divides = |channels: usize| self.groups > 0 && channels.is_multiple_of(self.groups);
+        match divides(channels) && divides(self.out_channels) {
+            true => Ok(()),
+            false => Err(format!(
+                "cannot split {channels} input and {} output channels into {} groups",
+                self.out_channels, self.groups
+            )),
+        }
+    }
+
+    /// Its facts, whatever its kernel moves over.
+    pub(super) fn filtering<'a>(
+        &self,
+        kernel: &[usize],
+        at: At,
+        nature: Nature<'a>,
+        channels: Coupling<'a>,
+    ) -> Facts<'a> {
+        let filter: Vec<usize> =
+            std::iter::once(at.input(0).channels() / self.groups).chain(kernel.iter().copied()).collect();
+        let macs = Shape::new(filter.as_slice()).elements().saturating_mul(at.output().elements());
+        let dims = Shape::new([&[self.out_channels], filter.as_slice()].concat());
+        let filters = Weight { dims, spans: Spans::Filters { input: 0 } };
+        let bias =
+            self.bias.then(|| Weight { dims: Shape::new([self.out_channels]), spans: Spans::Result { first: 0 } });
+        Facts {
+            weights: [filters].into_iter().chain(bias).collect(),
+            macs,
+            needs: Needs::Inputs,
+            ..Facts::of(nature, channels, Gradient::Made)
+        }
+    }
+
+    /// Whether each of so many input channels has filters of its own.
+    pub fn is_depthwise(&self, inputs: usize) -> bool {
+        self.groups > 1 && self.groups == inputs
+    }
+}
+
+impl Linear {
+    pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
+        let mut dims = input.dims().to_vec();
+        *dims.last_mut().ok_or("needs at least one axis")? = self.out_features;
+        Ok(Shape::new(dims))
+    }
+
+    pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
+        let (inputs, last) = (at.input(0).features(), at.input(0).rank().saturating_sub(1));
+        let matrix = Weight { dims: Shape::new([self.out_features, inputs]), spans: Spans::Filters { input: last } };
+        let bias =
+            self.bias.then(|| Weight { dims: Shape::new([self.out_features]), spans: Spans::Result { first: last } });
+        // Over tokens the result is a view of a product of all of them at once (`_flatten_nd_linear` in Linear.cpp), and what overwrites a view
+        // copies its gradient twice (`CopySlices`): whoever writes such layers leaves that.
+        let is_view = self.bias && last > 0;
+        Facts {
+            weights: [matrix].into_iter().chain(bias).collect(),
+            macs: at.output().elements().saturating_mul(inputs as u64),
+            storage: if is_view { Storage::Needed } else { Storage::Own },
+            needs: Needs::Inputs,
+            ..Facts::of(Nature::Linear(self), Coupling::Features(self), Gradient::Made)
+        }
+    }
+}
+
+impl ConvTranspose {
+    /// Every pixel of the input is spread over a window of the result: PyTorch's `conv_output` turned around.
+    pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
+        let [channels, height, width] = image(input)?;
+        let Conv { window, groups, out_channels, .. } = &self.conv;
+        if *groups == 0 || !channels.is_multiple_of(*groups) || !out_channels.is_multiple_of(*groups) {
+            return Err(format!(
+                "cannot split {channels} input and {out_channels} output channels into {groups} groups"
+            ));
+        }
+        let mut dims = vec![*out_channels];
+        for (axis, size) in [height, width].into_iter().enumerate() {
+            let reach = window.kernel[axis].saturating_sub(1).saturating_mul(window.dilation[axis]) + 1;
+            let spread =
+                (size - 1).saturating_mul(window.stride[axis]).saturating_add(reach).saturating_add(self.extra[axis]);
+            let cut = window.padding[axis].saturating_add(window.padding[axis + 2]);
+            dims.push(spread.checked_sub(cut).ok_or_else(|| format!("cuts {cut} of {spread}"))?);
+        }
+        Ok(Shape::new(dims))
+    }
+
+    pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
+        let Conv { window, groups, out_channels, bias } = &self.conv;
+        let [height, width] = window.kernel;
+        let dims = Shape::new([at.input(0).channels(), out_channels / groups, height, width]);
+        let each = Shape::new(&dims.dims()[1..]).elements();
+        let filters = Weight { dims, spans: Spans::Transposed { input: 0 } };
+        let bias = bias.then(|| Weight { dims: Shape::new([*out_channels]), spans: Spans::Result { first: 0 } });
+        Facts {
+            weights: [filters].into_iter().chain(bias).collect(),
+            // Every element of the input meets every filter of its group.
+            macs: each.saturating_mul(at.input(0).elements()),
+            needs: Needs::Inputs,
+            ..Facts::of(Nature::Transposed(self), Coupling::Spread(self), Gradient::Made)
+        }
+    }
+}
+
+/// Products of stacks of matrices; the axes in front of the last two stretch where they are of length 1.
+pub(super) fn matmul_shape(inputs: &[&Shape]) -> Result<Shape, String> {
+    let [a, b] = two(inputs)?;
+    let misfit = || format!("cannot multiply {a} by {b}");
+    let rank = a.rank();
+    if rank < 2 || rank != b.rank() || a.dims()[rank - 1] != b.dims()[rank - 2] {
+        return Err(misfit());
+    }
+    let stack = a.dims()[..rank - 2].iter().zip(b.dims()).map(|(&x, &y)| match (x, y) {
+        _ if x == y || y == 1 => Ok(x),
+        (1, _) => Ok(y),
+        _ => Err(misfit()),
+    });
+    let mut dims = stack.collect::<Result<Vec<_>, _>>()?;
+    dims.extend([a.dims()[rank - 2], b.dims()[rank - 1]]);
+    Ok(Shape::new(dims))
+}
+
+pub(super) fn matmul<'a>(at: At) -> Facts<'a> {
+    let macs = at.output().elements().saturating_mul(at.input(0).features() as u64);
+    Facts { macs, needs: Needs::Inputs, ..Facts::of(Nature::MatMul, Coupling::Multiplied, Gradient::Made) }
+}
+
+/// Queries, keys and values of as many heads, and numbers for the scores, of which axes of length 1 stretch.
+pub(super) fn attention_shape(inputs: &[&Shape]) -> Result<Shape, String> {
+    let ([query, key, value] | [query, key, value, _]) = *inputs else {
+        return Err(format!("takes three or four inputs, has {}", inputs.len()));
+    };
+    let misfit = || format!("cannot look {query} up in {key} for {value}");
+    let (&[heads, rows, features], &[_, keys, _], &[.., columns]) = (query.dims(), key.dims(), value.dims()) else {
+        return Err(misfit());
+    };
+    if key.dims() != [heads, keys, features] || value.dims() != [heads, keys, columns] {
+        return Err(misfit());
+    }
+    if let Some(added) = inputs.get(3) {
+        let scores = Shape::new([heads, rows, keys]);
+        let fits = |(&dim, &score): (&usize, &usize)| dim == score || dim == 1;
+        if added.rank() != 3 || !added.dims().iter().zip(scores.dims()).all(fits) {
+            return Err(format!("cannot add {added} to scores of {scores}"));
+        }
+    }
+    Ok(Shape::new([heads, rows, columns]))
+}
+
+/// PyTorch's flash attention keeps what it reads, what it gives, and one number for each query
+/// (`_scaled_dot_product_flash_attention_for_cpu` in tools/autograd/derivatives.yaml), never all scores.
+pub(super) fn attention<'a>(at: At) -> Facts<'a> {
+    let queries = at.output().elements() / at.output().features() as u64;
+    let keys = at.input(1).image()[0] as u64;
+    let multiplied = (at.input(0).features() + at.output().features()) as u64;
+    Facts {
+        macs: queries.saturating_mul(keys).saturating_mul(multiplied),
+        needs: Needs::All,
+        storage: Storage::Needed,
+        beside: Some(Beside::Sums(queries)),
+        ..Facts::of(Nature::Attention, Coupling::Multiplied, Gradient::Made)
+    }
+}

@@ -1,0 +1,162 @@
+//! What known networks are built for: how large their images are, and how many classes they tell apart.
+
+use super::Dataset;
+use crate::Shape;
+use perf4sight_base::error::{Error, Result};
+
+/// Images and their classes: those of a dataset, or others, which its word then says as well: `imagenet-3x320x320-7`.
+///
+/// ```
+/// use crate::zoo::{Dataset, Images};
+/// let images = Images::named("imagenet-3x320x320")?;
+/// assert_eq!((images.input().dims(), images.classes()), ([3, 320, 320].as_slice(), 1000));
+/// assert_eq!(Images::of("cifar10", None, Some(7))?.word(), "cifar10-7");
+/// assert_eq!(Images::from(Dataset::Cifar10).word(), "cifar10");
+/// assert!(Images::named("flowers").is_err());
+/// assert_eq!(Images::named("flowers-3x64x64-102")?.classes(), 102);
+/// # Ok::<(), perf4sight_base::error::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Images {
+    word: String,
+    input: Shape,
+    classes: usize,
+}
+
+/// What stands between a dataset, the size of its images and their classes.
+const BETWEEN: char = '-';
+
+/// More classes than any network tells apart.
+const MOST_CLASSES: usize = 1 << 24;
+
+impl Images {
+    /// Those of a dataset, but for what is said to be another; where both are said, any word may name it.
+    ///
+    /// # Errors
+    /// A dataset that nobody knows, something of it being left open.
+    pub fn of(dataset: &str, input: Option<&Shape>, classes: Option<usize>) -> Result<Self> {
+        let word = Self::worded(dataset, input, classes);
+        if let (Some(input), Some(classes)) = (input, classes) {
+            return Ok(Images { word, input: input.clone(), classes });
+        }
+        let known = Self::from(Dataset::parse(dataset)?);
+        let input = input.cloned().unwrap_or(known.input);
+        Ok(Images { word, input, classes: classes.unwrap_or(known.classes) })
+    }
+
+    /// The images that a word names.
+    ///
+    /// # Errors
+    /// As [`Images::of`].
+    pub fn named(word: &str) -> Result<Self> {
+        let (dataset, input, classes) = Self::parts(word);
+        Self::of(dataset, input.as_ref(), classes)
+    }
+
+    /// The images that a word names, but for what is said to be another.
+    ///
+    /// # Errors
+    /// As [`Images::of`].
+    pub fn other(word: &str, input: Option<&Shape>, classes: Option<usize>) -> Result<Self> {
+        let (dataset, own_input, own_classes) = Self::parts(word);
+        Self::of(dataset, input.or(own_input.as_ref()), classes.or(own_classes))
+    }
+
+    /// The word of a dataset and what is said to be another, as folders and rows have it.
+    pub fn worded(dataset: &str, input: Option<&Shape>, classes: Option<usize>) -> String {
+        let said = [input.map(Shape::to_string), classes.map(|classes| classes.to_string())];
+        said.into_iter().flatten().fold(dataset.to_owned(), |word, part| word + &format!("{BETWEEN}{part}"))
+    }
+
+    /// The word in configuration, rows and names of folders.
+    pub fn word(&self) -> &str {
+        &self.word
+    }
+
+    /// One image: channels, height, width.
+    pub fn input(&self) -> &Shape {
+        &self.input
+    }
+
+    /// Classes told apart.
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// Whether its word says how large an image is, instead of leaving it to the dataset.
+    pub fn is_sized(&self) -> bool {
+        Self::parts(&self.word).1.is_some()
+    }
+
+    fn parts(word: &str) -> (&str, Option<Shape>, Option<usize>) {
+        let split = |word| str::rsplit_once(word, BETWEEN);
+        let (word, classes) = match split(word).map(|(rest, last)| (rest, parse_classes(last))) {
+            Some((rest, Ok(classes))) => (rest, Some(classes)),
+            _ => (word, None),
+        };
+        match split(word).map(|(rest, last)| (rest, parse_input(last))) {
+            Some((rest, Ok(input))) => (rest, Some(input), classes),
+            _ => (word, None, classes),
+        }
+    }
+}
+
+impl From<Dataset> for Images {
+    fn from(dataset: Dataset) -> Self {
+        let input = Shape::new([3, dataset.size(), dataset.size()]);
+        Images { word: dataset.name().to_owned(), input, classes: dataset.classes() }
+    }
+}
+
+/// The shape of one sample of an input: `3x320x320`.
+///
+/// # Errors
+/// What is no such shape.
+pub fn parse_input(word: &str) -> Result<Shape> {
+    let sizes = word.trim().split('x').map(|size| size.parse().ok().filter(|size| (1..1usize << 20).contains(size)));
+    let sizes: Option<Vec<usize>> = sizes.collect();
+    let shape = sizes.filter(|sizes| sizes.len() > 1 && sizes.len() < 8).map(Shape::new);
+    shape.filter(|shape| shape.elements() <= 1 << 31).ok_or_else(|| {
+        Error::config(format!("\"{word}\" is no shape of an input"))
+            .expected("one sample without its batch, channels first, such as 3x320x320")
+    })
+}
+
+/// A number of classes.
+///
+/// # Errors
+/// What is none, or too many.
+pub fn parse_classes(word: &str) -> Result<usize> {
+    word.trim().parse().ok().filter(|classes| (1..=MOST_CLASSES).contains(classes)).ok_or_else(|| {
+        Error::config(format!("\"{word}\" is no number of classes"))
+            .expected(format!("a whole number from 1 to {MOST_CLASSES}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_says_what_is_not_as_the_dataset_has_it() {
+        for word in ["imagenet", "imagenet-3x320x320", "imagenet-7", "imagenet-1x28x28-7", "my-own-3x64x64-2"] {
+            assert_eq!(Images::named(word).unwrap().word(), word);
+        }
+        let (input, classes) = (Shape::new([3, 96, 64]), 5);
+        let images = Images::other("imagenet-3x320x320-7", Some(&input), None).unwrap();
+        assert_eq!((images.word(), images.input(), images.classes()), ("imagenet-3x96x64-7", &input, 7));
+        let images = Images::other("mine", Some(&input), Some(classes)).unwrap();
+        assert_eq!((images.word(), images.classes()), ("mine-3x96x64-5", 5));
+        assert!(Images::named("mine-3x96x64").is_err(), "how many classes is not said");
+    }
+
+    #[test]
+    fn shapes_and_classes_are_checked() {
+        for wrong in ["320", "3x", "3x0x320", "3xax3", "", "3x320x320x", "1000000x1000000x9"] {
+            assert!(parse_input(wrong).unwrap_err().to_string().contains("such as 3x320x320"), "{wrong}");
+        }
+        for wrong in ["0", "-1", "many", "99999999999"] {
+            assert!(parse_classes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The vocabulary the families are written in: a cursor that appends one layer after the other.
+
+use crate::{Activation, Binary, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Window};
+use perf4sight_base::error::Result;
+
+/// Appends layers behind `at`; branches are made by moving `at` back.
+pub(super) struct Layers {
+    builder: NetworkBuilder,
+    /// The node the next layer reads.
+    pub at: NodeId,
+}
+
+/// A square convolution without bias.
+pub(super) fn conv(filters: usize, kernel: usize, stride: usize, padding: usize) -> Conv {
+    Conv { out_channels: filters, window: Window::square(kernel, stride, padding), groups: 1, bias: false }
+}
+
+/// The same with a bias.
+pub(super) fn biased(filters: usize, kernel: usize, stride: usize, padding: usize) -> Conv {
+    Conv { bias: true, ..conv(filters, kernel, stride, padding) }
+}
+
+/// One filter for every channel, padded so that only the stride shrinks the image.
+pub(super) fn depthwise(channels: usize, kernel: usize, stride: usize) -> Conv {
+    Conv { groups: channels, ..conv(channels, kernel, stride, kernel / 2) }
+}
+
+impl Layers {
+    pub fn new(name: &str, input: Shape) -> Self {
+        let builder = NetworkBuilder::new(name, input);
+        Layers { at: builder.input(), builder }
+    }
+
+    pub fn finish(self) -> Network {
+        self.builder.finish(self.at)
+    }
+
+    /// Channels the next layer sees.
+    pub fn channels(&self) -> usize {
+        self.shape().channels()
+    }
+
+    /// What the next layer sees.
+    pub fn shape(&self) -> &Shape {
+        self.builder.shape(self.at)
+    }
+
+    pub fn add(&mut self, name: impl Into<String>, op: Op) -> Result<&mut Self> {
+        self.join(name, op, &[self.at])
+    }
+
+    /// A layer that reads others than the one before.
+    pub fn join(&mut self, name: impl Into<String>, op: Op, inputs: &[NodeId]) -> Result<&mut Self> {
+        self.at = self.builder.add(name, op, inputs)?;
+        Ok(self)
+    }
+
+    pub fn conv(&mut self, name: impl Into<String>, conv: Conv) -> Result<&mut Self> {
+        self.add(name, Op::Conv(conv))
+    }
+
+    pub fn batch_norm(&mut self, name: impl Into<String>) -> Result<&mut Self> {
+        self.add(name, Op::BatchNorm { axis: 0 })
+    }
+
+    pub fn relu(&mut self, name: impl Into<String>) -> Result<&mut Self> {
+        self.add(name, Op::Activation(Activation::Relu))
+    }
+
+    pub fn max_pool(&mut self, name: impl Into<String>, window: Window) -> Result<&mut Self> {
+        self.add(name, Op::MaxPool(window))
+    }
+
+    /// Mean over an even split into `size` x `size` cells.
+    pub fn average(&mut self, name: impl Into<String>, size: usize) -> Result<&mut Self> {
+        self.add(name, Op::AdaptiveAvgPool { output: [size; 2] })
+    }
+
+    pub fn flatten(&mut self) -> Result<&mut Self> {
+        self.add("flatten", Op::Flatten)
+    }
+
+    pub fn dropout(&mut self, name: impl Into<String>, rate: f32) -> Result<&mut Self> {
+        self.add(name, Op::Dropout { rate })
+    }
+
+    pub fn linear(&mut self, name: impl Into<String>, out_features: usize) -> Result<&mut Self> {
+        self.add(name, Op::Linear(Linear { out_features, bias: true }))
+    }
+
+    /// Element-wise sum of `shortcut` and the layer before.
+    pub fn add_to(&mut self, name: impl Into<String>, shortcut: NodeId) -> Result<&mut Self> {
+        self.join(name, Op::Binary(Binary::Add), &[self.at, shortcut])
+    }
+
+    /// Channels of all `branches`, one after the other.
+    pub fn concat(&mut self, name: impl Into<String>, branches: &[NodeId]) -> Result<&mut Self> {
+        self.join(name, Op::Concat { axis: 0 }, branches)
+    }
+}

@@ -1,0 +1,44 @@
+//! MnasNet-B1 at depth multiplier 1.0 (Tan et al. 2018, arXiv:1807.11626), as torchvision lays it out.
+
+use super::layers::{Layers, conv, depthwise};
+use crate::{Conv, Op, Reduction};
+use perf4sight_base::error::Result;
+
+/// Groups of blocks: channels, kernel, stride of the first block, expansion, blocks.
+const GROUPS: [[usize; 5]; 6] =
+    [[24, 3, 2, 3, 3], [40, 5, 2, 3, 3], [80, 5, 2, 6, 3], [96, 3, 1, 6, 2], [192, 5, 2, 6, 4], [320, 3, 1, 6, 1]];
+
+pub(super) fn mnasnet(layers: &mut Layers, classes: usize) -> Result<()> {
+    normed(layers, "layers", 0, conv(32, 3, 2, 1))?.relu("layers.2")?;
+    normed(layers, "layers", 3, depthwise(32, 3, 1))?.relu("layers.5")?;
+    normed(layers, "layers", 6, conv(16, 1, 1, 0))?;
+    for (group, [channels, kernel, first_stride, expansion, blocks]) in GROUPS.into_iter().enumerate() {
+        for block in 0..blocks {
+            let stride = if block == 0 { first_stride } else { 1 };
+            let name = format!("layers.{}.{block}", group + 8);
+            inverted_residual(layers, &name, [channels, kernel, stride, expansion])?;
+        }
+    }
+    normed(layers, "layers", 14, conv(1280, 1, 1, 0))?.relu("layers.16")?;
+    layers.add("mean", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false })?;
+    layers.dropout("classifier.0", 0.2)?.linear("classifier.1", classes)?;
+    Ok(())
+}
+
+/// 1x1 to more channels, a larger kernel on each of them, 1x1 back to few; summed with its input where the shapes agree.
+fn inverted_residual(layers: &mut Layers, name: &str, dims: [usize; 4]) -> Result<()> {
+    let [channels, kernel, stride, expansion] = dims;
+    let (input, before) = (layers.at, layers.channels());
+    let inner = format!("{name}.layers");
+    normed(layers, &inner, 0, conv(before * expansion, 1, 1, 0))?.relu(format!("{inner}.2"))?;
+    normed(layers, &inner, 3, depthwise(before * expansion, kernel, stride))?.relu(format!("{inner}.5"))?;
+    normed(layers, &inner, 6, conv(channels, 1, 1, 0))?;
+    if stride == 1 && before == channels {
+        layers.add_to(format!("{name}.add"), input)?;
+    }
+    Ok(())
+}
+
+fn normed<'a>(layers: &'a mut Layers, name: &str, index: usize, conv: Conv) -> Result<&'a mut Layers> {
+    layers.conv(format!("{name}.{index}"), conv)?.batch_norm(format!("{name}.{}", index + 1))
+}

@@ -1,0 +1,56 @@
+//! Residual networks (He et al. 2015, arXiv:1512.03385), as torchvision lays them out: a bottleneck strides in its 3x3.
+
+use super::layers::{Layers, conv};
+use crate::{Conv, Window};
+use perf4sight_base::error::Result;
+
+/// Appends the convolutions of one block.
+type Block = fn(&mut Layers, name: &str, width: usize, stride: usize) -> Result<()>;
+
+/// `depths`: blocks in each of the four groups.
+pub(super) fn resnet(layers: &mut Layers, block: Block, depths: [usize; 4], classes: usize) -> Result<()> {
+    layers.conv("conv1", conv(64, 7, 2, 3))?.batch_norm("bn1")?.relu("relu")?;
+    layers.max_pool("maxpool", Window::square(3, 2, 1))?;
+    for (group, depth) in depths.into_iter().enumerate() {
+        for index in 0..depth {
+            let stride = if index == 0 && group > 0 { 2 } else { 1 };
+            residual(layers, block, &format!("layer{}.{index}", group + 1), (64 << group, stride))?;
+        }
+    }
+    layers.average("avgpool", 1)?.flatten()?.linear("fc", classes)?;
+    Ok(())
+}
+
+/// Two 3x3 convolutions (resnet18 and 34).
+pub(super) fn basic(layers: &mut Layers, name: &str, width: usize, stride: usize) -> Result<()> {
+    normed(layers, name, 1, conv(width, 3, stride, 1))?.relu(format!("{name}.relu"))?;
+    normed(layers, name, 2, conv(width, 3, 1, 1))?;
+    Ok(())
+}
+
+/// 1x1, 3x3, 1x1 with four times the channels (resnet50 and deeper).
+pub(super) fn bottleneck(layers: &mut Layers, name: &str, width: usize, stride: usize) -> Result<()> {
+    normed(layers, name, 1, conv(width, 1, 1, 0))?.relu(format!("{name}.relu"))?;
+    normed(layers, name, 2, conv(width, 3, stride, 1))?.relu(format!("{name}.relu_1"))?;
+    normed(layers, name, 3, conv(4 * width, 1, 1, 0))?;
+    Ok(())
+}
+
+/// A block beside its shortcut, which is a 1x1 convolution where the block changes the shape.
+fn residual(layers: &mut Layers, block: Block, name: &str, (width, stride): (usize, usize)) -> Result<()> {
+    let (input, before) = (layers.at, layers.channels());
+    block(layers, name, width, stride)?;
+    let (result, after) = (layers.at, layers.channels());
+    layers.at = input;
+    if stride != 1 || before != after {
+        layers.conv(format!("{name}.downsample.0"), conv(after, 1, stride, 0))?;
+        layers.batch_norm(format!("{name}.downsample.1"))?;
+    }
+    let shortcut = std::mem::replace(&mut layers.at, result);
+    layers.add_to(format!("{name}.add"), shortcut)?.relu(format!("{name}.relu_out"))?;
+    Ok(())
+}
+
+fn normed<'a>(layers: &'a mut Layers, name: &str, index: usize, conv: Conv) -> Result<&'a mut Layers> {
+    layers.conv(format!("{name}.conv{index}"), conv)?.batch_norm(format!("{name}.bn{index}"))
+}

@@ -1,0 +1,155 @@
+//! The vocabulary they are written in: stretches that begin at the image and end in a vector each.
+
+use crate::zoo::layers::{Layers, biased};
+use crate::{Activation, Affine, Binary, Conv, Linear, Network, NodeId, Op, Reduction, Shape};
+use perf4sight_base::error::Result;
+
+/// Height and width of the images, as most networks take them.
+const SIDE: usize = 224;
+
+/// Classes, so few that telling them apart costs nothing.
+const CLASSES: usize = 10;
+
+/// A network in the making.
+pub(super) struct Lesson {
+    layers: Layers,
+    image: NodeId,
+    added: usize,
+    /// The vectors that the stretches so far end in.
+    vectors: Vec<NodeId>,
+}
+
+impl Lesson {
+    /// The network of that name with this content.
+    pub fn given(name: &str, content: super::Content) -> Result<Network> {
+        let layers = Layers::new(name, Shape::new([3, SIDE, SIDE]));
+        let mut lesson = Lesson { image: layers.at, layers, added: 0, vectors: Vec::new() };
+        content(&mut lesson)?;
+        let vectors = std::mem::take(&mut lesson.vectors);
+        lesson.join(Op::Concat { axis: 0 }, &vectors)?.linear(CLASSES)?;
+        Ok(lesson.layers.finish())
+    }
+
+    /// The last operation.
+    pub fn at(&self) -> NodeId {
+        self.layers.at
+    }
+
+    /// Goes back to an earlier operation, which the next one reads.
+    pub fn back_to(&mut self, node: NodeId) -> &mut Self {
+        self.layers.at = node;
+        self
+    }
+
+    pub fn shape(&self) -> &Shape {
+        self.layers.shape()
+    }
+
+    /// An operation behind the last.
+    pub fn then(&mut self, op: Op) -> Result<&mut Self> {
+        self.join(op, &[self.layers.at])
+    }
+
+    /// An operation on some earlier ones.
+    pub fn join(&mut self, op: Op, inputs: &[NodeId]) -> Result<&mut Self> {
+        let name = format!("{}_{}", op.kind(), self.added);
+        self.added += 1;
+        self.layers.join(name, op, inputs)?;
+        Ok(self)
+    }
+
+    /// A trained tensor, behind nothing.
+    pub fn parameter(&mut self, dims: &[usize]) -> Result<NodeId> {
+        let before = self.at();
+        let parameter = self.join(Op::Parameter(Shape::new(dims.to_vec())), &[])?.at();
+        self.back_to(before);
+        Ok(parameter)
+    }
+
+    /// Begins a stretch: the image in patches of so many pixels a side, each a vector that long.
+    pub fn patches(&mut self, side: usize, width: usize) -> Result<&mut Self> {
+        let image = self.image;
+        self.back_to(image).then(Op::Conv(biased(width, side, side, 0)))
+    }
+
+    /// The same as rows, one a patch.
+    pub fn rows(&mut self, side: usize, width: usize) -> Result<&mut Self> {
+        let patches = (SIDE / side).pow(2);
+        self.patches(side, width)?.reshape(&[width, patches])?.transpose(&[1, 0])
+    }
+
+    /// Ends a stretch of images.
+    pub fn end_images(&mut self) -> Result<()> {
+        self.then(Op::AdaptiveAvgPool { output: [1; 2] })?.then(Op::Flatten)?;
+        self.vectors.push(self.layers.at);
+        Ok(())
+    }
+
+    /// Ends a stretch of rows.
+    pub fn end_rows(&mut self) -> Result<()> {
+        let axes = (0..self.shape().rank() - 1).collect();
+        self.then(Op::Reduce { reduction: Reduction::Mean, axes, keep: false })?;
+        self.vectors.push(self.layers.at);
+        Ok(())
+    }
+
+    pub fn conv(&mut self, conv: Conv) -> Result<&mut Self> {
+        self.then(Op::Conv(conv))
+    }
+
+    pub fn linear(&mut self, out_features: usize) -> Result<&mut Self> {
+        self.then(Op::Linear(Linear { out_features, bias: true }))
+    }
+
+    /// Normalises vectors on the last axis.
+    pub fn layer_norm(&mut self) -> Result<&mut Self> {
+        let axis = self.shape().rank() - 1;
+        self.then(Op::LayerNorm { axis, affine: Affine::ScaleAndShift })
+    }
+
+    pub fn batch_norm(&mut self) -> Result<&mut Self> {
+        self.then(Op::BatchNorm { axis: 0 })
+    }
+
+    pub fn group_norm(&mut self, groups: usize) -> Result<&mut Self> {
+        self.then(Op::GroupNorm { groups, affine: Affine::ScaleAndShift })
+    }
+
+    pub fn activation(&mut self, activation: Activation) -> Result<&mut Self> {
+        self.then(Op::Activation(activation))
+    }
+
+    pub fn reshape(&mut self, dims: &[usize]) -> Result<&mut Self> {
+        self.then(Op::Reshape(Shape::new(dims.to_vec())))
+    }
+
+    pub fn transpose(&mut self, order: &[usize]) -> Result<&mut Self> {
+        self.then(Op::Transpose { order: order.to_vec() })
+    }
+
+    pub fn slice(&mut self, axis: usize, start: usize, length: usize) -> Result<&mut Self> {
+        self.then(Op::Slice { axis, start, length })
+    }
+
+    /// Arithmetic with a constant.
+    pub fn by_constant(&mut self, binary: Binary) -> Result<&mut Self> {
+        self.then(Op::Binary(binary))
+    }
+
+    /// Arithmetic with an earlier result.
+    pub fn with(&mut self, binary: Binary, other: NodeId) -> Result<&mut Self> {
+        self.join(Op::Binary(binary), &[self.layers.at, other])
+    }
+
+    /// Arithmetic with a trained tensor.
+    pub fn with_parameter(&mut self, binary: Binary, dims: &[usize]) -> Result<&mut Self> {
+        let parameter = self.parameter(dims)?;
+        self.with(binary, parameter)
+    }
+
+    /// The two layers behind the attention of a transformer, added to what they read.
+    pub fn perceptron(&mut self, hidden: usize, activation: Activation) -> Result<&mut Self> {
+        let (before, width) = (self.at(), self.shape().features());
+        self.layer_norm()?.linear(hidden)?.activation(activation)?.linear(width)?.with(Binary::Add, before)
+    }
+}

@@ -1,0 +1,27 @@
+//! VGG without batch normalisation (Simonyan and Zisserman 2014, arXiv:1409.1556), as torchvision lays it out.
+
+use super::layers::{Layers, biased};
+use crate::Window;
+use perf4sight_base::error::Result;
+
+/// Filters of each of the five groups of 3x3 convolutions; a pool that halves the image follows each group.
+const FILTERS: [usize; 5] = [64, 128, 256, 512, 512];
+
+/// `depths`: convolutions in each group.
+pub(super) fn vgg(layers: &mut Layers, depths: [usize; 5], classes: usize) -> Result<()> {
+    let mut index = 0;
+    for (filters, depth) in FILTERS.into_iter().zip(depths) {
+        for _ in 0..depth {
+            layers.conv(format!("features.{index}"), biased(filters, 3, 1, 1))?;
+            layers.relu(format!("features.{}", index + 1))?;
+            index += 2;
+        }
+        layers.max_pool(format!("features.{index}"), Window::square(2, 2, 0))?;
+        index += 1;
+    }
+    layers.average("avgpool", 7)?.flatten()?;
+    layers.linear("classifier.0", 4096)?.relu("classifier.1")?.dropout("classifier.2", 0.5)?;
+    layers.linear("classifier.3", 4096)?.relu("classifier.4")?.dropout("classifier.5", 0.5)?;
+    layers.linear("classifier.6", classes)?;
+    Ok(())
+}

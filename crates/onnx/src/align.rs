@@ -1,0 +1,99 @@
+//! Brings the operands of one operation together: which of them hold the batch, and where.
+
+use super::batch::Batch;
+use super::call::{Call, Misfit};
+use super::translate::{Translation, own_name};
+use super::value::{Feature, Table, Value, Weight};
+use perf4sight_network::{Op, Shape};
+
+/// What the operands are brought to: the tensor rank and the batch of the one that holds it.
+#[derive(Clone, Copy)]
+struct Frame {
+    rank: usize,
+    batch: Option<Batch>,
+}
+
+/// All inputs as features whose samples broadcast as the tensors do; weights and tables become nodes.
+///
+/// # Errors
+/// Unsupported where the batch lies in different places.
+pub(super) fn aligned(to: &mut Translation, call: &Call) -> Result<Vec<Feature>, Misfit> {
+    let held = call.features().filter(|feature| feature.batch.is_some());
+    let frame = match held.max_by_key(|feature| to.dims(*feature).len()) {
+        Some(feature) => Frame { rank: to.dims(feature).len(), batch: feature.batch },
+        None => Frame { rank: call.inputs.iter().map(|input| rank(to, input)).max().unwrap_or(0), batch: None },
+    };
+    call.inputs.iter().map(|input| bring(to, call, input, frame)).collect()
+}
+
+fn rank(to: &Translation, input: &Value) -> usize {
+    match input {
+        Value::Feature(feature) => to.dims(*feature).len(),
+        other => other.fixed_dims().map_or(0, <[usize]>::len),
+    }
+}
+
+fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Result<Feature, Misfit> {
+    match input {
+        Value::Feature(feature) if feature.batch.is_some() => {
+            let place = |rank: usize, batch: Option<Batch>| batch.map(|batch| (rank - batch.axis, batch.at(0)));
+            let same = place(to.dims(*feature).len(), feature.batch) == place(frame.rank, frame.batch);
+            if same { raised(to, call, *feature, frame) } else { Err(Misfit::Unsupported) }
+        }
+        Value::Feature(feature) => {
+            let dims = to.builder.shape(feature.id).dims().to_vec();
+            let sample = sample(&dims, frame, to.batch)?;
+            let same = sample.dims() == dims;
+            let viewed = Feature { batch: frame.batch, ..*feature };
+            if same {
+                Ok(viewed)
+            } else {
+                to.add_like(&format!("{}_view", own_name(call)), Op::Reshape(sample), &[viewed])
+            }
+        }
+        Value::Weight(weight) => {
+            let sample = sample(&weight.dims, frame, to.batch)?;
+            // What an exporter copied for every sample of its batch is trained once.
+            let copies = weight.elements.checked_div(sample.elements()).filter(|&copies| copies == to.batch);
+            let elements =
+                copies.filter(|_| weight.is_made_up()).map_or(weight.elements, |copies| weight.elements / copies);
+            let weight = &Weight { dims: sample.dims().to_vec(), elements, ..weight.clone() };
+            Ok(Feature { id: to.leaf(call, weight, sample)?, batch: frame.batch, guessed: false })
+        }
+        Value::Opaque(numbers) => table(to, call, numbers, frame),
+        Value::Constant(constant) => table(to, call, &Table::made(constant.dims.clone()), frame),
+        _ => Err(Misfit::Unsupported),
+    }
+}
+
+/// The same with axes of length 1 in front, where it has fewer than another operand.
+fn raised(to: &mut Translation, call: &Call, feature: Feature, frame: Frame) -> Result<Feature, Misfit> {
+    let ones = frame.rank.saturating_sub(to.dims(feature).len());
+    if ones == 0 {
+        return Ok(feature);
+    }
+    let dims = std::iter::repeat_n(1, ones).chain(to.builder.shape(feature.id).dims().iter().copied());
+    let shape = Shape::new(dims.collect::<Vec<_>>());
+    let seen = to.add_like(&format!("{}_raised", own_name(call)), Op::Reshape(shape), &[feature])?;
+    Ok(Feature { batch: frame.batch, ..seen })
+}
+
+/// Numbers that nobody trains, as a node of their own.
+fn table(to: &mut Translation, call: &Call, numbers: &Table, frame: Frame) -> Result<Feature, Misfit> {
+    let sample = sample(&numbers.dims, frame, to.batch)?;
+    let id = to.table(&format!("{}_table", own_name(call)), sample, numbers.of.as_ref())?;
+    Ok(Feature { id, batch: frame.batch, guessed: false })
+}
+
+/// What a tensor without a batch looks like beside one sample: the batch axis, which it has as a 1 or not at all, is dropped.
+fn sample(dims: &[usize], frame: Frame, batch: u64) -> Result<Shape, Misfit> {
+    let ones = frame.rank.checked_sub(dims.len()).ok_or(Misfit::Unsupported)?;
+    let mut dims: Vec<usize> = std::iter::repeat_n(1, ones).chain(dims.iter().copied()).collect();
+    if let Some(held) = frame.batch.filter(|held| held.alone()) {
+        let dropped = dims.remove(held.axis) as u64;
+        if dropped != 1 && dropped != batch {
+            return Err(Misfit::Unsupported);
+        }
+    }
+    Ok(Shape::new(dims))
+}

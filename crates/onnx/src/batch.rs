@@ -1,0 +1,178 @@
+//! Where the batch lies in a tensor: ONNX counts it as an axis like any other, networks here are per sample.
+
+use perf4sight_network::{Layout, Shape};
+
+/// The batch in the axes of an ONNX tensor: `axis` has length `before` x batch x `after`.
+///
+/// Usually `before` and `after` are 1 and the axis is the batch alone, which is then no axis of the sample. Attention and
+/// window partitions fold the batch into another axis; that axis is then one of the sample too, without the batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Batch {
+    pub axis: usize,
+    before: usize,
+    after: usize,
+}
+
+impl Batch {
+    /// The outermost axis, as in every image.
+    pub const FIRST: Batch = Batch::alone_at(0);
+
+    /// An axis of its own.
+    pub const fn alone_at(axis: usize) -> Batch {
+        Batch { axis, before: 1, after: 1 }
+    }
+
+    /// In an axis `times` as long as the batch. What lies before it there is as in `source`, where that axis is as long.
+    pub fn holding(axis: usize, times: u64, source: Option<Batch>) -> Batch {
+        let times = times as usize;
+        match source {
+            Some(source) if source.before.checked_mul(source.after) == Some(times) => source.at(axis),
+            _ => Batch { axis, before: 1, after: times },
+        }
+    }
+
+    /// Whether an axis of length `dim` can hold so many samples.
+    pub fn fits(self, dim: u64, batch: u64) -> bool {
+        (self.before as u64).checked_mul(self.after as u64).and_then(|times| times.checked_mul(batch)) == Some(dim)
+    }
+
+    /// Whether the axis is the batch and nothing else.
+    pub fn alone(self) -> bool {
+        self.before == 1 && self.after == 1
+    }
+
+    /// The same, in the words of operations that are kept as they are; `None` where there are none.
+    pub fn layout(self) -> Option<Layout> {
+        match self {
+            Batch { axis, before: 1, after: 1 } => Some(Layout::Alone(axis)),
+            Batch { axis: 0, before: 1, .. } => Some(Layout::Rows),
+            _ => None,
+        }
+    }
+
+    /// The same batch in an axis that moved to `axis`.
+    pub fn at(self, axis: usize) -> Batch {
+        Batch { axis, ..self }
+    }
+
+    /// The axis of the sample that is axis `axis` of the tensor; `None` for the one that holds the batch.
+    pub fn sample_axis(self, axis: usize) -> Option<usize> {
+        match axis {
+            _ if axis == self.axis => None,
+            _ if axis > self.axis && self.alone() => Some(axis - 1),
+            _ => Some(axis),
+        }
+    }
+
+    /// Shape of the tensor of `batch` such samples.
+    pub fn tensor_dims(self, sample: &Shape, batch: u64) -> Vec<u64> {
+        let mut dims: Vec<u64> = sample.dims().iter().map(|&dim| dim as u64).collect();
+        match self.alone() {
+            true => dims.insert(self.axis.min(dims.len()), batch),
+            false => dims[self.axis] = dims[self.axis].saturating_mul(batch),
+        }
+        dims
+    }
+
+    /// Shape of one sample of a tensor of this shape.
+    pub fn sample(self, tensor: &[u64]) -> Shape {
+        let mut dims: Vec<usize> = tensor.iter().map(|&dim| dim as usize).collect();
+        match self.alone() {
+            true => drop(dims.remove(self.axis)),
+            false => dims[self.axis] = self.before * self.after,
+        }
+        Shape::new(dims)
+    }
+
+    /// Where the batch lies after the same elements are seen as `to` instead of `from`; `None` when it is torn apart.
+    ///
+    /// In memory order the batch begins after `elements` others. It lies in the axis of `to` that begins there or contains
+    /// that place. With a batch of 1 several may: the one that is the batch alone is meant, else, where axes were merged, the
+    /// one that ends with the batch (`[L, 1, E]` as `[L, E]` before a fully connected layer), where they were split the one
+    /// that begins with it (`[L, 1, E]` as `[L, heads, E / heads]`).
+    pub fn reshaped(self, from: &[u64], to: &[u64], batch: u64) -> Option<Batch> {
+        let elements = product(&from[..self.axis])?.checked_mul(self.before as u64)?;
+        let candidates = (0..to.len()).filter_map(|axis| {
+            let outer = product(&to[..axis])?;
+            let before = (outer > 0 && elements.is_multiple_of(outer)).then(|| elements / outer)?;
+            let held = before.checked_mul(batch).filter(|&held| held > 0)?;
+            to[axis].is_multiple_of(held).then(|| Batch {
+                axis,
+                before: before as usize,
+                after: (to[axis] / held) as usize,
+            })
+        });
+        let candidates: Vec<Batch> = candidates.collect();
+        let meant = |place: &&Batch| if to.len() < from.len() { place.after == 1 } else { place.before == 1 };
+        let alone = candidates.iter().find(|place| place.alone());
+        alone.or_else(|| candidates.iter().find(meant)).or(candidates.first()).copied()
+    }
+}
+
+/// A symbolic batch is followed through the file's shape arithmetic as this prime: no real dimension is a multiple of it.
+pub(super) const SYMBOLIC_BATCH: u64 = 1_000_003;
+
+/// A message in which multiples of the symbolic batch are called so.
+pub(super) fn said(message: &str) -> String {
+    let digit = |a: char, b: char| a.is_ascii_digit() == b.is_ascii_digit();
+    let letters: Vec<char> = message.chars().collect();
+    let words = letters.chunk_by(|&a, &b| digit(a, b)).map(|word| word.iter().collect::<String>());
+    let said = words.map(|word| match word.parse::<u64>() {
+        Ok(SYMBOLIC_BATCH) => "batch".to_string(),
+        Ok(number) if number > 0 && number.is_multiple_of(SYMBOLIC_BATCH) => {
+            format!("{} x batch", number / SYMBOLIC_BATCH)
+        }
+        _ => word,
+    });
+    said.collect()
+}
+
+/// Elements of a tensor; `None` beyond 64 bits.
+pub(super) fn product(dims: &[u64]) -> Option<u64> {
+    dims.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flatten_keeps_the_batch_first() {
+        assert_eq!(Batch::FIRST.reshaped(&[8, 512, 7, 7], &[8, 25088], 8), Some(Batch::FIRST));
+        // A batch of 1: every axis could hold it, the first is alone.
+        assert_eq!(Batch::FIRST.reshaped(&[1, 512, 1, 1], &[1, 512], 1), Some(Batch::FIRST));
+    }
+
+    #[test]
+    fn attention_folds_the_batch_into_the_heads_and_back() {
+        // nn.MultiheadAttention, 197 tokens, 12 heads of 64: [L, B, E] -> [L, B * heads, 64] -> [B * heads, L, 64].
+        let sequence = Batch::alone_at(1);
+        let folded = sequence.reshaped(&[197, 5, 768], &[197, 60, 64], 5).unwrap();
+        assert_eq!(folded.sample(&[197, 60, 64]), Shape::new([197, 12, 64]));
+        assert_eq!(folded.at(0).sample_axis(1), Some(1));
+        // Behind the heads: [L, B, E] -> [L * B, E] -> [L, B, E].
+        let merged = sequence.reshaped(&[197, 5, 768], &[985, 768], 5).unwrap();
+        assert_eq!(merged.sample(&[985, 768]), Shape::new([197, 768]));
+        assert_eq!(merged.reshaped(&[985, 768], &[197, 5, 768], 5), Some(sequence));
+    }
+
+    #[test]
+    fn a_batch_of_one_is_followed_through_attention() {
+        let sequence = Batch::alone_at(1);
+        let split = sequence.reshaped(&[197, 1, 768], &[197, 12, 64], 1).unwrap();
+        assert_eq!((split.axis, split.sample(&[197, 12, 64])), (1, Shape::new([197, 12, 64])));
+        let merged = sequence.reshaped(&[197, 1, 768], &[197, 768], 1).unwrap();
+        assert_eq!((merged.axis, merged.sample(&[197, 768])), (0, Shape::new([197, 768])));
+    }
+
+    #[test]
+    fn no_message_has_the_number_that_stands_for_an_open_batch() {
+        assert_eq!(said("cannot view [1000003, 6] as [4000012, 2]"), "cannot view [batch, 6] as [4 x batch, 2]");
+        assert_eq!(said("of 1000004 and 0"), "of 1000004 and 0");
+    }
+
+    #[test]
+    fn a_torn_batch_is_none() {
+        assert_eq!(Batch::FIRST.reshaped(&[8, 6], &[4, 12], 8), None);
+    }
+}

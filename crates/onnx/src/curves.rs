@@ -1,0 +1,108 @@
+//! Recognises an activation by what it computes, however an exporter took it apart.
+//!
+//! `x * sigmoid(x)`, `x * clip(x + 3, 0, 6) / 6` or `0.5 * x * (1 + erf(x / sqrt(2)))` are functions of one number, whatever
+//! their order. Each element-wise node therefore carries the values it gives at some places of `x`, and when these are the
+//! values of a known activation, it is that activation.
+
+use super::fold;
+use hashbrown::HashMap;
+use perf4sight_network::{Activation, NodeId};
+
+/// Where functions are compared: both sides of every bend of the known ones, and far out.
+const PLACES: [f64; 16] = [-7.3, -4.1, -3.2, -2.6, -1.4, -0.8, -0.3, -0.1, 0.15, 0.4, 0.9, 1.7, 2.7, 3.3, 5.2, 6.8];
+
+/// Exporters write constants in single precision, and GELU by its tanh approximation (off by at most 4.8e-4).
+const TOLERANCE: f64 = 6e-4;
+
+/// Longer chains than this are no activation.
+const MAX_CHAIN: usize = 8;
+
+/// Values of a function at [`PLACES`].
+pub(super) type Samples = [f64; PLACES.len()];
+
+/// One element-wise node as a function of the values of an earlier node.
+#[derive(Debug, Clone)]
+pub(super) struct Curve {
+    pub root: NodeId,
+    pub samples: Samples,
+}
+
+/// The functions that nodes are of the nodes before them, nearest first.
+#[derive(Debug, Default)]
+pub(super) struct Curves(HashMap<NodeId, Vec<Curve>>);
+
+impl Curves {
+    fn of(&self, node: NodeId) -> Vec<Curve> {
+        let itself = Curve { root: node, samples: PLACES };
+        std::iter::once(itself).chain(self.0.get(&node).into_iter().flatten().cloned()).collect()
+    }
+
+    /// `function` of one node, as functions of everything that node is a function of.
+    pub fn map(&self, node: NodeId, function: impl Fn(f64) -> f64) -> Vec<Curve> {
+        let apply = |curve: Curve| Curve { samples: curve.samples.map(&function), ..curve };
+        self.of(node).into_iter().map(apply).take(MAX_CHAIN).collect()
+    }
+
+    /// `function` of two nodes, for every node that both are functions of.
+    pub fn zip(&self, a: NodeId, b: NodeId, function: impl Fn(f64, f64) -> f64) -> Vec<Curve> {
+        let others = self.of(b);
+        let join = |curve: Curve| {
+            let other = others.iter().find(|other| other.root == curve.root)?;
+            let samples = std::array::from_fn(|i| function(curve.samples[i], other.samples[i]));
+            Some(Curve { root: curve.root, samples })
+        };
+        self.of(a).into_iter().filter_map(join).take(MAX_CHAIN).collect()
+    }
+
+    /// Remembers what a node is a function of.
+    pub fn set(&mut self, node: NodeId, curves: Vec<Curve>) {
+        self.0.insert(node, curves);
+    }
+}
+
+/// The activation that one of the curves is, and of which node.
+pub(super) fn recognised(curves: &[Curve]) -> Option<(Activation, NodeId)> {
+    curves.iter().find_map(|curve| {
+        let is =
+            |function: Function| PLACES.iter().zip(curve.samples).all(|(&x, y)| (y - function(x)).abs() <= TOLERANCE);
+        KNOWN.iter().find(|(_, function)| is(*function)).map(|(activation, _)| (*activation, curve.root))
+    })
+}
+
+/// A function of one number.
+type Function = fn(f64) -> f64;
+
+/// The activations without a parameter of their own.
+const KNOWN: [(Activation, Function); 10] = [
+    (Activation::Relu, |x| x.max(0.0)),
+    (Activation::Relu6, |x| x.clamp(0.0, 6.0)),
+    (Activation::Sigmoid, sigmoid),
+    (Activation::HardSigmoid, hard_sigmoid),
+    (Activation::Tanh, f64::tanh),
+    (Activation::Silu, |x| x * sigmoid(x)),
+    (Activation::HardSwish, |x| x * hard_sigmoid(x)),
+    (Activation::Gelu, gelu),
+    (Activation::Mish, |x| x * softplus(x).tanh()),
+    (Activation::Softplus, softplus),
+];
+
+/// The values of an activation that the file names.
+pub(super) fn function(activation: Activation) -> Option<Function> {
+    KNOWN.iter().find(|(known, _)| *known == activation).map(|(_, function)| *function)
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+fn hard_sigmoid(x: f64) -> f64 {
+    (x / 6.0 + 0.5).clamp(0.0, 1.0)
+}
+
+fn softplus(x: f64) -> f64 {
+    x.exp().ln_1p()
+}
+
+fn gelu(x: f64) -> f64 {
+    0.5 * x * (1.0 + fold::erf(x / std::f64::consts::SQRT_2))
+}

@@ -1,0 +1,84 @@
+//! The notes that PyTorch's default exporter leaves beside a node: the operation that it came from, its operands, its module.
+
+use crate::schema::NodeProto;
+
+const OPERATION: &str = "pkg.torch.onnx.fx_node";
+const SCOPES: &str = "pkg.torch.onnx.name_scopes";
+const RULES: &str = "pkg.onnxscript.rewriter.rule_name";
+
+/// Whether anybody here asks for a note of this key.
+pub(crate) fn is_asked_for(key: &[u8]) -> bool {
+    [OPERATION, SCOPES, RULES].iter().any(|known| known.as_bytes() == key)
+}
+
+fn note<'a>(node: &'a NodeProto, key: &str) -> &'a str {
+    node.metadata_props.iter().find(|note| note.key() == key).map_or("", |note| note.value())
+}
+
+/// The operation of PyTorch that a node came from, as in `torch.ops.aten.conv2d.default`.
+pub(crate) fn operation(node: &NodeProto) -> &str {
+    let call = note(node, OPERATION).split_once("[target=").map_or("", |(_, call)| call);
+    call.split_once(']').map_or(call, |(target, _)| target)
+}
+
+/// The rate of an attention whose weights are dropped, which the exporter tells in no other way: `dropout_p` is the fifth operand of
+/// `scaled_dot_product_attention`, zero where the network was evaluated.
+pub(crate) fn attention_dropout(node: &NodeProto) -> Option<f32> {
+    let is_attention = operation(node).contains("scaled_dot_product_attention");
+    let rate = is_attention.then(|| arguments(node).get(4)?.parse().ok()).flatten()?;
+    (rate > 0.0).then_some(rate)
+}
+
+/// Whether an operand of the operation that a node came from is a copy that the program made (`contiguous()`, which files leave out).
+pub(crate) fn is_copied(node: &NodeProto, place: usize) -> bool {
+    arguments(node)
+        .get(place)
+        .is_some_and(|operand| operand.starts_with("%clone") || operand.starts_with("%contiguous"))
+}
+
+/// The parameters and buffers that the operation read which a node came from.
+pub(super) fn marked(node: &NodeProto) -> impl Iterator<Item = &str> {
+    let names = note(node, OPERATION).split(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '%'));
+    names.filter_map(|name| name.strip_prefix('%')).filter(|name| name.starts_with("p_") || name.starts_with("b_"))
+}
+
+/// What the operation was called with, as in `["%x", "%p_conv1_weight", "None", "[2, 2]"]`.
+pub(super) fn arguments(node: &NodeProto) -> Vec<&str> {
+    let Some((_, list)) = note(node, OPERATION).split_once("args = (") else { return Vec::new() };
+    let (mut depth, mut start, mut arguments) = (0usize, 0, Vec::new());
+    for (place, letter) in list.char_indices() {
+        let ends = letter == ')' && depth == 0;
+        if ends || (letter == ',' && depth == 0) {
+            arguments.push(list[start..place].trim());
+            start = place + 1;
+        }
+        match letter {
+            _ if ends => break,
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    arguments
+}
+
+/// The module that a node is of, as in `layers.0.attn`; empty for the network itself, `None` where nothing tells.
+pub(super) fn module(node: &NodeProto) -> Option<&str> {
+    // ['', 'layers', 'layers.0', 'layers.0.attn', 'add_3']: the operation comes last.
+    let (scopes, _) = note(node, SCOPES).rsplit_once("', '")?;
+    Some(scopes.rsplit_once('\'').map_or(scopes, |(_, module)| module))
+}
+
+/// Whether the operation that a node came from read a parameter.
+pub(crate) fn reads_parameter(node: &NodeProto) -> bool {
+    marked(node).any(|name| name.starts_with("p_"))
+}
+
+/// Whether a layer holds the batch normalisation that followed it.
+pub(crate) fn holds_batch_norm(node: &NodeProto) -> bool {
+    let layer = matches!(node.op_type(), "Conv" | "ConvTranspose" | "Gemm" | "MatMul");
+    // Without its notes the exporter is known by how it calls the bias that folding makes: after the filters.
+    let filters = node.input.get(1).filter(|filters| filters.ends_with(".weight"));
+    let named = filters.zip(node.input.get(2)).is_some_and(|(filters, bias)| *bias == format!("{filters}_bias"));
+    layer && (named || note(node, RULES).contains("BatchNorm") || note(node, OPERATION).contains("batch_norm"))
+}

@@ -1,0 +1,140 @@
+//! Which parameter a node reads where. Exporters merge tensors that are equal when they write (fresh scales, biases of zeros), and give
+//! those they turn other names; the operation of PyTorch that a node came from names the parameters that it really had.
+
+use super::Exporter;
+use super::notes::{arguments, marked, module, operation};
+use crate::file::Initializer;
+use crate::schema::NodeProto;
+use hashbrown::HashSet;
+
+/// What is told of an operand.
+pub(crate) enum Told<'a> {
+    /// A parameter, by its name in PyTorch.
+    Parameter(&'a str),
+    /// Nothing that is trained: a scale of ones where a normalisation has none.
+    Constant,
+    /// Nothing.
+    Nothing,
+}
+
+/// The operands of an operation that are trained.
+#[derive(Clone, Copy)]
+enum Role {
+    Weight,
+    Bias,
+}
+
+impl<'a> Exporter<'a> {
+    /// What the operation of PyTorch that `node` came from has at this place.
+    pub fn told(&self, node: &NodeProto, place: usize) -> Told<'a> {
+        let operation = operation(node);
+        if node.op_type() == "InstanceNormalization" && operation.contains("group_norm") {
+            return Told::Constant;
+        }
+        let arguments = arguments(node);
+        let Some(role) = role(node.op_type(), place) else { return Told::Nothing };
+        match positions(node, operation) {
+            Some([weight, bias]) => {
+                let position = match role {
+                    Role::Weight => weight,
+                    Role::Bias => bias,
+                };
+                self.argument(arguments.get(position).copied().unwrap_or("None"))
+            }
+            None if is_arithmetic(node, operation) => {
+                let mut parameters = marked(node).filter(|name| name.starts_with("p_"));
+                match (parameters.next(), parameters.next()) {
+                    (Some(one), None) => self.parameter(one),
+                    _ => Told::Nothing,
+                }
+            }
+            None => Told::Nothing,
+        }
+    }
+
+    /// The parameter that a sum's other operand was multiplied with ahead: one of a layer on what is no feature.
+    pub(super) fn multiplied_ahead(&self, node: &NodeProto, initializers: &HashSet<&str>) -> Option<&'a str> {
+        let all_stored = || node.input.iter().all(|name| initializers.contains(name.as_str()));
+        let product = ["linear", "addmm"].iter().any(|word| operation(node).contains(word));
+        let [weight, _] =
+            positions(node, operation(node)).filter(|_| node.op_type() == "Add" && product && all_stored())?;
+        let mark = arguments(node).get(weight)?.strip_prefix('%')?;
+        self.parameters.get(mark).copied()
+    }
+
+    /// The module of a product with filters that the exporter computed ahead, and what those are called.
+    pub(super) fn product_ahead(
+        &self,
+        node: &'a NodeProto,
+        initializers: &'a [Initializer],
+    ) -> Option<(&'a str, &'a str)> {
+        let is_product = matches!(node.op_type(), "MatMul" | "Gemm" | "Conv" | "ConvTranspose");
+        let module = module(node).filter(|_| is_product)?;
+        let arguments = arguments(node);
+        let own = match positions(node, operation(node)) {
+            Some([weight, _]) => arguments.get(weight).is_some_and(|name| name.starts_with("%p_")),
+            None => marked(node).any(|name| name.starts_with("p_")),
+        };
+        let filters = node.input.get(1).filter(|name| !own && !self.trained.contains(name.as_str()))?;
+        let is_matrix = |one: &&Initializer| one.tensor.name() == filters && one.tensor.dims.len() > 1;
+        initializers.iter().find(is_matrix).map(|_| (module, filters.as_str()))
+    }
+
+    /// What cut the filters of a layer out of a parameter, where the exporter computed them ahead; called after the operation, such as `slice_1`.
+    pub fn part<'n>(&self, node: &'n NodeProto) -> Option<&'n str> {
+        const CUTS: [&str; 7] = ["slice", "select", "narrow", "getitem", "split", "chunk", "unbind"];
+        let [weight, _] = positions(node, operation(node))?;
+        let name = arguments(node).get(weight)?.strip_prefix('%')?;
+        CUTS.contains(&name.split('_').next()?).then_some(name)
+    }
+
+    fn argument(&self, argument: &str) -> Told<'a> {
+        match argument.strip_prefix('%') {
+            Some(mark) if mark.starts_with("p_") => self.parameter(mark),
+            Some(mark) if mark.starts_with("b_") => Told::Constant,
+            Some(_) => Told::Nothing,
+            None => Told::Constant,
+        }
+    }
+
+    fn parameter(&self, mark: &str) -> Told<'a> {
+        self.parameters.get(mark).map_or(Told::Nothing, |name| Told::Parameter(name))
+    }
+}
+
+/// What an operator has at a place, in operations that have weights and biases.
+fn role(operator: &str, place: usize) -> Option<Role> {
+    match (operator, place) {
+        ("Add" | "Sub", _) => Some(Role::Bias),
+        ("Mul" | "Div" | "MatMul", _) | ("Gather" | "GatherND", 0) => Some(Role::Weight),
+        (
+            "Conv" | "ConvTranspose" | "Gemm" | "PRelu" | "LayerNormalization" | "BatchNormalization"
+            | "GroupNormalization" | "RMSNormalization",
+            1,
+        ) => Some(Role::Weight),
+        ("Conv" | "ConvTranspose" | "Gemm" | "LayerNormalization" | "BatchNormalization" | "GroupNormalization", 2) => {
+            Some(Role::Bias)
+        }
+        _ => None,
+    }
+}
+
+/// Where PyTorch's operation has weight and bias; as its native_functions.yaml has them.
+fn positions(node: &NodeProto, operation: &str) -> Option<[usize; 2]> {
+    let has = |words: &[&str]| words.iter().any(|word| operation.contains(word));
+    let folded = has(&["batch_norm"]) && node.op_type() != "BatchNormalization";
+    Some(match operation {
+        _ if folded => return None,
+        _ if has(&["addmm"]) => [2, 0],
+        _ if has(&["layer_norm", "group_norm", "rms_norm"]) => [2, 3],
+        _ if has(&["batch_norm", "conv", "linear", "prelu"]) => [1, 2],
+        _ if has(&["aten.embedding.", "aten.index."]) => [0, usize::MAX],
+        _ => return None,
+    })
+}
+
+/// Whether a node is the arithmetic that it came from, not a part of something larger.
+fn is_arithmetic(node: &NodeProto, operation: &str) -> bool {
+    let name = node.op_type().to_lowercase();
+    operation.strip_prefix("torch.ops.aten.").is_some_and(|rest| rest.split('.').next() == Some(&name))
+}

@@ -1,0 +1,38 @@
+//! Shapes of what is picked out of tables: lookups by index, one-hot codes, the largest elements.
+
+use super::{Dims, sizes};
+use crate::call::{Call, axis};
+
+pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>> {
+    let input = |index: usize| inputs.get(index)?.as_ref();
+    let along = |rank: usize, default: i64| axis(call.int("axis").unwrap_or(default), rank).ok();
+    match call.node.op_type() {
+        "Gather" => {
+            let (data, indices) = (input(0)?, input(1)?);
+            let along = along(data.len(), 0)?;
+            Some(vec![[&data[..along], indices, &data[along + 1..]].concat()])
+        }
+        "GatherElements" => Some(vec![input(1)?.clone()]),
+        "GatherND" => {
+            let (data, (tuple, places)) = (input(0)?, input(1)?.split_last()?);
+            let shared = usize::try_from(call.int("batch_dims").unwrap_or(0)).ok()?;
+            let behind = shared.checked_add(usize::try_from(*tuple).ok()?)?;
+            Some(vec![[places, data.get(behind..)?].concat()])
+        }
+        "OneHot" => {
+            let mut dims = input(0)?.clone();
+            let depth = sizes(call.constant(1)?)?.first().copied()?;
+            let along = along(dims.len() + 1, -1)?;
+            dims.insert(along, depth);
+            Some(vec![dims])
+        }
+        "TopK" => {
+            let mut dims = input(0)?.clone();
+            let count = call.int("k").or_else(|| call.constant(1)?.as_integers().first().copied())?;
+            let along = along(dims.len(), -1)?;
+            dims[along] = u64::try_from(count).ok()?;
+            Some(vec![dims.clone(), dims])
+        }
+        _ => None,
+    }
+}

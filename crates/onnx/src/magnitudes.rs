@@ -1,0 +1,135 @@
+//! Mean magnitudes of filters and of the outputs of fully connected layers, the only thing about weights that l1 pruning asks for.
+
+use super::file::{File, Initializer};
+use super::schema::{TensorProto, tensor_proto::DataType};
+use super::tensor::{dims, raw_values};
+use super::translate::Filters;
+use perf4sight_base::error;
+use perf4sight_base::error::Error;
+use perf4sight_network::{Network, Node, Op};
+use std::collections::BTreeMap;
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::{Component, Path, PathBuf};
+
+/// For each convolution and each fully connected layer over tokens, by name, the mean |w| of each of its filters.
+pub type Magnitudes = BTreeMap<String, Vec<f64>>;
+
+const WITH_WEIGHTS: &str =
+    "export with the weights: torch.onnx.export(..., export_params=True), and keep a .data file beside the .onnx file";
+
+/// Where the elements of a weight are stored.
+enum Payload {
+    /// In this file, at these bytes.
+    Bytes(PathBuf, Range<u64>),
+    /// In the message itself.
+    Message,
+}
+
+/// Reads the filters of a network's layers that can be ranked, given by node name, and averages them.
+pub(super) fn read(
+    path: &Path,
+    file: &File,
+    network: &Network,
+    filters: &BTreeMap<String, Filters>,
+) -> error::Result<Magnitudes> {
+    let stored: BTreeMap<&str, &Initializer> =
+        file.initializers.iter().map(|initializer| (initializer.tensor.name(), initializer)).collect();
+    let mut magnitudes = BTreeMap::new();
+    for Node { name: node, op, .. } in network.nodes().iter().filter(|node| node.is_ranked()) {
+        let missing =
+            |why: &str| Error::input(format!("holds no weights for \"{node}\": {why}")).file(path).help(WITH_WEIGHTS);
+        let Filters { tensor, axis } =
+            filters.get(node).ok_or_else(|| missing("they are computed while the network runs"))?;
+        let initializer = stored.get(tensor.as_str()).ok_or_else(|| missing("they are an input of the graph"))?;
+        let values = values(path, initializer).map_err(|why| missing(&why))?;
+        let dims = dims(&initializer.tensor).unwrap_or_default();
+        magnitudes.insert(
+            node.clone(),
+            of_groups(&values, &dims, *axis, groups(op)).ok_or_else(|| missing("their payload is empty or cut off"))?,
+        );
+    }
+    Ok(magnitudes)
+}
+
+/// Groups of which the filters of each lie behind those of the one before, on another axis than their own.
+fn groups(op: &Op) -> usize {
+    if let Op::ConvTranspose(transposed) = op { transposed.conv.groups } else { 1 }
+}
+
+/// The means along an axis of each of so many groups, which lie one behind the other on the first axis.
+fn of_groups(values: &[f64], dims: &[usize], axis: usize, groups: usize) -> Option<Vec<f64>> {
+    let mut dims = dims.to_vec();
+    *dims.first_mut()? /= groups.max(1);
+    let each = values.len().checked_div(groups).filter(|&each| each > 0 && each * groups == values.len())?;
+    let means: Option<Vec<Vec<f64>>> = values.chunks(each).map(|part| means(part, &dims, axis)).collect();
+    means.map(|means| means.concat())
+}
+
+/// The means along an axis of a tensor of that shape.
+fn means(values: &[f64], dims: &[usize], axis: usize) -> Option<Vec<f64>> {
+    let filters = *dims.get(axis)?;
+    let inner: usize = dims[axis + 1..].iter().product();
+    let elements =
+        values.len().checked_div(filters).filter(|&elements| elements > 0 && elements * filters == values.len())?;
+    let mut sums = vec![0.0; filters];
+    for (row, of_filter) in values.chunks(inner).enumerate() {
+        sums[row % filters] += of_filter.iter().map(|w| w.abs()).sum::<f64>();
+    }
+    Some(sums.into_iter().map(|sum| sum / elements as f64).collect())
+}
+
+/// The elements of an initializer; as many as its shape says, or the reason why not.
+fn values(path: &Path, Initializer { tensor, payload }: &Initializer) -> Result<Vec<f64>, String> {
+    let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
+    let elements = dims(tensor).map(|dims| dims.iter().fold(1u64, |product, &dim| product.saturating_mul(dim as u64)));
+    let elements = elements.ok_or("they have an impossible shape")?;
+    let values = match stored(path, tensor, payload.clone())? {
+        Payload::Message => super::tensor::Constant::from_message(tensor).map(|constant| constant.values),
+        Payload::Bytes(file, bytes) => {
+            // Two bytes an element at least, eight at most: a length that does not fit is refused before it is read.
+            if bytes.end - bytes.start > elements.saturating_mul(8) {
+                return Err(format!("{} bytes are stored for {elements} elements", bytes.end - bytes.start));
+            }
+            let raw = bytes_of(&file, bytes).map_err(|cause| format!("{}: {cause}", file.display()))?;
+            raw_values(&raw, kind)
+        }
+    };
+    values.filter(|values| values.len() as u64 == elements).ok_or_else(|| "their payload is empty or cut off".into())
+}
+
+fn stored(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Result<Payload, String> {
+    if let Some(bytes) = payload {
+        return Ok(Payload::Bytes(path.into(), bytes));
+    }
+    let external = |key: &str| tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value());
+    let Some(location) = external("location") else { return Ok(Payload::Message) };
+    // The specification allows only files beside the network; anything else could read what the user never meant to give.
+    if Path::new(location).components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
+        return Err(format!("their file \"{location}\" lies outside the network's folder"));
+    }
+    let file = path.parent().unwrap_or(Path::new("")).join(location);
+    let number =
+        |key: &str| external(key).map(|value| value.parse::<u64>().map_err(|_| format!("their {key} is \"{value}\"")));
+    let start = number("offset").transpose()?.unwrap_or(0);
+    let length = match number("length").transpose()? {
+        Some(length) => length,
+        None => std::fs::metadata(&file)
+            .map_err(|cause| format!("{}: {cause}", file.display()))?
+            .len()
+            .saturating_sub(start),
+    };
+    Ok(Payload::Bytes(file, start..start.saturating_add(length)))
+}
+
+fn bytes_of(path: &Path, bytes: Range<u64>) -> std::io::Result<Vec<u8>> {
+    // Looked at before it is opened: opening a pipe waits for a writer.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "is no file"));
+    }
+    let mut file = std::fs::File::open(path)?;
+    file.seek(SeekFrom::Start(bytes.start))?;
+    let mut raw = Vec::new();
+    file.take(bytes.end - bytes.start).read_to_end(&mut raw)?;
+    Ok(raw)
+}

@@ -1,0 +1,57 @@
+//! Copies that PyTorch makes and its files do not tell of: of what is laid tokens first where the batch was, as `nn.MultiheadAttention` does.
+
+use crate::batch::Batch;
+use crate::call::{Call, Misfit, Outcome};
+use crate::translate::{Translation, own_name};
+use crate::value::{Feature, Value};
+use perf4sight_network::{NodeId, Op, Shape};
+
+/// An identity: in files of ours a copy, the batch where it lies in it.
+pub(super) fn identity(to: &mut Translation, call: &Call) -> Outcome {
+    match call.inputs.first() {
+        Some(Value::Feature(input)) if to.ours => Ok(vec![Value::Feature(copied(to, own_name(call), *input)?)]),
+        Some(input) => Ok(vec![input.clone()]),
+        None => Err(Misfit::Unsupported),
+    }
+}
+
+/// The same without gaps, in the order of axes that it has in the file.
+pub(super) fn copied(to: &mut Translation, name: &str, input: Feature) -> Result<Feature, Misfit> {
+    let batch = input.batch.filter(|batch| batch.alone()).map_or(0, |batch| batch.axis);
+    to.add_like(name, Op::Contiguous { batch }, &[input])
+}
+
+/// Notes of what a call gives whether its batch lies elsewhere in memory than its axes say: where the call moved it, and it was not moved before.
+pub(super) fn moved(to: &mut Translation, call: &Call, now: bool) {
+    let before = call.node.input.first().is_some_and(|input| to.moved.contains(input));
+    if !to.ours && before != now {
+        to.moved.extend(call.node.output.first().cloned());
+    }
+}
+
+/// What a fully connected layer reads: it folds all axes but the last, which copies what lies in another order (`reshape` in `_matmul_impl` of
+/// aten/src/ATen/native/LinearAlgebra.cpp).
+pub(super) fn folded(to: &mut Translation, call: &Call, input: Feature) -> Result<Feature, Misfit> {
+    match call.node.input.first().is_some_and(|name| to.moved.contains(name)) {
+        true => copied(to, &format!("{}_folded", own_name(call)), input),
+        false => Ok(input),
+    }
+}
+
+/// Whether this turns the queries, keys and values that `nn.MultiheadAttention` projects at once, as `_in_projection_packed`
+/// (torch/nn/functional.py) does: an axis of length 1 put in front changes places with that of the parts. It copies the result, for its parts
+/// could not be viewed as heads.
+pub(super) fn is_packed_projection(to: &Translation, input: Feature, order: &[usize]) -> bool {
+    let in_front = to.builder.shape(input.id);
+    let &[1, tokens, parts, width] = in_front.dims() else { return false };
+    let apart = Shape::new([tokens, parts, width]);
+    let projection = seen_as(to, input.id, in_front).and_then(|node| seen_as(to, node, &apart));
+    let is_layer = projection.is_some_and(|node| matches!(to.builder.node(node).op, Op::Linear(_)));
+    !to.ours && input.batch == Some(Batch::alone_at(2)) && order == [2, 1, 0, 3] && is_layer
+}
+
+/// What a node sees in this shape.
+fn seen_as(to: &Translation, id: NodeId, shape: &Shape) -> Option<NodeId> {
+    let node = to.builder.node(id);
+    matches!(&node.op, Op::Reshape(target) if target == shape).then(|| node.inputs[0])
+}

@@ -1,0 +1,137 @@
+//! Convolutions, as they are and turned around, and the windows that they and poolings move.
+
+use super::normalisation::unfolded;
+use super::{sequence, stack, volume};
+use crate::call::{Call, Misfit, Outcome};
+use crate::translate::{Translation, single};
+use crate::value::Feature;
+use perf4sight_network::{Conv, ConvTranspose, Op, Window};
+
+pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
+    match call.input(1).fixed_dims() {
+        Some([_, _, _]) => return sequence::conv(to, call),
+        Some([_, _, _, _, _]) => return volume::conv(to, call),
+        Some([_, _, _, _]) if stack::is_stack(to, call) => return stack::conv(to, call),
+        _ => {}
+    }
+    let (image, padded) = unpadded(to, call, 0.0)?;
+    let filters = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?;
+    let &[out_channels, seen, height, width] = filters else { return Err(Misfit::Unsupported) };
+    let groups = size(call.int("group").unwrap_or(1))?;
+    sees_all(to, image, seen, groups)?;
+    if call.ints("kernel_shape").is_some_and(|kernel| kernel != [height as i64, width as i64]) {
+        return Err(Misfit::Wrong(format!("has a kernel_shape that differs from its filters' {height}x{width}")));
+    }
+    let window = window(call, to.builder.shape(image.id).image(), [height, width], padded)?;
+    let bias = to.has_bias(call);
+    layer(to, call, Op::Conv(Conv { out_channels, window, groups, bias }), image)
+}
+
+/// Whether the filters of all groups together see every channel.
+pub(super) fn sees_all(to: &Translation, image: Feature, seen: usize, groups: usize) -> Result<(), Misfit> {
+    let channels = to.builder.shape(image.id).channels();
+    match seen.checked_mul(groups) == Some(channels) {
+        true => Ok(()),
+        false => {
+            Err(Misfit::Wrong(format!("reads {channels} channels, its filters see {seen} in each of {groups} groups")))
+        }
+    }
+}
+
+/// The convolution of a call on an image, and what its exporter folded into it.
+pub(super) fn layer(to: &mut Translation, call: &Call, conv: Op, image: Feature) -> Outcome {
+    let node = to.add_like(&to.name(call), conv, &[image])?;
+    to.filters_lie(node.id, call, 0);
+    let bias = to.has_bias(call).then(|| to.builder.shape(node.id).channels());
+    let result = to.filter(node, call, bias)?;
+    single(unfolded(to, call, result, 0)?)
+}
+
+/// The image a window moves over, without a padding node in front of it, and that node's padding, where it pads with the number that the
+/// window pads with itself.
+pub(super) fn unpadded(to: &Translation, call: &Call, number: f64) -> Result<(Feature, [usize; 4]), Misfit> {
+    let image = to.image(call)?;
+    let padding = to.paddings.get(&image.id).filter(|padding| padding.is_of(number));
+    Ok(padding.map_or((image, [0; 4]), |padding| (padding.source, padding.sides)))
+}
+
+/// Reads kernel movement; `padded` is added to its own padding.
+pub(super) fn window(call: &Call, image: [usize; 2], kernel: [usize; 2], padded: [usize; 4]) -> Result<Window, Misfit> {
+    let stride = pair(call, "strides")?;
+    let dilation = pair(call, "dilations")?;
+    let ceil = call.flag("ceil_mode");
+    let mut window = Window { kernel, stride, padding: [0; 4], dilation, ceil };
+    window.padding = match call.text("auto_pad") {
+        same @ ("SAME_UPPER" | "SAME_LOWER") => {
+            let whole = [image[0] + padded[0] + padded[2], image[1] + padded[1] + padded[3]];
+            same_padding(&window, whole, same == "SAME_UPPER")
+        }
+        "VALID" => [0; 4],
+        _ => match call.ints("pads") {
+            None => [0; 4],
+            Some(&[top, left, bottom, right]) => [size(top)?, size(left)?, size(bottom)?, size(right)?],
+            Some(pads) => return Err(Misfit::Wrong(format!("has {} pads for an image", pads.len()))),
+        },
+    };
+    for (own, outer) in window.padding.iter_mut().zip(padded) {
+        *own += outer;
+    }
+    Ok(window)
+}
+
+/// Padding that gives ceil(size / stride) positions, the odd row or column behind (upper) or in front (lower).
+fn same_padding(window: &Window, image: [usize; 2], upper: bool) -> [usize; 4] {
+    let mut padding = [0; 4];
+    for axis in 0..2 {
+        let stride = window.stride[axis].max(1);
+        let reach = window.kernel[axis].saturating_sub(1).saturating_mul(window.dilation[axis]).saturating_add(1);
+        let last = (image[axis].div_ceil(stride).saturating_sub(1)).saturating_mul(stride);
+        let total = last.saturating_add(reach).saturating_sub(image[axis]);
+        let (less, more) = (total / 2, total - total / 2);
+        (padding[axis], padding[axis + 2]) = if upper { (less, more) } else { (more, less) };
+    }
+    padding
+}
+
+fn pair(call: &Call, attribute: &str) -> Result<[usize; 2], Misfit> {
+    match call.ints(attribute) {
+        None | Some([]) => Ok([1, 1]),
+        Some(&[height, width]) => Ok([size(height)?, size(width)?]),
+        Some(values) => Err(Misfit::Wrong(format!("has {} {attribute} for an image", values.len()))),
+    }
+}
+
+/// A size attribute: no real one has more than 31 bits.
+pub(super) fn size(value: i64) -> Result<usize, Misfit> {
+    usize::try_from(value)
+        .ok()
+        .filter(|&value| value < 1 << 31)
+        .ok_or_else(|| Misfit::Wrong(format!("has an attribute of {value}")))
+}
+
+/// A convolution turned around, whose filters lie by input, then by output channels of a group.
+pub(super) fn transposed(to: &mut Translation, call: &Call) -> Outcome {
+    let image = to.image(call)?;
+    let Some(&[channels, of_group, height, width]) = call.input(1).fixed_dims() else {
+        return Err(Misfit::Unsupported);
+    };
+    let groups = size(call.int("group").unwrap_or(1))?;
+    sees_all(to, image, channels, 1)?;
+    // Sizes that are asked for instead of paddings are no form that PyTorch writes.
+    if call.ints("output_shape").is_some() || call.text("auto_pad").starts_with("SAME") {
+        return Err(Misfit::Unsupported);
+    }
+    let window = window(call, to.builder.shape(image.id).image(), [height, width], [0; 4])?;
+    let extra = match call.ints("output_padding") {
+        None | Some([]) => [0, 0],
+        Some(&[bottom, right]) => [size(bottom)?, size(right)?],
+        Some(_) => return Err(Misfit::Wrong("has an output_padding that is none of an image".into())),
+    };
+    let out_channels = of_group.saturating_mul(groups);
+    let bias = to.has_bias(call);
+    let conv = Conv { out_channels, window, groups, bias };
+    let node = to.add_like(&to.name(call), Op::ConvTranspose(ConvTranspose { conv, extra }), &[image])?;
+    to.filters_lie(node.id, call, 1);
+    let result = to.filter(node, call, bias.then_some(out_channels))?;
+    single(unfolded(to, call, result, 0)?)
+}

@@ -1,0 +1,190 @@
+//! Einstein sums of two tensors: products of stacks of matrices between turns of their axes, as PyTorch runs them (Linear.cpp).
+
+use crate::call::{Call, Misfit, Outcome};
+use crate::translate::{Translation, own_name, single};
+use crate::value::{Feature, Value, Weight};
+use perf4sight_network::{Op, Shape};
+
+/// A tensor, and a size and a letter for every axis of its sample.
+struct Operand<'c> {
+    source: Source<'c>,
+    dims: Vec<usize>,
+    letters: Vec<char>,
+}
+
+/// Where an operand comes from. A weight is laid out once for all samples, so it is taken as it lies in the product: turned by an operation
+/// it would count once for each of them.
+#[derive(Clone, Copy)]
+enum Source<'c> {
+    Feature(Feature),
+    Weight(&'c Weight),
+}
+
+/// The letters of a product: those of its stack, of its rows and columns, and those that it sums over.
+struct Roles {
+    stack: Vec<char>,
+    rows: Vec<char>,
+    columns: Vec<char>,
+    inner: Vec<char>,
+}
+
+pub(super) fn einsum(to: &mut Translation, call: &Call) -> Outcome {
+    let equation: String = call.text("equation").chars().filter(|letter| !letter.is_whitespace()).collect();
+    let (terms, result) = equation.split_once("->").ok_or(Misfit::Unsupported)?;
+    let terms: Vec<Vec<char>> = terms.split(',').map(|term| term.chars().collect()).collect();
+    let (Some([left, right]), 2) =
+        (terms.as_slice().get(..2).and_then(|two| <&[_; 2]>::try_from(two).ok()), terms.len())
+    else {
+        return Err(Misfit::Unsupported);
+    };
+    let (batch, alone) = batch_letter(to, call, [left, right])?;
+    let result: Vec<char> = result.chars().collect();
+    let place = result.iter().position(|&letter| letter == batch).ok_or(Misfit::Unsupported)?;
+    // Rows of all samples are an axis of the sample too.
+    let dropped = alone.then_some(batch);
+    let wanted: Vec<char> = result.iter().copied().filter(|&letter| Some(letter) != dropped).collect();
+    let a = operand(to, call, 0, left, dropped)?;
+    let b = operand(to, call, 1, right, dropped)?;
+    let roles = roles(&a.letters, &b.letters, &wanted)?;
+    let product = product(to, call, [a, b], &roles, &wanted)?;
+    let held = call.features().find_map(|feature| feature.batch).map(|batch| batch.at(place));
+    single(Feature { batch: held, ..product })
+}
+
+/// The letter of the batch, which all operands that have one call alike, and whether it is the batch alone.
+fn batch_letter(to: &Translation, call: &Call, terms: [&Vec<char>; 2]) -> Result<(char, bool), Misfit> {
+    let mut letters = Vec::new();
+    for (place, term) in terms.into_iter().enumerate() {
+        if let Value::Feature(Feature { id, batch: Some(batch), .. }) = call.input(place) {
+            if term.len() != to.builder.shape(*id).rank() + usize::from(batch.alone()) {
+                return Err(Misfit::Unsupported);
+            }
+            letters.push((term[batch.axis], batch.alone()));
+        }
+    }
+    letters.dedup();
+    match letters.as_slice() {
+        &[(letter, alone)] if letter.is_alphabetic() => Ok((letter, alone)),
+        _ => Err(Misfit::Unsupported),
+    }
+}
+
+fn operand<'c>(
+    to: &Translation,
+    call: &'c Call,
+    place: usize,
+    term: &[char],
+    dropped: Option<char>,
+) -> Result<Operand<'c>, Misfit> {
+    let letters: Vec<char> = term.iter().copied().filter(|&letter| Some(letter) != dropped).collect();
+    let (source, dims) = match call.input(place) {
+        Value::Feature(feature) => (Source::Feature(*feature), to.builder.shape(feature.id).dims().to_vec()),
+        Value::Weight(weight) if letters.len() == term.len() => (Source::Weight(weight), weight.dims.clone()),
+        _ => return Err(Misfit::Unsupported),
+    };
+    let mut once = letters.clone();
+    once.sort_unstable();
+    once.dedup();
+    let fits = dims.len() == letters.len() && once.len() == letters.len();
+    if fits { Ok(Operand { source, dims, letters }) } else { Err(Misfit::Unsupported) }
+}
+
+fn roles(a: &[char], b: &[char], wanted: &[char]) -> Result<Roles, Misfit> {
+    let of = |letters: &[char], other: bool, result: bool, others: &[char]| -> Vec<char> {
+        let is = |letter: &&char| others.contains(letter) == other && wanted.contains(letter) == result;
+        letters.iter().filter(is).copied().collect()
+    };
+    // What only one operand has and the result has not is a sum of its own.
+    if !of(a, false, false, b).is_empty() || !of(b, false, false, a).is_empty() {
+        return Err(Misfit::Unsupported);
+    }
+    Ok(Roles {
+        stack: of(a, true, true, b),
+        rows: of(a, false, true, b),
+        columns: of(b, false, true, a),
+        inner: of(a, true, false, b),
+    })
+}
+
+fn product(
+    to: &mut Translation,
+    call: &Call,
+    [a, b]: [Operand; 2],
+    roles: &Roles,
+    wanted: &[char],
+) -> Result<Feature, Misfit> {
+    let Roles { stack, rows, columns, inner } = roles;
+    let sizes = |letters: &[char]| -> Vec<usize> {
+        let size = |letter: &char| {
+            let of = |operand: &Operand| {
+                let axis = operand.letters.iter().position(|other| other == letter)?;
+                Some(operand.dims[axis])
+            };
+            of(&a).into_iter().chain(of(&b)).max().unwrap_or(1)
+        };
+        letters.iter().map(size).collect()
+    };
+    let whole = |letters: &[char]| sizes(letters).iter().product::<usize>();
+    let outer = sizes(stack);
+    let [height, width, depth] = [rows, columns, inner].map(|letters| whole(letters));
+    let free = [sizes(rows), sizes(columns)].concat();
+    let left = matrices(
+        to,
+        call,
+        &a,
+        &[stack.as_slice(), rows, inner].concat(),
+        [outer.as_slice(), &[height, depth]].concat(),
+    )?;
+    let right = matrices(
+        to,
+        call,
+        &b,
+        &[stack.as_slice(), inner, columns].concat(),
+        [outer.as_slice(), &[depth, width]].concat(),
+    )?;
+    let node = to.add_like(own_name(call), Op::MatMul, &[left, right])?;
+    let node = shaped(to, call, node, [outer, free].concat())?;
+    turned(to, call, node, &[stack.as_slice(), rows, columns].concat(), wanted)
+}
+
+/// An operand with its axes in this order and its matrices in the last two.
+fn matrices(
+    to: &mut Translation,
+    call: &Call,
+    operand: &Operand,
+    order: &[char],
+    dims: Vec<usize>,
+) -> Result<Feature, Misfit> {
+    match operand.source {
+        Source::Feature(feature) => {
+            let node = turned(to, call, feature, &operand.letters, order)?;
+            shaped(to, call, node, dims)
+        }
+        Source::Weight(weight) => {
+            if weight.dims.iter().product::<usize>() != dims.iter().product::<usize>() {
+                return Err(Misfit::Unsupported);
+            }
+            Ok(Feature { id: to.leaf(call, weight, Shape::new(dims))?, batch: None, guessed: false })
+        }
+    }
+}
+
+fn turned(to: &mut Translation, call: &Call, node: Feature, from: &[char], into: &[char]) -> Result<Feature, Misfit> {
+    let order = into.iter().map(|letter| from.iter().position(|other| other == letter));
+    let order: Vec<usize> = order
+        .collect::<Option<_>>()
+        .filter(|order: &Vec<usize>| order.len() == from.len())
+        .ok_or(Misfit::Unsupported)?;
+    if order.is_sorted() {
+        return Ok(node);
+    }
+    to.add_like(&format!("{}_turned", own_name(call)), Op::Transpose { order }, &[node])
+}
+
+fn shaped(to: &mut Translation, call: &Call, node: Feature, dims: Vec<usize>) -> Result<Feature, Misfit> {
+    let shape = Shape::new(dims);
+    if *to.builder.shape(node.id) == shape {
+        return Ok(node);
+    }
+    to.add_like(&format!("{}_shaped", own_name(call)), Op::Reshape(shape), &[node])
+}

@@ -1,0 +1,334 @@
+//! Element-wise operations: activations whole or taken apart, arithmetic, dropout.
+
+use super::normalisation;
+use crate::align::aligned;
+use crate::call::{Call, Misfit, Outcome};
+use crate::curves;
+use crate::curves::{Curve, recognised};
+use crate::exporter::reads_parameter;
+use crate::fold;
+use crate::schema::tensor_proto::DataType;
+use crate::tensor::{Constant, is_float};
+use crate::translate::{Translation, own_name, single};
+use crate::value::{Feature, Random, Value, elements};
+use perf4sight_network::{Activation, Binary, Element, Linear, Op};
+
+pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
+    match call.node.op_type() {
+        "Clip" => clip(to, call),
+        "Where" => choice(to, call),
+        "IsNaN" => no_number(to, call),
+        other => match (native(other), binary(other)) {
+            (Some(activation), _) => activate(to, call, activation),
+            (None, Some(binary)) => arithmetic(to, call, binary),
+            (None, None) => function(to, call),
+        },
+    }
+}
+
+/// Operators of two operands.
+fn binary(operator: &str) -> Option<Binary> {
+    Some(match operator {
+        "Add" | "Sum" => Binary::Add,
+        "Sub" => Binary::Sub,
+        "Mul" => Binary::Mul,
+        "Div" => Binary::Div,
+        "Pow" => Binary::Pow,
+        "Max" => Binary::Max,
+        "Min" => Binary::Min,
+        "Mod" => Binary::Mod,
+        "Equal" => Binary::Equal,
+        "Less" => Binary::Less,
+        "LessOrEqual" => Binary::LessOrEqual,
+        "Greater" => Binary::Greater,
+        "GreaterOrEqual" => Binary::GreaterOrEqual,
+        "And" => Binary::And,
+        "Or" => Binary::Or,
+        "Xor" => Binary::Xor,
+        "PRelu" => Binary::PRelu,
+        _ => return None,
+    })
+}
+
+/// What is no number is what does not equal itself.
+fn no_number(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let name = own_name(call);
+    let equal = to.add_like(&format!("{name}_equal"), Op::Binary(Binary::Equal), &[input, input])?;
+    single(to.add_like(name, Op::Activation(Activation::Not), &[equal])?)
+}
+
+/// One of two tensors, element by element.
+fn choice(to: &mut Translation, call: &Call) -> Outcome {
+    let inputs = aligned(to, call)?;
+    let held = inputs.iter().find(|input| input.batch.is_some()).copied().unwrap_or(inputs[0]);
+    let node = to.add_like(own_name(call), Op::Where, &inputs)?;
+    single(Feature { batch: held.batch, ..node })
+}
+
+/// Operators that are an activation by themselves.
+fn native(operator: &str) -> Option<Activation> {
+    Some(match operator {
+        "Relu" => Activation::Relu,
+        "LeakyRelu" => Activation::LeakyRelu,
+        "Elu" => Activation::Elu,
+        "Sigmoid" => Activation::Sigmoid,
+        "HardSigmoid" => Activation::HardSigmoid,
+        "Tanh" => Activation::Tanh,
+        "Swish" => Activation::Silu,
+        "HardSwish" => Activation::HardSwish,
+        "Gelu" => Activation::Gelu,
+        "Mish" => Activation::Mish,
+        "Softplus" => Activation::Softplus,
+        "Selu" => Activation::Selu,
+        "Celu" => Activation::Celu,
+        "Abs" => Activation::Abs,
+        "Neg" => Activation::Neg,
+        "Exp" => Activation::Exp,
+        "Log" => Activation::Log,
+        "Sqrt" => Activation::Sqrt,
+        "Reciprocal" => Activation::Reciprocal,
+        "Erf" => Activation::Erf,
+        "Sin" => Activation::Sin,
+        "Cos" => Activation::Cos,
+        "Sign" => Activation::Sign,
+        "Floor" => Activation::Floor,
+        "Ceil" => Activation::Ceil,
+        "Round" => Activation::Round,
+        "Not" => Activation::Not,
+        _ => return None,
+    })
+}
+
+fn activate(to: &mut Translation, call: &Call, activation: Activation) -> Outcome {
+    let input = call.feature(0)?;
+    match curves::function(activation).or_else(|| fold::unary(call.node.op_type())) {
+        Some(function) => {
+            let curves = to.curves.map(input.id, function);
+            recognise_or(to, call, &[input], curves, Op::Activation(activation))
+        }
+        None => single(to.add_like(own_name(call), Op::Activation(activation), &[input])?),
+    }
+}
+
+fn clip(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let low = call.number("min", 1).unwrap_or(f64::NEG_INFINITY);
+    let high = call.number("max", 2).unwrap_or(f64::INFINITY);
+    match (low, high) {
+        (0.0, 6.0) => activate(to, call, Activation::Relu6),
+        // Exporters write "no upper bound" as the largest single-precision number.
+        (0.0, high) if high >= f64::from(f32::MAX) => activate(to, call, Activation::Relu),
+        _ => {
+            let curve = to.curves.map(input.id, |x| x.max(low).min(high));
+            recognise_or(to, call, &[input], curve, Op::Activation(Activation::Clip))
+        }
+    }
+}
+
+/// A function of one feature and numbers, of no use by itself but perhaps a part of an activation.
+fn function(to: &mut Translation, call: &Call) -> Outcome {
+    let operator = call.node.op_type();
+    let curve = match (call.input(0), call.input(1)) {
+        (Value::Feature(x), Value::Absent) => {
+            let function = fold::unary(operator).ok_or(Misfit::Unsupported)?;
+            to.curves.map(x.id, function)
+        }
+        (Value::Feature(x), Value::Constant(number)) => {
+            let (function, number) = numbers(operator, number)?;
+            to.curves.map(x.id, |x| function(x, number))
+        }
+        (Value::Constant(number), Value::Feature(x)) => {
+            let (function, number) = numbers(operator, number)?;
+            to.curves.map(x.id, |x| function(number, x))
+        }
+        _ => return Err(Misfit::Unsupported),
+    };
+    let input = call.features().next().ok_or(Misfit::Unsupported)?;
+    recognise_or(to, call, &[input], curve, unknown(to, call, input))
+}
+
+type TwoNumbers = fn(f64, f64) -> f64;
+
+fn numbers(operator: &str, constant: &Constant) -> Result<(TwoNumbers, f64), Misfit> {
+    let function = fold::binary(operator).ok_or(Misfit::Unsupported)?;
+    Ok((function, constant.uniform().ok_or(Misfit::Unsupported)?))
+}
+
+fn unknown(to: &Translation, call: &Call, input: Feature) -> Op {
+    super::unknown::unweighted(to, call, to.builder.shape(input.id).clone())
+}
+
+/// The activation that the curves give away, else `op`.
+fn recognise_or(to: &mut Translation, call: &Call, inputs: &[Feature], curves: Vec<Curve>, op: Op) -> Outcome {
+    let node = match recognised(&curves) {
+        Some((activation, root)) => {
+            let root = Feature { id: root, ..inputs[0] };
+            to.add_like(own_name(call), Op::Activation(activation), &[root])?
+        }
+        None => to.add_like(own_name(call), op, inputs)?,
+    };
+    to.curves.set(node.id, curves);
+    single(node)
+}
+
+fn arithmetic(to: &mut Translation, call: &Call, binary: Binary) -> Outcome {
+    match call.inputs.as_slice() {
+        [Value::Feature(x)] => single(*x),
+        [Value::Feature(x), other] | [other, Value::Feature(x)]
+            if is_trained(call, other) && !scales_input(to, call, *x, other) =>
+        {
+            with_weight(to, call, binary, *x)
+        }
+        [Value::Feature(x), other] | [other, Value::Feature(x)] if !matches!(other, Value::Feature(_)) => {
+            with_fixed(to, call, binary, *x, other)
+        }
+        [_, _] => {
+            let inputs = aligned(to, call)?;
+            between(to, call, binary, [inputs[0], inputs[1]])
+        }
+        _ => {
+            let inputs = aligned(to, call)?;
+            let mut sum = inputs[0];
+            for &next in &inputs[1..] {
+                sum = to.add_like(own_name(call), Op::Binary(binary), &[sum, next])?;
+            }
+            single(sum)
+        }
+    }
+}
+
+/// Whether an operand is a parameter. Where an exporter folded one with what is done to it, it notes the parameter beside the node.
+fn is_trained(call: &Call, value: &Value) -> bool {
+    matches!(value, Value::Weight(weight) if !weight.is_made_up() || reads_parameter(call.node))
+}
+
+/// Whether a graph input is the mean or deviation that the network's own input is less or divided by: PyTorch keeps these as buffers.
+fn scales_input(to: &Translation, call: &Call, read: Feature, value: &Value) -> bool {
+    let Value::Weight(weight) = value else { return false };
+    let steps = std::iter::successors(Some(to.builder.node(read.id)), |node| {
+        let lessened = node.op == Op::Binary(Binary::Sub) && node.inputs.len() == 1;
+        lessened.then(|| to.builder.node(node.inputs[0]))
+    });
+    let is_first = matches!(call.input(0), Value::Feature(_));
+    let is_raw = steps.last().is_some_and(|node| matches!(node.op, Op::Input(_)));
+    matches!(call.node.op_type(), "Sub" | "Div") && is_first && is_raw && !to.exporter.trains(&weight.tensor)
+}
+
+fn between(to: &mut Translation, call: &Call, binary: Binary, inputs: [Feature; 2]) -> Outcome {
+    let [a, b] = inputs;
+    let curves = match fold::binary(call.node.op_type()) {
+        Some(function) if a.batch == b.batch => to.curves.zip(a.id, b.id, function),
+        _ => Vec::new(),
+    };
+    recognise_or(to, call, &inputs, curves, Op::Binary(binary))
+}
+
+/// Arithmetic with a trainable tensor: a layer's bias, the scale and shift of a normalisation, else a parameter of its own.
+fn with_weight(to: &mut Translation, call: &Call, binary: Binary, input: Feature) -> Outcome {
+    if binary == Binary::Add && is_bias(to, call, input) {
+        to.set_bias(input.id, call);
+        return single(input);
+    }
+    if normalisation::joined(to, call, input, binary) {
+        return single(input);
+    }
+    if let Some(normalised) = normalisation::shifted(to, call, input, binary)? {
+        return single(normalised);
+    }
+    let inputs = aligned(to, call)?;
+    let node = to.add_like(own_name(call), Op::Binary(binary), &inputs)?;
+    normalisation::scaled(to, input, node, binary);
+    single(node)
+}
+
+/// Whether a vector is added to a fully connected layer that nothing else reads.
+fn is_bias(to: &Translation, call: &Call, input: Feature) -> bool {
+    let Op::Linear(Linear { bias: false, out_features }) = to.builder.node(input.id).op else { return false };
+    let only_here = |name: &String| to.readers.get(name.as_str()).is_some_and(|&readers| readers == 1);
+    let vector = call
+        .inputs
+        .iter()
+        .filter_map(Value::fixed_dims)
+        .any(|dims| dims.last() == Some(&out_features) && elements(dims) == out_features as u64);
+    let position = call.inputs.iter().position(|value| matches!(value, Value::Feature(_)));
+    vector
+        && to.may_have_bias(input.id, call)
+        && position.and_then(|position| call.node.input.get(position)).is_some_and(only_here)
+}
+
+fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature, other: &Value) -> Outcome {
+    if let (&Value::Random(Random { keep, each_sample }), Binary::Mul) = (other, binary) {
+        let rate = keep.map_or(0.5, |keep| 1.0 - keep) as f32;
+        let op = if each_sample { Op::DropPath { rate } } else { Op::Dropout { rate } };
+        return single(to.add_like(own_name(call), op, &[input])?);
+    }
+    let fits = fits_beside(&to.dims(input), other);
+    if let Value::Constant(constant) = other
+        && let (true, Ok((function, number))) = (fits, numbers(call.node.op_type(), constant))
+    {
+        let curves = match call.input(0) {
+            Value::Feature(_) => to.curves.map(input.id, |x| function(x, number)),
+            _ => to.curves.map(input.id, |x| function(number, x)),
+        };
+        return recognise_or(to, call, &[input], curves, Op::Binary(binary));
+    }
+    if binary == Binary::Add && is_bias(to, call, input) {
+        to.set_bias(input.id, call);
+        return single(input);
+    }
+    if !fits {
+        // It stretches what is computed, as a causal mask does one of words that are kept.
+        let inputs = aligned(to, call)?;
+        let batch = input.batch;
+        let node = to.add_like(own_name(call), Op::Binary(binary), &inputs)?;
+        return single(Feature { batch, ..node });
+    }
+    to.hold_tables(call);
+    single(to.add_like(own_name(call), Op::Binary(binary), &[input])?)
+}
+
+/// Whether a tensor of the file stretches none of the axes of a tensor of these.
+fn fits_beside(dims: &[u64], other: &Value) -> bool {
+    other.fixed_dims().is_none_or(|fixed| {
+        fixed.len() <= dims.len() && fixed.iter().rev().zip(dims.iter().rev()).all(|(&f, &d)| f == 1 || f as u64 == d)
+    })
+}
+
+/// Integers and truths become numbers, and numbers integers, by a copy. Truth that operations say counts as a number, and what is said to be
+/// numbers of another width stays as it is.
+pub(super) fn cast(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let kind = call.int("to").and_then(|kind| DataType::try_from(kind as i32).ok()).unwrap_or(DataType::Float);
+    let wanted = match kind {
+        DataType::Bool => Element::Truth,
+        kind if is_float(kind) => Element::Number,
+        _ => Element::Integer,
+    };
+    let is = to.builder.node(input.id).element;
+    let same = is == wanted || is == Element::Number && wanted == Element::Truth;
+    if same { single(input) } else { single(to.add_like(own_name(call), Op::Cast(wanted), &[input])?) }
+}
+
+pub(super) fn dropout(to: &mut Translation, call: &Call) -> Outcome {
+    // ONNX: a ratio that is left out is one half.
+    let rate = call.number("ratio", 1).unwrap_or(0.5) as f32;
+    single(to.add_like(&to.name(call), Op::Dropout { rate }, &[call.feature(0)?])?)
+}
+
+/// Random numbers of the shape of an input; what a comparison with them keeps makes a dropout, of whole samples where there is one for each
+/// (stochastic depth).
+pub(super) fn random(to: &Translation, call: &Call) -> Outcome {
+    let keep = match call.node.op_type() {
+        "Bernoulli" => call.constant(0).and_then(Constant::uniform),
+        _ => None,
+    };
+    let drawn = to.input_dims(call.input(0), to.batch).or_else(|| {
+        let declared = to.declared.get(call.node.output.first()?.as_str())?;
+        Some(declared.iter().map(|dim| dim.unwrap_or(to.batch)).collect())
+    });
+    let each_sample = drawn.is_some_and(|dims| {
+        dims.split_first().is_some_and(|(&batch, rest)| batch == to.batch && rest.iter().all(|&dim| dim == 1))
+    });
+    Ok(vec![Value::Random(Random { keep, each_sample })])
+}

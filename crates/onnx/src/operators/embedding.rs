@@ -1,0 +1,62 @@
+//! Rows of trained tables by number: words, places, kinds.
+
+use crate::batch::Batch;
+use crate::call::{Call, Misfit, Outcome};
+use crate::tensor::Constant;
+use crate::translate::{Tie, Translation, single};
+use crate::value::{Feature, Value, View, Weight};
+use perf4sight_network::{Element, Embedding, Op, Shape};
+
+/// A lookup by numbers that depend on the input.
+pub(super) fn looked_up(to: &mut Translation, call: &Call, table: &Weight) -> Outcome {
+    let numbers = call.feature(1)?;
+    let &[rows, width] = table.dims.as_slice() else { return Err(Misfit::Unsupported) };
+    let looked = to.builder.node(numbers.id);
+    // A table of numbers that was repeated for every sample.
+    let fixed =
+        if let (Op::Parameter(places), Some(0)) = (&looked.op, looked.trained) { Some(places.clone()) } else { None };
+    let integers = looked.element == Element::Integer || fixed.is_some();
+    if !integers || call.int("axis").unwrap_or(0) != 0 || table.view != View::Stored {
+        return Err(Misfit::Unsupported);
+    }
+    let inputs = if fixed.is_some() { Vec::new() } else { vec![numbers.id] };
+    let id = to.builder.insert(&to.free(&to.name(call)), Op::Embedding(Embedding { rows, width, fixed }), &inputs)?;
+    counted(to, call, Feature { id, ..numbers })
+}
+
+/// A lookup by numbers that are the same for every sample, such as places: where the table is called as PyTorch's `nn.Embedding` calls its
+/// own. Of any other, such as one of relative positions, parts are taken as of any weight.
+pub(super) fn fixed(to: &mut Translation, call: &Call) -> Option<Outcome> {
+    let Value::Weight(table) = call.input(0) else { return None };
+    let &[rows, width] = table.dims.as_slice() else { return None };
+    let numbers = call.input(1).fixed_dims().filter(|dims| !dims.is_empty())?;
+    let first = call.node.op_type() == "Gather" && call.int("axis").unwrap_or(0) == 0;
+    if !first || table.view != View::Stored || !table.tensor.ends_with(".weight") {
+        return None;
+    }
+    let known = call.constant(1).map(Constant::as_integers).unwrap_or_default();
+    if let Some(place) = known.iter().find(|place| !(-(rows as i64)..rows as i64).contains(*place)) {
+        return Some(Err(Misfit::Wrong(format!("looks up row {place} of a table of {rows}"))));
+    }
+    let (batch, places) = match numbers {
+        [1, places @ ..] if !places.is_empty() => (Some(Batch::FIRST), places),
+        [samples, places @ ..] if *samples as u64 == to.batch && !places.is_empty() => (Some(Batch::FIRST), places),
+        places => (None, places),
+    };
+    let embedding = Embedding { rows, width, fixed: Some(Shape::new(places)) };
+    to.hold_tables(call);
+    let name = to.name(call);
+    // In files of ours its rows are repeated for every sample behind it.
+    let name = name.strip_suffix("/rows").filter(|_| to.ours).unwrap_or(&name);
+    let node = to.add(name, Op::Embedding(embedding), &[]);
+    Some(node.and_then(|id| counted(to, call, Feature { id, batch, guessed: false })))
+}
+
+/// The lookup, its table tied to an earlier one or counted here.
+fn counted(to: &mut Translation, call: &Call, looked_up: Feature) -> Outcome {
+    to.filters_in(looked_up.id, call.input(0), 1);
+    let tie = to.tie(looked_up.id, call, 0);
+    let trained = if tie == Tie::Elsewhere { 0 } else { to.trained(call, call.input(0)) };
+    to.builder.set_trained(looked_up.id, trained);
+    single(looked_up)
+}

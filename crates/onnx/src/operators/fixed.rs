@@ -1,0 +1,270 @@
+//! Operations on what does not depend on the image: views of weights, tables, random numbers.
+
+use super::unknown;
+use crate::batch::Batch;
+use crate::call::{Call, Misfit, Outcome, axis};
+use crate::schema::tensor_proto::DataType;
+use crate::tensor::{Constant, is_float};
+use crate::translate::{Translation, own_name, single, stem};
+use crate::value::{Feature, Held, Random, Table, Value, Weight, elements};
+use crate::{infer, rearrange};
+use perf4sight_network::{MAX_ELEMENTS, Shape};
+use std::rc::Rc;
+
+pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
+    let operator = call.node.op_type();
+    if operator.starts_with("Random") || operator == "Bernoulli" {
+        return super::elementwise::random(to, call);
+    }
+    if let Some(random) = call.inputs.iter().find_map(|input| randomness(call, input)) {
+        return Ok(vec![random]);
+    }
+    if let Some(looked_up) = super::embedding::fixed(to, call) {
+        return looked_up;
+    }
+    if let Some(call) = read_by_samples(to, call)? {
+        return super::dispatch(to, &call);
+    }
+    match call.inputs.as_slice() {
+        [Value::Weight(weight), ..] if ends_gradient(call) && operator == "Cast" => {
+            let of = weight.held().map(|held| Held { is_seen: false, ..held });
+            Ok(vec![Value::Opaque(Table { dims: weight.dims.clone(), of })])
+        }
+        [same, ..] if matches!(operator, "Identity" | "Cast" | "CastLike" | "Dropout") => Ok(vec![same.clone()]),
+        [fixed] if operator == "Shape" => match fixed.fixed_dims() {
+            Some(dims) => super::shapes::of(call, &tensor_dims(dims)),
+            None => Err(Misfit::Unsupported),
+        },
+        [Value::Weight(weight), ..] if operator == "SplitToSequence" => in_parts(call, weight),
+        [Value::Weight(Weight { dims, .. }) | Value::Opaque(Table { dims, .. }), _] if operator == "Expand" => {
+            expand(to, call, dims)
+        }
+        [Value::Weight(Weight { dims, .. }) | Value::Opaque(Table { dims, .. }), _] if operator == "Tile" => {
+            tile(to, call, dims)
+        }
+        _ => derived(to, call),
+    }
+}
+
+/// A call that computes from weights and from tables as long as the open batch, such as the zeros that a decoder begins with: each sample has its
+/// own of these, and so of the result. Tables of places and shapes are something else.
+fn read_by_samples<'c>(to: &mut Translation, call: &Call<'c>) -> Result<Option<Call<'c>>, Misfit> {
+    let computes = matches!(call.node.op_type(), "MatMul" | "Gemm" | "Conv" | "Add" | "Sub" | "Mul" | "Div");
+    let is_trained = call.inputs.iter().any(|input| matches!(input, Value::Weight(_)));
+    if !computes || !is_trained || !to.is_symbolic() {
+        return Ok(None);
+    }
+    let mut inputs = call.inputs.clone();
+    for input in &mut inputs {
+        let Value::Opaque(Table { dims, of }) = input else { continue };
+        let Some(axis) = dims.iter().position(|&dim| dim as u64 == to.batch) else { continue };
+        dims.remove(axis);
+        let shape = Shape::new(dims.as_slice());
+        let name = format!("{}_table", own_name(call));
+        *input = Value::Feature(table_of_samples(to, &name, (shape, Batch::alone_at(axis)), of.as_ref())?);
+    }
+    let any = inputs.iter().any(|input| matches!(input, Value::Feature(_)));
+    Ok(any.then_some(Call { node: call.node, inputs, opset: call.opset }))
+}
+
+/// The parts of a weight in a sequence.
+fn in_parts(call: &Call, weight: &Weight) -> Outcome {
+    let axis = axis(call.int("axis").unwrap_or(0), weight.dims.len())?;
+    let lengths = super::movement::lengths(call, weight.dims[axis])?;
+    if lengths.iter().sum::<usize>() != weight.dims[axis] {
+        return Err(Misfit::Wrong(format!("cuts an axis of {} into parts of {lengths:?}", weight.dims[axis])));
+    }
+    let part = |length: usize| {
+        let mut dims = weight.dims.clone();
+        dims[axis] = length;
+        weight.seen_as(dims)
+    };
+    Ok(vec![Value::Sequence(lengths.into_iter().map(part).collect())])
+}
+
+/// What is computed from weights and tables only: it is the same for every sample and step but for the training of its weights.
+fn derived(to: &mut Translation, call: &Call) -> Outcome {
+    let Some(shapes) = output_shapes(to, call) else { return unknown::load(to, call).map_err(Misfit::Wrong) };
+    let weights: Vec<&Weight> = trained(call).filter(|_| !ends_gradient(call)).collect();
+    // What rows are looked up by, such as the distances between the places of a window, lies there too.
+    if !weights.is_empty() {
+        to.hold_tables(call);
+    }
+    let partial = matches!(
+        call.node.op_type(),
+        "Slice" | "Split" | "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten" | "Transpose"
+    );
+    let value = |dims: Vec<usize>| match weights.as_slice() {
+        [weight] if turns(call, &dims) => weight.turned(),
+        [weight] if partial || keeps_elements(call.node.op_type()) => weight.seen_as(dims),
+        weights => Weight::computed(weights, dims.clone()).unwrap_or_else(|| {
+            Value::Opaque(Table { dims, of: held(call).map(|held| Held { is_seen: held.is_seen && partial, ..held }) })
+        }),
+    };
+    let value = |dims: Vec<usize>| match value(dims) {
+        Value::Weight(weight) => Value::Weight(with_bias(to, call, weight)),
+        other => other,
+    };
+    Ok(shapes.into_iter().map(value).collect())
+}
+
+/// The one tensor that a call computes from which a module holds and nobody trains.
+fn held(call: &Call) -> Option<Held> {
+    let mut held = call.inputs.iter().filter_map(|input| match input {
+        Value::Weight(weight) => weight.held(),
+        Value::Opaque(table) => table.of.clone(),
+        _ => None,
+    });
+    held.next().filter(|_| held.next().is_none())
+}
+
+/// What a layer computes from weights and tables, with the bias of zeros that an exporter left out.
+fn with_bias(to: &Translation, call: &Call, weight: Weight) -> Weight {
+    let layer = match (call.node.op_type(), call.input(1)) {
+        ("Conv", Value::Weight(filters)) if call.is_absent(2) => filters,
+        _ => return weight,
+    };
+    if to.exporter.has_bias(call.node, &layer.tensor) != Some(true) {
+        return weight;
+    }
+    let name: Rc<str> = format!("{}.bias", stem(&layer.tensor).unwrap_or(&layer.tensor)).into();
+    let bias = (name, layer.dims[0] as u64);
+    Weight { computed: true, others: weight.others.iter().cloned().chain([bias]).collect(), ..weight }
+}
+
+/// The trainable inputs. A tensor that an exporter made up beside one is a constant it folded.
+fn trained<'c>(call: &'c Call) -> impl Iterator<Item = &'c Weight> {
+    let weights = || {
+        call.inputs.iter().filter_map(|input| match input {
+            Value::Weight(weight) => Some(weight),
+            _ => None,
+        })
+    };
+    let named = weights().any(|weight| !weight.is_made_up());
+    weights().filter(move |weight| !named || !weight.is_made_up())
+}
+
+/// Whether no gradient gets back through an operation, so that what is read by such alone is no parameter: masks, which PyTorch keeps as buffers.
+fn ends_gradient(call: &Call) -> bool {
+    match call.node.op_type() {
+        "Equal" | "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual" | "Not" | "And" | "Or" | "Xor" | "IsNaN"
+        | "IsInf" | "ArgMax" | "ArgMin" | "NonZero" => true,
+        "Cast" => {
+            let kind = call.int("to").and_then(|kind| DataType::try_from(kind as i32).ok());
+            kind.is_some_and(|kind| !is_float(kind))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a matrix is transposed to one of that shape.
+fn turns(call: &Call, dims: &[usize]) -> bool {
+    call.node.op_type() == "Transpose" && rearrange::order(call, dims.len()).is_ok_and(|order| order == [1, 0])
+}
+
+/// Element by element, of one tensor.
+fn keeps_elements(operator: &str) -> bool {
+    const KEEP: [&str; 14] = [
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Pow",
+        "Sqrt",
+        "Exp",
+        "Log",
+        "Abs",
+        "Neg",
+        "Sigmoid",
+        "Tanh",
+        "DequantizeLinear",
+        "QuantizeLinear",
+    ];
+    KEEP.contains(&operator)
+}
+
+fn tensor_dims(dims: &[usize]) -> Vec<u64> {
+    dims.iter().map(|&dim| dim as u64).collect()
+}
+
+/// The shapes of what a call gives: by its operator's rule, else as the file declares them.
+fn output_shapes(to: &Translation, call: &Call) -> Option<Vec<Vec<usize>>> {
+    let inputs: Vec<_> = call.inputs.iter().map(|input| input.fixed_dims().map(tensor_dims)).collect();
+    let ruled = infer::outputs(call, &inputs).and_then(|shapes| {
+        let shapes = shapes.into_iter().map(|dims| dims.into_iter().map(|dim| usize::try_from(dim).ok()).collect());
+        shapes.collect::<Option<Vec<Vec<usize>>>>()
+    });
+    let declared = || call.node.output.iter().map(|output| unknown::declared_dims(to, output)).collect();
+    // Tables for every sample of a symbolic batch are nobody's memory.
+    let most = MAX_ELEMENTS.saturating_mul(to.batch);
+    ruled.or_else(declared).filter(|shapes| shapes.iter().all(|dims| elements(dims) <= most))
+}
+
+/// What arithmetic makes of random numbers: the share that a comparison keeps, or `floor(share + uniform)`.
+fn randomness(call: &Call, input: &Value) -> Option<Value> {
+    let Value::Random(Random { keep, each_sample }) = *input else { return None };
+    let number = || call.inputs.iter().find_map(|input| input.as_constant().and_then(Constant::uniform));
+    let keep = match call.node.op_type() {
+        "Less" | "LessOrEqual" => number().or(keep),
+        "Greater" | "GreaterOrEqual" => number().map(|bound| 1.0 - bound).or(keep),
+        "Add" => number().or(keep),
+        _ => keep,
+    };
+    Some(Value::Random(Random { keep, each_sample }))
+}
+
+/// One copy of a tensor per sample, such as a class token or queries that are learned; other copies are computed like anything else.
+fn expand(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
+    let Some(target) = call.input(1).as_constant().map(Constant::as_integers) else { return derived(to, call) };
+    let ones = target.len().saturating_sub(own.len());
+    let mut own: Vec<usize> = std::iter::repeat_n(1, ones).chain(own.iter().copied()).collect();
+    let is_batch = |axis: usize| own.len() == target.len() && own[axis] == 1 && target[axis] as u64 == to.batch;
+    let Some(axis) = place_of_batch(to, target.len(), is_batch) else { return derived(to, call) };
+    own.remove(axis);
+    let others = target.iter().enumerate().filter(|(other, _)| *other != axis);
+    let wanted: Option<Vec<u64>> = others.map(|(_, &dim)| u64::try_from(dim).ok()).collect();
+    let shape = wanted.and_then(|wanted| infer::broadcast(&tensor_dims(&own), &wanted)).ok_or(Misfit::Unsupported)?;
+    let shape = Shape::new(shape.into_iter().map(|dim| dim as usize).collect::<Vec<_>>());
+    single(of_samples(to, call, shape, Batch::alone_at(axis))?)
+}
+
+/// A tensor again for every sample, also one behind the other in its first axis, as the heads of positions beside those of tokens (DeBERTa).
+fn tile(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
+    let Some(repeats) = call.input(1).as_constant().map(Constant::as_integers) else { return derived(to, call) };
+    let once = |axis: usize| (0..repeats.len()).all(|other| other == axis || repeats[other] == 1);
+    // Where the file's batch is a single sample, no copies are not told from one for every sample.
+    let is_batch = |axis: usize| {
+        to.batch > 1 && repeats[axis] as u64 == to.batch && once(axis) && (axis == 0 || own.get(axis) == Some(&1))
+    };
+    let place = place_of_batch(to, repeats.len(), is_batch).filter(|_| own.len() == repeats.len());
+    let Some(axis) = place else { return derived(to, call) };
+    let once = match own[axis] {
+        1 => of_samples(to, call, Shape::new([&own[..axis], &own[axis + 1..]].concat()), Batch::alone_at(axis))?,
+        times => of_samples(to, call, Shape::new(own), Batch::holding(axis, times as u64, None))?,
+    };
+    single(super::contiguous::copied(to, own_name(call), once)?)
+}
+
+/// The first axis that may be the batch, where a number that the file fixes the batch to is no coincidence: in front, or where it is open.
+fn place_of_batch(to: &Translation, rank: usize, is_batch: impl Fn(usize) -> bool) -> Option<usize> {
+    (0..rank).find(|&axis| is_batch(axis)).filter(|&axis| axis == 0 || to.is_symbolic())
+}
+
+/// A fixed tensor as every sample has it.
+fn of_samples(to: &mut Translation, call: &Call, shape: Shape, batch: Batch) -> Result<Feature, Misfit> {
+    match call.input(0) {
+        Value::Weight(weight) => Ok(Feature { id: to.leaf(call, weight, shape)?, batch: Some(batch), guessed: false }),
+        Value::Opaque(table) => table_of_samples(to, own_name(call), (shape, batch), table.of.as_ref()),
+        _ => table_of_samples(to, own_name(call), (shape, batch), None),
+    }
+}
+
+/// One that nobody trains.
+fn table_of_samples(
+    to: &mut Translation,
+    name: &str,
+    (shape, batch): (Shape, Batch),
+    of: Option<&Held>,
+) -> Result<Feature, Misfit> {
+    Ok(Feature { id: to.table(name, shape, of)?, batch: Some(batch), guessed: false })
+}

@@ -1,0 +1,72 @@
+//! Fully connected layers and products of two features.
+
+use crate::align::aligned;
+use crate::batch::Batch;
+use crate::call::{Call, Misfit, Outcome};
+use crate::translate::{Translation, own_name, single};
+use crate::value::{Feature, Value};
+use perf4sight_network::{Linear, Op};
+
+pub(super) fn gemm(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let Some(&[rows, columns]) = call.input(1).fixed_dims() else { return Err(Misfit::Unsupported) };
+    if call.flag("transA") {
+        return Err(Misfit::Unsupported);
+    }
+    let (sizes, axis) = if call.flag("transB") { ([columns, rows], 0) } else { ([rows, columns], 1) };
+    if !call.is_absent(2) && call.input(2).fixed_dims().is_none() {
+        return Err(Misfit::Unsupported);
+    }
+    let bias = to.has_bias(call);
+    layer(to, call, input, Matrix { sizes, axis, bias })
+}
+
+pub(super) fn matmul(to: &mut Translation, call: &Call) -> Outcome {
+    let (left, right) = (call.input(0), call.input(1));
+    match (left, right.fixed_dims()) {
+        (Value::Feature(left), Some(&[inputs, outputs])) => {
+            layer(to, call, *left, Matrix { sizes: [inputs, outputs], axis: 1, bias: false })
+        }
+        _ => {
+            let inputs = aligned(to, call)?;
+            let &[a, b] = inputs.as_slice() else { return Err(Misfit::Unsupported) };
+            let [last, second] = [1, 2].map(|back| to.dims(a).len().saturating_sub(back));
+            if a.batch != b.batch || a.batch.is_some_and(|batch| batch.axis == last || batch.axis == second) {
+                return Err(Misfit::Unsupported);
+            }
+            if let Some(attention) = super::attention::fused(to, call, a, b)? {
+                return single(attention);
+            }
+            single(to.add_like(own_name(call), Op::MatMul, &[a, b])?)
+        }
+    }
+}
+
+/// The weights of a fully connected layer.
+struct Matrix {
+    /// Features in and out.
+    sizes: [usize; 2],
+    /// Along which the outputs lie.
+    axis: usize,
+    bias: bool,
+}
+
+/// A fully connected layer on the last axis.
+fn layer(to: &mut Translation, call: &Call, input: Feature, matrix: Matrix) -> Outcome {
+    let Matrix { sizes: [inputs, outputs], axis, bias } = matrix;
+    let rank = to.dims(input).len();
+    if rank < 2 || input.batch.is_some_and(|batch: Batch| batch.axis + 1 == rank) {
+        return Err(Misfit::Unsupported);
+    }
+    let features = to.builder.shape(input.id).dims().last().copied().unwrap_or(1);
+    if features != inputs {
+        return Err(Misfit::Wrong(format!("reads {features} features, its weights {inputs}")));
+    }
+    let linear = Linear { out_features: outputs, bias };
+    let input = super::contiguous::folded(to, call, input)?;
+    let node = to.add_like(&to.name(call), Op::Linear(linear), &[input])?;
+    to.filters_lie(node.id, call, axis);
+    let last = to.builder.shape(node.id).rank() - 1;
+    let result = to.filter(node, call, bias.then_some(outputs))?;
+    single(super::normalisation::unfolded(to, call, result, last)?)
+}

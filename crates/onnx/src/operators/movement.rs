@@ -1,0 +1,279 @@
+//! Joining, cutting and reordering features.
+
+use super::contiguous;
+use crate::align::aligned;
+use crate::batch::Batch;
+use crate::call::{Call, Misfit, Outcome, axis as counted};
+use crate::rearrange;
+use crate::tensor::Constant;
+use crate::translate::{Translation, known, own_name, single};
+use crate::value::{Feature, Value};
+use perf4sight_network::{Op, Pick, Shape};
+
+pub(super) fn concat(to: &mut Translation, call: &Call) -> Outcome {
+    let axis = call.int("axis").ok_or_else(|| Misfit::Wrong("has no axis".into()))?;
+    // Nothing in front of something, such as the class token of a network without, adds nothing.
+    let inputs = call.inputs.iter().filter(|input| !input.is_nothing()).cloned().collect();
+    let call = &Call { node: call.node, inputs, opset: call.opset };
+    if let [Value::Feature(only)] = call.inputs.as_slice() {
+        return single(*only);
+    }
+    let inputs = aligned(to, call)?;
+    let axis = to.axis(inputs[0], axis)?;
+    single(to.add_like(own_name(call), Op::Concat { axis }, &inputs)?)
+}
+
+/// Parts of a tensor in a sequence; SequenceAt takes one out.
+pub(super) fn split_to_sequence(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let axis = to.axis(input, call.int("axis").unwrap_or(0))?;
+    let length = to.builder.shape(input.id).dims()[axis];
+    let lengths = lengths(call, length)?;
+    Ok(vec![Value::Sequence(parts(to, call, input, axis, &lengths)?.into())])
+}
+
+/// How long the parts are that a sequence cuts an axis into.
+pub(super) fn lengths(call: &Call, length: usize) -> Result<Vec<usize>, Misfit> {
+    // Without the axis in its parts a sequence is of another operation than this one.
+    let lengths = call.constant(1).filter(|_| call.int("keepdims").unwrap_or(1) != 0).ok_or(Misfit::Unsupported)?;
+    let every = lengths.dims.is_empty();
+    let lengths: Vec<usize> =
+        lengths.as_integers().into_iter().map(super::convolution::size).collect::<Result<_, _>>()?;
+    Ok(match lengths.as_slice() {
+        &[part] if every && part > 0 => {
+            (0..length.div_ceil(part)).map(|index| part.min(length - index * part)).collect()
+        }
+        _ => lengths,
+    })
+}
+
+pub(super) fn sequence_at(call: &Call) -> Outcome {
+    let (Value::Sequence(values), Some(place)) = (call.input(0), call.constant(1)) else {
+        return Err(Misfit::Unsupported);
+    };
+    let place = place.as_integers().first().map(|&place| if place < 0 { place + values.len() as i64 } else { place });
+    let value = place.and_then(|place| values.get(usize::try_from(place).ok()?));
+    value.map(|value| vec![value.clone()]).ok_or_else(|| Misfit::Wrong("takes what its sequence does not hold".into()))
+}
+
+pub(super) fn slice(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let [starts, ends] = [("starts", 1), ("ends", 2)].map(|(name, index)| call.integers(name, index));
+    let (starts, ends) = (starts.ok_or(Misfit::Unsupported)?, ends.ok_or(Misfit::Unsupported)?);
+    let axes = call.integers("axes", 3).unwrap_or_else(|| (0..starts.len() as i64).collect());
+    let steps = call.constant(4).map_or_else(|| vec![1; starts.len()], |steps| steps.as_integers());
+    if [ends.len(), axes.len(), steps.len()].iter().any(|&count| count != starts.len()) {
+        return Err(Misfit::Wrong("has starts, ends, axes and steps of different lengths".into()));
+    }
+    let mut result = input;
+    for (((&start, &end), &axis), &step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
+        let length = to.dims(result)[counted(axis, to.dims(result).len())?];
+        let (first, count) = rearrange::span(start, end, step, length).ok_or(Misfit::Unsupported)?;
+        if count == 0 {
+            return known(Constant::nothing());
+        }
+        if (first, count, step) != (0, length, 1) {
+            let axis = to.axis(result, axis)?;
+            result = taken(to, call, result, Run { axis, first: first as usize, count: count as usize, step })?;
+        }
+    }
+    single(result)
+}
+
+/// Elements of an axis at equal distances.
+struct Run {
+    axis: usize,
+    first: usize,
+    count: usize,
+    step: i64,
+}
+
+fn taken(to: &mut Translation, call: &Call, input: Feature, run: Run) -> Result<Feature, Misfit> {
+    let Run { axis, first, count, step } = run;
+    if step < 0 {
+        let back = step.unsigned_abs() as usize;
+        let places = (0..count).map(|index| first - index * back).collect();
+        return to.add_like(own_name(call), Op::Pick(Pick { axis, count, places }), &[input]);
+    }
+    let step = step as usize;
+    let length = to.builder.shape(input.id).dims()[axis];
+    let to_the_end = (length - first).div_ceil(step) == count;
+    if step > 1 && to_the_end {
+        return to.add_like(own_name(call), Op::Every { axis, start: first, step }, &[input]);
+    }
+    let run =
+        to.add_like(own_name(call), Op::Slice { axis, start: first, length: (count - 1) * step + 1 }, &[input])?;
+    if step == 1 { Ok(run) } else { to.add_like(own_name(call), Op::Every { axis, start: 0, step }, &[run]) }
+}
+
+pub(super) fn split(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let axis = to.axis(input, call.int("axis").unwrap_or(0))?;
+    let length = to.builder.shape(input.id).dims()[axis];
+    let parts = call.node.output.len();
+    let lengths = match call.integers("split", 1) {
+        Some(lengths) => lengths.into_iter().map(super::convolution::size).collect::<Result<Vec<_>, _>>()?,
+        // Equal parts, the last one smaller where they do not fit.
+        None => {
+            let part = length.div_ceil(parts.max(1));
+            (0..parts).map(|i| part.min(length.saturating_sub(i.saturating_mul(part)))).collect()
+        }
+    };
+    if lengths.len() != parts {
+        return Err(Misfit::Wrong(format!("splits an axis of {length} into {lengths:?} for {parts} outputs")));
+    }
+    self::parts(to, call, input, axis, &lengths)
+}
+
+fn parts(to: &mut Translation, call: &Call, input: Feature, axis: usize, lengths: &[usize]) -> Outcome {
+    let length = to.builder.shape(input.id).dims()[axis];
+    if lengths.iter().fold(0usize, |sum, &part| sum.saturating_add(part)) != length {
+        return Err(Misfit::Wrong(format!("splits an axis of {length} into {lengths:?}")));
+    }
+    let mut start = 0;
+    let mut outputs = Vec::new();
+    for (part, &length) in lengths.iter().enumerate() {
+        let name = format!("{}_{part}", own_name(call));
+        outputs.push(Value::Feature(to.add_like(&name, Op::Slice { axis, start, length }, &[input])?));
+        start += length;
+    }
+    Ok(outputs)
+}
+
+/// Elements of an axis by their numbers: one, a run of neighbours, or any.
+pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
+    if let Value::Weight(table) = call.input(0) {
+        return super::embedding::looked_up(to, call, table);
+    }
+    let input = call.feature(0)?;
+    let onnx_axis = counted(call.int("axis").unwrap_or(0), to.dims(input).len())?;
+    if let Value::Feature(found) = call.input(1) {
+        let indices = found_dims(to, *found);
+        let rows = rows_of_samples(to, input, onnx_axis, &indices).ok_or(Misfit::Unsupported)?;
+        return rows_picked(to, call, input, rows);
+    }
+    let indices = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?.to_vec();
+    if of_strides(to, call, input, &indices) {
+        return super::shapes::view(to, call, input, &indices.iter().map(|&dim| dim as u64).collect::<Vec<_>>());
+    }
+    if let Some(rows) = rows_of_samples(to, input, onnx_axis, &indices) {
+        return rows_picked(to, call, input, rows);
+    }
+    let axis = to.axis(input, onnx_axis as i64)?;
+    let picked = picked(to, call, input, axis)?;
+    let mut dims = to.builder.shape(picked.id).dims().to_vec();
+    dims.splice(axis..=axis, indices.iter().copied());
+    let shape = Shape::new(dims);
+    let moved = |batch: usize| if onnx_axis < batch { batch + indices.len() - 1 } else { batch };
+    let batch = picked.batch.map(|batch| batch.at(moved(batch.axis)));
+    if *to.builder.shape(picked.id) == shape {
+        return single(Feature { batch, ..picked });
+    }
+    let seen = to.add_like(&format!("{}_picked", own_name(call)), Op::Reshape(shape), &[picked])?;
+    single(Feature { batch, ..seen })
+}
+
+/// The axes of places that the network computes.
+fn found_dims(to: &Translation, found: Feature) -> Vec<usize> {
+    to.dims(found).into_iter().map(|dim| dim as usize).collect()
+}
+
+/// Where samples lie one behind the other in an axis, and each has as many numbers in a lookup along it: the places of one sample. PyTorch's
+/// users index a mask so, by the number of the sample and a place in it, and CLIP the word that it asks for.
+fn rows_of_samples(to: &Translation, input: Feature, axis: usize, indices: &[usize]) -> Option<Vec<usize>> {
+    input.batch.filter(|batch| !batch.alone() && [batch.axis, axis] == [0, 0])?;
+    let (&samples, places) = indices.split_first()?;
+    (samples as u64 == to.batch).then(|| places.to_vec())
+}
+
+/// As many rows of every sample, which ones is not told.
+fn rows_picked(to: &mut Translation, call: &Call, input: Feature, places: Vec<usize>) -> Outcome {
+    let shape = to.builder.shape(input.id).dims().to_vec();
+    let count = places.iter().product();
+    let picked = Op::Pick(Pick { axis: 0, count, places: vec![] });
+    let rows = to.add_like(&format!("{}_rows", own_name(call)), picked, &[input])?;
+    let shape = Shape::new([places.as_slice(), &shape[1..]].concat());
+    let batch = Some(Batch::FIRST);
+    if *to.builder.shape(rows.id) == shape {
+        return single(Feature { batch, ..rows });
+    }
+    let seen = to.add_like(own_name(call), Op::Reshape(shape), &[rows])?;
+    single(Feature { batch, ..seen })
+}
+
+/// What PyTorch's default exporter makes of the same: pairs of a sample and a place in it.
+pub(super) fn gather_pairs(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let indices = match call.input(1) {
+        Value::Feature(found) => found_dims(to, *found),
+        other => other.fixed_dims().ok_or(Misfit::Unsupported)?.to_vec(),
+    };
+    let first = input.batch == Some(Batch::FIRST) && call.int("batch_dims").unwrap_or(0) == 0;
+    match indices.as_slice() {
+        [samples, places @ .., 2] if first && *samples as u64 == to.batch => {
+            rows_picked(to, call, input, places.to_vec())
+        }
+        _ => Err(Misfit::Unsupported),
+    }
+}
+
+/// Whether a lookup is how the default exporter writes a view: all elements, by their places in memory.
+fn of_strides(to: &Translation, call: &Call, input: Feature, indices: &[usize]) -> bool {
+    let dims = to.dims(input);
+    let strided = crate::exporter::operation(call.node).contains("as_strided");
+    strided && dims.len() == 1 && indices.iter().map(|&dim| dim as u64).product::<u64>() == dims[0]
+}
+
+/// The picked elements in a row.
+fn picked(to: &mut Translation, call: &Call, input: Feature, axis: usize) -> Result<Feature, Misfit> {
+    let length = to.builder.shape(input.id).dims()[axis];
+    let count = call.input(1).fixed_dims().unwrap_or_default().iter().product();
+    let place = |&index: &i64| {
+        let place = if index < 0 { index.saturating_add(length as i64) } else { index };
+        usize::try_from(place).ok().filter(|&place| place < length)
+    };
+    let places: Vec<usize> = match call.constant(1) {
+        Some(indices) => indices
+            .as_integers()
+            .iter()
+            .map(place)
+            .collect::<Option<_>>()
+            .ok_or_else(|| Misfit::Wrong(format!("picks what an axis of {length} does not have")))?,
+        None => Vec::new(),
+    };
+    let run = places.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    let op = match places.first() {
+        Some(0) if run && count == length => return Ok(input),
+        Some(&start) if run => Op::Slice { axis, start, length: count },
+        _ => Op::Pick(Pick { axis, count, places }),
+    };
+    to.add_like(own_name(call), op, &[input])
+}
+
+/// Elements put into a tensor at places that the network does not compute: where they are as many as there are, all of it.
+pub(super) fn scatter(to: &mut Translation, call: &Call) -> Outcome {
+    let (whole, put) = (call.feature(0)?, call.feature(2)?);
+    let all = call.text("reduction").is_empty() && to.dims(whole) == to.dims(put) && whole.batch == put.batch;
+    if all && call.input(1).fixed_dims().is_some() { single(put) } else { Err(Misfit::Unsupported) }
+}
+
+pub(super) fn transpose(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let rank = to.dims(input).len();
+    let order = rearrange::order(call, rank)?;
+    let place = |batch: usize| order.iter().position(|&axis| axis == batch).unwrap_or(0);
+    let batch = input.batch.map(|batch| batch.at(place(batch.axis)));
+    let sample: Vec<usize> = match input.batch {
+        Some(batch) if batch.alone() => order.iter().filter_map(|&axis| batch.sample_axis(axis)).collect(),
+        _ => order,
+    };
+    // Moving only the batch changes nothing for a sample.
+    if sample.is_sorted() {
+        contiguous::moved(to, call, batch != input.batch);
+        return single(Feature { batch, ..input });
+    }
+    let packed = contiguous::is_packed_projection(to, input, &sample);
+    let node = to.add_like(own_name(call), Op::Transpose { order: sample }, &[input])?;
+    let turned = Feature { batch, ..node };
+    single(if packed { contiguous::copied(to, &format!("{}_contiguous", own_name(call)), turned)? } else { turned })
+}

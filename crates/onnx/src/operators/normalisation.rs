@@ -1,0 +1,267 @@
+//! Normalisations, also as exporters spell them out, and softmax.
+
+use crate::batch::Batch;
+use crate::call::{Call, Misfit, Outcome};
+use crate::exporter::reads_parameter;
+use crate::translate::{Translation, own_name, single};
+use crate::value::{Feature, Value, elements};
+use perf4sight_network::{Activation, Affine, Binary, NodeId, Op, Reduction, Shape};
+
+/// Training and inference form alike: outputs beyond the first are running statistics. The batch may be in one axis with others, as all
+/// tokens of all samples are.
+pub(super) fn batch(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let scale = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?;
+    if input.batch.is_none_or(|batch| batch.axis != 0) {
+        return Err(Misfit::Unsupported);
+    }
+    let axis = to.axis(input, 1)?;
+    let channels = to.builder.shape(input.id).dims()[axis];
+    if scale != [channels] {
+        return Err(Misfit::Wrong(format!("normalises {channels} channels with a scale of shape {scale:?}")));
+    }
+    let node = to.add_like(&to.name(call), Op::BatchNorm { axis }, &[input])?;
+    to.count(node.id, call, &[call.input(1), call.input(2)]);
+    to.tie(node.id, call, 1);
+    single(node)
+}
+
+/// A layer, and behind it the batch normalisation of its channels on `axis` that the exporter folded into it, where its notes tell.
+pub(super) fn unfolded(to: &mut Translation, call: &Call, layer: Feature, axis: usize) -> Result<Feature, Misfit> {
+    let Some(folded) = to.exporter.folded(call.node).filter(|_| axis < 2) else { return Ok(layer) };
+    let channels = to.builder.shape(layer.id).dims()[axis] as u64;
+    let name = folded.name.map_or_else(|| format!("{}_norm", own_name(call)), str::to_string);
+    let node = to.add_like(&name, Op::BatchNorm { axis }, &[layer])?;
+    to.builder.set_trained(node.id, folded.tensors * channels);
+    to.unfolded += 1;
+    Ok(node)
+}
+
+pub(super) fn layer(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let axis = to.axis(input, call.int("axis").unwrap_or(-1))?;
+    let scale = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?;
+    let dims = &to.builder.shape(input.id).dims()[axis..];
+    if scale != dims {
+        return Err(Misfit::Wrong(format!("normalises {dims:?} with a scale of shape {scale:?}")));
+    }
+    if input.batch.is_some_and(|batch| batch.axis > axis) {
+        return Err(Misfit::Unsupported);
+    }
+    let affine = affine(call)?;
+    let node = to.add_like(&to.name(call), Op::LayerNorm { axis, affine }, &[input])?;
+    to.count(
+        node.id,
+        call,
+        &[call.input(1), call.input(2)].map(|value| if is_trained(call, value) { value } else { &Value::Absent }),
+    );
+    if affine != Affine::None {
+        to.tie(node.id, call, 1);
+    }
+    single(node)
+}
+
+/// Which of scale and shift, inputs 1 and 2, are trained.
+fn affine(call: &Call) -> Result<Affine, Misfit> {
+    match [1, 2].map(|place| is_trained(call, call.input(place))) {
+        [true, true] => Ok(Affine::ScaleAndShift),
+        [true, false] => Ok(Affine::Scale),
+        [false, false] => Ok(Affine::None),
+        [false, true] => Err(Misfit::Unsupported),
+    }
+}
+
+/// Whether a scale or shift is a parameter; ONNX wants a scale in any case, so that exporters make one of ones.
+fn is_trained(call: &Call, value: &Value) -> bool {
+    // Of a normalisation of groups the exporter notes the parameters that follow its own ones and zeros.
+    let noted = reads_parameter(call.node) && call.node.op_type() != "InstanceNormalization";
+    matches!(value, Value::Weight(weight) if !weight.is_made_up() || noted)
+}
+
+/// What ONNX normalises channel by channel is a normalisation of groups in PyTorch where the channels are groups seen as one.
+pub(super) fn instance(to: &mut Translation, call: &Call) -> Outcome {
+    let input = of_images(to, call)?;
+    let groups = to.builder.shape(input.id).channels();
+    let node = grouped(to, call, input, groups)?;
+    let view = to.builder.node(input.id);
+    if let (Op::Reshape(_) | Op::Flatten, &[whole]) = (&view.op, view.inputs.as_slice())
+        && to.builder.shape(whole).channels().is_multiple_of(groups)
+        && affine(call)? == Affine::None
+    {
+        to.grouped.insert(node.id, (Feature { id: whole, ..input }, groups));
+    }
+    single(node)
+}
+
+/// A normalisation by the root mean square alone, which PyTorch takes apart on processors (rms_norm_composite in layer_norm.cpp).
+pub(super) fn root_mean_square(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let axis = to.axis(input, call.int("axis").unwrap_or(-1))?;
+    let axes: Vec<usize> = (axis..to.builder.shape(input.id).rank()).collect();
+    let name = own_name(call);
+    let mut last = input;
+    let steps = [
+        ("square", Op::Binary(Binary::Pow)),
+        ("mean", Op::Reduce { reduction: Reduction::Mean, axes, keep: true }),
+        ("safe", Op::Binary(Binary::Add)),
+        ("root", Op::Activation(Activation::Sqrt)),
+        ("inverse", Op::Activation(Activation::Reciprocal)),
+    ];
+    for (what, op) in steps {
+        last = to.add_like(&format!("{name}_{what}"), op, &[last])?;
+    }
+    let normal = to.add_like(name, Op::Binary(Binary::Mul), &[input, last])?;
+    let Value::Weight(scale) = call.input(1) else { return single(normal) };
+    let rank = to.builder.shape(input.id).rank();
+    let dims = std::iter::repeat_n(1, rank.saturating_sub(scale.dims.len())).chain(scale.dims.iter().copied());
+    let scale =
+        Feature { id: to.leaf(call, scale, Shape::new(dims.collect::<Vec<_>>()))?, batch: None, guessed: false };
+    single(to.add_like(&format!("{name}_scaled"), Op::Binary(Binary::Mul), &[normal, scale])?)
+}
+
+pub(super) fn group(to: &mut Translation, call: &Call) -> Outcome {
+    let input = of_images(to, call)?;
+    let groups = super::convolution::size(call.int("num_groups").unwrap_or(1))?;
+    single(grouped(to, call, input, groups)?)
+}
+
+/// The input, if it holds channels behind the batch.
+fn of_images(to: &Translation, call: &Call) -> Result<Feature, Misfit> {
+    let input = call.feature(0)?;
+    match input.batch == Some(Batch::FIRST) && to.builder.shape(input.id).rank() > 0 {
+        true => Ok(input),
+        false => Err(Misfit::Unsupported),
+    }
+}
+
+fn grouped(to: &mut Translation, call: &Call, input: Feature, groups: usize) -> Result<Feature, Misfit> {
+    let channels = to.builder.shape(input.id).channels();
+    let affine = affine(call)?;
+    // The first form of the operator scales groups, not channels.
+    if affine != Affine::None && call.input(1).fixed_dims() != Some(&[channels]) {
+        return Err(Misfit::Unsupported);
+    }
+    let node = to.add_like(&to.name(call), Op::GroupNorm { groups, affine }, &[input])?;
+    if affine != Affine::None {
+        to.count(node.id, call, &[call.input(1), call.input(2)]);
+        to.tie(node.id, call, 1);
+    }
+    Ok(node)
+}
+
+/// The normalisation of groups that a view back to all channels ends.
+pub(super) fn ungrouped(
+    to: &mut Translation,
+    call: &Call,
+    view: Feature,
+    sample: &Shape,
+) -> Result<Option<Feature>, Misfit> {
+    let Some(&(whole, groups)) = to.grouped.get(&view.id) else { return Ok(None) };
+    if to.builder.shape(whole.id) != sample {
+        return Ok(None);
+    }
+    to.add_like(own_name(call), Op::GroupNorm { groups, affine: Affine::None }, &[whole]).map(Some)
+}
+
+/// Scale or shift of a normalisation of groups, where exporters write them behind it and this call is one that nothing else follows.
+pub(super) fn joined(to: &mut Translation, call: &Call, input: Feature, binary: Binary) -> bool {
+    let node = to.builder.node(input.id);
+    let (channels, rank) = (node.shape.channels(), node.shape.rank());
+    let Op::GroupNorm { groups, affine } = node.op else { return false };
+    let next = match affine {
+        Affine::None if binary == Binary::Mul => Affine::Scale,
+        Affine::Scale if binary == Binary::Add => Affine::ScaleAndShift,
+        Affine::None | Affine::Scale | Affine::ScaleAndShift => return false,
+    };
+    let Some(place) = call.inputs.iter().position(|value| matches!(value, Value::Weight(_))) else { return false };
+    let dims = call.input(place).fixed_dims().unwrap_or_default();
+    // The channels lie in front of all other axes of a sample.
+    let of_channels = elements(dims) == channels as u64 && dims.len() >= rank && dims[dims.len() - rank] == channels;
+    let read =
+        call.node.input.iter().enumerate().find(|(other, _)| *other != place).map_or("", |(_, name)| name.as_str());
+    if !of_channels || to.readers.get(read) != Some(&1) {
+        return false;
+    }
+    let trained = to.builder.node(input.id).trained.unwrap_or(0) + to.trained(call, call.input(place));
+    let name = if next == Affine::Scale { to.name(call) } else { to.builder.node(input.id).name.clone() };
+    to.builder.replace(input.id, Op::GroupNorm { groups, affine: next }, &name);
+    to.builder.set_trained(input.id, trained);
+    if next == Affine::ScaleAndShift {
+        to.tie(input.id, call, place);
+    }
+    true
+}
+
+pub(super) fn softmax(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let default = if call.opset < 13 { 1 } else { -1 };
+    let axis = to.axis(input, call.int("axis").unwrap_or(default))?;
+    single(to.add_like(own_name(call), Op::Softmax { axis }, &[input])?)
+}
+
+/// What was normalised over which axes, before scale and shift.
+#[derive(Clone, Copy)]
+pub(crate) struct Normalised {
+    input: Feature,
+    axis: usize,
+}
+
+/// Remembers the scaling of a layer normalisation that is spelled out.
+pub(super) fn scaled(to: &mut Translation, input: Feature, result: Feature, binary: Binary) {
+    if binary == Binary::Mul
+        && let Some(normalised) = normalised(to, input)
+    {
+        to.normalised.insert(result.id, normalised);
+    }
+}
+
+/// The layer normalisation whose last step, the shift, this call is.
+pub(super) fn shifted(
+    to: &mut Translation,
+    call: &Call,
+    input: Feature,
+    binary: Binary,
+) -> Result<Option<Feature>, Misfit> {
+    let Some(Normalised { input, axis }) = to.normalised.get(&input.id).copied().filter(|_| binary == Binary::Add)
+    else {
+        return Ok(None);
+    };
+    let weights = call.inputs.iter().filter_map(Value::fixed_dims).map(elements);
+    let normal = elements(&to.builder.shape(input.id).dims()[axis..]);
+    match weights.fold(0, u64::saturating_add) == normal {
+        true => to.add_like(&to.name(call), Op::LayerNorm { axis, affine: Affine::ScaleAndShift }, &[input]).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// `(x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon)` over the last axes, as exporters write it below opset 17.
+fn normalised(to: &Translation, result: Feature) -> Option<Normalised> {
+    let [centred, deviation] = operands(to, result.id, &Op::Binary(Binary::Div))?;
+    let variance = step(to, step(to, deviation, "sqrt")?, "add")?;
+    let square = step(to, variance, "mean")?;
+    let squared = match to.builder.node(square).inputs.as_slice() {
+        [base] => *base,
+        [a, b] if a == b => *a,
+        _ => return None,
+    };
+    let [input, mean] = operands(to, centred, &Op::Binary(Binary::Sub))?;
+    let Op::Reduce { reduction: Reduction::Mean, axes, keep: true } = &to.builder.node(mean).op else { return None };
+    let axis = *axes.iter().min()?;
+    let last_axes = axes.len() == to.builder.shape(input).rank() - axis;
+    let same = squared == centred && to.builder.node(mean).inputs == [input] && last_axes;
+    same.then_some(Normalised { input: Feature { id: input, ..result }, axis })
+}
+
+fn operands(to: &Translation, node: NodeId, op: &Op) -> Option<[NodeId; 2]> {
+    let node = to.builder.node(node);
+    (node.op == *op).then(|| node.inputs.as_slice().try_into().ok()).flatten()
+}
+
+/// The one input of a node of that kind.
+pub(super) fn step(to: &Translation, node: NodeId, kind: &str) -> Option<NodeId> {
+    let node = to.builder.node(node);
+    match node.inputs.as_slice() {
+        [input] if node.op.kind().eq_ignore_ascii_case(kind) => Some(*input),
+        _ => None,
+    }
+}

@@ -1,0 +1,183 @@
+//! Operations that are not understood, kept as their file has them: operator, attributes, constants, the places of their inputs.
+
+use crate::attributes as with;
+use crate::batch::Batch;
+use crate::call::{Call, Misfit};
+use crate::schema::tensor_proto::DataType;
+use crate::schema::{AttributeProto, NodeProto, TensorProto};
+use crate::tensor::Constant;
+use crate::translate::{Translation, own_name};
+use crate::value::{Feature, Table, Value, View, elements};
+use crate::{DOMAIN, OPSET};
+use perf4sight_network::{Element, Op, Operand, Original};
+use prost::Message;
+
+/// What a file needs to do the same; `None` where it cannot be said: subgraphs, operands that are the same for all samples,
+/// weights that are computed.
+pub(super) fn kept(
+    to: &Translation,
+    call: &Call,
+    output: usize,
+    batch: Option<Batch>,
+    parameters: u64,
+) -> Option<Box<Original>> {
+    let (attribute, axes) = modern(call);
+    // What we wrote without knowing more has nothing to keep.
+    if call.node.domain() == DOMAIN
+        || attribute.iter().any(|attribute| attribute.g.is_some() || !attribute.graphs.is_empty())
+    {
+        return None;
+    }
+    // Numbers of the file that elements are written into are those of its own batch.
+    if call.node.op_type() == "ScatterND" && matches!(call.input(0), Value::Constant(_)) {
+        return None;
+    }
+    let mut operands: Vec<Operand> =
+        (0..call.inputs.len()).map(|place| operand(to, call, place)).collect::<Option<_>>()?;
+    open_batch(to, call, batch?, &mut operands);
+    operands
+        .extend(axes.map(|axes| Operand::Integers(vec![axes.len()], axes.into_iter().map(|axis| [0, axis]).collect())));
+    let trained = operands.iter().map(|operand| if let Operand::Weight(dims) = operand { elements(dims) } else { 0 });
+    if trained.fold(0, u64::saturating_add) != parameters {
+        return None;
+    }
+    Some(Box::new(Original {
+        attributes: NodeProto { attribute, ..Default::default() }.encode_to_vec(),
+        opset: to.domains.get(call.node.domain()).copied().unwrap_or(call.opset.max(OPSET)),
+        operands,
+        output,
+        outputs: call.node.output.len(),
+        layout: batch?.layout()?,
+    }))
+}
+
+/// What an operation reads, as operators of ONNX's own want it: places as integers, which they are not everywhere here, and numbers that
+/// nobody trains for every sample as for one.
+pub(super) fn operands(to: &mut Translation, call: &Call) -> Result<Vec<Value>, String> {
+    let said = |misfit: Misfit| match misfit {
+        Misfit::Wrong(problem) => problem,
+        Misfit::Unsupported => "reads what cannot be told".to_string(),
+    };
+    let mut operands = call.inputs.clone();
+    for (place, operand) in operands.iter_mut().enumerate() {
+        let name = || format!("{}_{place}", own_name(call));
+        match operand {
+            Value::Feature(feature)
+                if is_place(call, place) && to.builder.node(feature.id).element == Element::Number =>
+            {
+                *feature = to.add_like(&name(), Op::Cast(Element::Integer), &[*feature]).map_err(said)?;
+            }
+            Value::Opaque(_) | Value::Constant(_) => {
+                let dims = operand.fixed_dims().unwrap_or_default();
+                let Some(batch) = of_samples(to, call, place, dims) else { continue };
+                let dims: Vec<u64> = dims.iter().map(|&dim| dim as u64).collect();
+                let of = if let Value::Opaque(Table { of, .. }) = &*operand { of.as_ref() } else { None };
+                let id = to.table(&name(), batch.sample(&dims), of).map_err(said)?;
+                let numbers = Feature { id, batch: Some(batch), guessed: false };
+                *operand = Value::Feature(match is_place(call, place) {
+                    true => to
+                        .add_like(&format!("{}_places", name()), Op::Cast(Element::Integer), &[numbers])
+                        .map_err(said)?,
+                    false => numbers,
+                });
+            }
+            _ => {}
+        }
+    }
+    Ok(operands)
+}
+
+/// Whether what is read there says where something lies.
+fn is_place(call: &Call, place: usize) -> bool {
+    match call.node.op_type() {
+        "Gather" | "GatherElements" | "GatherND" | "Scatter" | "ScatterElements" | "ScatterND" => place == 1,
+        "OneHot" => place == 0,
+        _ => false,
+    }
+}
+
+/// Where numbers of the file, which are those of its own batch, have its samples: an axis that is as long as the open batch, or where what is
+/// beside them has it; of a fixed batch what elements are written into, and places that are looked up in.
+fn of_samples(to: &Translation, call: &Call, place: usize, dims: &[usize]) -> Option<Batch> {
+    let held = |axis: usize| dims.get(axis).is_some_and(|&dim| dim as u64 == to.batch);
+    let fits = |batch: &Batch| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim as u64, to.batch));
+    let beside = call.features().find_map(|feature| feature.batch).filter(fits);
+    if to.is_symbolic() {
+        return (0..dims.len()).find(|&axis| held(axis)).map(Batch::alone_at).or(beside);
+    }
+    let operator = call.node.op_type();
+    let written = matches!(operator, "Scatter" | "ScatterElements") && place == 0;
+    beside.filter(|_| written || operator == "GatherElements" && place == 1)
+}
+
+/// The attributes as the operator sets that we write have them, and axes that moved from an attribute to an input.
+fn modern(call: &Call) -> (Vec<AttributeProto>, Option<Vec<i64>>) {
+    let operator = call.node.op_type();
+    let moved = if operator == "ReduceSum" { 13 } else { 18 };
+    let moves = operator.starts_with("Reduce") && call.opset < moved;
+    let axes = call.ints("axes").filter(|_| moves).map(<[i64]>::to_vec);
+    let renamed = |attribute: AttributeProto| match (operator, attribute.name(), attribute.s()) {
+        ("GridSample", "mode", b"bilinear") => with::text("mode", "linear"),
+        ("GridSample", "mode", b"bicubic") => with::text("mode", "cubic"),
+        _ => attribute,
+    };
+    let kept = call.node.attribute.iter().filter(|attribute| axes.is_none() || attribute.name() != "axes");
+    (kept.cloned().map(renamed).collect(), axes)
+}
+
+fn operand(to: &Translation, call: &Call, place: usize) -> Option<Operand> {
+    let input = call.input(place);
+    let trained = super::unknown::is_trained(call, place);
+    Some(match input {
+        // What another operation should have given is not left out.
+        Value::Absent if call.node.input[place].is_empty() => Operand::Absent,
+        Value::Feature(feature) => Operand::Node(feature.batch?.layout()?),
+        // Factors of a Resize are constants whatever their type.
+        Value::Weight(weight) if matches!(call.node.op_type(), "Resize" | "Upsample") => {
+            numbers(weight.values.as_deref()?)
+        }
+        Value::Weight(weight) if weight.view == View::Stored && trained => Operand::Weight(weight.dims.clone()),
+        Value::Weight(weight) if weight.view == View::Stored => Operand::Buffer(weight.dims.clone()),
+        Value::Opaque(table) => Operand::Buffer(table.dims.clone()),
+        Value::Constant(constant) if constant.integer => {
+            Operand::Integers(constant.dims.clone(), batches(to, constant))
+        }
+        Value::Constant(constant) => numbers(constant),
+        _ => return None,
+    })
+}
+
+/// Integers that were computed from a symbolic batch, as multiples of it.
+fn batches(to: &Translation, constant: &Constant) -> Vec<[i64; 2]> {
+    let batch = to.batch as i64;
+    let symbolic = to.is_symbolic();
+    let multiples = |value: i64| match symbolic && value >= batch {
+        // What is cut to the largest number means "to the end".
+        true if value < 1 << 40 => [value / batch, value % batch],
+        _ => [0, value],
+    };
+    constant.as_integers().into_iter().map(multiples).collect()
+}
+
+/// A size of the result that names a fixed batch is made a multiple of any.
+fn open_batch(to: &Translation, call: &Call, batch: Batch, operands: &mut [Operand]) {
+    let place = match call.node.op_type() {
+        "Expand" => 1,
+        "Resize" => 3,
+        _ => return,
+    };
+    let Some(Operand::Integers(_, sizes)) = operands.get_mut(place) else { return };
+    if let Some(size) = sizes.get_mut(batch.axis).filter(|size| size[0] == 0 && batch.fits(size[1] as u64, to.batch)) {
+        *size = [size[1] / to.batch as i64, 0];
+    }
+}
+
+fn numbers(constant: &Constant) -> Operand {
+    let tensor = TensorProto {
+        dims: constant.dims.iter().map(|&dim| dim as i64).collect(),
+        data_type: Some(DataType::Float as i32),
+        float_data: constant.values.iter().map(|&value| value as f32).collect(),
+        ..Default::default()
+    };
+    Operand::Numbers(tensor.encode_to_vec())
+}

@@ -1,0 +1,154 @@
+//! What looks elements up by where they lie: extremes, sums so far, tuples of places, columns of windows, grids.
+
+use super::convolution::{size, window};
+use crate::align::aligned;
+use crate::batch::Batch;
+use crate::call::{Call, Misfit, Outcome};
+use crate::tensor::Constant;
+use crate::translate::{Translation, own_name, single};
+use crate::value::{Feature, Value};
+use perf4sight_network::{ArgMax, Beyond, Fold, GridSample, Interpolation, Op, Pick, Shape, TopK};
+
+pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
+    match call.node.op_type() {
+        "TopK" => top_k(to, call),
+        "CumSum" => cum_sum(to, call),
+        "Col2Im" => columns_back(to, call),
+        "GridSample" => grid_sample(to, call),
+        "GatherND" => gather_nd(to, call),
+        _ => arg_max(to, call),
+    }
+}
+
+/// Where the largest or smallest element of an axis is.
+fn arg_max(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    // The last of several equal ones is not what PyTorch asks for.
+    if call.flag("select_last_index") {
+        return Err(Misfit::Unsupported);
+    }
+    let onnx_axis = crate::call::axis(call.int("axis").unwrap_or(0), to.dims(input).len())?;
+    let axis = to.axis(input, onnx_axis as i64)?;
+    let keep = call.int("keepdims").unwrap_or(1) != 0;
+    let op = Op::ArgMax(ArgMax { axis, keep, largest: call.node.op_type() == "ArgMax" });
+    let node = to.add_like(own_name(call), op, &[input])?;
+    let gone = |batch: usize| usize::from(!keep && onnx_axis < batch);
+    single(Feature { batch: node.batch.map(|batch| batch.at(batch.axis - gone(batch.axis))), ..node })
+}
+
+/// The largest elements and their places, each as a node of its own where something reads it.
+fn top_k(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let count = call.int("k").or_else(|| call.constant(1)?.as_integers().first().copied());
+    let count = size(count.ok_or(Misfit::Unsupported)?)?;
+    let axis = to.axis(input, call.int("axis").unwrap_or(-1))?;
+    let largest = call.int("largest").unwrap_or(1) != 0;
+    let is_read =
+        |place: &usize| call.node.output.get(*place).is_some_and(|name| to.readers.contains_key(name.as_str()));
+    let read: Vec<usize> = [0, 1].into_iter().filter(is_read).collect();
+    let mut results = vec![Value::Absent, Value::Absent];
+    for place in read.iter().copied() {
+        let name = if place == read[0] { own_name(call).to_string() } else { format!("{}_places", own_name(call)) };
+        let top = TopK { axis, count, largest, places: place == 1 };
+        results[place] = Value::Feature(to.add_like(&name, Op::TopK(top), &[input])?);
+    }
+    Ok(results)
+}
+
+/// Sums from the front, each with its own element, as PyTorch has them.
+fn cum_sum(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    if call.flag("exclusive") || call.flag("reverse") {
+        return Err(Misfit::Unsupported);
+    }
+    let axis = call.constant(1).and_then(|axis| axis.as_integers().first().copied()).ok_or(Misfit::Unsupported)?;
+    let axis = to.axis(input, axis)?;
+    single(to.add_like(own_name(call), Op::CumSum { axis }, &[input])?)
+}
+
+/// Columns, each a window of an image, in their places.
+fn columns_back(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let pair = |place: usize| match call.constant(place).map(Constant::as_integers).as_deref() {
+        Some(&[height, width]) => Ok([size(height)?, size(width)?]),
+        _ => Err(Misfit::Unsupported),
+    };
+    let (image, kernel) = (pair(1)?, pair(2)?);
+    if input.batch != Some(Batch::FIRST) || to.builder.shape(input.id).rank() != 2 {
+        return Err(Misfit::Unsupported);
+    }
+    let window = window(call, image, kernel, [0; 4])?;
+    if window.padding[..2] != window.padding[2..] {
+        return Err(Misfit::Unsupported);
+    }
+    single(to.add_like(own_name(call), Op::Fold(Fold { image, window }), &[input])?)
+}
+
+/// An image at the places of a grid, which the network computes or the file holds.
+fn grid_sample(to: &mut Translation, call: &Call) -> Outcome {
+    let image = to.image(call)?;
+    let inputs = aligned(to, call)?;
+    if inputs.len() != 2 || inputs.iter().any(|input| input.batch != Some(Batch::FIRST)) {
+        return Err(Misfit::Unsupported);
+    }
+    let interpolation = match call.text("mode") {
+        "" | "linear" | "bilinear" => Interpolation::Linear,
+        "nearest" => Interpolation::Nearest,
+        "cubic" | "bicubic" => Interpolation::Cubic,
+        other => return Err(Misfit::Wrong(format!("interpolates in a mode \"{other}\""))),
+    };
+    let beyond = match call.text("padding_mode") {
+        "" | "zeros" => Beyond::Zeros,
+        "border" => Beyond::Edge,
+        "reflection" => Beyond::Reflect,
+        other => return Err(Misfit::Wrong(format!("pads in a mode \"{other}\""))),
+    };
+    let op = Op::GridSample(GridSample { interpolation, beyond, corners: call.flag("align_corners") });
+    single(to.add_like(own_name(call), op, &[image, inputs[1]])?)
+}
+
+/// Elements by tuples of places that the network does not compute: the axes that a tuple spans are one, of which they are picked. Where samples
+/// come first, a tuple begins with the number of one.
+fn gather_nd(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    if input.batch == Some(Batch::FIRST) {
+        return super::movement::gather_pairs(to, call);
+    }
+    let Some((&spanned, places_dims)) = call.input(1).fixed_dims().and_then(<[usize]>::split_last) else {
+        return Err(Misfit::Unsupported);
+    };
+    let shared = size(call.int("batch_dims").unwrap_or(0))?;
+    let batch = input.batch.filter(|batch| batch.axis >= spanned).ok_or(Misfit::Unsupported)?;
+    let dims = to.builder.shape(input.id).dims().to_vec();
+    // The spanned axes lie in front of the batch, so that they are the sample's first.
+    if shared > 0 || spanned == 0 || spanned > dims.len() {
+        return Err(Misfit::Unsupported);
+    }
+    let (front, rest) = dims.split_at(spanned);
+    let place = |tuple: &[i64]| place(tuple, front);
+    // Large tables of places are left in the file.
+    let places = call.constant(1).map_or(vec![], Constant::as_integers);
+    let places = places.chunks(spanned).map(place).collect::<Result<Vec<_>, _>>()?;
+    let count = places_dims.iter().product();
+    let name = own_name(call);
+    let merged = seen_as(to, &format!("{name}_merged"), input, [&[front.iter().product()], rest].concat())?;
+    let picked = to.add_like(name, Op::Pick(Pick { axis: 0, count, places }), &[merged])?;
+    let seen = seen_as(to, &format!("{name}_picked"), picked, [places_dims, rest].concat())?;
+    let moved = Some(batch.at(batch.axis + places_dims.len() - spanned));
+    single(Feature { batch: moved, ..seen })
+}
+
+/// The same elements in these axes of a sample.
+fn seen_as(to: &mut Translation, name: &str, input: Feature, dims: Vec<usize>) -> Result<Feature, Misfit> {
+    let shape = Shape::new(dims);
+    if *to.builder.shape(input.id) == shape { Ok(input) } else { to.add_like(name, Op::Reshape(shape), &[input]) }
+}
+
+/// A place in axes seen as one.
+fn place(tuple: &[i64], dims: &[usize]) -> Result<usize, Misfit> {
+    tuple.iter().zip(dims).try_fold(0, |place, (&index, &dim)| {
+        let index = if index < 0 { index.saturating_add(dim as i64) } else { index };
+        let index = usize::try_from(index).ok().filter(|&index| index < dim);
+        index.map(|index| place * dim + index).ok_or_else(|| Misfit::Wrong(format!("picks {tuple:?} of {dims:?}")))
+    })
+}

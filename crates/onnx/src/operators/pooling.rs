@@ -1,0 +1,90 @@
+//! Pooling over windows, over the whole image, over chosen axes.
+
+use super::convolution::{size, unpadded, window};
+use super::{sequence, stack, volume};
+use crate::batch::Batch;
+use crate::call::{Call, Misfit, Outcome, axis as counted};
+use crate::translate::{Translation, own_name, single};
+use crate::value::Feature;
+use perf4sight_network::{Op, Reduction, Window};
+
+pub(super) fn windowed(to: &mut Translation, call: &Call) -> Outcome {
+    match call.ints("kernel_shape") {
+        Some([_]) => return sequence::pool(to, call),
+        Some([_, _, _]) => return volume::pool(to, call),
+        Some([_, _]) if stack::is_stack(to, call) => return stack::pool(to, call),
+        _ => {}
+    }
+    let number = if call.node.op_type() == "MaxPool" { f64::NEG_INFINITY } else { 0.0 };
+    let Some(&[height, width]) = call.ints("kernel_shape") else { return Err(Misfit::Unsupported) };
+    let (image, padded, window) = padded(to, call, [size(height)?, size(width)?], number)?;
+    let op = match call.node.op_type() {
+        "MaxPool" => Op::MaxPool(window),
+        // Zeros that a separate node added do count.
+        _ => Op::AvgPool { window, count_include_pad: call.flag("count_include_pad") || padded != [0; 4] },
+    };
+    single(to.add_like(own_name(call), op, &[image])?)
+}
+
+/// What a pooling works on: the image in front of a padding, which the window then has, else the padded one. A window with as much
+/// padding as it has extent may lie beside the image, which runtimes refuse.
+fn padded(
+    to: &Translation,
+    call: &Call,
+    kernel: [usize; 2],
+    number: f64,
+) -> Result<(Feature, [usize; 4], Window), Misfit> {
+    let (source, sides) = unpadded(to, call, number)?;
+    let whole = window(call, to.builder.shape(source.id).image(), kernel, sides)?;
+    if sides == [0; 4] || (0..4).all(|side| whole.padding[side] < kernel[side % 2]) {
+        return Ok((source, sides, whole));
+    }
+    let image = to.image(call)?;
+    Ok((image, [0; 4], window(call, to.builder.shape(image.id).image(), kernel, [0; 4])?))
+}
+
+pub(super) fn global(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let rank = to.builder.shape(input.id).rank();
+    if input.batch == Some(Batch::FIRST) && rank > 1 && rank != 3 {
+        let reduction = if call.node.op_type() == "GlobalAveragePool" { Reduction::Mean } else { Reduction::Max };
+        let op = Op::Reduce { reduction, axes: (1..rank).collect(), keep: true };
+        return single(to.add_like(own_name(call), op, &[input])?);
+    }
+    let image = to.image(call)?;
+    let kernel = to.builder.shape(image.id).image();
+    let op = match call.node.op_type() {
+        "GlobalAveragePool" => Op::AdaptiveAvgPool { output: [1, 1] },
+        _ => Op::MaxPool(Window { kernel, stride: kernel, padding: [0; 4], dilation: [1; 2], ceil: false }),
+    };
+    single(to.add_like(own_name(call), op, &[image])?)
+}
+
+/// Operators that reduce axes to a number.
+pub(super) fn reduction(operator: &str) -> Option<Reduction> {
+    Some(match operator {
+        "ReduceMean" => Reduction::Mean,
+        "ReduceSum" => Reduction::Sum,
+        "ReduceMax" => Reduction::Max,
+        "ReduceMin" => Reduction::Min,
+        "ReduceL1" => Reduction::L1,
+        "ReduceL2" => Reduction::L2,
+        "ReduceProd" => Reduction::Product,
+        "ReduceLogSumExp" => Reduction::LogSumExp,
+        _ => return None,
+    })
+}
+
+pub(super) fn reduce(to: &mut Translation, call: &Call, reduction: Reduction) -> Outcome {
+    let input = call.feature(0)?;
+    let axes = call.integers("axes", 1).filter(|axes| !axes.is_empty()).ok_or(Misfit::Unsupported)?;
+    let keep = call.int("keepdims").unwrap_or(1) != 0;
+    let rank = to.dims(input).len();
+    let mut onnx_axes: Vec<usize> = axes.iter().map(|&axis| counted(axis, rank)).collect::<Result<_, _>>()?;
+    onnx_axes.sort_unstable();
+    onnx_axes.dedup();
+    let axes = onnx_axes.iter().map(|&axis| to.axis(input, axis as i64)).collect::<Result<Vec<_>, _>>()?;
+    let node = to.add_like(own_name(call), Op::Reduce { reduction, axes, keep }, &[input])?;
+    let gone = |batch: usize| if keep { 0 } else { onnx_axes.iter().filter(|&&axis| axis < batch).count() };
+    single(Feature { batch: node.batch.map(|batch| batch.at(batch.axis - gone(batch.axis))), ..node })
+}

@@ -1,0 +1,66 @@
+//! Convolutions and poolings of sequences: PyTorch runs them as those of images of one row.
+
+use super::convolution::{layer, sees_all, size};
+use crate::batch::Batch;
+use crate::call::{Call, Misfit, Outcome};
+use crate::translate::{Translation, own_name, single};
+use crate::value::{Feature, Value};
+use perf4sight_network::{Conv, Op, Shape, Window};
+
+pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
+    let Some(&[out_channels, seen, length]) = call.input(1).fixed_dims() else { return Err(Misfit::Unsupported) };
+    let groups = size(call.int("group").unwrap_or(1))?;
+    let window = window(call, length)?;
+    let bias = to.has_bias(call);
+    let image = image(to, call)?;
+    sees_all(to, image, seen, groups)?;
+    let result = layer(to, call, Op::Conv(Conv { out_channels, window, groups, bias }), image)?;
+    match result.as_slice() {
+        &[Value::Feature(result)] => sequence(to, call, result),
+        _ => Err(Misfit::Unsupported),
+    }
+}
+
+pub(super) fn pool(to: &mut Translation, call: &Call) -> Outcome {
+    let Some(&[length]) = call.ints("kernel_shape") else { return Err(Misfit::Unsupported) };
+    let window = Window { ceil: call.flag("ceil_mode"), ..window(call, size(length)?)? };
+    let image = image(to, call)?;
+    let op = match call.node.op_type() {
+        "MaxPool" => Op::MaxPool(window),
+        _ => Op::AvgPool { window, count_include_pad: call.flag("count_include_pad") },
+    };
+    let result = to.add_like(own_name(call), op, &[image])?;
+    sequence(to, call, result)
+}
+
+/// One row of pixels for a sequence.
+fn image(to: &mut Translation, call: &Call) -> Result<Feature, Misfit> {
+    let input = call.feature(0)?;
+    let &[channels, length] = to.builder.shape(input.id).dims() else { return Err(Misfit::Unsupported) };
+    if input.batch != Some(Batch::FIRST) {
+        return Err(Misfit::Unsupported);
+    }
+    to.add_like(&format!("{}_row", own_name(call)), Op::Reshape(Shape::new([channels, 1, length])), &[input])
+}
+
+/// The sequence that a row of pixels is.
+fn sequence(to: &mut Translation, call: &Call, row: Feature) -> Outcome {
+    let dims = to.builder.shape(row.id).dims();
+    let shape = Shape::new([dims[0], dims[2]]);
+    single(to.add_like(&format!("{}_sequence", own_name(call)), Op::Reshape(shape), &[row])?)
+}
+
+fn window(call: &Call, length: usize) -> Result<Window, Misfit> {
+    let one = |name: &str| match call.ints(name) {
+        None | Some([]) => Ok(1),
+        Some(&[value]) => size(value),
+        Some(values) => Err(Misfit::Wrong(format!("has {} {name} for a sequence", values.len()))),
+    };
+    let padding = match (call.text("auto_pad"), call.ints("pads")) {
+        ("" | "NOTSET", None) | ("VALID", _) => [0; 4],
+        ("" | "NOTSET", Some(&[before, after])) => [0, size(before)?, 0, size(after)?],
+        _ => return Err(Misfit::Unsupported),
+    };
+    let (stride, dilation) = ([1, one("strides")?], [1, one("dilations")?]);
+    Ok(Window { kernel: [1, length], stride, padding, dilation, ceil: false })
+}

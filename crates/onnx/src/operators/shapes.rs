@@ -1,0 +1,114 @@
+//! The same elements in another shape, and the arithmetic on shapes around it.
+
+use crate::batch::{Batch, product};
+use crate::call::{Call, Misfit, Outcome, axis};
+use crate::rearrange::{bound, resolved};
+use crate::tensor::Constant;
+use crate::translate::{Translation, known, own_name, single};
+use crate::value::Feature;
+use perf4sight_network::Op;
+
+pub(super) fn shape(to: &Translation, call: &Call) -> Outcome {
+    of(call, &to.dims(call.feature(0)?))
+}
+
+/// A shape as a constant, or the part of it that a call asks for.
+pub(super) fn of(call: &Call, dims: &[u64]) -> Outcome {
+    let start = bound(call.int("start").unwrap_or(0), dims.len());
+    let end = bound(call.int("end").unwrap_or(i64::MAX), dims.len());
+    known(Constant::integers(dims[start..end.max(start)].iter().map(|&dim| dim as i64)))
+}
+
+pub(super) fn size(to: &Translation, call: &Call) -> Outcome {
+    let elements = product(&to.dims(call.feature(0)?)).ok_or(Misfit::Unsupported)?;
+    known(Constant { dims: vec![], values: vec![elements as f64], integer: true })
+}
+
+pub(super) fn reshape(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let from = to.dims(input);
+    let target = match call.integers("shape", 1) {
+        Some(target) => resolved(&from, &target, call.flag("allowzero"))?,
+        // The shape is computed from values that are not here; what the file declares for the output will do.
+        None => declared(to, call).ok_or(Misfit::Unsupported)?,
+    };
+    view(to, call, input, &target)
+}
+
+fn declared(to: &Translation, call: &Call) -> Option<Vec<u64>> {
+    let dims = to.declared.get(call.node.output.first()?.as_str())?;
+    let unknown = dims.iter().filter(|dim| dim.is_none()).count();
+    (unknown <= 1).then(|| dims.iter().map(|dim| dim.unwrap_or(to.batch)).collect())
+}
+
+/// The input seen as `target`, its full ONNX shape.
+pub(super) fn view(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) -> Outcome {
+    let batch = match input.batch {
+        Some(batch) => Some(batch.reshaped(&to.dims(input), target, to.batch).ok_or(Misfit::Unsupported)?),
+        None => None,
+    };
+    placed(to, call, Feature { batch, ..input }, target)
+}
+
+/// The input seen as `target`, its batch known to lie as `input` says.
+fn placed(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) -> Outcome {
+    let sample = match input.batch {
+        Some(batch) => batch.sample(target),
+        None => perf4sight_network::Shape::new(target.iter().map(|&dim| dim as usize).collect::<Vec<_>>()),
+    };
+    // Moving only the batch changes nothing for a sample.
+    if sample == *to.builder.shape(input.id) {
+        return single(input);
+    }
+    if let Some(normalised) = super::normalisation::ungrouped(to, call, input, &sample)? {
+        return single(normalised);
+    }
+    single(to.add_like(own_name(call), Op::Reshape(sample), &[input])?)
+}
+
+pub(super) fn flatten(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let dims = to.dims(input);
+    let cut = bound(call.int("axis").unwrap_or(1), dims.len());
+    let (outer, inner) = (product(&dims[..cut]), product(&dims[cut..]));
+    view(to, call, input, &[outer.ok_or(Misfit::Unsupported)?, inner.ok_or(Misfit::Unsupported)?])
+}
+
+pub(super) fn squeeze(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let dims = to.dims(input);
+    let held = input.batch.map(|batch| batch.axis);
+    let axes: Vec<usize> = match call.integers("axes", 1) {
+        Some(axes) => axes.iter().map(|&a| axis(a, dims.len())).collect::<Result<_, _>>()?,
+        None => (0..dims.len()).filter(|&axis| dims[axis] == 1 && Some(axis) != held).collect(),
+    };
+    if let Some(&axis) = axes.iter().find(|&&axis| dims[axis] != 1) {
+        return Err(Misfit::Wrong(format!("squeezes axis {axis} of {dims:?}")));
+    }
+    if held.is_some_and(|held| axes.contains(&held)) {
+        return Err(Misfit::Unsupported);
+    }
+    let target: Vec<u64> = (0..dims.len()).filter(|axis| !axes.contains(axis)).map(|axis| dims[axis]).collect();
+    let moved = |batch: Batch| batch.at(batch.axis - axes.iter().filter(|&&axis| axis < batch.axis).count());
+    placed(to, call, Feature { batch: input.batch.map(moved), ..input }, &target)
+}
+
+pub(super) fn unsqueeze(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let dims = to.dims(input);
+    let axes = call.integers("axes", 1).ok_or(Misfit::Unsupported)?;
+    let rank = dims.len() + axes.len();
+    let axes: Vec<usize> = axes.iter().map(|&a| axis(a, rank)).collect::<Result<_, _>>()?;
+    let mut old = dims.iter();
+    let (mut target, mut places) = (Vec::new(), Vec::new());
+    for axis in 0..rank {
+        if axes.contains(&axis) {
+            target.push(1);
+        } else if let Some(&dim) = old.next() {
+            places.push(axis);
+            target.push(dim);
+        }
+    }
+    let moved = |batch: Batch| places.get(batch.axis).map(|&axis| batch.at(axis));
+    placed(to, call, Feature { batch: input.batch.and_then(moved), ..input }, &target)
+}

@@ -1,0 +1,212 @@
+//! Tensors at other sizes: padded, stretched, repeated, images interpolated, channels laid out as pixels.
+
+use super::convolution::size;
+use crate::batch::Batch;
+use crate::call::{Call, Misfit, Outcome, axis as counted};
+use crate::infer;
+use crate::tensor::Constant;
+use crate::translate::{Translation, own_name, single};
+use crate::value::Feature;
+use perf4sight_network::{Fill, Interpolation, Op, Shape};
+
+/// More copies of a tensor side by side than any network makes.
+const MAX_COPIES: i64 = 1 << 12;
+
+/// An explicit padding, which convolutions and poolings behind it may take over.
+pub(super) fn pad(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let sides = pads(to, call, input)?;
+    if sides.iter().flatten().all(|&side| side <= 0) {
+        return single(cut(to, call, input, &sides)?);
+    }
+    let number = call.number("value", 2).unwrap_or(0.0);
+    let fill = match call.text("mode") {
+        "" | "constant" if number == 0.0 => Fill::Zeros,
+        "" | "constant" => Fill::Constant,
+        "reflect" => Fill::Reflect,
+        "edge" => Fill::Edge,
+        "wrap" => Fill::Wrap,
+        other => return Err(Misfit::Wrong(format!("pads in a mode \"{other}\""))),
+    };
+    let constant = matches!(fill, Fill::Zeros | Fill::Constant);
+    if !constant && sides.iter().flatten().any(|&side| side < 0) {
+        return Err(Misfit::Unsupported);
+    }
+    let node = to.add_like(own_name(call), Op::Pad { sides: sides.clone(), fill }, &[input])?;
+    if let (true, &[[0, 0], [top, bottom], [left, right]]) = (constant, sides.as_slice())
+        && let [Ok(top), Ok(left), Ok(bottom), Ok(right)] = [top, left, bottom, right].map(usize::try_from)
+        && input.batch == Some(Batch::FIRST)
+    {
+        let padding = Padding { source: input, number, sides: [top, left, bottom, right] };
+        let whole = to.paddings.get(&input.id).and_then(|earlier| earlier.and(&padding)).unwrap_or(padding);
+        to.paddings.insert(node.id, whole);
+    }
+    single(node)
+}
+
+/// What a window behind it may take over: what was padded, with which number, and how far.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Padding {
+    pub source: Feature,
+    number: f64,
+    pub sides: [usize; 4],
+}
+
+impl Padding {
+    /// Whether a window that pads with this number by itself does the same.
+    pub fn is_of(&self, number: f64) -> bool {
+        // Exporters write "lower than all" as the lowest single-precision number too.
+        self.number == number || number == f64::NEG_INFINITY && self.number <= f64::from(f32::MIN)
+    }
+
+    /// This padding and a further one around it.
+    fn and(&self, outer: &Padding) -> Option<Padding> {
+        let sides = std::array::from_fn(|side| self.sides[side] + outer.sides[side]);
+        (self.number == outer.number).then_some(Padding { sides, ..*self })
+    }
+}
+
+/// What is added in front of and behind every axis of a sample; negative where it is cut.
+fn pads(to: &Translation, call: &Call, input: Feature) -> Result<Vec<[i64; 2]>, Misfit> {
+    let rank = to.dims(input).len();
+    let pads = call.integers("pads", 1).ok_or(Misfit::Unsupported)?;
+    let axes = call.constant(3).map_or_else(|| (0..rank as i64).collect(), Constant::as_integers);
+    if pads.len() != 2 * axes.len() {
+        return Err(Misfit::Wrong(format!("has {} pads for {} axes", pads.len(), axes.len())));
+    }
+    let mut sides = vec![[0; 2]; to.builder.shape(input.id).rank()];
+    for (index, &axis) in axes.iter().enumerate() {
+        let pair = [pads[index], pads[index + axes.len()]];
+        if pair != [0, 0] {
+            let axis = to.axis(input, counted(axis, rank)? as i64)?;
+            sides[axis] = pair;
+        }
+    }
+    Ok(sides)
+}
+
+/// What is left where nothing is added.
+fn cut(to: &mut Translation, call: &Call, input: Feature, pads: &[[i64; 2]]) -> Result<Feature, Misfit> {
+    let mut result = input;
+    for (axis, &[before, after]) in pads.iter().enumerate().filter(|(_, pair)| pair[0] < 0 || pair[1] < 0) {
+        let [before, after] = [before, after].map(|pad| pad.min(0).unsigned_abs() as usize);
+        let length = to.builder.shape(result.id).dims()[axis];
+        let length = length.checked_sub(before).and_then(|left| left.checked_sub(after)).ok_or(Misfit::Unsupported)?;
+        result = to.add_like(own_name(call), Op::Slice { axis, start: before, length }, &[result])?;
+    }
+    Ok(result)
+}
+
+/// The full shape that the rule of an operator gives for so large a batch.
+fn ruled(to: &Translation, call: &Call) -> Result<Vec<u64>, Misfit> {
+    let inputs: Vec<_> = call.inputs.iter().map(|input| to.input_dims(input, to.batch)).collect();
+    infer::outputs(call, &inputs).and_then(|shapes| shapes.into_iter().next()).ok_or(Misfit::Unsupported)
+}
+
+/// An image at another size.
+pub(super) fn resize(to: &mut Translation, call: &Call) -> Outcome {
+    let input = to.image(call)?;
+    let target = ruled(to, call)?;
+    let &[_, channels, height, width] = target.as_slice() else { return Err(Misfit::Unsupported) };
+    let same = to.builder.shape(input.id).dims();
+    if channels != same[0] as u64 {
+        return Err(Misfit::Unsupported);
+    }
+    let image = [height as usize, width as usize];
+    if image == [same[1], same[2]] {
+        return single(input);
+    }
+    let interpolation = match call.text("mode") {
+        "" | "nearest" => Interpolation::Nearest,
+        "linear" | "bilinear" => Interpolation::Linear,
+        "cubic" => Interpolation::Cubic,
+        other => return Err(Misfit::Wrong(format!("interpolates in a mode \"{other}\""))),
+    };
+    let corners = call.text("coordinate_transformation_mode") == "align_corners";
+    single(to.add_like(own_name(call), Op::Resize { image, interpolation, corners }, &[input])?)
+}
+
+/// Axes of length 1 repeated, others added in front.
+pub(super) fn expand(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let target = ruled(to, call)?;
+    stretched(to, call, input, &target)
+}
+
+fn stretched(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) -> Outcome {
+    let dims = to.dims(input);
+    let more = target.len().checked_sub(dims.len()).ok_or(Misfit::Unsupported)?;
+    let batch = input.batch.map(|batch| batch.at(batch.axis + more));
+    let sample = |dims: &[u64]| match batch {
+        Some(batch) => batch.sample(dims),
+        None => Shape::new(dims.iter().map(|&dim| dim as usize).collect::<Vec<_>>()),
+    };
+    // Whatever the file stretches, it does not stretch the batch.
+    if batch.is_some_and(|batch| target[batch.axis] != dims[batch.axis - more]) {
+        return Err(Misfit::Unsupported);
+    }
+    let raised: Vec<u64> = std::iter::repeat_n(1, more).chain(dims.iter().copied()).collect();
+    let mut result = Feature { batch, ..input };
+    for (shape, op) in [(sample(&raised), Op::Reshape as fn(Shape) -> Op), (sample(target), Op::Expand)] {
+        if *to.builder.shape(result.id) != shape {
+            result = to.add_like(own_name(call), op(shape), &[result])?;
+        }
+    }
+    single(result)
+}
+
+/// Whole copies side by side.
+pub(super) fn tile(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let repeats = call.constant(1).map(Constant::as_integers).ok_or(Misfit::Unsupported)?;
+    let mut result = input;
+    for (axis, &times) in repeats.iter().enumerate().filter(|(_, times)| **times != 1) {
+        let axis = to.axis(result, axis as i64)?;
+        if !(1..=MAX_COPIES).contains(&times) {
+            return Err(Misfit::Unsupported);
+        }
+        let mut dims = to.builder.shape(result.id).dims().to_vec();
+        let (op, inputs) = match dims[axis] {
+            1 => {
+                dims[axis] = times as usize;
+                (Op::Expand(Shape::new(dims)), vec![result])
+            }
+            _ => (Op::Concat { axis }, vec![result; times as usize]),
+        };
+        result = to.add_like(own_name(call), op, &inputs)?;
+    }
+    single(result)
+}
+
+/// Channels laid out as the pixels of blocks, or the reverse: PyTorch's pixel_shuffle is these three steps (PixelShuffle.cpp).
+pub(super) fn blocks(to: &mut Translation, call: &Call) -> Outcome {
+    let image = to.image(call)?;
+    let block = size(call.int("blocksize").unwrap_or(0))?;
+    let &[channels, height, width] = to.builder.shape(image.id).dims() else { return Err(Misfit::Unsupported) };
+    let deep = call.node.op_type() == "DepthToSpace";
+    let fits = match deep {
+        true => block > 0 && channels.is_multiple_of(block * block),
+        false => block > 0 && height.is_multiple_of(block) && width.is_multiple_of(block),
+    };
+    if !fits {
+        return Err(Misfit::Wrong(format!("cannot lay out {channels}x{height}x{width} in blocks of {block}")));
+    }
+    let (parts, order, result) = match (deep, call.text("mode")) {
+        (true, "CRD") => {
+            let left = channels / (block * block);
+            ([left, block, block, height, width], [0, 3, 1, 4, 2], [left, height * block, width * block])
+        }
+        (true, _) => {
+            let left = channels / (block * block);
+            ([block, block, left, height, width], [2, 3, 0, 4, 1], [left, height * block, width * block])
+        }
+        (false, _) => {
+            let [rows, columns] = [height / block, width / block];
+            ([channels, rows, block, columns, block], [2, 4, 0, 1, 3], [channels * block * block, rows, columns])
+        }
+    };
+    let name = own_name(call);
+    let parts = to.add_like(&format!("{name}_blocks"), Op::Reshape(Shape::new(parts)), &[image])?;
+    let turned = to.add_like(&format!("{name}_turned"), Op::Transpose { order: order.to_vec() }, &[parts])?;
+    single(to.add_like(name, Op::Reshape(Shape::new(result)), &[turned])?)
+}

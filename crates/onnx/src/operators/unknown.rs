@@ -1,0 +1,252 @@
+//! Operations this crate has no word for: loaded with their weights and, as well as can be told, their shape.
+
+use super::original;
+use crate::batch::Batch;
+use crate::call::{Call, Misfit, Outcome};
+use crate::infer;
+use crate::infer::Dims;
+use crate::source::described;
+use crate::translate::{Translation, own_name, single};
+use crate::value::{Feature, Table, Value, Weight};
+use crate::{ADAPTIVE, DOMAIN};
+use perf4sight_network::{NodeId, Op, Shape, Unknown};
+
+/// Operators outside ONNX's own set: the two forms that we write, else unknown.
+pub(super) fn ours(to: &mut Translation, call: &Call) -> Outcome {
+    if (call.node.domain(), call.node.op_type()) != (DOMAIN, ADAPTIVE) {
+        return Err(Misfit::Unsupported);
+    }
+    let Some(&[height, width]) = call.ints("output_size") else { return Err(Misfit::Unsupported) };
+    let output = [super::convolution::size(height)?, super::convolution::size(width)?];
+    let image = to.image(call)?;
+    single(to.add_like(own_name(call), Op::AdaptiveAvgPool { output }, &[image])?)
+}
+
+/// The node as an unknown operation, every output a node of its own.
+///
+/// # Errors
+/// One clause, where not even its shape can be.
+pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, String> {
+    let call = &Call { node: call.node, inputs: original::operands(to, call)?, opset: call.opset };
+    let inputs: Vec<Feature> = call.features().collect();
+    let weights = weights(call);
+    if inputs.is_empty() && weights.is_empty() {
+        let table = call
+            .node
+            .output
+            .iter()
+            .map(|output| Value::Opaque(Table::made(declared_dims(to, output).unwrap_or_default())));
+        return Ok(table.collect());
+    }
+    let Read { parameters, mut owner } = read(to, call, &weights);
+    let mut outputs = Vec::new();
+    for index in asked(to, call) {
+        let Extent { shape, batch, guessed, across } = extent(to, call, index, inputs.first().copied());
+        if guessed && !inputs.iter().any(|input| input.guessed) {
+            to.guessed.push(described(call.node));
+        }
+        let across = across || call.node.domain() == DOMAIN && call.flag("across");
+        let original = original::kept(to, call, index, batch, parameters).filter(|_| !guessed);
+        let macs = match (call.node.domain(), guessed) {
+            // What we wrote without knowing more says it.
+            (DOMAIN, _) => call.int("macs").and_then(|macs| u64::try_from(macs).ok()).unwrap_or(0),
+            (_, true) => 0,
+            (_, false) => macs(to, call, &shape),
+        };
+        let op = Op::Unknown(Unknown { op_type: op_type(call), shape, parameters, macs, across, original });
+        let node = to.add(&to.name(call), op, &inputs).map_err(|_| "has a shape no device holds".to_string())?;
+        // What the result does not need is dropped; the weights then count at the next of the outputs.
+        if let Some(owner) = owner.filter(|_| parameters > 0) {
+            to.builder.share(node, owner).map_err(|error| error.to_string())?;
+        }
+        owner.get_or_insert(node);
+        for weight in &weights {
+            to.owners.entry(weight.tensor.to_string()).or_insert(node);
+        }
+        outputs.resize_with(index, || Value::Absent);
+        outputs.push(Value::Feature(Feature { id: node, batch, guessed }));
+    }
+    Ok(outputs)
+}
+
+/// The outputs that something reads; all where that cannot be told, as in a graph within a node.
+fn asked(to: &Translation, call: &Call) -> Vec<usize> {
+    let named = call.node.output.iter().enumerate().filter(|(_, output)| !output.is_empty());
+    let (read, others): (Vec<_>, Vec<_>) = named.partition(|(_, output)| to.readers.contains_key(output.as_str()));
+    let asked = if read.is_empty() { others } else { read };
+    asked.into_iter().map(|(index, _)| index).collect()
+}
+
+/// Weights that an operation reads.
+struct Read {
+    /// Their elements; those of its owner, where it shares them all.
+    parameters: u64,
+    /// The same operation that read them before.
+    owner: Option<NodeId>,
+}
+
+fn read(to: &mut Translation, call: &Call, weights: &[Weight]) -> Read {
+    let owners = weights.iter().map(|weight| to.owners.get(&*weight.tensor).copied());
+    let owner = owners.reduce(|all, owner| all.filter(|_| all == owner)).flatten();
+    let known = |owner| {
+        let Op::Unknown(unknown) = &to.builder.node(owner).op else { return None };
+        (unknown.op_type == op_type(call)).then_some((owner, unknown.parameters))
+    };
+    if let Some((owner, parameters)) = owner.and_then(known) {
+        return Read { parameters, owner: Some(owner) };
+    }
+    let new: Vec<Value> =
+        weights.iter().filter(|weight| !to.owners.contains_key(&*weight.tensor)).cloned().map(Value::Weight).collect();
+    Read { parameters: new.iter().map(|weight| to.trained(call, weight)).fold(0, u64::saturating_add), owner: None }
+}
+
+/// An element-wise operation without weights, or one whose shape is known.
+pub(super) fn unweighted(to: &Translation, call: &Call, shape: Shape) -> Op {
+    let batch = call.features().next().and_then(|input| input.batch);
+    Op::Unknown(Unknown { original: original::kept(to, call, 0, batch, 0), ..Unknown::new(op_type(call), shape, 0) })
+}
+
+/// The trainable inputs.
+fn weights(call: &Call) -> Vec<Weight> {
+    let weights = call.inputs.iter().enumerate().filter(|(place, _)| is_trained(call, *place));
+    let weights = weights.filter_map(|(_, input)| match input {
+        Value::Weight(weight) => Some(weight.clone()),
+        _ => None,
+    });
+    weights.collect()
+}
+
+/// Whether a weight at this place of a call is trained there. The factors of a Resize are not, whatever their type; running statistics are
+/// updated by a batch normalisation, not trained; what an exporter made up stands for a constant.
+pub(super) fn is_trained(call: &Call, place: usize) -> bool {
+    let made_up =
+        matches!(call.input(place), Value::Weight(weight) if weight.is_made_up() && weight.tensor.starts_with("val_"));
+    match call.node.op_type() {
+        "Resize" | "Upsample" => false,
+        "LSTM" | "GRU" | "RNN" => place > 0 && place < 4,
+        "BatchNormalization" => place < 3 && !made_up,
+        _ => !made_up,
+    }
+}
+
+/// What tables call the operator: with its domain, where that is a foreign one.
+fn op_type(call: &Call) -> String {
+    match call.node.domain() {
+        "" | "ai.onnx" | DOMAIN => call.node.op_type().to_string(),
+        domain => format!("{domain}::{}", call.node.op_type()),
+    }
+}
+
+/// Multiply-accumulates of one sample of a product that gives `shape`.
+fn macs(to: &Translation, call: &Call, shape: &Shape) -> u64 {
+    let dims = |place: usize| to.input_dims(call.input(place), 1).unwrap_or_default();
+    let last = |dims: Dims| dims.last().copied().unwrap_or(0);
+    let each = |filters: Dims| filters.iter().skip(1).fold(1u64, |product, &dim| product.saturating_mul(dim));
+    let elements = |dims: Dims| dims.iter().fold(1u64, |product, &dim| product.saturating_mul(dim));
+    match call.node.op_type() {
+        "Conv" | "DeformConv" => shape.elements().saturating_mul(each(dims(1))),
+        // Every element of its input meets every filter of its group.
+        "ConvTranspose" => elements(dims(0)).saturating_mul(each(dims(1))),
+        "MatMul" => shape.elements().saturating_mul(last(dims(0))),
+        "Gemm" if !call.flag("transA") => shape.elements().saturating_mul(last(dims(0))),
+        "Einsum" => infer::terms(call, &[dims(0), dims(1)]).unwrap_or(0),
+        // The gates of every step are one product with what comes in and one with what it remembers.
+        "LSTM" | "GRU" | "RNN" => recurrent(dims(1), dims(2), dims(0)),
+        _ => 0,
+    }
+}
+
+/// Products of a recurrent layer over all steps of one sample: its weights are direction, gates, inputs, those of what it remembers alike.
+fn recurrent(inputs: Dims, remembered: Dims, data: Dims) -> u64 {
+    let elements = |dims: &[u64]| dims.iter().fold(1u64, |product, &dim| product.saturating_mul(dim));
+    let steps = data.split_last().map_or(0, |(_, steps)| elements(steps));
+    steps.saturating_mul(elements(&inputs).saturating_add(elements(&remembered)))
+}
+
+/// Shape and batch of an unknown output.
+struct Extent {
+    shape: Shape,
+    batch: Option<Batch>,
+    guessed: bool,
+    /// Whether a second axis is as long as there are samples, which counts as one that meets one.
+    across: bool,
+}
+
+fn extent(to: &Translation, call: &Call, output: usize, input: Option<Feature>) -> Extent {
+    let name = call.node.output[output].as_str();
+    let ruled = ruled(to, call, output);
+    let across = ruled.as_ref().is_some_and(|ruled| ruled.across);
+    // What a file declares of two axes for samples fits only its own batch.
+    if let Some(dims) = declared_dims(to, name).filter(|_| !across && !told_by_data(call)) {
+        let fits = |ruled: Ruled| ruled.batch.filter(|batch| batch.axis < dims.len());
+        let batch = held(to, name, &dims, ruled.and_then(fits), input);
+        return Extent { shape: sample(&dims, batch), batch, guessed: false, across };
+    }
+    match (ruled, input) {
+        (Some(Ruled { dims, batch, across }), _) => {
+            let dims: Vec<usize> = dims.iter().map(|&dim| usize::try_from(dim).unwrap_or(usize::MAX)).collect();
+            Extent { shape: sample(&dims, batch), batch, guessed: false, across }
+        }
+        (None, Some(input)) => {
+            Extent { shape: to.builder.shape(input.id).clone(), batch: input.batch, guessed: true, across }
+        }
+        (None, None) => Extent { shape: Shape::new([1]), batch: None, guessed: true, across },
+    }
+}
+
+/// Whether only the data tell how large a result is, so that an open dimension of it is no batch.
+fn told_by_data(call: &Call) -> bool {
+    matches!(call.node.op_type(), "NonZero" | "Compress" | "Unique" | "NonMaxSuppression")
+}
+
+/// Where a declared shape holds the batch: in the symbolic axis, else where the operator's rule says, else in the first axis of that length.
+fn held(to: &Translation, name: &str, dims: &[usize], ruled: Option<Batch>, input: Option<Feature>) -> Option<Batch> {
+    let symbolic = to.declared.get(name).and_then(|dims| dims.iter().position(Option::is_none)).map(Batch::alone_at);
+    let fits = |batch: &Batch| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim as u64, to.batch));
+    let depends = input.is_some_and(|input| input.batch.is_some());
+    let equal = || dims.iter().position(|&dim| depends && dim as u64 == to.batch).map(Batch::alone_at);
+    symbolic.or(ruled.filter(fits)).or_else(equal)
+}
+
+/// What an operator's rule says of an output.
+struct Ruled {
+    dims: Dims,
+    /// The first axis that is longer when the batch is larger.
+    batch: Option<Batch>,
+    /// Whether there are more such, each without its samples then.
+    across: bool,
+}
+
+fn ruled(to: &Translation, call: &Call, output: usize) -> Option<Ruled> {
+    let at = |batch: u64| {
+        let dims: Vec<Option<Dims>> = call.inputs.iter().map(|input| to.input_dims(input, batch)).collect();
+        infer::outputs(call, &dims)?.into_iter().nth(output)
+    };
+    let mut dims = at(to.batch)?;
+    let longer = at(to.batch.checked_mul(2)?).filter(|longer| longer.len() == dims.len()).unwrap_or_default();
+    let mut moved =
+        dims.iter().zip(longer).enumerate().filter(|(_, (dim, longer))| *dim != longer).map(|(axis, _)| axis);
+    let axis = moved.next();
+    let others: Vec<usize> = moved.collect();
+    let across = !others.is_empty();
+    others.into_iter().for_each(|axis| dims[axis] /= to.batch);
+    let source = call.features().find_map(|input| input.batch);
+    // What the rule takes from constants of the file does not move; the batch then lies where it lay.
+    let axis = axis.or_else(|| {
+        source.map(|batch| batch.axis).filter(|&axis| dims.get(axis).is_some_and(|dim| dim.is_multiple_of(to.batch)))
+    });
+    let batch = axis.map(|axis| Batch::holding(axis, dims[axis] / to.batch, source));
+    Some(Ruled { dims, batch, across })
+}
+
+fn sample(dims: &[usize], batch: Option<Batch>) -> Shape {
+    let tensor: Vec<u64> = dims.iter().map(|&dim| dim as u64).collect();
+    batch.map_or_else(|| Shape::new(dims), |batch| batch.sample(&tensor))
+}
+
+/// What the file declares, the batch filled in for the one dimension that may be symbolic.
+pub(super) fn declared_dims(to: &Translation, output: &str) -> Option<Vec<usize>> {
+    let dims = to.declared.get(output)?;
+    let symbolic = dims.iter().filter(|dim| dim.is_none()).count();
+    (symbolic <= 1).then(|| dims.iter().map(|dim| dim.unwrap_or(to.batch) as usize).collect())
+}

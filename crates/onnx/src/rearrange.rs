@@ -1,0 +1,251 @@
+//! Elements of constants in another shape or order: views, transpositions, slices, lookups, joins, copies.
+
+use super::call::{Call, Misfit, axis};
+use super::tensor::Constant;
+
+/// More elements than any shape or scalar arithmetic has; larger results stay unknown.
+pub(super) const MAX_ELEMENTS: usize = 1 << 12;
+
+/// The shape that an operation which keeps all elements gives to a tensor of shape `dims`.
+pub(super) fn view(call: &Call, dims: &[usize]) -> Option<Vec<usize>> {
+    match call.node.op_type() {
+        "Reshape" => {
+            let from: Vec<u64> = dims.iter().map(|&dim| dim as u64).collect();
+            let target = resolved(&from, &call.integers("shape", 1)?, call.flag("allowzero")).ok()?;
+            Some(target.into_iter().map(|dim| dim as usize).collect())
+        }
+        "Unsqueeze" => {
+            let axes = call.integers("axes", 1)?;
+            let rank = dims.len() + axes.len();
+            let axes: Vec<usize> = axes.iter().map(|&one| axis(one, rank).ok()).collect::<Option<_>>()?;
+            let mut old = dims.iter().copied();
+            (0..rank).map(|axis| if axes.contains(&axis) { Some(1) } else { old.next() }).collect()
+        }
+        "Squeeze" => {
+            let axes = call.integers("axes", 1).map(|axes| axes.iter().map(|&one| axis(one, dims.len())).collect());
+            let axes: Vec<usize> = axes.transpose().ok()?.unwrap_or_else(|| (0..dims.len()).collect());
+            let kept = dims.iter().enumerate().filter(|(axis, dim)| **dim != 1 || !axes.contains(axis));
+            Some(kept.map(|(_, &dim)| dim).collect())
+        }
+        _ => None,
+    }
+}
+
+/// The target of a reshape with its placeholders filled in: 0 keeps an axis, -1 takes what is left.
+pub(super) fn resolved(from: &[u64], target: &[i64], zero_is_zero: bool) -> Result<Vec<u64>, Misfit> {
+    let product = super::batch::product;
+    let wrong = || Misfit::Wrong(format!("cannot view {from:?} as {target:?}"));
+    let filled = target.iter().enumerate().map(|(i, &dim)| match dim {
+        0 if !zero_is_zero => from.get(i).copied().ok_or_else(wrong),
+        -1 => Ok(1),
+        _ => u64::try_from(dim).map_err(|_| wrong()),
+    });
+    let mut dims = filled.collect::<Result<Vec<u64>, _>>()?;
+    let (all, rest) = (product(from).ok_or_else(wrong)?, product(&dims).ok_or_else(wrong)?);
+    if let Some(open) = target.iter().position(|&dim| dim == -1) {
+        dims[open] = all.checked_div(rest).ok_or_else(wrong)?;
+    }
+    match product(&dims) == Some(all) {
+        true => Ok(dims),
+        false => Err(wrong()),
+    }
+}
+
+/// The order of axes that a transposition asks for: the reverse, if it says nothing.
+pub(super) fn order(call: &Call, rank: usize) -> Result<Vec<usize>, Misfit> {
+    let order: Vec<usize> = match call.ints("perm") {
+        Some(order) => order.iter().map(|&from| axis(from, rank)).collect::<Result<_, _>>()?,
+        None => (0..rank).rev().collect(),
+    };
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    match sorted == (0..rank).collect::<Vec<_>>() {
+        true => Ok(order),
+        false => Err(Misfit::Wrong(format!("has {order:?} as the order of {rank} axes"))),
+    }
+}
+
+/// A slice bound as ONNX counts it: negative from the back, cut to the axis.
+pub(super) fn bound(place: i64, length: usize) -> usize {
+    let from_front = if place < 0 { place.saturating_add(length as i64) } else { place };
+    from_front.clamp(0, length as i64) as usize
+}
+
+/// The first element that a slice of an axis takes, and how many; `None` for a step of 0.
+pub(super) fn span(start: i64, end: i64, step: i64, length: u64) -> Option<(i64, u64)> {
+    let length = i64::try_from(length).ok()?;
+    let counted = |place: i64| if place < 0 { place.saturating_add(length) } else { place };
+    let (first, taken) = match step {
+        0 => return None,
+        1.. => {
+            let first = counted(start).clamp(0, length);
+            (first, counted(end).clamp(0, length) - first)
+        }
+        // Backwards, the end is left out too, so it lies one in front of the last element taken.
+        _ => {
+            let first = counted(start).clamp(-1, length - 1);
+            (first, first - counted(end).clamp(-1, length - 1))
+        }
+    };
+    Some((first, (taken.max(0) as u64).div_ceil(step.unsigned_abs())))
+}
+
+pub(super) fn transpose(call: &Call, data: &Constant) -> Option<Constant> {
+    let order = order(call, data.dims.len()).ok()?;
+    let dims = order.iter().map(|&from| data.dims[from]).collect();
+    let mut source = vec![0; order.len()];
+    picked(data, dims, |place| {
+        order.iter().zip(place).for_each(|(&axis, &index)| source[axis] = index);
+        offset(&data.dims, &source)
+    })
+}
+
+pub(super) fn slice(call: &Call, data: &Constant) -> Option<Constant> {
+    let (starts, ends) = (call.integers("starts", 1)?, call.integers("ends", 2)?);
+    let axes = call.integers("axes", 3).unwrap_or_else(|| (0..starts.len() as i64).collect());
+    let steps = call.constant(4).map_or_else(|| vec![1; starts.len()], Constant::as_integers);
+    let (mut dims, mut first, mut step) = (data.dims.clone(), vec![0i64; data.dims.len()], vec![1i64; data.dims.len()]);
+    for (((&start, &end), &along), &by) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
+        let along = axis(along, data.dims.len()).ok()?;
+        let (from, count) = span(start, end, by, data.dims[along] as u64)?;
+        (first[along], dims[along], step[along]) = (from, count as usize, by);
+    }
+    let mut source = vec![0; dims.len()];
+    picked(data, dims, |place| {
+        let places = place.iter().zip(&first).zip(&step).map(|((&i, first), step)| (first + i as i64 * step) as usize);
+        source.clear();
+        source.extend(places);
+        offset(&data.dims, &source)
+    })
+}
+
+pub(super) fn gather(call: &Call, data: &Constant, indices: &Constant) -> Option<Constant> {
+    let along = axis(call.int("axis").unwrap_or(0), data.dims.len()).ok()?;
+    let length = data.dims[along];
+    let rows = indices.as_integers().into_iter();
+    let rows: Vec<usize> = rows
+        .map(|row| usize::try_from(if row < 0 { row.saturating_add(length as i64) } else { row }).ok())
+        .map(|row| row.filter(|&row| row < length))
+        .collect::<Option<_>>()?;
+    let dims = [&data.dims[..along], &indices.dims, &data.dims[along + 1..]].concat();
+    let behind = along + indices.dims.len();
+    picked(data, dims, |place| {
+        let row = rows[offset(&indices.dims, &place[along..behind])];
+        offset(&data.dims, &[&place[..along], &[row], &place[behind..]].concat())
+    })
+}
+
+/// One after the other along an axis.
+pub(super) fn concat(call: &Call, parts: &[&Constant]) -> Option<Constant> {
+    let first = parts.first()?;
+    let along = axis(call.int("axis")?, first.dims.len()).ok()?;
+    let fits = |part: &&Constant| {
+        part.dims.len() == first.dims.len() && (0..part.dims.len()).all(|i| i == along || part.dims[i] == first.dims[i])
+    };
+    let elements: usize = parts.iter().map(|part| part.values.len()).sum();
+    if !parts.iter().all(fits) || elements > MAX_ELEMENTS {
+        return None;
+    }
+    let outer: usize = first.dims[..along].iter().product();
+    let rows = (0..outer).flat_map(|row| {
+        parts.iter().flat_map(move |part| {
+            let length = part.values.len() / outer;
+            part.values[row * length..(row + 1) * length].iter().copied()
+        })
+    });
+    let mut dims = first.dims.clone();
+    dims[along] = parts.iter().map(|part| part.dims[along]).sum();
+    Some(Constant { dims, values: rows.collect(), integer: parts.iter().all(|part| part.integer) })
+}
+
+/// A constant broadcast to `target`.
+pub(super) fn expanded(data: &Constant, target: &[usize]) -> Option<Constant> {
+    if data.dims == target {
+        return Some(data.clone());
+    }
+    let ones = target.len().checked_sub(data.dims.len())?;
+    let fits = data.dims.iter().zip(&target[ones..]).all(|(&dim, &wanted)| dim == wanted || dim == 1);
+    let mut source = vec![0; data.dims.len()];
+    picked(data, target.to_vec(), |place| {
+        let places = place[ones..].iter().zip(&data.dims).map(|(&index, &dim)| index.min(dim - 1));
+        source.clear();
+        source.extend(places);
+        offset(&data.dims, &source)
+    })
+    .filter(|_| fits)
+}
+
+/// Where the element at `place` lies in a tensor of shape `dims`.
+fn offset(dims: &[usize], place: &[usize]) -> usize {
+    dims.iter().zip(place).fold(0, |offset, (&dim, &index)| offset * dim + index)
+}
+
+/// A constant of shape `dims` whose element at each place is the element of `data` that `source` names.
+fn picked(data: &Constant, dims: Vec<usize>, mut source: impl FnMut(&[usize]) -> usize) -> Option<Constant> {
+    let elements = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))?;
+    if elements > MAX_ELEMENTS {
+        return None;
+    }
+    let mut place = vec![0; dims.len()];
+    let mut values = Vec::with_capacity(elements);
+    for _ in 0..elements {
+        values.push(*data.values.get(source(&place))?);
+        for (index, &dim) in place.iter_mut().zip(&dims).rev() {
+            *index += 1;
+            if *index < dim {
+                break;
+            }
+            *index = 0;
+        }
+    }
+    Some(Constant { dims, values, integer: data.integer })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attributes as with;
+    use crate::schema::NodeProto;
+    use crate::value::Value;
+
+    fn matrix(rows: usize, values: &[i64]) -> Constant {
+        Constant { dims: vec![rows, values.len() / rows], ..Constant::integers(values.iter().copied()) }
+    }
+
+    fn call<'a>(node: &'a NodeProto, inputs: &[Constant]) -> Call<'a> {
+        Call { node, inputs: inputs.iter().cloned().map(Value::constant).collect(), opset: 17 }
+    }
+
+    #[test]
+    fn paddings_as_pytorch_exports_them_come_out_in_onnx_order() {
+        // torch.nn.functional.pad(x, (1, 2, 3, 4)): pairs from the last axis on, zeros for the others, reversed and transposed.
+        let pairs = matrix(4, &[1, 2, 3, 4, 0, 0, 0, 0]);
+        let node = NodeProto { op_type: Some("Slice".into()), ..Default::default() };
+        let bounds = [[-1], [i64::MIN], [0], [-1]].map(Constant::integers);
+        let inputs: Vec<Constant> = std::iter::once(pairs.clone()).chain(bounds).collect();
+        let reversed = slice(&call(&node, &inputs), &pairs).unwrap();
+        assert_eq!(reversed.values, [0.0, 0.0, 0.0, 0.0, 3.0, 4.0, 1.0, 2.0]);
+        let node = NodeProto { attribute: vec![with::ints("perm", vec![1, 0])], ..Default::default() };
+        let pads = transpose(&call(&node, &[]), &reversed).unwrap();
+        assert_eq!((pads.dims, pads.values), (vec![2, 4], vec![0.0, 0.0, 3.0, 1.0, 0.0, 0.0, 4.0, 2.0]));
+    }
+
+    #[test]
+    fn lookups_and_joins_follow_their_axis() {
+        let data = matrix(2, &[1, 2, 3, 4, 5, 6]);
+        let node = NodeProto { attribute: vec![with::int("axis", 1)], ..Default::default() };
+        let last = gather(&call(&node, &[]), &data, &Constant::integers([-1, 0])).unwrap();
+        assert_eq!((&last.dims, &last.values), (&vec![2, 2], &vec![3.0, 1.0, 6.0, 4.0]));
+        let joined = concat(&call(&node, &[]), &[&data, &last]).unwrap();
+        assert_eq!((joined.dims, joined.values[..5].to_vec()), (vec![2, 5], vec![1.0, 2.0, 3.0, 3.0, 1.0]));
+        assert_eq!(gather(&call(&node, &[]), &data, &Constant::integers([3])), None);
+    }
+
+    #[test]
+    fn copies_are_refused_where_shapes_do_not_broadcast_or_explode() {
+        let row = matrix(1, &[7, 8]);
+        assert_eq!(expanded(&row, &[2, 2]).unwrap().values, [7.0, 8.0, 7.0, 8.0]);
+        assert_eq!(expanded(&row, &[2, 3]), None);
+        assert_eq!(expanded(&row, &[1 << 40, 2]), None);
+    }
+}

@@ -1,0 +1,56 @@
+//! What no cost can be told of: quantised and sparse tensors, graphs that data decide about.
+
+use super::batch::SYMBOLIC_BATCH;
+use super::schema::{GraphProto, ValueInfoProto, type_proto};
+use super::source::{Problem, described};
+use perf4sight_network::{Network, Node};
+
+/// What is wrong with a node whose data decide what runs.
+pub(super) const BY_DATA: &str = "decides by its data what runs, so that what a step costs depends on the image";
+
+const ALONE: &str = "export the network without what mixes the samples of a batch, such as a contrastive loss";
+
+const BEFORE: &str = "bring the network as it was before it was quantised: export it from PyTorch in floating point";
+
+/// Refuses a graph that holds such.
+pub(super) fn check(graph: &GraphProto) -> Result<(), Problem> {
+    let sparse =
+        graph.sparse_initializer.first().map(|sparse| sparse.values.as_ref().map_or("", |values| values.name()));
+    if let Some(name) = sparse.or_else(|| graph.input.iter().find(|input| is_sparse(input)).map(|input| input.name())) {
+        let problem = format!("holds the sparse tensor \"{name}\", which is not supported");
+        return Err((problem, Some("export the network with dense tensors")));
+    }
+    for node in &graph.node {
+        if is_quantised(node.op_type()) {
+            return Err((format!("{} is quantised, which is not supported", described(node)), Some(BEFORE)));
+        }
+        if matches!(node.op_type(), "Loop" | "Scan") {
+            let help = "export it with sizes that are fixed (torch.jit.trace and torch.export unroll loops)";
+            return Err((format!("{} {BY_DATA}", described(node)), Some(help)));
+        }
+    }
+    Ok(())
+}
+
+fn is_sparse(input: &ValueInfoProto) -> bool {
+    let kind = input.r#type.as_ref().and_then(|kind| kind.value.as_ref());
+    matches!(kind, Some(type_proto::Value::SparseTensorType(_)))
+}
+
+/// Refuses what has an axis more of one sample that is as long as the batch, which is left open: there is no cost of one.
+pub(super) fn batches(network: &Network) -> Result<(), Problem> {
+    let is_batch = |dim: &usize| *dim > 0 && (*dim as u64).is_multiple_of(SYMBOLIC_BATCH);
+    match network.nodes().iter().find(|node| node.shape.dims().iter().any(is_batch)) {
+        Some(Node { name, shape, .. }) => Err((
+            format!("node \"{name}\" makes {shape} of every sample, so that no cost of one can be told"),
+            Some(ALONE),
+        )),
+        None => Ok(()),
+    }
+}
+
+fn is_quantised(operator: &str) -> bool {
+    const QUANTISED: [&str; 5] =
+        ["QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger"];
+    QUANTISED.contains(&operator) || operator.starts_with("QLinear")
+}

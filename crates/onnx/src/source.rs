@@ -1,0 +1,443 @@
+//! The parts of a file before its operations: which inputs are data, which are weights, in what order the nodes run.
+
+use super::Dims;
+use super::batch::Batch;
+use super::exporter::{Exporter, Origin};
+use super::file::{File, Initializer};
+use super::schema::{
+    GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto, ValueInfoProto, tensor_proto::DataType,
+    tensor_shape_proto::dimension, type_proto,
+};
+use super::tensor::{self, Constant};
+use super::value::{Table, Value, View, Weight, elements};
+use hashbrown::{HashMap, HashSet};
+use perf4sight_network::{Element, Input, MAX_ELEMENTS, Shape};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// Tensors have no more axes; a vector of numbers about axes is no longer.
+const MAX_RANK: usize = 8;
+
+/// What a problem in a file is, and what would help, before it is known which file.
+pub(super) type Problem = (String, Option<&'static str>);
+
+/// A tensor that a network reads.
+#[derive(Debug)]
+pub(super) struct Data {
+    pub name: String,
+    pub input: Input,
+    /// Where the batch lies.
+    pub batch: Batch,
+    /// The batch size the file is fixed to; `None` when it is symbolic.
+    pub samples: Option<u64>,
+}
+
+const INPUTS: &str = "export a network whose inputs are tensors with the batch first, such as images of shape [batch, channels, height, width] \
+                      or ids of words of shape [batch, words]";
+const ELEMENTS: &str = "export a network that reads floating point, ids in int64 or int32, or masks in bool";
+const FIXED_SIZE: &str = "export with fixed sizes; only the batch may be dynamic";
+
+/// The graph inputs that are data, none of whose sizes is left open but the batch.
+pub(super) fn data(graph: &GraphProto, initializers: &[Initializer]) -> Result<Vec<Data>, Problem> {
+    let data = read_by(graph, initializers);
+    if data.is_empty() {
+        return Err(("has no input, only weights".into(), Some(INPUTS)));
+    }
+    sized(&data)?;
+    let only = data.len() == 1;
+    let data: Vec<Data> = data.into_iter().map(|input| shaped(input, only)).collect::<Result<_, _>>()?;
+    alike(&data)?;
+    Ok(data)
+}
+
+/// Finds the graph inputs that are data; all others are weights.
+fn read_by<'a>(graph: &'a GraphProto, initializers: &[Initializer]) -> Vec<&'a ValueInfoProto> {
+    let stored: HashSet<&str> = initializers.iter().map(|initializer| initializer.tensor.name()).collect();
+    let open: Vec<&ValueInfoProto> = graph.input.iter().filter(|input| !stored.contains(input.name())).collect();
+    // Where filters are stored in the file, weights are no inputs.
+    let stored_weights = initializers.iter().any(|initializer| initializer.tensor.dims.len() > 1);
+    let read_as_data = data_names(graph);
+    let mut data: Vec<_> = open.iter().filter(|input| is_open(input)).copied().collect();
+    // Only data has a batch; where none is symbolic, what layers read as data tells.
+    if data.is_empty() {
+        let is_data =
+            |input: &ValueInfoProto| stored_weights || read_as_data.contains(input.name()) || is_counted(input);
+        data = open.iter().filter(|input| is_data(input) && !is_buffer(input.name())).copied().collect();
+    }
+    data.extend(open.first().filter(|_| data.is_empty()));
+    data
+}
+
+/// Whether a dimension of an input is symbolic.
+fn is_open(input: &ValueInfoProto) -> bool {
+    dims(input).iter().flatten().any(Option::is_none)
+}
+
+/// Whether an input is ids or a mask of samples: parameters are no integers, and buffers lie in modules, whose names have dots.
+fn is_counted(input: &ValueInfoProto) -> bool {
+    let integers = element_type(input).is_some_and(|kind| !tensor::is_float(kind));
+    integers && !input.name().contains('.') && dims(input).is_some_and(|dims| dims.len() > 1)
+}
+
+/// Refuses inputs that leave more open than their batch, all names at once.
+fn sized(data: &[&ValueInfoProto]) -> Result<(), Problem> {
+    let names_of = |input: &ValueInfoProto| {
+        let batch = batch_axis(input);
+        let open = names(input).zip(dims(input).unwrap_or_default()).enumerate();
+        open.filter(|(axis, (_, size))| size.is_none() && *axis != batch)
+            .map(|(_, (name, _))| name.map(str::to_string))
+            .collect::<Vec<_>>()
+    };
+    let Some(first) = data.iter().find(|input| !names_of(input).is_empty()) else { return Ok(()) };
+    let open: BTreeSet<Option<String>> = data.iter().flat_map(|input| names_of(input)).collect();
+    let shape = format!("input \"{}\" of shape [{}] has no fixed size", first.name(), written(first));
+    let asked: Option<Vec<String>> =
+        open.into_iter().map(|name| name.map(|name| format!("--dim {name}=SIZE"))).collect();
+    match asked {
+        Some(asked) => {
+            let asked = asked.join(" ");
+            Err((
+                format!("{shape}: say how large it is by {asked} (perf4sight inspect, predict and advise)"),
+                Some(FIXED_SIZE),
+            ))
+        }
+        None => Err((format!("{shape}, and what is open has no name"), Some(FIXED_SIZE))),
+    }
+}
+
+/// The axis that holds the batch: the first, unless another one that is open is called so.
+fn batch_axis(input: &ValueInfoProto) -> usize {
+    let first_open = dims(input).is_some_and(|dims| dims.first() == Some(&None));
+    let called = || names(input).position(|name| name.is_some_and(|name| name.to_lowercase().contains("batch")));
+    if first_open { 0 } else { called().unwrap_or(0) }
+}
+
+/// Refuses inputs whose batches differ.
+fn alike(data: &[Data]) -> Result<(), Problem> {
+    let Some(other) = data.iter().find(|other| other.samples != data[0].samples) else { return Ok(()) };
+    let said = |data: &Data| match data.samples {
+        Some(samples) => format!("\"{}\" has {samples} samples", data.name),
+        None => format!("\"{}\" any number", data.name),
+    };
+    let problem = format!("has inputs with different batches: {}, {}", said(&data[0]), said(other));
+    Err((
+        problem,
+        Some("export with a batch that is open in all inputs (dynamic_axes, dynamic_shapes), or fixed in all"),
+    ))
+}
+
+/// Whether a tensor is called as what normalisations of PyTorch keep of their inputs.
+pub(super) fn is_statistic(name: &str) -> bool {
+    matches!(name.rsplit('.').next(), Some("running_mean" | "running_var" | "num_batches_tracked"))
+}
+
+/// Whether PyTorch would not train a tensor of this name, by the names its modules, its tutorials, torchvision, timm and transformers give
+/// their buffers.
+/// Graph inputs do not say which of them are parameters.
+pub(super) fn is_buffer(name: &str) -> bool {
+    const BUFFERS: [&str; 15] = [
+        "running_mean",
+        "running_var",
+        "num_batches_tracked",
+        "filt",
+        "relative_coords_table",
+        "relative_position_index",
+        "attn_mask",
+        "causal_mask",
+        "mask",
+        "buffer",
+        "k_bias",
+        "pe",
+        "inv_freq",
+        "cos_cached",
+        "sin_cached",
+    ];
+    BUFFERS.contains(&name.rsplit('.').next().unwrap_or(name))
+}
+
+/// Values that a layer reads where its data goes, not its weights.
+fn data_names(graph: &GraphProto) -> HashSet<&str> {
+    const LAYERS: [&str; 9] = [
+        "Conv",
+        "Gemm",
+        "MatMul",
+        "BatchNormalization",
+        "MaxPool",
+        "AveragePool",
+        "GlobalAveragePool",
+        "Relu",
+        "Flatten",
+    ];
+    let layers = graph.node.iter().filter(|node| LAYERS.contains(&node.op_type()));
+    layers.filter_map(|node| node.input.first()).map(String::as_str).collect()
+}
+
+/// An input, the only one or one of several, all of whose sizes are known but its batch.
+fn shaped(input: &ValueInfoProto, only: bool) -> Result<Data, Problem> {
+    let mut sizes = dims(input).unwrap_or_default();
+    let wrong = |what: &str, help| {
+        Err((format!("input \"{}\" of shape [{}] {what}", input.name(), written(input)), Some(help)))
+    };
+    let element = match element(input) {
+        Ok(element) => element,
+        Err(kind) => {
+            let kind = kind.as_str_name().to_lowercase();
+            return wrong(&format!("holds {kind}, which is not supported"), ELEMENTS);
+        }
+    };
+    // One number a sample is something beside other inputs, or as a word to look up.
+    let scalar = !only || element == Element::Integer;
+    if sizes.len() < if scalar { 1 } else { 2 } {
+        return wrong("is no batch of anything", INPUTS);
+    }
+    let axis = batch_axis(input);
+    let samples = sizes.remove(axis);
+    let shape = Shape::new(sizes.into_iter().flatten().map(|size| size as usize).collect::<Vec<_>>());
+    if shape.elements() > MAX_ELEMENTS {
+        return wrong("is larger than any device holds", FIXED_SIZE);
+    }
+    if samples.is_some_and(|samples| samples > 1 << 20) {
+        return wrong("has an absurd batch size", FIXED_SIZE);
+    }
+    Ok(Data { name: input.name().into(), input: Input { shape, element }, batch: Batch::alone_at(axis), samples })
+}
+
+/// What an input's elements are; those of no declared type count as numbers.
+///
+/// # Errors
+/// The type of others.
+fn element(input: &ValueInfoProto) -> Result<Element, DataType> {
+    match element_type(input) {
+        Some(DataType::Bool) => Ok(Element::Truth),
+        Some(DataType::Int64 | DataType::Int32) => Ok(Element::Integer),
+        Some(kind) if !tensor::is_float(kind) => Err(kind),
+        _ => Ok(Element::Number),
+    }
+}
+
+/// The dimensions of an input as the file has them, open ones by their names.
+fn written(input: &ValueInfoProto) -> String {
+    let sizes = dims(input).unwrap_or_default();
+    let written = sizes.iter().zip(names(input)).map(|(size, name)| match size {
+        Some(size) => size.to_string(),
+        None => name.unwrap_or("?").to_string(),
+    });
+    written.collect::<Vec<_>>().join(", ")
+}
+
+/// What each dimension of a value is called, where it is open.
+fn names(info: &ValueInfoProto) -> impl Iterator<Item = Option<&str>> {
+    let shape = tensor_type(info).and_then(|tensor| tensor.shape.as_ref());
+    shape.into_iter().flat_map(|shape| &shape.dim).map(|dim| match &dim.value {
+        Some(dimension::Value::DimParam(name)) if !name.is_empty() => Some(name.as_str()),
+        _ => None,
+    })
+}
+
+/// What the dimensions are called that the inputs of a graph leave open.
+pub(super) fn open_names(graph: &GraphProto) -> BTreeSet<String> {
+    graph.input.iter().flat_map(names).flatten().map(str::to_string).collect()
+}
+
+/// Gives dimensions that a file leaves open their sizes.
+///
+/// # Errors
+/// One clause, where it has none of a name.
+pub(super) fn set_dims(model: &mut ModelProto, sizes: &Dims) -> Result<(), String> {
+    let Some(graph) = &mut model.graph else { return Ok(()) };
+    let open = open_names(graph);
+    if let Some(unknown) = sizes.keys().find(|name| !open.contains(*name)) {
+        if open.is_empty() {
+            return Err(format!("leaves no dimension \"{unknown}\" open, nor any other"));
+        }
+        let open = open.into_iter().collect::<Vec<_>>().join(", ");
+        return Err(format!("leaves no dimension \"{unknown}\" open; those that it leaves open: {open}"));
+    }
+    let values = graph.input.iter_mut().chain(&mut graph.value_info).chain(&mut graph.output);
+    for dim in values.filter_map(shape_of).flat_map(|shape| &mut shape.dim) {
+        let Some(dimension::Value::DimParam(name)) = &dim.value else { continue };
+        if let Some(&size) = sizes.get(name) {
+            dim.value = Some(dimension::Value::DimValue(i64::try_from(size).unwrap_or(i64::MAX)));
+        }
+    }
+    Ok(())
+}
+
+/// Gives a graph's only input another shape, its batch as it was; the shapes that the file declares behind it hold no more.
+///
+/// # Errors
+/// Several inputs, or one of another number of dimensions.
+pub(super) fn set_input(graph: &mut GraphProto, initializers: &[Initializer], sample: &Shape) -> Result<(), Problem> {
+    let data = read_by(graph, initializers);
+    let &[input] = data.as_slice() else {
+        let names = data.iter().map(|input| format!("\"{}\"", input.name())).collect::<Vec<_>>().join(", ");
+        let help = "leave input out; what a file leaves open has its size by --dim";
+        return Err((format!("reads {} inputs ({names}), and input says how large one is", data.len()), Some(help)));
+    };
+    let (name, batch, rank) = (input.name().to_owned(), batch_axis(input), dims(input).unwrap_or_default().len());
+    if rank != sample.rank() + 1 {
+        let problem = format!("reads [{}], a batch and {} dimensions, not {sample}", written(input), rank.max(1) - 1);
+        return Err((problem, Some("write one sample's shape without its batch, as perf4sight inspect shows it")));
+    }
+    graph.value_info.clear();
+    graph.output.iter_mut().for_each(|output| output.r#type = None);
+    let input = graph.input.iter_mut().find(|input| input.name() == name).and_then(shape_of);
+    let axes = input.into_iter().flat_map(|shape| &mut shape.dim).enumerate().filter(|(axis, _)| *axis != batch);
+    for ((_, dim), &size) in axes.zip(sample.dims()) {
+        dim.value = Some(dimension::Value::DimValue(i64::try_from(size).unwrap_or(i64::MAX)));
+    }
+    Ok(())
+}
+
+fn shape_of(info: &mut ValueInfoProto) -> Option<&mut TensorShapeProto> {
+    match info.r#type.as_mut()?.value.as_mut()? {
+        type_proto::Value::TensorType(tensor) => tensor.shape.as_mut(),
+        _ => None,
+    }
+}
+
+fn tensor_type(info: &ValueInfoProto) -> Option<&type_proto::Tensor> {
+    match info.r#type.as_ref()?.value.as_ref()? {
+        type_proto::Value::TensorType(tensor) => Some(tensor),
+        _ => None,
+    }
+}
+
+/// What a value's elements are declared to be.
+pub(super) fn element_type(info: &ValueInfoProto) -> Option<DataType> {
+    DataType::try_from(tensor_type(info)?.elem_type()).ok().filter(|kind| *kind != DataType::Undefined)
+}
+
+/// The shape a file declares for a value; `None` for dimensions that are symbolic or not positive numbers.
+pub(super) fn dims(info: &ValueInfoProto) -> Option<Vec<Option<u64>>> {
+    let shape = tensor_type(info)?.shape.as_ref()?;
+    let known = |value: &dimension::Value| match value {
+        dimension::Value::DimValue(dim) => u64::try_from(*dim).ok().filter(|&dim| dim > 0),
+        dimension::Value::DimParam(_) => None,
+    };
+    Some(shape.dim.iter().map(|dim| dim.value.as_ref().and_then(known)).collect())
+}
+
+/// Every value that exists before the first node runs, data apart.
+pub(super) fn givens<'a>(
+    file: &'a File,
+    graph: &'a GraphProto,
+    exporter: &Exporter,
+    data: &[Data],
+) -> Result<HashMap<&'a str, Value>, Problem> {
+    let mut givens = HashMap::new();
+    for input in graph.input.iter().filter(|input| data.iter().all(|data| data.name != input.name())) {
+        givens.insert(input.name(), graph_input(input, exporter)?);
+    }
+    for Initializer { tensor, .. } in &file.initializers {
+        let value = match exporter.origin(tensor.name(), data[0].samples) {
+            Some(origin) => ahead(tensor, origin)?,
+            None => stored(tensor, exporter)?,
+        };
+        givens.insert(tensor.name(), value);
+    }
+    Ok(givens)
+}
+
+fn impossible(tensor: &TensorProto) -> Problem {
+    (format!("initializer \"{}\" has an impossible shape {:?}", tensor.name(), tensor.dims), None)
+}
+
+/// A tensor that the exporter computed ahead.
+fn ahead(tensor: &TensorProto, origin: Origin) -> Result<Value, Problem> {
+    let dims = tensor::dims(tensor).ok_or_else(|| impossible(tensor))?;
+    let own = elements(&dims);
+    let trained = match origin {
+        Origin::Fixed => return Ok(Value::Opaque(Table::made(dims))),
+        Origin::Trained(elements) | Origin::Usual(elements) => elements,
+        Origin::Lost => own,
+    };
+    let weight = weight(tensor.name(), dims).ok_or_else(|| impossible(tensor))?;
+    // Of what was looked up or copied each element may be any of the parameters'.
+    Ok(Value::Weight(Weight { computed: trained != own, elements: trained, ..weight }))
+}
+
+/// A tensor in the file.
+pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter) -> Result<Value, Problem> {
+    let problem = || impossible(tensor);
+    let dims = tensor::dims(tensor).ok_or_else(problem)?;
+    let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
+    // A single number is a constant unless it is called as a layer's weight is, such as the one slope of a PReLU.
+    let several = dims.iter().any(|&dim| dim > 1) || tensor.name().ends_with(".weight");
+    let trainable =
+        tensor::is_float(kind) && (several || exporter.trains(tensor.name())) && !exporter.keeps(tensor.name());
+    Ok(match Constant::from_message(tensor) {
+        values if trainable => {
+            let values = values.filter(|constant| constant.values.len() <= MAX_RANK).map(Rc::new);
+            Value::Weight(Weight { values, ..weight(tensor.name(), dims).ok_or_else(problem)? })
+        }
+        Some(constant) => Value::constant(constant),
+        None => Value::Opaque(Table::stored(tensor.name(), dims, kind)),
+    })
+}
+
+/// A graph input that is no data: a weight given when the network runs.
+fn graph_input(input: &ValueInfoProto, exporter: &Exporter) -> Result<Value, Problem> {
+    let problem = || (format!("input \"{}\" has no shape a weight could have", input.name()), Some(INPUTS));
+    let dims = dims(input).ok_or_else(problem)?;
+    let dims = dims.into_iter().map(|dim| dim.and_then(|dim| usize::try_from(dim).ok())).collect::<Option<Vec<_>>>();
+    let dims = dims.ok_or_else(problem)?;
+    match element_type(input) {
+        Some(kind) if !tensor::is_float(kind) => Ok(Value::Opaque(Table::stored(input.name(), dims, kind))),
+        _ if exporter.keeps(input.name()) => Ok(Value::Opaque(Table::stored(input.name(), dims, DataType::Float))),
+        _ => Ok(Value::Weight(weight(input.name(), dims).ok_or_else(problem)?)),
+    }
+}
+
+/// A weight, unless it is larger than any device holds.
+pub(super) fn weight(name: &str, dims: Vec<usize>) -> Option<Weight> {
+    let elements = elements(&dims);
+    (elements <= MAX_ELEMENTS).then(|| Weight {
+        tensor: name.into(),
+        stored: name.into(),
+        certain: false,
+        dims,
+        elements,
+        view: View::Stored,
+        computed: false,
+        others: [].into(),
+        values: None,
+    })
+}
+
+/// The shapes the file declares for what its nodes give.
+pub(super) fn declared(graph: &GraphProto) -> HashMap<&str, Vec<Option<u64>>> {
+    graph.value_info.iter().chain(&graph.output).filter_map(|info| Some((info.name(), dims(info)?))).collect()
+}
+
+/// How many nodes read each value; who opens the file reads what the graph gives.
+pub(super) fn readers(graph: &GraphProto) -> HashMap<&str, usize> {
+    let mut readers = HashMap::with_capacity(graph.node.len());
+    let outputs = graph.output.iter().map(|output| output.name());
+    for value in graph.node.iter().flat_map(reads).chain(outputs) {
+        *readers.entry(value).or_insert(0) += 1;
+    }
+    readers
+}
+
+/// The values that a node reads: its inputs, and what the graphs inside it take from around them.
+pub(super) fn reads(node: &NodeProto) -> impl Iterator<Item = &str> {
+    let graphs = node.attribute.iter().filter_map(|attribute| attribute.g.as_ref());
+    let inside: Vec<&str> = graphs.flat_map(|graph| taken(graph)).collect();
+    node.input.iter().map(String::as_str).chain(inside)
+}
+
+/// What a graph inside a node takes from around it.
+fn taken(graph: &GraphProto) -> Vec<&str> {
+    let stored = graph.initializer.iter().map(|tensor| tensor.name());
+    let given = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
+    let own: HashSet<&str> = given.chain(stored).chain(graph.input.iter().map(|input| input.name())).collect();
+    let outputs = graph.output.iter().map(|output| output.name());
+    graph.node.iter().flat_map(reads).chain(outputs).filter(|name| !own.contains(name)).collect()
+}
+
+/// A node as messages name it.
+pub(super) fn described(node: &NodeProto) -> String {
+    let name = Some(node.name()).filter(|name| !name.is_empty()).or(node.output.first().map(String::as_str));
+    format!("node \"{}\" ({})", name.unwrap_or(""), node.op_type())
+}

@@ -1,0 +1,457 @@
+//! Operators that have no operation of their own here: shapes for any batch, parameters, products, and what is written of them.
+
+use super::*;
+use perf4sight_step::workload::{Stage, Workload};
+
+/// What is known of an operator's node without understanding it.
+struct Known {
+    operator: &'static str,
+    attributes: Vec<AttributeProto>,
+    /// Shapes of the weights it reads behind `x`, an image of 3 x 8 x 8.
+    weights: Vec<Vec<i64>>,
+    /// Integers it reads behind them.
+    integers: Vec<Vec<i64>>,
+    shape: Vec<usize>,
+    macs: u64,
+}
+
+/// Expected shapes and products follow the operators' specification, by hand.
+fn operators() -> Vec<Known> {
+    let known = |operator, attributes, shape: &[usize]| Known {
+        operator,
+        attributes,
+        weights: vec![],
+        integers: vec![],
+        shape: shape.to_vec(),
+        macs: 0,
+    };
+    vec![
+        Known { integers: vec![vec![2]], ..known("CumSum", vec![with::int("reverse", 1)], &[3, 8, 8]) },
+        known("Hardmax", vec![], &[3, 8, 8]),
+        known(
+            "MaxUnpool",
+            vec![with::ints("kernel_shape", vec![2, 2]), with::ints("strides", vec![2, 2])],
+            &[3, 16, 16],
+        ),
+        known("LpNormalization", vec![with::int("axis", 1)], &[3, 8, 8]),
+        known("Trilu", vec![], &[3, 8, 8]),
+    ]
+}
+
+fn draft(known: &Known, batch: Dim) -> Draft {
+    let mut draft = Draft::opset(18).input("x", [batch, Is(3), Is(8), Is(8)]);
+    let mut inputs = vec!["x".to_string()];
+    for (place, dims) in known.weights.iter().enumerate() {
+        let name = format!("w{place}");
+        draft.graph().input.push(Draft::typed(&name, dims.iter().map(|&dim| Is(dim)), DataType::Float));
+        inputs.push(name);
+    }
+    for (place, numbers) in known.integers.iter().enumerate() {
+        let name = format!("n{place}");
+        draft = draft.numbers(&name, numbers);
+        inputs.push(name);
+    }
+    let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+    draft.node(known.operator, &inputs, "y", known.attributes.clone()).output("y")
+}
+
+#[test]
+fn what_is_not_understood_has_shape_cost_and_name_for_any_batch() {
+    for known in operators() {
+        for batch in [Named("batch"), Is(2), Is(1)] {
+            let loaded = draft(&known, batch).load();
+            let (network, operator) = (&loaded.network, known.operator);
+            let node = network.node(network.output());
+            assert_eq!(node.shape.dims(), known.shape, "{operator}");
+            assert_eq!(network.macs(), known.macs, "{operator}");
+            assert_eq!(network.coverage().unknown.keys().collect::<Vec<_>>(), [operator]);
+            assert!(loaded.warnings.iter().any(|warning| warning.contains(&format!("{operator} x1"))), "{operator}");
+            let workload = Workload::published(Stage::Inference, 4);
+            let elements = known.shape.iter().product::<usize>() as u64;
+            assert_eq!(network.bytes_out(node, workload), 4 * 4 * elements, "{operator}");
+            rewritten(network);
+        }
+    }
+}
+
+/// One node on a sequence of 6 steps of 5 features, its first outputs `y` and `last`.
+fn recurrent(operator: &str, gates: i64) -> Network {
+    let draft = Draft::opset(18).input("x", [Named("batch"), Is(6), Is(1), Is(5)]);
+    let draft = draft.numbers("as", &[0, 6, 5]).node("Reshape", &["x", "as"], "s", vec![]);
+    let draft = draft.node("Transpose", &["s"], "t", vec![with::ints("perm", vec![1, 0, 2])]);
+    let draft = draft.weight("w", [1, gates * 7, 5]).weight("r", [1, gates * 7, 7]).weight("b", [1, 2 * gates * 7]);
+    let draft = draft.node(operator, &["t", "w", "r", "b"], "y", vec![with::int("hidden_size", 7)]).also(&["last"]);
+    draft.output("y").load().network
+}
+
+#[test]
+fn recurrent_layers_cost_the_products_they_are() {
+    for (operator, gates) in [("LSTM", 4), ("GRU", 3), ("RNN", 1)] {
+        let network = recurrent(operator, gates);
+        // In every one of 6 steps each gate's 7 numbers are made of 5 inputs and 7 that are remembered.
+        let gates = gates as u64;
+        assert_eq!(network.macs(), 6 * gates * 7 * (5 + 7), "{operator}");
+        assert_eq!(network.parameters(), gates * 7 * (5 + 7 + 2), "{operator}");
+        assert_eq!(network.coverage().unknown.len(), 1, "{operator}");
+        let warnings = rewritten(&network).warnings;
+        let told = format!("read and write, that of {operator} from the products too");
+        assert!(warnings.iter().any(|warning| warning.contains(&told)), "{warnings:?}");
+    }
+}
+
+#[test]
+fn weights_of_an_einstein_sum_are_no_part_of_any_sample() {
+    // 5 numbers a place become 3 heads of 7: 6 * 5 * 21 products a sample, of 105 weights that lie there once.
+    let draft = Draft::opset(18).input("x", [Named("batch"), Is(6), Is(5)]).weight("w", [3, 5, 7]);
+    let draft = draft.node("Einsum", &["x", "w"], "y", vec![text("equation", "bti,eio->bteo")]).output("y");
+    let network = draft.load().network;
+    assert_eq!((network.parameters(), network.macs()), (105, 6 * 5 * 21));
+    assert_eq!(network.output_shape(), &Shape::new([6, 3, 7]));
+    let copies = network.nodes().iter().filter(|node| matches!(node.op, Op::Transpose { .. })).count();
+    assert_eq!(copies, 0, "the weight is not turned for every sample: {:?}", network.nodes());
+    rewritten(&network);
+}
+
+#[test]
+fn a_size_that_the_data_tell_is_no_batch() {
+    // NonZero gives the places of what is not zero, of which the file can only say that they are some.
+    let mut draft = Draft::opset(18).input("x", [Named("batch"), Is(8)]).node("NonZero", &["x"], "y", vec![]);
+    draft.graph().output.push(Draft::typed("y", [Is(2), Named("found")], DataType::Int64));
+    let warnings = draft.load().warnings;
+    assert!(
+        warnings.iter().any(|warning| warning.contains("nothing tells the shape of what node \"y\" (NonZero)")),
+        "{warnings:?}"
+    );
+}
+
+/// A recurrent layer of which these outputs are read, joined; its weights made of parts as PyTorch's older exporter makes them.
+fn recurrent_outputs(operator: &str, gates: i64, read: &[&str]) -> Network {
+    let draft = Draft::opset(18).input("x", [Named("batch"), Is(6), Is(5)]);
+    let draft = draft.node("Transpose", &["x"], "t", vec![with::ints("perm", vec![1, 0, 2])]).numbers("0", &[0]);
+    let draft = draft.weight("w", [gates * 7, 5]).weight("r", [gates * 7, 7]).weight("b", [gates * 7]);
+    let draft = draft.numbers("7", &[7]).numbers("end", &[gates * 7]).weight("d", [gates * 7]);
+    let part = |draft: Draft, from: &str, to: &str, name: &str| {
+        draft.node("Slice", &["w", from, to, "0"], name, vec![]).node(
+            "Slice",
+            &["r", from, to, "0"],
+            &format!("r{name}"),
+            vec![],
+        )
+    };
+    let along = || vec![with::int("axis", 0)];
+    let draft = part(part(draft, "0", "7", "head"), "7", "end", "tail");
+    let draft =
+        draft.node("Concat", &["tail", "head"], "wt", along()).node("Concat", &["rtail", "rhead"], "rt", along());
+    let draft = draft.node("Concat", &["b", "d"], "bc", along()).node("Unsqueeze", &["bc", "0"], "B", vec![]);
+    let draft = draft.node("Unsqueeze", &["wt", "0"], "W", vec![]).node("Unsqueeze", &["rt", "0"], "R", vec![]);
+    let draft = draft.node(operator, &["t", "W", "R", "B"], "y", vec![with::int("hidden_size", 7)]).also(&["h", "c"]);
+    read.iter().fold(draft, |draft, output| draft.output(output)).load().network
+}
+
+#[test]
+fn weights_and_products_of_recurrent_layers_count_once_whichever_outputs_are_read() {
+    // The weights of `recurrent_layers_cost_the_products_they_are`, and its products.
+    for (operator, gates, outputs) in
+        [("LSTM", 4, &["y", "h", "c"][..]), ("GRU", 3, &["y", "h"]), ("RNN", 1, &["y", "h"])]
+    {
+        let all: Vec<Vec<&str>> =
+            outputs.iter().map(|output| vec![*output]).chain([outputs.to_vec(), outputs[1..].to_vec()]).collect();
+        for read in all {
+            let network = recurrent_outputs(operator, gates, &read);
+            let gates = gates as u64;
+            assert_eq!(network.parameters(), gates * 7 * (5 + 7 + 2), "{operator} {read:?}");
+            assert_eq!(network.macs(), 6 * gates * 7 * (5 + 7), "{operator} {read:?}");
+            assert_eq!(rewritten(&network).network.parameters(), network.parameters());
+        }
+    }
+}
+
+#[test]
+fn a_recurrent_layer_that_runs_twice_has_its_weights_once_and_its_products_twice() {
+    let draft = Draft::opset(18).input("x", [Named("batch"), Is(6), Is(7)]);
+    let draft = draft.node("Transpose", &["x"], "t", vec![with::ints("perm", vec![1, 0, 2])]).numbers("1", &[1]);
+    let draft = draft.weight("w", [1, 21, 7]).weight("r", [1, 21, 7]);
+    let size = || vec![with::int("hidden_size", 7)];
+    let draft = draft.node("GRU", &["t", "w", "r"], "a", size()).node("Squeeze", &["a", "1"], "s", vec![]);
+    let network = draft.node("GRU", &["s", "w", "r"], "y", size()).output("y").load().network;
+    assert_eq!((network.parameters(), network.macs()), (2 * 21 * 7, 2 * 6 * 2 * 21 * 7));
+    rewritten(&network);
+}
+
+/// Forward and in reverse over the same steps, as Y and Y_h of each are read: weights of 2 * 21 * 7, products of 6 steps twice.
+#[test]
+fn two_recurrent_layers_with_the_same_weights_on_the_same_data_are_two() {
+    let draft = Draft::opset(18).input("x", [Named("batch"), Is(6), Is(7)]);
+    let draft = draft.node("Transpose", &["x"], "t", vec![with::ints("perm", vec![1, 0, 2])]);
+    let draft = draft.weight("w", [1, 21, 7]).weight("r", [1, 21, 7]);
+    let way = |way: &str| vec![with::int("hidden_size", 7), with::text("direction", way)];
+    let draft = draft.node("GRU", &["t", "w", "r"], "a", way("forward")).also(&["ah"]);
+    let draft = draft.node("GRU", &["t", "w", "r"], "b", way("reverse")).also(&["bh"]);
+    for read in [&["a", "b"][..], &["a", "b", "bh"], &["a", "ah", "b", "bh"], &["ah", "bh"], &["a", "bh"]] {
+        let network = read.iter().fold(draft.clone(), |draft, output| draft.output(output)).load().network;
+        assert_eq!((network.parameters(), network.macs()), (2 * 21 * 7, 2 * 6 * 2 * 21 * 7), "{read:?}");
+        let again = rewritten(&network).network;
+        assert_eq!(again.macs(), network.macs(), "{read:?}");
+    }
+}
+
+#[test]
+fn samples_that_meet_all_others_cost_as_often_as_there_are() {
+    // x @ x.t() of 4 samples of 32 features: 4 * 4 * 32 products, as PyTorch's flop counter has it, which is 128 a sample.
+    let equation = || vec![text("equation", "nd,md->nm")];
+    for (operator, attributes) in [("MatMul", vec![]), ("Gemm", vec![with::int("transB", 1)]), ("Einsum", equation())] {
+        for batch in [Named("batch"), Is(4)] {
+            let draft = Draft::opset(17).input("f", [batch, Is(32)]);
+            let draft = draft.node("Transpose", &["f"], "t", vec![with::ints("perm", vec![1, 0])]);
+            let second = if operator == "MatMul" { "t" } else { "f" };
+            let loaded = draft.node(operator, &["f", second], "y", attributes.clone()).output("y").load();
+            let network = &loaded.network;
+            let node = network.node(network.output());
+            assert_eq!(network.macs_of(node) * network.times_of(node, 4), 4 * 4 * 32, "{operator}");
+            let told = |part: &str| loaded.warnings.iter().any(|warning| warning.contains(part));
+            assert!(told("meets all others of its batch in y"), "{operator}: {:?}", loaded.warnings);
+            assert!(network.nodes().iter().all(|node| node.shape.elements() < 1000), "{operator}");
+            rewritten(network);
+        }
+    }
+}
+
+#[test]
+fn what_is_scattered_into_zeros_has_any_batch_and_places_are_integers() {
+    for batch in [Named("batch"), Is(2)] {
+        let draft = Draft::opset(18).input("x", [batch, Is(6), Is(5)]).numbers("k", &[2]);
+        let draft = draft.node("TopK", &["x", "k"], "v", vec![]).also(&["p"]).node("Shape", &["x"], "s", vec![]);
+        let draft = draft.node("ConstantOfShape", &["s"], "z", vec![]);
+        let along = vec![with::int("axis", 2)];
+        let network = draft.node("ScatterElements", &["z", "p", "v"], "y", along).output("y").load().network;
+        let scatter = network.node(network.output());
+        let read: Vec<(Element, &[usize])> =
+            scatter.inputs.iter().map(|id| network.node(*id)).map(|node| (node.element, node.shape.dims())).collect();
+        // ONNX: indices are int32 or int64; data has the result's shape.
+        assert_eq!(read, [(Element::Number, &[6, 5][..]), (Element::Integer, &[6, 2]), (Element::Number, &[6, 2])]);
+        rewritten(&network);
+        let written = ModelProto::decode(to_bytes(&network).as_slice()).unwrap().graph.unwrap();
+        let known = written.input.iter().filter_map(source::dims).flatten().flatten();
+        assert!(known.into_iter().all(|dim| dim < 100), "{:?}", written.input);
+    }
+}
+
+#[test]
+fn a_convolution_of_volumes_costs_the_product_it_is() {
+    let draft = Draft::new().numbers("as", &[0, 3, 4, 4, 4]).node("Reshape", &["x", "as"], "v", vec![]);
+    let draft = draft.weight("w", [5, 3, 3, 3, 3]).node("Conv", &["v", "w"], "y", vec![]).output("y");
+    let network = draft.load().network;
+    // 2 x 2 x 2 places remain of 4 x 4 x 4.
+    assert_eq!(network.output_shape(), &Shape::new([5, 2, 2, 2]));
+    assert_eq!((network.macs(), network.parameters()), (5 * 8 * 3 * 27, 5 * 3 * 27));
+    assert!(network.coverage().is_full());
+    rewritten(&network);
+}
+
+/// Images that a graph of their own picks from: a grid of 4 x 4 places for each, made of the image itself.
+#[test]
+fn sampling_by_a_grid_and_picking_by_tuples_have_shapes() {
+    let grid = Draft::opset(20).image().numbers("as", &[0, 4, 24, 2]).node("Reshape", &["x", "as"], "g", vec![]);
+    let grid = grid.node("GridSample", &["x", "g"], "y", vec![]).output("y").load().network;
+    assert_eq!(grid.output_shape(), &Shape::new([3, 4, 24]));
+    rewritten(&grid);
+    let places = TensorProto { dims: vec![2, 1], ..with::vector(vec![0, 2]) };
+    let picked = Draft::new().stored("places", places);
+    let picked = picked.node("Transpose", &["x"], "t", vec![with::ints("perm", vec![1, 0, 2, 3])]);
+    let picked = picked.node("GatherND", &["t", "places"], "y", vec![]).output("y").load().network;
+    assert_eq!(picked.output_shape(), &Shape::new([2, 8, 8]));
+    assert!(grid.coverage().is_full() && picked.coverage().is_full());
+    rewritten(&picked);
+}
+
+#[test]
+fn columns_back_to_an_image_have_its_shape() {
+    // Windows of 2 x 2 side by side: 12 = 3 x 2 x 2 numbers for each of 16 places make 3 x 8 x 8.
+    let draft = Draft::opset(18).image().numbers("as", &[0, 12, 16]).node("Reshape", &["x", "as"], "c", vec![]);
+    let draft = draft.numbers("image", &[8, 8]).numbers("block", &[2, 2]);
+    let strides = vec![with::ints("strides", vec![2, 2])];
+    let network = draft.node("Col2Im", &["c", "image", "block"], "y", strides).output("y").load().network;
+    assert_eq!(network.output_shape(), &Shape::new([3, 8, 8]));
+    assert!(network.coverage().is_full());
+    rewritten(&network);
+}
+
+/// Queries, keys and values of 8 tokens in 3 heads of 8 features, in the form of opset 23.
+fn attention(attributes: Vec<AttributeProto>, mask: bool) -> Network {
+    let draft = Draft::opset(23).image().stored("mask", floats(&[8, 8], &[0.0; 64]));
+    let inputs: &[&str] = if mask { &["x", "x", "x", "mask"] } else { &["x", "x", "x"] };
+    draft.node("Attention", inputs, "y", attributes).output("y").load().network
+}
+
+#[test]
+fn fused_attention_is_its_products() {
+    for (attributes, mask) in
+        [(vec![], false), (vec![with::int("is_causal", 1)], false), (vec![with::float("softcap", 5.0)], true)]
+    {
+        let network = attention(attributes, mask);
+        assert!(network.coverage().is_full(), "{:?}", network.coverage());
+        assert_eq!(network.output_shape(), &Shape::new([3, 8, 8]));
+        // Every one of 3 heads: 8 x 8 scores of 8 features, then 8 x 8 numbers of 8 values.
+        assert_eq!((network.macs(), network.output_shape().dims()), (2 * 3 * 8 * 8 * 8, [3, 8, 8].as_slice()));
+        rewritten(&network);
+    }
+}
+
+#[test]
+fn fused_attention_of_tokens_has_its_heads_taken_apart() {
+    // 8 tokens of 24 features: 4 heads of queries, 2 of keys and values.
+    let draft = Draft::opset(24).image().numbers("as", &[0, 8, 24]).node("Reshape", &["x", "as"], "t", vec![]);
+    let draft = draft.weight("k", [24, 12]).node("MatMul", &["t", "k"], "keys", vec![]);
+    let heads = vec![with::int("q_num_heads", 4), with::int("kv_num_heads", 2)];
+    let network = draft.node("Attention", &["t", "keys", "keys"], "y", heads).output("y").load().network;
+    assert!(network.coverage().is_full());
+    assert_eq!(network.output_shape(), &Shape::new([8, 24]));
+    assert_eq!(network.macs(), 8 * 24 * 12 + 2 * 4 * 8 * 8 * 6);
+    rewritten(&network);
+}
+
+/// One node on an image of 3 x 8 x 8, with integers behind it.
+fn understood(operator: &str, attributes: Vec<AttributeProto>, integers: &[&[i64]]) -> Network {
+    let mut draft = Draft::opset(18).image();
+    let names: Vec<String> = (0..integers.len()).map(|place| format!("n{place}")).collect();
+    for (name, numbers) in names.iter().zip(integers) {
+        draft = draft.numbers(name, numbers);
+    }
+    let inputs: Vec<&str> = std::iter::once("x").chain(names.iter().map(String::as_str)).collect();
+    let network = draft.node(operator, &inputs, "y", attributes).output("y").load().network;
+    assert!(network.coverage().is_full(), "{operator}: {:?}", network.coverage());
+    rewritten(&network);
+    network
+}
+
+/// Expected shapes follow the operators' specification, by hand.
+#[test]
+fn operators_that_look_elements_up_are_understood() {
+    let axis = |axis| with::int("axis", axis);
+    let square = || with::ints("kernel_shape", vec![2, 2]);
+    type Case = (&'static str, Vec<AttributeProto>, &'static [&'static [i64]], &'static [usize]);
+    let cases: [Case; 7] = [
+        ("LRN", vec![with::int("size", 5)], &[], &[3, 8, 8]),
+        ("LpPool", vec![square()], &[], &[3, 7, 7]),
+        ("ArgMax", vec![axis(1), with::int("keepdims", 0)], &[], &[8, 8]),
+        ("ArgMin", vec![axis(-1)], &[], &[3, 8, 1]),
+        ("TopK", vec![axis(-1)], &[&[2]], &[3, 8, 2]),
+        ("CumSum", vec![], &[&[2]], &[3, 8, 8]),
+        ("GlobalMaxPool", vec![], &[], &[3, 1, 1]),
+    ];
+    for (operator, attributes, integers, shape) in cases {
+        assert_eq!(understood(operator, attributes, integers).output_shape().dims(), shape, "{operator}");
+    }
+}
+
+#[test]
+fn both_results_of_a_top_k_are_nodes() {
+    let draft =
+        Draft::opset(18).image().numbers("k", &[2]).node("TopK", &["x", "k"], "values", vec![]).also(&["places"]);
+    let draft = draft.node("Cast", &["places"], "numbers", vec![with::int("to", 1)]);
+    let network = draft.node("Add", &["values", "numbers"], "y", vec![]).output("y").load().network;
+    let kinds: Vec<&str> = network.nodes().iter().map(|node| node.op.kind()).collect();
+    assert_eq!(kinds, ["input", "top-k", "top-k", "add"]);
+    rewritten(&network);
+}
+
+#[test]
+fn volumes_have_windows_and_means() {
+    let volume = || Draft::new().numbers("as", &[0, 3, 4, 4, 4]).node("Reshape", &["x", "as"], "v", vec![]);
+    let pads = |pads: &[i64]| with::ints("pads", pads.to_vec());
+    let cube = || with::ints("kernel_shape", vec![2, 2, 2]);
+    // (4 + 1 - 2) / 1 + 1 = 4 deep, (4 - 2) / 1 + 1 = 3 high and wide.
+    let padded = volume().node(
+        "AveragePool",
+        &["v"],
+        "y",
+        vec![cube(), pads(&[1, 0, 0, 0, 0, 0]), with::int("count_include_pad", 1)],
+    );
+    let padded = padded.output("y").load().network;
+    assert_eq!(padded.output_shape().dims(), [3, 4, 3, 3]);
+    let mean = volume().node("MaxPool", &["v"], "p", vec![cube()]).node("GlobalAveragePool", &["p"], "y", vec![]);
+    let mean = mean.output("y").load().network;
+    assert_eq!(mean.output_shape().dims(), [3, 1, 1, 1]);
+    for network in [padded, mean] {
+        assert!(network.coverage().is_full());
+        rewritten(&network);
+    }
+}
+
+#[test]
+fn a_deformable_convolution_costs_the_product_it_is() {
+    // Two offsets for each of 3 x 3 places of the kernel, at every one of 6 x 6 results.
+    let draft = Draft::opset(19).image().weight("o", [18, 3, 3, 3]).weight("w", [4, 3, 3, 3]);
+    let draft = draft.node("Conv", &["x", "o"], "offsets", vec![]);
+    let network = draft.node("DeformConv", &["x", "w", "offsets"], "y", vec![]).output("y").load().network;
+    assert_eq!(network.output_shape(), &Shape::new([4, 6, 6]));
+    assert_eq!((network.macs(), network.parameters()), (36 * 27 * (18 + 4), 27 * (18 + 4)));
+    assert_eq!(network.coverage().unknown.keys().collect::<Vec<_>>(), ["DeformConv"]);
+    rewritten(&network);
+}
+
+/// 3 images of 5 x 8 for each sample, in the batch's axis.
+fn stack() -> Draft {
+    let draft = Draft::new().numbers("as", &[-1, 1, 8, 8]).node("Reshape", &["x", "as"], "s", vec![]);
+    draft.weight("w", [4, 1, 3, 3]).weight("b", [4])
+}
+
+#[test]
+fn images_stacked_in_the_batch_are_slices_of_a_volume() {
+    let pads = || with::ints("pads", vec![1, 1, 1, 1]);
+    let draft = stack().node("Conv", &["s", "w", "b"], "c", vec![pads()]);
+    let square = with::ints("kernel_shape", vec![2, 2]);
+    let draft = draft.node("MaxPool", &["c"], "p", vec![square, with::ints("strides", vec![2, 2])]);
+    let draft = draft.numbers("back", &[-1, 12, 4, 4]).node("Reshape", &["p", "back"], "y", vec![]).output("y");
+    let network = draft.load().network;
+    assert!(network.coverage().is_full(), "{:?}", network.coverage());
+    // Each of 3 images of one channel under 4 filters of 3 x 3.
+    assert_eq!((network.macs(), network.parameters()), (3 * 64 * 4 * 9, 4 * 9 + 4));
+    assert_eq!(network.output_shape().dims(), [12, 4, 4]);
+    rewritten(&network);
+}
+
+#[test]
+fn operators_of_other_domains_keep_the_version_of_their_set() {
+    let mut draft = Draft::new().node("Frobnicate", &["x"], "y", vec![]).output("y");
+    draft.graph().output[0].r#type = Draft::typed("y", [Named("batch"), Is(3), Is(8), Is(8)], DataType::Float).r#type;
+    draft.graph().node[0].domain = Some("com.acme".into());
+    draft.0.opset_import.push(OperatorSetIdProto { domain: Some("com.acme".into()), version: Some(7) });
+    let written = ModelProto::decode(to_bytes(&draft.load().network).as_slice()).unwrap();
+    let versions: Vec<_> = written.opset_import.iter().map(|import| (import.domain(), import.version())).collect();
+    assert_eq!(versions[1], ("com.acme", 7), "{versions:?}");
+}
+
+#[test]
+fn a_pooling_takes_no_padding_as_large_as_its_kernel() {
+    // timm's nasnet pads by one row and column, then pools 1 x 1 with a stride of 2.
+    let draft = Draft::new().numbers("pads", &[0, 0, 0, 0, 0, 0, 1, 1]).node("Pad", &["x", "pads"], "p", vec![]);
+    let attributes = vec![with::ints("kernel_shape", vec![1, 1]), with::ints("strides", vec![2, 2])];
+    let network = draft.node("AveragePool", &["p"], "y", attributes).output("y").load().network;
+    let kinds: Vec<&str> = network.nodes().iter().map(|node| node.op.kind()).collect();
+    assert_eq!(kinds, ["input", "pad", "avg-pool"]);
+    rewritten(&network);
+}
+
+#[test]
+fn one_number_in_a_tensor_stretches_what_it_is_added_to_as_any_numbers_do() {
+    let mean = vec![with::ints("axes", vec![2]), with::int("keepdims", 1)];
+    let draft = Draft::new().node("ReduceMean", &["x"], "row", mean).stored("ones", floats(&[1, 1, 8, 1], &[1.0; 8]));
+    let network = draft.node("Add", &["row", "ones"], "y", vec![]).output("y").load().network;
+    assert_eq!(network.output_shape(), &Shape::new([3, 8, 8]));
+    rewritten(&network);
+}
+
+#[test]
+fn an_attention_that_was_taken_apart_stays_so_where_it_is_written() {
+    let mut builder = NetworkBuilder::new("apart", Shape::new([3, 8, 4]));
+    let input = builder.input();
+    let mut add = |name: &str, op: Op, inputs: &[NodeId]| builder.add(name, op, inputs).unwrap();
+    let query = add("query", Op::Binary(Binary::Mul), &[input]);
+    let turned = add("turned", Op::Transpose { order: vec![0, 2, 1] }, &[input]);
+    let key = add("key", Op::Binary(Binary::Mul), &[turned]);
+    let scores = add("scores", Op::MatMul, &[query, key]);
+    let weights = add("weights", Op::Softmax { axis: 2 }, &[scores]);
+    let product = add("product", Op::MatMul, &[weights, input]);
+    rewritten(&builder.finish(product));
+}

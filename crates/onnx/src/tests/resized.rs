@@ -1,0 +1,124 @@
+//! Files for inputs of other sizes than they were exported with.
+
+use super::*;
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::{Dataset, Images};
+
+/// A file of the draft, or of what is written of a network.
+struct Written {
+    path: std::path::PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+fn written(bytes: &[u8]) -> Written {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.onnx");
+    std::fs::write(&path, bytes).unwrap();
+    Written { path, _folder: folder }
+}
+
+fn at(file: &Written, input: impl Into<Vec<usize>>) -> error::Result<Loaded> {
+    read_at(&file.path, &Dims::new(), &Shape::new(input))
+}
+
+fn problem(file: &Written, input: impl Into<Vec<usize>>) -> String {
+    at(file, input).unwrap_err().to_string()
+}
+
+#[test]
+fn a_graph_that_fixes_nothing_is_what_is_built_for_the_other_size() {
+    for name in ["resnet18", "mobilenetv2", "squeezenet", "googlenet", "mnasnet"] {
+        let file = written(&to_bytes(&zoo::build(name, Dataset::Imagenet).unwrap()));
+        for images in ["imagenet-3x320x320", "imagenet-3x256x192", "imagenet-3x96x96"] {
+            let built = zoo::build(name, Images::named(images).unwrap()).unwrap();
+            let Loaded { network, warnings } = at(&file, built.input_shape().dims()).unwrap();
+            assert_eq!((network, warnings), (built.renamed("net"), vec![]), "{name} {images}");
+        }
+        let own = read(&file.path).unwrap();
+        assert_eq!(at(&file, [3, 224, 224]).unwrap(), own);
+    }
+}
+
+#[test]
+fn what_a_graph_fixes_is_told() {
+    // 512 x 7 x 7 features go into the first fully connected layer; at 320 they would be 512 x 10 x 10.
+    let vgg = written(&to_bytes(&zoo::build("vgg11", Dataset::Imagenet).unwrap()));
+    let told = problem(&vgg, [3, 320, 320]);
+    assert!(told.contains("does not take an input of 3x320x320") && told.contains("51200 features"), "{told}");
+    assert!(told.contains("expected: 3x224x224") && told.contains("export the network again"), "{told}");
+    // Views as shapes written out.
+    let shape = [-1, 4 * 8 * 8];
+    let viewed = Draft::new().weight("w", [4, 3, 1, 1]).node("Conv", &["x", "w"], "c", vec![]);
+    let viewed = viewed.numbers("to", &shape).node("Reshape", &["c", "to"], "y", vec![]).output("y");
+    let viewed = written(&viewed.0.encode_to_vec());
+    for input in [[3, 16, 16], [3, 12, 12]] {
+        let told = problem(&viewed, input);
+        assert!(told.contains("does not take an input") && told.contains("expected: 3x8x8"), "{told}");
+    }
+    // Other channels than the first layer has weights for.
+    assert!(problem(&vgg, [1, 224, 224]).contains("does not take an input of 1x224x224"));
+}
+
+#[test]
+fn the_smallest_that_is_taken_is_named() {
+    // torchvision's documentation says 21 of squeezenet; a search in whole pixels between 4 and 224 finds it.
+    let squeezenet = written(&to_bytes(&zoo::build("squeezenet", Dataset::Imagenet).unwrap()));
+    let told = problem(&squeezenet, [3, 4, 4]);
+    assert!(told.contains("expected: 3x21x21 or more; it was exported with 3x224x224"), "{told}");
+}
+
+#[test]
+fn sizes_between_which_others_are_refused_are_named_as_two() {
+    // Halved and doubled again, an image joins itself where its sides are even.
+    let windows = || vec![with::ints("kernel_shape", vec![2, 2]), with::ints("strides", vec![2, 2])];
+    let draft = Draft::opset(17).input("x", [Named("batch"), Is(3), Is(12), Is(12)]);
+    let draft = draft.node("AveragePool", &["x"], "p", windows()).stored("twice", floats(&[4], &[1.0, 1.0, 2.0, 2.0]));
+    let draft = draft.node("Resize", &["p", "", "twice"], "r", vec![with::text("mode", "nearest")]);
+    let joined = draft.node("Concat", &["x", "r"], "y", vec![with::int("axis", 1)]).output("y");
+    let joined = written(&joined.0.encode_to_vec());
+    assert!(at(&joined, [3, 6, 6]).is_ok() && at(&joined, [3, 7, 7]).is_err());
+    let told = problem(&joined, [3, 5, 5]);
+    assert!(told.contains("or 3x12x12, with which it was exported, and not all between"), "{told}");
+}
+
+#[test]
+fn where_the_largest_is_the_own_one_no_larger_is_promised() {
+    // Windows of 4 at steps of 4 make a grid of 2 x 2 of 8 to 11 pixels, which a layer reads as 3 * 2 * 2 features.
+    let windows = || vec![with::ints("kernel_shape", vec![4, 4]), with::ints("strides", vec![4, 4])];
+    let draft = Draft::opset(17).input("x", [Named("batch"), Is(3), Is(11), Is(11)]).weight("w", [12, 5]);
+    let draft = draft.node("AveragePool", &["x"], "p", windows()).node("Flatten", &["p"], "f", vec![]);
+    let grid = written(&draft.node("MatMul", &["f", "w"], "y", vec![]).output("y").0.encode_to_vec());
+    assert!(at(&grid, [3, 8, 8]).is_ok());
+    let told = problem(&grid, [3, 4, 4]);
+    assert!(told.contains("expected: 3x8x8 to 3x11x11, with which it was exported"), "{told}");
+}
+
+#[test]
+fn what_is_no_size_of_the_input_is_refused() {
+    let one = Draft::new().node("Relu", &["x"], "y", vec![]).output("y");
+    let one = written(&one.0.encode_to_vec());
+    let told = problem(&one, [8, 8]);
+    assert!(told.contains("reads [batch, 3, 8, 8], a batch and 3 dimensions, not 8x8"), "{told}");
+    let two = Draft::new().input("z", [Named("batch"), Is(3), Is(8), Is(8)]).node("Add", &["x", "z"], "y", vec![]);
+    let told = problem(&written(&two.output("y").0.encode_to_vec()), [3, 16, 16]);
+    assert!(told.contains("reads 2 inputs (\"x\", \"z\")") && told.contains("--dim"), "{told}");
+}
+
+#[test]
+fn an_open_size_is_given_by_the_input() {
+    let open = Draft::opset(17).input("x", [Named("batch"), Is(3), Named("h"), Named("w")]);
+    let open = open.node("Relu", &["x"], "y", vec![]).output("y");
+    let open = written(&open.0.encode_to_vec());
+    assert_eq!(at(&open, [3, 40, 24]).unwrap().network.output_shape(), &Shape::new([3, 40, 24]));
+    assert!(read(&open.path).is_err());
+}
+
+#[test]
+fn an_image_that_is_resized_to_a_size_stays_of_it() {
+    let draft =
+        Draft::new().weight("w", [4, 3, 3, 3]).node("Conv", &["x", "w"], "c", vec![with::ints("strides", vec![2, 2])]);
+    let draft = draft.numbers("to", &[1, 4, 8, 8]).node("Resize", &["c", "", "", "to"], "y", vec![]).output("y");
+    let Loaded { network, warnings } = at(&written(&draft.0.encode_to_vec()), [3, 32, 32]).unwrap();
+    assert_eq!(network.output_shape(), &Shape::new([4, 8, 8]));
+    assert!(warnings.iter().any(|told| told.contains("whatever its input is: y")), "{warnings:?}");
+}

@@ -1,0 +1,169 @@
+//! Files of more than one graph, of several outputs, and those that are refused.
+
+use super::*;
+use crate::schema::FunctionProto;
+
+fn relu(input: &str, output: &str) -> NodeProto {
+    NodeProto {
+        op_type: Some("Relu".into()),
+        input: vec![input.into()],
+        output: vec![output.into()],
+        name: Some(output.into()),
+        ..Default::default()
+    }
+}
+
+fn subgraph(name: &str, nodes: Vec<NodeProto>, output: &str) -> AttributeProto {
+    let output = ValueInfoProto { name: Some(output.into()), ..Default::default() };
+    let graph = GraphProto { node: nodes, output: vec![output], ..Default::default() };
+    AttributeProto { name: Some(name.into()), g: Some(Box::new(graph)), ..Default::default() }
+}
+
+#[test]
+fn every_output_is_a_result_that_nobody_overwrites() {
+    let draft = Draft::new().weight("w", [4, 3, 1, 1]).node("Conv", &["x", "w"], "features", vec![]);
+    let draft = draft.node("Relu", &["features"], "clipped", vec![]).number("half", 0.5);
+    let draft =
+        draft.node("Flatten", &["clipped"], "flat", vec![]).node("Mul", &["features", "half"], "beside", vec![]);
+    let two = draft.clone().output("flat").output("features").output("half").output("flat").load();
+    let names = |loaded: &Loaded| {
+        let name = |output| loaded.network.node(output).name.clone();
+        loaded.network.outputs().iter().map(|output| name(*output)).collect::<Vec<_>>()
+    };
+    // What depends on no data is none, and none is one twice; nothing depends on the last.
+    assert_eq!(names(&two), ["flat", "features"]);
+    assert!(two.warnings[0].contains("has 2 outputs (flat, features)"), "{:?}", two.warnings);
+    assert!(two.network.nodes().iter().all(|node| node.name != "beside"));
+    assert!(!two.network.in_place().contains(&true));
+    assert_eq!(names(&rewritten(&two.network)), ["flat", "features"]);
+    let one = draft.output("flat").load();
+    assert!(one.warnings.is_empty() && one.network.in_place().contains(&true), "{:?}", one.warnings);
+}
+
+#[test]
+fn a_condition_that_is_known_chooses_its_graph() {
+    // What PyTorch's default exporter makes of a squeeze: both branches read a value from outside.
+    let branches = || {
+        vec![
+            subgraph("then_branch", vec![relu("s", "t")], "t"),
+            subgraph("else_branch", vec![NodeProto { op_type: Some("Tanh".into()), ..relu("s", "e") }], "e"),
+        ]
+    };
+    let chosen = |condition: i64| {
+        let draft = Draft::new().node("Sigmoid", &["x"], "s", vec![]).numbers("c", &[condition]);
+        draft.node("If", &["c"], "y", branches()).output("y").ops()
+    };
+    assert_eq!(chosen(1), [Op::Activation(Activation::Sigmoid), Op::Activation(Activation::Relu)]);
+    assert_eq!(chosen(0), [Op::Activation(Activation::Sigmoid), Op::Activation(Activation::Tanh)]);
+    let looping = subgraph("then_branch", vec![NodeProto { op_type: Some("Loop".into()), ..relu("x", "t") }], "t");
+    let error = Draft::new().numbers("c", &[1]).node("If", &["c"], "y", vec![looping]).output("y").error();
+    assert!(error.contains("node \"t\" (Loop) decides by its data what runs"), "{error}");
+    let by_data = Draft::new().node("Sigmoid", &["x"], "s", vec![]).node("If", &["s"], "y", branches()).output("y");
+    let error = by_data.error();
+    assert!(error.contains("node \"y\" (If) decides by its data what runs"), "{error}");
+}
+
+/// `relu(leak(x))`, the slope of the leak an attribute of the function.
+fn function(called: &str) -> FunctionProto {
+    let slope = AttributeProto { ref_attr_name: Some("slope".into()), ..with::float("alpha", 0.0) };
+    let leak = NodeProto { op_type: Some("LeakyRelu".into()), attribute: vec![slope], ..relu("in", "inner") };
+    let last = NodeProto { op_type: Some(called.into()), domain: Some(domain(called)), ..relu("inner", "out") };
+    FunctionProto {
+        name: Some("Module".into()),
+        domain: Some("local".into()),
+        input: vec!["in".into()],
+        output: vec!["out".into()],
+        node: vec![leak, last],
+        ..Default::default()
+    }
+}
+
+fn domain(operator: &str) -> String {
+    if operator == "Module" { "local".into() } else { String::new() }
+}
+
+#[test]
+fn functions_of_a_file_stand_where_they_are_called() {
+    let calls = |called: &str| {
+        let slope = || vec![with::float("slope", 0.2)];
+        let mut draft =
+            Draft::new().node("Module", &["x"], "a", slope()).node("Module", &["a"], "y", slope()).output("y");
+        draft.graph().node.iter_mut().for_each(|node| node.domain = Some("local".into()));
+        draft.0.functions.push(function(called));
+        draft
+    };
+    let [leak, relu] = [Activation::LeakyRelu, Activation::Relu].map(Op::Activation);
+    assert_eq!(calls("Relu").ops(), [leak.clone(), relu.clone(), leak, relu]);
+    let error = calls("Module").error();
+    assert!(error.contains("has a function \"Module\" that calls itself"), "{error}");
+}
+
+#[test]
+fn functions_that_are_called_alike_are_told_apart_by_their_overload() {
+    let called = |overload: &str| {
+        let slope = vec![with::float("slope", 0.2)];
+        let mut draft = Draft::new().node("Module", &["x"], "y", slope).output("y");
+        for (operator, overload) in [("Relu", "first"), ("Tanh", "second")] {
+            draft.0.functions.push(FunctionProto { overload: Some(overload.into()), ..function(operator) });
+        }
+        let node = &mut draft.graph().node[0];
+        (node.domain, node.overload) = (Some("local".into()), Some(overload.into()));
+        draft.ops()
+    };
+    let [leak, relu, tanh] = [Activation::LeakyRelu, Activation::Relu, Activation::Tanh].map(Op::Activation);
+    assert_eq!(called("first"), [leak.clone(), relu]);
+    assert_eq!(called("second"), [leak, tanh]);
+}
+
+#[test]
+fn a_condition_inside_a_function_stands_wherever_that_is_called() {
+    // In the graph that is chosen another one reads what that has made, and a function is called.
+    let node = |operator: &str, input: &str, output: &str, attribute: Vec<AttributeProto>| NodeProto {
+        op_type: Some(operator.into()),
+        domain: Some(domain(operator)),
+        attribute,
+        ..relu(input, output)
+    };
+    let then = |nodes: Vec<NodeProto>, output: &str| vec![subgraph("then_branch", nodes, output)];
+    let nested = node("If", "c", "n", then(vec![relu("t", "r")], "r"));
+    let module = node("Module", "n", "m", vec![with::float("slope", 0.2)]);
+    let chosen = then(vec![node("Tanh", "in", "t", vec![]), nested, module], "m");
+    let choosing = FunctionProto {
+        name: Some("Choosing".into()),
+        input: vec!["in".into(), "c".into()],
+        node: vec![node("If", "c", "out", chosen)],
+        ..function("Relu")
+    };
+    let draft = Draft::new().numbers("c", &[1]).node("Choosing", &["x", "c"], "a", vec![]);
+    let mut draft = draft.node("Choosing", &["a", "c"], "y", vec![]).output("y");
+    draft.graph().node.iter_mut().for_each(|node| node.domain = Some("local".into()));
+    draft.0.functions.extend([choosing, function("Relu")]);
+    let once =
+        [Activation::Tanh, Activation::Relu, Activation::LeakyRelu, Activation::Relu].map(Op::Activation).to_vec();
+    assert_eq!(draft.ops(), [once.clone(), once].concat());
+}
+
+#[test]
+fn what_has_no_cost_of_its_own_is_refused_by_name() {
+    let quantised = Draft::new().number("s", 0.5).node("QuantizeLinear", &["x", "s"], "y", vec![]).output("y").error();
+    assert!(
+        quantised.contains("node \"y\" (QuantizeLinear) is quantised") && quantised.contains("help:"),
+        "{quantised}"
+    );
+    let looping = Draft::new().node("Loop", &["x"], "y", vec![]).output("y").error();
+    assert!(looping.contains("node \"y\" (Loop) decides by its data what runs"), "{looping}");
+    let mut sparse = Draft::new().node("Relu", &["x"], "y", vec![]).output("y");
+    let values = TensorProto { name: Some("w".into()), ..floats(&[1], &[1.0]) };
+    let tensor = super::super::schema::SparseTensorProto { values: Some(values), ..Default::default() };
+    sparse.graph().sparse_initializer.push(tensor);
+    assert!(sparse.error().contains("holds the sparse tensor \"w\""), "{}", sparse.error());
+}
+
+#[test]
+fn every_network_that_teaches_operations_is_read_as_it_was_written() {
+    for network in perf4sight_network::zoo::teaching::all().unwrap() {
+        let read = from_bytes(network.name(), &to_bytes(&network)).unwrap().network;
+        assert!(read.coverage().is_full(), "{}: {:?}", network.name(), read.coverage());
+        assert_eq!((read.macs(), read.parameters()), (network.macs(), network.parameters()), "{}", network.name());
+    }
+}

@@ -1,0 +1,215 @@
+//! What is known about a value while a file is read.
+
+use super::batch::Batch;
+use super::schema::tensor_proto::DataType;
+use super::tensor::{Constant, is_float};
+use perf4sight_network::NodeId;
+use std::rc::Rc;
+
+/// What an ONNX value is.
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    /// Depends on the network's input, or at least is computed by a node of the network.
+    Feature(Feature),
+    /// A trainable tensor, perhaps seen in another shape.
+    Weight(Weight),
+    /// Fixed and known: shapes, axes, scalars.
+    Constant(Rc<Constant>),
+    /// Fixed, but only its shape is known: large tables, masks, quantised weights.
+    Opaque(Table),
+    /// Values in a row that are no tensor, as SplitToSequence gives them.
+    Sequence(Rc<[Value]>),
+    /// Random numbers.
+    Random(Random),
+    /// An input left out, or an output nobody should read.
+    Absent,
+}
+
+/// A fixed tensor of which the shape is known.
+#[derive(Debug, Clone)]
+pub(super) struct Table {
+    pub dims: Vec<usize>,
+    /// What it is made of, where that is one tensor which a module holds.
+    pub of: Option<Held>,
+}
+
+/// A tensor that a module holds, and nobody trains.
+#[derive(Debug, Clone)]
+pub(super) struct Held {
+    /// The name it lies under in the file.
+    pub stored: Rc<str>,
+    /// As how many numbers of four bytes it lies there.
+    pub elements: u64,
+    /// Whether its own elements are seen, or what is computed from them.
+    pub is_seen: bool,
+}
+
+/// What is known of random numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Random {
+    /// The share of them that a comparison keeps.
+    pub keep: Option<f64>,
+    /// Whether there is one for every sample.
+    pub each_sample: bool,
+}
+
+/// The output of a node.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Feature {
+    pub id: NodeId,
+    /// `None` when it is the same for every sample.
+    pub batch: Option<Batch>,
+    /// Whether its shape rests on a guess about an unknown operation.
+    pub guessed: bool,
+}
+
+/// A trainable tensor, or what is computed from such and nothing else.
+#[derive(Debug, Clone)]
+pub(super) struct Weight {
+    /// The name of the initializer or graph input; of the first, where it is computed from several.
+    pub tensor: Rc<str>,
+    /// The name it lies under in the file.
+    pub stored: Rc<str>,
+    /// Whether it is told that it is no other tensor that an exporter merged with its equal.
+    pub certain: bool,
+    /// Its shape as seen here.
+    pub dims: Vec<usize>,
+    /// Elements stored.
+    pub elements: u64,
+    /// How it is seen.
+    pub view: View,
+    /// Whether each element may depend on all that is stored; else it is a part of it, in another order.
+    pub computed: bool,
+    /// Further trained tensors that it is computed from, and their elements: gains, biases, the layers behind a table.
+    pub others: Rc<[(Rc<str>, u64)]>,
+    /// Its values, if it is small enough to be something else than a weight (the factors of a Resize).
+    pub values: Option<Rc<Constant>>,
+}
+
+/// How a tensor is seen beside how it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    /// As it is stored.
+    Stored,
+    /// A matrix whose rows are stored as columns.
+    Turned,
+    /// In part, in another order, or computed from.
+    Other,
+}
+
+/// Elements of a tensor, at most 2^64 - 1.
+pub(super) fn elements(dims: &[usize]) -> u64 {
+    dims.iter().fold(1, |product, &dim| product.saturating_mul(dim as u64))
+}
+
+impl Table {
+    /// One that no module holds.
+    pub fn made(dims: Vec<usize>) -> Self {
+        Table { dims, of: None }
+    }
+
+    /// One of the file's tensors.
+    pub fn stored(name: &str, dims: Vec<usize>, kind: DataType) -> Self {
+        let is_seen = is_float(kind);
+        let numbers = match kind {
+            DataType::Int64 | DataType::Uint64 => elements(&dims).saturating_mul(2),
+            DataType::Bool | DataType::Int8 | DataType::Uint8 => elements(&dims).div_ceil(4),
+            _ => elements(&dims),
+        };
+        let held = Held { stored: name.into(), elements: numbers, is_seen };
+        Table { dims, of: Some(held).filter(|_| !is_made_up(name)) }
+    }
+}
+
+impl Value {
+    pub fn constant(constant: Constant) -> Value {
+        Value::Constant(Rc::new(constant))
+    }
+
+    /// The shape of a tensor that does not depend on the input.
+    pub fn fixed_dims(&self) -> Option<&[usize]> {
+        match self {
+            Value::Weight(weight) => Some(&weight.dims),
+            Value::Constant(constant) => Some(&constant.dims),
+            Value::Opaque(table) => Some(&table.dims),
+            _ => None,
+        }
+    }
+
+    /// Whether it is known to have no elements.
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Value::Constant(constant) if constant.values.is_empty())
+    }
+
+    /// Whether it is an integer tensor or a number, known now.
+    pub fn as_constant(&self) -> Option<&Constant> {
+        match self {
+            Value::Constant(constant) => Some(constant),
+            _ => None,
+        }
+    }
+}
+
+impl Weight {
+    /// Whether two layers that read it are tied. Exporters merge equal vectors (all-zero biases, fresh scales) of layers that
+    /// have nothing to do with each other; equal matrices and filters are no coincidence.
+    pub fn is_matrix(&self) -> bool {
+        self.dims.iter().filter(|&&dim| dim > 1).count() > 1
+    }
+
+    /// Whether an exporter made it up: a folded constant, a mask. Such a tensor is trained only where a layer reads it.
+    pub fn is_made_up(&self) -> bool {
+        is_made_up(&self.tensor)
+    }
+
+    /// What is held where nobody trains it.
+    pub fn held(&self) -> Option<Held> {
+        let held = Held { stored: self.stored.clone(), elements: self.elements, is_seen: !self.computed };
+        Some(held).filter(|_| !self.is_made_up() && self.others.is_empty())
+    }
+
+    /// The same elements, or some of them, in another shape or order.
+    pub fn seen_as(&self, dims: Vec<usize>) -> Value {
+        Value::Weight(Weight { dims, view: View::Other, values: None, ..self.clone() })
+    }
+
+    /// A matrix with rows and columns exchanged.
+    pub fn turned(&self) -> Value {
+        let view = match self.view {
+            View::Stored => View::Turned,
+            View::Turned => View::Stored,
+            View::Other => View::Other,
+        };
+        let dims = self.dims.iter().rev().copied().collect();
+        Value::Weight(Weight { dims, view, values: None, ..self.clone() })
+    }
+
+    /// What is computed from all of `weights`, of which there is at least one, in this shape; called after the largest.
+    pub fn computed(weights: &[&Weight], dims: Vec<usize>) -> Option<Value> {
+        let first = weights.iter().rev().max_by_key(|weight| elements(&weight.dims))?;
+        let stored = |weight: &&Weight| {
+            std::iter::once((weight.tensor.clone(), weight.elements))
+                .chain(weight.others.iter().cloned())
+                .collect::<Vec<_>>()
+        };
+        let mut others: Vec<(Rc<str>, u64)> =
+            weights.iter().flat_map(stored).filter(|(name, _)| *name != first.tensor).collect();
+        others.sort();
+        others.dedup();
+        Some(Value::Weight(Weight {
+            certain: false,
+            dims,
+            view: View::Other,
+            computed: true,
+            others: others.into(),
+            values: None,
+            ..(*first).clone()
+        }))
+    }
+}
+
+/// Whether an exporter made up a tensor of this name.
+fn is_made_up(name: &str) -> bool {
+    let numbered = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
+    name.starts_with("onnx::") || name.strip_prefix("val_").is_some_and(numbered)
+}

@@ -1,0 +1,32 @@
+//! Writes attention as PyTorch's exporters take it apart, which every reader of ONNX knows.
+
+use super::Writer;
+use crate::attributes as with;
+use perf4sight_network::Node;
+
+impl Writer<'_> {
+    /// Both factors scaled by the root of the scale, the keys turned before.
+    pub(super) fn attention(&mut self, node: &Node) {
+        let rank = node.shape.rank();
+        let features = self.network.input_of(node, 0).features() as f32;
+        let mut inputs = self.inputs(node).into_iter();
+        let [query, key, value] = [inputs.next(), inputs.next(), inputs.next()].map(Option::unwrap_or_default);
+        let name = |part: &str| format!("{}/{part}", node.name);
+        let scale = self.constant(node, "scale", with::scalar(features.powf(-0.25)));
+        let mut order: Vec<i64> = (0..=rank as i64).collect();
+        order.swap(rank - 1, rank);
+        self.step(&name("query"), "Mul", vec![query, scale.clone()], vec![]);
+        self.step(&name("turned"), "Transpose", vec![key], vec![with::ints("perm", order)]);
+        self.step(&name("key"), "Mul", vec![name("turned"), scale], vec![]);
+        self.step(&name("scores"), "MatMul", vec![name("query"), name("key")], vec![]);
+        let scores = match inputs.next() {
+            Some(added) => {
+                self.step(&name("sum"), "Add", vec![name("scores"), added], vec![]);
+                name("sum")
+            }
+            None => name("scores"),
+        };
+        self.step(&name("weights"), "Softmax", vec![scores], vec![with::int("axis", rank as i64)]);
+        self.emit(node, "MatMul", vec![name("weights"), value], vec![]);
+    }
+}

@@ -1,0 +1,160 @@
+//! Writes element-wise functions, comparisons and choices. All tensors between operations are numbers, truth too.
+
+use super::{Writer, data_type};
+use crate::attributes as with;
+use crate::schema::AttributeProto;
+use crate::schema::tensor_proto::DataType;
+use perf4sight_network::{Activation, Binary, Element, Node};
+
+/// What a network is multiplied with, or added to, where only that it is a constant is known. No activation is made of it.
+pub(super) const SOME_CONSTANT: f32 = 2.0;
+
+impl Writer<'_> {
+    pub(super) fn activation(&mut self, node: &Node, activation: Activation) {
+        let operator = match activation {
+            Activation::Relu6 | Activation::Clip => {
+                // Which bounds others have does not change what they cost.
+                let high = if activation == Activation::Relu6 { 6.0 } else { SOME_CONSTANT };
+                let bounds =
+                    [("min", 0.0), ("max", high)].map(|(what, bound)| self.constant(node, what, with::scalar(bound)));
+                let inputs = self.inputs(node).into_iter().chain(bounds).collect();
+                return self.emit(node, "Clip", inputs, vec![]);
+            }
+            Activation::Silu => {
+                let gate = format!("{}/gate", node.name);
+                let mut inputs = self.inputs(node);
+                self.step(&gate, "Sigmoid", inputs.clone(), vec![]);
+                inputs.push(gate);
+                return self.emit(node, "Mul", inputs, vec![]);
+            }
+            Activation::HardSigmoid => return self.push(node, "HardSigmoid", vec![with::float("alpha", 1.0 / 6.0)]),
+            Activation::Relu => "Relu",
+            Activation::LeakyRelu => "LeakyRelu",
+            Activation::Elu => "Elu",
+            Activation::Sigmoid => "Sigmoid",
+            Activation::Tanh => "Tanh",
+            Activation::HardSwish => "HardSwish",
+            Activation::Gelu => "Gelu",
+            Activation::Mish => "Mish",
+            Activation::Softplus => "Softplus",
+            Activation::Selu => "Selu",
+            Activation::Celu => "Celu",
+            Activation::Abs => "Abs",
+            Activation::Neg => "Neg",
+            Activation::Exp => "Exp",
+            Activation::Log => "Log",
+            Activation::Sqrt => "Sqrt",
+            Activation::Reciprocal => "Reciprocal",
+            Activation::Erf => "Erf",
+            Activation::Sin => "Sin",
+            Activation::Cos => "Cos",
+            Activation::Sign => "Sign",
+            Activation::Floor => "Floor",
+            Activation::Ceil => "Ceil",
+            Activation::Round => "Round",
+            Activation::Not => return self.logical(node, "Not"),
+        };
+        self.push(node, operator, vec![]);
+    }
+
+    pub(super) fn binary(&mut self, node: &Node, binary: Binary) {
+        let operator = match binary {
+            Binary::Add => "Add",
+            Binary::Sub => "Sub",
+            Binary::Mul => "Mul",
+            Binary::Div => "Div",
+            Binary::Pow => "Pow",
+            Binary::Max => "Max",
+            Binary::Min => "Min",
+            Binary::Mod => "Mod",
+            Binary::Equal => return self.compared(node, "Equal"),
+            Binary::Less => return self.compared(node, "Less"),
+            Binary::LessOrEqual => return self.compared(node, "LessOrEqual"),
+            Binary::Greater => return self.compared(node, "Greater"),
+            Binary::GreaterOrEqual => return self.compared(node, "GreaterOrEqual"),
+            Binary::And => return self.logical(node, "And"),
+            Binary::Or => return self.logical(node, "Or"),
+            Binary::Xor => return self.logical(node, "Xor"),
+            Binary::PRelu => "PRelu",
+        };
+        let inputs = self.operands(node);
+        let whole = if binary == Binary::Mod { vec![with::int("fmod", 1)] } else { vec![] };
+        self.emit(node, operator, inputs, whole);
+    }
+
+    /// Both operands; of one that is a constant only that is known.
+    fn operands(&mut self, node: &Node) -> Vec<String> {
+        let mut inputs = self.inputs(node);
+        if inputs.len() == 1 {
+            let constant = match self.network.node(node.inputs[0]).element {
+                Element::Number => with::scalar(SOME_CONSTANT),
+                Element::Integer => with::vector(vec![SOME_CONSTANT as i64]),
+                Element::Truth => with::truth(true),
+            };
+            inputs.push(self.constant(node, "constant", constant));
+        }
+        inputs
+    }
+
+    pub(super) fn choice(&mut self, node: &Node) {
+        let mut inputs = self.inputs(node);
+        inputs[0] = self.truth(node, 0, inputs[0].clone());
+        self.emit(node, "Where", inputs, vec![]);
+    }
+
+    /// Numbers compared; ONNX says truth of it, which is made a number again.
+    fn compared(&mut self, node: &Node, operator: &str) {
+        let inputs = self.operands(node);
+        self.tells(node, operator, inputs, vec![]);
+    }
+
+    fn logical(&mut self, node: &Node, operator: &str) {
+        let inputs = if operator == "Not" { self.inputs(node) } else { self.operands(node) };
+        let truths = inputs.into_iter().enumerate().map(|(place, input)| self.truth(node, place, input)).collect();
+        self.tells(node, operator, truths, vec![]);
+    }
+
+    /// The truth of a number.
+    fn truth(&mut self, node: &Node, place: usize, input: String) -> String {
+        let name = format!("{}/truth_{place}", node.name);
+        self.step(&name, "Cast", vec![input], vec![with::int("to", DataType::Bool as i64)]);
+        name
+    }
+
+    /// An operator that says truth or a place, and the number or integer that it is.
+    pub(super) fn tells(&mut self, node: &Node, operator: &str, inputs: Vec<String>, attributes: Vec<AttributeProto>) {
+        let said = format!("{}/said", node.name);
+        self.step(&said, operator, inputs, attributes);
+        self.called(node.name.clone());
+        self.number(node, said);
+    }
+
+    /// What an operator said, as the node's elements are.
+    pub(super) fn number(&mut self, node: &Node, said: String) {
+        self.step(&node.name, "Cast", vec![said], vec![with::int("to", data_type(node.element) as i64)]);
+        self.called(format!("{}/number", node.name));
+    }
+
+    /// A uniform number for every sample, which is kept above the rate: much as exporters write `torch.bernoulli_`.
+    pub(super) fn drop_path(&mut self, node: &Node, rate: f32) {
+        let batch = self.batch(node, "drawn");
+        let rest = self.integers(node, "ones", vec![1; node.shape.rank()]);
+        let [rate, keep] =
+            [("rate", rate), ("keep", 1.0 - rate)].map(|(what, value)| self.constant(node, what, with::scalar(value)));
+        let name = |part: &str| format!("{}/{part}", node.name);
+        self.step(&name("shape"), "Concat", vec![batch, rest], vec![with::int("axis", 0)]);
+        self.step(&name("one"), "ConstantOfShape", vec![name("shape")], vec![]);
+        self.step(&name("drawn"), "RandomUniformLike", vec![name("one")], vec![]);
+        self.step(&name("above"), "Greater", vec![name("drawn"), rate], vec![]);
+        self.step(&name("kept"), "Cast", vec![name("above")], vec![with::int("to", DataType::Float as i64)]);
+        self.step(&name("scaled"), "Div", vec![name("kept"), keep], vec![]);
+        let inputs = self.inputs(node).into_iter().chain([name("scaled")]).collect();
+        self.emit(node, "Mul", inputs, vec![]);
+    }
+
+    pub(super) fn dropout(&mut self, node: &Node, rate: f32) {
+        let rate = self.constant(node, "ratio", with::scalar(rate));
+        let training = self.constant(node, "training", with::truth(true));
+        self.with_numbers(node, "Dropout", vec![rate, training], vec![]);
+    }
+}

@@ -1,0 +1,68 @@
+//! Writes normalisations.
+
+use super::Writer;
+use crate::attributes as with;
+use perf4sight_network::{Affine, Node};
+
+impl Writer<'_> {
+    /// The training form, whose further outputs are the running statistics. It finds channels in the second axis only: what is in front
+    /// of them in a sample counts as samples.
+    pub(super) fn batch_norm(&mut self, node: &Node, axis: usize) {
+        let mut inputs = self.inputs(node);
+        let dims: Vec<i64> = node.shape.dims().iter().map(|&dim| dim as i64).collect();
+        if axis > 0 {
+            let rows = self.integers(node, "rows", std::iter::once(-1).chain(dims[axis..].iter().copied()).collect());
+            let name = format!("{}/input", node.name);
+            self.step(&name, "Reshape", vec![inputs[0].clone(), rows], vec![]);
+            inputs = vec![name];
+        }
+        let channels = node.shape.dims()[axis];
+        inputs
+            .extend(["weight", "bias", "running_mean", "running_var"].map(|name| self.weight(node, name, &[channels])));
+        let name = if axis > 0 { format!("{}/result", node.name) } else { node.name.clone() };
+        self.step(&name, "BatchNormalization", inputs, vec![with::int("training_mode", 1)]);
+        if let Some(written) = self.graph.node.last_mut() {
+            written.output.extend(["mean", "var"].map(|name| format!("{}/{name}", node.name)));
+        }
+        if axis > 0 {
+            let samples = self.integers(node, "samples", std::iter::once(-1).chain(dims).collect());
+            self.emit(node, "Reshape", vec![name, samples], vec![]);
+        }
+    }
+
+    pub(super) fn layer_norm(&mut self, node: &Node, axis: usize, affine: Affine) {
+        let mut inputs = self.inputs(node);
+        inputs.extend(self.affine(node, &node.shape.dims()[axis..], affine));
+        self.emit(node, "LayerNormalization", inputs, vec![with::int("axis", axis as i64 - node.shape.rank() as i64)]);
+    }
+
+    pub(super) fn group_norm(&mut self, node: &Node, groups: usize, affine: Affine) {
+        let channels = [node.shape.channels()];
+        let mut inputs = self.inputs(node);
+        inputs.extend(self.affine(node, &channels, affine));
+        if affine != Affine::ScaleAndShift {
+            inputs.push(self.filled(node, "no_shift", &channels, 0.0));
+        }
+        self.emit(node, "GroupNormalization", inputs, vec![with::int("num_groups", groups as i64)]);
+    }
+
+    /// Scale and shift as inputs; ONNX wants a scale in any case.
+    fn affine(&mut self, node: &Node, dims: &[usize], affine: Affine) -> Vec<String> {
+        let trained = ["weight", "bias"].into_iter().take(affine.tensors());
+        let mut inputs: Vec<String> = trained.map(|name| self.weight(node, name, dims)).collect();
+        if inputs.is_empty() {
+            inputs.push(self.filled(node, "no_scale", dims, 1.0));
+        }
+        inputs
+    }
+
+    /// A tensor of equal numbers that nobody trains.
+    fn filled(&mut self, node: &Node, what: &str, dims: &[usize], value: f32) -> String {
+        let shape = self.integers(node, &format!("{what}_shape"), dims.iter().map(|&dim| dim as i64).collect());
+        let name = format!("{}/{what}", node.name);
+        let mut number = with::scalar(value);
+        number.dims = vec![1];
+        self.step(&name, "ConstantOfShape", vec![shape], vec![with::tensor("value", number)]);
+        name
+    }
+}

@@ -1,0 +1,273 @@
+//! The facts of a device as data files: its memory, its allocator, what its libraries keep and borrow, its usual batch sizes.
+//!
+//! A file is JSON with the fields of [`Platform`], every one required and no others taken; sizes are bytes. The known devices are
+//! embedded ([`Platform::named`]), a user's own is read by [`Platform::read`].
+
+#![warn(missing_docs)]
+
+mod rules;
+mod speed;
+
+pub use rules::{
+    Allocator, Asked, CachingSizes, Framework, Gradients, Kept, Mask, Pass, Readings, Rectifier, Updates, Workspace,
+};
+pub use speed::{Depthwise, Parameter, Prior, Speed};
+
+use perf4sight_base::error::{Error, Result, suggestion};
+use perf4sight_base::input_file;
+use perf4sight_step::workload::{LARGEST_BATCH, Lists, Number, Precision};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What is known of a kind of device before anything is measured on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Platform {
+    /// The word in configuration and folder names.
+    pub name: String,
+    /// What it is, for people.
+    pub title: String,
+    /// Whose memory tensors live in.
+    pub memory: Memory,
+    /// Batch sizes worth measuring on it, ascending.
+    pub batches: Vec<u64>,
+    /// How requests for memory are served.
+    pub allocator: Allocator,
+    /// What its version of PyTorch keeps, and for how long.
+    pub framework: Framework,
+    /// What its convolution library borrows while it runs.
+    pub workspaces: Vec<Workspace>,
+    /// Which readings of the counters make one number.
+    pub readings: Readings,
+    /// How fast it is taken to be before anything is measured.
+    pub speed: Speed,
+    /// What it cannot compute with; not written where that is nothing that precisions know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<Precision>,
+}
+
+/// The memory tensors live in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Memory {
+    /// Main memory, beside the program.
+    Host,
+    /// The accelerator's own.
+    Dedicated,
+    /// One memory that processor and accelerator share.
+    Unified,
+}
+
+/// Floats in a vector of 512 bits.
+const WIDE: u64 = 16;
+
+/// The embedded files, by name.
+const KNOWN: [(&str, &str); 7] = [
+    ("cpu", include_str!("data/cpu.json")),
+    ("cpu_avx2", include_str!("data/cpu_avx2.json")),
+    ("cuda", include_str!("data/cuda.json")),
+    ("cuda_tf32", include_str!("data/cuda_tf32.json")),
+    ("tx2", include_str!("data/tx2.json")),
+    ("jetson", include_str!("data/jetson.json")),
+    ("orin", include_str!("data/orin.json")),
+];
+
+impl Platform {
+    /// The names [`Platform::named`] knows.
+    pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+        KNOWN.iter().map(|(name, _)| *name)
+    }
+
+    /// One of the known devices.
+    ///
+    /// ```
+    /// use crate::{Memory, Platform};
+    /// assert_eq!(Platform::named("tx2")?.memory, Memory::Unified);
+    /// # Ok::<(), perf4sight_base::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An unknown name, with the nearest known one.
+    pub fn named(name: &str) -> Result<Self> {
+        let (_, text) = KNOWN.iter().find(|(known, _)| *known == name).ok_or_else(|| {
+            Error::config(format!("nothing is known of a device called \"{name}\""))
+                .help(suggestion(name, Self::names()))
+        })?;
+        Self::parse(text)
+    }
+
+    /// One of the known devices, or one that a file describes ([`Platform::is_file`]).
+    ///
+    /// # Errors
+    /// As [`Platform::named`] and [`Platform::read`].
+    pub fn named_or_read(word: &str) -> Result<Self> {
+        if Self::is_file(word) { Self::read(Path::new(word)) } else { Self::named(word) }
+    }
+
+    /// Whether a word means a file instead of a known device: it ends in `.json` or names a folder.
+    pub fn is_file(word: &str) -> bool {
+        word.ends_with(".json") || word.contains('/')
+    }
+
+    /// A processor, with vectors of 512 bits or without: oneDNN lays tensors out for the widest there are.
+    ///
+    /// # Errors
+    /// None: the embedded descriptions can be read.
+    pub fn processor(wide_vectors: bool) -> Result<Self> {
+        Self::named(if wide_vectors { "cpu" } else { "cpu_avx2" })
+    }
+
+    /// How many threads of a processor are taken to compute: one, or two for any more.
+    #[must_use]
+    pub fn threads(&self) -> Option<u64> {
+        self.workspaces.iter().find_map(|workspace| match workspace {
+            Workspace::BlockedCopies { one_thread, .. } => Some(if *one_thread { 1 } else { 2 }),
+            Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
+        })
+    }
+
+    /// The same where so many threads compute, as far as that changes what libraries borrow.
+    #[must_use]
+    pub fn on_threads(mut self, threads: u64) -> Self {
+        for workspace in &mut self.workspaces {
+            if let Workspace::BlockedCopies { one_thread, .. } = workspace {
+                *one_thread = threads == 1;
+            }
+        }
+        self
+    }
+
+    /// The same where that software runs networks, by what a worker says of itself: PyTorch from 2.0 on gives accelerators all weights to
+    /// update at once; earlier versions and libtorch go through them one by one. Where neither is named the kind of device stays as it is.
+    #[must_use]
+    pub fn run_by(mut self, software: &BTreeMap<String, String>) -> Self {
+        let version: Option<u64> = software.get("torch").and_then(|version| version.split('.').next()?.parse().ok());
+        let at_once = self.memory != Memory::Host && version.is_some_and(|major| major >= 2);
+        if version.is_some() || software.contains_key("libtorch") {
+            self.framework.updates = if at_once { Updates::AtOnce } else { Updates::OneByOne };
+        }
+        self
+    }
+
+    /// Which convolutions a processor's library is not asked for; none on other devices.
+    pub fn kept(&self) -> Option<Kept> {
+        self.workspaces.iter().find_map(|workspace| match workspace {
+            Workspace::BlockedCopies { one_thread, .. } => Some(Kept::on(*one_thread)),
+            Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
+        })
+    }
+
+    /// Refuses numbers that it does not compute with, or of which it is not known what it does with them.
+    ///
+    /// # Errors
+    /// Such numbers.
+    pub fn check_precision(&self, precision: Precision) -> Result<()> {
+        if self.computes_with(precision) {
+            return Ok(());
+        }
+        let usable = Precision::ALL.into_iter().filter(|other| self.computes_with(*other));
+        let usable: Vec<&str> = usable.map(Precision::name).collect();
+        let Platform { name, title, .. } = self;
+        Err(Error::input(format!("nothing is known of precision = {} on {name}: {title}", precision.name()))
+            .expected(usable.join(", "))
+            .help("ask for another precision, or for a device that computes with it"))
+    }
+
+    /// Processors have convolutions in bfloat16 where they have vectors of 512 bits (`mkldnn_bf16_device_check` of
+    /// aten/src/ATen/native/mkldnn/Utils.h), and in half precision next to none.
+    fn computes_with(&self, precision: Precision) -> bool {
+        let wide = self.workspaces.iter().all(|workspace| match workspace {
+            Workspace::BlockedCopies { channels, .. } => *channels >= WIDE,
+            Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => true,
+        });
+        let known = match (precision.autocast().unwrap_or(precision.held()), self.memory) {
+            (Number::Fp32, _) | (Number::Fp16 | Number::Bf16, Memory::Dedicated | Memory::Unified) => true,
+            (Number::Bf16, Memory::Host) => wide,
+            (Number::Fp16, Memory::Host) => false,
+        };
+        known && !self.lacks.contains(&precision)
+    }
+
+    /// Whose lists of functions autocast goes by there.
+    pub fn lists(&self) -> Lists {
+        match self.memory {
+            Memory::Host => Lists::Processor,
+            Memory::Dedicated | Memory::Unified => Lists::Accelerator,
+        }
+    }
+
+    /// A device described in a file of the user's.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is no such JSON, or holds sizes no allocator has.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = input_file::text(path, "read the device")?;
+        Self::parse(&text).map_err(|error| error.file(path))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let platform: Platform = serde_json::from_str(text).map_err(|cause| {
+            let fields = "the fields that the known devices' files have";
+            Error::input(format!("no description of a device: {cause}")).line(cause.line()).expected(fields)
+        })?;
+        platform.check()?;
+        Ok(platform)
+    }
+
+    /// Refuses sizes that would let a simulation divide by zero, overflow or never end.
+    ///
+    /// # Errors
+    /// Which they are.
+    pub fn check(&self) -> Result<()> {
+        let refused = |what: &str| Err(Error::input(format!("device {}: {what}", self.name)));
+        if !self.allocator.is_sound() {
+            return refused(
+                "its allocator has a size of 0 or beyond a tebibyte, or a segment smaller than what it serves",
+            );
+        }
+        if self.workspaces.iter().any(|workspace| !workspace.is_sound()) {
+            return refused(
+                "one of its workspaces has a tile of none or more than 16, or a block of none or more than 1024",
+            );
+        }
+        if let Some(problem) = self.speed.problem(self.kept().is_some()) {
+            return refused(&problem);
+        }
+        let ascend = self.batches.first().is_none_or(|&first| first > 0) && self.batches.is_sorted_by(|a, b| a < b);
+        if !ascend || self.batches.last().is_some_and(|&last| last > LARGEST_BATCH) {
+            return refused("its batch sizes are not ascending from 1 to a million at most");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_known_device_reads_and_carries_its_name() {
+        for name in Platform::names() {
+            assert_eq!(Platform::named(name).unwrap().name, name);
+        }
+        assert!(Platform::named("tx3").unwrap_err().to_string().contains("did you mean \"tx2\"?"));
+    }
+
+    #[test]
+    fn what_is_missing_unknown_or_absurd_is_refused() {
+        let good = KNOWN[4].1;
+        let refused = |from: &str, to: &str| Platform::parse(&good.replace(from, to)).unwrap_err().to_string();
+        assert!(refused("\"memory\": \"unified\",", "").contains("missing field `memory`"));
+        assert!(refused("\"unified\"", "\"shared\"").contains("unknown variant `shared`"));
+        assert!(refused("\"round\": 512", "\"round\": 0").contains("allocator"));
+        assert!(refused("\"output_tile\": 4", "\"output_tile\": 0").contains("workspaces"));
+        assert!(refused("[2, 4,", "[0, 4,").contains("batch sizes"));
+        // Sizes that would overflow or never end.
+        assert!(refused("\"output_tile\": 4", "\"output_tile\": 9223372036854775808").contains("workspaces"));
+        assert!(refused("\"round\": 512", "\"round\": 18446744073709551615").contains("allocator"));
+        assert!(refused("\"overlap\": 3", "\"overlap\": 1e300").contains("overlap"));
+        assert!(refused("[2, 4,", "[2, 2,").contains("batch sizes"));
+        assert!(refused("\"step\": [1, ", "\"step\": [1e300, ").contains("speed"));
+    }
+}

@@ -1,0 +1,256 @@
+//! `[record]` and `perf4sight record`: a training script runs as it is, and some of its iterations are recorded.
+//!
+//! Python loads the recorder (`crates/record/recorder`) before the script, from a folder in the one that is recorded into. It finds the
+//! iterations, starts PyTorch's profiler, ends the script, and tells in files what it does.
+
+#![warn(missing_docs)]
+
+mod keys;
+mod long;
+mod outcome;
+pub mod overhead;
+pub mod python;
+pub mod recording;
+mod told;
+mod usual;
+pub mod warm_up;
+mod watcher;
+mod without_recording;
+
+pub use long::Long;
+pub use overhead::{Clock, DOUBTFUL, Overhead, both};
+pub use recording::{Recording, Times};
+pub use warm_up::WarmUp;
+pub use without_recording::WithoutRecording;
+
+use crate::python::Python;
+use outcome::Outcome;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::held_folder::hold;
+use perf4sight_base::units::counted;
+use perf4sight_machine::Watch;
+use perf4sight_machine::foreground::{Ended, Foreground};
+use perf4sight_verb::config::Values;
+use perf4sight_verb::time::time;
+use perf4sight_verb::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
+use serde_json::json;
+use std::fs;
+use std::path::{self, Path, PathBuf};
+use std::time::Duration;
+use watcher::Watcher;
+
+/// The section `[record]`.
+pub static SPEC: Spec = Spec {
+    table: keys::TABLE,
+    subject: Noun { one: "rank", several: "ranks" },
+    parse: |values| Ok(Box::new(Record::parse(values)?)),
+};
+
+/// What the recorder reads what is asked of it from (`crates/record/recorder/perf4sight_recorder/account.py`).
+const SETTINGS: &str = "PERF4SIGHT_RECORD";
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The command, as words.
+    pub command: Vec<String>,
+    /// How many iterations are recorded, and how many timed without.
+    pub iterations: u64,
+    /// How many iterations come before.
+    pub warm_up: u64,
+    /// Whether Python functions are recorded.
+    pub stacks: bool,
+    /// Folder for what is recorded.
+    pub out: PathBuf,
+    /// Time after which the command is ended.
+    pub time_limit: Option<Duration>,
+    /// Whether a recording in the folder is replaced.
+    pub overwrite: bool,
+}
+
+impl Verb for Record {
+    /// Runs the command until enough is recorded, or until it ends by itself.
+    ///
+    /// # Errors
+    /// A command that cannot be started or that is not recorded; a folder that holds a recording, or cannot be written to.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        self.check_room()?;
+        fs::create_dir_all(&self.out).map_err(|cause| Error::io(&self.out, "make this folder", &cause))?;
+        let _held = hold(&self.out, Duration::ZERO, "wait until it has ended, or choose another folder (out)")?;
+        Replaced::recover(&self.out)?;
+        // Another one may have ended meanwhile, or was killed and is back.
+        self.check_room()?;
+        let recorded = self.record(context).and_then(|outcome| outcome.summary(context));
+        // Where nothing came of it, not even an empty folder is left; one that holds something stays.
+        let _ = fs::remove_dir(&self.out);
+        recorded
+    }
+}
+
+impl Section for Record {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+        self.check_room().map_err(Error::configured)?;
+        let step = format!(
+            "records {} of {}, and times as many",
+            counted(self.iterations, "iteration"),
+            self.command.join(" ")
+        );
+        Ok(Outline {
+            steps: vec![step],
+            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            ..Outline::default()
+        })
+    }
+}
+
+impl Record {
+    fn parse(values: &Values<'_>) -> Result<Self> {
+        Ok(Record {
+            command: values.command("command")?,
+            iterations: values.get("iterations")?,
+            warm_up: values.get("warm_up")?,
+            stacks: values.get("stacks")?,
+            out: values.get("out")?,
+            time_limit: values.named_if_set("time_limit", time)?,
+            overwrite: values.get("overwrite")?,
+        })
+    }
+
+    /// A recording is not replaced unasked: it may be the one to compare with. What the script loads lies in the folder, and `PYTHONPATH`
+    /// parts at colons; nor does Kineto write a file with a line end in its path.
+    fn check_room(&self) -> Result<()> {
+        let out = self.absolute_out()?;
+        if out.to_str().is_none_or(|text| text.contains([':', '\n', '\r'])) {
+            return Err(Error::usage(
+                "Python cannot load the recorder from a folder with a colon, a line end or what is no text in its path",
+            )
+            .file(out)
+            .help("record into another folder (out)"));
+        }
+        match told::files(&self.out).first() {
+            Some(file) if !self.overwrite => Err(Error::usage("a recording lies here already")
+                .file(file)
+                .help("record into another folder (out), or replace this one (overwrite)")),
+            _ => Ok(()),
+        }
+    }
+
+    fn absolute_out(&self) -> Result<PathBuf> {
+        path::absolute(&self.out).map_err(|cause| Error::io(&self.out, "find this folder", &cause))
+    }
+
+    fn record(&self, context: &Context) -> Result<Outcome<'_>> {
+        let out = self.absolute_out()?;
+        let python = Python::write(&out)?;
+        let replaced = Replaced::set_aside(&out)?;
+        let ended = self.run_command(&out, &python, context);
+        let removed = !python.modules().is_dir();
+        let recordings = told::recordings(&out);
+        replaced.settle(&out, &recordings)?;
+        Ok(Outcome { asked: self, ended: ended?, told: told::read(&python.told()), recordings: recordings?, removed })
+    }
+
+    fn run_command(&self, out: &Path, python: &Python, context: &Context) -> Result<Ended> {
+        let settings = json!({
+            "iterations": self.iterations,
+            "warm_up": self.warm_up,
+            "stacks": self.stacks,
+            "out": out,
+            "told": python.told(),
+        });
+        let command = Foreground {
+            words: &self.command,
+            environment: &[(SETTINGS, settings.to_string().into())],
+            first_folder: ("PYTHONPATH", &python.modules()),
+            quiet: context.console.mode().is_json(),
+            limit: self.time_limit,
+        };
+        let mut watcher = Watcher::new(python.told(), context);
+        command.run(&Watch::quiet(&context.cancel), || watcher.look())
+    }
+}
+
+/// The folder of an older recording while it may be replaced; it goes only when a new one is there, whatever fails.
+struct Replaced(Option<PathBuf>);
+
+/// What the folder of an older recording is called, up to letters that nobody can guess.
+const REPLACED: &str = "replaced.";
+/// What it is called once it may go.
+const REMOVED: &str = "removed.";
+
+impl Replaced {
+    /// Finds what a `record` that was killed had set aside.
+    fn recover(out: &Path) -> Result<()> {
+        let entries = fs::read_dir(out).map_err(|cause| Error::io(out, "look for recordings", &cause))?;
+        // One that holds anything else is somebody's own.
+        let is_ours = |path: &PathBuf, prefix: &str| {
+            let named = path.file_name().unwrap_or_default().to_string_lossy().starts_with(prefix);
+            named && fs::read_dir(path).is_ok_and(|files| files.count() == told::files(path).len())
+        };
+        let folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        folders.iter().filter(|path| is_ours(path, REMOVED)).try_for_each(|path| removed(path))?;
+        let set_aside = folders.into_iter().filter(|path| is_ours(path, REPLACED));
+        set_aside.map(|folder| Replaced(Some(folder))).try_for_each(|replaced| match replaced.was_moving() {
+            true => replaced.put_back(out),
+            false => replaced.settle(out, &told::recordings(out)),
+        })
+    }
+
+    /// Whether it was on its way when `record` was killed: what tells of traces goes first and comes back last, so that it lies here without them.
+    fn was_moving(&self) -> bool {
+        self.0.as_deref().is_some_and(|folder| told::files(folder).iter().all(|file| told::tells(file)))
+    }
+
+    /// Where there are new recordings the older one goes; else it is back.
+    fn settle(self, out: &Path, recordings: &Result<Vec<Recording>>) -> Result<()> {
+        match recordings.as_ref().is_ok_and(|recordings| !recordings.is_empty()) {
+            true => self.remove(),
+            false => self.put_back(out),
+        }
+    }
+
+    fn set_aside(out: &Path) -> Result<Self> {
+        let files = told::files(out);
+        if files.is_empty() {
+            return Ok(Replaced(None));
+        }
+        let folder = tempfile::Builder::new().prefix(REPLACED).tempdir_in(out);
+        let folder = folder.map_err(|cause| Error::io(out, "set the older recording aside", &cause))?.keep();
+        let (telling, traces): (Vec<PathBuf>, Vec<PathBuf>) = files.into_iter().partition(|file| told::tells(file));
+        let set_aside = move_into(&folder, telling.into_iter().chain(traces));
+        let replaced = Replaced(Some(folder));
+        match set_aside {
+            Ok(()) => Ok(replaced),
+            Err(error) => replaced.put_back(out).and(Err(error)),
+        }
+    }
+
+    fn put_back(self, out: &Path) -> Result<()> {
+        let Some(folder) = self.0 else { return Ok(()) };
+        let (telling, traces): (Vec<PathBuf>, Vec<PathBuf>) =
+            told::files(&folder).into_iter().partition(|file| told::tells(file));
+        move_into(out, traces.into_iter().chain(telling))?;
+        fs::remove_dir(&folder).map_err(|cause| Error::io(&folder, "remove this folder", &cause))
+    }
+
+    fn remove(self) -> Result<()> {
+        let Some(folder) = self.0 else { return Ok(()) };
+        // Whoever is killed here leaves nothing that would be put back.
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().replacen(REPLACED, REMOVED, 1);
+        let done = folder.with_file_name(name);
+        fs::rename(&folder, &done).map_err(|cause| Error::io(&folder, "set the older recording aside", &cause))?;
+        removed(&done)
+    }
+}
+
+fn removed(folder: &Path) -> Result<()> {
+    fs::remove_dir_all(folder).map_err(|cause| Error::io(folder, "remove the older recording", &cause))
+}
+
+fn move_into(folder: &Path, files: impl Iterator<Item = PathBuf>) -> Result<()> {
+    for file in files {
+        let name = file.file_name().unwrap_or_default();
+        fs::rename(&file, folder.join(name)).map_err(|cause| Error::io(&file, "move this recording", &cause))?;
+    }
+    Ok(())
+}

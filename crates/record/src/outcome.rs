@@ -1,0 +1,302 @@
+//! What came of a command: what was recorded, what was lost, or why nothing was recorded.
+
+use super::Record;
+use super::told::{Phase, Told, average};
+use crate::{Overhead, Recording};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::{Milliseconds, Percent, counted};
+use perf4sight_machine::foreground::{Asked, Ended};
+use perf4sight_report::{Cell, Column, Table};
+use perf4sight_verb::{Context, Summary};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+
+/// What a shell adds to the number of the signal that ended a command.
+const SIGNALLED: i32 = 128;
+
+pub(super) struct Outcome<'a> {
+    pub asked: &'a Record,
+    pub ended: Ended,
+    pub told: Vec<Told>,
+    pub recordings: Vec<Recording>,
+    /// Whether the recorder's own folder has gone meanwhile.
+    pub removed: bool,
+}
+
+impl Outcome<'_> {
+    /// Everything there is to say.
+    ///
+    /// # Errors
+    /// Nothing was recorded, though nobody interrupted it.
+    pub fn summary(&self, context: &mut Context) -> Result<Summary> {
+        if self.recordings.is_empty() {
+            let interrupted = self.ended.asked == Some(Asked::Cancelled);
+            let headline = "interrupted; nothing was recorded".to_owned();
+            return if interrupted { Ok(Summary { headline, ..Summary::default() }) } else { Err(self.nothing()) };
+        }
+        self.doubts().into_iter().for_each(|doubt| context.warn(doubt));
+        let table = self.table();
+        let json = json!({
+            "out": self.asked.out,
+            "ranks": table.to_json(),
+            "exit_code": self.exit_code(),
+            "warnings": context.warnings(),
+        });
+        let kept = |code| Error::command(code, format!("the command {}; what was recorded is kept", self.end()));
+        Ok(Summary {
+            headline: self.headline(),
+            tables: vec![table],
+            failure: self.exit_code().map(kept),
+            json,
+            ..Summary::default()
+        })
+    }
+
+    /// How the command failed by itself, as a shell would say it.
+    fn exit_code(&self) -> Option<u8> {
+        let status = self.ended.status.filter(|_| self.ended.asked.is_none())?;
+        let code = status.code().or_else(|| Some(SIGNALLED + status.signal()?))?;
+        u8::try_from(code).ok().filter(|&code| code != 0)
+    }
+
+    /// "ended with exit code 1"
+    fn end(&self) -> String {
+        let limit = humantime::format_duration(self.asked.time_limit.unwrap_or_default());
+        match (self.ended.asked, self.ended.status.and_then(|status| status.signal()), self.exit_code()) {
+            (Some(Asked::TimeUp), _, _) => format!("was ended by the time limit of {limit}"),
+            (Some(Asked::Cancelled), _, _) => "was interrupted".to_owned(),
+            (Some(Asked::Done), _, _) => "was ended, for it did not end by itself".to_owned(),
+            (None, Some(signal), _) => format!("was killed by signal {signal}"),
+            (None, None, Some(code)) => format!("ended with exit code {code}"),
+            (None, None, None) => "ended".to_owned(),
+        }
+    }
+
+    /// Processes with iterations and without a trace, and iterations that are missing.
+    fn doubts(&self) -> Vec<String> {
+        let begun = self.told.iter().filter(|told| told.iterations_are.is_some() && told.trace.is_none());
+        let lost = begun.map(|told| match &told.problem {
+            Some(problem) => format!("a process of {} was not recorded: {problem}", told.executable),
+            None => format!("a process of {} ended before its recording; what it had is lost", told.executable),
+        });
+        let asked = self.asked.iterations;
+        let short = self.recordings.iter().filter(|one| count(&one.wall.plain) < asked).map(|one| {
+            let (recorded, plain) = (count(&one.wall.recorded), count(&one.wall.plain));
+            format!(
+                "rank {}: recorded {recorded} of {}, and timed {plain} without: the command {}",
+                one.rank,
+                counted(asked, "iteration"),
+                self.end()
+            )
+        });
+        let poor = self.recordings.iter().filter(|one| !one.kineto).map(|one| {
+            format!(
+                "rank {}: this PyTorch was built without Kineto, so its trace has nothing of GPUs, and of Python the thread of the iterations alone",
+                one.rank
+            )
+        });
+        let mute = self.recordings.iter().filter(|one| self.asked.stacks && one.calls == Some(false)).map(|one| {
+            format!(
+                "rank {}: the profiler of this PyTorch tells no calls of Python, which those of 1.12 and newer do: the share of Python stays unknown",
+                one.rank
+            )
+        });
+        let unsure = self.recordings.iter().flat_map(unsure);
+        let own = self.told.iter().filter(|told| told.own_profiler > 0);
+        let own = own.map(|told| {
+            let left = counted(told.own_profiler, "iteration");
+            format!("not counted, for the script's own profiler ran in them: {left}")
+        });
+        let cut = self.ended.asked == Some(Asked::TimeUp);
+        let limited = cut.then(|| format!("the command {}", self.end()));
+        lost.chain(self.shared())
+            .chain(self.without_ranks())
+            .chain(own)
+            .chain(limited)
+            .chain(short)
+            .chain(poor)
+            .chain(mute)
+            .chain(unsure)
+            .collect()
+    }
+
+    /// Ranks that several processes have, as where one forked.
+    fn shared(&self) -> Option<String> {
+        let ranks: BTreeSet<u32> = self.recordings.iter().map(|one| one.rank).collect();
+        let processes = self.recordings.len();
+        (ranks.len() < processes).then(|| {
+            format!(
+                "{processes} processes were recorded that have {} together: breakdown gives the further ones, whose files carry \
+                 the process number, numbers behind the last rank",
+                counted(ranks.len() as u64, "rank")
+            )
+        })
+    }
+
+    /// Processes that know of no ranks, as where one forked: each has a number of its own.
+    fn without_ranks(&self) -> Option<String> {
+        let numbers: Vec<String> =
+            self.recordings.iter().filter(|one| one.ranks == 1).map(|one| one.rank.to_string()).collect();
+        let (last, first) = numbers.split_last().filter(|(_, first)| !first.is_empty())?;
+        let processes = numbers.len();
+        Some(format!(
+            "{processes} processes without ranks were recorded; the files call them ranks {} and {last}",
+            first.join(", ")
+        ))
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new(
+            format!("Iterations of {}", self.asked.command.join(" ")),
+            [
+                Column::number("rank", "rank"),
+                Column::text("iterations_are", "iterations are"),
+                Column::number("recorded", "recorded"),
+                Column::number("recorded_ms", "mean"),
+                Column::number("plain", "without recording"),
+                Column::number("plain_ms", "mean"),
+                Column::number("overhead_percent", "recording costs"),
+                Column::number("overhead_at_least_percent", "at least"),
+                Column::number("overhead_at_most_percent", "at most"),
+                Column::text("trace", "trace"),
+            ],
+        );
+        for one in &self.recordings {
+            let overhead = Overhead::of(one);
+            // Of the iterations that tell what recording costs, where any do.
+            let means = overhead.as_ref().map(|overhead| [overhead.recorded, overhead.plain].map(Some));
+            let [recorded, plain] = means.unwrap_or_else(|| [average(&one.wall.recorded), average(&one.wall.plain)]);
+            let milliseconds = |nanoseconds: Option<f64>| Cell::from(nanoseconds.map(|mean| Milliseconds(mean / 1e6)));
+            let percent = |nanoseconds: &dyn Fn(&Overhead) -> f64| {
+                Cell::from(overhead.as_ref().map(|overhead| Percent(overhead.percent(nanoseconds(overhead)))))
+            };
+            table.row([
+                u64::from(one.rank).into(),
+                one.iterations_are.as_str().into(),
+                count(&one.wall.recorded).into(),
+                milliseconds(recorded),
+                count(&one.wall.plain).into(),
+                milliseconds(plain),
+                percent(&|overhead| overhead.added),
+                percent(&|overhead| overhead.interval[0]),
+                percent(&|overhead| overhead.interval[1]),
+                one.trace.as_str().into(),
+            ]);
+        }
+        table
+    }
+
+    fn headline(&self) -> String {
+        let out = self.asked.out.display();
+        let ranks = match self.recordings.len() {
+            1 => String::new(),
+            processes if self.shared().is_some() => format!(" of {processes} processes"),
+            ranks => format!(" of {ranks} ranks"),
+        };
+        let all: BTreeSet<u64> = self.recordings.iter().map(|one| count(&one.wall.recorded)).collect();
+        let iterations: Vec<String> = all.iter().map(ToString::to_string).collect();
+        let (noun, are) = if all.iter().eq(&[1]) { ("iteration", "is") } else { ("iterations", "are") };
+        let python = match self.asked.stacks {
+            true => "",
+            false => " (without --stacks the share of Python stays unknown)",
+        };
+        format!("{} {noun}{ranks} {are} recorded in {out}{python}", iterations.join(" to "))
+    }
+
+    /// Why nothing was recorded.
+    fn nothing(&self) -> Error {
+        let told = |why: &str| format!("nothing was recorded: {why}; the command {}", self.end());
+        let failed = |why: &str| match self.exit_code() {
+            Some(code) => Error::command(code, told(why)),
+            None => Error::device(told(why)),
+        };
+        if self.removed {
+            return failed("the folder of the recording was removed while the command ran")
+                .help("record into a folder that the command leaves alone (out)");
+        }
+        let with_torch = || self.told.iter().filter(|told| told.torch.as_deref().is_some_and(|torch| torch != MISSING));
+        let failures = self.told.iter().filter_map(|told| Some((told.problem.as_deref()?, told.unwritten)));
+        if let Some((problem, unwritten)) = failures.max_by_key(|(_, unwritten)| *unwritten) {
+            let unwritten = unwritten && self.exit_code().is_none();
+            return if unwritten { self.unwritten(told(problem)) } else { failed(problem) };
+        }
+        if let Some(told) = self.told.iter().find(|told| told.own_profiler > 0) {
+            let left = counted(told.own_profiler, "iteration");
+            return failed(&format!("left alone, for the script's own profiler ran in them: {left}"))
+                .help("the script has a trace already, or let it not use its profiler");
+        }
+        if let Some(begun) = self.told.iter().find(|told| told.iterations_are.is_some()) {
+            let error = failed(&Self::too_few(begun));
+            // What was killed says nothing of its end.
+            let ended = begun.phase == Some(Phase::Finished);
+            if self.ended.asked == Some(Asked::TimeUp) {
+                return error.help("allow more time (time_limit), or ask for fewer iterations or a shorter warm-up");
+            }
+            return if ended { error.help("ask for fewer iterations, or for a shorter warm-up") } else { error };
+        }
+        if self.ended.asked == Some(Asked::TimeUp) && !self.told.is_empty() {
+            return failed("no iteration had ended by then, nor perhaps had PyTorch been imported").help(
+                "allow more time (time_limit); where iterations take no more than it, mark them (docs/recording.md)",
+            );
+        }
+        if with_torch().next().is_some() {
+            return failed("no step of an optimizer and no batch of a DataLoader was seen")
+                .help("put profiler.enable_profiling() and profiler.disable_profiling() around an iteration (docs/recording.md); what it starts with a PYTHONPATH of its own loads no recorder");
+        }
+        match self.told.iter().find(|told| told.torch.is_some()) {
+            Some(without) => failed(&format!("{} has no PyTorch", without.executable))
+                .expected("a Python that can import torch, 1.8 or later")
+                .help("name that Python in the command, such as venv/bin/python train.py"),
+            None => self.without_torch(&failed),
+        }
+    }
+
+    /// That nothing of the command imported PyTorch: which Pythons ran, if any did.
+    fn without_torch(&self, failed: &dyn Fn(&str) -> Error) -> Error {
+        let pythons: BTreeSet<String> =
+            self.told.iter().map(|told| format!("{} (Python {})", told.executable, told.python)).collect();
+        let pythons: Vec<String> = pythons.into_iter().collect();
+        let elsewhere = "what runs in a container or on another machine is recorded by a perf4sight in there";
+        if pythons.is_empty() {
+            return failed("the command ran no Python that loads the recorder")
+                .expected("a command that runs a Python script, such as perf4sight record -- python3 train.py")
+                .help(format!("python -I, -E and -S load no recorder, nor does what is started with a PYTHONPATH of its own; {elsewhere}"));
+        }
+        failed(&format!("{} ran, and never imported torch", pythons.join(" and ")))
+            .expected("a script that trains with PyTorch, and the Python that has it")
+            .help(format!("name them as you do without perf4sight, such as perf4sight record -- venv/bin/python train.py; {elsewhere}"))
+    }
+
+    /// That it could not be read or written, as on a full disk.
+    fn unwritten(&self, problem: String) -> Error {
+        Error::io(&self.asked.out, "record here", &io::Error::other(problem))
+            .help("make room or permit writing, or choose another folder (out)")
+    }
+
+    /// How far a process came that has no trace.
+    fn too_few(begun: &Told) -> String {
+        let marks = begun.iterations_are.as_deref().unwrap_or_default();
+        match begun.recorded {
+            0 => {
+                format!("{marks} were seen, but fewer than the {} before the first recorded one", begun.before_recorded)
+            }
+            _ => format!("{marks} were seen, and the recording began, but what was recorded is lost"),
+        }
+    }
+}
+
+/// What a process tells of PyTorch where there is none.
+const MISSING: &str = "missing";
+
+fn count(periods: &[Vec<u64>]) -> u64 {
+    periods.iter().map(|period| period.len() as u64).sum()
+}
+
+/// What speaks against what a recording tells of its own cost.
+fn unsure(one: &Recording) -> Vec<String> {
+    let Some(overhead) = Overhead::of(one) else { return Vec::new() };
+    let contradiction = overhead.contradiction().map(|why| format!("what recording costs cannot be told: {why}"));
+    overhead.doubts.into_iter().chain(contradiction).map(|doubt| format!("rank {}: {doubt}", one.rank)).collect()
+}

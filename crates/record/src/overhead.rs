@@ -1,0 +1,390 @@
+//! What recording adds to an iteration, as far as a recording tells: iterations with the profiler held against those without it.
+
+use crate::WithoutRecording;
+use crate::long::Long;
+use crate::recording::{Recording, Times};
+use crate::usual::Usual;
+use crate::warm_up::WarmUp;
+use perf4sight_base::stats::mean;
+use perf4sight_base::summary::{MISSES, Summary, quantile};
+use std::iter;
+
+/// What recording adds to an iteration of a script.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Overhead {
+    /// Mean nanoseconds of an iteration without the profiler, on the wall's clock.
+    pub plain: f64,
+    /// Mean nanoseconds of one with it, timed in the same way.
+    pub recorded: f64,
+    /// How long all iterations without the profiler took, on the wall's clock, those included that do not count for these numbers.
+    pub measured: WithoutRecording,
+    /// Nanoseconds that recording adds, by [`Overhead::clock`].
+    pub added: f64,
+    /// Where those lie, with 95 %.
+    pub interval: [f64; 2],
+    /// What they are told by.
+    pub clock: Clock,
+    /// Mean nanoseconds of an iteration without the profiler and of one with it, by that clock.
+    pub by_clock: [f64; 2],
+    /// How far recorded iterations are off plain ones when what half of the plain ones tell is taken out of them: their mean, in percent of
+    /// the other half's, the worse of both ways. Where they [do not belong together](Overhead::contradiction), how far they are off as they
+    /// are. None where there are too few.
+    pub off: Option<f64>,
+    /// Which of the recorded iterations count for these numbers: all but the warm-up and those that took much longer than the ones around
+    /// them.
+    pub usual: Vec<bool>,
+    /// The others, where there are any.
+    pub long: Option<Long>,
+    /// What speaks against these numbers, in sentences.
+    pub doubts: Vec<String>,
+}
+
+/// What time is told by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// The clock on the wall.
+    Wall,
+    /// The processor time of the process. Where a script keeps one processor busy it is what the iterations take, but for what other
+    /// programs on the machine take from them.
+    Processor,
+}
+
+/// A script keeps one processor busy where its processor time is such a share of the time on the wall. Its clock is read at another moment
+/// than the wall's, so that the share may be above 1.
+const ONE_PROCESSOR: std::ops::Range<f64> = 0.95..1.05;
+/// The share of a plain iteration from which a difference is a doubt: what corrected iterations are to be right to.
+pub const DOUBTFUL: f64 = 0.05;
+/// The share of iterations from which long ones are many.
+const MANY: f64 = 0.1;
+/// Recording makes nothing so many times as long: a loop of built-in functions of Python takes three times as long (`docs/recording.md`), and
+/// nothing that is recorded is shorter.
+const MOST_TIMES: f64 = 20.0;
+/// Nanoseconds that a page of memory takes which the system gives a process anew: on one machine some 700 to 1,000 (`docs/recording.md`).
+const PAGE: f64 = 700.0;
+/// Fewer recorded periods do not tell how much they differ among themselves.
+const PERIODS: usize = 3;
+/// Neighbouring differences share a plain period, of which each has one half: the variance of their mean is `(1 + 1) / n` times that of a
+/// period, where they by themselves, with `1 + 1/2`, would have it smaller.
+const SHARED: f64 = 4.0 / 3.0;
+
+impl Overhead {
+    /// What a recording tells of it; none where it has no iterations with the profiler, or none without. Recorded iterations that count as
+    /// [warm-up](WarmUp) tell nothing: what is shown rests on the others.
+    pub fn of(recording: &Recording) -> Option<Self> {
+        let durations: Vec<i64> = recording.wall.recorded.iter().flatten().map(|&time| time.cast_signed()).collect();
+        let warm_up = WarmUp::of(&durations).iterations;
+        let recording = &recording.behind(warm_up);
+        let usual = Usual::of(&recording.wall);
+        let times = usual.among(&recording.wall);
+        let wall = Added::of(&times).filter(|wall| wall.plain > 0.0)?;
+        let processor = recording.processor.as_ref().map(|processor| usual.among(processor));
+        let of_processor = processor.as_ref().and_then(Added::of);
+        let of_processor = of_processor.filter(|of_processor| of_processor.plain > 0.0 && of_processor.recorded > 0.0);
+        let keeps_one = processor.as_ref().is_some_and(|processor| is_one_processor(&times, processor));
+        let processor = processor.filter(|_| keeps_one && of_processor.is_some());
+        let (clock, added) = match &of_processor {
+            Some(of_processor) if keeps_one => (Clock::Processor, of_processor),
+            Some(_) | None => (Clock::Wall, &wall),
+        };
+        let others = of_processor.as_ref().and_then(|of_processor| others(&wall, of_processor, clock));
+        let interval = match &of_processor {
+            Some(of_processor) if others.is_some() && !keeps_one => both(wall.interval, of_processor.interval),
+            Some(_) | None => added.interval,
+        };
+        let changed = added.ends.and_then(|[first, last]| drift(last / first - 1.0));
+        let memory = recording.faults.as_ref().and_then(|faults| memory(&usual.among(faults), wall.plain));
+        let long = Long::of(&recording.wall, &usual);
+        let doubts = [long.filter(weighs).map(|long| long.told()), others, changed, memory];
+        let told = Overhead {
+            plain: wall.plain,
+            recorded: wall.recorded,
+            measured: measured(&recording.wall.plain)?,
+            added: added.mean,
+            interval,
+            clock,
+            by_clock: [added.plain, added.recorded],
+            off: None,
+            usual: iter::repeat_n(false, warm_up).chain(usual.recorded.concat()).collect(),
+            long,
+            doubts: doubts.into_iter().flatten().collect(),
+        };
+        Some(told.checked(&times, processor.as_ref().unwrap_or(&times)))
+    }
+
+    /// With how far off it is, and whether it is anything at all.
+    fn checked(mut self, wall: &Times, told_by: &Times) -> Self {
+        let together = self.contradiction().is_none();
+        self.off = if together { off(wall, told_by) } else { Some(self.apart()) };
+        let unsure = self.unsure().filter(|_| together);
+        self.doubts.extend(unsure);
+        self.doubts.extend(self.off.and_then(|off| missed(off, together)));
+        self
+    }
+
+    /// Percent that recorded iterations took longer than plain ones.
+    fn apart(&self) -> f64 {
+        self.percent_off(self.recorded)
+    }
+
+    /// Why recorded and plain iterations do not belong together, so that nothing may be taken out; none where they do.
+    pub fn contradiction(&self) -> Option<String> {
+        let [low, high] = self.interval.map(|nanoseconds| self.percent(nanoseconds));
+        if high < 0.0 && low < -100.0 * DOUBTFUL {
+            let (least, most) = (-high, -low);
+            return Some(format!(
+                "recorded iterations took {least:.1} to {most:.1} % less than those without recording, which recording cannot do: \
+                 they do not belong together"
+            ));
+        }
+        (self.recorded > MOST_TIMES * self.plain).then(|| {
+            format!(
+                "recorded iterations took more than {MOST_TIMES} times as long as those without recording: they do not belong together, or \
+                 recording hides what they are without it"
+            )
+        })
+    }
+
+    /// That recording may take nothing, or seems to take less; none where it is sure to take time.
+    fn unsure(&self) -> Option<String> {
+        let [low, high] = self.interval.map(|nanoseconds| self.percent(nanoseconds));
+        if high < 0.0 {
+            let (least, most) = (-high, -low);
+            return Some(format!(
+                "recorded iterations took {least:.1} to {most:.1} % less than those without recording, which recording cannot do: \
+                 something else changed meanwhile, and nothing is taken out"
+            ));
+        }
+        let taken = self.percent(self.added.max(0.0));
+        let taken = if taken > 0.0 { format!("{taken:.1} % are taken out") } else { "nothing is taken out".to_owned() };
+        (low <= 0.0).then(|| {
+            format!(
+                "what recording takes cannot be told from nothing: between {low:+.1} and {high:+.1} % of an iteration, of which {taken}"
+            )
+        })
+    }
+
+    /// Nanoseconds on the wall's clock that are taken out of the mean recorded iteration: what recording most likely adds, and nothing where
+    /// that is below nothing, for recording makes no script faster.
+    pub fn taken(&self) -> f64 {
+        if self.contradiction().is_some() { 0.0 } else { self.on_the_wall(self.added.max(0.0)) }
+    }
+
+    /// What nanoseconds of a recorded iteration by [`Overhead::clock`] are on the wall's: other programs that have the processor meanwhile
+    /// make what recording does longer, as they do the rest.
+    fn on_the_wall(&self, nanoseconds: f64) -> f64 {
+        match self.clock {
+            Clock::Wall => nanoseconds,
+            Clock::Processor => nanoseconds * self.recorded / self.by_clock[1],
+        }
+    }
+
+    /// Nanoseconds from a corrected iteration to where it lies with 95 %, as sure as what recording adds: at most as long as recorded. None
+    /// where that is surely below nothing, which tells of something else. Of iterations as they are; how many long ones are among them is
+    /// another matter ([`Overhead::long`]).
+    pub fn either_way(&self) -> Option<[f64; 2]> {
+        let [low, high] = self.interval.map(|nanoseconds| self.on_the_wall(nanoseconds.max(0.0)));
+        let possible = self.interval[1] >= 0.0 && self.contradiction().is_none();
+        possible.then(|| [self.taken() - high, self.taken() - low])
+    }
+
+    /// Nanoseconds by [`Overhead::clock`] as percent of what a plain iteration takes by it.
+    pub fn percent(&self, nanoseconds: f64) -> f64 {
+        100.0 * nanoseconds / self.by_clock[0]
+    }
+
+    /// How far an iteration of so many nanoseconds on the wall's clock is off a plain one, in percent of that.
+    pub fn percent_off(&self, nanoseconds: f64) -> f64 {
+        100.0 * (nanoseconds / self.plain - 1.0)
+    }
+}
+
+/// Whether long iterations are many, or make the mean much longer.
+fn weighs(long: &Long) -> bool {
+    long.count as f64 > MANY * long.of as f64 || long.adds > DOUBTFUL * long.others
+}
+
+/// What is added by one clock.
+struct Added {
+    plain: f64,
+    recorded: f64,
+    mean: f64,
+    interval: [f64; 2],
+    /// What the first and the last plain iterations took, where nothing else tells how speed changed meanwhile.
+    ends: Option<[f64; 2]>,
+}
+
+impl Added {
+    fn of(times: &Times) -> Option<Self> {
+        let periods: Vec<[f64; 2]> = (0..times.recorded.len()).filter_map(|at| period(times, at)).collect();
+        let added = Summary::of(&periods.iter().map(|[plain, recorded]| recorded - plain).collect::<Vec<_>>())?;
+        let [plain, recorded] = [0, 1].map(|side| mean(&periods.iter().map(|period| period[side]).collect::<Vec<_>>()));
+        let among = among(&added);
+        let ends = ends(times).filter(|_| among.is_none());
+        // Speed may change at any moment between two plain periods, and so the recorded one between them may be as fast as either.
+        let unsure =
+            among.unwrap_or_else(|| scatter(times) + ends.map_or(0.0, |[first, last]| (last - first).abs()) / 2.0);
+        Some(Added { plain, recorded, mean: added.mean, interval: [added.mean - unsure, added.mean + unsure], ends })
+    }
+}
+
+/// Half of the interval of the mean of differences between periods, if these are independent; none where there are too few.
+fn among(differences: &Summary) -> Option<f64> {
+    let count = differences.count as f64;
+    let enough = differences.spread.filter(|_| differences.count >= PERIODS)?;
+    Some(quantile(count - 1.0, MISSES)? * enough * (SHARED / count).sqrt())
+}
+
+/// The means of the plain periods next to a recorded one, and of that; none where there is not one of each.
+fn period(times: &Times, at: usize) -> Option<[f64; 2]> {
+    let recorded = average(times.recorded.get(at)?)?;
+    let around: Vec<f64> = times.plain.iter().skip(at).take(2).filter_map(|plain| average(plain)).collect();
+    (!around.is_empty()).then(|| [mean(&around), recorded])
+}
+
+fn average(times: &[u64]) -> Option<f64> {
+    (!times.is_empty()).then(|| mean(&floats(times)))
+}
+
+fn floats<'a>(times: impl IntoIterator<Item = &'a u64>) -> Vec<f64> {
+    times.into_iter().map(|&time| time as f64).collect()
+}
+
+fn ends(times: &Times) -> Option<[f64; 2]> {
+    let means: Vec<f64> = times.plain.iter().filter_map(|plain| average(plain)).collect();
+    match means.as_slice() {
+        [first, .., last] => Some([*first, *last]),
+        _ => None,
+    }
+}
+
+/// Half of the interval of the difference, if the iterations of a period were independent of each other.
+fn scatter(times: &Times) -> f64 {
+    let half = |period: &Vec<u64>| {
+        // A single value tells nothing of it: it may be as wrong as it is large.
+        let half = |summary: Summary| summary.interval.map_or(summary.mean, |[low, high]| (high - low) / 2.0);
+        Summary::of(&floats(period)).map(half)
+    };
+    let of_mean = |periods: &[Vec<u64>]| {
+        let halves: Vec<f64> = periods.iter().filter_map(half).collect();
+        halves.iter().fold(0.0, |sum: f64, half| sum.hypot(*half)) / halves.len().max(1) as f64
+    };
+    of_mean(&times.plain).hypot(of_mean(&times.recorded))
+}
+
+fn is_one_processor(wall: &Times, processor: &Times) -> bool {
+    let share = |(wall, processor): (&Vec<u64>, &Vec<u64>)| {
+        let [wall, processor] = [wall, processor].map(|times| floats(times).iter().sum::<f64>());
+        (wall > 0.0).then(|| processor / wall)
+    };
+    // Other programs make the share smaller, and nothing makes it larger.
+    let shares = wall.plain.iter().zip(&processor.plain).filter_map(share);
+    shares.reduce(f64::max).is_some_and(|share| ONE_PROCESSOR.contains(&share))
+}
+
+/// The larger error, in percent, of calibrating by one half of the plain iterations and looking at the other.
+fn off(wall: &Times, told_by: &Times) -> Option<f64> {
+    let recorded = Summary::of(&floats(wall.recorded.iter().flatten()))?.mean;
+    let with_profiler = Summary::of(&floats(told_by.recorded.iter().flatten()))?.mean;
+    let (calibrations, truths) = (halves(told_by)?, halves(wall)?);
+    // By the clock that it is told by, recording takes such a share of a recorded iteration.
+    let share = |calibration: f64| (1.0 - calibration / with_profiler).max(0.0);
+    let error = |calibration: f64, truth: f64| 100.0 * (recorded * (1.0 - share(calibration)) / truth - 1.0);
+    let errors = [error(calibrations[0], truths[1]), error(calibrations[1], truths[0])];
+    errors.into_iter().max_by(|a, b| a.abs().total_cmp(&b.abs()))
+}
+
+/// The means of one half of the plain iterations and of the other, which were in the middle of all at the same time: of periods by turns,
+/// and of two, what lies next to the recorded ones and what lies further away.
+fn halves(times: &Times) -> Option<[f64; 2]> {
+    let [first, second]: [Vec<&[u64]>; 2] = match times.plain.as_slice() {
+        [before, after] => {
+            let (far_before, near_before) = before.split_at(before.len() / 2);
+            let (near_after, far_after) = after.split_at(after.len().div_ceil(2));
+            [vec![near_before, near_after], vec![far_before, far_after]]
+        }
+        periods => {
+            // By turns, first-second-second-first where there are even many: a steady change of speed meets both alike.
+            let half = |at: usize| if periods.len() % 2 == 1 { at % 2 } else { at.div_ceil(2) % 2 };
+            [0, 1].map(|wanted| {
+                (0..periods.len()).filter(|at| half(*at) == wanted).map(|at| periods[at].as_slice()).collect()
+            })
+        }
+    };
+    Some([average(&first.concat())?, average(&second.concat())?])
+}
+
+/// That the clock on the wall and the processor's tell of different costs. Where the wall's counts, a script that waits, or that works in
+/// several threads, may take more processor time than it gets longer.
+fn others(wall: &Added, processor: &Added, clock: Clock) -> Option<String> {
+    let more = (wall.mean - processor.mean) / wall.plain;
+    let (differ, therefore) = match clock {
+        Clock::Processor => {
+            (more.abs() > DOUBTFUL, "other programs used the machine, and what those took is not taken out")
+        }
+        Clock::Wall => (
+            more > DOUBTFUL,
+            "other programs used the machine, or the script waited more; either may be what recording takes, which is that much less sure",
+        ),
+    };
+    differ.then(|| {
+        format!(
+            "recorded iterations take {:+.0} % by the clock on the wall and {:+.0} % by processor time, as against those without recording: \
+             {therefore}",
+            100.0 * wall.mean / wall.plain,
+            100.0 * processor.mean / processor.plain
+        )
+    })
+}
+
+/// From where the first of two intervals begins to where the last ends.
+pub fn both([low, high]: [f64; 2], [other_low, other_high]: [f64; 2]) -> [f64; 2] {
+    [low.min(other_low), high.max(other_high)]
+}
+
+/// The mean of all plain iterations and where that of many more lies with 95 %: by how much periods differ (Student's t), and of too few by
+/// how much iterations do.
+fn measured(periods: &[Vec<u64>]) -> Option<WithoutRecording> {
+    let of_all = Summary::of(&floats(periods.iter().flatten()))?;
+    let means: Vec<f64> = periods.iter().filter_map(|period| average(period)).collect();
+    let between = Summary::of(&means).filter(|between| between.count >= PERIODS);
+    let half = between.and_then(|between| {
+        let count = between.count as f64;
+        Some(quantile(count - 1.0, MISSES)? * between.spread? / count.sqrt())
+    });
+    let interval = half.map(|half| [of_all.mean - half, of_all.mean + half]).or(of_all.interval);
+    Some(WithoutRecording { mean: of_all.mean, interval })
+}
+
+/// That iterations without recording get much more memory anew from the system in some periods than in others, which changes what they
+/// take. What recorded ones get is for the profiler, too.
+fn memory(faults: &Times, plain: f64) -> Option<String> {
+    let pages = || faults.plain.iter().filter_map(|period| average(period));
+    let (least, most) = (pages().reduce(f64::min)?, pages().reduce(f64::max)?);
+    let share = PAGE * (most - least) / plain;
+    (share > DOUBTFUL).then(|| {
+        format!(
+            "the iterations without recording get {least:.0} to {most:.0} pages of memory anew from the system, in one period or another; \
+             so many take some {:.0} % of an iteration. Perhaps an allocator gives memory back and asks for it again: to try, record -- \
+             env MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_MAX_=0 before the command (docs/recording.md)",
+            100.0 * share
+        )
+    })
+}
+
+fn drift(change: f64) -> Option<String> {
+    (change.abs() > DOUBTFUL).then(|| {
+        let percent = 100.0 * change;
+        format!("iterations without recording took {percent:+.0} % after the recorded ones as against before: speed changed meanwhile")
+    })
+}
+
+fn missed(off: f64, together: bool) -> Option<String> {
+    (off.abs() > 100.0 * DOUBTFUL).then(|| match together {
+        true => {
+            format!("corrected by half of the plain iterations, the recorded ones are {off:+.0} % off the other half")
+        }
+        false => {
+            format!("recorded iterations are {off:+.0} % off those without recording, and nothing of that is taken out")
+        }
+    })
+}

@@ -1,0 +1,184 @@
+//! The job's command: what of the profiler's own options is passed on to the script, as published.
+
+use super::Sensitivity;
+use perf4sight_base::error::{Error, Result};
+use std::fs;
+use std::path::Path;
+
+/// An option that a script may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passed {
+    /// `--batch`
+    Batch,
+    /// `--workers`
+    Workers,
+    /// `--max-iterations`
+    MaxIterations,
+    /// `--data`
+    Data,
+}
+
+/// A script longer than this is not looked through.
+const LONGEST: u64 = 4 << 20;
+
+impl Passed {
+    /// All of them.
+    pub const ALL: [Passed; 4] = [Passed::Batch, Passed::Workers, Passed::MaxIterations, Passed::Data];
+
+    /// From its name; none of the name `none`.
+    ///
+    /// # Errors
+    /// Another word.
+    pub fn parse(word: &str) -> Result<Option<Self>> {
+        let found = Passed::ALL.into_iter().find(|passed| passed.long() == format!("--{word}"));
+        match (found, word) {
+            (None, "none") => Ok(None),
+            (None, _) => {
+                let known = ["batch", "workers", "max-iterations", "data", "none"];
+                Err(Error::usage(format!("\"{word}\" is nothing that is passed to a script")).one_of(word, known))
+            }
+            (found, _) => Ok(found),
+        }
+    }
+
+    fn long(self) -> &'static str {
+        match self {
+            Passed::Batch => "--batch",
+            Passed::Workers => "--workers",
+            Passed::MaxIterations => "--max-iterations",
+            Passed::Data => "--data",
+        }
+    }
+
+    fn short(self) -> Option<&'static str> {
+        match self {
+            Passed::Batch => Some("-b"),
+            Passed::Workers => Some("-j"),
+            Passed::MaxIterations | Passed::Data => None,
+        }
+    }
+
+    /// What the profiler was given.
+    fn value(self, asked: &Sensitivity) -> Option<String> {
+        match self {
+            Passed::Batch => asked.batch.map(|batch| batch.to_string()),
+            Passed::Workers => asked.workers.map(|workers| workers.to_string()),
+            Passed::MaxIterations => asked.max_iterations.map(|most| most.to_string()),
+            Passed::Data => {
+                let inside = asked.container_mnt.as_ref().filter(|_| asked.docker_img.is_some());
+                asked.data.as_ref().map(|data| inside.unwrap_or(data).display().to_string())
+            }
+        }
+    }
+
+    /// How many words of those that begin here are this option with its value; 0 where it is another.
+    fn length(self, words: &[String]) -> usize {
+        let Some(first) = words.first() else { return 0 };
+        let long = first.strip_prefix(self.long());
+        let short = self.short().and_then(|short| first.strip_prefix(short)).filter(|_| !first.starts_with("--"));
+        match (long, short) {
+            (Some(""), _) | (_, Some("")) => words.len().min(2),
+            (Some(value), _) if value.starts_with('=') => 1,
+            (_, Some(_)) => 1,
+            _ => 0,
+        }
+    }
+}
+
+/// A command, and what was not passed on to it though the profiler was given it.
+pub(super) struct Command {
+    /// Its words.
+    pub words: Vec<String>,
+    /// The names of options that the script seems not to take.
+    pub kept: Vec<&'static str>,
+}
+
+impl Command {
+    /// With what is passed: an argument given to both counts for the profiler.
+    pub fn of(asked: &Sensitivity) -> Self {
+        let script = script(&asked.command);
+        let (head, arguments) = asked.command.split_at((script + 1).min(asked.command.len()));
+        let (mut arguments, mut passed, mut kept) = (arguments.to_vec(), Vec::new(), Vec::new());
+        let text = text_of(&asked.command[script]);
+        for option in Passed::ALL {
+            let Some(value) = option.value(asked) else { continue };
+            let stands = without(option, &mut arguments.clone());
+            let known = stands || text.as_ref().is_some_and(|text| text.contains(option.long()));
+            match asked.pass.as_ref().map_or(known, |chosen| chosen.contains(&option)) {
+                true => {
+                    without(option, &mut arguments);
+                    passed.extend([option.long().to_owned(), value]);
+                }
+                false if asked.pass.is_none() => kept.push(option.long()),
+                false => {}
+            }
+        }
+        let words = [head, &arguments, &passed].concat();
+        let words = asked.nodes.as_ref().map_or(words.clone(), |nodes| nodes.told(&words));
+        Command { words, kept }
+    }
+}
+
+/// Takes an option with its value out; whether it was there.
+fn without(option: Passed, arguments: &mut Vec<String>) -> bool {
+    let (before, mut at) = (arguments.len(), 0);
+    while at < arguments.len() {
+        match option.length(&arguments[at..]) {
+            0 => at += 1,
+            length => drop(arguments.drain(at..at + length)),
+        }
+    }
+    arguments.len() < before
+}
+
+/// Which word is the script: the last of those at the beginning that are no options and name a file, behind its interpreter or launcher.
+fn script(words: &[String]) -> usize {
+    let is_script = |word: &String| !word.starts_with('-') && Path::new(word).is_file();
+    words.iter().enumerate().skip(1).find(|(_, word)| is_script(word)).map_or(0, |(at, _)| at)
+}
+
+/// What a script says, where it is one and not too long.
+fn text_of(script: &str) -> Option<String> {
+    let about = fs::metadata(script).ok()?;
+    (about.is_file() && about.len() <= LONGEST).then(|| fs::read_to_string(script).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &str) -> Vec<String> {
+        words.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn an_option_is_taken_out_however_it_is_written() {
+        for written in ["--batch 32", "--batch=32", "-b 32", "-b32"] {
+            let mut arguments = words(&format!("--lr 1 {written} --best x"));
+            assert!(without(Passed::Batch, &mut arguments), "{written}");
+            assert_eq!(arguments, words("--lr 1 --best x"), "{written}");
+        }
+        assert!(!without(Passed::Batch, &mut words("--batches 3 --bias")));
+    }
+
+    #[test]
+    fn an_argument_given_to_both_counts_for_the_profiler() {
+        let asked = Sensitivity {
+            command: words("no-such-script --batch 8 --lr 1"),
+            batch: Some(64),
+            ..Sensitivity::default()
+        };
+        assert_eq!(Command::of(&asked).words, words("no-such-script --lr 1 --batch 64"));
+        let asked = Sensitivity { pass: Some(vec![]), ..asked };
+        assert_eq!(Command::of(&asked).words, asked.command);
+    }
+
+    #[test]
+    fn what_a_script_does_not_name_is_kept_and_told_unless_it_is_to_be_passed() {
+        let asked = Sensitivity { command: words("no-such-script --lr 1"), workers: Some(3), ..Sensitivity::default() };
+        let command = Command::of(&asked);
+        assert_eq!((command.words, command.kept), (asked.command.clone(), vec!["--workers"]));
+        let asked = Sensitivity { pass: Some(vec![Passed::Workers]), ..asked };
+        assert_eq!(Command::of(&asked).words, words("no-such-script --lr 1 --workers 3"));
+    }
+}

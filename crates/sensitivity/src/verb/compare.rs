@@ -1,0 +1,150 @@
+//! `perf4sight sensitivity --compare measured.csv profile.json`: how far a profile was from runs at points that nobody chose.
+
+use super::profile::Profile;
+use crate::{Agreement, Compared, Model, Run};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::input_file;
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_report::{Cell, Column, Table};
+use perf4sight_verb::{Context, Summary, Verb};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compare {
+    /// Rows of `cpus,memory_percent,epoch_seconds`.
+    pub measured: PathBuf,
+    /// The profile.
+    pub profile: PathBuf,
+}
+
+/// The columns that must be there; others are passed over, but [`STORAGE`].
+const COLUMNS: [&str; 3] = ["cpus", "memory_percent", "epoch_seconds"];
+
+/// What storage gave in MB/s, where that was another than the profile's.
+const STORAGE: &str = "storage_mb_s";
+
+impl Verb for Compare {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let profile = Profile::read(&self.profile)?;
+        profile.warnings.iter().for_each(|warning| context.warn(warning));
+        let model = profile.model().ok_or_else(|| {
+            Error::input("this profile tells of no epochs, for too little was known of the data")
+                .file(&self.profile)
+                .help("measure it with --data and -b")
+        })?;
+        let agreement = Agreement::of(&model, &rows(&self.measured)?);
+        if agreement.runs.is_empty() {
+            return Err(Error::input("there are no rows").file(&self.measured));
+        }
+        beyond(&agreement, &model).iter().for_each(|warning| context.warn(warning));
+        let inside = agreement.inside();
+        Ok(Summary {
+            headline: headline(&agreement),
+            json: json!({ "scores": agreement.scores, "inside": inside, "rows": table(&agreement).to_json() }),
+            tables: vec![table(&agreement)],
+            ..Summary::default()
+        })
+    }
+}
+
+fn headline(agreement: &Agreement) -> String {
+    let Some(scores) = agreement.scores else { return "no epoch had CPUs that the profile rests on".to_owned() };
+    format!(
+        "the model is {} off on average, at most {}; {} of {} epochs lie where it says",
+        Percent(scores.mape),
+        Percent(agreement.within().map(|one| one.error_percent().abs()).fold(0.0, f64::max)),
+        agreement.inside(),
+        agreement.within().count()
+    )
+}
+
+/// What of the rows is not what the model speaks of.
+fn beyond(agreement: &Agreement, model: &Model) -> Vec<String> {
+    let without = agreement.runs.len() - agreement.within().count();
+    let full = agreement.runs.iter().filter(|one| one.run.cached > 1.0).count();
+    let ends =
+        [model.curve.points().first(), model.curve.points().last()].map(|end| end.map_or(0.0, |point| point.cpus));
+    let told = [
+        (
+            without,
+            format!(
+                "with fewer CPUs than {} or more than {} nothing was measured: left out of the average are {without} of {} rows, marked as beyond",
+                ends[0],
+                ends[1],
+                agreement.runs.len()
+            ),
+        ),
+        (
+            full,
+            format!(
+                "memory with room for more than all data finds no more than all: taken as 100 % in {full} of {} rows",
+                agreement.runs.len()
+            ),
+        ),
+    ];
+    told.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect()
+}
+
+fn rows(file: &Path) -> Result<Vec<Run>> {
+    let text = input_file::text(file, "read the measured epochs")?;
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let wrong = |cause: csv::Error| Error::input(format!("this is no table of epochs: {cause}")).file(file);
+    let heads = reader.headers().map_err(wrong)?.clone();
+    let place = |name: &str| heads.iter().position(|head| head.trim() == name);
+    let places: Vec<usize> = COLUMNS.iter().filter_map(|name| place(name)).collect();
+    if places.len() < COLUMNS.len() {
+        return Err(Error::input("columns are missing").file(file).line(1).expected(COLUMNS.join(", ")));
+    }
+    let number = |record: &csv::StringRecord, at: usize, positive: bool| {
+        let cell = record.get(at).unwrap_or_default();
+        let number = cell.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+        number.filter(|number| !positive || *number > 0.0).ok_or_else(|| {
+            let line = record.position().map_or(0, |position| position.line() as usize);
+            Error::input(format!("\"{cell}\" is no number that can stand here")).file(file).line(line)
+        })
+    };
+    let storage = place(STORAGE);
+    let run = |record: std::result::Result<csv::StringRecord, csv::Error>| {
+        let record = record.map_err(wrong)?;
+        Ok(Run {
+            cpus: number(&record, places[0], true)?,
+            cached: number(&record, places[1], false)? / 100.0,
+            storage: storage.map(|at| number(&record, at, true).map(|megabytes| 1e6 * megabytes)).transpose()?,
+            seconds: number(&record, places[2], true)?,
+        })
+    };
+    reader.records().map(run).collect()
+}
+
+fn table(agreement: &Agreement) -> Table {
+    let columns = [
+        Column::number("cpus", "CPUs"),
+        Column::number("memory_percent", "data in memory"),
+        Column::number("storage_mb_s", "storage MB/s"),
+        Column::number("measured_ms", "measured"),
+        Column::number("model_ms", "model"),
+        Column::number("error_percent", "error"),
+        Column::number("least_ms", "at least"),
+        Column::number("most_ms", "at most"),
+        Column::text("inside", "inside"),
+    ];
+    let mut table = Table::new("Epochs beside the model", columns);
+    let milliseconds = |seconds: f64| Milliseconds(1000.0 * seconds);
+    let row = |one: &Compared| {
+        [
+            one.run.cpus.into(),
+            Percent(100.0 * one.run.cached).into(),
+            one.run.storage.map(|bytes| bytes / 1e6).into(),
+            milliseconds(one.run.seconds).into(),
+            milliseconds(one.predicted()).into(),
+            Percent(one.error_percent()).into(),
+            milliseconds(one.model.least).into(),
+            milliseconds(one.model.most).into(),
+            if one.is_beyond { Cell::from("beyond") } else { one.is_inside().into() },
+        ]
+    };
+    agreement.runs.iter().for_each(|one| table.row(row(one)));
+    table
+}

@@ -1,0 +1,29 @@
+//! The data of a job, brought into memory.
+
+use perf4sight_base::units::grouped;
+use perf4sight_machine::Watch;
+use perf4sight_machine::data::files;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// How much is read at a time.
+const PIECE: usize = 1 << 20;
+
+/// What is said of entries of the data that nobody can read.
+pub(super) fn unreadable(entries: u64) -> String {
+    let (entries, are) = match entries {
+        1 => ("1 entry".to_owned(), "is"),
+        several => (format!("{} entries", grouped(several)), "are"),
+    };
+    format!("{entries} of the data could not be looked at, such as links that lead nowhere, and {are} left out")
+}
+
+/// Reads all data once, so that what has room lies in memory; gives up after Ctrl-C. Files that cannot be read are the job's business.
+pub(super) fn warm(data: &Path, watch: &Watch<'_>) {
+    let mut piece = vec![0; PIECE];
+    for (file, _) in files(data).into_iter().flatten() {
+        let Ok(mut file) = File::open(file) else { continue };
+        while !watch.cancelled() && file.read(&mut piece).is_ok_and(|count| count > 0) {}
+    }
+}

@@ -1,0 +1,392 @@
+//! `[sensitivity]` and `perf4sight sensitivity`: how many CPUs, how much memory and which storage a training job needs, from few runs of it.
+
+mod campaign;
+mod command;
+mod compare;
+mod conclusion;
+mod data;
+mod heard;
+mod keys;
+mod nodes;
+mod page;
+mod parse;
+mod plan;
+mod profile;
+mod published;
+mod run;
+mod show;
+mod store;
+mod surroundings;
+mod tables;
+mod throttled;
+mod write;
+
+pub use command::Passed;
+pub use compare::Compare;
+pub use nodes::Nodes;
+pub use parse::{bandwidth, memory};
+pub use show::Show;
+
+use crate::{Knee, LEAST_TIME};
+use campaign::{Campaign, Stop};
+use nodes::Team;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Bytes;
+use perf4sight_limit as limit;
+use perf4sight_machine::Watch;
+use perf4sight_machine::turn;
+use perf4sight_machine::turn::Turn;
+use perf4sight_report::{Cell, Column};
+use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
+use profile::Profile;
+use regex::Regex;
+use run::Runner;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use store::Store;
+use surroundings::Surroundings;
+
+/// The closest numbers of CPUs that are told apart: the least that the kernel lets a job have, a thousandth of a second in a tenth.
+const LEAST_STEP: f64 = 0.01;
+
+/// The section `[sensitivity]`.
+pub static SPEC: Spec = Spec {
+    table: keys::TABLE,
+    subject: Noun { one: "job", several: "jobs" },
+    parse: |values| Ok(Box::new(Sensitivity::parse(values)?)),
+};
+
+/// What is asked.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sensitivity {
+    /// The job's command, as words.
+    pub command: Vec<String>,
+    /// Folder for the points and what comes of them.
+    pub out: PathBuf,
+    /// Whether points that lie there are thrown away.
+    pub overwrite: bool,
+    /// What the job is called.
+    pub job_name: Option<String>,
+    /// The most CPUs.
+    pub cpu: Option<f64>,
+    /// How close numbers of CPUs lie.
+    pub cpu_step: Option<f64>,
+    /// The most memory.
+    pub memory: Option<Bytes>,
+    /// GPUs of the job.
+    pub num_gpus: Option<u32>,
+    /// Samples of an iteration on each GPU.
+    pub batch: Option<u64>,
+    /// Workers that load data.
+    pub workers: Option<u64>,
+    /// Iterations after which a point ends.
+    pub max_iterations: Option<u64>,
+    /// What an epoch reads.
+    pub data: Option<PathBuf>,
+    /// What is passed to the script; where nothing is said, what it seems to take.
+    pub pass: Option<Vec<Passed>>,
+    /// Samples of an epoch.
+    pub samples: Option<u64>,
+    /// What output matches once an iteration.
+    pub step_pattern: Option<Pattern>,
+    /// Iterations of the whole command.
+    pub iterations: Option<u64>,
+    /// Iterations of a run that do not count.
+    pub warm_up: u64,
+    /// Time after which a run ends.
+    pub point_time: Duration,
+    /// Time for everything.
+    pub budget: Option<Duration>,
+    /// Bytes a second from memory.
+    pub memory_bandwidth: Option<Bytes>,
+    /// Bytes a second from storage.
+    pub storage_bandwidth: Option<Bytes>,
+    /// The image of docker that the job runs in.
+    pub docker_img: Option<String>,
+    /// Where the container has the data.
+    pub container_mnt: Option<PathBuf>,
+    /// The servers that it runs on; none where it is one.
+    pub nodes: Option<Nodes>,
+    /// Say what would be done, and run nothing.
+    pub dry_run: bool,
+}
+
+/// A regular expression, equal to another one of the same text.
+#[derive(Debug, Clone)]
+pub struct Pattern(pub Regex);
+
+impl Pattern {
+    /// From its text.
+    ///
+    /// # Errors
+    /// What is none.
+    pub fn parse(text: &str) -> Result<Self> {
+        heard::pattern(text).map(Pattern)
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl Verb for Sensitivity {
+    /// Measures what is not measured yet, and tells what came of it.
+    ///
+    /// # Errors
+    /// A job that fails, or tells of no iteration; limits that cannot be held; a folder that holds points of another job.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        self.check()?;
+        self.check_here()?;
+        let cancel = Arc::clone(&context.cancel);
+        let watch = Watch::quiet(&cancel);
+        if let Some(nodes) = self.nodes.as_ref().filter(|nodes| nodes.follows() && !self.dry_run) {
+            return nodes::follow(self, nodes, watch, context);
+        }
+        let Some(around) = Surroundings::look(self, &watch, context)? else { return Ok(interrupted()) };
+        if self.dry_run {
+            if self.leads() {
+                write::could_keep(&self.out)?;
+            }
+            let found = self.campaign(&around, None, watch, context)?.known();
+            return Ok(plan::summary(self, &around, found));
+        }
+        let measured = write::check_room(&self.out).and_then(|()| match &self.nodes {
+            None => self.measure(&around, None, watch, context),
+            Some(nodes) => self.lead(nodes, around, watch, context),
+        });
+        // Where nothing came of it, not even an empty folder is left; one that holds something stays.
+        let _ = fs::remove_dir(&self.out);
+        measured
+    }
+}
+
+impl Sensitivity {
+    /// Whether what comes of it is kept here.
+    fn leads(&self) -> bool {
+        !self.nodes.as_ref().is_some_and(Nodes::follows)
+    }
+
+    fn store(&self, around: &Surroundings) -> Result<Store> {
+        Store::open(&self.out, &self.identity(around), self.overwrite)
+    }
+
+    /// Measures on several nodes, of which this one leads, and tells the others how it ended.
+    fn lead(&self, nodes: &Nodes, around: Surroundings, watch: Watch<'_>, context: &mut Context) -> Result<Summary> {
+        let Some(team) = nodes::gather(self, nodes, &around, &watch, context)? else { return Ok(interrupted()) };
+        let around = around.among(self, &team);
+        let measured = around.and_then(|around| self.measure(&around, Some(&team), watch, context));
+        team.end(match &measured {
+            Ok(_) if watch.cancelled() => Some("it was interrupted".to_owned()),
+            Ok(_) => None,
+            Err(error) => Some(error.to_string()),
+        });
+        measured
+    }
+
+    /// Measures, in its turn, and tells what came of it.
+    fn measure<'a>(
+        &'a self,
+        around: &'a Surroundings,
+        team: Option<&'a Team>,
+        watch: Watch<'a>,
+        context: &mut Context,
+    ) -> Result<Summary> {
+        let Some(_turn) = turn(watch.cancelled, context)? else { return Ok(interrupted()) };
+        let mut campaign = self.campaign(around, team, watch, context)?;
+        team.map_or(Ok(()), Team::begin)?;
+        around.warm(self, &watch, context);
+        if !team.map_or(Ok(true), |team| team.assembled(&watch, context))? {
+            return Ok(interrupted());
+        }
+        let stop = campaign.search(context)?;
+        let Some(mut profile) = conclusion::profile(around, &campaign, context) else {
+            return nothing(stop, &campaign.store);
+        };
+        let stop = conclude(&mut profile, &mut campaign, stop, context)?;
+        profile.warnings = conclusion::warnings(around, &campaign, &profile, stop);
+        self.summary(&profile, &campaign, stop, context)
+    }
+}
+
+/// Waits until nobody else measures here: two at once would take CPUs from each other. None after Ctrl-C.
+fn turn(cancel: &AtomicBool, context: &Context) -> Result<Option<Turn>> {
+    turn::take(&Watch { waiting: &|why| context.console.note(why), ..Watch::quiet(cancel) })
+}
+
+/// Holds the job to less storage and less memory where that tells anything, and draws all conclusions.
+fn conclude(profile: &mut Profile, campaign: &mut Campaign<'_>, stop: Stop, context: &mut Context) -> Result<Stop> {
+    let mut stop = stop;
+    if let (Stop::Done, Some(model)) = (stop, profile.model()) {
+        stop = campaign.throttle(&model, context)?;
+        throttled::place(profile, campaign);
+    }
+    if let (Stop::Done, Some(model), Some(own)) = (stop, profile.model(), profile.own_memory) {
+        stop = campaign.place_cache(&model, own, context)?;
+        conclusion::place(profile, campaign, &model, own);
+    }
+    profile.points.clone_from(&campaign.store.points);
+    profile.provenance.complete = stop == Stop::Done;
+    profile.conclude(&campaign.grid);
+    Ok(stop)
+}
+
+/// What is said where not even one point is known.
+fn nothing(stop: Stop, store: &Store) -> Result<Summary> {
+    match stop {
+        Stop::Cancelled if store.has_begun() => Ok(Summary {
+            headline: "interrupted; no point was finished, and a run that others disturbed is kept: the same command goes on from there".to_owned(),
+            ..Summary::default()
+        }),
+        Stop::Cancelled => Ok(interrupted()),
+        Stop::Budget | Stop::Done => Err(Error::device("the time was up before any point was measured")
+            .help("give it more (budget); reading the data for the first time counts too")),
+    }
+}
+
+fn interrupted() -> Summary {
+    Summary { headline: "interrupted; no point was finished".to_owned(), ..Summary::default() }
+}
+
+impl Section for Sensitivity {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+        self.check().and_then(|()| self.check_here()).map_err(Error::configured)?;
+        let read = |path: &PathBuf| KeyedPath { key: "data", path: path.clone() };
+        Ok(Outline {
+            steps: vec![format!("runs {} with several numbers of CPUs", self.command.join(" "))],
+            reads: self.data.iter().map(read).collect(),
+            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            time: self.budget,
+            ..Outline::default()
+        })
+    }
+}
+
+impl Sensitivity {
+    /// What can be refused before anything is looked at.
+    fn check(&self) -> Result<()> {
+        self.nodes.as_ref().map_or(Ok(()), Nodes::check)?;
+        if self.command.is_empty() {
+            return Err(
+                Error::usage("there is no job").help("write its command behind two dashes: -- python3 train.py")
+            );
+        }
+        let positive = |number: Option<f64>| number.is_none_or(|number| number > 0.0 && number.is_finite());
+        if !positive(self.cpu) || !positive(self.cpu_step) {
+            return Err(
+                Error::usage("no CPUs, or less than none, cannot be given to a job").expected("a number above 0")
+            );
+        }
+        if self.point_time.as_secs_f64() < LEAST_TIME && self.iterations.is_none() {
+            let given = humantime::format_duration(self.point_time);
+            return Err(Error::usage(format!("no rate is known after {given} (--point-time)")).expected(format!(
+                "{LEAST_TIME} s at the least, and more than the 3 s and the warm-up that a rate takes to be known to 3 %"
+            )));
+        }
+        if self.cpu_step.is_some_and(|step| step < LEAST_STEP) {
+            let problem = "numbers of CPUs cannot be told apart that lie so close (--cpu-step)";
+            return Err(Error::usage(problem).expected(format!("{LEAST_STEP} CPUs or more")));
+        }
+        Ok(())
+    }
+
+    /// What this machine can be asked for at once: a program that is there, and no more CPUs than there are.
+    fn check_here(&self) -> Result<()> {
+        if self.docker_img.is_none() {
+            limit::find(&self.command[0], None)?;
+        }
+        self.cpu.map_or(Ok(()), |cpus| limit::check_cpus(cpus, limit::cpus()))
+    }
+
+    fn campaign<'a>(
+        &'a self,
+        around: &'a Surroundings,
+        team: Option<&'a Team>,
+        watch: Watch<'a>,
+        context: &Context,
+    ) -> Result<Campaign<'a>> {
+        let store = self.store(around)?;
+        Ok(Campaign {
+            found: store.points.len(),
+            runner: Runner { asked: self, words: &around.command.words, limiter: &around.limiter, watch, team },
+            store,
+            grid: around.grid.clone(),
+            begun: context.now(),
+            cold: conclusion::cold(around, self),
+            measured: 0,
+        })
+    }
+
+    /// What points of other jobs, and points that were measured otherwise, do not have in common.
+    fn identity(&self, around: &Surroundings) -> String {
+        let data =
+            around.size.map_or(String::new(), |size| format!(", reading {} in {} files", size.bytes, size.files));
+        let pattern = self.step_pattern.as_ref().map_or("", |pattern| pattern.0.as_str());
+        let iterations = self.iterations.map_or(String::new(), |count| format!(", {count} iterations"));
+        let storage =
+            self.storage_bandwidth.map_or(String::new(), |bandwidth| format!(", storage giving {bandwidth}/s"));
+        let image = self.docker_img.as_ref().map_or(String::new(), |image| format!(", in {image}"));
+        let shared = match self.processes() {
+            1 => String::new(),
+            several => format!(", {several} processes"),
+        };
+        let nodes = self.nodes.as_ref().map_or(String::new(), |nodes| format!(", on {} nodes", nodes.count));
+        let words = around.command.words.join(" ");
+        format!("{words}{nodes} after {} iterations{data}{iterations}{storage}{image}{shared} {pattern}", self.warm_up)
+    }
+
+    /// Processes that compute and share the CPUs: one for each GPU.
+    pub(super) fn processes(&self) -> usize {
+        self.num_gpus.unwrap_or(1).max(1) as usize
+    }
+
+    /// What the job is called: as asked, or as its script.
+    fn name(&self) -> String {
+        let is_option = |word: &&String| word.starts_with('-');
+        let script = self.command.iter().skip(1).find(|word| !is_option(word) && Path::new(word).is_file());
+        let word = script.or(self.command.first()).map(Path::new);
+        let stem = word.and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());
+        self.job_name.clone().or(stem).unwrap_or_else(|| "job".to_owned())
+    }
+
+    fn summary(
+        &self,
+        profile: &Profile,
+        campaign: &Campaign<'_>,
+        stop: Stop,
+        context: &mut Context,
+    ) -> Result<Summary> {
+        profile.warnings.iter().for_each(|warning| context.warn(warning));
+        let report = write::files(&self.out, profile)?;
+        let kept = match stop {
+            Stop::Done => "",
+            Stop::Budget | Stop::Cancelled => "; the same command goes on from there",
+        };
+        let found = campaign.found;
+        let points = if campaign.measured == 1 { "point" } else { "points" };
+        let headline =
+            format!("{} {points} measured, {found} found in {}{kept}", campaign.measured, self.out.display());
+        let (findings, files) = (findings(profile), vec![("report", report)]);
+        Ok(Summary { headline, findings, files, ..show::summary(profile) })
+    }
+}
+
+/// What the closing table of a configuration says of the job.
+fn findings(profile: &Profile) -> Vec<Finding> {
+    let percent = |knee: &Knee| (100.0 * knee.share).round();
+    let cells = profile.knees.iter().map(|knee| {
+        let percent = percent(knee);
+        (Column::number(format!("cpus_{percent}_percent"), format!("CPUs for {percent} %")), Cell::from(knee.cpus))
+    });
+    let doubts = profile.knees.iter().filter(|knee| !knee.verified).map(|knee| {
+        let ([low, high], percent) = (knee.between, percent(knee));
+        let column = Column::text(format!("cpus_{percent}_percent_doubt"), format!("for {percent} %, doubt"));
+        let told = if low == high { String::new() } else { format!(": {low} to {high}") };
+        (column, Cell::Text(format!("not verified{told}")))
+    });
+    cells.chain(doubts).map(|(column, cell)| Finding { about: profile.job.name.clone(), column, cell }).collect()
+}

@@ -1,0 +1,312 @@
+//! A node that follows: it runs its own command under the limits that node 0 asks for, and leaves nothing behind when either ends.
+
+use super::message::{self, Hello, Machine, Order, Report};
+use super::rendezvous::Nodes;
+use super::{Phase, job, name};
+use crate::verb::Sensitivity;
+use crate::verb::profile::cpus_words;
+use crate::verb::run::{Goal, Pace, Runner};
+use crate::verb::store::Outcome;
+use crate::verb::surroundings::Surroundings;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_machine::Limits;
+use perf4sight_machine::Watch;
+use perf4sight_machine::description::Description;
+use perf4sight_machine::link::{Heard, Link};
+use perf4sight_machine::turn;
+use perf4sight_machine::turn::Turn;
+use perf4sight_verb::{Context, Summary};
+use serde_json::json;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// How long it is waited for an order before it is looked whether somebody wants to end.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long somebody is looked for who is told that this node cannot take part.
+const HASTE: Duration = Duration::from_secs(3);
+
+/// Follows until node 0 has all it wants.
+///
+/// # Errors
+/// What is wrong here, which node 0 is told; a node 0 that cannot be reached, refuses this one, fails or is gone.
+pub(in super::super) fn follow(
+    asked: &Sensitivity,
+    nodes: &Nodes,
+    watch: Watch<'_>,
+    context: &mut Context,
+) -> Result<Summary> {
+    let around = Surroundings::look(asked, &watch, context);
+    // A node that cannot take part says so where somebody listens.
+    let patience = if around.is_ok() { nodes.wait } else { nodes.wait.min(HASTE) };
+    let leader = match (reach(nodes, patience, &watch, context), &around) {
+        (Ok(Some(link)), _) => Leader { link },
+        (Ok(None), Ok(_)) => return Ok(interrupted()),
+        (Err(error), Ok(_)) => return Err(error),
+        (Ok(None) | Err(_), Err(error)) => return Err(error.clone()),
+    };
+    let followed = around.and_then(|around| match around {
+        None => Ok(None),
+        Some(around) => {
+            let follower =
+                Follower { asked, nodes, around: &around, watch, leader: &leader, next: None, turn: None, runs: 0 };
+            follower.follow(context)
+        }
+    });
+    let why = match &followed {
+        Ok(Some(_)) => None,
+        Ok(None) => Some("it was interrupted".to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(why) = why {
+        let why = format!("{}: {why}", name(nodes.rank, &Description::here().name()));
+        // Where node 0 is what failed, nobody hears this.
+        let _ = leader.report(&Report::Leaving { why });
+    }
+    leader.link.close();
+    followed.map(|summary| summary.unwrap_or_else(interrupted))
+}
+
+fn interrupted() -> Summary {
+    Summary { headline: "interrupted".to_owned(), ..Summary::default() }
+}
+
+/// Connects with node 0; none after Ctrl-C.
+fn reach(nodes: &Nodes, patience: Duration, watch: &Watch<'_>, context: &Context) -> Result<Option<Link>> {
+    let at = format!("{}:{}", nodes.master_addr, nodes.port());
+    let waiting = |why: &str| context.console.note(format_args!("waiting for node 0 at {at}: {why}"));
+    let link = Link::reach(&nodes.master_addr, nodes.port(), patience, &Watch { waiting: &waiting, ..*watch });
+    link.map_err(|cause| {
+        let wait = humantime::format_duration(nodes.wait);
+        Error::device(format!("node 0 was not reached at {at} within {wait}: {cause}"))
+            .help("start the same command there with --node_rank 0, name its address (master_addr), or wait longer (node_wait)")
+    })
+}
+
+/// The connection with node 0.
+struct Leader {
+    link: Link,
+}
+
+impl Leader {
+    fn report(&self, report: &Report) -> Result<()> {
+        // Why it ended tells more than that it did.
+        let broken = |cause: std::io::Error| self.last_words().unwrap_or_else(|| gone(&cause.to_string()));
+        self.link.say(&message::line(report)).map_err(broken)
+    }
+
+    /// Why it ended, where it said so.
+    fn last_words(&self) -> Option<Error> {
+        loop {
+            match self.hear(LOOK) {
+                Ok(Some(Order::End { why, .. })) => return Some(ended(&why)),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    }
+
+    /// Its next order; none where none comes within this time.
+    fn hear(&self, patience: Duration) -> Result<Option<Order>> {
+        match self.link.hear(patience) {
+            None => Ok(None),
+            Some(Heard::Lost(why)) => Err(gone(&why)),
+            Some(Heard::Line(line)) => message::message(&line).map(Some).map_err(|why| gone(&why)),
+        }
+    }
+}
+
+fn ended(why: &str) -> Error {
+    Error::device(format!("node 0 has ended: {why}"))
+}
+
+fn gone(why: &str) -> Error {
+    Error::device(format!("node 0 is gone: {why}"))
+        .help("points that were finished are kept there: start the same command on all nodes again")
+}
+
+/// A node that is ready.
+struct Follower<'a> {
+    asked: &'a Sensitivity,
+    nodes: &'a Nodes,
+    around: &'a Surroundings,
+    watch: Watch<'a>,
+    leader: &'a Leader,
+    /// The run that it is ready for.
+    next: Option<Wanted>,
+    /// Keeps other measurements away.
+    turn: Option<Turn>,
+    /// How many it has made.
+    runs: usize,
+}
+
+/// A run that node 0 wants.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    point: u64,
+    limits: Limits,
+    goal: Goal,
+}
+
+/// What follows an order: the next one, or the end, with nothing to say after Ctrl-C.
+type Next = ControlFlow<Option<Summary>>;
+
+impl Follower<'_> {
+    /// Says who it is, and follows orders until the end; none after Ctrl-C.
+    fn follow(mut self, context: &Context) -> Result<Option<Summary>> {
+        self.introduce()?;
+        while !self.watch.cancelled() {
+            let Some(order) = self.leader.hear(LOOK)? else { continue };
+            if let Next::Break(end) = self.obey(order, context)? {
+                return Ok(end);
+            }
+        }
+        Ok(None)
+    }
+
+    fn introduce(&self) -> Result<()> {
+        let hello = Hello {
+            perf4sight: env!("CARGO_PKG_VERSION").to_owned(),
+            nnodes: self.nodes.count,
+            node_rank: self.nodes.rank,
+            job: job(self.asked, self.nodes),
+            machine: Machine::here(self.around),
+        };
+        self.leader.report(&Report::Hello(Box::new(hello)))
+    }
+
+    fn obey(&mut self, order: Order, context: &Context) -> Result<Next> {
+        match order {
+            Order::Welcome => context.console.note("node 0 waits until all nodes have come"),
+            Order::Refused { why } => {
+                return Err(Error::device(format!("node 0 has turned this node away: {why}")));
+            }
+            Order::Begin { turn } => self.begin(turn, context)?,
+            Order::Point { point, cpus, memory, storage, goal } => {
+                let limits = Limits { cpus, memory, storage };
+                self.around.limiter.check(&limits)?;
+                self.next = Some(Wanted { point, limits, goal });
+                self.leader.report(&Report::Ready { point })?;
+            }
+            Order::Go { point } => {
+                let wanted = self.next.take().filter(|wanted| wanted.point == point);
+                let wanted = wanted.ok_or_else(|| gone("it starts a run that it has not asked for"))?;
+                context.console.note(format_args!("run {point}: {}", wanted.words()));
+                return self.run(wanted);
+            }
+            // Of a run that is over here already.
+            Order::Close { .. } | Order::Stop { .. } => {}
+            Order::End { done, why } => return self.end(done, &why),
+        }
+        Ok(Next::Continue(()))
+    }
+
+    /// Keeps others away and has the data where it is to be, as node 0 does.
+    fn begin(&mut self, alone: bool, context: &Context) -> Result<()> {
+        let waiting = |why: &str| {
+            // Where node 0 is gone, that is heard when the waiting is over.
+            let _ = self.leader.report(&Report::Waiting { why: why.to_owned() });
+        };
+        if alone {
+            self.turn = turn::take(&Watch { waiting: &waiting, ..self.watch })?;
+        }
+        self.around.warm(self.asked, &self.watch, context);
+        self.leader.report(&Report::Here)
+    }
+
+    /// Runs the job, and reports what came of it.
+    fn run(&mut self, wanted: Wanted) -> Result<Next> {
+        let Follower { asked, around, watch, leader, .. } = *self;
+        let runner = Runner { asked, words: &around.command.words, limiter: &around.limiter, watch, team: None };
+        let mut pace =
+            Led { leader, point: wanted.point, known: false, phase: Phase::Running, end: None, failure: None };
+        let run = runner.run_here(wanted.limits, wanted.goal, &mut pace)?;
+        pace.failure.map_or(Ok(()), Err)?;
+        if let Some((done, why)) = pace.end {
+            return self.end(done, &why);
+        }
+        let Some(mut run) = run else { return Ok(Next::Break(None)) };
+        if let Outcome::Crashed { last_lines, .. } | Outcome::NoRate { last_lines, .. } = &mut run.outcome {
+            message::shortened(last_lines);
+        }
+        self.runs += 1;
+        leader.report(&Report::Ended { point: wanted.point, run: Box::new(run) })?;
+        Ok(Next::Continue(()))
+    }
+
+    /// What is said at the end.
+    fn end(&self, done: bool, why: &str) -> Result<Next> {
+        if !done {
+            return Err(ended(why));
+        }
+        let Nodes { rank, count, .. } = self.nodes;
+        let headline = format!("node {rank} of {count} made {} runs; what came of them is on node 0", self.runs);
+        let json = json!({"node_rank": rank, "nnodes": count, "runs": self.runs});
+        Ok(Next::Break(Some(Summary { headline, json, ..Summary::default() })))
+    }
+}
+
+impl Wanted {
+    fn words(&self) -> String {
+        let cpus = self.limits.cpus.map_or("all CPUs".to_owned(), cpus_words);
+        self.limits.memory.map_or(cpus.clone(), |memory| format!("{cpus} and {memory}"))
+    }
+}
+
+/// A run that ends when node 0 says so.
+struct Led<'a> {
+    leader: &'a Leader,
+    point: u64,
+    /// Whether node 0 was told that the rate is known.
+    known: bool,
+    phase: Phase,
+    /// Nothing more is wanted: whether all is done, and why not.
+    end: Option<(bool, String)>,
+    failure: Option<Error>,
+}
+
+impl Pace for Led<'_> {
+    fn ends(&mut self, known: bool, _: Duration) -> bool {
+        if let Err(error) = self.go_on(known) {
+            self.failure.get_or_insert(error);
+        }
+        self.failure.is_some() || self.end.is_some() || self.phase == Phase::Stopped
+    }
+
+    fn is_closing(&self) -> bool {
+        self.phase != Phase::Running
+    }
+}
+
+impl Led<'_> {
+    fn go_on(&mut self, known: bool) -> Result<()> {
+        // Whoever has said that all is over has nothing more to say.
+        if self.end.is_some() {
+            return Ok(());
+        }
+        if known != self.known {
+            self.leader.report(&Report::Look { point: self.point, enough: known })?;
+            self.known = known;
+        }
+        while let Some(order) = self.leader.hear(Duration::ZERO)? {
+            match order {
+                Order::Close { point } if point == self.point => {
+                    self.phase = Phase::Closing;
+                    self.leader.report(&Report::Closing { point })?;
+                }
+                Order::Stop { point } if point == self.point => self.phase = Phase::Stopped,
+                Order::End { done, why } => {
+                    self.end = Some((done, why));
+                    return Ok(());
+                }
+                Order::Welcome
+                | Order::Refused { .. }
+                | Order::Begin { .. }
+                | Order::Point { .. }
+                | Order::Go { .. }
+                | Order::Close { .. }
+                | Order::Stop { .. } => return Err(gone("it orders what cannot be done now")),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,200 @@
+//! Node 0 waits until all others have come, and turns away whoever does not belong to them.
+
+use super::member::Member;
+use super::message::{self, Hello, Machine, Order};
+use super::rendezvous::Nodes;
+use super::team::Team;
+use super::{job, name};
+use crate::verb::Sensitivity;
+use crate::verb::surroundings::Surroundings;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_machine::link::{Heard, Link, Listener};
+use perf4sight_machine::{Deadline, Setting, Watch};
+use perf4sight_report::Console;
+use perf4sight_verb::Context;
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+/// How often it is looked who has come.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long somebody who connects may take to say who it is.
+const INTRODUCTION: Duration = Duration::from_secs(10);
+/// How many may do so at once.
+const STRANGERS: usize = 64;
+/// How often one is told who is missing.
+const TOLD: Duration = Duration::from_secs(10);
+
+/// Waits for all nodes; none after Ctrl-C.
+///
+/// # Errors
+/// A port that is taken; nodes that have not come in time, or cannot take part.
+pub(in super::super) fn gather(
+    asked: &Sensitivity,
+    nodes: &Nodes,
+    around: &Surroundings,
+    watch: &Watch<'_>,
+    context: &Context,
+) -> Result<Option<Team>> {
+    let (job, own, console) = (job(asked, nodes), Machine::here(around), &context.console);
+    let (address, port) = (&nodes.master_addr, nodes.port());
+    let listener = Listener::open(address, port).map_err(|cause| {
+        Error::device(format!("the other nodes cannot be waited for at port {port}: {cause}"))
+            .help("choose another one, on all nodes (node_port); node 0 is to run where master_addr leads")
+    })?;
+    let mut gathering =
+        Gathering { nodes, job, console, strangers: Vec::new(), members: BTreeMap::new(), refused: Vec::new() };
+    let (deadline, mut told) = (Deadline::after(nodes.wait), Deadline::after(Duration::ZERO));
+    while gathering.members.len() + 1 < nodes.count as usize {
+        if watch.cancelled() {
+            return Ok(None);
+        }
+        if deadline.is_over() {
+            return Err(gathering.missing());
+        }
+        if told.is_over() {
+            let missing = gathering.ranks();
+            console.note(format_args!("waiting at {address}:{port} for node_rank {missing} of {} nodes", nodes.count));
+            told = Deadline::after(TOLD);
+        }
+        gathering.look(&listener)?;
+        thread::sleep(LOOK);
+    }
+    Ok(Some(Team::new(name(0, &own.name), own, gathering.members.into_values().collect())))
+}
+
+/// Who has come until now.
+struct Gathering<'a> {
+    nodes: &'a Nodes,
+    job: Setting,
+    console: &'a Console,
+    /// Who has connected and not said who it is, and until when it may.
+    strangers: Vec<(Link, Deadline)>,
+    members: BTreeMap<u32, Member>,
+    /// Who was turned away, and why.
+    refused: Vec<String>,
+}
+
+impl Gathering<'_> {
+    /// Looks who has come, and whether all are still there.
+    fn look(&mut self, listener: &Listener) -> Result<()> {
+        let failed = |cause| Error::device(format!("no more nodes can come: {cause}"));
+        while let Some(link) = listener.next().map_err(failed)? {
+            self.strangers.push((link, Deadline::after(INTRODUCTION)));
+        }
+        // Whoever comes in hundreds is none of ours.
+        self.strangers.truncate(STRANGERS);
+        for (link, until) in std::mem::take(&mut self.strangers) {
+            match link.hear(Duration::ZERO) {
+                Some(Heard::Line(line)) => self.introduce(link, &line)?,
+                None if !until.is_over() => self.strangers.push((link, until)),
+                None | Some(Heard::Lost(_)) => {}
+            }
+        }
+        // Whoever joined has nothing to say before it is asked.
+        let heard: Vec<u32> =
+            self.members.values().filter(|member| !is_quiet(member)).map(|member| member.rank).collect();
+        for rank in heard {
+            let gone = self.members.remove(&rank).map_or(String::new(), |member| member.name);
+            self.console.note(format_args!("{gone} is gone again"));
+        }
+        Ok(())
+    }
+
+    /// Takes a node in, or turns it away and tells both sides why. One that cannot take part ends it all: nobody else is that node.
+    fn introduce(&mut self, link: Link, line: &str) -> Result<()> {
+        let hello = match message::hello(line) {
+            Ok(hello) => hello,
+            Err(message::Stranger::Leaving(why)) => return Err(Error::device(why)),
+            Err(message::Stranger::Unknown(why)) => {
+                self.refuse(link, "somebody", why);
+                return Ok(());
+            }
+        };
+        let name = name(hello.node_rank, &hello.machine.name);
+        match self.objection(&hello) {
+            Some(why) => self.refuse(link, &name, why),
+            None => {
+                let member = Member { rank: hello.node_rank, name, machine: hello.machine, link };
+                if member.order(&Order::Welcome).is_ok() {
+                    self.console.note(format_args!("{} is here", member.name));
+                    self.members.insert(member.rank, member);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a node does not belong here.
+    fn objection(&self, hello: &Hello) -> Option<String> {
+        let (count, rank) = (self.nodes.count, hello.node_rank);
+        if hello.nnodes != count {
+            return Some(format!("it was started with --nnodes {}, and node 0 with --nnodes {count}", hello.nnodes));
+        }
+        if !(1..count).contains(&rank) {
+            return Some(format!("there is no node_rank {rank} to come among {count} nodes"));
+        }
+        if let Some(other) = self.members.get(&rank) {
+            return Some(format!("{} has this node_rank already: each node has another one", other.name));
+        }
+        different(&self.job, &hello.job)
+    }
+
+    fn refuse(&mut self, link: Link, who: &str, why: String) {
+        // Whoever does not listen is refused too.
+        let _ = link.say(&message::line(&Order::Refused { why: why.clone() }));
+        link.close();
+        let refused = format!("{who} was turned away: {why}");
+        self.console.warn(&refused);
+        if self.refused.len() < STRANGERS {
+            self.refused.push(refused);
+        }
+    }
+
+    /// Who is missing, as `1, 3`.
+    fn ranks(&self) -> String {
+        let missing = (1..self.nodes.count).filter(|rank| !self.members.contains_key(rank));
+        missing.map(|rank| rank.to_string()).collect::<Vec<_>>().join(", ")
+    }
+
+    fn missing(&self) -> Error {
+        let wait = humantime::format_duration(self.nodes.wait);
+        let turned_away: String = self.refused.iter().map(|refused| format!("\n  {refused}")).collect();
+        let missing = self.ranks();
+        Error::device(format!(
+            "node_rank {missing} of {} nodes did not come within {wait}{turned_away}",
+            self.nodes.count
+        ))
+        .help(format!("start the same command with --node_rank {missing} there, or wait longer (node_wait)"))
+    }
+}
+
+/// Whether a node that has joined is there and waits.
+fn is_quiet(member: &Member) -> bool {
+    member.link.hear(Duration::ZERO).is_none()
+}
+
+/// In what two jobs differ that should be the same.
+fn different(ours: &Setting, theirs: &Setting) -> Option<String> {
+    let of = |job: &Setting, name: &String| job.get(name).cloned().unwrap_or_else(|| "unknown".to_owned());
+    let differ = ours.keys().filter(|name| ours.get(*name) != theirs.get(*name));
+    let told: Vec<String> =
+        differ.map(|name| format!("{name} is {} there and {} on node 0", of(theirs, name), of(ours, name))).collect();
+    (!told.is_empty()).then(|| format!("it measures another job: {}", told.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_the_same_in_all_that_counts() {
+        let job = |command: &str, batch: &str| {
+            let job = [("command", command), ("--batch", batch)];
+            Setting::from(job.map(|(name, value)| (name.to_owned(), value.to_owned())))
+        };
+        assert_eq!(different(&job("a", "1"), &job("a", "1")), None);
+        let told = "it measures another job: --batch is 2 there and 1 on node 0; command is b there and a on node 0";
+        assert_eq!(different(&job("a", "1"), &job("b", "2")).as_deref(), Some(told));
+    }
+}

@@ -1,0 +1,86 @@
+//! A job on several nodes: the profiler runs on each of them with the same command. Node 0 leads the search; the others follow: each holds
+//! the limits on its own machine, all run a point at once, and the slowest counts.
+//!
+//! The steps of one run: `Point` to all, `Ready` from all, `Go`; then each tells by `Look` whether its rate is known. When all are, or one
+//! has failed, or the time is up, `Close` says that the run is about to end, so that a job which fails because another node's has ended
+//! counts as ended. When all know that (`Closing`), `Stop` ends it, and each tells what came of it (`Ended`).
+
+mod among;
+mod follow;
+mod gather;
+mod member;
+mod message;
+mod rendezvous;
+mod step;
+mod team;
+mod together;
+
+pub use rendezvous::Nodes;
+
+pub(super) use follow::follow;
+pub(super) use gather::gather;
+pub(super) use rendezvous::MOST;
+pub(super) use team::Team;
+
+use super::Sensitivity;
+use super::surroundings::Surroundings;
+use message::Machine;
+use perf4sight_machine::Setting;
+use perf4sight_machine::description::Description;
+use std::fmt::Display;
+
+/// How far a run is, on the node that leads and on those that follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// All are told that the end is near.
+    Closing,
+    /// All know, and are told to end.
+    Stopped,
+}
+
+/// What all nodes must have in common: what runs, and how it is measured.
+fn job(asked: &Sensitivity, nodes: &Nodes) -> Setting {
+    let number = |number: Option<u64>| number.map_or("none".to_owned(), |number| number.to_string());
+    let job = [
+        // What tells one node from another is not part of it.
+        ("command", nodes.leader().told(&asked.command).join(" ")),
+        ("--batch", number(asked.batch)),
+        ("--workers", number(asked.workers)),
+        ("--max-iterations", number(asked.max_iterations)),
+        ("--iterations", number(asked.iterations)),
+        ("--warm-up", asked.warm_up.to_string()),
+        ("--num-gpus", asked.processes().to_string()),
+        ("--step-pattern", asked.step_pattern.as_ref().map_or("none", |pattern| pattern.0.as_str()).to_owned()),
+        ("--docker-img", asked.docker_img.clone().unwrap_or_else(|| "none".to_owned())),
+        ("--master_addr", nodes.master_addr.clone()),
+        ("--master_port", nodes.master_port.to_string()),
+    ];
+    job.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+impl Machine {
+    /// This one.
+    fn here(around: &Surroundings) -> Self {
+        let (here, survey) = (Description::here(), around.limiter.survey());
+        let text = |of: &dyn Display| of.to_string();
+        let own =
+            [("name", here.name()), ("cpus", survey.cpus.to_string())].map(|(name, fact)| (name.to_owned(), fact));
+        let facts = around.hosts.iter().flatten().map(|(name, fact)| (name.clone(), fact.clone())).chain(own).collect();
+        Machine {
+            name: here.name(),
+            boot: here.boot(),
+            cpus: survey.cpus,
+            memory: survey.memory,
+            limits: survey.axes.iter().map(|held| (text(&held.axis), held.by.as_ref().map(|by| text(by)))).collect(),
+            bandwidths: [around.storage, around.memory],
+            data: around.size.map(|size| [size.bytes, size.files]),
+            facts,
+        }
+    }
+}
+
+/// How a node is called.
+fn name(rank: u32, machine: &str) -> String {
+    format!("node {rank} ({machine})")
+}

@@ -1,0 +1,164 @@
+//! Where the processes of a job on several nodes meet, as published: the four options of the launchers of PyTorch, and what the job is
+//! told of them.
+
+use perf4sight_base::error::{Error, Result};
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// The most nodes of a job.
+pub(in super::super) const MOST: u32 = 4096;
+
+/// A job on several nodes, as this one sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nodes {
+    /// How many nodes there are, at least two.
+    pub count: u32,
+    /// Which one this is, counted from 0, which leads.
+    pub rank: u32,
+    /// How the others reach node 0.
+    pub master_addr: String,
+    /// Where the job's processes meet on node 0.
+    pub master_port: u16,
+    /// Where the profilers meet on node 0; else the port behind that.
+    pub port: Option<u16>,
+    /// How long it is waited for all nodes.
+    pub wait: Duration,
+}
+
+impl Nodes {
+    /// What can be refused before anything is looked at.
+    pub(in super::super) fn check(&self) -> Result<()> {
+        let Nodes { count, rank, master_port, .. } = self;
+        if rank >= count {
+            return Err(Error::usage(format!("there is no node_rank {rank} among {count} nodes"))
+                .expected(format!("from 0 to {}", count - 1)));
+        }
+        if self.port() == *master_port {
+            return Err(Error::usage(format!("node_port and master_port are both {master_port}"))
+                .expected("two ports: one is the job's, the other the profiler's"));
+        }
+        Ok(())
+    }
+
+    /// None where it is one server.
+    pub fn if_several(self) -> Option<Self> {
+        (self.count > 1 || self.rank > 0).then_some(self)
+    }
+
+    /// Whether this node follows another one, which leads.
+    pub fn follows(&self) -> bool {
+        self.rank > 0
+    }
+
+    /// Which node this would be.
+    pub(in super::super) fn words(&self) -> String {
+        let Nodes { count, rank, master_addr, .. } = self;
+        let port = self.port();
+        let does = match rank {
+            0 => format!("leads, and waits for the others at {master_addr}:{port}"),
+            _ => format!("follows node 0 at {master_addr}:{port}, which says what is measured"),
+        };
+        format!("as node {rank} of {count} this one {does}; what is told here is of this one alone")
+    }
+
+    /// Where the profilers meet.
+    pub fn port(&self) -> u16 {
+        self.port.unwrap_or(self.master_port.checked_add(1).unwrap_or(self.master_port - 1))
+    }
+
+    /// What the leader has where this one is another.
+    pub fn leader(&self) -> Self {
+        Nodes { rank: 0, ..self.clone() }
+    }
+
+    /// What an option of launchers is here, in either spelling; none of any other word.
+    fn option(&self, name: &str) -> Option<String> {
+        match name {
+            "--nnodes" => Some(self.count.to_string()),
+            "--node_rank" | "--node-rank" => Some(self.rank.to_string()),
+            "--master_addr" | "--master-addr" => Some(self.master_addr.clone()),
+            "--master_port" | "--master-port" => Some(self.master_port.to_string()),
+            _ => None,
+        }
+    }
+
+    /// A command whose words give any of the options another value: what is given to both counts for the profiler.
+    pub fn told(&self, words: &[String]) -> Vec<String> {
+        let before = std::iter::once("").chain(words.iter().map(String::as_str));
+        let told = before.zip(words).map(|(before, word)| {
+            let named = |(name, _): (&str, &str)| Some(format!("{name}={}", self.option(name)?));
+            self.option(before).or_else(|| word.split_once('=').and_then(named)).unwrap_or_else(|| word.clone())
+        });
+        told.collect()
+    }
+
+    /// The variables that the job finds: by the names that `env://` and scripts read, and those that torchrun takes for its options
+    /// where they are not given (`torch.distributed.argparse_util`). A script that is started without a launcher, and so is one process
+    /// on each node, finds its rank too, as the published launcher gave it.
+    pub fn environment(&self, processes: usize) -> Vec<(String, OsString)> {
+        let (count, rank) = (self.count.to_string(), self.rank.to_string());
+        let (address, port) = (self.master_addr.clone(), self.master_port.to_string());
+        let mut variables = vec![
+            ("MASTER_ADDR", address.clone()),
+            ("MASTER_PORT", port.clone()),
+            ("NNODES", count.clone()),
+            ("NODE_RANK", rank.clone()),
+            ("PET_MASTER_ADDR", address),
+            ("PET_MASTER_PORT", port),
+            ("PET_NNODES", count.clone()),
+            ("PET_NODE_RANK", rank.clone()),
+        ];
+        if processes == 1 {
+            variables.extend([("WORLD_SIZE", count), ("RANK", rank), ("LOCAL_RANK", "0".to_owned())]);
+        }
+        variables.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes() -> Nodes {
+        Nodes {
+            count: 2,
+            rank: 1,
+            master_addr: "10.0.0.1".to_owned(),
+            master_port: 29500,
+            port: None,
+            wait: Duration::from_secs(1),
+        }
+    }
+
+    fn words(words: &str) -> Vec<String> {
+        words.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_a_launcher_is_given_is_what_the_profiler_was_given() {
+        let given =
+            "torchrun --nnodes=1:4 --node-rank 0 --master_addr x --master-port=1 --nproc-per-node 8 train.py -b 2";
+        let told = "torchrun --nnodes=2 --node-rank 1 --master_addr 10.0.0.1 --master-port=29500 --nproc-per-node 8 train.py -b 2";
+        assert_eq!(nodes().told(&words(given)), words(told));
+        assert_eq!(nodes().told(&words("python3 train.py --nnodes")), words("python3 train.py --nnodes"));
+        assert_eq!(nodes().leader().told(&words("torchrun --node_rank 1")), words("torchrun --node_rank 0"));
+    }
+
+    #[test]
+    fn a_process_without_a_launcher_is_a_rank_and_launchers_make_their_own() {
+        let told = |processes: usize, name: &str| {
+            nodes().environment(processes).into_iter().find(|(told, _)| told == name).map(|(_, value)| value)
+        };
+        assert_eq!(told(1, "RANK"), Some("1".into()));
+        assert_eq!((told(8, "RANK"), told(8, "PET_NODE_RANK")), (None, Some("1".into())));
+        assert_eq!(told(8, "MASTER_PORT"), Some("29500".into()));
+    }
+
+    #[test]
+    fn profilers_and_job_meet_at_ports_of_their_own() {
+        assert_eq!(nodes().port(), 29501);
+        assert_eq!(Nodes { master_port: 65535, ..nodes() }.port(), 65534);
+        assert!(Nodes { port: Some(29500), ..nodes() }.check().is_err());
+        assert!(Nodes { rank: 2, ..nodes() }.check().unwrap_err().to_string().contains("node_rank 2 among 2"));
+    }
+}

@@ -1,0 +1,132 @@
+//! The node that leads and those that follow, while points are measured.
+
+use super::member::Member;
+use super::message::{Machine, Order, Report};
+use super::step::Step;
+use super::together::together;
+use crate::verb::run::{Goal, Pace};
+use crate::verb::store::Run;
+use perf4sight_base::error::Result;
+use perf4sight_machine::Limits;
+use perf4sight_machine::Watch;
+use perf4sight_verb::Context;
+use std::cell::Cell;
+use std::time::Duration;
+
+/// How long it is waited for a report before it is looked whether somebody wants to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// All nodes, as node 0 sees them.
+pub(in super::super) struct Team {
+    name: String,
+    own: Machine,
+    members: Vec<Member>,
+    points: Cell<u64>,
+}
+
+impl Team {
+    /// Node 0 by its name, and those that follow in the order of their ranks.
+    pub(super) fn new(name: String, own: Machine, members: Vec<Member>) -> Self {
+        Team { name, own, members, points: Cell::new(0) }
+    }
+
+    /// The machines by what their nodes are called; ours is the first.
+    pub fn machines(&self) -> impl Iterator<Item = (&str, &Machine)> {
+        let others = self.members.iter().map(|member| (member.name.as_str(), &member.machine));
+        std::iter::once((self.name.as_str(), &self.own)).chain(others)
+    }
+
+    /// Has each of the others get ready. Of nodes on one machine the first keeps other measurements away; we do on ours.
+    ///
+    /// # Errors
+    /// A node that is gone.
+    pub fn begin(&self) -> Result<()> {
+        let boots: Vec<Option<&String>> = self.machines().map(|(_, machine)| machine.boot.as_ref()).collect();
+        for (before, member) in (1..).zip(&self.members) {
+            let boot = member.machine.boot.as_ref();
+            let turn = boot.is_none() || !boots[..before].contains(&boot);
+            member.order(&Order::Begin { turn })?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all are ready; false after Ctrl-C.
+    ///
+    /// # Errors
+    /// A node that is gone.
+    pub fn assembled(&self, watch: &Watch<'_>, context: &Context) -> Result<bool> {
+        let watch = Watch { waiting: &|why| context.console.note(why), ..*watch };
+        self.all(&watch, &|report| match report {
+            Report::Here => true,
+            Report::Hello(_)
+            | Report::Waiting { .. }
+            | Report::Ready { .. }
+            | Report::Look { .. }
+            | Report::Closing { .. }
+            | Report::Ended { .. }
+            | Report::Leaving { .. } => false,
+        })
+    }
+
+    /// Runs one point on all nodes at once; `here` does so on ours. None after Ctrl-C.
+    ///
+    /// # Errors
+    /// A node that is gone or cannot hold these limits; whatever `here` fails with.
+    pub fn run(
+        &self,
+        limits: &Limits,
+        goal: Goal,
+        watch: &Watch<'_>,
+        here: &mut dyn FnMut(&mut dyn Pace) -> Result<Option<Run>>,
+    ) -> Result<Option<Run>> {
+        let point = self.points.get() + 1;
+        self.points.set(point);
+        let Limits { cpus, memory, storage } = *limits;
+        self.order(&Order::Point { point, cpus, memory, storage, goal })?;
+        if !self.all(watch, &|report| *report == Report::Ready { point })? {
+            return Ok(None);
+        }
+        self.order(&Order::Go { point })?;
+        let mut step = Step::new(&self.members, point, goal.time);
+        let Some(own) = here(&mut step)? else { return Ok(None) };
+        let Some(others) = step.finish(&own, watch)? else { return Ok(None) };
+        let names: Vec<String> = self.machines().map(|(name, _)| name.to_owned()).collect();
+        Ok(together([own].into_iter().chain(others).collect(), &names))
+    }
+
+    /// Lets the others go; `why` not all is measured, where that is so.
+    pub fn end(self, why: Option<String>) {
+        let order = Order::End { done: why.is_none(), why: why.unwrap_or_default() };
+        for member in self.members {
+            // Whoever is gone needs no word.
+            if member.order(&order).is_ok() {
+                member.link.close();
+            }
+        }
+    }
+
+    fn order(&self, order: &Order) -> Result<()> {
+        self.members.iter().try_for_each(|member| member.order(order))
+    }
+
+    /// Waits until each has reported what is wanted; false after Ctrl-C.
+    fn all(&self, watch: &Watch<'_>, wanted: &dyn Fn(&Report) -> bool) -> Result<bool> {
+        let mut missing: Vec<&Member> = self.members.iter().collect();
+        while !missing.is_empty() && !watch.cancelled() {
+            let mut still = Vec::new();
+            for member in missing {
+                match member.hear(LOOK)? {
+                    Some(Report::Waiting { why }) => {
+                        (watch.waiting)(&format!("waiting for {}: {why}", member.name));
+                        still.push(member);
+                    }
+                    Some(report) if !wanted(&report) => return Err(member.unexpected()),
+                    Some(_) => {}
+                    None => still.push(member),
+                }
+            }
+            missing = still;
+        }
+        Ok(missing.is_empty())
+    }
+}

@@ -1,0 +1,123 @@
+//! The runs of one point on all nodes, taken together: all wait for the slowest, and what failed anywhere failed.
+
+use crate::verb::store::{Outcome, Run};
+
+/// One run of all: the slowest's where all have a rate, else that of the node that failed, and the most memory of any. Each says which node
+/// it is of, by `names` in the same order.
+pub(super) fn together(runs: Vec<Run>, names: &[String]) -> Option<Run> {
+    let named = runs.into_iter().zip(names).map(|(run, name)| Run { node: Some(name.clone()), ..run });
+    let nodes: Vec<Run> = named.collect();
+    let worst = nodes.iter().map(|run| severity(&run.outcome)).max()?;
+    let failed: Vec<&Run> = nodes.iter().filter(|run| severity(&run.outcome) == worst).collect();
+    let rate = |run: &&Run| run.measured.map_or(0.0, |measured| measured.rate.per_second);
+    let counts = if has_failed(&failed.first()?.outcome) {
+        // What failed first may be why others did.
+        failed.iter().copied().min_by(|a, b| a.seconds.total_cmp(&b.seconds))?
+    } else {
+        nodes.iter().min_by(|a, b| rate(a).total_cmp(&rate(b)))?
+    };
+    let outcome = outcome(counts, &failed);
+    let peak_memory = nodes.iter().filter_map(|run| run.peak_memory).max();
+    let own_memory = nodes.iter().filter_map(|run| run.own_memory).max();
+    Some(Run { outcome, peak_memory, own_memory, nodes: nodes.clone(), ..counts.clone() })
+}
+
+/// Whether there is no rate.
+pub(super) fn has_failed(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Sound | Outcome::Disturbed { .. } => false,
+        Outcome::NoRate { .. } | Outcome::Crashed { .. } | Outcome::OutOfMemory => true,
+    }
+}
+
+/// What counts before what.
+fn severity(outcome: &Outcome) -> u8 {
+    match outcome {
+        Outcome::Sound => 0,
+        Outcome::Disturbed { .. } => 1,
+        Outcome::NoRate { .. } => 2,
+        Outcome::Crashed { .. } => 3,
+        // Others fail when one is gone.
+        Outcome::OutOfMemory => 4,
+    }
+}
+
+/// What came of all: what came of those with the worst outcome, each by its name, the first of them first.
+fn outcome(counts: &Run, failed: &[&Run]) -> Outcome {
+    let mut failed = failed.to_vec();
+    failed.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    let name = |run: &Run| run.node.clone().unwrap_or_default();
+    let told = |how: fn(&Outcome) -> &str| {
+        let told: Vec<String> = failed.iter().map(|run| format!("{} on {}", how(&run.outcome), name(run))).collect();
+        told.join(", ")
+    };
+    match &failed[0].outcome {
+        Outcome::Sound => Outcome::Sound,
+        Outcome::OutOfMemory => Outcome::OutOfMemory,
+        Outcome::Disturbed { .. } => Outcome::Disturbed { how: told(how) },
+        Outcome::Crashed { .. } => {
+            Outcome::Crashed { how: told(how), last_lines: counts.outcome.last_lines().to_vec() }
+        }
+        Outcome::NoRate { told: iterations, .. } => {
+            Outcome::NoRate { how: told(how), told: *iterations, last_lines: counts.outcome.last_lines().to_vec() }
+        }
+    }
+}
+
+fn how(outcome: &Outcome) -> &str {
+    match outcome {
+        Outcome::Sound | Outcome::OutOfMemory => "",
+        Outcome::Disturbed { how } | Outcome::Crashed { how, .. } | Outcome::NoRate { how, .. } => how,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verb::store::tests::run;
+    use perf4sight_base::units::Bytes;
+
+    fn failed(outcome: Outcome, seconds: f64) -> Run {
+        Run { outcome, measured: None, ..run(1.0, seconds) }
+    }
+
+    fn crashed(seconds: f64) -> Run {
+        failed(
+            Outcome::Crashed { how: "exit code 1".to_owned(), last_lines: vec![format!("after {seconds} s")] },
+            seconds,
+        )
+    }
+
+    fn of(runs: &[Run]) -> Run {
+        let names = ["node 0 (a)", "node 1 (b)", "node 2 (c)"].map(str::to_owned);
+        together(runs.to_vec(), &names).unwrap()
+    }
+
+    #[test]
+    fn the_slowest_counts_and_the_most_memory_does() {
+        let all = of(&[run(20.0, 9.0), run(15.0, 3.0), run(30.0, 2.0)]);
+        assert_eq!((all.outcome, all.measured.unwrap().rate.per_second), (Outcome::Sound, 15.0));
+        assert_eq!((all.node.as_deref(), all.peak_memory), (Some("node 1 (b)"), Some(Bytes(9))));
+        let rates = all.nodes.iter().map(|run| run.measured.unwrap().rate.per_second);
+        assert_eq!(rates.collect::<Vec<_>>(), [20.0, 15.0, 30.0]);
+    }
+
+    #[test]
+    fn who_was_disturbed_disturbs_all_though_another_is_the_slowest() {
+        let disturbed = Run { outcome: Outcome::Disturbed { how: "others".to_owned() }, ..run(20.0, 1.0) };
+        let all = of(&[run(15.0, 1.0), disturbed]);
+        assert_eq!(all.outcome, Outcome::Disturbed { how: "others on node 1 (b)".to_owned() });
+        assert_eq!(all.node.as_deref(), Some("node 0 (a)"));
+    }
+
+    #[test]
+    fn memory_is_why_others_crash_and_of_crashes_the_first_is() {
+        let all = of(&[crashed(1.0), failed(Outcome::OutOfMemory, 1.1), run(20.0, 2.0)]);
+        assert_eq!((all.outcome, all.node.as_deref(), all.measured), (Outcome::OutOfMemory, Some("node 1 (b)"), None));
+        let all = of(&[crashed(2.0), crashed(1.0), run(20.0, 2.0)]);
+        let how = "exit code 1 on node 1 (b), exit code 1 on node 0 (a)".to_owned();
+        assert_eq!(all.outcome, Outcome::Crashed { how, last_lines: vec!["after 1 s".to_owned()] });
+        let silent = failed(Outcome::NoRate { how: "nothing".to_owned(), told: 0, last_lines: Vec::new() }, 1.0);
+        assert!(matches!(of(&[silent, crashed(2.0)]).outcome, Outcome::Crashed { .. }));
+    }
+}

@@ -1,0 +1,141 @@
+//! `report.html`: what to request, the curve, maps of epochs and of the storage they need, over CPUs, memory and storage.
+
+use super::profile::{Epoch, Profile, StorageEpoch, cpus_words, number};
+use super::store::Point;
+use super::tables;
+use perf4sight_report::{
+    Axis, Block, Chart, Content, Fact, HeatCell, Heatmap, Line, Page, Plot, Reference, Series, Sign, Value, sentence,
+    significant,
+};
+use std::collections::BTreeSet;
+
+/// The whole page.
+pub(super) fn of(profile: &Profile) -> Page {
+    let job = &profile.job;
+    let mut page = Page::new(format!("What {} needs", job.name), format!("Measured: {}", job.command.join(" ")));
+    page.chapter("What to request", answers(profile));
+    page.chapter("Rate over CPUs", curve(profile));
+    if !profile.matrix.is_empty() {
+        page.chapter("Epochs over CPUs and memory", maps(profile));
+    }
+    if !profile.storage_matrix.is_empty() {
+        page.chapter("Epochs over storage and memory", storage(profile));
+    }
+    page.chapter("How it was measured", origin(profile));
+    page
+}
+
+fn answers(profile: &Profile) -> Vec<Block> {
+    let mut blocks: Vec<Block> = profile.answer().lines().map(|line| Block::Text(sentence(line))).collect();
+    if let Some(requested) = &profile.request {
+        let mut facts = vec![Fact::new("CPUs", requested.request.cpus)];
+        facts.extend(requested.request.memory.map(|memory| Fact::new("memory", memory)));
+        facts.extend(requested.storage.map(|storage| Fact::new("MB/s of storage", storage / 1e6)));
+        blocks.push(Block::Headline(facts));
+        for (title, text) in
+            [("Kubernetes", &requested.kubernetes), ("Slurm", &requested.slurm), ("docker", &requested.docker)]
+        {
+            blocks.push(Block::Source(title.to_owned(), text.clone()));
+        }
+    }
+    let warnings: Vec<String> = profile.warnings.iter().map(|warning| sentence(warning)).collect();
+    blocks.extend((!warnings.is_empty()).then_some(Block::List(warnings)));
+    blocks
+}
+
+fn curve(profile: &Profile) -> Vec<Block> {
+    let value = |point: &Point| {
+        let interval = point.interval().map(|[low, high]| (low, high));
+        Some(Value { x: point.place.cpus, y: point.rate()?.per_second, interval })
+    };
+    let mut values: Vec<Value> = profile.curve_points().filter_map(value).collect();
+    values.sort_by(|a, b| a.x.total_cmp(&b.x));
+    if values.is_empty() {
+        return vec![Block::Text("Nothing was measured.".to_owned())];
+    }
+    let mut line = Line::new(Axis::linear("CPUs"), Axis::linear("iterations/s"), vec![Series::new("measured", values)]);
+    line.references = profile
+        .knees
+        .iter()
+        .map(|knee| Reference::Upright(knee.cpus, format!("{:.0} % of the best", 100.0 * knee.share)))
+        .collect();
+    let caption =
+        "Iterations a second over CPUs, with intervals of 95 %; dashed, the fewest CPUs with shares of the best rate.";
+    vec![Block::Chart(Chart::new("Rate over CPUs", caption, Plot::Line(line))), Block::Table(tables::curve(profile))]
+}
+
+fn maps(profile: &Profile) -> Vec<Block> {
+    let seconds = |epoch: &Epoch| Some(number(&epoch.seconds));
+    let needed = |epoch: &Epoch| epoch.storage_needed.as_ref().map(|needed| number(needed) / 1e6);
+    let upper = "Where only an interval is known, its upper end.";
+    let maps = [
+        ("Epoch in seconds", "s", &seconds as &dyn Fn(&Epoch) -> Option<f64>),
+        ("Storage bandwidth that is needed, in MB/s", "MB/s", &needed),
+    ];
+    let epochs: Vec<(String, &Epoch)> = profile.matrix.iter().map(|epoch| (epoch.cpus.to_string(), epoch)).collect();
+    let charts = maps.map(|(title, unit, of)| {
+        let map = Heatmap { row_label: "CPUs".to_owned(), value: Axis::linear(unit), ..map(profile, &epochs, of) };
+        Block::Chart(Chart::new(title, upper, Plot::Heatmap(map)))
+    });
+    charts.into_iter().chain([Block::Folded(tables::matrix(profile))]).collect()
+}
+
+fn storage(profile: &Profile) -> Vec<Block> {
+    let row = |of: &StorageEpoch| significant(of.storage_bandwidth / 1e6);
+    let epochs: Vec<(String, &Epoch)> = profile.storage_matrix.iter().map(|of| (row(of), &of.epoch)).collect();
+    let seconds = |epoch: &Epoch| Some(number(&epoch.seconds));
+    let map =
+        Heatmap { row_label: "storage MB/s".to_owned(), value: Axis::linear("s"), ..map(profile, &epochs, &seconds) };
+    let cpus = cpus_words(epochs[0].1.cpus);
+    let caption = format!("With {cpus}. Where only an interval is known, its upper end.");
+    let chart = Block::Chart(Chart::new("Epoch in seconds over storage and memory", caption, Plot::Heatmap(map)));
+    let measured = tables::throttled(profile).map(Block::Table);
+    [chart].into_iter().chain(measured).chain([Block::Folded(tables::storage_matrix(profile))]).collect()
+}
+
+/// A map of epochs that come row by row, with what stands before each row.
+fn map(profile: &Profile, epochs: &[(String, &Epoch)], of: &dyn Fn(&Epoch) -> Option<f64>) -> Heatmap {
+    let rows: Vec<&[(String, &Epoch)]> = epochs.chunk_by(|(a, _), (b, _)| a == b).collect();
+    let cell = |(_, epoch): &(String, &Epoch)| {
+        let waits = epoch.bound.map(|bound| format!("waits for {}", profile.bound_words(bound)));
+        let waits = waits.unwrap_or("what it waits for is not known".to_owned());
+        let label = format!("{}, {} % of the data in memory: {waits}", cpus_words(epoch.cpus), epoch.memory_percent);
+        HeatCell { content: of(epoch).map_or(Content::Sign(Sign::Dot), Content::Number), label }
+    };
+    Heatmap {
+        row_label: String::new(),
+        column_label: "% of the data that has room in memory".to_owned(),
+        rows: rows.iter().map(|row| row[0].0.clone()).collect(),
+        columns: rows
+            .first()
+            .map_or(Vec::new(), |row| row.iter().map(|(_, epoch)| epoch.memory_percent.to_string()).collect()),
+        cells: epochs.iter().map(cell).collect(),
+        value: Axis::linear("s"),
+        range: None,
+        printed: true,
+        signs: vec![(Sign::Dot, "memory itself is too slow".to_owned())],
+    }
+}
+
+fn origin(profile: &Profile) -> Vec<Block> {
+    let mut facts: Vec<Fact> = profile
+        .limits
+        .iter()
+        .map(|limit| Fact::new(format!("limits on {}", limit.axis), limit.by.clone().unwrap_or("none".to_owned())))
+        .collect();
+    let ways: BTreeSet<&str> =
+        profile.points.iter().flat_map(|point| &point.runs).filter_map(|run| Some(run.way?.words())).collect();
+    facts.push(Fact::new("iterations are known by", ways.into_iter().collect::<Vec<_>>().join(", ")));
+    if let Some(data) = &profile.job.data {
+        facts.push(Fact::new("data", data.path.display().to_string()));
+        facts.push(Fact::new("in its files", data.bytes).remark(format!("{} files", data.files)));
+    }
+    for (rank, host) in profile.hosts.iter().enumerate() {
+        let of = if profile.hosts.len() > 1 { format!(" of node {rank}") } else { String::new() };
+        let named = |name: &str| format!("{}{of}", name.replace('_', " "));
+        facts.extend(host.iter().map(|(name, fact)| Fact::new(named(name), fact.clone())));
+    }
+    facts.push(Fact::new("perf4sight", profile.provenance.perf4sight.clone()));
+    facts.push(Fact::new("date", profile.provenance.date.clone()));
+    vec![Block::Facts(facts)]
+}

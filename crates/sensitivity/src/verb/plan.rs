@@ -1,0 +1,161 @@
+//! `--dry-run`: what would run, which limits hold here, and about how long it takes.
+
+use super::campaign::LEAST_RUN;
+use super::data;
+use super::profile::cpus_words;
+use super::surroundings::Surroundings;
+use super::throttled;
+use super::{Nodes, Sensitivity};
+use perf4sight_base::units::{Milliseconds, grouped};
+use perf4sight_limit::Axis;
+use perf4sight_report::significant;
+use perf4sight_verb::Summary;
+use serde_json::json;
+use std::path::Path;
+use std::time::Duration;
+
+/// Points that a search takes: both ends at least; seven where a curve bends.
+const POINTS: [u32; 2] = [2, 7];
+
+/// What is to be known where nothing but us tells for sure what a job has started.
+const DAEMONS: &str = "what the job starts ends with it, but should the profiler be killed (kill -9), a daemon of the job that has left its process group and emptied its environment runs on: no control group here tells of it";
+
+/// Points that were found with what is asked for: how many, and how many of them are run once more.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub points: usize,
+    pub due: usize,
+}
+
+impl Found {
+    /// "2 points of it lie in sensitivity: 1 is run once more, for others disturbed it every time, and 1 is not measured again"
+    fn words(self, folder: &Path) -> Option<String> {
+        let is = |count: usize| if count == 1 { "1 is".to_owned() } else { format!("{count} are") };
+        let due = format!("{} run once more, for others disturbed {} every time", is(self.due), it(self.due));
+        let kept = format!("{} not measured again", is(self.points - self.due));
+        let fates = [(self.due, due), (self.points - self.due, kept)];
+        let fates: Vec<String> = fates.into_iter().filter(|(count, _)| *count > 0).map(|(_, fate)| fate).collect();
+        let lie = if self.points == 1 { "point of it lies" } else { "points of it lie" };
+        (self.points > 0).then(|| format!("{} {lie} in {}: {}", self.points, folder.display(), fates.join(", and ")))
+    }
+}
+
+fn it(count: usize) -> &'static str {
+    if count == 1 { "it" } else { "them" }
+}
+
+/// What would be done, where some points were found.
+pub(super) fn summary(asked: &Sensitivity, around: &Surroundings, found: Found) -> Summary {
+    let cpus = around.grid.cpus();
+    let first = cpus.first().copied().unwrap_or(around.most);
+    let points = POINTS.map(|points| points.min(cpus.len() as u32));
+    let mostly_below = points[1] * asked.point_time;
+    let mostly_below = asked.budget.map_or(mostly_below, |budget| mostly_below.min(budget));
+    let mut lines = vec![
+        format!("would run {}", around.command.words.join(" ")),
+        tried(first, around.most, points, cpus.len()),
+        format!(
+            "mostly in less than {}, each run ending as soon as its rate is known to 3 %; runs that are disturbed, or have little memory, take longer",
+            Milliseconds(mostly_below.as_secs_f64() * 1000.0)
+        ),
+    ];
+    lines.extend(asked.budget.map(budget_words));
+    if let (Some(path), Some(size)) = (&asked.data, around.size) {
+        let links =
+            if size.links == 0 { String::new() } else { format!(", by {} symbolic links", grouped(size.links)) };
+        lines.push(format!("reading {}: {} files, {}{links}", path.display(), grouped(size.files), size.bytes()));
+    }
+    lines.extend(around.size.filter(|size| size.unreadable > 0).map(|size| data::unreadable(size.unreadable)));
+    lines.extend(beyond(asked, around));
+    lines.extend(found.words(&asked.out));
+    lines.extend(around.storage.map(|storage| gives(storage, around.storage_between)));
+    lines.extend(around.doubts.iter().cloned());
+    lines.extend(asked.nodes.iter().map(Nodes::words));
+    lines.extend((!around.limiter.holds_daemons()).then(|| DAEMONS.to_owned()));
+    lines.push("limits:".to_owned());
+    let survey = around.limiter.survey();
+    lines.extend(survey.to_string().lines().map(|line| format!("  {line}")));
+    let json = json!({
+        "command": around.command.words,
+        "cpus": cpus,
+        "points": points,
+        "found": found.points,
+        "due": found.due,
+        "seconds_mostly_below": mostly_below.as_secs_f64(),
+        "seconds_of_budget": asked.budget.map(|budget| budget.as_secs_f64()),
+        "storage_bandwidth": around.storage,
+        "storage_between": around.storage_between,
+        "nodes": asked.nodes.as_ref().map(|nodes| json!({"nnodes": nodes.count, "node_rank": nodes.rank})),
+        "limits": survey.to_string().lines().collect::<Vec<_>>(),
+    });
+    Summary { answer: lines.join("\n"), json, ..Summary::default() }
+}
+
+/// "ending after 20 s, the budget ..."
+fn budget_words(budget: Duration) -> String {
+    let words = |time: Duration| Milliseconds(1000.0 * time.as_secs_f64());
+    format!(
+        "ending after {}, the budget: a run ends when it is spent, but gets {} at the least",
+        words(budget),
+        words(LEAST_RUN)
+    )
+}
+
+/// "with 0.25 to 2 CPUs, mostly 2 to 7 of 8 numbers of them"
+fn tried(first: f64, most: f64, points: [u32; 2], all: usize) -> String {
+    match all {
+        1 => format!("with {}", cpus_words(most)),
+        _ if points[0] as usize == all => format!("with {first} and {most} CPUs"),
+        _ => format!("with {first} to {most} CPUs, mostly {} to {} of {all} numbers of them", points[0], points[1]),
+    }
+}
+
+/// "storage gives 812 MB/s (790 to 835)"
+fn gives(storage: f64, between: Option<[f64; 2]>) -> String {
+    let megabytes = |bytes: f64| significant(bytes / 1e6);
+    let between = between.map(|[low, high]| format!(" ({} to {})", megabytes(low), megabytes(high)));
+    format!("storage gives {} MB/s{}", megabytes(storage), between.unwrap_or_default())
+}
+
+/// Runs beyond those with several numbers of CPUs: of an epoch, where that is known.
+fn beyond(asked: &Sensitivity, around: &Surroundings) -> Vec<String> {
+    let by = |axis: Axis| around.limiter.survey().by(axis).is_some();
+    let known = asked.data.is_some() && asked.batch.is_some() && around.storage.is_some();
+    let told = [
+        (
+            by(Axis::Storage),
+            format!(
+                "then 1 to {} parts of an epoch with storage held to a bandwidth, less than a minute each as a rule",
+                throttled::POINTS
+            ),
+        ),
+        (
+            by(Axis::Memory),
+            "then three epochs with little memory, where it matters how the machine keeps what was read".to_owned(),
+        ),
+    ];
+    told.into_iter().filter(|(can, _)| *can && known).map(|(_, words)| words).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_found_is_told_with_what_becomes_of_it() {
+        let told = |points, due| Found { points, due }.words(Path::new("out"));
+        assert_eq!(told(0, 0), None);
+        assert_eq!(told(1, 0).unwrap(), "1 point of it lies in out: 1 is not measured again");
+        let all = "3 points of it lie in out: 1 is run once more, for others disturbed it every time, and 2 are not measured again";
+        assert_eq!(told(3, 1).unwrap(), all);
+        assert!(told(2, 2).unwrap().ends_with(": 2 are run once more, for others disturbed them every time"));
+    }
+
+    #[test]
+    fn numbers_of_cpus_are_told_as_there_are() {
+        assert_eq!(tried(2.0, 2.0, [1, 1], 1), "with 2 CPUs");
+        assert_eq!(tried(1.0, 1.0, [1, 1], 1), "with 1 CPU");
+        assert_eq!(tried(1.0, 2.0, [2, 2], 2), "with 1 and 2 CPUs");
+        assert_eq!(tried(0.25, 2.0, [2, 7], 8), "with 0.25 to 2 CPUs, mostly 2 to 7 of 8 numbers of them");
+    }
+}

@@ -1,0 +1,44 @@
+//! `perf4sight sensitivity profile.json`: what a kept profile says, as its run did.
+
+use super::conclusion;
+use super::profile::Profile;
+use super::tables;
+use perf4sight_base::error::Result;
+use perf4sight_verb::{Context, Summary, Verb};
+use std::path::PathBuf;
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Show {
+    /// The profile.
+    pub profile: PathBuf,
+}
+
+impl Verb for Show {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let mut profile = Profile::read(&self.profile)?;
+        let missing: Vec<String> =
+            conclusion::of_points(&profile).into_iter().filter(|told| !profile.warnings.contains(told)).collect();
+        profile.warnings.extend(missing);
+        profile.warnings.iter().for_each(|warning| context.warn(warning));
+        Ok(summary(&profile))
+    }
+}
+
+/// What a profile says.
+pub(super) fn summary(profile: &Profile) -> Summary {
+    Summary {
+        answer: profile.answer() + &tables::requests(profile),
+        tables: [
+            Some(tables::curve(profile)),
+            tables::epochs(profile),
+            tables::throttled(profile),
+            tables::epochs_over_storage(profile),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        json: serde_json::to_value(profile).unwrap_or_default(),
+        ..Summary::default()
+    }
+}

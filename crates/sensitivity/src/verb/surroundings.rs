@@ -1,0 +1,163 @@
+//! What is here before anything is measured: what holds limits, how much data there is, how fast it is read.
+
+use super::Sensitivity;
+use super::command::Command;
+use super::data;
+use crate::{Grid, Measured, Span, Step};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::{Bytes, grouped};
+use perf4sight_limit as limit;
+use perf4sight_limit::{Axis, Limiter};
+use perf4sight_machine::Limits;
+use perf4sight_machine::data::{Bandwidth, DataSize, count, storage_bandwidth};
+use perf4sight_machine::description::Description;
+use perf4sight_machine::{Setting, Watch, memory_bandwidth, threads};
+use perf4sight_verb::Context;
+use std::path::Path;
+use std::time::Duration;
+
+/// So much of the memory that is free may be filled with data.
+const FILLED: f64 = 0.8;
+/// The fewest CPUs that a job is tried with where nothing limits fractions.
+const WHOLE: f64 = 1.0;
+
+/// What is here.
+pub(super) struct Surroundings {
+    /// Holds limits.
+    pub limiter: Limiter,
+    /// The most CPUs that are tried.
+    pub most: f64,
+    /// The numbers of CPUs that may be tried.
+    pub grid: Grid,
+    /// How much data there is; none where none was named.
+    pub size: Option<DataSize>,
+    /// Bytes a second from storage; none where that is not known.
+    pub storage: Option<f64>,
+    /// Where they lie with a probability of 95 %; none where they were given, or nothing tells.
+    pub storage_between: Option<[f64; 2]>,
+    /// Bytes a second from memory; none where there is no data.
+    pub memory: Option<f64>,
+    /// GPUs of the job.
+    pub gpus: u32,
+    /// The job's command.
+    pub command: Command,
+    /// Whether all data has room in the memory that is free.
+    pub fits: bool,
+    /// What measurements depend on, on each node.
+    pub hosts: Vec<Setting>,
+    /// What could not be found out, in sentences.
+    pub doubts: Vec<String>,
+}
+
+impl Surroundings {
+    /// Looks; none after Ctrl-C.
+    ///
+    /// # Errors
+    /// More CPUs than there are, data that is missing or empty, limits that nothing can hold.
+    pub fn look(asked: &Sensitivity, watch: &Watch<'_>, context: &Context) -> Result<Option<Self>> {
+        let around = limit::Surroundings {
+            data: asked.data.as_deref(),
+            image: asked.docker_img.as_deref(),
+            mount: asked.container_mnt.as_deref(),
+        };
+        let Some(size) = counted(asked.data.as_deref(), watch, context)? else { return Ok(None) };
+        let Some(limiter) = Limiter::open(around, watch)? else { return Ok(None) };
+        let most = asked.cpu.unwrap_or(limiter.survey().cpus);
+        limiter.check(&Limits { cpus: Some(most), memory: asked.memory, storage: None })?;
+        let mut doubts = Vec::new();
+        let (storage, memory) = (storage(asked, watch, &mut doubts), memory(asked, watch));
+        let (storage, storage_between) = storage.unzip();
+        Ok((!watch.cancelled()).then(|| Surroundings {
+            most,
+            grid: grid(asked, most, &limiter),
+            fits: size.is_some_and(|size| fits(size, asked)),
+            limiter,
+            size,
+            storage,
+            storage_between: storage_between.flatten(),
+            memory,
+            gpus: asked.num_gpus.unwrap_or_else(|| Description::here().gpus().min(1)),
+            command: Command::of(asked),
+            hosts: vec![Description::here().facts()],
+            doubts,
+        }))
+    }
+
+    /// Reads the data once, so that the curve tells of computing.
+    pub fn warm(&self, asked: &Sensitivity, watch: &Watch<'_>, context: &Context) {
+        if let Some(path) = asked.data.as_deref().filter(|_| self.fits) {
+            context.console.note(format_args!("reading {} into memory", path.display()));
+            data::warm(path, watch);
+        }
+    }
+}
+
+/// Counts the data, if there is any; the outer none after Ctrl-C.
+fn counted(data: Option<&Path>, watch: &Watch<'_>, context: &Context) -> Result<Option<Option<DataSize>>> {
+    let Some(path) = data else { return Ok(Some(None)) };
+    let mut told = |size: &DataSize| {
+        context.console.note(format_args!(
+            "{}: {} files, {} until now",
+            path.display(),
+            grouped(size.files),
+            size.bytes()
+        ))
+    };
+    let Some(size) = count(path, watch, &mut told)? else { return Ok(None) };
+    match size.bytes {
+        0 => Err(Error::input("there is no data in it").file(path).expected("files of what the job reads")),
+        _ => Ok(Some(Some(size))),
+    }
+}
+
+/// The bandwidth of storage, as asked or measured, and in the latter case where it lies; what is not known is a doubt, and no reason to
+/// measure nothing.
+fn storage(asked: &Sensitivity, watch: &Watch<'_>, doubts: &mut Vec<String>) -> Option<(f64, Option<[f64; 2]>)> {
+    if let Some(bandwidth) = asked.storage_bandwidth {
+        return Some((bandwidth.0 as f64, None));
+    }
+    match storage_bandwidth(asked.data.as_deref()?, watch) {
+        Ok(measured) => measured.map(|bandwidth| {
+            let between = between(&bandwidth);
+            if between.is_none() {
+                doubts.push("the data was read too soon to tell how sure the bandwidth of its storage is".to_owned());
+            }
+            (bandwidth.bytes_per_second, between)
+        }),
+        Err(error) => {
+            doubts.push(format!("how fast the data is read is not known: {error}"));
+            None
+        }
+    }
+}
+
+/// Where a bandwidth lies, by how it wavered while it was measured; none where that took too short a time.
+fn between(bandwidth: &Bandwidth) -> Option<[f64; 2]> {
+    let step = |(after, read): &(Duration, Bytes)| Step { number: read.0, time: after.as_secs_f64(), wait: None };
+    let mut steps: Vec<Step> = bandwidth.progress.iter().map(step).collect();
+    steps.dedup_by_key(|step| step.number);
+    let [low, high] = Measured::of(&steps, Span::behind(0))?.rate.interval;
+    Some([low.min(bandwidth.bytes_per_second), high.max(bandwidth.bytes_per_second)])
+}
+
+/// How fast what was read before is read again, as asked or measured: a byte that is copied is read and written.
+fn memory(asked: &Sensitivity, watch: &Watch<'_>) -> Option<f64> {
+    let _ = asked.data.as_ref()?;
+    let asked = asked.memory_bandwidth.map(|bandwidth| bandwidth.0 as f64);
+    asked.or_else(|| memory_bandwidth(threads(), watch).map(|moved| moved / 2.0))
+}
+
+/// Whether the data has room in memory beside everything else, and beside the job where its memory is limited.
+fn fits(size: DataSize, asked: &Sensitivity) -> bool {
+    let free = Bytes((Description::here().available().0 as f64 * FILLED) as u64);
+    size.bytes() <= asked.memory.map_or(free, |memory| memory.min(free))
+}
+
+/// What may be tried: without means to limit CPUs, the most alone.
+pub(super) fn grid(asked: &Sensitivity, most: f64, limiter: &Limiter) -> Grid {
+    let step = asked.cpu_step.unwrap_or_else(|| Grid::usual_step(most));
+    match limiter.survey().by(Axis::Cpus) {
+        Some(_) => Grid::new(most, step),
+        None => Grid::new(most, most.max(WHOLE)),
+    }
+}

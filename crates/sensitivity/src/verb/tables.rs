@@ -1,0 +1,235 @@
+//! What is shown of a profile on the console, and as CSV.
+
+use super::profile::{Epoch, Profile, StorageEpoch, cpus_words};
+use super::store::{Outcome, Point};
+use crate::Estimate;
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_report::{Cell, Column, Table, significant};
+
+/// The points of the curve, by CPUs.
+pub(super) fn curve(profile: &Profile) -> Table {
+    let columns = [
+        Column::number("cpus", "CPUs"),
+        Column::number("iterations_per_second", "iterations/s"),
+        Column::number("low", "95 % from"),
+        Column::number("high", "to"),
+        Column::number("of_best_percent", "of the best"),
+        Column::number("waiting_percent", "waits for data"),
+        Column::number("iterations", "iterations"),
+        Column::text("remark", "remark"),
+    ];
+    let mut table = Table::new(format!("Rate of {} over CPUs", profile.job.name), columns);
+    let best = profile.curve().map(|curve| curve.best().rate.per_second);
+    let mut points: Vec<&Point> = profile.curve_points().collect();
+    points.sort_by(|a, b| a.place.cpus.total_cmp(&b.place.cpus));
+    for point in points {
+        let measured = point.counts().map(|(_, measured)| measured);
+        let rate = measured.map(|measured| measured.rate.per_second);
+        let interval = point.interval();
+        table.row([
+            point.place.cpus.into(),
+            rate.into(),
+            interval.map(|interval| interval[0]).into(),
+            interval.map(|interval| interval[1]).into(),
+            rate.zip(best).map(|(rate, best)| Percent(100.0 * rate / best)).into(),
+            measured.and_then(|measured| measured.waiting).map(|waiting| Percent(100.0 * waiting)).into(),
+            measured.map(|measured| measured.iterations).into(),
+            remark(point).into(),
+        ]);
+    }
+    table
+}
+
+/// What is to be known of a point; nothing where it is sound.
+pub(super) fn remark(point: &Point) -> String {
+    let disturbed = point.runs.iter().filter(|run| matches!(run.outcome, Outcome::Disturbed { .. })).count();
+    let again = format!("disturbed {disturbed} of {} times", point.runs.len());
+    // A repeat of a disturbed run may have told nothing.
+    match point.counts().map(|(run, _)| run).or(point.runs.last()).map(|run| &run.outcome) {
+        Some(Outcome::Sound) if disturbed == 0 => String::new(),
+        Some(Outcome::Sound) => again,
+        Some(Outcome::Disturbed { .. }) => format!("{again}: as uncertain as that makes it"),
+        Some(Outcome::OutOfMemory) => format!("out of memory{}", on(point)),
+        Some(Outcome::Crashed { how, .. }) => format!("failed: {how}"),
+        Some(Outcome::NoRate { how, .. }) => format!("no rate: {how}"),
+        None => "not measured".to_owned(),
+    }
+}
+
+/// What a job that failed wrote last, beneath a sentence that says so.
+pub(super) fn last_lines(lines: &[String]) -> String {
+    match lines {
+        [] => "; it wrote nothing".to_owned(),
+        lines => format!("\n  its last lines:\n    {}", lines.join("\n    ")),
+    }
+}
+
+/// Which of several nodes the last run tells of.
+pub(super) fn on(point: &Point) -> String {
+    let node = point.runs.last().and_then(|run| run.node.as_ref());
+    node.map_or(String::new(), |node| format!(" on {node}"))
+}
+
+/// Epochs over CPUs and memory, one row each.
+pub(super) fn matrix(profile: &Profile) -> Table {
+    let columns = [
+        Column::number("cpus", "CPUs"),
+        Column::number("memory_percent", "data in memory"),
+        Column::number("memory_bytes", "memory"),
+        Column::number("epoch_ms", "epoch"),
+        Column::number("least_ms", "at least"),
+        Column::number("most_ms", "at most"),
+        Column::number("storage_mb_s", "needs MB/s"),
+        Column::number("storage_least_mb_s", "at least"),
+        Column::number("storage_most_mb_s", "at most"),
+        Column::text("bound", "waits for"),
+    ];
+    let mut table = Table::new("Epochs over CPUs and memory", columns);
+    for epoch in &profile.matrix {
+        let needed =
+            |of: fn(&Estimate) -> Option<f64>| epoch.storage_needed.as_ref().and_then(of).map(|bytes| bytes / 1e6);
+        table.row([
+            epoch.cpus.into(),
+            Percent(f64::from(epoch.memory_percent)).into(),
+            profile.memory(epoch.memory_percent).into(),
+            epoch.seconds.likely.map(milliseconds).into(),
+            milliseconds(epoch.seconds.least).into(),
+            milliseconds(epoch.seconds.most).into(),
+            needed(|needed| needed.likely).into(),
+            needed(|needed| Some(needed.least)).into(),
+            needed(|needed| Some(needed.most)).into(),
+            epoch.bound.map_or("unknown", |bound| profile.bound_words(bound)).into(),
+        ]);
+    }
+    table
+}
+
+/// Epochs over bandwidths of storage and memory, one row each.
+pub(super) fn storage_matrix(profile: &Profile) -> Table {
+    let columns = [
+        Column::number("cpus", "CPUs"),
+        Column::number("storage_mb_s", "storage MB/s"),
+        Column::number("memory_percent", "data in memory"),
+        Column::number("epoch_ms", "epoch"),
+        Column::number("least_ms", "at least"),
+        Column::number("most_ms", "at most"),
+        Column::text("bound", "waits for"),
+    ];
+    let mut table = Table::new("Epochs over storage and memory", columns);
+    for StorageEpoch { storage_bandwidth, epoch } in &profile.storage_matrix {
+        table.row([
+            epoch.cpus.into(),
+            (storage_bandwidth / 1e6).into(),
+            Percent(f64::from(epoch.memory_percent)).into(),
+            epoch.seconds.likely.map(milliseconds).into(),
+            milliseconds(epoch.seconds.least).into(),
+            milliseconds(epoch.seconds.most).into(),
+            epoch.bound.map_or("unknown", |bound| profile.bound_words(bound)).into(),
+        ]);
+    }
+    table
+}
+
+/// Epochs that were measured with storage held to a bandwidth; none where there were none.
+pub(super) fn throttled(profile: &Profile) -> Option<Table> {
+    let columns = [
+        Column::number("cpus", "CPUs"),
+        Column::number("storage_mb_s", "storage MB/s"),
+        Column::number("measured_ms", "epoch"),
+        Column::number("side_by_side_ms", "side by side"),
+        Column::number("model_ms", "model"),
+        Column::text("use", "what for"),
+    ];
+    let mut table = Table::new("Epochs from storage that was held to a bandwidth", columns);
+    for (number, held) in profile.throttled.iter().enumerate() {
+        let places = number == 0 && profile.model.is_some_and(|model| model.overlap.is_some());
+        table.row([
+            held.cpus.into(),
+            (held.storage_bandwidth / 1e6).into(),
+            milliseconds(held.seconds).into(),
+            milliseconds(held.side_by_side).into(),
+            held.model.likely.map(milliseconds).into(),
+            if places { "tells the overlap" } else { "holds the model to it" }.into(),
+        ]);
+    }
+    (!profile.throttled.is_empty()).then_some(table)
+}
+
+/// Epochs over CPUs and memory as people read them.
+pub(super) fn epochs(profile: &Profile) -> Option<Table> {
+    let epochs = profile.matrix.iter().map(|epoch| (epoch.cpus, epoch));
+    wide("Epoch, by the share of the data that has room in memory", Column::number("cpus", "CPUs"), epochs.collect())
+}
+
+/// Epochs over storage and memory as people read them.
+pub(super) fn epochs_over_storage(profile: &Profile) -> Option<Table> {
+    let epochs: Vec<(f64, &Epoch)> =
+        profile.storage_matrix.iter().map(|of| (of.storage_bandwidth / 1e6, &of.epoch)).collect();
+    let title = format!(
+        "Epoch with {} by what storage gives, and the share of the data in memory",
+        cpus_words(epochs.first()?.1.cpus)
+    );
+    wide(&title, Column::number("storage_mb_s", "storage MB/s"), epochs)
+}
+
+/// One row for each number of something, a column for some of the memory.
+fn wide(title: &str, of: Column, epochs: Vec<(f64, &Epoch)>) -> Option<Table> {
+    const SHOWN: [u32; 5] = [0, 20, 50, 80, 100];
+    let rough = epochs.iter().any(|(_, epoch)| SHOWN.contains(&epoch.memory_percent) && is_rough(&epoch.seconds));
+    let title = if rough { format!("{title}; ~ may be off by more than a tenth") } else { title.to_owned() };
+    let heads = SHOWN.map(|percent| Column::number(format!("memory_{percent}_percent"), format!("{percent} %")));
+    let mut table = Table::new(title, [of].into_iter().chain(heads));
+    for row in epochs.chunk_by(|(a, _), (b, _)| a == b) {
+        // A profile that somebody changed may lack some.
+        let shown = SHOWN.map(|percent| row.iter().find(|(_, epoch)| epoch.memory_percent == percent));
+        let cells = shown.map(|found| Cell::from(found.map(|(_, epoch)| Cell::Text(estimate(&epoch.seconds)))));
+        table.row([Cell::from(row[0].0)].into_iter().chain(cells));
+    }
+    (!epochs.is_empty()).then_some(table)
+}
+
+/// Whether a likely time is known that may be off by more than a tenth, as that of a job that was disturbed.
+fn is_rough(seconds: &Estimate) -> bool {
+    seconds.likely.is_some_and(|likely| (likely - seconds.least).max(seconds.most - likely) > 0.1 * likely)
+}
+
+/// A time where it is known, marked where it is rough, else between which it lies.
+fn estimate(seconds: &Estimate) -> String {
+    match seconds.likely {
+        Some(likely) if is_rough(seconds) => format!("~{}", milliseconds(likely)),
+        Some(likely) => milliseconds(likely).to_string(),
+        None => format!("{} – {}", milliseconds(seconds.least), milliseconds(seconds.most)),
+    }
+}
+
+fn milliseconds(seconds: f64) -> Milliseconds {
+    Milliseconds(1000.0 * seconds)
+}
+
+/// "120 MB/s", and that nothing here gives as much where that is so.
+fn given(profile: &Profile, storage: f64) -> String {
+    let megabytes = |bytes: f64| format!("{} MB/s", significant(bytes / 1e6));
+    let here = profile.model.map(|model| model.data.storage_bandwidth).filter(|here| *here < storage);
+    let less = here.map(|here| format!(" (no such storage was measured: this gives {})", megabytes(here)));
+    format!("{}{}", megabytes(storage), less.unwrap_or_default())
+}
+
+/// What to request, ready to be copied.
+pub(super) fn requests(profile: &Profile) -> String {
+    let Some(requested) = &profile.request else { return String::new() };
+    let doubt = if profile.knee().is_some_and(|knee| !knee.verified) { " (not verified)" } else { "" };
+    let cpus = format!("{}{doubt}", cpus_words(requested.request.cpus));
+    let memory = requested.request.memory.map_or(String::new(), |memory| format!(" and {memory}"));
+    let each = match profile.hosts.len() {
+        0 | 1 => String::new(),
+        nodes => format!(", on each of {nodes} nodes"),
+    };
+    let storage = requested
+        .storage
+        .filter(|storage| *storage > 0.0)
+        .map_or(String::new(), |storage| format!(", on storage that gives {}", given(profile, storage)));
+    format!(
+        "\nrequest {cpus}{memory}{each}{storage}:\n\n{}\n\n{}\n\n{}",
+        requested.kubernetes, requested.slurm, requested.docker
+    )
+}

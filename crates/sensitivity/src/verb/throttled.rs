@@ -1,0 +1,206 @@
+//! Storage as a third axis: where it can be held to a bandwidth, the job runs once where reading should take as long as computing, and, where
+//! that did not hold the model to it already, once at half of that. The first tells how far the two go on side by side, the second holds the
+//! model to it.
+
+use super::campaign::{Campaign, Stop};
+use super::conclusion::SLACK;
+use super::profile::{ModelFacts, Profile, Throttled};
+use super::run::Goal;
+use super::store::{Place, Point};
+use crate::{Estimate, LONGER, MeasuredOverlap, Model, Overlap};
+use perf4sight_base::error::Result;
+use perf4sight_base::units::{Bytes, Milliseconds};
+use perf4sight_limit::Axis;
+use perf4sight_report::significant;
+use perf4sight_verb::Context;
+
+/// Runs with storage that is held to a bandwidth, at most.
+pub(super) const POINTS: usize = 2;
+/// Storage is held to so much of what it gives at most, for what it gives wavers.
+const HELD: f64 = 0.9;
+/// So much of the first epoch counts: nothing of it was read before, but whoever reads ahead is done before the others.
+const COLD: f64 = 0.8;
+/// Iterations shorter than so many seconds are too short to tell: control groups let through what was not used in the tenth of a second before
+/// (`throtl_slice` in the kernel's block/blk-throttle.c), so that a job which reads and computes in turns within that seems to do both at once.
+const EVENED_OUT: f64 = 0.2;
+/// What counts takes so many seconds at least, or no rate is known of it.
+const SHORTEST: f64 = 2.5;
+
+impl Campaign<'_> {
+    /// Measures what comes of storage that is held to a bandwidth; nothing where nothing here can hold it, or no model asks for it.
+    ///
+    /// # Errors
+    /// See [`Campaign::search`].
+    pub fn throttle(&mut self, model: &Model, context: &mut Context) -> Result<Stop> {
+        let progress = self.progress(POINTS as u64, context);
+        while let Some(place) = self.next_throttled(model) {
+            if self.is_time_up(context) {
+                return Ok(Stop::Budget);
+            }
+            let (asked, counted) = (self.runner.asked, self.counted(model));
+            let goal = Goal { warm_up: asked.warm_up, least: 0, most: Some(counted), time: asked.point_time };
+            let Some(point) = self.measure(place, goal, &progress, context)? else { return Ok(Stop::Cancelled) };
+            self.keep(point, &progress)?;
+        }
+        Ok(Stop::Done)
+    }
+
+    /// Those that were measured, the fastest storage first.
+    pub fn throttled(&self) -> Vec<&Point> {
+        let mut points: Vec<&Point> = self.store.points.iter().filter(|point| self.is_throttled(point.place)).collect();
+        points.sort_by_key(|point| std::cmp::Reverse(point.place.storage));
+        points
+    }
+
+    fn is_throttled(&self, place: Place) -> bool {
+        self.is_asked(place) && place != self.runner.place(place.cpus, place.memory)
+    }
+
+    /// Iterations that count of a first epoch.
+    fn counted(&self, model: &Model) -> u64 {
+        ((COLD * model.iterations) as u64).saturating_sub(self.runner.asked.warm_up)
+    }
+
+    /// Bytes a second at which reading takes as long as computing, or what storage gives for sure; none where that is too much for a rate
+    /// to be known before the end of an epoch.
+    fn telling(&self, model: &Model) -> Option<f64> {
+        let cpus = model.curve.best().cpus;
+        let held = model.needed(cpus, 0.0)?.least.min(HELD * model.data.storage_bandwidth);
+        let epoch = model.with_storage(held).epoch(cpus, 0.0).least;
+        (self.counted(model) as f64 * epoch >= SHORTEST * model.iterations).then_some(held)
+    }
+
+    /// Whether the first run holds the model to it already, so that a second one would say no more.
+    fn confirms(&self, first: &Point, model: &Model) -> bool {
+        let held = held(first, model, self.nodes());
+        held.is_some_and(|(held, seconds)| is_as_published(&held, first.place.cpus, seconds))
+    }
+
+    fn next_throttled(&self, model: &Model) -> Option<Place> {
+        self.runner.limiter.survey().by(Axis::Storage)?;
+        if let Some(due) = self.throttled().iter().find(|point| self.store.is_due(point.place)) {
+            return Some(due.place);
+        }
+        let held = match self.throttled()[..] {
+            // Each node reads its share.
+            [] => self.telling(model)? as u64 / self.nodes() as u64,
+            [first] if self.confirms(first, model) => return None,
+            [first] => first.place.storage?.0 / 2,
+            [_, _, ..] => return None,
+        };
+        Some(Place { cpus: model.curve.best().cpus, memory: self.runner.asked.memory, storage: Some(Bytes(held)) })
+    }
+}
+
+/// Fills in what was measured with storage held to a bandwidth, and how far reading and computing go on side by side by the first of it.
+pub(super) fn place(profile: &mut Profile, campaign: &Campaign<'_>) {
+    let Some(model) = profile.model() else { return };
+    let nodes = profile.hosts.len();
+    let overlap = campaign.throttled().first().and_then(|point| {
+        let (held, seconds) = held(point, &model, nodes)?;
+        held.overlap_of(point.place.cpus, seconds, point.epoch_between(model.iterations)?)
+    });
+    let hidden = may_be_hidden(&model, campaign);
+    let overlap = overlap.map(|overlap| if hidden { overlap.at_least() } else { overlap });
+    let overlapped = Model { overlap, ..model.clone() };
+    let epoch = |point: &&Point| {
+        let (held, seconds) = held(point, &overlapped, nodes)?;
+        let from_storage = |model: &Model| model.epoch(point.place.cpus, 0.0);
+        let side_by_side = from_storage(&side_by_side(&held)).likely?;
+        let storage_bandwidth = held.data.storage_bandwidth;
+        Some(Throttled { cpus: point.place.cpus, storage_bandwidth, seconds, side_by_side, model: from_storage(&held) })
+    };
+    profile.throttled = campaign.throttled().iter().filter_map(epoch).collect();
+    profile.model = profile.model.map(|facts| ModelFacts { overlap, ..facts });
+}
+
+/// Whether reading took longer than computing, the epoch as long as reading, and no overlap follows from what it took longer.
+fn is_as_published(held: &Model, cpus: f64, seconds: f64) -> bool {
+    let (reading, computing) = (held.data.fetch(0.0), held.compute(cpus).likely);
+    let is_told =
+        held.overlap_of(cpus, seconds, [seconds; 2]).is_some_and(|overlap| overlap.likely().epoch(1.0, 1.0) > LONGER);
+    let is_reading = computing.is_some_and(|computing| reading > LONGER * computing);
+    is_reading && !is_told && (seconds / reading - 1.0).abs() <= SLACK
+}
+
+/// A model whose reading and computing go on side by side.
+fn side_by_side(model: &Model) -> Model {
+    Model { overlap: Some(MeasuredOverlap::exactly(Overlap::SIDE_BY_SIDE)), ..model.clone() }
+}
+
+/// Whether reading and computing may get in each other's way more than limits on storage show; where the storage that is told of is one that is
+/// held to a bandwidth so, they show it all.
+fn may_be_hidden(model: &Model, campaign: &Campaign<'_>) -> bool {
+    is_evened_out(model) && campaign.runner.asked.storage_bandwidth.is_none()
+}
+
+/// Whether iterations are so short that a job may have caught up on reading while it computed.
+fn is_evened_out(model: &Model) -> bool {
+    model.curve.best().rate.per_second * EVENED_OUT > 1.0
+}
+
+/// A model with the storage that a point was held to on each node, and the seconds of an epoch there.
+fn held(point: &Point, model: &Model, nodes: usize) -> Option<(Model, f64)> {
+    Some((model.with_storage((point.place.storage?.0 * nodes as u64) as f64), point.epoch(model.iterations)?))
+}
+
+/// What of this axis rests on assumptions alone, and why.
+pub(super) fn assumed(profile: &Profile, campaign: &Campaign<'_>) -> Option<String> {
+    let model = profile.model()?;
+    let axis = campaign.runner.limiter.survey().held(Axis::Storage)?;
+    if model.overlap.is_some() {
+        return may_be_hidden(&model, campaign).then(|| {
+            format!(
+                "limits on storage even out over a tenth of a second, and an iteration takes less than {EVENED_OUT} s: reading and computing may get in each other's way more than was seen"
+            )
+        });
+    }
+    let why = match (axis.by, profile.throttled.is_empty()) {
+        (None, _) => format!("storage cannot be limited here ({})", axis.remark.as_deref().unwrap_or("see limits")),
+        (Some(_), false) => "reading or computing takes too little of an epoch to tell how they go together".to_owned(),
+        (Some(_), true) if campaign.telling(&model).is_none() => {
+            "an epoch is too short to measure a part of it".to_owned()
+        }
+        (Some(_), true) => "no epoch was measured with storage held to a bandwidth".to_owned(),
+    };
+    Some(format!(
+        "{why}, so that epochs lie between those where reading and computing go on side by side and those where one waits for the other; the storage that is needed is told as if they went on side by side"
+    ))
+}
+
+/// A point with storage held to a bandwidth that is further from the model than rates are known.
+pub(super) fn missed(profile: &Profile) -> Vec<String> {
+    let is_far = |throttled: &&Throttled| {
+        let Estimate { least, most, .. } = throttled.model;
+        !(least * (1.0 - SLACK)..=most * (1.0 + SLACK)).contains(&throttled.seconds)
+    };
+    let words = |throttled: &Throttled| {
+        format!(
+            "with storage held to {} MB/s an epoch took {}, and not {} as computed: what epochs take that wait for storage is doubtful",
+            significant(throttled.storage_bandwidth / 1e6),
+            Milliseconds(1000.0 * throttled.seconds),
+            Milliseconds(1000.0 * throttled.model.likely.unwrap_or(throttled.model.most)),
+        )
+    };
+    profile.throttled.iter().filter(is_far).map(words).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Curve, Data, Rate};
+
+    /// Reading takes 2 s and computing 1 s. An epoch of 2.08 s is 4 % longer than reading, and yet `(2^3 + 1^3)^(1/3)` = 2.08 s, a third of
+    /// the way to one after the other: a second run has to say whether that is so.
+    #[test]
+    fn an_overlap_that_one_run_told_is_held_to_another_one() {
+        let rate = Rate::exactly(10.0);
+        let data = Data { bytes: 2e8, memory_bandwidth: 1e10, storage_bandwidth: 1e8, storage_between: None };
+        let curve = Curve::of(&[crate::Point { cpus: 1.0, rate }]).unwrap();
+        let held = Model { curve, iterations: 10.0, data, cache: None, overlap: None };
+        assert!(is_as_published(&held, 1.0, 2.0));
+        assert!(!is_as_published(&held, 1.0, 2.08));
+        assert!(!is_as_published(&held, 1.0, 1.8), "faster than its storage");
+        assert!(!is_as_published(&held.with_storage(2e8), 1.0, 1.0), "computing takes as long");
+    }
+}

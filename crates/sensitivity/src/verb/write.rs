@@ -1,0 +1,61 @@
+//! The files of a profile.
+
+use super::profile::Profile;
+use super::published::Host;
+use super::{page, published, tables};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::whole_file;
+use perf4sight_machine::description::Description;
+use perf4sight_machine::threads;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Room for the points and files of any job, in bytes.
+const ROOM: usize = 256 << 10;
+
+/// Makes sure, before anything is measured, that what is measured can be kept.
+///
+/// # Errors
+/// A folder that cannot be made, or has no room.
+pub(super) fn check_room(out: &Path) -> Result<()> {
+    fs::create_dir_all(out).map_err(|cause| Error::io(out, "make this folder", &cause))?;
+    has_room(out, out)
+}
+
+/// The same, of a folder that is not made: where it is to lie, something can be written.
+///
+/// # Errors
+/// See [`check_room`].
+pub(super) fn could_keep(out: &Path) -> Result<()> {
+    let there = out.ancestors().find(|folder| folder.exists() || folder.as_os_str().is_empty());
+    let there = there.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    has_room(there, out)
+}
+
+fn has_room(folder: &Path, out: &Path) -> Result<()> {
+    whole_file::try_folder(folder, ROOM).map_err(|cause| {
+        Error::io(out, "keep points here", &cause).help("make room or permit writing, or choose another folder (out)")
+    })
+}
+
+/// Writes all files, and tells where the report is.
+///
+/// # Errors
+/// When they cannot be written.
+pub(super) fn files(out: &Path, profile: &Profile) -> Result<PathBuf> {
+    let here = Description::here();
+    // A machine whose GPUs its driver does not list has at least the job's.
+    let host = Host { cpus: threads() as f64, memory: here.memory(), gpus: here.gpus().max(profile.job.gpus) };
+    let json = serde_json::to_string_pretty(profile).expect("numbers and text are JSON");
+    let files = [
+        ("profile.json", json + "\n"),
+        ("published.json", format!("{:#}\n", published::objects(profile))),
+        ("throughput.csv", published::throughput(profile, host).to_csv()),
+        ("curve.csv", tables::curve(profile).to_csv()),
+        ("matrix.csv", tables::matrix(profile).to_csv()),
+        ("storage.csv", tables::storage_matrix(profile).to_csv()),
+        ("report.html", page::of(profile).to_html()),
+    ];
+    files.iter().try_for_each(|(name, text)| whole_file::save(&out.join(name), text))?;
+    Ok(out.join("report.html"))
+}

@@ -1,0 +1,66 @@
+//! What a section would do, read and write, known before anything runs.
+
+use perf4sight_base::error::{Error, Result};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What a section would do.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Outline {
+    /// One line each, for people.
+    pub steps: Vec<String>,
+    /// How many runs on a device that takes.
+    pub runs: usize,
+    /// About how long, where that can be told.
+    pub time: Option<Duration>,
+    /// Files and folders that must exist, or be written by an earlier section, for it to start.
+    pub reads: Vec<KeyedPath>,
+    /// Files and folders it writes.
+    pub writes: Vec<KeyedPath>,
+}
+
+/// A path and the key that named it, so that a message can point at the key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyedPath {
+    /// The key in the section.
+    pub key: &'static str,
+    /// The file or folder.
+    pub path: PathBuf,
+}
+
+/// The files a section will find when its turn comes: those on disk and those that earlier sections write.
+#[derive(Debug, Clone, Default)]
+pub struct Foreseen {
+    written: BTreeSet<PathBuf>,
+}
+
+impl Foreseen {
+    /// Counts on what a section will write.
+    pub fn add(&mut self, outline: &Outline) {
+        self.written.extend(outline.writes.iter().map(|written| written.path.clone()));
+    }
+
+    /// Whether a file or folder will be there. In a folder that an earlier section fills, every file may be.
+    pub fn exists(&self, path: &Path) -> bool {
+        path.exists() || self.written.iter().any(|written| written.starts_with(path) || path.starts_with(written))
+    }
+
+    /// The files of a folder with this extension, sorted; none where the folder is absent.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn files(&self, folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+        let mut files: BTreeSet<PathBuf> =
+            self.written.iter().filter(|path| path.parent() == Some(folder)).cloned().collect();
+        if folder.is_dir() {
+            let refused = |cause: std::io::Error| Error::io(folder, "list this folder", &cause);
+            for entry in fs::read_dir(folder).map_err(refused)? {
+                files.insert(entry.map_err(refused)?.path());
+            }
+        }
+        files.retain(|path| path.extension().is_some_and(|found| found == extension));
+        Ok(files.into_iter().collect())
+    }
+}
