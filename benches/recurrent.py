@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What PyTorch holds of recurrent layers while they are trained, as multiples of their result: what src/memory/recurrent.rs has its numbers from.
+"""What PyTorch holds of recurrent layers while they are trained, as multiples of their result: what crates/memory/src/recurrent.rs has its numbers from.
 
     python3 benches/recurrent.py
 

@@ -50,7 +50,7 @@ class Refused(Exception):
     """A request that cannot be measured; its text goes into the answer."""
 
 
-# ONNX files: protobuf messages are numbered fields, crates/step/proto/onnx.proto names them.
+# ONNX files: protobuf messages are numbered fields, crates/onnx/proto/onnx.proto names them.
 
 def varint(data, at):
     """A number of seven bits a byte, the lowest first, and where it ends."""
@@ -169,7 +169,7 @@ class Graph(object):
 
 
 def smallest_table(graph, name):
-    """Rows of the smallest table that integers are looked up in: the rule of crates/step/src/network/contents.rs; None where in none."""
+    """Rows of the smallest table that integers are looked up in: the rule of crates/network/src/contents.rs; None where in none."""
     held, rows = {name}, []
     for node in graph.nodes:
         if node.kind == "Gather" and node.inputs[1] in held:
@@ -179,7 +179,7 @@ def smallest_table(graph, name):
     return min(rows) if rows else None
 
 
-# What stands in a file beside an attention and beside a dropping of whole samples, by crates/step/src/network/onnx/write.
+# What stands in a file beside an attention and beside a dropping of whole samples, by crates/onnx/src/write.
 PARTS = ("scale", "query", "turned", "key", "scores", "sum", "weights",
          "drawn_batch", "ones", "rate", "keep", "shape", "one", "drawn", "above", "kept", "scaled")
 
@@ -218,7 +218,7 @@ OVERWRITABLE = ("Conv", "Gemm", "MatMul", "BatchNormalization", "LayerNormalizat
 
 
 def in_place(graph):
-    """Results of the rectifiers that overwrite their input: the rule of crates/step/src/network/in_place.rs."""
+    """Results of the rectifiers that overwrite their input: the rule of crates/network/src/in_place.rs."""
     makers = {node.output: node.kind for node in graph.nodes}
 
     def overwrites(name):
@@ -228,7 +228,7 @@ def in_place(graph):
 
 
 def windows(size, axis, attributes):
-    """How many windows a convolution or pooling lays along an axis: the rule of crates/step/src/network/shape.rs."""
+    """How many windows a convolution or pooling lays along an axis: the rule of crates/network/src/shape.rs."""
     before, after = attributes["pads"][axis], attributes["pads"][axis + 2]
     stride, reach = attributes["strides"][axis], (attributes["kernel_shape"][axis] - 1) * attributes["dilations"][axis] + 1
     ceil = attributes.get("ceil_mode", 0)
@@ -296,7 +296,7 @@ NORMALISATIONS = ("BatchNormalization", "LayerNormalization", "GroupNormalizatio
 
 
 def learned_weights(graph, names, trainable):
-    """Which of the weights training changes: the rule of crates/step/src/network/frozen.rs."""
+    """Which of the weights training changes: the rule of crates/network/src/frozen.rs."""
     owners = {}  # operations with weights, in the order they are last read, by the stems of their weights' names
     for node in graph.nodes:
         for name in node.inputs:
@@ -664,7 +664,7 @@ class Network(object):
     def op_Transpose(self, node, x):
         return x.permute(node.attributes["perm"])
 
-    def op_Identity(self, node, x):  # a copy in the order of axes that it has here: crates/step/src/network/onnx/write/sizing.rs
+    def op_Identity(self, node, x):  # a copy in the order of axes that it has here: crates/onnx/src/write/sizing.rs
         return x.contiguous()
 
     def op_Slice(self, node, x, starts, ends, axes, steps=None):
@@ -864,7 +864,7 @@ class Step(object):
         """What a result is compared with: as many numbers, or classes at its places."""
         if self.squares:
             return torch.rand([batch] + result, dtype=self.network.numbers, device=device)
-        # Classes lie on the first axis, those of a sequence on the last: the rule of crates/step/src/network/graph.rs.
+        # Classes lie on the first axis, those of a sequence on the last: the rule of crates/network/src/graph.rs.
         classes = result.pop(1 if len(result) == 2 else 0) if result else 1
         return torch.randint(classes, [batch] + result, device=device)
 
