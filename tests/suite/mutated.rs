@@ -135,7 +135,7 @@ fn devices() {
     let folder = TempDir::new().unwrap();
     let (file, network, mut mutator) = (folder.path().join("device.json"), squeezenet(), mutator());
     for name in Platform::names() {
-        let text = fs::read_to_string(committed(&format!("src/platform/data/{name}.json"))).unwrap();
+        let text = fs::read_to_string(committed(&format!("crates/platform/src/data/{name}.json"))).unwrap();
         let base: Value = serde_json::from_str(&text).unwrap();
         survives(
             60 * times(),
