@@ -9,7 +9,7 @@ use super::rows::Row;
 use super::{Fingerprint, Method, Subject};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_memory::{Alive, Course};
+use perf4sight_memory::{Alive, Timeline};
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Precision, Quantity, Step};
 
@@ -186,8 +186,8 @@ impl About<'_> {
     }
 
     /// What lies in memory while a step of `batch` samples runs, operation by operation; only a simulation knows.
-    pub fn course(&self, batch: u64) -> Option<Course> {
-        self.predictor.course(batch.max(1))
+    pub fn timeline(&self, batch: u64) -> Option<Timeline> {
+        self.predictor.timeline(batch.max(1))
     }
 
     /// Where the time of a step of `batch` samples goes; only a latency fingerprint of the hybrid method knows.

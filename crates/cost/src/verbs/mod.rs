@@ -3,7 +3,7 @@
 pub mod advise;
 mod asking_keys;
 pub mod calibrate;
-mod course;
+mod timeline;
 pub mod create_network_dataset;
 pub mod extents;
 pub mod fingerprint;

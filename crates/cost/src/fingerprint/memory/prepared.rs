@@ -10,7 +10,7 @@ use super::simulated::Simulated;
 use crate::fingerprint::novelty::{Novelty, architecture};
 use crate::fingerprint::prediction::{Band, Basis, Counts, Least, MaxBatch, MemoryLimit, Predictor, Verdict};
 use perf4sight_base::units::Bytes;
-use perf4sight_memory::{Alive, Course, Simulation, Simulations};
+use perf4sight_memory::{Alive, Timeline, Simulation, Simulations};
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Accumulate, LARGEST_BATCH, Stage, Step, Trainable};
 use std::cell::RefCell;
@@ -79,7 +79,7 @@ impl<'a> Acquainted<'a> {
             architecture: Arc::clone(architecture),
             parameters,
             kernels: self.kernels(step),
-            simulation: simulations.of(step),
+            simulation: simulations.simulation(step),
             curve: memory.model.curve,
             edge: memory.edge,
             doubts: memory.doubts.at_least_as_unsure(above).wider(novelty.ignorance),
@@ -161,8 +161,8 @@ impl Predictor for Prepared<'_> {
         Some(self.simulation.alive(batch))
     }
 
-    fn course(&self, batch: u64) -> Option<Course> {
-        Some(self.simulation.course(batch))
+    fn timeline(&self, batch: u64) -> Option<Timeline> {
+        Some(self.simulation.timeline(batch))
     }
 
     fn limit(&self) -> Option<MemoryLimit> {

@@ -5,7 +5,7 @@ use super::shares::{Shares, TimedOperation};
 use super::verdict::{MaxBatch, MemoryLimit, Verdict};
 use crate::fingerprint::novelty::Novelty;
 use crate::fingerprint::rows::Row;
-use perf4sight_memory::{Alive, Course};
+use perf4sight_memory::{Alive, Timeline};
 use perf4sight_step::workload::Step;
 
 /// A fitted model before one network: what it says of any of its steps, of which nobody has profiled so much.
@@ -65,7 +65,7 @@ pub(in crate::fingerprint) trait Predictor {
     }
 
     /// What lies in memory while a step runs.
-    fn course(&self, _batch: u64) -> Option<Course> {
+    fn timeline(&self, _batch: u64) -> Option<Timeline> {
         None
     }
 

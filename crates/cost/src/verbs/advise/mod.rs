@@ -21,7 +21,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::remembered::Remembered;
 use perf4sight_base::units::Bytes;
 use perf4sight_base::whole_file;
-use perf4sight_memory::Course;
+use perf4sight_memory::Timeline;
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Changes, Quantity, Stage, Workload};
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
@@ -74,7 +74,7 @@ struct Advice {
     /// Whether the network normalises by what it sees.
     normalises: bool,
     /// What lies in memory while the step runs that was asked for.
-    course: Option<Course>,
+    timeline: Option<Timeline>,
 }
 
 impl Verb for Advise {
@@ -141,7 +141,7 @@ impl Advise {
         let withheld = Withheld::of(withheld);
         let about = judge.about_memory(asked.step)?;
         let findings = Search { judge: &judge, asked, levers: &levers }.run()?;
-        let course = self.output.iter().any(|file| is_page(file)).then(|| about.course(asked.batch)).flatten();
+        let timeline = self.output.iter().any(|file| is_page(file)).then(|| about.timeline(asked.batch)).flatten();
         // Hundreds of steps are known by now, which take a while to be forgotten.
         let Judge { memory, latency, .. } = judge;
         rayon::join(|| drop(memory), || drop(latency));
@@ -156,7 +156,7 @@ impl Advise {
             findings,
             withheld,
             normalises: normalises(network),
-            course,
+            timeline,
         })
     }
 

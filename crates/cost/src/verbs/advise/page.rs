@@ -2,7 +2,7 @@
 
 use super::Advice;
 use super::search::Judged;
-use crate::verbs::course;
+use crate::verbs::timeline;
 use perf4sight_report::{Axis, Block, Chart, Colour, Page, Plot, Point, Reference, Series, Tone, Tradeoff, sentence};
 
 impl Advice {
@@ -16,10 +16,10 @@ impl Advice {
         let chart = self.findings.asked.time.is_some().then(|| Block::Chart(self.chart()));
         page.chapter("Answer", [asked].into_iter().chain(found).chain(helping).chain(chart));
         page.chapter("What fits, and what changes do", self.tables().into_iter().map(Block::Table));
-        if let Some(course) = &self.course {
+        if let Some(timeline) = &self.timeline {
             let what = format!("{} on {}, as asked, batch size {}", self.network, self.device, self.asked.batch);
             let limit = self.limit.map(|limit| limit.bytes);
-            page.chapter("Memory over the step as asked", course::blocks(course, &what, limit));
+            page.chapter("Memory over the step as asked", timeline::blocks(timeline, &what, limit));
         }
         page.chapter("What it rests on", [Block::List(self.remarks().iter().map(|line| sentence(line)).collect())]);
         page

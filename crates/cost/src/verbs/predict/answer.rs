@@ -7,7 +7,7 @@ use crate::verbs::extents::Extents;
 use crate::verbs::source::Device;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
-use perf4sight_memory::{Alive, Course};
+use perf4sight_memory::{Alive, Timeline};
 use perf4sight_network::Network;
 use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub(super) struct Breakdown {
     pub batch: u64,
     pub shares: Option<Shares>,
     pub alive: Option<Alive>,
-    pub course: Option<Course>,
+    pub timeline: Option<Timeline>,
 }
 
 /// What is asked about every network.
@@ -60,7 +60,7 @@ pub(super) struct Question<'a> {
     /// Whether to break the largest batch size down.
     pub breakdown: bool,
     /// Whether to tell what lies in memory all along a step of that size, too.
-    pub course: bool,
+    pub timeline: bool,
 }
 
 impl Question<'_> {
@@ -92,12 +92,12 @@ impl Question<'_> {
             verdict: memory.as_ref().and_then(|about| about.verdict(batch)),
         });
         let points = points.collect();
-        let largest = self.batches.iter().copied().max().filter(|_| self.breakdown || self.course);
+        let largest = self.batches.iter().copied().max().filter(|_| self.breakdown || self.timeline);
         let breakdown = largest.map(|batch| Breakdown {
             batch,
             shares: latency.as_ref().and_then(|about| about.shares(batch)),
             alive: memory.as_ref().and_then(|about| about.alive(batch)),
-            course: memory.as_ref().filter(|_| self.course).and_then(|about| about.course(batch)),
+            timeline: memory.as_ref().filter(|_| self.timeline).and_then(|about| about.timeline(batch)),
         });
         let expected = [(Quantity::Latency, &latency), (Quantity::Memory, &memory)]
             .into_iter()

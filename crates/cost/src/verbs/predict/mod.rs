@@ -103,7 +103,7 @@ impl Verb for Predict {
             limit: self.limit,
             extents: &self.extents,
             breakdown,
-            course: is_page && self.output.iter().any(|file| file.extension().is_some_and(|ending| ending == "html")),
+            timeline: is_page && self.output.iter().any(|file| file.extension().is_some_and(|ending| ending == "html")),
         };
         let answered = ask_all(&words, &question, context);
         let told = Told::collect(words, answered, devices, context)?;

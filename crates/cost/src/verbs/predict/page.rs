@@ -1,7 +1,7 @@
 //! The answer as a page: what stands on the console, and of one network what lies in memory while a step of it runs.
 
 use super::tell::{Answers, Told};
-use crate::verbs::course;
+use crate::verbs::timeline;
 use perf4sight_base::units::Bytes;
 use perf4sight_report::{Block, Page, Tone, sentence};
 
@@ -13,7 +13,7 @@ impl Told {
         let sentences = self.sentences(asked);
         let verdict = sentences.lines().map(|line| Block::Verdict(self.tone(), sentence(line)));
         page.chapter("Answer", verdict.chain(self.tables().into_iter().map(Block::Table)));
-        page.chapter("Memory over a step", self.devices.iter().flat_map(Answers::courses));
+        page.chapter("Memory over a step", self.devices.iter().flat_map(Answers::timelines));
         page.chapters.retain(|chapter| !chapter.blocks.is_empty());
         page.chapter("What it rests on", [Block::List(self.headline().lines().map(sentence).collect())]);
         page
@@ -31,14 +31,14 @@ impl Answers {
         format!("{} on {}", self.step, self.name())
     }
 
-    fn courses(&self) -> Vec<Block> {
-        let courses = self.answers.iter().filter_map(|answer| {
+    fn timelines(&self) -> Vec<Block> {
+        let timelines = self.answers.iter().filter_map(|answer| {
             let breakdown = answer.breakdown.as_ref()?;
             let what = format!("{} on {}, batch size {}", answer.network, self.name(), breakdown.batch);
             // A limit of all that a process takes stands beside tensors all the same: they cannot take more.
             let limit = answer.limit.map(|limit| limit.bytes);
-            Some(course::blocks(breakdown.course.as_ref()?, &what, limit))
+            Some(timeline::blocks(breakdown.timeline.as_ref()?, &what, limit))
         });
-        courses.flatten().collect()
+        timelines.flatten().collect()
     }
 }
