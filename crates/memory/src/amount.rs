@@ -45,7 +45,6 @@ impl Amount {
         Amount { once, per_sample, least_batch: self.least_batch.max(other.least_batch) }
     }
 
-    /// So many times as much.
     pub fn times(self, factor: u64) -> Self {
         let [once, per_sample] = [self.once, self.per_sample].map(|bytes| bytes.saturating_mul(factor));
         Amount { once, per_sample, ..self }

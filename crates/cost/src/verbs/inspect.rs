@@ -1,13 +1,13 @@
 //! `perf4sight inspect`: a network layer by layer, what each costs on paper, and how much of it is understood.
 
-use super::timeline;
 use super::extents::Extents;
 use super::named::Named;
+use super::timeline;
 use crate::fingerprint::check_understood;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::{Bytes, Percent};
 use perf4sight_base::whole_file;
-use perf4sight_memory::{Timeline, Simulation};
+use perf4sight_memory::{Simulation, Timeline};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{Coverage, Network, Node};
 use perf4sight_platform::Platform;

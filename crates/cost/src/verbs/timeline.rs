@@ -1,7 +1,7 @@
 //! The memory of a simulated step over its operations, for people and for programs: a chart by component, what is alive at the peak.
 
 use perf4sight_base::units::{Bytes, Percent};
-use perf4sight_memory::{Timeline, TimelineEntry, Live, Phase, Role};
+use perf4sight_memory::{Live, Phase, Role, Timeline, TimelineEntry};
 use perf4sight_report::{Axis, Block, Chart, Column, Plot, Reference, Series, StackedArea, Table};
 use serde_json::{Value, json};
 
@@ -21,7 +21,8 @@ pub(super) fn chart(timeline: &Timeline, what: &str, limit: Option<Bytes>) -> Ch
     let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
     let of = |role: Role| timeline.entries.iter().map(move |entry| gib(entry.bytes[role as usize]));
     let series = Role::ALL.map(|role| Series::new(role.name(), of(role)));
-    let reserved = Reference::Level(gib(timeline.reserved.0), format!("the allocator holds {} at most", timeline.reserved));
+    let reserved =
+        Reference::Level(gib(timeline.reserved.0), format!("the allocator holds {} at most", timeline.reserved));
     // One far above would leave nothing to be seen of what lies there.
     let limit = limit.filter(|limit| limit.0 <= timeline.reserved.0.saturating_mul(HEADROOM));
     let limit = limit.map(|limit| Reference::Level(gib(limit.0), format!("limit {}", limit.in_full())));

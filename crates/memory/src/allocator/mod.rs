@@ -16,7 +16,6 @@ pub(super) type Block = u32;
 
 /// Something that hands out and takes back memory.
 pub(super) trait Allocate {
-    /// A block for so many bytes.
     fn allocate(&mut self, bytes: u64) -> Block;
 
     /// Takes back a block that was handed out for so many bytes.

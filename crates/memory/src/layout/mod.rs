@@ -64,7 +64,6 @@ impl Layout {
         &self.sizes
     }
 
-    /// Whether it is of these sizes.
     pub fn has(&self, sizes: &[u64]) -> bool {
         self.sizes == sizes
     }

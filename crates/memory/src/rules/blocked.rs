@@ -217,7 +217,6 @@ impl Blocked<'_> {
         self.filters_of(self.seen().next_multiple_of(pairs))
     }
 
-    /// Filters as their gradient has them.
     pub fn filters_of_gradient(&self) -> Amount {
         self.filters_of(self.seen())
     }

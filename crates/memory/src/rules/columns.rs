@@ -72,7 +72,6 @@ impl Reach {
         self.lies_within() && self.padding[1] <= step && right <= step
     }
 
-    /// Whether the gradient of the input has one.
     pub fn runs_input_gradient(&self) -> bool {
         let step = self.backward_step().max(1);
         let (before, tail) = (self.extent[1] - 1, self.image[1] % step);

@@ -11,7 +11,6 @@ pub(crate) struct Rule {
     pub buffers: Vec<Amount>,
     /// What autocast makes of its operands before it runs.
     pub casts: Casts,
-    /// What its forward does.
     pub forward: Vec<Move>,
     /// What autograd saves until its backward ran.
     pub saves: Vec<Saved>,
@@ -51,7 +50,6 @@ pub(crate) enum Move {
 /// A tensor that autograd saves without a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Saved {
-    /// One of the inputs.
     Input(usize),
     /// What one of the weights was cast to; a weight that was not lies there anyway.
     Cast(usize),
@@ -62,9 +60,7 @@ pub(crate) enum Saved {
 /// Copies of operands in other numbers, made before an operation runs; gradients come in these, and are cast back.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Casts {
-    /// Of each input, if any.
     pub inputs: Vec<Option<Amount>>,
-    /// Of each weight, if any.
     pub weights: Vec<Option<Amount>>,
 }
 

@@ -26,7 +26,6 @@ pub(super) struct Tape {
 /// The gradient of a weight that several nodes share, so far.
 #[derive(Debug, Clone, Copy)]
 struct PartialSum {
-    /// Of how many nodes.
     nodes: usize,
     sum: TensorId,
     /// Whether it is a view of what was made.

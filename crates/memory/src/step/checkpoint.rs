@@ -6,7 +6,6 @@ use perf4sight_network::{Node, NodeId};
 
 /// A segment between its forward and its backward.
 pub(super) struct Checkpointed {
-    /// What it reads.
     read: Vec<TensorId>,
     ran_again: bool,
 }

@@ -1,7 +1,7 @@
 //! The advice as a page: time against memory, all that was found, and what lies in memory over the step that was asked for.
 
 use super::Advice;
-use super::search::Judged;
+use super::search::Candidate;
 use crate::verbs::timeline;
 use perf4sight_report::{Axis, Block, Chart, Colour, Page, Plot, Point, Reference, Series, Tone, Tradeoff, sentence};
 
@@ -60,11 +60,11 @@ impl Advice {
                 .into_iter()
                 .collect(),
         };
-        let caption = "Left takes less time, below needs less memory: each line joins what of its kind nothing betters in both. Under the pointer, which change it is.";
+        let caption = "Left takes less time, below needs less memory. The line joins the best trade-offs of each kind. Point at a mark to see its change.";
         Chart::new("Time against memory", caption, Plot::Tradeoff(plot))
     }
 
-    fn point(&self, one: &Judged) -> Option<Point> {
+    fn point(&self, one: &Candidate) -> Option<Point> {
         let label = format!("{}: {}, {}", self.words(one), one.need.counted, one.time.as_ref()?.value);
         Some(Point { x: one.per_sample()?, y: gib(one.need.counted.value()), label })
     }

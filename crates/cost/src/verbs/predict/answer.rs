@@ -75,10 +75,10 @@ impl Question<'_> {
     /// A network of which too little is understood.
     pub fn ask(&self, name: &str, network: &Network) -> Result<Vec<Answer>> {
         check_understood(network)?;
-        self.devices.iter().map(|device| self.of(device, name, network)).collect()
+        self.devices.iter().map(|device| self.ask_device(device, name, network)).collect()
     }
 
-    fn of(&self, Device { fingerprints, step, .. }: &Device, name: &str, network: &Network) -> Result<Answer> {
+    fn ask_device(&self, Device { fingerprints, step, .. }: &Device, name: &str, network: &Network) -> Result<Answer> {
         network.check_step(*step)?;
         let [latency, memory] = [&fingerprints.latency, &fingerprints.memory]
             .map(|one| one.as_ref().map(|one| one.about_step(network, *step, self.limit)).transpose());
@@ -111,9 +111,9 @@ impl Question<'_> {
 
 impl Answer {
     /// Everything that sets the network apart from what was profiled, each reason once.
-    pub fn unlike(&self) -> Vec<String> {
+    pub fn out_of_distribution(&self) -> Vec<String> {
         let mut reasons = Vec::new();
-        for reason in self.points.iter().flat_map(Point::unlike) {
+        for reason in self.points.iter().flat_map(Point::out_of_distribution) {
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }
@@ -140,9 +140,10 @@ impl Point {
     }
 
     /// What sets this prediction apart from what was profiled, each reason once.
-    pub fn unlike(&self) -> Vec<String> {
+    pub fn out_of_distribution(&self) -> Vec<String> {
         let mut reasons: Vec<String> = Vec::new();
-        for reason in self.predictions().flat_map(|prediction| &prediction.unlike).map(ToString::to_string) {
+        for reason in self.predictions().flat_map(|prediction| &prediction.out_of_distribution).map(ToString::to_string)
+        {
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }

@@ -1,8 +1,8 @@
 //! What the profiled networks were made of, and what is new about another.
 
 use super::architecture::Families;
-use super::forms::{Form, forms, operations};
-use super::unlike::Unlike;
+use super::kinds::{OperationKind, kinds, operations};
+use super::reason::OutOfDistribution;
 use crate::fingerprint::rows::{Observations, Row};
 use perf4sight_network::{Coverage, Network, Node, NodeId, Op};
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub(in crate::fingerprint) struct Profiled {
 
 /// What is new about a network, as far as it makes a prediction less certain.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(in crate::fingerprint) struct Novelty {
+pub(in crate::fingerprint) struct Extrapolation {
     /// The architecture that it has in common with networks that were measured, if it is one of their levels.
     pub family: Option<String>,
     /// Operations of kinds that were never measured.
@@ -75,20 +75,23 @@ impl Profiled {
     }
 
     /// What sets `network` apart, whatever the batch size; nothing but what is not understood where it is a level of one measured.
-    pub fn unlike(&self, network: &Network) -> Vec<Unlike> {
+    pub fn out_of_distribution(&self, network: &Network) -> Vec<OutOfDistribution> {
         let coverage = network.coverage();
-        let missed =
-            Unlike::NotUnderstood { unknown: coverage.operations - coverage.known(), operations: coverage.operations };
+        let missed = OutOfDistribution::NotUnderstood {
+            unknown: coverage.operations - coverage.known(),
+            operations: coverage.operations,
+        };
         let missed = (!coverage.is_full()).then_some(missed);
-        if self.is_empty() || self.families.of(network).is_some() {
+        if self.is_empty() || self.families.family(network).is_some() {
             return missed.into_iter().collect();
         }
         let shape = network.read();
         let profiled = || self.inputs.iter().cloned().collect();
-        let input = (!self.inputs.contains(&shape)).then(|| Unlike::Input { profiled: profiled(), shape });
+        let input = (!self.inputs.contains(&shape)).then(|| OutOfDistribution::Input { profiled: profiled(), shape });
         let unseen = operations(network).into_iter().filter(|name| !self.operations.contains(name));
-        let sizes = self.beyond(network).map(|(what, value, profiled)| Unlike::Size { what, value, profiled });
-        missed.into_iter().chain(input).chain(unseen.map(Unlike::Operation)).chain(sizes).collect()
+        let sizes =
+            self.beyond(network).map(|(what, value, profiled)| OutOfDistribution::Size { what, value, profiled });
+        missed.into_iter().chain(input).chain(unseen.map(OutOfDistribution::Operation)).chain(sizes).collect()
     }
 
     /// Sizes beyond what was profiled, with their range there.
@@ -102,20 +105,20 @@ impl Profiled {
     }
 
     /// What is new about `network`.
-    pub fn novelty(&self, network: &Network) -> Novelty {
+    pub fn extrapolation(&self, network: &Network) -> Extrapolation {
         let far = |value: u64, [low, high]: [u64; 2]| {
             let [value, low, high] = [value, low, high].map(|size| size.max(1) as f64);
             (value / high).max(low / value).max(1.0).ln()
         };
-        let unseen: BTreeSet<Form> =
-            forms(network).filter(|form| form.names().iter().any(|name| !self.operations.contains(name))).collect();
+        let unseen: BTreeSet<OperationKind> =
+            kinds(network).filter(|kind| kind.names().iter().any(|name| !self.operations.contains(name))).collect();
         let is_new = |node: &Node| match self.is_empty() {
             // What is believed before anything is measured speaks of all but what is known by name and price alone.
             true => matches!(node.op, Op::Unknown(_)),
-            false => Form::of(network, node).is_some_and(|form| unseen.contains(&form)),
+            false => OperationKind::new(network, node).is_some_and(|kind| unseen.contains(&kind)),
         };
-        Novelty {
-            family: self.families.of(network).map(str::to_owned),
+        Extrapolation {
+            family: self.families.family(network).map(str::to_owned),
             operations: network.iter().filter(|(_, node)| is_new(node)).map(|(id, _)| id).collect(),
             beyond: self.beyond(network).map(|(_, value, profiled)| far(value, profiled)).fold(0.0, f64::max),
             images: self.sizes.get(IMAGES).map_or(0.0, |profiled| far(elements(network), *profiled)),
@@ -124,9 +127,9 @@ impl Profiled {
     }
 
     /// What sets a batch size apart.
-    pub fn unlike_batch(&self, batch: u64) -> Option<Unlike> {
+    pub fn batch_out_of_distribution(&self, batch: u64) -> Option<OutOfDistribution> {
         let largest = self.largest_batch;
-        (batch > largest && !self.is_empty()).then_some(Unlike::Batch { batch, largest })
+        (batch > largest && !self.is_empty()).then_some(OutOfDistribution::Batch { batch, largest })
     }
 }
 
@@ -170,8 +173,8 @@ mod tests {
     fn images_of_another_size_are_a_reason() {
         let mut profiled = Profiled::default();
         profiled.add(&build("resnet18", Dataset::Imagenet).unwrap());
-        assert_eq!(profiled.unlike(&build("resnet18", Dataset::Imagenet).unwrap()), []);
-        let small = profiled.unlike(&build("resnet18", Dataset::Cifar10).unwrap());
+        assert_eq!(profiled.out_of_distribution(&build("resnet18", Dataset::Imagenet).unwrap()), []);
+        let small = profiled.out_of_distribution(&build("resnet18", Dataset::Cifar10).unwrap());
         assert_eq!(small[0].to_string(), "an input of 3x32x32, profiled 3x224x224");
     }
 }

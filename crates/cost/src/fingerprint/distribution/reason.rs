@@ -6,7 +6,7 @@ use std::fmt;
 
 /// One reason to trust a prediction less.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Unlike {
+pub enum OutOfDistribution {
     /// A kind of operation, kernel, stride or grouping that no profiled network has.
     Operation(String),
     /// An input of another shape, such as smaller images, than any profiled.
@@ -48,23 +48,23 @@ pub enum Unlike {
     },
 }
 
-impl fmt::Display for Unlike {
+impl fmt::Display for OutOfDistribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unlike::Operation(what) => write!(f, "no profiled network has {what}"),
-            Unlike::Input { shape, profiled } => {
+            OutOfDistribution::Operation(what) => write!(f, "no profiled network has {what}"),
+            OutOfDistribution::Input { shape, profiled } => {
                 write!(f, "an input of {shape}, profiled {}", profiled.join(", "))
             }
-            Unlike::Size { what, value, profiled: [low, high] } => {
+            OutOfDistribution::Size { what, value, profiled: [low, high] } => {
                 write!(f, "{what}: {}, profiled {} to {}", grouped(*value), grouped(*low), grouped(*high))
             }
-            Unlike::Batch { batch, largest } => {
+            OutOfDistribution::Batch { batch, largest } => {
                 write!(f, "batch size {} is beyond the {} profiled", grouped(*batch), grouped(*largest))
             }
-            Unlike::Precision { asked, profiled } => {
+            OutOfDistribution::Precision { asked, profiled } => {
                 write!(f, "steps with precision = {}, profiled {}", asked.name(), profiled.name())
             }
-            Unlike::NotUnderstood { unknown, operations } => {
+            OutOfDistribution::NotUnderstood { unknown, operations } => {
                 write!(f, "{unknown} of {operations} operations are not understood")
             }
         }

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 /// What an operation has in common with others that are computed alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Form<'a> {
-    Kind(&'a str),
+pub(super) enum OperationKind<'a> {
+    Other(&'a str),
     /// A fully connected layer that sees many positions, as transformers have them.
     Positions,
     Convolution {
@@ -18,25 +18,25 @@ pub(super) enum Form<'a> {
     },
 }
 
-impl<'a> Form<'a> {
+impl<'a> OperationKind<'a> {
     /// None of what costs nothing.
-    pub fn of(network: &Network, node: &'a Node) -> Option<Self> {
+    pub fn new(network: &Network, node: &'a Node) -> Option<Self> {
         if let Op::Conv(conv) = &node.op {
             let Window { kernel, stride, dilation, .. } = conv.window;
             let grouping = grouping(conv, network.input_of(node, 0).channels());
-            return Some(Form::Convolution { grouping, kernel, stride, dilation });
+            return Some(OperationKind::Convolution { grouping, kernel, stride, dilation });
         }
         let is_positions = matches!(node.op, Op::Linear(_)) && node.shape.rank() > 1;
-        let form = if is_positions { Form::Positions } else { Form::Kind(node.op.kind()) };
-        (!matches!(node.op, Op::Input(_) | Op::Dropout { rate: 0.0 })).then_some(form)
+        let kind = if is_positions { OperationKind::Positions } else { OperationKind::Other(node.op.kind()) };
+        (!matches!(node.op, Op::Input(_) | Op::Dropout { rate: 0.0 })).then_some(kind)
     }
 
     /// In words, each of which may be new.
     pub fn names(&self) -> Vec<String> {
         match *self {
-            Form::Kind(kind) => vec![format!("{kind} operations")],
-            Form::Positions => vec!["linear operations on many positions".to_owned()],
-            Form::Convolution { grouping, kernel: [height, width], stride: [down, right], dilation } => {
+            OperationKind::Other(kind) => vec![format!("{kind} operations")],
+            OperationKind::Positions => vec!["linear operations on many positions".to_owned()],
+            OperationKind::Convolution { grouping, kernel: [height, width], stride: [down, right], dilation } => {
                 let dilated = (dilation != [1, 1]).then(|| "dilated convolutions".to_owned());
                 let names = [
                     format!("{grouping} convolutions"),
@@ -49,15 +49,16 @@ impl<'a> Form<'a> {
     }
 }
 
-/// The forms of a network's operations, each once: networks repeat themselves, and only what differs is put into words.
-pub(super) fn forms(network: &Network) -> impl Iterator<Item = Form<'_>> {
-    let forms: BTreeSet<Form> = network.nodes().iter().filter_map(|node| Form::of(network, node)).collect();
-    forms.into_iter()
+/// The kinds of a network's operations, each once: networks repeat themselves, and only what differs is put into words.
+pub(super) fn kinds(network: &Network) -> impl Iterator<Item = OperationKind<'_>> {
+    let kinds: BTreeSet<OperationKind> =
+        network.nodes().iter().filter_map(|node| OperationKind::new(network, node)).collect();
+    kinds.into_iter()
 }
 
 /// Kinds of operations; of convolutions also kernels, strides and groupings.
 pub(super) fn operations(network: &Network) -> BTreeSet<String> {
-    forms(network).flat_map(|form| form.names()).collect()
+    kinds(network).flat_map(|kind| kind.names()).collect()
 }
 
 /// The same of the networks that teach a profile what operations cost.

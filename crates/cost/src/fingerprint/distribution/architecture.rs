@@ -70,7 +70,7 @@ impl Families {
     }
 
     /// The architecture of `network`, if it is one of these at another width.
-    pub fn of(&self, network: &Network) -> Option<&str> {
+    pub fn family(&self, network: &Network) -> Option<&str> {
         let (architecture, widest) = self.0.get_key_value(&architecture(network))?;
         let is_level =
             widths(network).iter().zip(widest).all(|(&width, &widest)| width as f64 <= WIDER * widest as f64);
@@ -104,7 +104,7 @@ mod tests {
         let mut families = Families::default();
         families.add(&bottleneck([64, 16], 1, 14));
         families.add(&bottleneck([64, 8], 1, 14));
-        let is_level = |network: &Network| families.of(network).is_some();
+        let is_level = |network: &Network| families.family(network).is_some();
         // Pruned further, and between.
         assert!(is_level(&bottleneck([64, 4], 1, 14)) && is_level(&bottleneck([64, 12], 1, 14)));
         // As wide_resnet50_2 and resnext50 differ from resnet50, and another image.

@@ -1,4 +1,4 @@
-//! What of a step can be turned so that it needs less memory, and whether it learns the same then.
+//! The options that may save memory, with their alternative values, and whether a step learns the same with them.
 
 use super::judge::Judge;
 use perf4sight_network::{Network, Op};
@@ -7,29 +7,27 @@ use perf4sight_step::workload::{
 };
 use std::ops::Range;
 
-/// One part of a workload, and what it may be instead of what was asked.
+/// One part of a workload and its alternative values.
 #[derive(Debug, Clone)]
-pub(super) struct Lever {
-    /// None is the number of samples.
+pub(super) struct StepOption {
+    /// None is the batch size.
     pub setting: Option<Setting>,
-    /// What was asked, with this part turned.
-    pub turns: Vec<Workload>,
-    /// As many of the first turns are tried together with others. How long steps take with the rest nobody knows.
+    /// What was asked, with another value of this part.
+    pub values: Vec<Workload>,
+    /// So many of the first values are combined with other options; of the rest no step was timed.
     pub timed: usize,
 }
 
-/// Turns that are not tried, or not with others, in words, and why.
+/// Changes that are not tried, or only by themselves, in words, and why.
 #[derive(Debug, Default)]
 pub(super) struct Withheld {
-    /// Those that are refused.
     pub refused: Vec<(String, String)>,
-    /// Those that take nobody knows how long.
+    /// Tried by themselves: no step was timed with them.
     pub untimed: Vec<(String, String)>,
 }
 
 impl Withheld {
-    /// All of these.
-    pub fn of(parts: Vec<Withheld>) -> Self {
+    pub fn join(parts: Vec<Withheld>) -> Self {
         parts.into_iter().fold(Withheld::default(), |mut all, part| {
             all.refused.extend(part.refused);
             all.untimed.extend(part.untimed);
@@ -44,35 +42,35 @@ const LAST: u64 = 10;
 /// Into how many segments forward is cut: few run little again, many keep little.
 const SEGMENTS: [u64; 3] = [2, 4, 8];
 
-impl Lever {
-    /// All that can be turned, in the order in which steps are written, the number of samples last. What can save no memory is left out.
-    pub fn all(asked: Workload, network: &Network) -> Vec<Lever> {
-        let mut levers: Vec<Lever> =
-            Setting::ALL.into_iter().map(|setting| Lever::of(setting, asked, network)).collect();
+impl StepOption {
+    /// All options in the order in which steps are written, the batch size last. Values that can save no memory are left out.
+    pub fn all(asked: Workload, network: &Network) -> Vec<StepOption> {
+        let mut options: Vec<StepOption> =
+            Setting::ALL.into_iter().map(|setting| StepOption::for_setting(setting, asked, network)).collect();
         let smaller = halves(asked.batch).filter(|batch| *batch >= asked.step.accumulate.passes());
-        let turns = smaller.map(|batch| Workload { batch, ..asked }).collect();
-        levers.push(Lever::turning(None, turns));
-        levers
+        let values = smaller.map(|batch| Workload { batch, ..asked }).collect();
+        options.push(StepOption::new(None, values));
+        options
     }
 
-    fn of(setting: Setting, asked: Workload, network: &Network) -> Self {
+    fn for_setting(setting: Setting, asked: Workload, network: &Network) -> Self {
         let step = asked.step;
         let steps = if step.trains() { others(setting, asked, network) } else { of_inference(setting, step) };
-        let turns = steps.into_iter().filter(|other| *other != step).map(|step| Workload { step, ..asked });
-        Lever::turning(Some(setting), turns.collect())
+        let values = steps.into_iter().filter(|other| *other != step).map(|step| Workload { step, ..asked });
+        StepOption::new(Some(setting), values.collect())
     }
 
-    fn turning(setting: Option<Setting>, turns: Vec<Workload>) -> Self {
-        Lever { setting, timed: turns.len(), turns }
+    fn new(setting: Option<Setting>, values: Vec<Workload>) -> Self {
+        StepOption { setting, timed: values.len(), values }
     }
 
-    /// The turns that are tried together with others.
+    /// The values that are combined with other options.
     pub fn combined(&self) -> Range<usize> {
         0..self.timed
     }
 
-    /// Whether each turn needs no more memory than the one before.
-    pub fn is_chain(&self) -> bool {
+    /// Whether each value needs no more memory than the one before.
+    pub fn is_monotonic(&self) -> bool {
         self.setting.is_none_or(|setting| match setting {
             Setting::ZeroGrad | Setting::Accumulate => true,
             Setting::Checkpoint => false,
@@ -81,7 +79,7 @@ impl Lever {
         })
     }
 
-    /// Whether a step that is turned so learns what it would have learned.
+    /// Whether a step learns the same with other values.
     pub fn learns_the_same(&self) -> bool {
         self.setting.is_some_and(|setting| match setting {
             Setting::ZeroGrad | Setting::Accumulate | Setting::Checkpoint => true,
@@ -90,30 +88,30 @@ impl Lever {
         })
     }
 
-    /// Takes away the turns that are refused, puts those last that take nobody knows how long, and gives both with the reasons.
-    pub fn sort_out(&mut self, asked: Workload, judge: &Judge) -> Withheld {
-        let words = |turn: Workload| {
-            let words = turn.step.differences(asked.step).map(|(setting, word)| format!("{} = {word}", setting.key()));
+    /// Removes values that are refused, and moves those to the end with which no step was timed; returns both with the reasons.
+    pub fn withhold(&mut self, asked: Workload, judge: &Judge) -> Withheld {
+        let words = |value: Workload| {
+            let words = value.step.differences(asked.step).map(|(setting, word)| format!("{} = {word}", setting.key()));
             words.collect::<Vec<_>>().join(", ")
         };
         let (mut withheld, mut timed, mut untimed) = (Withheld::default(), Vec::new(), Vec::new());
-        for turn in std::mem::take(&mut self.turns) {
-            match (judge.check(turn), judge.check_time(turn.step)) {
-                (Err(problem), _) => withheld.refused.push((words(turn), problem.to_string())),
-                (Ok(()), Ok(())) => timed.push(turn),
+        for value in std::mem::take(&mut self.values) {
+            match (judge.check(value), judge.check_time(value.step)) {
+                (Err(problem), _) => withheld.refused.push((words(value), problem.to_string())),
+                (Ok(()), Ok(())) => timed.push(value),
                 (Ok(()), Err(problem)) => {
-                    withheld.untimed.push((words(turn), problem.to_string()));
-                    untimed.push(turn);
+                    withheld.untimed.push((words(value), problem.to_string()));
+                    untimed.push(value);
                 }
             }
         }
         self.timed = timed.len();
-        self.turns = [timed, untimed].concat();
+        self.values = [timed, untimed].concat();
         withheld
     }
 
     /// A workload with this part as in another.
-    pub fn taken(&self, workload: Workload, from: Workload) -> Workload {
+    pub fn apply(&self, workload: Workload, from: Workload) -> Workload {
         match self.setting {
             Some(setting) => Workload { step: workload.step.taking(setting, from.step), ..workload },
             None => Workload { batch: from.batch, ..workload },
@@ -183,32 +181,33 @@ mod tests {
     const CHECKPOINTS: [&str; 4] =
         ["checkpoint=2 segments", "checkpoint=4 segments", "checkpoint=8 segments", "checkpoint=every block"];
 
-    fn turned(asked: Workload) -> Vec<String> {
+    fn all_values(asked: Workload) -> Vec<String> {
         let network = build("resnet18", Dataset::Imagenet).unwrap();
-        let all = Lever::all(asked, &network);
-        let told = |lever: &Lever| -> Vec<String> {
-            let batch = |turn: &Workload| (turn.batch != asked.batch).then(|| format!("batch={}", turn.batch));
-            let words =
-                |turn: &Workload| turn.step.differences(asked.step).map(|(key, word)| format!("{}={word}", key.key()));
-            lever.turns.iter().flat_map(|turn| words(turn).chain(batch(turn)).collect::<Vec<_>>()).collect()
+        let all = StepOption::all(asked, &network);
+        let told = |option: &StepOption| -> Vec<String> {
+            let batch = |value: &Workload| (value.batch != asked.batch).then(|| format!("batch={}", value.batch));
+            let words = |value: &Workload| {
+                value.step.differences(asked.step).map(|(key, word)| format!("{}={word}", key.key()))
+            };
+            option.values.iter().flat_map(|value| words(value).chain(batch(value)).collect::<Vec<_>>()).collect()
         };
         all.iter().flat_map(told).filter(|word| !word.starts_with("precision")).collect()
     }
 
     #[test]
-    fn what_saves_nothing_is_no_turn() {
+    fn values_that_save_nothing_are_left_out() {
         let published = Step::published(Stage::Training);
         let frozen = ["trainable=last 10", "trainable=classifier", "trainable=normalisation", "trainable=bias"];
         let expected = ["optimizer=sgd_without_momentum", "zero_grad=free"].into_iter().chain(frozen);
         let expected =
             expected.chain(["accumulate=2", "accumulate=4"]).chain(CHECKPOINTS).chain(["batch=2", "batch=1"]);
-        assert_eq!(turned(Workload { step: published, batch: 4 }), expected.collect::<Vec<_>>());
+        assert_eq!(all_values(Workload { step: published, batch: 4 }), expected.collect::<Vec<_>>());
         let step = Step { optimizer: Optimizer::RmsProp, zero_grad: ZeroGrad::Free, ..published };
         let step = Step { trainable: Trainable::Bias, accumulate: Accumulate::new(3).unwrap(), ..step };
         // 6 samples in 6 passes or more than 3; 3 samples leave every pass its own.
         let expected = ["optimizer=sgd_without_momentum", "frozen_normalisation=eval", "accumulate=6"].into_iter();
         let expected = expected.chain(CHECKPOINTS).chain(["batch=3"]);
-        assert_eq!(turned(Workload { step, batch: 6 }), expected.collect::<Vec<_>>());
-        assert!(turned(Workload { step: Step::published(Stage::Inference), batch: 2 }) == ["batch=1"]);
+        assert_eq!(all_values(Workload { step, batch: 6 }), expected.collect::<Vec<_>>());
+        assert!(all_values(Workload { step: Step::published(Stage::Inference), batch: 2 }) == ["batch=1"]);
     }
 }

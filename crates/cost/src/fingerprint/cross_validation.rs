@@ -1,9 +1,46 @@
-//! 90 % intervals from how far predictions were off for what was left out: networks, and levels of networks.
+//! What fits tell of themselves by leaving out rows: how far off they are for what they did not see, and how wide intervals must be.
 
 use crate::fingerprint::prediction::{Band, Basis};
 use perf4sight_base::stats::weighted_quantile;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Parts that the levels of every network are dealt into: with more, fits take longer and hardly know more levels.
+const FOLDS: usize = 3;
+
+/// Which part each level of each network is in; networks of a single level are in none, for without it they are unknown.
+pub(in crate::fingerprint) struct Folds<'a>(BTreeMap<(&'a str, u8), usize>);
+
+impl<'a> Folds<'a> {
+    /// The levels are dealt out in ascending order, so that every part has small and large ones.
+    pub fn new(levels: impl IntoIterator<Item = (&'a str, u8)>) -> Self {
+        let levels: BTreeSet<(&str, u8)> = levels.into_iter().collect();
+        let levels: Vec<(&str, u8)> = levels.into_iter().collect();
+        let networks = levels.chunk_by(|a, b| a.0 == b.0).filter(|network| network.len() > 1);
+        Folds(networks.flat_map(|network| network.iter().copied().zip((0..FOLDS).cycle())).collect())
+    }
+
+    /// The part that holds this level.
+    pub fn fold(&self, network: &str, level: u8) -> Option<usize> {
+        self.0.get(&(network, level)).copied()
+    }
+}
+
+/// What `ask` answers to every group of parts and all others, in the order of the groups; parts of no group are never left out.
+pub(in crate::fingerprint) fn leave_out<'a, T: Sync, G: Ord + Send + Sync, A: Send>(
+    parts: &'a [T],
+    group: impl Fn(&'a T) -> Option<G> + Sync,
+    ask: impl Fn(&[&'a T], &[&'a T]) -> A + Sync,
+) -> Vec<A> {
+    let groups: BTreeSet<G> = parts.iter().filter_map(&group).collect();
+    let groups: Vec<G> = groups.into_iter().collect();
+    let answers = groups.par_iter().map(|name| {
+        let (own, others): (Vec<&T>, Vec<&T>) = parts.iter().partition(|part| group(part).as_ref() == Some(name));
+        ask(&own, &others)
+    });
+    answers.collect()
+}
 
 /// The share of measurements that intervals shall hold.
 const COVERAGE: f64 = 0.9;
@@ -86,6 +123,18 @@ pub(in crate::fingerprint) fn widths(levels: BTreeMap<String, Residuals>) -> BTr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_level_is_left_out_once_but_never_all_of_a_network() {
+        let levels = [("a", 0), ("a", 20), ("a", 40), ("a", 60), ("b", 0), ("c", 0), ("c", 50), ("c", 50)];
+        let folds = Folds::new(levels);
+        let held = |fold| -> Vec<(&str, u8)> {
+            levels[..7].iter().copied().filter(|(network, level)| folds.fold(network, *level) == Some(fold)).collect()
+        };
+        assert_eq!(held(0), [("a", 0), ("a", 60), ("c", 0)]);
+        assert_eq!(held(1), [("a", 20), ("c", 50)]);
+        assert_eq!(held(2), [("a", 40)]);
+    }
 
     #[test]
     fn a_network_of_many_rows_weighs_as_much_as_one_of_few() {
