@@ -176,7 +176,7 @@ class MemoryEstimate(Shown):
         return Prediction._told(self.network, told, [*self._network.warnings, *told["warnings"]])
 
     def _sentence(self) -> str:
-        return "%s of %s at batch size %d needs %s for its tensors, of %s in all" % (
+        return "%s of %s at batch size %d needs %s for its tensors, %s in all" % (
             self.stage, self.network, self.batch, tables.memory(self.tensors_bytes), tables.ends(self.low_bytes, self.high_bytes, tables.memory))
 
     def _tables(self) -> List[Table]:

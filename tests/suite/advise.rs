@@ -117,7 +117,7 @@ fn people_see_first_what_keeps_training_as_it_is() {
         told.prints("Fits, and learns the same").prints("Fits, but learns otherwise").prints("Every change by itself");
     let (text, first) = (told.stdout(), |words: &str| told.stdout().find(words).unwrap());
     assert!(first("Fits, and learns the same") < first("Fits, but learns otherwise"), "{text}");
-    told.prints("normalisations of batches see the samples of a pass").prints("a prior");
+    told.prints("batch normalisation sees only the samples of one pass").prints("a prior");
 }
 
 /// People see ten of a kind, and how many there are; programs see all.
@@ -182,7 +182,7 @@ fn what_takes_nobody_knows_how_long_is_tried_by_itself_alone() {
         assert_eq!(untimed[0][key], predicted[key], "{key}");
     }
     let told = advise(&format!("resnet18 --target cpu --batch 4 --optimizer adamw --mem-limit {limit}")).succeeds();
-    told.prints("tried by itself alone: precision = bf16").prints("not known");
+    told.prints("tried only by itself: precision = bf16").prints("not known");
 }
 
 /// The other way round: of the step that was asked for nobody knows the time, but of one change of it.

@@ -396,8 +396,8 @@ fn steps_that_share_what_is_known_need_what_each_needs_by_itself() {
         let simulations = Simulations::new(&network, &platform);
         for (step, batch) in steps().into_iter().flat_map(|step| [4, 8].map(|batch| (step, batch))) {
             let alone = Simulation::new(&network, step, &platform);
-            assert_eq!(simulations.of(step).peak(batch), alone.peak(batch), "{} {step} {batch}", platform.name);
-            assert_eq!(simulations.of(step).course(batch), alone.course(batch), "{} {step} {batch}", platform.name);
+            assert_eq!(simulations.simulation(step).peak(batch), alone.peak(batch), "{} {step} {batch}", platform.name);
+            assert_eq!(simulations.simulation(step).timeline(batch), alone.timeline(batch), "{} {step} {batch}", platform.name);
         }
     }
 }

@@ -14,7 +14,7 @@
 //!     let prediction = about.at(8);
 //!     let interval = prediction.interval.expect("a fingerprint of the hybrid method has seen networks left out");
 //!     println!("{}: {}, 90 %: {} to {}", fingerprint.subject().quantity, prediction.value, interval.low, interval.high);
-//!     prediction.unlike.iter().for_each(|reason| println!("but {reason}"));
+//!     prediction.out_of_distribution.iter().for_each(|reason| println!("but {reason}"));
 //!     if let (Some(verdict), Some(max_batch)) = (about.verdict(8), about.max_batch()) {
 //!         println!("a batch of 8 {}; {} surely does", verdict.call, max_batch.safe);
 //!     }

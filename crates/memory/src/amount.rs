@@ -3,14 +3,14 @@
 use perf4sight_network::{Node, Shape};
 
 /// Bytes of an index or a counter, int64 in PyTorch.
-pub(super) const INDEX: u64 = 8;
+pub(crate) const INDEX: u64 = 8;
 
 /// More than any device holds; larger amounts count as this, so that sums of them still fit a u64.
 const LIMIT: u64 = 1 << 44;
 
 /// Bytes as a function of the batch size: a constant and a share per sample, from some batch size on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Amount {
+pub(crate) struct Amount {
     once: u64,
     per_sample: u64,
     least_batch: u64,
@@ -45,7 +45,6 @@ impl Amount {
         Amount { once, per_sample, least_batch: self.least_batch.max(other.least_batch) }
     }
 
-    /// So many times as much.
     pub fn times(self, factor: u64) -> Self {
         let [once, per_sample] = [self.once, self.per_sample].map(|bytes| bytes.saturating_mul(factor));
         Amount { once, per_sample, ..self }
@@ -71,6 +70,6 @@ impl Amount {
 }
 
 /// The product of some factors; absurd ones saturate.
-pub(super) fn product(factors: impl IntoIterator<Item = u64>) -> u64 {
+pub(crate) fn product(factors: impl IntoIterator<Item = u64>) -> u64 {
     factors.into_iter().fold(1, u64::saturating_mul)
 }

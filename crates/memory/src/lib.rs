@@ -1,63 +1,35 @@
 //! A training or inference step as allocations: what it needs at most on a device, and what is alive at that moment.
 //!
-//! How close it comes, and which rules were tried and dropped, stands in `docs/accuracy/simulated-memory.md`.
+//! The rules of operations ([`rules`]) with the layouts of tensors ([`layout`]) give the allocations of a step ([`step`]); these are run
+//! through a model of the device's allocator ([`run_through`]). How close that comes, and which rules were tried and dropped, stands in
+//! `docs/accuracy/simulated-memory.md`.
 
 #![warn(missing_docs)]
+#![allow(rustdoc::private_intra_doc_links)]
 
 mod allocator;
 mod amount;
-mod attention;
-mod backward;
-mod blocked;
-mod channels_last;
-mod checkpoint;
-mod columns;
-mod convolution;
-mod course;
-mod event;
-mod gradient_layouts;
-mod ground;
 mod layout;
-mod layouts;
-mod operation;
-mod optimizer;
-mod pass;
+mod memo;
 mod peak;
-mod plan;
-mod product;
-mod recorder;
-mod recording;
-mod recurrent;
-mod replay;
-mod rule;
 mod rules;
-mod schedule;
-mod set_up;
-mod simulations;
-mod steps;
-mod sums;
-mod taking;
-mod updates;
+mod run_through;
+mod step;
+mod tensor;
+mod timeline;
 
-pub use course::{Course, Leg, Live};
-pub use event::{Phase, Role};
 pub use peak::{Alive, Layer, Peak};
-pub use simulations::Simulations;
+pub use tensor::{Phase, Role};
+pub use timeline::{Live, Timeline, TimelineEntry};
 
-use ground::Grounds;
-use layout::Layout;
-use layouts::layouts;
-use perf4sight_base::remembered::Remembered;
+use layout::{Layout, layouts};
+use memo::{Memo, SEVERAL};
 use perf4sight_network::{Network, Trained};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::Step;
-use plan::Plan;
-use replay::{Outcome, replay};
-use schedule::Schedule;
-use std::sync::{Arc, OnceLock};
-
-/// Any batch of more than one: layouts are the same for all.
-const SEVERAL: u64 = 2;
+use run_through::Outcome;
+use std::sync::Arc;
+use step::Schedule;
 
 /// For every operation, whether its result is an image whose channels lie last: of a single sample, and of several.
 pub fn channels_last(trained: &Trained, step: Step) -> Vec<[bool; 2]> {
@@ -66,10 +38,26 @@ pub fn channels_last(trained: &Trained, step: Step) -> Vec<[bool; 2]> {
     both.map(|(single, several)| [single, several].map(Layout::is_channels_last)).collect()
 }
 
-/// The steps of one network on one device, ready to be simulated at any batch size.
+/// All steps of one network on one device; what they have in common is computed once.
+#[derive(Debug)]
+pub struct Simulations<'a>(Arc<Memo<'a>>);
+
+impl<'a> Simulations<'a> {
+    /// Nothing is simulated yet.
+    pub fn new(network: &'a Network, platform: &'a Platform) -> Self {
+        Simulations(Arc::new(Memo::new(network, platform)))
+    }
+
+    /// The simulation of one of the steps.
+    pub fn simulation(&self, step: Step) -> Simulation<'a> {
+        Simulation { memo: Arc::clone(&self.0), step }
+    }
+}
+
+/// A step of one network on one device, ready to be simulated at any batch size.
 ///
 /// ```
-/// use crate::Simulation;
+/// use perf4sight_memory::Simulation;
 /// use perf4sight_network::zoo::{Dataset, build};
 /// use perf4sight_platform::Platform;
 /// use perf4sight_step::workload::{Stage, Step};
@@ -85,53 +73,22 @@ pub fn channels_last(trained: &Trained, step: Step) -> Vec<[bool; 2]> {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Simulation<'a> {
-    network: &'a Network,
-    platform: &'a Platform,
+    memo: Arc<Memo<'a>>,
     step: Step,
-    grounds: Arc<Grounds<'a>>,
-    schedules: Arc<Schedules>,
-}
-
-/// What happens in steps that are alike but for their samples, each made when it is first asked for.
-#[derive(Debug, Default)]
-struct Schedules {
-    /// Of a single sample, whose tensors have views that those of several have not.
-    single: OnceLock<Schedule>,
-    several: OnceLock<Schedule>,
-    /// What numbers of samples that lie there at a time come to.
-    outcomes: Remembered<u64, Outcome>,
 }
 
 impl<'a> Simulation<'a> {
-    /// Prepares the steps.
+    /// Prepares the simulation of a step.
     pub fn new(network: &'a Network, step: Step, platform: &'a Platform) -> Self {
-        Simulation {
-            network,
-            platform,
-            step,
-            grounds: Arc::new(Grounds::new(network, platform)),
-            schedules: Arc::default(),
-        }
+        Simulations::new(network, platform).simulation(step)
     }
 
-    /// What happens to so many samples, and how many of them lie there at a time.
-    fn schedule(&self, batch: u64) -> (&Schedule, u64) {
-        let samples = self.step.accumulate.samples(batch);
-        let (schedule, least) =
-            if samples == 1 { (&self.schedules.single, 1) } else { (&self.schedules.several, SEVERAL) };
-        (schedule.get_or_init(|| self.scheduled(least)), samples)
+    /// What `batch` samples allocate, and how many of them are there at a time.
+    fn schedule(&self, batch: u64) -> (Arc<Schedule>, u64) {
+        self.memo.schedule(self.step, batch)
     }
 
-    /// What a batch size comes to.
-    fn outcome(&self, batch: u64) -> Outcome {
-        let (schedule, samples) = self.schedule(batch);
-        *self.schedules.outcomes.of(samples, || replay(schedule, self.platform, samples))
-    }
-
-    fn scheduled(&self, batch: u64) -> Schedule {
-        let &Simulation { platform, step, ref grounds, .. } = self;
-        let (ground, cuts) = (grounds.of(step, batch), grounds.cuts(step.checkpoint));
-        let plan = Plan::new(&ground, step, platform, &cuts);
-        Schedule::new(step, &grounds.recorded(&plan, batch))
+    fn outcome(&self, (schedule, samples): (&Schedule, u64)) -> Outcome {
+        self.memo.outcome(self.step, (schedule, samples))
     }
 }

@@ -1,9 +1,9 @@
-//! What a simulation tells: the peaks, and what is alive at them.
+//! The peaks of a simulation, and what is alive at them.
 
-use super::Simulation;
-use super::event::{Event, Role, Tensor};
-use super::replay::{Moment, Peaks, at_least};
-use super::schedule::{Part, Schedule};
+use crate::Simulation;
+use crate::run_through::{Moment, Peaks, at_least};
+use crate::step::{Period, Schedule};
+use crate::tensor::{Event, Role, Tensor};
 use perf4sight_base::units::Bytes;
 use perf4sight_platform::Allocator;
 
@@ -44,8 +44,8 @@ pub struct Layer {
     pub bytes: Bytes,
 }
 
-impl Peak {
-    fn of(Peaks { allocated, reserved }: Peaks) -> Self {
+impl From<Peaks> for Peak {
+    fn from(Peaks { allocated, reserved }: Peaks) -> Self {
         Peak { allocated: Bytes(allocated), reserved: Bytes(reserved) }
     }
 }
@@ -69,30 +69,29 @@ impl Alive {
 impl Simulation<'_> {
     /// The peaks at a batch size.
     pub fn peak(&self, batch: u64) -> Peak {
-        match self.platform.allocator {
-            Allocator::Direct => self.at_least(batch),
-            Allocator::Caching(_) => Peak::of(self.outcome(batch).reported),
-        }
-    }
-
-    /// The peaks at a batch size at least, where these are found faster than the peaks themselves.
-    pub fn peak_at_least(&self, batch: u64) -> Option<Peak> {
-        match self.platform.allocator {
-            Allocator::Direct => None,
-            Allocator::Caching(_) => Some(self.at_least(batch)),
-        }
-    }
-
-    fn at_least(&self, batch: u64) -> Peak {
         let (schedule, samples) = self.schedule(batch);
-        Peak::of(at_least(schedule, self.platform, samples))
+        match self.memo.platform.allocator {
+            Allocator::Direct => at_least(&schedule, self.memo.platform, samples).into(),
+            Allocator::Caching(_) => self.outcome((&schedule, samples)).reported.into(),
+        }
+    }
+
+    /// A lower bound of the peaks, where that is found faster than the peaks themselves.
+    pub fn peak_at_least(&self, batch: u64) -> Option<Peak> {
+        match self.memo.platform.allocator {
+            Allocator::Direct => None,
+            Allocator::Caching(_) => {
+                let (schedule, samples) = self.schedule(batch);
+                Some(at_least(&schedule, self.memo.platform, samples).into())
+            }
+        }
     }
 
     /// What is alive at the peak.
     pub fn alive(&self, batch: u64) -> Alive {
-        let outcome = self.outcome(batch);
         let (schedule, batch) = self.schedule(batch);
-        let alive = tensors_at(schedule, outcome.moment);
+        let outcome = self.outcome((&schedule, batch));
+        let alive = tensors_at(&schedule, outcome.moment);
         let sum = |role: Role| {
             let bytes = alive.iter().filter(|tensor| tensor.role == role).map(|tensor| tensor.amount.bytes(batch));
             Bytes(bytes.fold(0, u64::saturating_add))
@@ -111,22 +110,22 @@ impl Simulation<'_> {
     }
 
     fn by_layer(&self, alive: &[&Tensor], batch: u64) -> Vec<Layer> {
-        let mut bytes = vec![0u64; self.network.nodes().len()];
+        let mut bytes = vec![0u64; self.memo.network.nodes().len()];
         for tensor in alive.iter().filter(|tensor| tensor.role == Role::Activations) {
             let layer = &mut bytes[tensor.node.index()];
             *layer = layer.saturating_add(tensor.amount.bytes(batch));
         }
-        let layers = self.network.nodes().iter().zip(bytes).filter(|(_, bytes)| *bytes > 0);
+        let layers = self.memo.network.nodes().iter().zip(bytes).filter(|(_, bytes)| *bytes > 0);
         layers.map(|(node, bytes)| Layer { name: node.name.clone(), bytes: Bytes(bytes) }).collect()
     }
 }
 
 /// The tensors alive right after an event.
-pub(super) fn tensors_at(schedule: &Schedule, moment: Moment) -> Vec<&Tensor> {
+pub(crate) fn tensors_at(schedule: &Schedule, moment: Moment) -> Vec<&Tensor> {
     let mut alive = vec![false; schedule.count()];
-    for part in Part::ALL.into_iter().filter(|part| *part <= moment.part) {
-        let until = if part == moment.part { moment.event + 1 } else { usize::MAX };
-        for event in schedule.events(part).take(until) {
+    for period in Period::ALL.into_iter().filter(|period| *period <= moment.period) {
+        let until = if period == moment.period { moment.event + 1 } else { usize::MAX };
+        for event in schedule.events(period).take(until) {
             match event {
                 Event::Allocate(tensor) => alive[tensor as usize] = true,
                 Event::Free(tensor) => alive[tensor as usize] = false,

@@ -82,7 +82,7 @@ impl Platform {
     /// One of the known devices.
     ///
     /// ```
-    /// use crate::{Memory, Platform};
+    /// use perf4sight_platform::{Memory, Platform};
     /// assert_eq!(Platform::named("tx2")?.memory, Memory::Unified);
     /// # Ok::<(), perf4sight_base::error::Error>(())
     /// ```

@@ -2,9 +2,8 @@
 
 use super::learning::{Draw, Learned, curve};
 use super::left_out::Protocol;
-use super::noise::Noise;
 use super::share::{Share, networks};
-use super::study::{Protocols, Study};
+use super::study::{Noise, Protocols, Study};
 use super::trial::Trial;
 use crate::fingerprint::{Fingerprint, Method, Observations, Recipe};
 use crate::records::Variant;

@@ -45,7 +45,7 @@ pub fn names(stage: Stage) -> &'static [&'static str] {
 /// The numbers that describe one step of `network`, named by [`names`].
 ///
 /// ```
-/// use crate::features::{features, names};
+/// use perf4sight_cost::features::{features, names};
 /// use perf4sight_network::zoo::{Dataset, build};
 /// use perf4sight_step::workload::{Stage, Workload};
 /// let squeezenet = build("squeezenet", Dataset::Imagenet)?;

@@ -1,6 +1,6 @@
 //! Everything a fingerprint says about one network: prepared once, asked for any step and batch size.
 
-use super::novelty::{Novelty, Unlike};
+use super::distribution::{Extrapolation, OutOfDistribution};
 use super::prediction::{
     Band, Basis, Expected, Interval, Least, MaxBatch, MemoryLimit, Predicted, Prediction, Predictor, Shares, Steps,
     TimedOperation, Verdict,
@@ -9,7 +9,7 @@ use super::rows::Row;
 use super::{Fingerprint, Method, Subject};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_memory::{Alive, Course};
+use perf4sight_memory::{Alive, Timeline};
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Precision, Quantity, Step};
 
@@ -17,19 +17,21 @@ use perf4sight_step::workload::{Precision, Quantity, Step};
 /// (`docs/accuracy/simulated-memory.md`), of which a device's own readings tell nothing.
 const OTHER_PRECISION: f64 = 0.06;
 
-/// One network before a fingerprint, to be asked about its steps; what these have in common is found once.
-pub struct Acquainted<'a> {
+/// A network prepared for predictions of its steps; what these have in common is computed once.
+pub struct PreparedNetwork<'a> {
     fingerprint: &'a Fingerprint,
-    unlike: Vec<Unlike>,
-    novelty: Novelty,
+    /// Why the network is out of distribution.
+    reasons: Vec<OutOfDistribution>,
+    extrapolation: Extrapolation,
     steps: Steps<'a>,
 }
 
 /// One step of a network before a fingerprint.
 pub struct About<'a> {
     fingerprint: &'a Fingerprint,
-    unlike: Vec<Unlike>,
-    novelty: Novelty,
+    /// Why the network is out of distribution.
+    reasons: Vec<OutOfDistribution>,
+    extrapolation: Extrapolation,
     /// Whether it is asked about the step that was profiled.
     is_own_step: bool,
     predictor: Box<dyn Predictor + 'a>,
@@ -49,7 +51,7 @@ impl Fingerprint {
 
     /// The same, where a step must fit into `limit` instead of the memory of the device that was profiled.
     pub fn about_within<'a>(&'a self, network: &'a Network, limit: Option<Bytes>) -> About<'a> {
-        self.acquainted(network, limit).prepared(self.subject.step)
+        self.prepare(network, limit).about_known(self.subject.step)
     }
 
     /// The same of another step than those that were profiled: its memory is simulated, and of its time all is as fitted but what it does
@@ -59,14 +61,15 @@ impl Fingerprint {
     /// Another stage; another step where the published method was fitted, which knows no physics; a precision that the device lacks, or of
     /// which nothing was timed.
     pub fn about_step<'a>(&'a self, network: &'a Network, step: Step, limit: Option<Bytes>) -> Result<About<'a>> {
-        self.acquainted(network, limit).about(step)
+        self.prepare(network, limit).about(step)
     }
 
     /// What it says of any step of a network, which must fit into `limit` instead of the memory of the device that was profiled.
-    pub fn acquainted<'a>(&'a self, network: &'a Network, limit: Option<Bytes>) -> Acquainted<'a> {
-        let (novelty, unlike) = (self.profiled.novelty(network), self.profiled.unlike(network));
-        let steps = self.fitted.steps(&self.subject, network, &novelty, limit);
-        Acquainted { fingerprint: self, unlike, novelty, steps }
+    pub fn prepare<'a>(&'a self, network: &'a Network, limit: Option<Bytes>) -> PreparedNetwork<'a> {
+        let extrapolation = self.profiled.extrapolation(network);
+        let steps = self.fitted.steps(&self.subject, network, &extrapolation, limit);
+        let reasons = self.profiled.out_of_distribution(network);
+        PreparedNetwork { fingerprint: self, reasons, extrapolation, steps }
     }
 
     /// Refuses a precision that its device does not compute with.
@@ -94,7 +97,7 @@ impl Fingerprint {
     }
 }
 
-impl<'a> Acquainted<'a> {
+impl<'a> PreparedNetwork<'a> {
     /// Refuses steps that its fingerprint knows nothing of.
     ///
     /// # Errors
@@ -109,22 +112,22 @@ impl<'a> Acquainted<'a> {
     /// As [`Fingerprint::about_step`].
     pub fn about(&self, step: Step) -> Result<About<'a>> {
         self.fingerprint.check_step(step)?;
-        Ok(self.prepared(step))
+        Ok(self.about_known(step))
     }
 
-    fn prepared(&self, step: Step) -> About<'a> {
-        let (mut novelty, mut unlike) = (self.novelty.clone(), self.unlike.clone());
+    fn about_known(&self, step: Step) -> About<'a> {
+        let (mut extrapolation, mut reasons) = (self.extrapolation.clone(), self.reasons.clone());
         let own = self.fingerprint.subject.step;
         // Where nothing was profiled what is believed is of single precision, whichever step it is asked about first.
         let is_prior = self.fingerprint.is_prior();
         let [asked, profiled] = [step.precision, if is_prior { Precision::Fp32 } else { own.precision }];
         // How long such steps take was measured, or is not answered.
         if asked != profiled && self.fingerprint.subject.quantity == Quantity::Memory {
-            novelty.ignorance += OTHER_PRECISION;
-            unlike.extend((!is_prior).then_some(Unlike::Precision { asked, profiled }));
+            extrapolation.ignorance += OTHER_PRECISION;
+            reasons.extend((!is_prior).then_some(OutOfDistribution::Precision { asked, profiled }));
         }
-        let predictor = (self.steps)(step, &novelty);
-        About { fingerprint: self.fingerprint, unlike, novelty, is_own_step: step == own, predictor }
+        let predictor = (self.steps)(step, &extrapolation);
+        About { fingerprint: self.fingerprint, reasons, extrapolation, is_own_step: step == own, predictor }
     }
 }
 
@@ -133,8 +136,13 @@ impl About<'_> {
     pub fn at(&self, batch: u64) -> Prediction {
         let batch = batch.max(1);
         let value = self.predictor.at(batch);
-        let unlike = self.unlike.iter().cloned().chain(self.fingerprint.profiled.unlike_batch(batch)).collect();
-        Prediction { value: self.predicted(value), interval: self.interval(batch, value), unlike }
+        let of_batch = self.fingerprint.profiled.batch_out_of_distribution(batch);
+        let reasons = self.reasons.iter().cloned().chain(of_batch);
+        Prediction {
+            value: self.predicted(value),
+            interval: self.interval(batch, value),
+            out_of_distribution: reasons.collect(),
+        }
     }
 
     /// How far off predictions of such a network were when the fingerprint was fitted; none where that was not tested, as of other steps than
@@ -144,7 +152,7 @@ impl About<'_> {
             return None;
         }
         let Fingerprint { scores, left_out, .. } = self.fingerprint;
-        Expected::of(self.novelty.family.is_some(), *scores, left_out)
+        Expected::new(self.extrapolation.family.is_some(), *scores, left_out)
     }
 
     /// What a step must fit into; only a memory fingerprint knows.
@@ -186,8 +194,8 @@ impl About<'_> {
     }
 
     /// What lies in memory while a step of `batch` samples runs, operation by operation; only a simulation knows.
-    pub fn course(&self, batch: u64) -> Option<Course> {
-        self.predictor.course(batch.max(1))
+    pub fn timeline(&self, batch: u64) -> Option<Timeline> {
+        self.predictor.timeline(batch.max(1))
     }
 
     /// Where the time of a step of `batch` samples goes; only a latency fingerprint of the hybrid method knows.
@@ -204,11 +212,16 @@ impl About<'_> {
     /// None for the published method, which knows no intervals.
     fn interval(&self, batch: u64, value: f64) -> Option<Interval> {
         let Band { ends: [below, above], basis } = self.predictor.band(batch)?;
-        let ignorance = self.novelty.ignorance;
-        let [low, high] = [below - ignorance, above + ignorance].map(|end| self.predicted(value * end.exp()));
+        let ignorance = self.extrapolation.ignorance;
+        let [mut low, high] = [below - ignorance, above + ignorance].map(|end| value * end.exp());
+        let is_prior = basis == Basis::Prior;
+        if let Some(tensors) = self.predictor.tensors(batch).filter(|_| is_prior) {
+            // The whole is never less than the tensors shown next to it.
+            low = low.max(tensors.min(high));
+        }
+        let [low, high] = [low, high].map(|end| self.predicted(end));
         // A prior rests on no step that was profiled.
-        let is_so = self.is_own_step || basis == Basis::Prior;
-        Some(Interval { low, high, basis: if is_so { basis } else { Basis::OtherStep } })
+        Some(Interval { low, high, basis: if self.is_own_step || is_prior { basis } else { Basis::OtherStep } })
     }
 
     fn predicted(&self, value: f64) -> Predicted {

@@ -1,8 +1,8 @@
 //! What a fit leaves: a model for every pair of method and quantity, and the only place that tells them apart.
 
+use super::distribution::Extrapolation;
 use super::latency::LatencyModel;
 use super::memory::MemoryModel;
-use super::novelty::Novelty;
 use super::prediction::Steps;
 use super::published::PublishedModel;
 use super::recipe::{Method, Recipe};
@@ -63,22 +63,22 @@ impl Fitted {
         }
     }
 
-    /// What it says of the steps of a network, of which `novelty` tells what nobody has profiled; a step must fit into `limit`, or into the
+    /// What it says of the steps of a network, of which `extrapolation` tells what nobody has profiled; a step must fit into `limit`, or into the
     /// memory of the device that was profiled.
     pub(super) fn steps<'a>(
         &'a self,
         subject: &'a Subject,
         network: &'a Network,
-        novelty: &Novelty,
+        extrapolation: &Extrapolation,
         limit: Option<Bytes>,
     ) -> Steps<'a> {
         match self {
             // It knows the profiled one alone.
             Fitted::Published(published) => Box::new(move |_, _| Box::new(published.about(subject, network))),
-            Fitted::Latency(latency) => latency.steps(subject.step, network, novelty),
+            Fitted::Latency(latency) => latency.steps(subject.step, network, extrapolation),
             Fitted::Memory(memory) => {
-                let acquainted = memory.acquainted(network);
-                Box::new(move |step, novelty| Box::new(acquainted.about(step, novelty).within(limit)))
+                let prepared = memory.prepare(network);
+                Box::new(move |step, extrapolation| Box::new(prepared.about(step, extrapolation).within(limit)))
             }
         }
     }

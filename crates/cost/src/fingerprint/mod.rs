@@ -8,11 +8,11 @@ mod about;
 mod calibrate;
 mod cross_validation;
 mod depthwise;
+mod distribution;
 mod files;
 mod fitted;
 mod latency;
 mod memory;
-mod novelty;
 mod prediction;
 mod prior;
 mod published;
@@ -20,12 +20,12 @@ mod recipe;
 mod rows;
 mod subject;
 
-pub use about::{About, Acquainted};
+pub use about::{About, PreparedNetwork};
 pub use calibrate::MOST_ROWS;
+pub use distribution::{LEAST_COVERAGE, OutOfDistribution, check_understood, taught};
 pub use files::{Fingerprints, file_name};
 pub use fitted::left_out_error;
 pub use memory::{Boundary, Likelier, Tried, likelier};
-pub use novelty::{LEAST_COVERAGE, Unlike, check_understood, taught};
 pub use prediction::{
     Basis, Call, Counts, Expected, Interval, MaxBatch, MemoryLimit, Predicted, Prediction, Share, Shares,
     TimedOperation, Verdict,
@@ -35,8 +35,8 @@ pub use rows::{Attempt, Gathered, Levels, MOST_FITTED, Networks, Observations, R
 pub use subject::Subject;
 
 use crate::records::Variant;
+use distribution::Profiled;
 use fitted::Fitted;
-use novelty::Profiled;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::Scores;
 use perf4sight_machine::Setting;

@@ -1,7 +1,7 @@
 //! The fingerprint of a device that nobody measured: what is believed of its kind.
 
+use super::distribution::Profiled;
 use super::fitted::Fitted;
-use super::novelty::Profiled;
 use super::{FORMAT, Fingerprint, Provenance, Subject, software};
 use perf4sight_platform::Platform;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ impl Fingerprint {
     /// beside them and all latency are beliefs with wide intervals.
     ///
     /// ```
-    /// use crate::fingerprint::{Basis, Fingerprint, Subject};
+    /// use perf4sight_cost::fingerprint::{Basis, Fingerprint, Subject};
     /// use perf4sight_network::zoo::{Dataset, build};
     /// use perf4sight_platform::Platform;
     /// use perf4sight_step::workload::{Quantity, Stage, Step};

@@ -48,6 +48,16 @@ impl Method {
         }
     }
 
+    /// What it does, for people who read the word in a report.
+    pub fn explanation(self) -> &'static str {
+        match self {
+            Method::Perf4sight => "trees on the published features, fitted to the measured values",
+            Method::Hybrid => {
+                "memory is simulated and latency computed operation by operation; what was measured corrects both"
+            }
+        }
+    }
+
     /// The method of that name.
     ///
     /// # Errors

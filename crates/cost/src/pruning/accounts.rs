@@ -21,7 +21,7 @@ impl Account {
     }
 
     /// The account of `node`, if it has parameters that depend on channels; shared weights count at their owner.
-    pub fn of(network: &Network, node: &Node, output: Option<&Channels>) -> Option<Self> {
+    pub fn new(network: &Network, node: &Node, output: Option<&Channels>) -> Option<Self> {
         if node.shares.is_some() {
             return None;
         }

@@ -28,10 +28,10 @@ pub struct Left {
 }
 
 /// All layers with weights of their own that are smaller without the groups marked in `gone`.
-pub(super) fn of(network: &Network, groups: &Groups, gone: &[bool]) -> Vec<Cut> {
+pub(super) fn cuts(network: &Network, groups: &Groups, gone: &[bool]) -> Vec<Cut> {
     let cuts = Cuts { network, groups, gone };
     let owners = network.iter().filter(|(_, node)| node.shares.is_none());
-    owners.filter_map(|(id, node)| cuts.of(id, node)).collect()
+    owners.filter_map(|(id, node)| cuts.cut(id, node)).collect()
 }
 
 struct Cuts<'a> {
@@ -41,7 +41,7 @@ struct Cuts<'a> {
 }
 
 impl Cuts<'_> {
-    fn of(&self, id: NodeId, node: &Node) -> Option<Cut> {
+    fn cut(&self, id: NodeId, node: &Node) -> Option<Cut> {
         let facts = self.network.facts(node);
         let weight = facts.weights.first()?;
         let last = node.shape.rank().saturating_sub(1);

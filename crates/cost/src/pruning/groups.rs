@@ -41,7 +41,7 @@ pub(super) struct Groups {
 
 impl Groups {
     /// The groups of a network, where layers of names that are kept keep all channels.
-    pub fn of(network: &Network, keeps: impl Fn(&str) -> bool) -> Self {
+    pub fn new(network: &Network, keeps: impl Fn(&str) -> bool) -> Self {
         let (tensors, reasons) = number(channels::follow(network, keeps));
         let mut groups = Groups {
             members: vec![Members::default(); reasons.len()],
@@ -87,7 +87,7 @@ impl Groups {
     fn add_accounts(&mut self, network: &Network) {
         for (id, node) in network.iter() {
             let output = self.tensors[id.index()].as_ref();
-            let Some(account) = Account::of(network, node, output) else { continue };
+            let Some(account) = Account::new(network, node, output) else { continue };
             let inputs = if account.inputs > 0 { self.reads(network, node) } else { Vec::new() };
             let outputs = output.filter(|channels| channels.ids.len() as u64 == account.outputs);
             let mut taken: BTreeMap<Group, (u64, u64)> = BTreeMap::new();

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use perf4sight_network::zoo::{Dataset, build};
-//! use crate::pruning::{Goal, Pruner, Ranking, generator};
+//! use perf4sight_cost::pruning::{Goal, Pruner, Ranking, generator};
 //! let network = build("resnet18", Dataset::Imagenet)?;
 //! let pruner = Pruner::new(&network);
 //! let ranking = Ranking::random(&pruner, &mut generator(7, "resnet18", 50, 0));
@@ -65,7 +65,7 @@ impl<'a> Pruner<'a> {
 
     /// The same, where layers of these names keep all channels that they read and give.
     pub fn keeping(network: &'a Network, keeps: impl Fn(&str) -> bool) -> Self {
-        Pruner { network, groups: Groups::of(network, keeps) }
+        Pruner { network, groups: Groups::new(network, keeps) }
     }
 
     /// The network without the lowest-ranked groups, as many as the goal takes. Those that would lead too far past it go only where the
@@ -88,7 +88,7 @@ impl<'a> Pruner<'a> {
         }
         let network = rebuild(self.network, &self.groups, walk.gone())?;
         debug_assert_eq!(network.parameters(), walk.parameters(), "the walk counts exactly");
-        let cuts = cuts::of(self.network, &self.groups, walk.gone());
+        let cuts = cuts::cuts(self.network, &self.groups, walk.gone());
         Ok(Pruned { network, percent: walk.percent(), limit: walk.limit(), cuts })
     }
 

@@ -68,7 +68,7 @@ impl Left<'_> {
 
     /// Trained elements that are left of a node that has not those its operation reads.
     fn trained(&self, id: NodeId, node: &Node) -> Option<u64> {
-        let account = Account::of(self.network, node, self.groups.tensors[id.index()].as_ref())?;
+        let account = Account::new(self.network, node, self.groups.tensors[id.index()].as_ref())?;
         let left =
             |id: NodeId| self.groups.tensors[id.index()].as_ref().map(|channels| self.count(&channels.ids) as u64);
         let inputs = node.inputs.first().and_then(|&input| left(input)).filter(|_| account.inputs > 0);

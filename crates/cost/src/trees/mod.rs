@@ -9,7 +9,7 @@
 //! ```
 //! use linfa::prelude::*;
 //! use ndarray::{Array1, Array2};
-//! use crate::trees::ExtraTrees;
+//! use perf4sight_cost::trees::ExtraTrees;
 //! let batch = Array2::from_shape_fn((20, 1), |(row, _)| row as f64);
 //! let latency = Array1::from_shape_fn(20, |row| 5.0 + 3.0 * row as f64);
 //! let forest = ExtraTrees::params(7).trees(50).fit(&Dataset::new(batch.clone(), latency.clone()))?;

@@ -1,13 +1,13 @@
 //! `perf4sight inspect`: a network layer by layer, what each costs on paper, and how much of it is understood.
 
-use super::course;
 use super::extents::Extents;
 use super::named::Named;
+use super::timeline;
 use crate::fingerprint::check_understood;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::{Bytes, Percent};
 use perf4sight_base::whole_file;
-use perf4sight_memory::{Course, Simulation};
+use perf4sight_memory::{Simulation, Timeline};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{Coverage, Network, Node};
 use perf4sight_platform::Platform;
@@ -49,8 +49,8 @@ impl Verb for Inspect {
         let coverage = network.coverage();
         let cuts: Vec<&str> =
             network.cuts(step.checkpoint).into_iter().map(|cut| network.node(cut).name.as_str()).collect();
-        let course = self.memory.as_deref().map(|device| self.course(device, &network)).transpose()?;
-        let page = Sheets { inspect: self, layers: &layers, totals: &totals, course: course.as_ref() };
+        let timeline = self.memory.as_deref().map(|device| self.timeline(device, &network)).transpose()?;
+        let page = Sheets { inspect: self, layers: &layers, totals: &totals, timeline: timeline.as_ref() };
         let files = page.write()?;
         Ok(Summary {
             headline: page.headline(&coverage),
@@ -69,7 +69,7 @@ impl Verb for Inspect {
                 "layers": layers.to_json(),
                 "totals": totals.to_json()[0],
                 "coverage": coverage_json(&coverage),
-                "memory": course.as_ref().map(course::json),
+                "memory": timeline.as_ref().map(timeline::json),
                 "warnings": context.warnings(),
             }),
             ..Summary::default()
@@ -79,11 +79,11 @@ impl Verb for Inspect {
 
 impl Inspect {
     /// The memory of the step on a kind of device.
-    fn course(&self, device: &str, network: &Network) -> Result<Course> {
+    fn timeline(&self, device: &str, network: &Network) -> Result<Timeline> {
         check_understood(network)?;
         let platform = Platform::named_or_read(device)?;
         platform.check_precision(self.workload.step.precision)?;
-        Ok(Simulation::new(network, self.workload.step, &platform).course(self.workload.batch))
+        Ok(Simulation::new(network, self.workload.step, &platform).timeline(self.workload.batch))
     }
 }
 
@@ -93,20 +93,20 @@ struct Sheets<'a> {
     layers: &'a Table,
     totals: &'a Table,
     /// Where memory was asked for.
-    course: Option<&'a Course>,
+    timeline: Option<&'a Timeline>,
 }
 
 impl Sheets<'_> {
     fn headline(&self, coverage: &Coverage) -> String {
-        match self.course {
-            Some(course) => format!("{}\n{}", course::at_peak(course), covered(coverage)),
+        match self.timeline {
+            Some(timeline) => format!("{}\n{}", timeline::at_peak(timeline), covered(coverage)),
             None => covered(coverage),
         }
     }
 
     fn tables(&self) -> Vec<Table> {
-        match self.course {
-            Some(course) => vec![course::components(course), course::largest(course)],
+        match self.timeline {
+            Some(timeline) => vec![timeline::components(timeline), timeline::largest(timeline)],
             None => vec![self.layers.clone(), self.totals.clone()],
         }
     }
@@ -116,9 +116,9 @@ impl Sheets<'_> {
         let Some(file) = &self.inspect.html else { return Ok(Vec::new()) };
         let Workload { step, batch } = self.inspect.workload;
         let mut page = Page::new(&self.inspect.network, format!("{step}, batch size {batch}"));
-        if let (Some(course), Some(device)) = (self.course, &self.inspect.memory) {
+        if let (Some(timeline), Some(device)) = (self.timeline, &self.inspect.memory) {
             let what = format!("{} on {device}, batch size {batch}", self.inspect.network);
-            page.chapter("Memory", course::blocks(course, &what, None));
+            page.chapter("Memory", timeline::blocks(timeline, &what, None));
         }
         page.chapter("Layers", [Block::Table(self.totals.clone()), Block::Folded(self.layers.clone())]);
         whole_file::save(file, page.to_html())?;

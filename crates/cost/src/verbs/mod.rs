@@ -3,7 +3,6 @@
 pub mod advise;
 mod asking_keys;
 pub mod calibrate;
-mod course;
 pub mod create_network_dataset;
 pub mod extents;
 pub mod fingerprint;
@@ -18,6 +17,7 @@ pub mod prune;
 pub mod source;
 mod step;
 mod temporary;
+mod timeline;
 mod verdict;
 
 use perf4sight_verb::Noun;

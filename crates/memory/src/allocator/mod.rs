@@ -9,21 +9,20 @@ pub(super) use caching::Caching;
 pub(super) use direct::Direct;
 pub(super) use rounded::Rounded;
 
-use super::recording::Stretch;
+use super::step::PlacedSegment;
 
 /// A block handed out, until it is freed.
 pub(super) type Block = u32;
 
 /// Something that hands out and takes back memory.
 pub(super) trait Allocate {
-    /// A block for so many bytes.
     fn allocate(&mut self, bytes: u64) -> Block;
 
     /// Takes back a block that was handed out for so many bytes.
     fn free(&mut self, block: Block, bytes: u64);
 
-    /// Takes a whole stretch at once; false where that is not known to end as its requests one by one.
-    fn leap(&mut self, _: &Stretch, _batch: u64) -> bool {
+    /// Takes a whole segment at once by its summary; false where that is not known to end as its requests one by one.
+    fn apply_summary(&mut self, _: &PlacedSegment, _batch: u64) -> bool {
         false
     }
 

@@ -1,7 +1,7 @@
 //! Every request rounded up, and nothing between them: what a caching allocator takes at least, and all that one takes which caches nothing.
 
 use super::{Allocate, Block, Counters};
-use crate::recording::{Rise, Stretch};
+use crate::step::{PlacedSegment, Summary};
 
 /// Requests in multiples of so many bytes.
 #[derive(Debug)]
@@ -31,11 +31,11 @@ impl Allocate for Rounded {
         self.counters.reserved -= taken;
     }
 
-    fn leap(&mut self, stretch: &Stretch, batch: u64) -> bool {
-        let Some(Rise { most, left }) = stretch.rise(self.round, batch) else { return false };
+    fn apply_summary(&mut self, segment: &PlacedSegment, batch: u64) -> bool {
+        let Some(Summary { peak, left }) = segment.summary(self.round, batch) else { return false };
         let Counters { allocated, reserved, .. } = self.counters;
-        self.counters.allocate(most);
-        self.counters.reserve(most);
+        self.counters.allocate(peak);
+        self.counters.reserve(peak);
         (self.counters.allocated, self.counters.reserved) = (allocated + left, reserved + left);
         true
     }

@@ -6,7 +6,7 @@
 //! products that it is known to be.
 //!
 //! ```
-//! use crate::features::physical::{Pass, kernels};
+//! use perf4sight_cost::features::physical::{Pass, kernels};
 //! use perf4sight_network::zoo::{Dataset, build};
 //! use perf4sight_step::workload::{Stage, Step};
 //! let squeezenet = build("squeezenet", Dataset::Imagenet)?;

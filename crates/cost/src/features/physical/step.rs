@@ -144,7 +144,7 @@ impl Layer<'_> {
     fn update(&mut self, tensors: &[u64]) {
         let weights = tensors.iter().sum::<u64>() as f64;
         if weights > 0.0 {
-            let Effort { moved, started } = Effort::of(self.step);
+            let Effort { moved, started } = Effort::new(self.step);
             let traffic = Amount::fixed(self.held_bytes(moved * weights));
             self.moves(Pass::Update, Class::Update, Access::Contiguous, traffic);
             self.launched(started * tensors.len() as f64);

@@ -27,7 +27,7 @@ const PUBLISHED: f64 = 6.0;
 
 impl Effort {
     /// By the functions that the published update and this one call.
-    pub(super) fn of(step: Step) -> Self {
+    pub(super) fn new(step: Step) -> Self {
         let [published, own] = [Step::published(step.stage), step].map(functions);
         Effort { moved: PUBLISHED * own.touched / published.touched, started: own.called / published.called }
     }

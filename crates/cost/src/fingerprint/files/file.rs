@@ -18,7 +18,7 @@ const REMEDY: &str = "fit it again: [fingerprint] with overwrite = True";
 /// Name of the file that holds a fingerprint, as published but for its ending.
 ///
 /// ```
-/// use crate::fingerprint::file_name;
+/// use perf4sight_cost::fingerprint::file_name;
 /// use perf4sight_step::workload::{Quantity, Stage};
 /// assert_eq!(file_name(Stage::Training, Quantity::Memory), "training_stage_mem_used.json");
 /// ```

@@ -6,7 +6,7 @@ pub(super) struct Cholesky(Vec<Vec<f64>>);
 
 impl Cholesky {
     /// Decomposes a matrix of which only the lower triangle is read; none where it is not positive definite.
-    pub(super) fn of(size: usize, matrix: impl Fn(usize, usize) -> f64) -> Option<Self> {
+    pub(super) fn decompose(size: usize, matrix: impl Fn(usize, usize) -> f64) -> Option<Self> {
         let mut lower: Vec<Vec<f64>> = Vec::with_capacity(size);
         for row in 0..size {
             let mut cells = Vec::with_capacity(row + 1);
@@ -56,6 +56,48 @@ pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
+/// A symmetric matrix and a right-hand side that are summed up row by row: the normal equations of least squares.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Normal<const N: usize> {
+    pub(super) matrix: [[f64; N]; N],
+    pub(super) right: [f64; N],
+}
+
+impl<const N: usize> Normal<N> {
+    pub(super) fn zero() -> Self {
+        Normal { matrix: [[0.0; N]; N], right: [0.0; N] }
+    }
+
+    /// This matrix as what is already known `offset` away from its center: the equations there and their loss.
+    pub(super) fn pulled(&self, offset: &[f64; N]) -> (Self, f64) {
+        let pull = self.matrix.map(|row| -row.iter().zip(offset).map(|(cell, offset)| cell * offset).sum::<f64>());
+        let loss = -pull.iter().zip(offset).map(|(pull, offset)| pull * offset).sum::<f64>();
+        (Normal { matrix: self.matrix, right: pull }, loss)
+    }
+
+    /// Adds one equation `slopes . x = -residual` with a weight.
+    pub(super) fn add(&mut self, slopes: &[f64; N], residual: f64, weight: f64) {
+        for row in 0..N {
+            let scaled = weight * slopes[row];
+            if scaled != 0.0 {
+                self.matrix[row].iter_mut().zip(slopes).for_each(|(cell, slope)| *cell += scaled * slope);
+                self.right[row] -= scaled * residual;
+            }
+        }
+    }
+
+    /// The solution, every diagonal element raised by `damping` of itself; none where the matrix is
+    /// not positive definite.
+    pub(super) fn solve(&self, damping: f64) -> Option<[f64; N]> {
+        let raised = |row: usize, column: usize| {
+            let raise = if row == column { 1.0 + damping } else { 1.0 };
+            raise * self.matrix[row][column]
+        };
+        let solution = Cholesky::decompose(N, raised)?.solve(&self.right);
+        Some(std::array::from_fn(|index| solution[index]))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,11 +106,11 @@ mod tests {
     fn a_system_solved_by_hand() {
         // 4 2 | 2 3 with 8, 8 on the right: x = 1, y = 2; determinant 8; the triangle is 2 | 1 sqrt(2).
         let matrix = [[4.0, 2.0], [2.0, 3.0]];
-        let cholesky = Cholesky::of(2, |row, column| matrix[row][column]).unwrap();
+        let cholesky = Cholesky::decompose(2, |row, column| matrix[row][column]).unwrap();
         let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12);
         assert!(close(&cholesky.solve(&[8.0, 8.0]), &[1.0, 2.0]));
         assert!(close(&cholesky.whiten(&[8.0, 8.0]), &[4.0, 4.0 / 2f64.sqrt()]));
         assert!((cholesky.log_determinant() - 8f64.ln()).abs() < 1e-12);
-        assert!(Cholesky::of(2, |_, _| 1.0).is_none());
+        assert!(Cholesky::decompose(2, |_, _| 1.0).is_none());
     }
 }

@@ -2,7 +2,7 @@
 //! (Levenberg and Marquardt's method, weights renewed in every step).
 
 use super::cholesky::Cholesky;
-use super::normal::Normal;
+use super::cholesky::Normal;
 use super::step::StepTime;
 use super::term::{COUNT, Values};
 use perf4sight_platform::Parameter;
@@ -44,7 +44,9 @@ impl Belief {
     /// holds what no fit could have left.
     pub(super) fn doubt(&self, before: &Belief) -> Option<Cholesky> {
         let [prior, renewed] = [before, self].map(|belief| &belief.certainty.matrix);
-        Cholesky::of(COUNT, |row, column| prior[row][column] + EVIDENCE * (renewed[row][column] - prior[row][column]))
+        Cholesky::decompose(COUNT, |row, column| {
+            prior[row][column] + EVIDENCE * (renewed[row][column] - prior[row][column])
+        })
     }
 }
 

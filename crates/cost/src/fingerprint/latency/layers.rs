@@ -96,7 +96,7 @@ pub(super) struct Left {
 }
 
 impl Left {
-    pub(super) fn of(operation: Operation<'_>, milliseconds: f64) -> Self {
+    pub(super) fn new(operation: Operation<'_>, milliseconds: f64) -> Self {
         Left {
             kind: (operation.route, operation.kernels[0].class),
             features: features(operation),

@@ -8,7 +8,6 @@ mod fit;
 mod layers;
 mod mixture;
 mod narrow;
-mod normal;
 mod observed;
 mod parts;
 mod physics;
@@ -26,16 +25,15 @@ mod term;
 mod terms;
 
 use super::cross_validation::{Folds, Residuals, WIDEST, leave_out, widths};
-use super::novelty::{Novelty, architecture};
+use super::distribution::{Extrapolation, architecture};
 use super::prediction::Steps;
 use super::rows::{Observations, Row};
 use crate::records::Variant;
-use cholesky::Cholesky;
+use cholesky::{Cholesky, Normal};
 use effects::Effects;
 use fit::Belief;
 use layers::Corrections;
 use narrow::{Narrow, Promised};
-use normal::Normal;
 use observed::{observed, operations, steps};
 use parts::Repertoire;
 use perf4sight_base::error::{Error, Result};
@@ -95,7 +93,7 @@ impl LatencyModel {
             platform: platform.clone(),
             belief: Belief::before(platform),
             corrections: Corrections::default(),
-            residual: Residual::untaught(),
+            residual: Residual::unfitted(),
             effects: Effects::learn(&[]),
             levels: BTreeMap::new(),
             calibrated: BTreeMap::new(),
@@ -170,7 +168,7 @@ impl LatencyModel {
         let promise = |row: &&'a Row| -> Promised<'a> {
             let (network, batch) = (&*row.network, row.record.workload.batch);
             let steps = parts::Repertoire::new(network);
-            let profiled = Prepared::new(self, Promise::new(self, &steps, own), &Novelty::default());
+            let profiled = Prepared::new(self, Promise::new(self, &steps, own), &Extrapolation::default());
             let (likely, promised) = (profiled.at(batch), profiled.promise.promised(batch));
             let asked = self.physics(row.record.workload.step, &steps);
             let predicted = move |narrow: &Narrow| {
@@ -189,13 +187,13 @@ impl LatencyModel {
     }
 
     /// What it says of the steps of a network, of which `profiled` was, if anything was.
-    pub fn steps<'a>(&'a self, profiled: Step, network: &'a Network, novelty: &Novelty) -> Steps<'a> {
+    pub fn steps<'a>(&'a self, profiled: Step, network: &'a Network, extrapolation: &Extrapolation) -> Steps<'a> {
         let steps = parts::Repertoire::new(network);
         if !self.residual.is_taught() {
             let devices = prior::draw(&self.platform);
-            return Box::new(move |step, novelty| Box::new(self.believed(step, &steps, novelty, &devices)));
+            return Box::new(move |step, extrapolation| Box::new(self.believed(step, &steps, extrapolation, &devices)));
         }
-        let own = Arc::new(Prepared::new(self, Promise::new(self, &steps, profiled), novelty));
+        let own = Arc::new(Prepared::new(self, Promise::new(self, &steps, profiled), extrapolation));
         Box::new(move |step, _| {
             let promise = |step| Promise::new(self, &steps, step);
             let asked = (step != profiled).then(|| promise(step));
@@ -209,11 +207,11 @@ impl LatencyModel {
         &'a self,
         step: Step,
         steps: &Repertoire<'a>,
-        novelty: &Novelty,
+        extrapolation: &Extrapolation,
         devices: &Arc<[Drawn]>,
     ) -> Believed<'a> {
         let physics = self.physics(step, steps);
-        let strangeness = strangeness(steps.network, &physics, &self.corrections, 1.0, novelty);
+        let strangeness = strangeness(steps.network, &physics, &self.corrections, 1.0, extrapolation);
         Believed::new(Arc::clone(devices), physics, strangeness)
     }
 
@@ -234,7 +232,7 @@ impl LatencyModel {
 
     fn physics(&self, step: Step, steps: &Repertoire) -> Physics<'_> {
         let rules = Rules { speed: &self.platform.speed, platform: &self.platform };
-        Physics::of(rules, self.belief.values(), steps, step).with(self.narrow.get(&step.precision).copied())
+        Physics::for_step(rules, self.belief.values(), steps, step).with(self.narrow.get(&step.precision).copied())
     }
 
     /// Refuses a file that no fit can have written.
@@ -259,7 +257,7 @@ impl LatencyModel {
     fn sample(&self, step: Step, row: &Row) -> Sample {
         let batch = row.record.workload.batch;
         let steps = parts::Repertoire::new(&row.network);
-        let unknown = Prepared::new(self, Promise::new(self, &steps, step), &Novelty::default());
+        let unknown = Prepared::new(self, Promise::new(self, &steps, step), &Extrapolation::default());
         Sample {
             residual: (row.measured / unknown.at(batch)).ln(),
             coordinates: unknown.coordinates(batch),
@@ -293,7 +291,7 @@ fn levels_left_out(step: Step, seed: u64, observations: &Observations) -> Result
         let fitted = LatencyModel::fit_rows(seed, observations, others)?;
         Ok(own.iter().map(|row| (architecture(&row.network), fitted.sample(step, row).residual)).collect())
     };
-    let fold = |row: &Row| folds.of(&row.record.variant.network, row.record.variant.level);
+    let fold = |row: &Row| folds.fold(&row.record.variant.network, row.record.variant.level);
     let mut levels: BTreeMap<String, Residuals> = BTreeMap::new();
     for of_fold in leave_out(observations.rows, fold, residuals) {
         for (architecture, residual) in of_fold? {

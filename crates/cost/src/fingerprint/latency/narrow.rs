@@ -1,8 +1,8 @@
 //! What a few rows say of steps that compute with narrower numbers than those that were profiled: how much longer or shorter their kernels
 //! take than physics promises of so many products, and of so many bytes.
 
+use super::cholesky::Normal;
 use super::cholesky::{Cholesky, dot};
-use super::normal::Normal;
 use crate::features::physical::{Kernel, Pass};
 use perf4sight_platform::{Memory, Platform};
 use serde::{Deserialize, Serialize};
@@ -105,7 +105,7 @@ impl Narrow {
     /// Standard deviation, in logarithms, of a step whose time is made by such shares of kernels of each kind.
     pub fn doubt(&self, shares: [f64; KINDS]) -> f64 {
         let shares: [f64; KINDS] = std::array::from_fn(|kind| shares[kind] / self.center[kind]);
-        let certainty = Cholesky::of(KINDS, |row, column| self.certainty[row][column]);
+        let certainty = Cholesky::decompose(KINDS, |row, column| self.certainty[row][column]);
         let variance = certainty.map_or(0.0, |certainty| dot(&shares, &certainty.solve(&shares)));
         (variance + NOISE * NOISE).sqrt()
     }
@@ -113,7 +113,7 @@ impl Narrow {
     /// Whether a fit can have left this.
     pub fn is_sound(&self) -> bool {
         let is_factor = self.center.iter().all(|factor| (LEAST..=1e6).contains(factor));
-        is_factor && Cholesky::of(KINDS, |row, column| self.certainty[row][column]).is_some()
+        is_factor && Cholesky::decompose(KINDS, |row, column| self.certainty[row][column]).is_some()
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) fn operations(rows: &[&Row], physics: &[Physics]) -> Vec<layers::Left
         let samples = layers::samples(row, physics.parts()).into_iter();
         let left = |layers::Sample { kernels, milliseconds }| {
             let physical = physics.part(kernels, batch);
-            layers::Left::of(physics.operation(kernels, batch, physical), milliseconds)
+            layers::Left::new(physics.operation(kernels, batch, physical), milliseconds)
         };
         samples.map(left).collect()
     };

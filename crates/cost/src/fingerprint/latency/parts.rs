@@ -55,7 +55,6 @@ pub(super) struct Parts {
 #[derive(Default)]
 struct Sorting {
     kinds: Vec<Kind>,
-    /// Which of them are alike at a glance.
     alike: BTreeMap<Glance, Vec<usize>>,
 }
 

@@ -49,11 +49,11 @@ pub(super) struct Spent {
 
 impl<'a> Physics<'a> {
     pub(super) fn new(rules: Rules<'a>, values: Values, network: &Network, step: Step) -> Self {
-        Physics::of(rules, values, &Repertoire::new(network), step)
+        Physics::for_step(rules, values, &Repertoire::new(network), step)
     }
 
     /// The same of one of several steps of a network.
-    pub(super) fn of(rules: Rules<'a>, values: Values, steps: &Repertoire, step: Step) -> Self {
+    pub(super) fn for_step(rules: Rules<'a>, values: Values, steps: &Repertoire, step: Step) -> Self {
         let parts = Parts::of(steps, step);
         let launches = Launches::of(parts.kernels());
         let mut physics = Physics { rules, values, narrow: None, launches, parts, turns: Vec::new() };

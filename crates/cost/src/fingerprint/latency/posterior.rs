@@ -81,7 +81,7 @@ struct Hypothesis {
 
 impl Hypothesis {
     fn new(covariance: Covariance, weight: f64, samples: &[Sample]) -> Option<Self> {
-        let rows = Cholesky::of(samples.len(), |row, column| {
+        let rows = Cholesky::decompose(samples.len(), |row, column| {
             let noise = if row == column { covariance.noise() + samples[row].spread.powi(2) } else { 0.0 };
             covariance.between(&samples[row].coordinates, &samples[column].coordinates) + noise
         })?;

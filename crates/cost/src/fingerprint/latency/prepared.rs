@@ -9,8 +9,8 @@ use super::posterior::Posterior;
 use super::promise::Promise;
 use super::residual::Curve;
 use super::sample::{Coordinates, Sample};
-use crate::fingerprint::novelty::Novelty;
-use crate::fingerprint::novelty::level;
+use crate::fingerprint::distribution::Extrapolation;
+use crate::fingerprint::distribution::level;
 use crate::fingerprint::prediction::{Band, Basis};
 use perf4sight_base::remembered::Remembered;
 use perf4sight_network::{Network, Op};
@@ -64,13 +64,13 @@ struct Widths {
 }
 
 impl<'a> Prepared<'a> {
-    pub(super) fn new(latency: &'a LatencyModel, promise: Promise<'a>, novelty: &Novelty) -> Self {
+    pub(super) fn new(latency: &'a LatencyModel, promise: Promise<'a>, extrapolation: &Extrapolation) -> Self {
         let Promise { network, corrections, ref physics, .. } = promise;
-        let samples = novelty.family.as_ref().and_then(|family| latency.calibrated.get(family));
+        let samples = extrapolation.family.as_ref().and_then(|family| latency.calibrated.get(family));
         let samples: &[Sample] = samples.map_or(&[], Vec::as_slice);
-        let profiled = novelty.family.as_ref().and_then(|family| latency.levels.get(family)).copied();
+        let profiled = extrapolation.family.as_ref().and_then(|family| latency.levels.get(family)).copied();
         let batches = latency.residual.batches();
-        let strangeness = strangeness(network, physics, corrections, batches[1], novelty);
+        let strangeness = strangeness(network, physics, corrections, batches[1], extrapolation);
         let own = Own {
             level: level(network),
             doubt: latency.doubt().expect("a fit only adds to what was known before, and no other file is loaded"),
@@ -135,18 +135,20 @@ pub(super) fn strangeness(
     physics: &Physics,
     corrections: &Corrections,
     batch: f64,
-    novelty: &Novelty,
+    extrapolation: &Extrapolation,
 ) -> f64 {
-    let unseen = match novelty.operations.is_empty() {
+    let unseen = match extrapolation.operations.is_empty() {
         true => 0.0,
         false => {
             let times = physics.nodes(corrections, batch);
-            let unseen =
-                novelty.operations.iter().filter_map(|node| Some(of_kind(&network.node(*node).op) * times.get(node)?));
+            let unseen = extrapolation
+                .operations
+                .iter()
+                .filter_map(|node| Some(of_kind(&network.node(*node).op) * times.get(node)?));
             unseen.sum::<f64>() / times.values().sum::<f64>()
         }
     };
-    unseen.hypot(BEYOND * novelty.beyond).hypot(OTHER_IMAGES * novelty.images)
+    unseen.hypot(BEYOND * extrapolation.beyond).hypot(OTHER_IMAGES * extrapolation.images)
 }
 
 /// Standard deviation of an operation of a kind that was never measured.

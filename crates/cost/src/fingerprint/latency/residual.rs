@@ -58,7 +58,7 @@ impl Residual {
     }
 
     /// Before anything is measured: physics stays what it is.
-    pub(super) fn untaught() -> Self {
+    pub(super) fn unfitted() -> Self {
         Residual { forest: None, knots: Vec::new() }
     }
 

@@ -2,7 +2,6 @@
 
 use perf4sight_platform::Parameter;
 
-/// How many parameters there are.
 pub(super) const COUNT: usize = Parameter::ALL.len();
 
 /// The value of every parameter, in the order of [`Parameter::ALL`].

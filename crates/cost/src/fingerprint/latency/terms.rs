@@ -17,7 +17,6 @@ pub(super) struct Rules<'a> {
 
 pub(super) const MILLION: f64 = 1e6;
 
-/// The terms of one kernel.
 pub(super) type KernelTerms = [Option<Term>; 5];
 
 impl Rules<'_> {

@@ -3,8 +3,8 @@
 use super::boundary::Tried;
 use super::curve::{Bends, Curve, Load, Point};
 use super::kernels::Kernels;
-use super::simulated::Simulated;
-use crate::fingerprint::novelty::architecture;
+use super::query::{Query, Simulated};
+use crate::fingerprint::distribution::architecture;
 use crate::fingerprint::rows::Observations;
 use crate::records::{Reading, Record, Variant};
 use perf4sight_base::error::{Error, Result};
@@ -63,11 +63,11 @@ struct Rows<'a> {
 
 /// Every row and every failure to fit, simulated; each variant is prepared once.
 pub(super) fn digest(step: Step, observations: &Observations) -> Vec<Known> {
-    of_variants(step, observations).into_iter().map(|(_, known)| known).collect()
+    digest_variants(step, observations).into_iter().map(|(_, known)| known).collect()
 }
 
 /// The same, with the variants they are of.
-pub(super) fn of_variants<'a>(step: Step, observations: &Observations<'a>) -> Vec<(&'a Variant, Known)> {
+pub(super) fn digest_variants<'a>(step: Step, observations: &Observations<'a>) -> Vec<(&'a Variant, Known)> {
     let mut variants: BTreeMap<&Variant, Rows> = BTreeMap::new();
     let passed = observations.rows.iter().map(|row| (&row.network, &row.record, Some(row.measured)));
     let unfit = observations.failed.iter().filter(|attempt| attempt.did_not_fit());
@@ -81,7 +81,7 @@ pub(super) fn of_variants<'a>(step: Step, observations: &Observations<'a>) -> Ve
         let mut simulated: BTreeMap<u64, Simulated> = BTreeMap::new();
         let digested = |(record, used): (&Record, Option<f64>)| {
             let batch = record.workload.batch;
-            let simulated = *simulated.entry(batch).or_insert_with(|| Simulated::of(&simulation, batch));
+            let simulated = *simulated.entry(batch).or_insert_with(|| Simulated::new(&simulation, batch));
             Digested { batch: step.accumulate.samples(batch), simulated, reserved: used.and(reserved(record)), used }
         };
         let known = Known {
@@ -89,7 +89,7 @@ pub(super) fn of_variants<'a>(step: Step, observations: &Observations<'a>) -> Ve
             level: variant.level,
             architecture: architecture(network),
             parameters: network.parameters(),
-            kernels: Some(Kernels::of(network, step, observations.platform)),
+            kernels: Some(Kernels::new(network, step, observations.platform)),
             filled: rows.iter().any(|(record, used)| used.is_some_and(|used| fills(record, used))),
             steps: rows.into_iter().map(digested).collect(),
         };
@@ -122,6 +122,12 @@ impl Known {
     /// What its network's library runs; nothing is known of rows of older programs.
     pub fn kernels(&self) -> Kernels {
         self.kernels.unwrap_or_default()
+    }
+
+    /// What the trees are asked about one of its steps.
+    pub fn query(&self, step: &Digested) -> Query {
+        let &Digested { batch, simulated, .. } = step;
+        Query { batch, parameters: self.parameters, kernels: self.kernels(), simulated }
     }
 
     /// What one of its steps asks of the device, as it was measured where it was.

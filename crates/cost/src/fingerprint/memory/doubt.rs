@@ -57,10 +57,10 @@ impl Doubts {
     }
 
     /// From what is known of networks; used memory is predicted for each from all others.
-    pub fn of(known: &[Known], allocator: Allocator) -> Self {
+    pub fn fit(known: &[Known], allocator: Allocator) -> Self {
         let misses = |own: &[&Known], others: &[&Known]| (tensors(own), all(own, others, allocator));
         let (tensors, all): (Vec<_>, Vec<_>) = leave_out(known, |part| Some(&part.network), misses).into_iter().unzip();
-        Doubts { tensors: Doubt::of(&tensors, allocator), all: Doubt::of(&all, allocator) }
+        Doubts { tensors: Doubt::fit(&tensors, allocator), all: Doubt::fit(&all, allocator) }
     }
 
     /// The same, where what is used exceeds its prediction by a factor of e to the `width` in one of twenty steps: no verdict is surer than
@@ -92,7 +92,7 @@ fn tensors(own: &[&Known]) -> Vec<Miss> {
 fn all(own: &[&Known], others: &[&Known], allocator: Allocator) -> Vec<Miss> {
     let Some(curve) = curve(others, allocator) else { return Vec::new() };
     // How far off a step would be that the device could not give all it needs cannot be seen.
-    let model = Model::untaught(Curve { cap: None, ..curve });
+    let model = Model::unfitted(Curve { cap: None, ..curve });
     let steps = own.iter().flat_map(|part| part.steps.iter().map(move |step| (part, step)));
     let miss = |(part, step): (&&Known, &Digested)| -> Option<Miss> {
         Some((model.used(&part.architecture, &part.query(step)), step.used?))
@@ -102,7 +102,7 @@ fn all(own: &[&Known], others: &[&Known], allocator: Allocator) -> Vec<Miss> {
 
 impl Doubt {
     /// The likeliest scale; every network weighs the same, however many steps it has.
-    fn of(networks: &[Vec<Miss>], allocator: Allocator) -> Self {
+    fn fit(networks: &[Vec<Miss>], allocator: Allocator) -> Self {
         let networks: Vec<&Vec<Miss>> = networks.iter().filter(|steps| !steps.is_empty()).collect();
         let believed = believed(allocator);
         // Both are believed, or what the rows leave open, all being about as large, would go to the number that costs nothing.
@@ -167,11 +167,11 @@ mod tests {
         // MiB is nothing.
         let large = |&share: &f64| vec![(4096.0, 4096.0 * (1.0 + share)); 8];
         let large: Vec<Vec<Miss>> = [0.05, -0.05].repeat(10).iter().map(large).collect();
-        let doubt = Doubt::of(&large, Allocator::Direct);
+        let doubt = Doubt::fit(&large, Allocator::Direct);
         assert!((doubt.share - 0.0468).abs() < 0.0005 && doubt.fixed < 5.0 && doubt.freedom == 23.0, "{doubt:?}");
         // And off by 6 MiB, with what is believed of 1: sqrt((20 x 6^2 + 3) / 23) = 5.6 MiB at most, for a small share explains some.
         let small: Vec<Vec<Miss>> = [6.0, -6.0].repeat(10).iter().map(|&fixed| vec![(20.0, 20.0 + fixed); 8]).collect();
-        let doubt = Doubt::of(&small, Allocator::Direct);
+        let doubt = Doubt::fit(&small, Allocator::Direct);
         assert!((0.5..6.0).contains(&doubt.fixed), "{doubt:?}");
         assert!((doubt.scale(20.0) - 5.6).abs() < 0.3, "{doubt:?}");
     }
@@ -181,7 +181,7 @@ mod tests {
         let sizes =
             CachingSizes { round: 512, small: 1, small_segment: 1, large: 1, medium_segment: 1, large_round: 1 };
         for (allocator, believed) in [(Allocator::Direct, 0.01), (Allocator::Caching(sizes), 0.1)] {
-            let doubt = Doubt::of(&[vec![]], allocator);
+            let doubt = Doubt::fit(&[vec![]], allocator);
             assert!((doubt.share - believed).abs() < 1e-3 * believed && doubt.freedom == BELIEF, "{doubt:?}");
             assert!((doubt.fixed - BELIEVED_FIXED).abs() < 1e-3, "{doubt:?}");
         }

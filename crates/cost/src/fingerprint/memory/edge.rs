@@ -29,7 +29,7 @@ impl Edge {
     ///
     /// # Errors
     /// Demands that no tree can be grown on.
-    pub fn of(
+    pub fn find(
         known: &[&Known],
         curve: &Curve,
         doubts: &Doubts,
@@ -78,7 +78,6 @@ fn contradicted(limit: &MemoryLimit, known: &[&Known], curve: &Curve, doubts: &D
 }
 
 impl Doubts {
-    /// The doubt about what counts.
     pub fn about(&self, counts: Counts) -> Doubt {
         match counts {
             Counts::Tensors => self.tensors,
@@ -106,8 +105,8 @@ mod tests {
     fn edge(fitted: f64, capacity: f64, device: &str) -> Edge {
         let (known, platform) = ([network(fitted)], Platform::named(device).unwrap());
         let curve = Curve { large: 30.0, small: 30.0, floor: None, cap: None };
-        let doubts = Doubts::of(&known, platform.allocator);
-        Edge::of(&[&known[0]], &curve, &doubts, (&platform, Some(capacity))).unwrap().unwrap()
+        let doubts = Doubts::fit(&known, platform.allocator);
+        Edge::find(&[&known[0]], &curve, &doubts, (&platform, Some(capacity))).unwrap().unwrap()
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Kernels {
         (0.0..=MOST_CODE).contains(&self.code) && (0.0..=1.0).contains(&self.ragged)
     }
 
-    pub fn of(network: &Network, step: Step, platform: &Platform) -> Self {
+    pub fn new(network: &Network, step: Step, platform: &Platform) -> Self {
         let block = platform.workspaces.iter().find_map(|workspace| match workspace {
             Workspace::BlockedCopies { channels, .. } => Some(*channels),
             Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,

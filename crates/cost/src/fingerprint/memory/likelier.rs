@@ -1,6 +1,6 @@
 //! Whose rules rows were measured under: what they say the allocator took, beside what every known device's rules say.
 
-use super::simulated::Simulated;
+use super::query::Simulated;
 use crate::fingerprint::rows::Row;
 use crate::records::Reading;
 use perf4sight_base::stats::median;
@@ -50,7 +50,7 @@ fn allocated(row: &Row) -> Option<f64> {
 /// Median percentage by which the rules of a device miss what was allocated.
 fn error(step: Step, rows: &[(&Row, f64)], platform: &Platform) -> Option<f64> {
     let off = rows.par_iter().map(|(row, measured)| {
-        let simulated = Simulated::of(&Simulation::new(&row.network, step, platform), row.record.workload.batch);
+        let simulated = Simulated::new(&Simulation::new(&row.network, step, platform), row.record.workload.batch);
         100.0 * (simulated.allocated / measured - 1.0).abs()
     });
     let off: Vec<f64> = off.collect();

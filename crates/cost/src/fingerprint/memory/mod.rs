@@ -9,13 +9,10 @@ mod edge;
 mod kernels;
 mod likelier;
 mod model;
-mod offset;
 mod prepared;
-mod prior;
 mod query;
 mod residual;
 mod search;
-mod simulated;
 mod stored;
 
 pub use boundary::{Boundary, Tried};
@@ -25,17 +22,16 @@ use super::cross_validation::{Folds, Residuals, Spread, leave_out};
 use super::rows::{Attempt, Observations, Row};
 use crate::records::Variant;
 use curve::Curve;
-use digest::{Known, capacity, digest, of_variants};
+use digest::{Known, capacity, digest, digest_variants};
 use doubt::Doubts;
 use edge::Edge;
 use model::Model;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
 use perf4sight_network::Network;
-use perf4sight_platform::{Allocator, Platform};
+use perf4sight_platform::{Allocator, Memory, Platform};
 use perf4sight_step::workload::Step;
-use prepared::Acquainted;
-use prior::Beside;
+use prepared::PreparedNetwork;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use stored::Stored;
@@ -69,9 +65,9 @@ impl MemoryModel {
         let platform = observations.platform.clone();
         let model = Model::fit(&parts, platform.allocator, seed)?
             .ok_or_else(|| Error::input("no step fitted into the device's memory"))?;
-        let doubts = Doubts::of(&known, platform.allocator);
+        let doubts = Doubts::fit(&known, platform.allocator);
         Ok(MemoryModel {
-            edge: Edge::of(&parts, &model.curve, &doubts, (&platform, capacity))?,
+            edge: Edge::find(&parts, &model.curve, &doubts, (&platform, capacity))?,
             spread: spread(&known, platform.allocator, seed)?,
             platform,
             seed,
@@ -84,11 +80,11 @@ impl MemoryModel {
 
     /// What is believed of a device before anything is measured on it.
     pub fn before(platform: &Platform) -> Self {
-        let beside = Beside::of(platform.memory);
+        let beside = Beside::new(platform.memory);
         MemoryModel {
             platform: platform.clone(),
             seed: 0,
-            model: Model::untaught(Curve::flat(beside.typical)),
+            model: Model::unfitted(Curve::flat(beside.typical)),
             capacity: None,
             edge: None,
             doubts: Doubts::before(platform.allocator, beside.deviation),
@@ -104,14 +100,14 @@ impl MemoryModel {
         let parts: Vec<&Known> = known.iter().collect();
         let allocator = self.platform.allocator;
         let model = Model::fit(&parts, allocator, self.seed)?.unwrap_or_else(|| self.model.clone());
-        let doubts = Doubts::of(&known, allocator);
-        let edge = Edge::of(&parts, &model.curve, &doubts, (&self.platform, self.capacity))?;
+        let doubts = Doubts::fit(&known, allocator);
+        let edge = Edge::find(&parts, &model.curve, &doubts, (&self.platform, self.capacity))?;
         Ok(MemoryModel { model, edge, doubts, spread: spread(&known, allocator, self.seed)?, known, ..self.clone() })
     }
 
     /// One network before it.
-    pub fn acquainted<'a>(&'a self, network: &'a Network) -> Acquainted<'a> {
-        Acquainted::new(self, network)
+    pub fn prepare<'a>(&'a self, network: &'a Network) -> PreparedNetwork<'a> {
+        PreparedNetwork::new(self, network)
     }
 
     /// Refuses a file that no fit can have written.
@@ -143,7 +139,7 @@ impl MemoryModel {
         observations: &Observations,
         group: &(impl Fn(&Variant) -> G + Sync),
     ) -> Result<Vec<Residuals>> {
-        let known = of_variants(step, observations);
+        let known = digest_variants(step, observations);
         let residuals = |own: &[&(&Variant, Known)], others: &[&(&Variant, Known)]| {
             let others: Vec<&Known> = others.iter().map(|(_, part)| part).collect();
             let model = Model::fit(&others, observations.platform.allocator, seed)?;
@@ -161,7 +157,7 @@ fn spread(known: &[Known], allocator: Allocator, seed: u64) -> Result<Option<Spr
 
 fn networks_left_out(known: &[Known], allocator: Allocator) -> Option<Spread> {
     let residuals = |own: &[&Known], others: &[&Known]| -> Residuals {
-        let model = digest::curve(others, allocator).map(Model::untaught);
+        let model = digest::curve(others, allocator).map(Model::unfitted);
         own.iter().flat_map(|part| model.iter().flat_map(|model| model.left_open(part))).collect()
     };
     Spread::new(&leave_out(known, |part| Some(&part.network), residuals))
@@ -176,10 +172,32 @@ fn levels_left_out(known: &[Known], allocator: Allocator, seed: u64) -> Result<B
         Ok(own.iter().filter_map(|part| left_open(part)).collect())
     };
     let mut levels: BTreeMap<String, Residuals> = BTreeMap::new();
-    for of_fold in leave_out(known, |part| folds.of(&part.network, part.level), residuals) {
+    for of_fold in leave_out(known, |part| folds.fold(&part.network, part.level), residuals) {
         for (architecture, residuals) in of_fold? {
             levels.entry(architecture).or_default().extend(residuals);
         }
     }
     Ok(levels)
+}
+
+/// MiB beside the tensors: a belief, of which only one device of each kind says how good it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beside {
+    /// As likely too much as too little.
+    pub typical: f64,
+    /// The scale of the doubt about it.
+    pub deviation: f64,
+}
+
+impl Beside {
+    /// Of processes whose tensors live in such memory.
+    pub fn new(memory: Memory) -> Self {
+        match memory {
+            // 22 to 41 MiB in the committed profile of a processor (`docs/accuracy/memory.md`): code and kernels, the program having started.
+            Memory::Host => Beside { typical: 30.0, deviation: 10.0 },
+            // A CUDA context with its libraries: 845 to 1550 MiB on the published TX2. Nobody has measured another device here; later versions of
+            // CUDA load kernels when they are first used, so that the interval begins far below.
+            Memory::Dedicated | Memory::Unified => Beside { typical: 1000.0, deviation: 350.0 },
+        }
+    }
 }

@@ -29,7 +29,7 @@ impl Model {
     }
 
     /// Around a curve alone.
-    pub fn untaught(curve: Curve) -> Self {
+    pub fn unfitted(curve: Curve) -> Self {
         Model { curve, residuals: BTreeMap::new() }
     }
 

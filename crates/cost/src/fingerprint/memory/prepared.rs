@@ -6,11 +6,11 @@ use super::doubt::Doubts;
 use super::edge::Edge;
 use super::kernels::Kernels;
 use super::query::Query;
-use super::simulated::Simulated;
-use crate::fingerprint::novelty::{Novelty, architecture};
+use super::query::Simulated;
+use crate::fingerprint::distribution::{Extrapolation, architecture};
 use crate::fingerprint::prediction::{Band, Basis, Counts, Least, MaxBatch, MemoryLimit, Predictor, Verdict};
 use perf4sight_base::units::Bytes;
-use perf4sight_memory::{Alive, Course, Simulation, Simulations};
+use perf4sight_memory::{Alive, Simulation, Simulations, Timeline};
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Accumulate, LARGEST_BATCH, Stage, Step, Trainable};
 use std::cell::RefCell;
@@ -24,7 +24,7 @@ const SAFE: f64 = 0.95;
 const LEAST: f64 = 4096.0 / (1 << 20) as f64;
 
 /// One network: what all of its steps have in common.
-pub(in crate::fingerprint) struct Acquainted<'a> {
+pub(in crate::fingerprint) struct PreparedNetwork<'a> {
     memory: &'a MemoryModel,
     network: &'a Network,
     architecture: Arc<str>,
@@ -50,9 +50,9 @@ pub(in crate::fingerprint) struct Prepared<'a> {
     simulated: RefCell<BTreeMap<u64, Simulated>>,
 }
 
-impl<'a> Acquainted<'a> {
+impl<'a> PreparedNetwork<'a> {
     pub(super) fn new(memory: &'a MemoryModel, network: &'a Network) -> Self {
-        Acquainted {
+        PreparedNetwork {
             memory,
             network,
             architecture: architecture(network).into(),
@@ -64,14 +64,14 @@ impl<'a> Acquainted<'a> {
 
     fn kernels(&self, step: Step) -> Kernels {
         let mut known = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        let kernels = || Kernels::of(self.network, step, &self.memory.platform);
+        let kernels = || Kernels::new(self.network, step, &self.memory.platform);
         *known.entry((step.stage, step.trainable)).or_insert_with(kernels)
     }
 
     /// One of its steps, of which nobody has profiled so much.
-    pub fn about(&self, step: Step, novelty: &Novelty) -> Prepared<'a> {
-        let &Acquainted { memory, ref architecture, parameters, ref simulations, .. } = self;
-        let band = memory.spread.as_ref().map(|spread| spread.band(novelty.family.as_deref()));
+    pub fn about(&self, step: Step, extrapolation: &Extrapolation) -> Prepared<'a> {
+        let &PreparedNetwork { memory, ref architecture, parameters, ref simulations, .. } = self;
+        let band = memory.spread.as_ref().map(|spread| spread.band(extrapolation.family.as_deref()));
         let above = band.map_or(0.0, |band| band.ends[1]);
         Prepared {
             memory,
@@ -79,10 +79,10 @@ impl<'a> Acquainted<'a> {
             architecture: Arc::clone(architecture),
             parameters,
             kernels: self.kernels(step),
-            simulation: simulations.of(step),
+            simulation: simulations.simulation(step),
             curve: memory.model.curve,
             edge: memory.edge,
-            doubts: memory.doubts.at_least_as_unsure(above).wider(novelty.ignorance),
+            doubts: memory.doubts.at_least_as_unsure(above).wider(extrapolation.ignorance),
             band,
             simulated: RefCell::default(),
         }
@@ -140,7 +140,7 @@ impl Prepared<'_> {
     }
 
     fn simulate(&self, batch: u64) -> Simulated {
-        *self.simulated.borrow_mut().entry(batch).or_insert_with(|| Simulated::of(&self.simulation, batch))
+        *self.simulated.borrow_mut().entry(batch).or_insert_with(|| Simulated::new(&self.simulation, batch))
     }
 }
 
@@ -161,8 +161,8 @@ impl Predictor for Prepared<'_> {
         Some(self.simulation.alive(batch))
     }
 
-    fn course(&self, batch: u64) -> Option<Course> {
-        Some(self.simulation.course(batch))
+    fn timeline(&self, batch: u64) -> Option<Timeline> {
+        Some(self.simulation.timeline(batch))
     }
 
     fn limit(&self) -> Option<MemoryLimit> {

@@ -1,9 +1,8 @@
-//! What is asked about one step.
+//! What memory of one step is predicted from.
 
 use super::curve::{Curve, Load};
-use super::digest::{Digested, Known};
 use super::kernels::Kernels;
-use super::simulated::Simulated;
+use perf4sight_memory::{Peak, Simulation};
 
 /// What is asked of one step.
 #[derive(Debug, Clone, Copy)]
@@ -17,23 +16,39 @@ pub(super) struct Query {
 
 impl Query {
     /// MiB by the curve.
-    pub(super) fn curve(&self, curve: &Curve) -> f64 {
+    pub fn curve(&self, curve: &Curve) -> f64 {
         curve.at(&Load { demand: self.simulated.reserved + self.kernels.code, batch: self.batch })
     }
 
-    pub(super) fn whole(&self) -> Vec<f64> {
+    pub fn whole(&self) -> Vec<f64> {
         vec![self.simulated.reserved, self.simulated.allocated, self.parameters as f64, self.batch as f64]
     }
 
-    pub(super) fn rest(&self) -> Vec<f64> {
+    pub fn rest(&self) -> Vec<f64> {
         vec![self.simulated.reserved, self.batch as f64]
     }
 }
 
-impl Known {
-    /// What is asked of the trees about one of its steps.
-    pub(super) fn query(&self, step: &Digested) -> Query {
-        let &Digested { batch, simulated, .. } = step;
-        Query { batch, parameters: self.parameters, kernels: self.kernels(), simulated }
+/// Simulated memory of one step, in MiB.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Simulated {
+    pub reserved: f64,
+    pub allocated: f64,
+}
+
+impl Simulated {
+    pub fn new(simulation: &Simulation, batch: u64) -> Self {
+        simulation.peak(batch).into()
+    }
+
+    /// What it says at least, where that is found faster.
+    pub fn at_least(simulation: &Simulation, batch: u64) -> Option<Self> {
+        simulation.peak_at_least(batch).map(Simulated::from)
+    }
+}
+
+impl From<Peak> for Simulated {
+    fn from(peak: Peak) -> Self {
+        Simulated { reserved: peak.reserved.mib(), allocated: peak.allocated.mib() }
     }
 }

@@ -1,15 +1,15 @@
 //! A fitted model before one network: asked about any step and batch size, it says what it knows.
 
-use super::interval::Band;
-use super::shares::{Shares, TimedOperation};
 use super::verdict::{MaxBatch, MemoryLimit, Verdict};
-use crate::fingerprint::novelty::Novelty;
+use super::{Band, Shares, TimedOperation};
+use crate::fingerprint::distribution::Extrapolation;
 use crate::fingerprint::rows::Row;
-use perf4sight_memory::{Alive, Course};
+use perf4sight_memory::{Alive, Timeline};
 use perf4sight_step::workload::Step;
 
 /// A fitted model before one network: what it says of any of its steps, of which nobody has profiled so much.
-pub(in crate::fingerprint) type Steps<'a> = Box<dyn Fn(Step, &Novelty) -> Box<dyn Predictor + 'a> + Send + Sync + 'a>;
+pub(in crate::fingerprint) type Steps<'a> =
+    Box<dyn Fn(Step, &Extrapolation) -> Box<dyn Predictor + 'a> + Send + Sync + 'a>;
 
 /// What a step needs at least.
 pub(in crate::fingerprint) struct Least {
@@ -65,7 +65,7 @@ pub(in crate::fingerprint) trait Predictor {
     }
 
     /// What lies in memory while a step runs.
-    fn course(&self, _batch: u64) -> Option<Course> {
+    fn timeline(&self, _batch: u64) -> Option<Timeline> {
         None
     }
 

@@ -1,8 +1,7 @@
 //! From the files of a profile to the rows that can be fitted or evaluated on, and what had to be left out.
 
 use super::networks::Networks;
-use super::observations::{Attempt, Observations, Row};
-use super::selection::{Levels, Selection};
+use super::{Attempt, Levels, Observations, Row, Selection};
 use crate::records::layers::{self, LayerRecord};
 use crate::records::{self, Record, Variant};
 use perf4sight_base::error::{Error, Result};

@@ -2,10 +2,103 @@
 
 mod gather;
 mod networks;
-mod observations;
-mod selection;
 
 pub use gather::{Gathered, MOST_FITTED, gather};
 pub use networks::Networks;
-pub use observations::{Attempt, Observations, Row};
-pub use selection::{Levels, Selection};
+
+use crate::records::layers::LayerRecord;
+use crate::records::{Outcome, Record};
+use perf4sight_network::Network;
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::{Quantity, Step};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A row that passed, with the network it was measured on.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The row.
+    pub record: Record,
+    /// Milliseconds or MiB; positive.
+    pub measured: f64,
+    /// The network that the row's file name stands for.
+    pub network: Arc<Network>,
+    /// The same step operation by operation, where the profile timed them.
+    pub layers: Vec<LayerRecord>,
+}
+
+/// A row that failed, with the network it was tried on: a censored observation.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    /// The row.
+    pub record: Record,
+    /// The network that the row's file name stands for.
+    pub network: Arc<Network>,
+}
+
+impl Attempt {
+    /// Whether the step did not fit: it ran out of memory, or was not even tried because a smaller batch had.
+    pub fn did_not_fit(&self) -> bool {
+        matches!(self.record.outcome, Outcome::OutOfMemory | Outcome::Skipped)
+    }
+}
+
+/// What a fit sees.
+#[derive(Debug, Clone, Copy)]
+pub struct Observations<'a> {
+    /// Rows that passed.
+    pub rows: &'a [Row],
+    /// Rows of the networks that only teach what operations cost: in every fit of latency, and never asked about.
+    pub taught: &'a [Row],
+    /// Rows that failed.
+    pub failed: &'a [Attempt],
+    /// The facts of the device.
+    pub platform: &'a Platform,
+}
+
+/// Which rows to take from which folders.
+#[derive(Debug, Clone)]
+pub struct Selection<'a> {
+    /// Folders of `{variant}-gt.csv` files.
+    pub folders: &'a [PathBuf],
+    /// Names of networks.
+    pub networks: &'a [String],
+    /// Their levels.
+    pub levels: Levels,
+    /// What the steps did; rows that name no stage are taken to be of this one's.
+    pub step: Step,
+    /// Latency or memory.
+    pub quantity: Quantity,
+}
+
+/// Which levels of a network; all repeats of a level belong to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Levels {
+    /// These; one without a file is reported as missing.
+    Only(BTreeSet<u8>),
+    /// Whatever there is, without these.
+    AllBut(BTreeSet<u8>),
+}
+
+impl Levels {
+    pub(super) fn contain(&self, level: u8) -> bool {
+        match self {
+            Levels::Only(levels) => levels.contains(&level),
+            Levels::AllBut(levels) => !levels.contains(&level),
+        }
+    }
+}
+
+/// "levels 0, 30" or "all levels but 0, 30".
+impl fmt::Display for Levels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (words, levels) = match self {
+            Levels::Only(levels) => ("levels", levels),
+            Levels::AllBut(levels) => ("all levels but", levels),
+        };
+        let levels: Vec<String> = levels.iter().map(u8::to_string).collect();
+        write!(f, "{words} {}", levels.join(", "))
+    }
+}

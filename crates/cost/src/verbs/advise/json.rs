@@ -1,18 +1,18 @@
 //! The advice for programs.
 
 use super::Advice;
-use super::search::Judged;
+use super::search::Candidate;
 use serde_json::{Value, json};
 
 impl Advice {
     /// Everything that was found.
     pub(super) fn json(&self, warnings: &[String]) -> Value {
         let fitting = |same: bool| {
-            let rows: Vec<Judged> =
+            let rows: Vec<Candidate> =
                 self.findings.fitting.iter().filter(|one| one.learns_the_same == same).cloned().collect();
             self.rows(&rows)
         };
-        let one = |judged: Option<&Judged>| judged.map(|judged| self.row(judged));
+        let one = |candidate: Option<&Candidate>| candidate.map(|candidate| self.row(candidate));
         let withheld = |changes: &[(String, String)]| -> Value {
             changes.iter().map(|(change, reason)| json!({ "change": change, "reason": reason })).collect()
         };
@@ -36,12 +36,12 @@ impl Advice {
         })
     }
 
-    fn rows(&self, rows: &[Judged]) -> Value {
+    fn rows(&self, rows: &[Candidate]) -> Value {
         rows.iter().map(|one| self.row(one)).collect()
     }
 
     /// A row of the flat table, with its changes by key.
-    fn row(&self, one: &Judged) -> Value {
+    fn row(&self, one: &Candidate) -> Value {
         let mut row = self.flat(std::slice::from_ref(one)).to_json()[0].take();
         row["changes"] = self.changes(one).into_iter().map(|(key, word)| (key.to_owned(), Value::from(word))).collect();
         row

@@ -1,6 +1,6 @@
 //! What fingerprints say of one workload of one network: what it needs, whether that fits, how long it takes.
 
-use crate::fingerprint::{About, Acquainted, Call, Predicted, Prediction, Verdict};
+use crate::fingerprint::{About, Call, Predicted, Prediction, PreparedNetwork, Verdict};
 use perf4sight_base::error::Result;
 use perf4sight_base::remembered::Remembered;
 use perf4sight_network::Network;
@@ -9,9 +9,9 @@ use perf4sight_step::workload::{Checkpoint, Step, Trainable, Workload};
 /// What answers, and what about.
 pub(super) struct Judge<'a> {
     pub network: &'a Network,
-    pub memory: Acquainted<'a>,
+    pub memory: PreparedNetwork<'a>,
     /// None without a fingerprint of latency.
-    pub latency: Option<Acquainted<'a>>,
+    pub latency: Option<PreparedNetwork<'a>>,
     /// Whether that knows the step which was asked for.
     pub is_timed: bool,
     /// What of the network can be trained, and where it can be cut, as far as that was asked; neither goes by the other.
@@ -70,7 +70,7 @@ impl<'a> Judge<'a> {
     }
 
     pub fn need(&self, workload: Workload) -> Result<Need> {
-        Ok(Need::of(&self.about_memory(workload.step)?, workload.batch))
+        Ok(Need::new(&self.about_memory(workload.step)?, workload.batch))
     }
 
     /// What a workload needs at least, and whether it fits if it needs no more; none where that is not found faster than what it needs.
@@ -88,7 +88,7 @@ impl<'a> Judge<'a> {
 }
 
 impl Need {
-    pub fn of(about: &About, batch: u64) -> Self {
+    pub fn new(about: &About, batch: u64) -> Self {
         let all = about.at(batch);
         Need { counted: about.need(batch).unwrap_or(all.value), verdict: about.verdict(batch), all }
     }

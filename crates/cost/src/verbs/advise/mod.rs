@@ -3,7 +3,7 @@
 mod json;
 mod judge;
 mod keys;
-mod levers;
+mod options;
 mod page;
 mod parse;
 mod search;
@@ -16,12 +16,12 @@ use super::named::{self, Named, is_file};
 use super::source::{Device, Expected, Source};
 use crate::fingerprint::{Fingerprints, MemoryLimit, Prediction, check_understood, file_name};
 use judge::Judge;
-use levers::{Lever, Withheld, normalises};
+use options::{StepOption, Withheld, normalises};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::remembered::Remembered;
 use perf4sight_base::units::Bytes;
 use perf4sight_base::whole_file;
-use perf4sight_memory::Course;
+use perf4sight_memory::Timeline;
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Changes, Quantity, Stage, Workload};
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
@@ -74,7 +74,7 @@ struct Advice {
     /// Whether the network normalises by what it sees.
     normalises: bool,
     /// What lies in memory while the step runs that was asked for.
-    course: Option<Course>,
+    timeline: Option<Timeline>,
 }
 
 impl Verb for Advise {
@@ -130,18 +130,18 @@ impl Advise {
         let asked = Workload { step: *step, batch: self.batch };
         let Some(memory) = &fingerprints.memory else { return Err(self.unknown(fingerprints)) };
         let (memory, latency) = rayon::join(
-            || memory.acquainted(network, self.limit),
-            || fingerprints.latency.as_ref().or(silent.as_ref()).map(|latency| latency.acquainted(network, None)),
+            || memory.prepare(network, self.limit),
+            || fingerprints.latency.as_ref().or(silent.as_ref()).map(|latency| latency.prepare(network, None)),
         );
         let is_timed = fingerprints.latency.is_some();
         let judge = Judge { network, memory, latency, is_timed, possible: Remembered::default() };
         judge.check(asked)?;
-        let mut levers = Lever::all(asked, network);
-        let withheld = levers.par_iter_mut().map(|lever| lever.sort_out(asked, &judge)).collect::<Vec<_>>();
-        let withheld = Withheld::of(withheld);
+        let mut options = StepOption::all(asked, network);
+        let withheld = options.par_iter_mut().map(|option| option.withhold(asked, &judge)).collect::<Vec<_>>();
+        let withheld = Withheld::join(withheld);
         let about = judge.about_memory(asked.step)?;
-        let findings = Search { judge: &judge, asked, levers: &levers }.run()?;
-        let course = self.output.iter().any(|file| is_page(file)).then(|| about.course(asked.batch)).flatten();
+        let findings = Search { judge: &judge, asked, options: &options }.run()?;
+        let timeline = self.output.iter().any(|file| is_page(file)).then(|| about.timeline(asked.batch)).flatten();
         // Hundreds of steps are known by now, which take a while to be forgotten.
         let Judge { memory, latency, .. } = judge;
         rayon::join(|| drop(memory), || drop(latency));
@@ -156,7 +156,7 @@ impl Advise {
             findings,
             withheld,
             normalises: normalises(network),
-            course,
+            timeline,
         })
     }
 

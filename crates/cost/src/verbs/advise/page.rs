@@ -1,8 +1,8 @@
 //! The advice as a page: time against memory, all that was found, and what lies in memory over the step that was asked for.
 
 use super::Advice;
-use super::search::Judged;
-use crate::verbs::course;
+use super::search::Candidate;
+use crate::verbs::timeline;
 use perf4sight_report::{Axis, Block, Chart, Colour, Page, Plot, Point, Reference, Series, Tone, Tradeoff, sentence};
 
 impl Advice {
@@ -16,10 +16,10 @@ impl Advice {
         let chart = self.findings.asked.time.is_some().then(|| Block::Chart(self.chart()));
         page.chapter("Answer", [asked].into_iter().chain(found).chain(helping).chain(chart));
         page.chapter("What fits, and what changes do", self.tables().into_iter().map(Block::Table));
-        if let Some(course) = &self.course {
+        if let Some(timeline) = &self.timeline {
             let what = format!("{} on {}, as asked, batch size {}", self.network, self.device, self.asked.batch);
             let limit = self.limit.map(|limit| limit.bytes);
-            page.chapter("Memory over the step as asked", course::blocks(course, &what, limit));
+            page.chapter("Memory over the step as asked", timeline::blocks(timeline, &what, limit));
         }
         page.chapter("What it rests on", [Block::List(self.remarks().iter().map(|line| sentence(line)).collect())]);
         page
@@ -60,11 +60,11 @@ impl Advice {
                 .into_iter()
                 .collect(),
         };
-        let caption = "Left takes less time, below needs less memory: each line joins what of its kind nothing betters in both. Under the pointer, which change it is.";
+        let caption = "Left takes less time, below needs less memory. The line joins the best trade-offs of each kind. Point at a mark to see its change.";
         Chart::new("Time against memory", caption, Plot::Tradeoff(plot))
     }
 
-    fn point(&self, one: &Judged) -> Option<Point> {
+    fn point(&self, one: &Candidate) -> Option<Point> {
         let label = format!("{}: {}, {}", self.words(one), one.need.counted, one.time.as_ref()?.value);
         Some(Point { x: one.per_sample()?, y: gib(one.need.counted.value()), label })
     }

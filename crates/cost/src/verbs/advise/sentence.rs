@@ -1,8 +1,8 @@
 //! The advice in sentences: whether it fits as asked, what makes it fit, which single change helps most, what was left out.
 
 use super::Advice;
-use super::levers::Withheld;
-use super::search::Judged;
+use super::options::Withheld;
+use super::search::Candidate;
 use crate::fingerprint::{Call, Counts};
 use crate::verbs::verdict::sure;
 use perf4sight_base::units::{Bytes, grouped};
@@ -39,7 +39,7 @@ impl Advice {
     }
 
     /// What counts against the limit; tables hold all that a step takes.
-    fn counted(&self, one: &Judged) -> String {
+    fn counted(&self, one: &Candidate) -> String {
         let need = one.need.counted;
         match self.limit.map(|limit| limit.counts) {
             Some(Counts::Tensors) => format!("{need} for its tensors"),
@@ -68,7 +68,7 @@ impl Advice {
             return Vec::new();
         }
         let first = |same: bool| self.findings.fitting.iter().find(|one| one.learns_the_same == same);
-        let told = |one: &Judged| format!("{} ({}{})", self.words(one), self.counted(one), self.cost(one));
+        let told = |one: &Candidate| format!("{} ({}{})", self.words(one), self.counted(one), self.cost(one));
         match (first(true), first(false)) {
             (None, None) => vec![self.nothing_fits()],
             (same, other) => {
@@ -92,32 +92,32 @@ impl Advice {
         format!("nothing that was tried fits; nearest comes {} with {need}, {missed}", self.words(nearest))
     }
 
-    /// ", 12.3 % longer a sample".
-    fn cost(&self, one: &Judged) -> String {
+    /// ", 12.3 % more time per sample", for a sample.
+    fn cost(&self, one: &Candidate) -> String {
         match self.longer(one) {
-            Some(longer) if longer >= 0.05 => format!(", a sample takes {longer:.1} % longer"),
-            Some(longer) if longer <= -0.05 => format!(", a sample takes {:.1} % less time", -longer),
-            Some(_) => ", in the same time".to_owned(),
-            None if self.findings.asked.time.is_some() => ", in a time that is not known".to_owned(),
+            Some(longer) if longer >= 0.05 => format!(", {longer:.1} % more time per sample"),
+            Some(longer) if longer <= -0.05 => format!(", {:.1} % less time per sample", -longer),
+            Some(_) => ", the same time per sample".to_owned(),
+            None if self.findings.asked.time.is_some() => ", time not known".to_owned(),
             None => String::new(),
         }
     }
 
     /// The single change that saves the most, and the one that does of those that learn the same.
     pub(super) fn helps_most(&self) -> Vec<String> {
-        let told = |one: &Judged| {
+        let saves = |one: &Candidate| {
             let saved = Bytes::from_mib(self.findings.asked.need.counted.value() - one.need.counted.value());
-            format!("{}: {saved} less{}", self.words(one), self.cost(one))
+            format!("{} ({saved} less{})", self.words(one), self.cost(one))
         };
-        let same =
-            self.most_saving(true).map(|one| format!("of single changes that learn the same most helps {}", told(one)));
-        let other =
-            self.most_saving(false).map(|one| format!("of those that learn otherwise most helps {}", told(one)));
+        let same = self.most_saving(true);
+        let same = same.map(|one| format!("saves most without changing what is learned: {}", saves(one)));
+        let other = self.most_saving(false);
+        let other = other.map(|one| format!("saves most but changes what is learned: {}", saves(one)));
         same.into_iter().chain(other).collect()
     }
 
     /// The single change that saves the most, of those that learn the same or of the others.
-    pub(super) fn most_saving(&self, same: bool) -> Option<&Judged> {
+    pub(super) fn most_saving(&self, same: bool) -> Option<&Candidate> {
         let single = self.findings.single.iter().filter(|one| one.learns_the_same == same);
         let saving = single.filter(|one| one.by_need(&self.findings.asked).is_lt());
         saving.min_by(|one, other| one.by_need(other))
@@ -128,11 +128,14 @@ impl Advice {
         let mut remarks = Vec::new();
         let all = || self.findings.fitting.iter().chain(&self.findings.single);
         if self.normalises && all().any(|one| one.workload.step.accumulate > self.asked.step.accumulate) {
-            remarks.push("accumulate: normalisations of batches see the samples of a pass, not all, so that what is learned is the same but for them".to_owned());
+            remarks.push(
+                "accumulate: batch normalisation sees only the samples of one pass; all else learns the same"
+                    .to_owned(),
+            );
         }
         let Withheld { refused, untimed } = &self.withheld;
         remarks.extend(refused.iter().map(|(change, reason)| format!("left out: {change}: {reason}")));
-        remarks.extend(untimed.iter().map(|(change, reason)| format!("tried by itself alone: {change}: {reason}")));
+        remarks.extend(untimed.iter().map(|(change, reason)| format!("tried only by itself: {change}: {reason}")));
         remarks.extend(self.basis.iter().cloned());
         remarks
     }

@@ -1,7 +1,7 @@
 //! What was found as tables: what fits, and what every single change does.
 
 use super::Advice;
-use super::search::Judged;
+use super::search::Candidate;
 use crate::fingerprint::{Call, Interval, Prediction, Verdict};
 use crate::verbs::verdict::called;
 use perf4sight_base::units::Bytes;
@@ -25,7 +25,7 @@ impl Advice {
             fitting(true, "Fits, and learns the same"),
             fitting(false, "Fits, but learns otherwise"),
             (self.nearest_title().to_owned(), self.findings.nearest.iter().collect()),
-            (format!("Every change by itself, beside {}", self.asked_words()), self.single()),
+            (format!("Every change by itself, compared with {}", self.asked_words()), self.single()),
         ];
         let rows = rows.into_iter().filter(|(_, rows)| !rows.is_empty());
         rows.map(|(title, rows)| self.table(title, rows)).collect()
@@ -41,14 +41,14 @@ impl Advice {
     }
 
     /// As asked, then every change by itself, the one first that saves the most.
-    fn single(&self) -> Vec<&Judged> {
-        let mut single: Vec<&Judged> = self.findings.single.iter().collect();
+    fn single(&self) -> Vec<&Candidate> {
+        let mut single: Vec<&Candidate> = self.findings.single.iter().collect();
         single.sort_by(|one, other| one.by_need(other));
         [&self.findings.asked].into_iter().chain(single).collect()
     }
 
     /// All of these, for people.
-    pub(super) fn table(&self, title: String, rows: Vec<&Judged>) -> Table {
+    pub(super) fn table(&self, title: String, rows: Vec<&Candidate>) -> Table {
         let timed = rows.iter().any(|one| one.time.is_some());
         let limited = self.findings.asked.need.verdict.is_some();
         let columns = [
@@ -74,13 +74,13 @@ impl Advice {
     }
 
     /// What is another than asked: "accumulate = 4, batch = 8".
-    pub(super) fn words(&self, one: &Judged) -> String {
+    pub(super) fn words(&self, one: &Candidate) -> String {
         let changes: Vec<String> = self.changes(one).into_iter().map(|(key, word)| format!("{key} = {word}")).collect();
         if changes.is_empty() { "as asked".to_owned() } else { changes.join(", ") }
     }
 
     /// The same as keys and words.
-    pub(super) fn changes(&self, one: &Judged) -> Vec<(&'static str, String)> {
+    pub(super) fn changes(&self, one: &Candidate) -> Vec<(&'static str, String)> {
         let Workload { step, batch } = self.asked;
         let of_step = one.workload.step.differences(step).map(|(setting, word)| (setting.key(), word));
         let samples = (one.workload.batch != batch).then(|| ("batch", one.workload.batch.to_string()));
@@ -88,31 +88,31 @@ impl Advice {
     }
 
     /// How much longer a sample takes than as asked: "+12.3 %".
-    fn slower(&self, one: &Judged) -> Cell {
+    fn slower(&self, one: &Candidate) -> Cell {
         self.longer(one).map(|percent| format!("{percent:+.1} %")).into()
     }
 
     /// The same as a percentage.
-    pub(super) fn longer(&self, one: &Judged) -> Option<f64> {
+    pub(super) fn longer(&self, one: &Candidate) -> Option<f64> {
         Some(100.0 * (one.per_sample()? / self.findings.asked.per_sample()? - 1.0))
     }
 
     /// All of these with all that is known, for programs.
-    pub(super) fn flat(&self, rows: &[Judged]) -> Table {
+    pub(super) fn flat(&self, rows: &[Candidate]) -> Table {
         let numbers = |quantity: &str, unit: &str| {
             ["", "_low", "_high"].map(|end| Column::number(format!("{quantity}{end}_{unit}"), ""))
         };
         let heads = [Column::text("change", ""), Column::number("bs", ""), Column::text("step", "")];
-        let judged =
+        let candidate =
             [Column::number("need_bytes", ""), Column::text("verdict", ""), Column::number("fits_probability", "")];
         let tail = [Column::number("longer_percent", ""), Column::text("learns", "")];
-        let columns = heads.into_iter().chain(numbers("memory", "bytes")).chain(judged);
+        let columns = heads.into_iter().chain(numbers("memory", "bytes")).chain(candidate);
         let mut table = Table::new("", columns.chain(numbers("latency", "ms")).chain(tail));
         rows.iter().for_each(|one| table.row(self.cells(one)));
         table
     }
 
-    fn cells(&self, one: &Judged) -> Vec<Cell> {
+    fn cells(&self, one: &Candidate) -> Vec<Cell> {
         let mib = |value: f64| Cell::from(Bytes::from_mib(value));
         let verdict = one.need.verdict;
         let mut cells = vec![self.words(one).into(), one.workload.batch.into(), one.workload.step.cell().into()];

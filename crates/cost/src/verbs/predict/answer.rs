@@ -7,7 +7,7 @@ use crate::verbs::extents::Extents;
 use crate::verbs::source::Device;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
-use perf4sight_memory::{Alive, Course};
+use perf4sight_memory::{Alive, Timeline};
 use perf4sight_network::Network;
 use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub(super) struct Breakdown {
     pub batch: u64,
     pub shares: Option<Shares>,
     pub alive: Option<Alive>,
-    pub course: Option<Course>,
+    pub timeline: Option<Timeline>,
 }
 
 /// What is asked about every network.
@@ -60,7 +60,7 @@ pub(super) struct Question<'a> {
     /// Whether to break the largest batch size down.
     pub breakdown: bool,
     /// Whether to tell what lies in memory all along a step of that size, too.
-    pub course: bool,
+    pub timeline: bool,
 }
 
 impl Question<'_> {
@@ -75,10 +75,10 @@ impl Question<'_> {
     /// A network of which too little is understood.
     pub fn ask(&self, name: &str, network: &Network) -> Result<Vec<Answer>> {
         check_understood(network)?;
-        self.devices.iter().map(|device| self.of(device, name, network)).collect()
+        self.devices.iter().map(|device| self.ask_device(device, name, network)).collect()
     }
 
-    fn of(&self, Device { fingerprints, step, .. }: &Device, name: &str, network: &Network) -> Result<Answer> {
+    fn ask_device(&self, Device { fingerprints, step, .. }: &Device, name: &str, network: &Network) -> Result<Answer> {
         network.check_step(*step)?;
         let [latency, memory] = [&fingerprints.latency, &fingerprints.memory]
             .map(|one| one.as_ref().map(|one| one.about_step(network, *step, self.limit)).transpose());
@@ -92,12 +92,12 @@ impl Question<'_> {
             verdict: memory.as_ref().and_then(|about| about.verdict(batch)),
         });
         let points = points.collect();
-        let largest = self.batches.iter().copied().max().filter(|_| self.breakdown || self.course);
+        let largest = self.batches.iter().copied().max().filter(|_| self.breakdown || self.timeline);
         let breakdown = largest.map(|batch| Breakdown {
             batch,
             shares: latency.as_ref().and_then(|about| about.shares(batch)),
             alive: memory.as_ref().and_then(|about| about.alive(batch)),
-            course: memory.as_ref().filter(|_| self.course).and_then(|about| about.course(batch)),
+            timeline: memory.as_ref().filter(|_| self.timeline).and_then(|about| about.timeline(batch)),
         });
         let expected = [(Quantity::Latency, &latency), (Quantity::Memory, &memory)]
             .into_iter()
@@ -111,9 +111,9 @@ impl Question<'_> {
 
 impl Answer {
     /// Everything that sets the network apart from what was profiled, each reason once.
-    pub fn unlike(&self) -> Vec<String> {
+    pub fn out_of_distribution(&self) -> Vec<String> {
         let mut reasons = Vec::new();
-        for reason in self.points.iter().flat_map(Point::unlike) {
+        for reason in self.points.iter().flat_map(Point::out_of_distribution) {
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }
@@ -140,9 +140,10 @@ impl Point {
     }
 
     /// What sets this prediction apart from what was profiled, each reason once.
-    pub fn unlike(&self) -> Vec<String> {
+    pub fn out_of_distribution(&self) -> Vec<String> {
         let mut reasons: Vec<String> = Vec::new();
-        for reason in self.predictions().flat_map(|prediction| &prediction.unlike).map(ToString::to_string) {
+        for reason in self.predictions().flat_map(|prediction| &prediction.out_of_distribution).map(ToString::to_string)
+        {
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }

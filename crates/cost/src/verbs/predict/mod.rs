@@ -1,15 +1,15 @@
 //! `[predict]` and `perf4sight predict`: what stored fingerprints say about networks nobody has profiled.
 
 mod answer;
+mod answers;
 mod asked;
-mod devices;
 mod keys;
 mod output;
 mod page;
 mod parse;
 mod sentence;
+mod summary;
 mod tables;
-mod tell;
 mod trust;
 
 use super::NETWORKS;
@@ -18,6 +18,7 @@ use super::named::{self, Named, Remarks, is_file};
 use super::source::{Expected, Source};
 use crate::fingerprint::{Fingerprints, file_name};
 use answer::{Answer, Question};
+use answers::Predictions;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
 use perf4sight_base::whole_file;
@@ -27,7 +28,6 @@ use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summ
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use tell::Told;
 
 /// The section `[predict]`.
 pub static SPEC: Spec =
@@ -103,12 +103,12 @@ impl Verb for Predict {
             limit: self.limit,
             extents: &self.extents,
             breakdown,
-            course: is_page && self.output.iter().any(|file| file.extension().is_some_and(|ending| ending == "html")),
+            timeline: is_page && self.output.iter().any(|file| file.extension().is_some_and(|ending| ending == "html")),
         };
         let answered = ask_all(&words, &question, context);
-        let told = Told::collect(words, answered, devices, context)?;
-        let files = self.write(&told, context)?;
-        Ok(told.summary(self, files, context))
+        let predictions = Predictions::collect(words, answered, devices, context)?;
+        let files = self.write(&predictions, context)?;
+        Ok(predictions.summary(self, files, context))
     }
 }
 
@@ -141,12 +141,12 @@ impl Predict {
         }
     }
 
-    fn write(&self, told: &Told, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
+    fn write(&self, predictions: &Predictions, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
         for file in &self.output {
             let text = match file.extension().and_then(|ending| ending.to_str()) {
-                Some("csv") => told.flat().to_csv(),
-                Some("html") => told.page(self.limit).to_html(),
-                _ => format!("{:#}\n", told.json(self.limit, context.warnings())),
+                Some("csv") => predictions.flat().to_csv(),
+                Some("html") => predictions.page(self.limit).to_html(),
+                _ => format!("{:#}\n", predictions.json(self.limit, context.warnings())),
             };
             whole_file::save(file, text)?;
         }

@@ -1,7 +1,7 @@
 //! Predictions for programs: a flat table with a row per network and batch size, and JSON with everything.
 
 use super::answer::{Answer, Breakdown, Point};
-use super::tell::{Answers, Told};
+use super::answers::{DeviceAnswers, Predictions};
 use crate::fingerprint::{Basis, Counts, Expected, Fingerprints, MemoryLimit, Prediction, Subject};
 use perf4sight_base::error::Error;
 use perf4sight_base::units::{Bytes, Milliseconds};
@@ -9,10 +9,10 @@ use perf4sight_report::{Cell, Column, Table};
 use perf4sight_step::workload::Quantity;
 use serde_json::{Map, Value, json};
 
-impl Told {
+impl Predictions {
     /// Every prediction with all that is known of it, for CSV.
     pub(super) fn flat(&self) -> Table {
-        let tables = self.devices.iter().map(Answers::flat);
+        let tables = self.devices.iter().map(DeviceAnswers::flat);
         let join = |mut all: Table, more: Table| {
             all.rows.extend(more.rows);
             all
@@ -33,7 +33,7 @@ impl Told {
     }
 }
 
-impl Answers {
+impl DeviceAnswers {
     /// Every prediction with all that is known of it, for CSV.
     fn flat(&self) -> Table {
         let heads = ["network", "device", "dataset", "stage"].map(|key| Column::text(key, ""));
@@ -92,7 +92,7 @@ impl Answers {
             "limit": answer.limit.map(limit),
             "expected_error": expected,
             "max_batch": answer.max_batch.map(|max| json!({ "safe": max.safe, "likely": max.likely })),
-            "unlike": answer.unlike(),
+            "unlike": answer.out_of_distribution(),
             "predictions": predictions.to_json(),
             "breakdown": answer.breakdown.as_ref().map(breakdown),
         })
@@ -131,7 +131,7 @@ fn cells(point: &Point, fingerprints: &Fingerprints) -> Vec<Cell> {
         point.need.map(|need| Bytes::from_mib(need.value())).into(),
         point.verdict.map(|verdict| verdict.call.to_string()).into(),
         point.verdict.map(|verdict| verdict.fits).into(),
-        point.unlike().join("; ").into(),
+        point.out_of_distribution().join("; ").into(),
     ]);
     cells
 }

@@ -1,22 +1,61 @@
 //! The answer first, in a sentence: does it fit, how sure that is, and how large a batch may be.
 
 use super::answer::{Answer, Point};
-use super::devices::UNLIMITED;
-use super::tell::Answers;
+use super::answers::{DeviceAnswers, Predictions, listed};
 use crate::fingerprint::{Call, Counts, Verdict};
 use crate::verbs::verdict::sure;
 use perf4sight_base::units::{Bytes, grouped};
 
-/// More networks than this are not named.
-const NAMED: usize = 5;
+/// Why there is no verdict, and how to get one.
+const UNLIMITED: &str = "nothing says what a step must fit into: give --mem-limit (mem_limit)";
 
-impl Answers {
-    /// Whether what was asked for fits; `asked` is the limit it was asked for, where it was not the device's.
+impl Predictions {
+    /// Whether what was asked for fits: of one network on several devices where, of several how many on every device.
     pub fn sentences(&self, asked: Option<Bytes>) -> String {
+        if let [device] = self.devices.as_slice() {
+            return device.sentences(asked);
+        }
+        let single = |device: &DeviceAnswers| device.answers.len() == 1;
+        match asked {
+            None => UNLIMITED.to_owned(),
+            Some(limit) if self.devices.iter().all(single) => self.where_it_fits(limit),
+            Some(_) => {
+                let lines = self.devices.iter().map(|device| format!("{}: {}", device.name(), device.sentences(asked)));
+                lines.collect::<Vec<_>>().join("\n")
+            }
+        }
+    }
+
+    /// The devices that the largest batch of a single network fits on.
+    fn where_it_fits(&self, limit: Bytes) -> String {
+        let largest = |device: &DeviceAnswers| -> Option<(u64, Option<Call>)> {
+            let point = device.answers.first()?.points.iter().max_by_key(|point| point.batch)?;
+            Some((point.batch, point.verdict.map(|verdict| verdict.call)))
+        };
+        let called = |call: Call| -> Vec<&str> {
+            let so = |device: &&DeviceAnswers| largest(device).is_some_and(|(_, called)| called == Some(call));
+            self.devices.iter().filter(so).map(DeviceAnswers::name).collect()
+        };
+        let words = [
+            (Call::Fits, format!("fits into {} on", limit.in_full())),
+            (Call::Borderline, "is open on".to_owned()),
+            (Call::DoesNotFit, "does not fit on".to_owned()),
+        ];
+        let parts = words.into_iter().map(|(call, words)| (words, called(call)));
+        let parts = parts.filter(|(_, devices)| !devices.is_empty());
+        let parts: Vec<String> = parts.map(|(words, devices)| format!("{words} {}", devices.join(", "))).collect();
+        let batch = self.devices.first().and_then(largest).map_or(1, |(batch, _)| batch);
+        format!("{} {}", step(batch), parts.join("; "))
+    }
+}
+
+impl DeviceAnswers {
+    /// Whether what was asked for fits; `asked` is the limit it was asked for, where it was not the device's.
+    fn sentences(&self, asked: Option<Bytes>) -> String {
         match self.answers.as_slice() {
             [] => String::new(),
             [answer] => self.sentence(answer, asked),
-            answers => self.of_many(answers, asked),
+            answers => self.of_several(answers, asked),
         }
     }
 
@@ -47,10 +86,10 @@ impl Answers {
         let need = point.need.map_or(String::new(), |need| need.to_string());
         // The tables say what a step takes in all.
         let whole = point.memory.as_ref().filter(|_| tensors);
-        let of = whole.map(|memory| format!(" for its tensors, of {} in all,", memory.value)).unwrap_or_default();
+        let all = whole.map(|memory| format!(" for its tensors, {} in all,", memory.value)).unwrap_or_default();
         let needs = match self.believed(point) {
             Some(believed) => format!("{step} needs {believed}"),
-            None => format!("{step} needs {need}{of}"),
+            None => format!("{step} needs {need}{all}"),
         };
         let ended = needs.trim_end_matches(',');
         let place = self.place(answer, asked);
@@ -68,10 +107,10 @@ impl Answers {
         }
     }
 
-    /// "691 MiB for its tensors, of 870 MiB – 2.54 GiB in all," of a device that nobody measured.
+    /// "691 MiB for its tensors, 870 MiB – 2.54 GiB in all," of a device that nobody measured.
     fn believed(&self, point: &Point) -> Option<String> {
         let interval = point.memory.as_ref().filter(|_| self.fingerprints.are_priors())?.interval?;
-        Some(format!("{} for its tensors, of {} – {} in all,", point.tensors?, interval.low, interval.high))
+        Some(format!("{} for its tensors, {} – {} in all,", point.tensors?, interval.low, interval.high))
     }
 
     /// What a step must fit into.
@@ -87,11 +126,11 @@ impl Answers {
         }
     }
 
-    fn of_many(&self, answers: &[Answer], asked: Option<Bytes>) -> String {
+    fn of_several(&self, answers: &[Answer], asked: Option<Bytes>) -> String {
         if answers.iter().flat_map(|answer| &answer.points).all(|point| point.verdict.is_none()) {
             return if self.fingerprints.are_priors() { UNLIMITED.to_owned() } else { String::new() };
         }
-        let unfit: Vec<&str> = unfit(answers).map(|answer| answer.network.as_str()).collect();
+        let unfit: Vec<&str> = self.unfit().map(|answer| answer.network.as_str()).collect();
         let place = self.place(&answers[0], asked);
         let (fit, all) = (grouped((answers.len() - unfit.len()) as u64), grouped(answers.len() as u64));
         let sentence = format!("{fit} of {all} networks fit into {place} at every batch size asked for");
@@ -103,20 +142,7 @@ impl Answers {
 }
 
 /// "a step of 16 samples".
-pub(super) fn step(batch: u64) -> String {
+fn step(batch: u64) -> String {
     let samples = if batch == 1 { "sample" } else { "samples" };
     format!("a step of {} {samples}", grouped(batch))
-}
-
-/// Networks by name, as far as anybody reads on.
-pub(super) fn listed(networks: &[&str]) -> String {
-    match networks.len().checked_sub(NAMED) {
-        Some(more @ 1..) => format!("{} and {more} more", networks[..NAMED].join(", ")),
-        _ => networks.join(", "),
-    }
-}
-
-/// Networks of which some batch size asked for may not fit.
-pub(super) fn unfit(answers: &[Answer]) -> impl Iterator<Item = &Answer> {
-    answers.iter().filter(|answer| !answer.points.iter().all(Point::fits))
 }

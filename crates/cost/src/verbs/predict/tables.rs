@@ -1,6 +1,7 @@
 //! Predictions as tables for people: a page for one network, lines of all networks for many.
 
 use super::answer::{Answer, Breakdown, Point};
+use super::answers::{DeviceAnswers, Predictions};
 use crate::fingerprint::{Interval, Prediction, Share};
 use crate::verbs::verdict::called;
 use perf4sight_base::units::{Bytes, Percent};
@@ -10,8 +11,44 @@ use perf4sight_report::{Cell, Column, Table};
 /// How many of the costliest layers are shown.
 const LAYERS: usize = 5;
 
+impl Predictions {
+    /// Of one device its predictions; of several a line of each.
+    pub fn tables(&self) -> Vec<Table> {
+        match self.devices.as_slice() {
+            [device] => device.tables(),
+            [DeviceAnswers { answers, step, .. }, ..] => {
+                let of =
+                    if let [answer] = answers.as_slice() { format!(" of {}", answer.network) } else { String::new() };
+                vec![prior_table(&self.devices, format!("{step}{of}: a prior of every device"))]
+            }
+            [] => Vec::new(),
+        }
+    }
+}
+
+impl DeviceAnswers {
+    fn tables(&self) -> Vec<Table> {
+        let (step, device) = (self.step, self.name());
+        match self.answers.as_slice() {
+            [answer] => {
+                let what = format!("{step} of {} on {device}", answer.network);
+                let parts = answer.breakdown.iter().flat_map(|breakdown| breakdown.tables());
+                self.predictions(&what).into_iter().chain(parts).collect()
+            }
+            _ => self.predictions(&format!("{step} on {device}")),
+        }
+    }
+
+    fn predictions(&self, what: &str) -> Vec<Table> {
+        match self.fingerprints.are_priors() {
+            true => vec![prior_table(std::slice::from_ref(self), format!("{what}: a prior"))],
+            false => predictions(&self.answers, what),
+        }
+    }
+}
+
 /// A table per quantity, memory and whether it fits first; a line per batch size, and of several networks per network and batch size.
-pub(super) fn predictions(answers: &[Answer], what: &str) -> Vec<Table> {
+fn predictions(answers: &[Answer], what: &str) -> Vec<Table> {
     [memory(answers, what), latency(answers, what)].into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
@@ -61,7 +98,7 @@ fn interval(quantity: &str) -> Column {
 }
 
 /// "31.0 ms – 39.2 ms".
-pub(super) fn ends(prediction: &Prediction) -> Cell {
+fn ends(prediction: &Prediction) -> Cell {
     prediction.interval.map(|Interval { low, high, .. }| format!("{low} – {high}")).into()
 }
 
@@ -73,6 +110,57 @@ fn relative(prediction: &Prediction) -> Cell {
     };
     let written = |Interval { low, high, .. }| format!("{}/{} %", percent(low.value()), percent(high.value()));
     prediction.interval.map(written).into()
+}
+
+/// A line for every device, network and batch size.
+fn prior_table(devices: &[DeviceAnswers], title: String) -> Table {
+    let several = |several: bool, column: &str| several.then(|| Column::text(column, column));
+    let heads = [several(devices.len() > 1, "device"), several(networks(devices) > 1, "network")];
+    let all = if is_page(devices) { "in all, 90 %" } else { "in all up to" };
+    let limited = is_limited(devices).then_some([("verdict", "verdict"), ("max_batch_safe", "max bs")]);
+    let own = [("bs", "bs"), ("tensors", "tensors"), ("memory_interval", all)];
+    let numbers = own.into_iter().chain(limited.into_iter().flatten()).chain([("latency_interval", "latency, 90 %")]);
+    let numbers = numbers.map(|(key, heading)| Column::number(key, heading));
+    let mut table = Table::new(title, heads.into_iter().flatten().chain(numbers));
+    for device in devices {
+        for answer in &device.answers {
+            for point in &answer.points {
+                table.row(prior_cells(devices, device, answer, point));
+            }
+        }
+    }
+    table
+}
+
+fn prior_cells(devices: &[DeviceAnswers], device: &DeviceAnswers, answer: &Answer, point: &Point) -> Vec<Cell> {
+    let heads = [(devices.len() > 1).then(|| device.name()), (networks(devices) > 1).then_some(&*answer.network)];
+    let mut cells: Vec<Cell> = heads.into_iter().flatten().map(Cell::from).collect();
+    let tensors = point.tensors.map(|tensors| tensors.to_string());
+    let all = if is_page(devices) { ends } else { upper };
+    cells.extend([point.batch.into(), tensors.into(), point.memory.as_ref().map_or(Cell::Missing, all)]);
+    if is_limited(devices) {
+        cells.extend([point.verdict.map(called).into(), answer.max_batch.map(|max| max.safe).into()]);
+    }
+    cells.push(point.latency.as_ref().map_or(Cell::Missing, ends));
+    cells
+}
+
+/// Where there is a line for many things the lower end, which is hardly more than the tensors, is left to the other forms.
+fn upper(prediction: &Prediction) -> Cell {
+    prediction.interval.map(|interval| interval.high.to_string()).into()
+}
+
+/// One network on one device.
+fn is_page(devices: &[DeviceAnswers]) -> bool {
+    devices.len() == 1 && networks(devices) == 1
+}
+
+fn networks(devices: &[DeviceAnswers]) -> usize {
+    devices.first().map_or(0, |device| device.answers.len())
+}
+
+fn is_limited(devices: &[DeviceAnswers]) -> bool {
+    devices.iter().flat_map(|device| &device.answers).any(|answer| answer.limit.is_some())
 }
 
 impl Breakdown {

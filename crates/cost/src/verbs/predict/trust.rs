@@ -1,9 +1,8 @@
 //! What is said below the numbers: what the intervals rest on, how far off predictions are likely to be, what sets networks apart.
 
 use super::answer::Answer;
-use super::devices;
-use super::sentence::listed;
-use crate::fingerprint::{Basis, Expected, Fingerprint, Fingerprints, MaxBatch, Prediction, Unlike, taught};
+use super::answers::{DeviceAnswers, Predictions, listed};
+use crate::fingerprint::{Basis, Expected, Fingerprint, Fingerprints, MaxBatch, OutOfDistribution, Prediction, taught};
 use perf4sight_base::units::{Percent, grouped};
 use perf4sight_step::workload::{Quantity, Step};
 use std::collections::BTreeSet;
@@ -11,16 +10,25 @@ use std::collections::BTreeSet;
 /// At most so many reasons are given for each of several networks.
 const REASONS: usize = 3;
 
-/// What to make of the numbers.
-pub(super) fn lines(answers: &[Answer], fingerprints: &Fingerprints, step: Step) -> Vec<String> {
+impl Predictions {
+    /// What to make of the numbers.
+    pub fn remarks(&self) -> Vec<String> {
+        match self.devices.as_slice() {
+            [DeviceAnswers { answers, fingerprints, step }] => lines(answers, fingerprints, *step),
+            devices => vec![prior_basis(devices.len())],
+        }
+    }
+}
+
+fn lines(answers: &[Answer], fingerprints: &Fingerprints, step: Step) -> Vec<String> {
     let quantities: Vec<Quantity> =
         fingerprints.iter().map(Fingerprint::subject).map(|subject| subject.quantity).collect();
     let mut lines: Vec<String> = match answers {
-        [answer] => largest_batch(answer, fingerprints).into_iter().chain(unlike(answer)).collect(),
+        [answer] => largest_batch(answer, fingerprints).into_iter().chain(out_of_distribution(answer)).collect(),
         answers => answers.iter().filter_map(shortly).collect(),
     };
     if fingerprints.are_priors() {
-        lines.push(devices::basis(1));
+        lines.push(prior_basis(1));
         return lines;
     }
     for of in [basis, expectation] {
@@ -32,24 +40,33 @@ pub(super) fn lines(answers: &[Answer], fingerprints: &Fingerprints, step: Step)
     lines
 }
 
+/// What predictions for devices that nobody measured rest on.
+fn prior_basis(devices: usize) -> String {
+    let (prior, device) = if devices == 1 { ("a prior", "this device") } else { ("priors", "these devices") };
+    format!(
+        "{prior}: nothing was measured on {device}; memory of tensors is simulated, the process's other memory and all latency are assumed for such devices, \
+         and nine of ten measurements should lie in the intervals"
+    )
+}
+
 /// What an answer rests on that is of another step than those that were profiled.
 fn other_step(fingerprints: &Fingerprints, step: Step) -> Vec<String> {
     let others = fingerprints.iter().map(Fingerprint::subject).filter(|subject| subject.step != step);
-    let told = others.map(|subject| {
+    let lines = others.map(|subject| {
         let how = match subject.quantity {
             Quantity::Memory => {
-                "its allocations are simulated; its errors and the odds that it fits were not tested, and are told as of the latter"
+                "its allocations are simulated; errors and the probability that it fits are those of the profiled step and were not tested"
             }
             Quantity::Latency => {
-                "what it does otherwise takes what the device's speed says; its errors were not tested"
+                "operations that changed are estimated from FLOPs, bytes moved and kernel launches; errors were not tested"
             }
         };
         let one_by_one = (subject.quantity == Quantity::Latency && subject.step.optimizer != step.optimizer)
-            .then_some("; updates are taken to go through the weights one by one, not at once as PyTorch 2 does on accelerators");
+            .then_some("; weights are assumed to be updated one by one, not all at once as PyTorch 2 does on accelerators");
         let one_by_one = one_by_one.unwrap_or_default();
         format!("{}: asked about {step}, profiled with {}; {how}{one_by_one}", subject.quantity, subject.step)
     });
-    told.collect()
+    lines.collect()
 }
 
 fn largest_batch(answer: &Answer, fingerprints: &Fingerprints) -> Option<String> {
@@ -66,14 +83,14 @@ fn largest_batch(answer: &Answer, fingerprints: &Fingerprints) -> Option<String>
 }
 
 /// Everything that sets a network apart.
-fn unlike(answer: &Answer) -> Option<String> {
-    let reasons = answer.unlike();
+fn out_of_distribution(answer: &Answer) -> Option<String> {
+    let reasons = answer.out_of_distribution();
     (!reasons.is_empty()).then(|| format!("unlike what was profiled: {}", reasons.join("; ")))
 }
 
 /// The first of what sets one of several networks apart; all of it is in the other forms.
 fn shortly(answer: &Answer) -> Option<String> {
-    let reasons = answer.unlike();
+    let reasons = answer.out_of_distribution();
     let told = reasons[..reasons.len().min(REASONS)].join("; ");
     let more = match reasons.len().saturating_sub(REASONS) {
         0 => String::new(),
@@ -146,10 +163,12 @@ fn expectation(answer: &Answer, quantity: Quantity) -> Option<String> {
 
 /// That the errors are not of such networks, where they are unlike those profiled in more than size of batch and what is understood.
 fn foreign(answers: &[Answer]) -> Option<String> {
-    let apart = |unlike: &Unlike| !matches!(unlike, Unlike::Batch { .. } | Unlike::NotUnderstood { .. });
+    let apart = |reason: &OutOfDistribution| {
+        !matches!(reason, OutOfDistribution::Batch { .. } | OutOfDistribution::NotUnderstood { .. })
+    };
     let is_foreign = |answer: &&Answer| {
         let mut predictions = answer.points.iter().flat_map(|point| point.predictions());
-        predictions.any(|prediction| prediction.unlike.iter().any(apart))
+        predictions.any(|prediction| prediction.out_of_distribution.iter().any(apart))
     };
     let foreign: Vec<&str> = answers.iter().filter(is_foreign).map(|answer| answer.network.as_str()).collect();
     match (foreign.as_slice(), answers) {
@@ -164,12 +183,12 @@ fn foreign(answers: &[Answer]) -> Option<String> {
 /// What would be known of the operations whose latency was never measured, had the profile measured those that teach them.
 fn teachable(answers: &[Answer]) -> Option<String> {
     let latencies = answers.iter().flat_map(|answer| &answer.points).filter_map(|point| point.latency.as_ref());
-    let unlike = latencies.flat_map(|latency| &latency.unlike);
-    let unseen: BTreeSet<&String> = unlike
-        .filter_map(|unlike| match unlike {
-            Unlike::Operation(what) => Some(what),
-            Unlike::Input { .. } | Unlike::Size { .. } | Unlike::Batch { .. } => None,
-            Unlike::Precision { .. } | Unlike::NotUnderstood { .. } => None,
+    let reasons = latencies.flat_map(|latency| &latency.out_of_distribution);
+    let unseen: BTreeSet<&String> = reasons
+        .filter_map(|reason| match reason {
+            OutOfDistribution::Operation(what) => Some(what),
+            OutOfDistribution::Input { .. } | OutOfDistribution::Size { .. } | OutOfDistribution::Batch { .. } => None,
+            OutOfDistribution::Precision { .. } | OutOfDistribution::NotUnderstood { .. } => None,
         })
         .collect();
     if unseen.is_empty() {

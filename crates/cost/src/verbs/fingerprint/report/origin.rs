@@ -31,6 +31,8 @@ fn facts(evidence: &Evidence) -> Vec<Fact> {
     }
     facts.push(Fact::new("measured", days(evidence)));
     facts.push(Fact::new("networks profiled", profiled(evidence)));
+    let method = evidence.assessments.first().map(|part| part.fingerprint.recipe().method);
+    facts.extend(method.map(|method| Fact::new("method", method.name()).remark(method.explanation())));
     facts.extend(wander(evidence));
     facts
 }

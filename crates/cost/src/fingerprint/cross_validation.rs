@@ -1,0 +1,161 @@
+//! What fits tell of themselves by leaving out rows: how far off they are for what they did not see, and how wide intervals must be.
+
+use crate::fingerprint::prediction::{Band, Basis};
+use perf4sight_base::stats::weighted_quantile;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Parts that the levels of every network are dealt into: with more, fits take longer and hardly know more levels.
+const FOLDS: usize = 3;
+
+/// Which part each level of each network is in; networks of a single level are in none, for without it they are unknown.
+pub(in crate::fingerprint) struct Folds<'a>(BTreeMap<(&'a str, u8), usize>);
+
+impl<'a> Folds<'a> {
+    /// The levels are dealt out in ascending order, so that every part has small and large ones.
+    pub fn new(levels: impl IntoIterator<Item = (&'a str, u8)>) -> Self {
+        let levels: BTreeSet<(&str, u8)> = levels.into_iter().collect();
+        let levels: Vec<(&str, u8)> = levels.into_iter().collect();
+        let networks = levels.chunk_by(|a, b| a.0 == b.0).filter(|network| network.len() > 1);
+        Folds(networks.flat_map(|network| network.iter().copied().zip((0..FOLDS).cycle())).collect())
+    }
+
+    /// The part that holds this level.
+    pub fn fold(&self, network: &str, level: u8) -> Option<usize> {
+        self.0.get(&(network, level)).copied()
+    }
+}
+
+/// What `ask` answers to every group of parts and all others, in the order of the groups; parts of no group are never left out.
+pub(in crate::fingerprint) fn leave_out<'a, T: Sync, G: Ord + Send + Sync, A: Send>(
+    parts: &'a [T],
+    group: impl Fn(&'a T) -> Option<G> + Sync,
+    ask: impl Fn(&[&'a T], &[&'a T]) -> A + Sync,
+) -> Vec<A> {
+    let groups: BTreeSet<G> = parts.iter().filter_map(&group).collect();
+    let groups: Vec<G> = groups.into_iter().collect();
+    let answers = groups.par_iter().map(|name| {
+        let (own, others): (Vec<&T>, Vec<&T>) = parts.iter().partition(|part| group(part).as_ref() == Some(name));
+        ask(&own, &others)
+    });
+    answers.collect()
+}
+
+/// The share of measurements that intervals shall hold.
+const COVERAGE: f64 = 0.9;
+
+/// From this many networks on the share is guaranteed: a new network is one more among them whose residuals are unknown, so of n
+/// known ones a share of 0.9 (n + 1) / n must lie inside, which nine cannot give without their very worst.
+const NETWORKS: usize = 10;
+
+/// Fewer residuals of a network's own levels say nothing of the worst tenth.
+const FEWEST: usize = 20;
+
+/// No interval is wider, in logarithms.
+pub(in crate::fingerprint) const WIDEST: f64 = 14.0;
+
+/// How far off predictions were for what was left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::fingerprint) struct Spread {
+    /// For networks nobody profiled: natural logarithm of the factor between a prediction and either end of its interval.
+    width: f64,
+    networks: usize,
+    /// The same for further levels of networks that were profiled at several, by architecture.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    profiled: BTreeMap<String, f64>,
+}
+
+/// Natural logarithms of measured over predicted of one network, predicted by fits that did not see what was measured.
+pub(in crate::fingerprint) type Residuals = Vec<f64>;
+
+impl Spread {
+    /// From the residuals of each network; none where there is not a single one.
+    ///
+    /// Every network weighs the same, however many rows it has: hierarchical conformal prediction (Y. Lee, R. F. Barber, R. Willett,
+    /// "Distribution-free inference with hierarchical data", 2023).
+    pub fn new(networks: &[Residuals]) -> Option<Self> {
+        let known: Vec<&Residuals> = networks.iter().filter(|residuals| !residuals.is_empty()).collect();
+        let count = known.len() as f64;
+        let share = if known.len() >= NETWORKS { COVERAGE * (count + 1.0) / count } else { COVERAGE };
+        let weighted = known.iter().flat_map(|residuals| {
+            let weight = 1.0 / (count * residuals.len() as f64);
+            residuals.iter().map(move |residual| (residual.abs(), weight))
+        });
+        let width = weighted_quantile(weighted.collect(), share)?;
+        Some(Spread { width, networks: known.len(), profiled: BTreeMap::new() })
+    }
+
+    /// With what fits without some levels of a network leave open at those, by architecture.
+    pub fn with_levels(mut self, levels: BTreeMap<String, Residuals>) -> Self {
+        self.profiled = widths(levels);
+        self
+    }
+
+    /// Whether a file holds widths that intervals can have: a factor of a million either way would say nothing.
+    pub fn is_sound(&self) -> bool {
+        self.profiled.values().chain([&self.width]).all(|width| (0.0..=WIDEST).contains(width))
+    }
+
+    /// The intervals of a network that is a level of this architecture, where it is one of any.
+    pub fn band(&self, family: Option<&str>) -> Band {
+        match family.and_then(|family| self.profiled.get(family)) {
+            Some(&width) => Band::even(width, Basis::Levels),
+            None if self.networks >= NETWORKS => Band::even(self.width, Basis::Conformal),
+            None => Band::even(self.width, Basis::Estimated),
+        }
+    }
+}
+
+/// How wide intervals of further levels are, where enough of them were left out: natural logarithms of the factor between a prediction
+/// and either end, by architecture.
+pub(in crate::fingerprint) fn widths(levels: BTreeMap<String, Residuals>) -> BTreeMap<String, f64> {
+    let enough = levels.into_iter().filter(|(_, residuals)| residuals.len() >= FEWEST);
+    let width = |(architecture, residuals): (String, Residuals)| {
+        let count = residuals.len() as f64;
+        let weighted = residuals.into_iter().map(|residual| (residual.abs(), 1.0 / count));
+        Some((architecture, weighted_quantile(weighted.collect(), COVERAGE * (count + 1.0) / count)?))
+    };
+    enough.filter_map(width).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_is_left_out_once_but_never_all_of_a_network() {
+        let levels = [("a", 0), ("a", 20), ("a", 40), ("a", 60), ("b", 0), ("c", 0), ("c", 50), ("c", 50)];
+        let folds = Folds::new(levels);
+        let held = |fold| -> Vec<(&str, u8)> {
+            levels[..7].iter().copied().filter(|(network, level)| folds.fold(network, *level) == Some(fold)).collect()
+        };
+        assert_eq!(held(0), [("a", 0), ("a", 60), ("c", 0)]);
+        assert_eq!(held(1), [("a", 20), ("c", 50)]);
+        assert_eq!(held(2), [("a", 40)]);
+    }
+
+    #[test]
+    fn a_network_of_many_rows_weighs_as_much_as_one_of_few() {
+        // Nine networks that are exact and one that is off: 1.1 x 0.9 = 99 % must lie inside, so its ten thousand rows count.
+        let mut networks = vec![vec![0.0]; 9];
+        networks.push(vec![-0.5; 10_000]);
+        let spread = Spread::new(&networks).unwrap();
+        assert_eq!(spread.band(None), Band::even(0.5, Basis::Conformal));
+        // Of five networks 90 % need the fifth, too.
+        let few = Spread::new(&networks[5..]).unwrap();
+        assert_eq!(few.band(None), Band::even(0.5, Basis::Estimated));
+        assert!(Spread::new(&[vec![]]).is_none());
+    }
+
+    #[test]
+    fn levels_of_a_profiled_network_have_intervals_of_their_own() {
+        let residuals: Residuals = (1..=100).map(|one| 0.001 * f64::from(one)).collect();
+        let levels = [("known".to_owned(), residuals.clone()), ("hardly".to_owned(), residuals[..19].to_vec())];
+        let spread = Spread::new(&[vec![0.5]]).unwrap().with_levels(levels.into());
+        // 0.9 x 101 / 100 of a hundred: the 91st.
+        assert_eq!(spread.band(Some("known")), Band::even(0.091, Basis::Levels));
+        assert_eq!(spread.band(Some("hardly")), spread.band(None));
+    }
+}

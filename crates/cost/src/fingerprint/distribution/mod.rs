@@ -1,0 +1,13 @@
+//! What sets a network apart from everything that was profiled, and which networks are levels of one another.
+
+mod architecture;
+mod kinds;
+mod profiled;
+mod reason;
+mod understood;
+
+pub(super) use architecture::{architecture, level};
+pub use kinds::taught;
+pub(super) use profiled::{Extrapolation, Profiled};
+pub use reason::OutOfDistribution;
+pub use understood::{LEAST_COVERAGE, check_understood};

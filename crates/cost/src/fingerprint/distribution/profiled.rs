@@ -1,0 +1,180 @@
+//! What the profiled networks were made of, and what is new about another.
+
+use super::architecture::Families;
+use super::kinds::{OperationKind, kinds, operations};
+use super::reason::OutOfDistribution;
+use crate::fingerprint::rows::{Observations, Row};
+use perf4sight_network::{Coverage, Network, Node, NodeId, Op};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A size is out of range when it is this many times beyond what was profiled: pruning alone moves sizes by less.
+const REACH: f64 = 1.25;
+
+/// What the profiled networks were made of.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::fingerprint) struct Profiled {
+    operations: BTreeSet<String>,
+    inputs: BTreeSet<String>,
+    sizes: BTreeMap<String, [u64; 2]>,
+    largest_batch: u64,
+    families: Families,
+}
+
+/// What is new about a network, as far as it makes a prediction less certain.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(in crate::fingerprint) struct Extrapolation {
+    /// The architecture that it has in common with networks that were measured, if it is one of their levels.
+    pub family: Option<String>,
+    /// Operations of kinds that were never measured.
+    pub operations: BTreeSet<NodeId>,
+    /// How far its sizes lie beyond those measured, as natural logarithms of factors.
+    pub beyond: f64,
+    /// The same of the elements of its images.
+    pub images: f64,
+    /// By how much what is not understood of it widens an interval, as a natural logarithm.
+    pub ignorance: f64,
+}
+
+impl Profiled {
+    pub fn new(observations: &Observations) -> Self {
+        let mut profiled = Profiled::default();
+        for network in networks(observations.rows) {
+            profiled.add(network);
+        }
+        profiled.calibrate(observations.rows);
+        networks(observations.taught).for_each(|network| profiled.operations.extend(operations(network)));
+        profiled
+    }
+
+    /// With a few rows more: their networks are known now, but not what others have in common with them.
+    pub fn calibrate(&mut self, rows: &[Row]) {
+        let batches = rows.iter().map(|row| row.record.workload.batch);
+        self.largest_batch = batches.fold(self.largest_batch, u64::max);
+        networks(rows).for_each(|network| self.families.add(network));
+    }
+
+    fn add(&mut self, network: &Network) {
+        self.operations.extend(operations(network));
+        self.inputs.insert(network.read());
+        for (what, size) in sizes(network).into_iter().chain([(IMAGES, elements(network))]) {
+            let [low, high] = self.sizes.entry(what.to_owned()).or_insert([size; 2]);
+            (*low, *high) = ((*low).min(size), (*high).max(size));
+        }
+    }
+
+    /// Whether nothing was profiled, so that nothing is unlike it.
+    fn is_empty(&self) -> bool {
+        self.inputs.is_empty()
+    }
+
+    /// The largest batch size profiled.
+    pub fn largest_batch(&self) -> u64 {
+        self.largest_batch
+    }
+
+    /// What sets `network` apart, whatever the batch size; nothing but what is not understood where it is a level of one measured.
+    pub fn out_of_distribution(&self, network: &Network) -> Vec<OutOfDistribution> {
+        let coverage = network.coverage();
+        let missed = OutOfDistribution::NotUnderstood {
+            unknown: coverage.operations - coverage.known(),
+            operations: coverage.operations,
+        };
+        let missed = (!coverage.is_full()).then_some(missed);
+        if self.is_empty() || self.families.family(network).is_some() {
+            return missed.into_iter().collect();
+        }
+        let shape = network.read();
+        let profiled = || self.inputs.iter().cloned().collect();
+        let input = (!self.inputs.contains(&shape)).then(|| OutOfDistribution::Input { profiled: profiled(), shape });
+        let unseen = operations(network).into_iter().filter(|name| !self.operations.contains(name));
+        let sizes =
+            self.beyond(network).map(|(what, value, profiled)| OutOfDistribution::Size { what, value, profiled });
+        missed.into_iter().chain(input).chain(unseen.map(OutOfDistribution::Operation)).chain(sizes).collect()
+    }
+
+    /// Sizes beyond what was profiled, with their range there.
+    fn beyond(&self, network: &Network) -> impl Iterator<Item = (String, u64, [u64; 2])> {
+        sizes(network).into_iter().filter_map(|(what, value)| {
+            let profiled = *self.sizes.get(what)?;
+            let [low, high] = profiled.map(|bound| bound as f64);
+            let beyond = value as f64 > high * REACH || value as f64 * REACH < low;
+            beyond.then(|| (what.to_owned(), value, profiled))
+        })
+    }
+
+    /// What is new about `network`.
+    pub fn extrapolation(&self, network: &Network) -> Extrapolation {
+        let far = |value: u64, [low, high]: [u64; 2]| {
+            let [value, low, high] = [value, low, high].map(|size| size.max(1) as f64);
+            (value / high).max(low / value).max(1.0).ln()
+        };
+        let unseen: BTreeSet<OperationKind> =
+            kinds(network).filter(|kind| kind.names().iter().any(|name| !self.operations.contains(name))).collect();
+        let is_new = |node: &Node| match self.is_empty() {
+            // What is believed before anything is measured speaks of all but what is known by name and price alone.
+            true => matches!(node.op, Op::Unknown(_)),
+            false => OperationKind::new(network, node).is_some_and(|kind| unseen.contains(&kind)),
+        };
+        Extrapolation {
+            family: self.families.family(network).map(str::to_owned),
+            operations: network.iter().filter(|(_, node)| is_new(node)).map(|(id, _)| id).collect(),
+            beyond: self.beyond(network).map(|(_, value, profiled)| far(value, profiled)).fold(0.0, f64::max),
+            images: self.sizes.get(IMAGES).map_or(0.0, |profiled| far(elements(network), *profiled)),
+            ignorance: ignorance(&network.coverage()),
+        }
+    }
+
+    /// What sets a batch size apart.
+    pub fn batch_out_of_distribution(&self, batch: u64) -> Option<OutOfDistribution> {
+        let largest = self.largest_batch;
+        (batch > largest && !self.is_empty()).then_some(OutOfDistribution::Batch { batch, largest })
+    }
+}
+
+/// Operations that are not understood widen an interval as if each could cost twice an average one.
+fn ignorance(coverage: &Coverage) -> f64 {
+    let missed = (coverage.operations - coverage.known()) as f64 / coverage.operations.max(1) as f64;
+    (2.0 * missed).ln_1p()
+}
+
+/// The networks of some rows, each once.
+fn networks(rows: &[Row]) -> impl Iterator<Item = &Network> {
+    let mut variants = BTreeSet::new();
+    rows.iter().filter(move |row| variants.insert(&row.record.variant)).map(|row| row.network.as_ref())
+}
+
+/// Elements of one sample of all inputs.
+fn elements(network: &Network) -> u64 {
+    network.inputs().map(|(_, _, input)| input.shape.elements()).sum()
+}
+
+/// The size that, where it is new, is reported as another input.
+const IMAGES: &str = "elements of one input";
+
+/// Sizes that cost grows with.
+fn sizes(network: &Network) -> [(&'static str, u64); 4] {
+    let channels = network.nodes().iter().map(|node| node.shape.channels() as u64).max();
+    [
+        ("parameters", network.parameters()),
+        ("multiply-accumulates of one sample", network.macs()),
+        ("activations of one sample", network.activations()),
+        ("channels at most", channels.unwrap_or_default()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_network::zoo::{Dataset, build};
+
+    #[test]
+    fn images_of_another_size_are_a_reason() {
+        let mut profiled = Profiled::default();
+        profiled.add(&build("resnet18", Dataset::Imagenet).unwrap());
+        assert_eq!(profiled.out_of_distribution(&build("resnet18", Dataset::Imagenet).unwrap()), []);
+        let small = profiled.out_of_distribution(&build("resnet18", Dataset::Cifar10).unwrap());
+        assert_eq!(small[0].to_string(), "an input of 3x32x32, profiled 3x224x224");
+    }
+}

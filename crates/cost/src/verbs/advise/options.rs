@@ -1,0 +1,213 @@
+//! The options that may save memory, with their alternative values, and whether a step learns the same with them.
+
+use super::judge::Judge;
+use perf4sight_network::{Network, Op};
+use perf4sight_step::workload::{
+    Accumulate, Checkpoint, FrozenNormalisation, Optimizer, Precision, Setting, Step, Trainable, Workload, ZeroGrad,
+};
+use std::ops::Range;
+
+/// One part of a workload and its alternative values.
+#[derive(Debug, Clone)]
+pub(super) struct StepOption {
+    /// None is the batch size.
+    pub setting: Option<Setting>,
+    /// What was asked, with another value of this part.
+    pub values: Vec<Workload>,
+    /// So many of the first values are combined with other options; of the rest no step was timed.
+    pub timed: usize,
+}
+
+/// Changes that are not tried, or only by themselves, in words, and why.
+#[derive(Debug, Default)]
+pub(super) struct Withheld {
+    pub refused: Vec<(String, String)>,
+    /// Tried by themselves: no step was timed with them.
+    pub untimed: Vec<(String, String)>,
+}
+
+impl Withheld {
+    pub fn join(parts: Vec<Withheld>) -> Self {
+        parts.into_iter().fold(Withheld::default(), |mut all, part| {
+            all.refused.extend(part.refused);
+            all.untimed.extend(part.untimed);
+            all
+        })
+    }
+}
+
+/// Operations that tuning the end of a network changes the weights of, as many as the published comparisons of frozen networks do.
+const LAST: u64 = 10;
+
+/// Into how many segments forward is cut: few run little again, many keep little.
+const SEGMENTS: [u64; 3] = [2, 4, 8];
+
+impl StepOption {
+    /// All options in the order in which steps are written, the batch size last. Values that can save no memory are left out.
+    pub fn all(asked: Workload, network: &Network) -> Vec<StepOption> {
+        let mut options: Vec<StepOption> =
+            Setting::ALL.into_iter().map(|setting| StepOption::for_setting(setting, asked, network)).collect();
+        let smaller = halves(asked.batch).filter(|batch| *batch >= asked.step.accumulate.passes());
+        let values = smaller.map(|batch| Workload { batch, ..asked }).collect();
+        options.push(StepOption::new(None, values));
+        options
+    }
+
+    fn for_setting(setting: Setting, asked: Workload, network: &Network) -> Self {
+        let step = asked.step;
+        let steps = if step.trains() { others(setting, asked, network) } else { of_inference(setting, step) };
+        let values = steps.into_iter().filter(|other| *other != step).map(|step| Workload { step, ..asked });
+        StepOption::new(Some(setting), values.collect())
+    }
+
+    fn new(setting: Option<Setting>, values: Vec<Workload>) -> Self {
+        StepOption { setting, timed: values.len(), values }
+    }
+
+    /// The values that are combined with other options.
+    pub fn combined(&self) -> Range<usize> {
+        0..self.timed
+    }
+
+    /// Whether each value needs no more memory than the one before.
+    pub fn is_monotonic(&self) -> bool {
+        self.setting.is_none_or(|setting| match setting {
+            Setting::ZeroGrad | Setting::Accumulate => true,
+            Setting::Checkpoint => false,
+            Setting::Optimizer | Setting::Precision | Setting::Trainable | Setting::FrozenNormalisation => false,
+            Setting::Loss => false,
+        })
+    }
+
+    /// Whether a step learns the same with other values.
+    pub fn learns_the_same(&self) -> bool {
+        self.setting.is_some_and(|setting| match setting {
+            Setting::ZeroGrad | Setting::Accumulate | Setting::Checkpoint => true,
+            Setting::Optimizer | Setting::Precision | Setting::Trainable | Setting::FrozenNormalisation => false,
+            Setting::Loss => false,
+        })
+    }
+
+    /// Removes values that are refused, and moves those to the end with which no step was timed; returns both with the reasons.
+    pub fn withhold(&mut self, asked: Workload, judge: &Judge) -> Withheld {
+        let words = |value: Workload| {
+            let words = value.step.differences(asked.step).map(|(setting, word)| format!("{} = {word}", setting.key()));
+            words.collect::<Vec<_>>().join(", ")
+        };
+        let (mut withheld, mut timed, mut untimed) = (Withheld::default(), Vec::new(), Vec::new());
+        for value in std::mem::take(&mut self.values) {
+            match (judge.check(value), judge.check_time(value.step)) {
+                (Err(problem), _) => withheld.refused.push((words(value), problem.to_string())),
+                (Ok(()), Ok(())) => timed.push(value),
+                (Ok(()), Err(problem)) => {
+                    withheld.untimed.push((words(value), problem.to_string()));
+                    untimed.push(value);
+                }
+            }
+        }
+        self.timed = timed.len();
+        self.values = [timed, untimed].concat();
+        withheld
+    }
+
+    /// A workload with this part as in another.
+    pub fn apply(&self, workload: Workload, from: Workload) -> Workload {
+        match self.setting {
+            Some(setting) => Workload { step: workload.step.taking(setting, from.step), ..workload },
+            None => Workload { batch: from.batch, ..workload },
+        }
+    }
+}
+
+/// What one setting may be where weights are trained.
+fn others(setting: Setting, Workload { step, batch }: Workload, network: &Network) -> Vec<Step> {
+    match setting {
+        // What remembers as much of each weight saves nothing.
+        Setting::Optimizer => {
+            let fewer = Optimizer::ALL.into_iter().filter(|optimizer| optimizer.states() < step.optimizer.states());
+            fewer.map(|optimizer| Step { optimizer, ..step }).collect()
+        }
+        // Gradients that are kept take what those take that are freed, and more.
+        Setting::ZeroGrad => vec![Step { zero_grad: ZeroGrad::Free, ..step }],
+        Setting::Precision => Precision::ALL.map(|precision| Step { precision, ..step }).into(),
+        // Of a part of a part nobody knows what is meant.
+        Setting::Trainable if step.trainable != Trainable::All => Vec::new(),
+        Setting::Trainable => {
+            let fewer = [Trainable::Last(LAST), Trainable::Classifier, Trainable::Normalisation, Trainable::Bias];
+            fewer.map(|trainable| Step { trainable, ..step }).into()
+        }
+        // Without frozen normalisations it says nothing.
+        Setting::FrozenNormalisation if step.trainable == Trainable::All || !normalises(network) => Vec::new(),
+        Setting::FrozenNormalisation => vec![Step { frozen_normalisation: FrozenNormalisation::Eval, ..step }],
+        Setting::Accumulate => {
+            let passes = halves(batch).filter_map(|samples| Accumulate::new(batch / samples));
+            let more = passes.filter(|passes| passes.passes() > step.accumulate.passes());
+            more.map(|accumulate| Step { accumulate, ..step }).collect()
+        }
+        Setting::Checkpoint => {
+            let segments = SEGMENTS.map(Checkpoint::Segments).into_iter().chain([Checkpoint::EveryBlock]);
+            segments.map(|checkpoint| Step { checkpoint, ..step }).collect()
+        }
+        // What is to be learned is not for saving memory.
+        Setting::Loss => Vec::new(),
+    }
+}
+
+/// What one setting may be where nothing is trained.
+fn of_inference(setting: Setting, step: Step) -> Vec<Step> {
+    match setting {
+        Setting::Precision => Precision::ALL.map(|precision| Step { precision, ..step }).into(),
+        Setting::Optimizer | Setting::ZeroGrad | Setting::Trainable => Vec::new(),
+        Setting::FrozenNormalisation | Setting::Accumulate | Setting::Checkpoint | Setting::Loss => Vec::new(),
+    }
+}
+
+/// Half of a number, and half of that, down to one.
+fn halves(number: u64) -> impl Iterator<Item = u64> {
+    std::iter::successors(Some(number / 2), |half| Some(half / 2)).take_while(|half| *half > 0)
+}
+
+/// Whether statistics of the samples of a pass are computed somewhere.
+pub(super) fn normalises(network: &Network) -> bool {
+    network.nodes().iter().any(|node| matches!(node.op, Op::BatchNorm { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_network::zoo::{Dataset, build};
+    use perf4sight_step::workload::Stage;
+
+    const CHECKPOINTS: [&str; 4] =
+        ["checkpoint=2 segments", "checkpoint=4 segments", "checkpoint=8 segments", "checkpoint=every block"];
+
+    fn all_values(asked: Workload) -> Vec<String> {
+        let network = build("resnet18", Dataset::Imagenet).unwrap();
+        let all = StepOption::all(asked, &network);
+        let told = |option: &StepOption| -> Vec<String> {
+            let batch = |value: &Workload| (value.batch != asked.batch).then(|| format!("batch={}", value.batch));
+            let words = |value: &Workload| {
+                value.step.differences(asked.step).map(|(key, word)| format!("{}={word}", key.key()))
+            };
+            option.values.iter().flat_map(|value| words(value).chain(batch(value)).collect::<Vec<_>>()).collect()
+        };
+        all.iter().flat_map(told).filter(|word| !word.starts_with("precision")).collect()
+    }
+
+    #[test]
+    fn values_that_save_nothing_are_left_out() {
+        let published = Step::published(Stage::Training);
+        let frozen = ["trainable=last 10", "trainable=classifier", "trainable=normalisation", "trainable=bias"];
+        let expected = ["optimizer=sgd_without_momentum", "zero_grad=free"].into_iter().chain(frozen);
+        let expected =
+            expected.chain(["accumulate=2", "accumulate=4"]).chain(CHECKPOINTS).chain(["batch=2", "batch=1"]);
+        assert_eq!(all_values(Workload { step: published, batch: 4 }), expected.collect::<Vec<_>>());
+        let step = Step { optimizer: Optimizer::RmsProp, zero_grad: ZeroGrad::Free, ..published };
+        let step = Step { trainable: Trainable::Bias, accumulate: Accumulate::new(3).unwrap(), ..step };
+        // 6 samples in 6 passes or more than 3; 3 samples leave every pass its own.
+        let expected = ["optimizer=sgd_without_momentum", "frozen_normalisation=eval", "accumulate=6"].into_iter();
+        let expected = expected.chain(CHECKPOINTS).chain(["batch=3"]);
+        assert_eq!(all_values(Workload { step, batch: 6 }), expected.collect::<Vec<_>>());
+        assert!(all_values(Workload { step: Step::published(Stage::Inference), batch: 2 }) == ["batch=1"]);
+    }
+}

@@ -1,0 +1,79 @@
+//! The answers of all networks on every device, and the networks that were skipped.
+
+use super::Answered;
+use super::answer::{Answer, Point};
+use crate::fingerprint::Fingerprints;
+use crate::verbs::named::Remarks;
+use crate::verbs::source::Device;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_step::workload::Step;
+use perf4sight_verb::Context;
+
+pub(super) struct Predictions {
+    /// At least one.
+    pub devices: Vec<DeviceAnswers>,
+    /// Networks that could not be asked about.
+    pub skipped: Vec<(String, Error)>,
+}
+
+/// The answers of all networks on one device.
+pub(super) struct DeviceAnswers {
+    pub fingerprints: Fingerprints,
+    /// What they were asked about.
+    pub step: Step,
+    pub answers: Vec<Answer>,
+}
+
+impl Predictions {
+    /// Sorts out what could not be asked about, and says so; a single network that could not is the error itself.
+    pub fn collect(
+        words: Vec<String>,
+        answered: Vec<Option<Answered>>,
+        devices: Vec<Device>,
+        context: &mut Context,
+    ) -> Result<Self> {
+        let single = words.len() == 1;
+        let (mut skipped, mut remarks) = (Vec::new(), Remarks::default());
+        let unasked = |Device { fingerprints, step, .. }| DeviceAnswers { fingerprints, step, answers: Vec::new() };
+        let mut devices: Vec<DeviceAnswers> = devices.into_iter().map(unasked).collect();
+        for (word, answered) in words.into_iter().zip(answered) {
+            match answered {
+                None => {}
+                Some(Err(error)) if single => return Err(error),
+                Some(Err(error)) => {
+                    remarks.warnings.push(format!("{word} is skipped: {error}"));
+                    skipped.push((word, error));
+                }
+                Some(Ok((answers, more))) => {
+                    remarks.extend(more);
+                    devices.iter_mut().zip(answers).for_each(|(device, answer)| device.answers.push(answer));
+                }
+            }
+        }
+        remarks.tell(context);
+        Ok(Predictions { devices, skipped })
+    }
+}
+
+impl DeviceAnswers {
+    /// The device's name.
+    pub fn name(&self) -> &str {
+        &self.fingerprints.subject().device
+    }
+
+    /// Networks of which some batch size asked for may not fit.
+    pub fn unfit(&self) -> impl Iterator<Item = &Answer> {
+        self.answers.iter().filter(|answer| !answer.points.iter().all(Point::fits))
+    }
+}
+
+/// More networks than this are not named.
+const NAMED: usize = 5;
+
+/// Networks by name, as far as anybody reads on.
+pub(super) fn listed(networks: &[&str]) -> String {
+    match networks.len().checked_sub(NAMED) {
+        Some(more @ 1..) => format!("{} and {more} more", networks[..NAMED].join(", ")),
+        _ => networks.join(", "),
+    }
+}

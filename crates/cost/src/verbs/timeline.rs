@@ -1,0 +1,133 @@
+//! The memory of a simulated step over its operations, for people and for programs: a chart by component, what is alive at the peak.
+
+use perf4sight_base::units::{Bytes, Percent};
+use perf4sight_memory::{Live, Phase, Role, Timeline, TimelineEntry};
+use perf4sight_report::{Axis, Block, Chart, Column, Plot, Reference, Series, StackedArea, Table};
+use serde_json::{Value, json};
+
+/// How many of the largest tensors are shown.
+const LARGEST: usize = 10;
+
+/// The chart, what is done at the peak, and the largest tensors there; `what` says of which step, `limit` what it must fit into.
+pub(super) fn blocks(timeline: &Timeline, what: &str, limit: Option<Bytes>) -> Vec<Block> {
+    vec![Block::Chart(chart(timeline, what, limit)), Block::Text(at_peak(timeline)), Block::Table(largest(timeline))]
+}
+
+/// A limit is drawn up to so many times what the allocator holds.
+const HEADROOM: u64 = 4;
+
+/// Memory by component while one operation after the other runs.
+pub(super) fn chart(timeline: &Timeline, what: &str, limit: Option<Bytes>) -> Chart {
+    let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
+    let of = |role: Role| timeline.entries.iter().map(move |entry| gib(entry.bytes[role as usize]));
+    let series = Role::ALL.map(|role| Series::new(role.name(), of(role)));
+    let reserved =
+        Reference::Level(gib(timeline.reserved.0), format!("the allocator holds {} at most", timeline.reserved));
+    // One far above would leave nothing to be seen of what lies there.
+    let limit = limit.filter(|limit| limit.0 <= timeline.reserved.0.saturating_mul(HEADROOM));
+    let limit = limit.map(|limit| Reference::Level(gib(limit.0), format!("limit {}", limit.in_full())));
+    let plot = StackedArea {
+        x: Axis::linear("operations of the step, in the order in which they run"),
+        y: Axis::linear("memory (GiB)"),
+        places: (0..=timeline.entries.len()).map(|place| place as f64).collect(),
+        series: series.into_iter().filter(|series| series.data.iter().any(|height| *height > 0.0)).collect(),
+        references: phases(timeline).into_iter().chain([reserved]).chain(limit).collect(),
+    };
+    let caption = format!(
+        "What lies in memory in {}: each operation forward, then backward, then the update of the weights; of each the moment when it is most. \
+         The highest place is the peak, {}.",
+        which(timeline),
+        peak(timeline).total(),
+    );
+    Chart::new(format!("Simulated memory of {what}"), caption, Plot::StackedArea(plot))
+}
+
+/// Where backward and the update begin, and the peak.
+fn phases(timeline: &Timeline) -> Vec<Reference> {
+    let first = |phase: Phase| {
+        let at = timeline.entries.iter().position(|entry| entry.phase == phase)?;
+        Some(Reference::Upright(at as f64, phase.name().to_owned()))
+    };
+    let peak = Reference::Upright(timeline.peak as f64 + 0.5, "peak".to_owned());
+    [Phase::Backward, Phase::Update].into_iter().filter_map(first).chain([peak]).collect()
+}
+
+fn peak(timeline: &Timeline) -> &TimelineEntry {
+    &timeline.entries[timeline.peak]
+}
+
+fn which(timeline: &Timeline) -> &'static str {
+    if timeline.is_first { "the first step, which makes the optimizer's state" } else { "every step after the first" }
+}
+
+/// "The peak of 2.1 GiB is in every step after the first, while the gradients of layer1.0.conv2 are computed.", and what the allocator takes beyond it.
+pub(super) fn at_peak(timeline: &Timeline) -> String {
+    let TimelineEntry { phase, layer, .. } = peak(timeline);
+    let doing = match phase {
+        Phase::Forward => format!("while {layer} runs"),
+        Phase::Loss => "while the loss is computed".to_owned(),
+        Phase::Backward => format!("while the gradients of {layer} are computed"),
+        Phase::Update => format!("while the weights of {layer} are changed"),
+    };
+    let total = peak(timeline).total();
+    let between = match timeline.reserved.0.saturating_sub(total.0) {
+        0 => String::new(),
+        more => format!(
+            " The allocator holds up to {} for it, {} of which lie in no tensor (fragmentation).",
+            timeline.reserved,
+            Bytes(more)
+        ),
+    };
+    format!("The peak of {total} is in {}, {doing}.{between}", which(timeline))
+}
+
+/// The largest tensors that are alive at the peak.
+pub(super) fn largest(timeline: &Timeline) -> Table {
+    let columns = [
+        Column::text("layer", "layer"),
+        Column::text("component", "what of it"),
+        Column::number("memory_bytes", "memory"),
+        Column::number("share_percent", "share"),
+    ];
+    let mut table = Table::new("The largest tensors at the peak", columns);
+    let whole = peak(timeline).total().0 as f64;
+    for Live { layer, role, bytes } in timeline.alive.iter().take(LARGEST) {
+        let share = Percent(100.0 * bytes.0 as f64 / whole);
+        table.row([layer.as_str().into(), role.name().into(), (*bytes).into(), share.into()]);
+    }
+    table
+}
+
+/// What is in memory at the peak, by component.
+pub(super) fn components(timeline: &Timeline) -> Table {
+    let columns = [
+        Column::text("component", "component"),
+        Column::number("memory_bytes", "memory"),
+        Column::number("share_percent", "share"),
+    ];
+    let mut table = Table::new("What lies in memory at the peak", columns);
+    let whole = peak(timeline).total().0 as f64;
+    let parts = Role::ALL.map(|role| (role, peak(timeline).bytes[role as usize]));
+    for (role, bytes) in parts.into_iter().filter(|(_, bytes)| *bytes > 0) {
+        table.row([role.name().into(), Bytes(bytes).into(), Percent(100.0 * bytes as f64 / whole).into()]);
+    }
+    table
+}
+
+/// Everything, for programs.
+pub(super) fn json(timeline: &Timeline) -> Value {
+    let parts = |entry: &TimelineEntry| -> Value {
+        Role::ALL.iter().map(|role| (role.name().replace(' ', "_"), Value::from(entry.bytes[*role as usize]))).collect()
+    };
+    let entries = timeline.entries.iter().map(|entry| {
+        json!({ "phase": entry.phase.name(), "layer": entry.layer, "bytes": parts(entry), "total_bytes": entry.total().0 })
+    });
+    json!({
+        "step": if timeline.is_first { "first" } else { "later" },
+        "peak": timeline.peak,
+        "peak_bytes": peak(timeline).total().0,
+        "reserved_bytes": timeline.reserved.0,
+        "largest": largest(timeline).to_json(),
+        "operations": entries.collect::<Value>(),
+    })
+}

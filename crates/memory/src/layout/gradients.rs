@@ -1,0 +1,121 @@
+//! How the gradients of results lie in memory, as far as the operations that make them tell.
+//!
+//! A gradient comes back through views as a view (`PermuteBackward`, `NarrowBackward`), and what reads rows of it copies it first: the fold of a
+//! fully connected layer (`reshape` in `ViewBackward`), `contiguous` in a convolution's backward.
+
+use super::Layout;
+use perf4sight_network::{Binary, Nature, Network, Node, Op};
+
+/// For every node, how the gradient of its result arrives; none where that is not known.
+pub(crate) fn gradient_layouts(network: &Network, layouts: &[Layout]) -> Vec<Option<Layout>> {
+    let mut arriving: Vec<Option<Layout>> = vec![None; layouts.len()];
+    if !network.nodes().iter().any(|node| matches!(node.op, Op::Transpose { .. })) {
+        return arriving;
+    }
+    let mut is_read = vec![false; layouts.len()];
+    for output in network.outputs() {
+        arriving[output.index()] = Some(dense(&layouts[output.index()]));
+        is_read[output.index()] = true;
+    }
+    for (id, node) in network.iter().rev() {
+        for (index, input) in node.inputs.iter().enumerate() {
+            let gradient = handed_on(network, node, index, (arriving[id.index()].as_ref(), layouts));
+            let place = input.index();
+            // The first that arrives is what others are added to.
+            let known = !is_read[place] || arriving[place].is_some();
+            arriving[place] = match (known, gradient) {
+                (true, Some(gradient)) => Some(arriving[place].take().unwrap_or(gradient)),
+                _ => None,
+            };
+            is_read[place] = true;
+        }
+    }
+    arriving
+}
+
+/// How an operation's gradient of one of its inputs lies where that of its result arrives so.
+fn handed_on(
+    network: &Network,
+    node: &Node,
+    index: usize,
+    (arrived, layouts): (Option<&Layout>, &[Layout]),
+) -> Option<Layout> {
+    let read = &layouts[node.inputs[index].index()];
+    let contiguous = || Layout::contiguous(read.sizes().to_vec());
+    let followed = || arrived.map(|arrived| arrived.followed(read.sizes().to_vec()));
+    match network.facts(node).nature {
+        Nature::Movement => moved(&node.op, read, arrived),
+        Nature::Linear(_) => (read.folds_behind().unwrap_or(0) == 0).then(contiguous),
+        Nature::Arithmetic(Binary::Add) => arrived.filter(|arrived| arrived.has(read.sizes())).cloned(),
+        Nature::Activation(_) | Nature::Dropout => followed(),
+        // A quotient of what is stretched (`mean_backward`).
+        Nature::Pooling(_) if averages_all(&node.op) => Some(contiguous()),
+        Nature::Convolution(_) | Nature::Pooling(_) | Nature::Normalisation => Some(dense(read)),
+        Nature::MatMul | Nature::Softmax => Some(contiguous()),
+        Nature::Input | Nature::Parameter | Nature::Embedding(_) | Nature::Attention | Nature::Choice => None,
+        Nature::Volume(_) | Nature::Transposed(_) | Nature::Arithmetic(_) | Nature::Unknown(_) => None,
+    }
+}
+
+/// The same of what only moves elements.
+fn moved(op: &Op, read: &Layout, arrived: Option<&Layout>) -> Option<Layout> {
+    let contiguous = || Layout::contiguous(read.sizes().to_vec());
+    if let Op::Transpose { order } = op {
+        arrived.map(|arrived| arrived.permuted(&inverse(order)))
+    } else if let Op::Flatten | Op::Reshape(_) = op {
+        arrived.map(|arrived| arrived.viewed(read.sizes()).unwrap_or_else(contiguous))
+    } else if let Op::Concat { .. } = op {
+        arrived.map(|arrived| arrived.cut(read.sizes().to_vec(), 0, 1))
+    } else {
+        // Zeros all around (`slice_backward`).
+        matches!(op, Op::Slice { .. } | Op::Every { .. }).then(contiguous)
+    }
+}
+
+fn averages_all(op: &Op) -> bool {
+    matches!(op, Op::Reduce { .. } | Op::AdaptiveAvgPool { output: [1, 1] })
+}
+
+/// Without gaps, channels last where it is such an image.
+fn dense(layout: &Layout) -> Layout {
+    let sizes = layout.sizes().to_vec();
+    if layout.is_channels_last() { Layout::channels_last(sizes) } else { Layout::contiguous(sizes) }
+}
+
+/// The order that undoes one.
+fn inverse(order: &[usize]) -> Vec<usize> {
+    let mut undone = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(to, &from)| undone[from] = to);
+    undone
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::layouts;
+    use perf4sight_network::{Conv, Linear, NetworkBuilder, Shape, Window};
+    use perf4sight_step::workload::{Stage, Step};
+
+    #[test]
+    fn gradients_of_tokens_that_become_an_image_again_come_back_turned() {
+        let mut builder = NetworkBuilder::new("turned", Shape::new([3, 4, 4]));
+        let conv = Conv { out_channels: 8, window: Window::square(1, 1, 0), groups: 1, bias: true };
+        let image = builder.add("conv", Op::Conv(conv), &[builder.input()]).unwrap();
+        let tokens = builder.add("tokens", Op::Transpose { order: vec![1, 2, 0] }, &[image]).unwrap();
+        let layer = builder.add("layer", Op::Linear(Linear { out_features: 8, bias: true }), &[tokens]).unwrap();
+        let back = builder.add("back", Op::Transpose { order: vec![2, 0, 1] }, &[layer]).unwrap();
+        let sum = builder.add("sum", Op::Binary(Binary::Add), &[image, back]).unwrap();
+        let network = builder.finish(sum);
+        let tracked = vec![true; network.nodes().len()];
+        let layouts = layouts(&network, Step::published(Stage::Training), &tracked, 2);
+        let arriving = gradient_layouts(&network, &layouts);
+        let image = Layout::contiguous(vec![2, 8, 4, 4]);
+        // That of the sum is handed on to the image and, turned, to the layer: [2, 4, 4, 8] with strides [128, 4, 1, 16].
+        assert_eq!(arriving[sum.index()], Some(image.clone()));
+        let turned = arriving[layer.index()].clone().unwrap();
+        assert_eq!(turned, image.permuted(&[1, 2, 0]));
+        assert!(!turned.folds_before(1));
+        // The first that reaches the image is the sum's.
+        assert_eq!(arriving[1], Some(image));
+    }
+}

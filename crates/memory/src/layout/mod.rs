@@ -1,0 +1,215 @@
+//! How results lie in memory: what is a view of what, and what has to be copied before a library reads it.
+//!
+//! The rules are PyTorch's: views and their strides (aten/src/ATen/TensorUtils.cpp, `computeStride`), element by element in the order of
+//! the first operand (aten/src/ATen/TensorIterator.cpp, `reorder_dimensions`), images with their channels last where they came in so
+//! (c10/core/MemoryFormat.h).
+
+mod gradients;
+mod results;
+
+pub(crate) use gradients::gradient_layouts;
+pub(crate) use results::{layouts, reads_row, uses_math_kernel};
+
+/// A tensor's axes, the batch in front: how long each is, and how far apart its elements lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Layout {
+    sizes: Vec<u64>,
+    strides: Vec<u64>,
+}
+
+impl Layout {
+    /// One element behind the other, the last axis first.
+    pub fn contiguous(sizes: Vec<u64>) -> Self {
+        let order = (0..sizes.len()).collect::<Vec<_>>();
+        Layout::dense(sizes, &order)
+    }
+
+    /// Without gaps, axes from the outermost to the innermost in this order.
+    pub fn dense(sizes: Vec<u64>, order: &[usize]) -> Self {
+        let (mut strides, mut reach) = (vec![0; sizes.len()], 1u64);
+        for &axis in order.iter().rev() {
+            strides[axis] = reach;
+            reach = reach.saturating_mul(sizes[axis].max(1));
+        }
+        Layout { sizes, strides }
+    }
+
+    /// Without gaps, the batch behind so many of the other axes.
+    pub fn behind(sizes: Vec<u64>, axes: usize) -> Self {
+        let order = behind(axes, sizes.len());
+        Layout::dense(sizes, &order)
+    }
+
+    /// An image with its channels innermost.
+    pub fn channels_last(sizes: Vec<u64>) -> Self {
+        Layout::dense(sizes, &[0, 2, 3, 1])
+    }
+
+    /// Of other sizes, without gaps, axes in the order they have here.
+    pub fn followed(&self, sizes: Vec<u64>) -> Self {
+        let mut order: Vec<usize> = (0..self.sizes.len()).collect();
+        if sizes.len() != order.len() || self.strides.contains(&0) {
+            return Layout::contiguous(sizes);
+        }
+        // Axes of length 1 stay between their neighbours.
+        order.sort_by(|&a, &b| {
+            let one = self.sizes[a] == 1 || self.sizes[b] == 1;
+            if one { std::cmp::Ordering::Equal } else { self.strides[b].cmp(&self.strides[a]) }
+        });
+        Layout::dense(sizes, &order)
+    }
+
+    /// How long its axes are.
+    pub fn sizes(&self) -> &[u64] {
+        &self.sizes
+    }
+
+    pub fn has(&self, sizes: &[u64]) -> bool {
+        self.sizes == sizes
+    }
+
+    pub fn is_contiguous(&self) -> bool {
+        self.lies_like(&Layout::contiguous(self.sizes.clone()))
+    }
+
+    /// Whether it is an image whose channels lie innermost, perhaps beside others' (`is_channels_last_strides_2d`).
+    pub fn is_channels_last(&self) -> bool {
+        if self.sizes.len() != 4 || self.strides[1] == 0 {
+            return false;
+        }
+        let mut least = 0;
+        for axis in [1, 3, 2, 0] {
+            let stride = self.strides[axis];
+            if stride < least || axis == 0 && least == self.strides[1] {
+                return false;
+            }
+            least = stride * self.sizes[axis];
+        }
+        true
+    }
+
+    /// Whether it lies without gaps, channels last where it is such an image.
+    pub fn is_dense(&self) -> bool {
+        match self.is_channels_last() {
+            true => self.lies_like(&Layout::channels_last(self.sizes.clone())),
+            false => self.is_contiguous(),
+        }
+    }
+
+    /// Equal but for axes of length 1.
+    fn lies_like(&self, other: &Layout) -> bool {
+        (0..self.sizes.len()).all(|axis| self.sizes[axis] == 1 || self.strides[axis] == other.strides[axis])
+    }
+
+    /// Axes in another order; the batch stays in front.
+    pub fn permuted(&self, order: &[usize]) -> Self {
+        let moved = |axes: &[u64]| std::iter::once(axes[0]).chain(order.iter().map(|&axis| axes[axis + 1])).collect();
+        Layout { sizes: moved(&self.sizes), strides: moved(&self.strides) }
+    }
+
+    /// A part of it, of these sizes, every `step`-th element along an axis.
+    pub fn cut(&self, sizes: Vec<u64>, axis: usize, step: u64) -> Self {
+        let mut strides = self.strides.clone();
+        strides[axis] *= step;
+        Layout { sizes, strides }
+    }
+
+    /// Axes of length 1 repeated.
+    pub fn expanded(&self, sizes: Vec<u64>) -> Self {
+        let repeated = |axis: usize| if self.sizes[axis] == sizes[axis] { self.strides[axis] } else { 0 };
+        let strides = (0..sizes.len()).map(repeated).collect();
+        Layout { sizes, strides }
+    }
+
+    /// The same elements as other axes, where that needs no copy.
+    pub fn viewed(&self, sizes: &[u64]) -> Option<Self> {
+        let mut strides = vec![0; sizes.len()];
+        let (mut open, mut end) = (sizes.len(), self.sizes.len());
+        while end > 0 {
+            // Neighbours that lie as one axis.
+            let mut start = end - 1;
+            let inner = self.strides[start];
+            let mut elements = self.sizes[start];
+            while start > 0 && (self.sizes[start - 1] == 1 || self.strides[start - 1] == elements * inner) {
+                start -= 1;
+                elements *= self.sizes[start];
+            }
+            let mut filled = 1;
+            while open > 0 && (filled < elements || sizes[open - 1] == 1) {
+                open -= 1;
+                strides[open] = filled * inner;
+                filled *= sizes[open];
+            }
+            if filled != elements {
+                return None;
+            }
+            end = start;
+        }
+        (open == 0).then(|| Layout { sizes: sizes.to_vec(), strides })
+    }
+
+    /// Whether the elements of the last axis lie beside each other.
+    pub fn ends_dense(&self) -> bool {
+        self.sizes.last() == Some(&1) || self.strides.last() == Some(&1)
+    }
+
+    /// Whether all axes before the last `kept` can be seen as one.
+    pub fn folds_before(&self, kept: usize) -> bool {
+        let cut = self.sizes.len().saturating_sub(kept);
+        let folded = [self.sizes[..cut].iter().product()].into_iter().chain(self.sizes[cut..].iter().copied());
+        self.viewed(&folded.collect::<Vec<_>>()).is_some()
+    }
+
+    /// Behind how many axes the batch has to be for all but the last to be seen as one, if that is possible.
+    pub fn folds_behind(&self) -> Option<usize> {
+        let picked = |axes: &[u64], order: &[usize]| order.iter().map(|&axis| axes[axis]).collect();
+        (0..self.sizes.len().saturating_sub(1)).find(|&axes| {
+            let order = behind(axes, self.sizes.len());
+            let there = Layout { sizes: picked(&self.sizes, &order), strides: picked(&self.strides, &order) };
+            there.folds_before(1)
+        })
+    }
+}
+
+/// The axes in order, but the batch behind so many.
+fn behind(axes: usize, rank: usize) -> Vec<usize> {
+    (1..=axes).chain([0]).chain(axes + 1..rank).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_are_what_pytorch_can_view() {
+        // torch.empty(2, 5, 3, 4, 6).permute(0, 2, 3, 1, 4)[:, 0] of tokens x 3 x heads x features; .stride() and what .view() says.
+        let whole = Layout::contiguous(vec![2, 5, 3, 4, 6]).permuted(&[1, 2, 0, 3]);
+        let query = whole.cut(vec![2, 1, 4, 5, 6], 1, 1).viewed(&[2, 4, 5, 6]).unwrap();
+        assert_eq!(query.strides, [360, 6, 72, 1]);
+        assert!(query.viewed(&[8, 5, 6]).is_none() && !query.folds_before(2) && !query.is_contiguous());
+        // A batch of one has no distance.
+        let one = Layout { sizes: vec![1, 4, 5, 6], strides: vec![360, 6, 72, 1] };
+        assert!(one.folds_before(2));
+        // Turned back, heads and features are one axis.
+        let turned = Layout::dense(vec![2, 4, 5, 6], &[0, 2, 1, 3]).permuted(&[1, 0, 2]);
+        assert!(turned.is_contiguous());
+        assert_eq!(turned.viewed(&[2, 5, 24]), Some(Layout::contiguous(vec![2, 5, 24])));
+        // Tokens first, which [2, 5, 24] is no view of but [5, 2, 24] is.
+        let first = Layout::behind(vec![2, 5, 24], 1);
+        assert_eq!(first.strides, [24, 48, 1]);
+        assert_eq!((first.folds_before(1), first.folds_behind()), (false, Some(1)));
+        assert_eq!((Layout::contiguous(vec![2, 5, 24]).folds_behind(), whole.folds_behind()), (Some(0), None));
+        let repeated = Layout::contiguous(vec![1, 5, 5, 3]).expanded(vec![2, 5, 5, 3]);
+        assert!(repeated.viewed(&[50, 3]).is_none() && repeated.viewed(&[2, 25, 3]).is_some());
+    }
+
+    #[test]
+    fn images_keep_their_channels_last() {
+        let image = Layout::contiguous(vec![2, 7, 7, 8]).permuted(&[2, 0, 1]);
+        assert!(image.is_channels_last() && image.followed(vec![2, 8, 7, 7]) == image);
+        assert!(!Layout::contiguous(vec![2, 8, 7, 7]).is_channels_last());
+        // Half of the channels, which lie beside the others.
+        let half = image.cut(vec![2, 4, 7, 7], 1, 1);
+        assert!(half.is_channels_last() && !half.is_dense() && image.is_dense());
+    }
+}

@@ -1,0 +1,86 @@
+//! How the result of every operation of a network lies in memory.
+
+use super::Layout;
+use perf4sight_network::{Embedding, Network, Node, NodeId, Op};
+use perf4sight_step::workload::Step;
+
+/// For every node, how its result lies for so many samples; `tracked` says of which a gradient is asked for.
+pub(crate) fn layouts(network: &Network, step: Step, tracked: &[bool], batch: u64) -> Vec<Layout> {
+    let mut layouts: Vec<Layout> = Vec::with_capacity(network.nodes().len());
+    for node in network.nodes() {
+        let dims = node.shape.dims().iter().map(|&dim| dim as u64);
+        let sizes: Vec<u64> = std::iter::once(batch).chain(dims).collect();
+        let inputs: Vec<&Layout> = node.inputs.iter().map(|input| &layouts[input.index()]).collect();
+        let math = uses_math_kernel(network, node, (step, tracked), &inputs);
+        let layout = result(node, sizes, &inputs, (math, reads_row(network, node)));
+        layouts.push(layout);
+    }
+    layouts
+}
+
+/// Whether a node's input is the height-1 image view that PyTorch makes for a 1-D convolution.
+pub(crate) fn reads_row(network: &Network, node: &Node) -> bool {
+    let Some(row) = node.inputs.first().map(|input| network.node(*input)) else { return false };
+    let (Op::Reshape(_), &[channels, 1, width]) = (&row.op, row.shape.dims()) else { return false };
+    network.input_of(row, 0).dims() == [channels, width]
+}
+
+/// Whether an attention is computed step by step (`_scaled_dot_product_attention_math`). The kernel that never holds all scores cannot give a gradient to what is added to them, and asks
+/// whether that is trained though no gradient is asked for (`check_attn_mask_shape` of sdp_utils_cpp.cpp); and it reads features that lie
+/// beside each other alone (`check_last_dim_stride_equals_1`), as those of a convolution's result do not.
+pub(crate) fn uses_math_kernel(network: &Network, node: &Node, at: (Step, &[bool]), read: &[&Layout]) -> bool {
+    if node.op != Op::Attention {
+        return false;
+    }
+    let (step, tracked) = at;
+    let is_trained = |added: NodeId| match (step.trains(), network.node(added)) {
+        (true, _) => tracked[added.index()],
+        // What is computed without gradients is no parameter any more.
+        (false, of) => matches!(of.op, Op::Parameter(_)) && of.trained != Some(0),
+    };
+    node.inputs.get(3).copied().is_some_and(is_trained) || read.iter().take(3).any(|layout| !layout.ends_dense())
+}
+
+fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], (math, reads_row): (bool, bool)) -> Layout {
+    match &node.op {
+        Op::Parameter(_) | Op::Embedding(Embedding { fixed: Some(_), .. }) => {
+            let once = std::iter::once(1).chain(sizes[1..].iter().copied()).collect();
+            Layout::contiguous(once).expanded(sizes)
+        }
+        Op::Conv(_) if reads_row => Layout::contiguous(sizes),
+        Op::Conv(_) | Op::ConvTranspose(_) | Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } => {
+            image(sizes, inputs)
+        }
+        Op::BatchNorm { .. } | Op::GroupNorm { .. } | Op::Resize { .. } | Op::Pad { .. } | Op::Concat { .. } => {
+            image(sizes, inputs)
+        }
+        Op::Activation(_) | Op::Cast(_) | Op::Binary(_) | Op::Where | Op::Dropout { .. } | Op::DropPath { .. } => {
+            // What is stretched has no say.
+            let first = inputs.iter().find(|input| input.has(&sizes));
+            first.map_or_else(|| Layout::contiguous(sizes.clone()), |first| first.followed(sizes.clone()))
+        }
+        Op::Flatten | Op::Reshape(_) => inputs[0].viewed(&sizes).unwrap_or_else(|| Layout::contiguous(sizes)),
+        Op::Transpose { order } => inputs[0].permuted(order),
+        Op::Contiguous { batch } => Layout::behind(sizes, *batch),
+        Op::Slice { axis, .. } => inputs[0].cut(sizes, axis + 1, 1),
+        Op::Every { axis, step, .. } => inputs[0].cut(sizes, axis + 1, *step as u64),
+        Op::Expand(_) => inputs[0].expanded(sizes),
+        // As the queries (`empty_like` in `_scaled_dot_product_flash_attention_for_cpu`).
+        Op::Attention if !math => inputs[0].followed(sizes),
+        Op::Linear(_) => Layout::behind(sizes, inputs[0].folds_behind().unwrap_or(0)),
+        Op::Attention | Op::MatMul | Op::LayerNorm { .. } | Op::Softmax { .. } => Layout::contiguous(sizes),
+        Op::Conv3d(_) | Op::MaxPool3d(_) | Op::AvgPool3d { .. } | Op::ArgMax(_) | Op::TopK(_) | Op::Fold(_) => {
+            Layout::contiguous(sizes)
+        }
+        Op::CumSum { .. } | Op::GridSample(_) => Layout::contiguous(sizes),
+        Op::Input(_) | Op::Embedding(_) | Op::Pick(_) | Op::Reduce { .. } | Op::Unknown(_) => Layout::contiguous(sizes),
+    }
+}
+
+/// Images whose channels lie last give such.
+fn image(sizes: Vec<u64>, inputs: &[&Layout]) -> Layout {
+    match inputs.iter().all(|input| input.is_channels_last()) && sizes.len() == 4 {
+        true => Layout::channels_last(sizes),
+        false => Layout::contiguous(sizes),
+    }
+}

@@ -1,0 +1,77 @@
+//! What the steps of one network on one device have in common, each computed once.
+
+use crate::run_through::{Outcome, run_through};
+use crate::step::{Operations, Pass, Schedule, SetUp, StepContext, Updates, rules_step};
+use perf4sight_base::remembered::Remembered;
+use perf4sight_network::{Network, Trainings};
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::{Accumulate, Step};
+use std::sync::Arc;
+
+/// Any batch of more than one: layouts are the same for all. Tensors of a single sample have views that those of several have not.
+pub(crate) const SEVERAL: u64 = 2;
+
+/// From the second on passes are alike, so that steps of more leave the same behind.
+const SEVERAL_PASSES: Accumulate = Accumulate::new(2).expect("two are some");
+
+/// All steps of one network on one device; every key holds what of a step its value depends on, and the least batch.
+#[derive(Debug)]
+pub(crate) struct Memo<'a> {
+    pub network: &'a Network,
+    pub platform: &'a Platform,
+    trainings: Trainings<'a>,
+    operations: Remembered<(Step, u64), Operations<'a>>,
+    set_ups: Remembered<(Step, u64), SetUp>,
+    passes: Remembered<(Step, u64), Pass>,
+    updates: Remembered<(Step, u64), Updates>,
+    schedules: Remembered<(Step, u64), Schedule>,
+    /// By the samples of a pass.
+    outcomes: Remembered<(Step, u64), Outcome>,
+}
+
+impl<'a> Memo<'a> {
+    pub fn new(network: &'a Network, platform: &'a Platform) -> Self {
+        Memo {
+            network,
+            platform,
+            trainings: Trainings::new(network),
+            operations: Remembered::default(),
+            set_ups: Remembered::default(),
+            passes: Remembered::default(),
+            updates: Remembered::default(),
+            schedules: Remembered::default(),
+            outcomes: Remembered::default(),
+        }
+    }
+
+    /// What steps of `batch` samples allocate, and how many of the samples are there at a time.
+    pub fn schedule(&self, step: Step, batch: u64) -> (Arc<Schedule>, u64) {
+        let samples = step.accumulate.samples(batch);
+        let (step, least) = (alike(step), samples.min(SEVERAL));
+        (self.schedules.of((step, least), || self.record(step, least)), samples)
+    }
+
+    /// What a schedule comes to.
+    pub fn outcome(&self, step: Step, (schedule, samples): (&Schedule, u64)) -> Outcome {
+        *self.outcomes.of((alike(step), samples), || run_through(schedule, self.platform, samples))
+    }
+
+    fn record(&self, step: Step, batch: u64) -> Schedule {
+        let ruling = rules_step(step);
+        let operations = || Operations::new(self.trainings.of(step.trainable), ruling, self.platform, batch);
+        let operations = self.operations.of((ruling, batch), operations);
+        let context = StepContext::new(&operations, step, self.platform, &self.trainings.cuts(step.checkpoint));
+        let Step { optimizer, accumulate, checkpoint, loss, .. } = step;
+        let set_up = self.set_ups.of((Step { loss, ..ruling }, batch), || SetUp::record(&context));
+        // What becomes of gradients and weights is no part of a pass; that there are several shows in each.
+        let passing = Step { accumulate, checkpoint, loss, ..ruling };
+        let pass = self.passes.of((passing, batch), || Pass::record(&context, &set_up));
+        let updates = self.updates.of((Step { optimizer, ..ruling }, batch), || Updates::record(&context));
+        Schedule::new(step, &set_up, &pass, &updates)
+    }
+}
+
+/// A step with the same schedule, whatever the number of its passes.
+fn alike(step: Step) -> Step {
+    Step { accumulate: step.accumulate.min(SEVERAL_PASSES), ..step }
+}

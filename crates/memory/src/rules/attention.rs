@@ -1,0 +1,100 @@
+//! Attention in one operation: what PyTorch's two kernels for it on processors take (aten/src/ATen/native/transformers/attention.cpp).
+
+use super::operation::Operation;
+use super::rule::Move::{Drop, InputGradient, Keep, Output, StepDone, Take};
+use super::rule::{Rule, Saved};
+use crate::amount::{Amount, product};
+use crate::layout::uses_math_kernel;
+use perf4sight_network::{Beside, Facts, Op};
+use perf4sight_step::workload::Number;
+
+/// The rule of an attention.
+pub(super) fn rule(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+    let read = [0, 1, 2].map(|input| operation.layout(input));
+    match uses_math_kernel(operation.network, operation.node, (operation.step, operation.tracked), &read) {
+        true => math(rule, operation),
+        false => flash(rule, operation, facts),
+    }
+}
+
+/// `_scaled_dot_product_flash_attention_for_cpu`: it saves what it reads, its result and a logarithm for every query. Its gradient is copied where
+/// it does not lie tokens of a sample by tokens (`grad_out.contiguous()` in FlashAttentionKernel.cpp).
+fn flash(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+    let sums = match facts.beside {
+        Some(Beside::Sums(queries)) => Some(Keep(Amount::per_sample(product([Number::Fp32.bytes(), queries])))),
+        None | Some(Beside::Statistics(_) | Beside::Indices | Beside::Draw) => None,
+    };
+    let read = (0..operation.node.inputs.len()).map(Saved::Input);
+    let [forward, backward] =
+        blocks(operation).map(|blocks| blocks.into_iter().flat_map(|amount| [Take(amount), Drop(0)]));
+    let rule = rule.forward([Output]).forward(sums).forward(forward).saves(read.chain([Saved::Output]));
+    let gradients = [0, 1, 2].map(InputGradient).into_iter().chain(backward);
+    match comes_by_samples(operation) {
+        true => rule.backward(gradients),
+        false => rule.backward([Take(operation.output())]).backward(gradients).backward([Drop(0)]),
+    }
+}
+
+/// What every thread of a processor borrows forward and backward: scores of a block of queries beside one of keys, with what of the result and of
+/// its sums belongs to it (`buf` of `cpu_flash_attention` and `cpu_flash_attention_backward`, whose sizes of blocks these are).
+fn blocks(operation: Operation) -> [Option<Amount>; 2] {
+    let Some(threads) = operation.platform.threads() else { return [None; 2] };
+    let [query, key] = [0, 1].map(|input| operation.network.input_of(operation.node, input));
+    let [queries, keys] = [query, key].map(|tensor| tensor.image()[0] as u64);
+    let features = query.image()[1] as u64;
+    let block = match queries {
+        768.. => 256,
+        192.. => 64,
+        _ => 32,
+    };
+    let (rows, columns) = (block.min(queries), keys.min(512));
+    let scores = product([rows, columns]);
+    // Products are of numbers as they are read.
+    let [again, twice] = if operation.is_low() { [1, 2] } else { [0, 0] }.map(|times| times * operation.number());
+    let single = Number::Fp32.bytes();
+    let forward = single * (scores + rows * (2 + features)) + again * scores;
+    let backward = single * (2 * scores + rows) + twice * scores;
+    [forward, backward].map(|bytes| Some(Amount::once(threads.saturating_mul(bytes))))
+}
+
+/// Whether the gradient of the result comes token by token of one sample after the other: where it is read as that, and lies so or is copied so.
+fn comes_by_samples(operation: Operation) -> bool {
+    let behind = operation.network.nodes()[operation.id.index() + 1..].iter();
+    let mut readers = behind.filter(|node| node.inputs.contains(&operation.id));
+    let tokens = [1, 0, 2];
+    let result = operation.result();
+    readers.all(|node| matches!(&node.op, Op::Transpose { order } if *order == tokens))
+        && (result.is_contiguous() || result.permuted(&tokens).is_contiguous())
+}
+
+/// `_scaled_dot_product_attention_math`: copies of queries and keys in one row of heads, those of values where they do not lie so, and the
+/// weights, are saved; the mask is added in place, rows of which nothing is left are looked for (`_safe_softmax`), and the mask's gradient is that of
+/// the scores, or a sum of it.
+fn math(rule: Rule, operation: Operation) -> Rule {
+    let [query, key, value] = [0, 1, 2].map(|input| operation.input(input));
+    let [scores, truths] = [operation.number(), 1].map(|bytes| scores(operation, bytes));
+    let is_viewed = operation.layout(2).folds_before(2);
+    let has_mask = operation.node.inputs.len() > 3;
+    let of_scores = match has_mask && operation.input(3) == scores {
+        true => [InputGradient(3), Drop(0), StepDone, InputGradient(0), InputGradient(1)].to_vec(),
+        false => {
+            let of_mask = has_mask.then_some(InputGradient(3));
+            let of_both = [InputGradient(0), InputGradient(1), Drop(0)];
+            [Take(scores), Drop(1), StepDone].into_iter().chain(of_mask).chain(of_both).collect()
+        }
+    };
+    rule.forward([Take(query), Take(key), Keep(query), Keep(key), Drop(0), Drop(0)])
+        .forward([Take(scores), Keep(scores), Take(truths), Drop(0), Drop(0)])
+        .forward((!is_viewed).then_some(Keep(value)))
+        .forward([Output])
+        .saves(is_viewed.then_some(Saved::Input(2)))
+        .backward([InputGradient(2), Take(scores), StepDone])
+        .backward(of_scores)
+}
+
+/// So many bytes for every query beside every key.
+fn scores(operation: Operation, bytes: u64) -> Amount {
+    let [query, key] = [0, 1].map(|input| operation.network.input_of(operation.node, input));
+    let sides = [query.channels(), query.image()[0], key.image()[0]].map(|side| side as u64);
+    Amount::per_sample(product([bytes].into_iter().chain(sides)))
+}

@@ -1,0 +1,257 @@
+//! Convolutions on a processor: oneDNN works in blocked layouts, PyTorch hands it plain tensors, so everything is copied.
+
+use super::columns::Reach;
+use super::operation::Operation;
+use super::rule::Move;
+use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
+use crate::amount::{Amount, product};
+use perf4sight_network::{Conv, Shape, Volume};
+use perf4sight_platform::{Asked, Kept};
+
+/// A convolution in oneDNN's blocked layouts, called on plain tensors: everything goes through padded copies
+/// (aten/src/ATen/native/mkldnn/Conv.cpp; which layouts, oneDNN's src/cpu/x64/jit_*_conv_kernel.cpp).
+pub(super) struct Blocked<'a> {
+    pub operation: Operation<'a>,
+    pub kernel: Kernel<'a>,
+    /// Channels in a block.
+    pub block: u64,
+    /// Threads, at least.
+    pub threads: u64,
+    /// What the library is not asked for.
+    pub kept: Kept,
+}
+
+/// What is asked of a convolution here, whatever its kernel moves over.
+pub(super) struct Kernel<'a> {
+    /// Its sides, the last two height and width.
+    pub sides: &'a [usize],
+    /// Whether it moves by more than one pixel.
+    pub strided: bool,
+    pub out_channels: usize,
+    pub groups: usize,
+    pub bias: bool,
+    /// What a library is asked for.
+    pub asked: Asked,
+    /// How it moves over images, of which it sees all channels.
+    pub reach: Option<Reach>,
+}
+
+impl<'a> Kernel<'a> {
+    pub fn of_images(operation: &Operation, conv: &'a Conv) -> Self {
+        let Conv { out_channels, window, groups, bias } = conv;
+        let [input, result] = [operation.network.input_of(operation.node, 0), &operation.node.shape];
+        Kernel {
+            sides: &window.kernel,
+            strided: window.stride != [1; 2],
+            out_channels: *out_channels,
+            groups: *groups,
+            bias: *bias,
+            asked: operation.asked(conv),
+            reach: (*groups == 1).then(|| Reach::of(conv, input, result)),
+        }
+    }
+
+    pub fn of_volumes(operation: &Operation, conv: &'a Conv<Volume>) -> Self {
+        let Conv { out_channels, window, groups, bias } = conv;
+        let (input, [_, height, width]) = (operation.network.input_of(operation.node, 0), window.kernel);
+        let asked = Asked {
+            kernel: [height, width],
+            moves_by_one: (window.stride, window.dilation) == ([1; 3], [1; 3]),
+            groups: *groups,
+            channels: input.channels(),
+            // `use_mkldnn` counts samples, channels and the two axes behind them (aten/src/ATen/native/Convolution.cpp).
+            elements: input.dims()[..3].iter().map(|&dim| dim as u64).product(),
+        };
+        Kernel {
+            sides: &window.kernel,
+            strided: window.stride != [1; 3],
+            out_channels: *out_channels,
+            groups: *groups,
+            bias: *bias,
+            asked,
+            reach: None,
+        }
+    }
+
+    /// Whether it sees one pixel.
+    pub fn is_point(&self) -> bool {
+        self.sides.iter().all(|&side| side == 1)
+    }
+
+    pub fn height(&self) -> usize {
+        self.sides[self.sides.len() - 2]
+    }
+
+    /// Its elements.
+    pub fn area(&self) -> u64 {
+        product(self.sides.iter().map(|&side| side as u64))
+    }
+}
+
+impl Blocked<'_> {
+    /// The result.
+    pub fn forward(&self) -> Vec<Move> {
+        if self.kernel.reach.is_some_and(|reach| !reach.runs_forward()) {
+            return self.forward_by_columns();
+        }
+        if self.sums_apart() && self.kernel.is_point() {
+            return self.forward_of_point();
+        }
+        let [filters, result] = [self.filters(), self.result()].map(Take);
+        if self.reads_plain_image() {
+            return vec![filters, result, Drop(1), Output, Drop(0)];
+        }
+        let moves = vec![Take(self.source()), filters, result, Drop(1), Drop(1), Output, Drop(0)];
+        match self.gathered() {
+            Some(gathered) => [Take(gathered)].into_iter().chain(moves).chain([Drop(0)]).collect(),
+            None => moves,
+        }
+    }
+
+    /// Whether the library sums up in other numbers than it reads.
+    fn sums_apart(&self) -> bool {
+        self.operation.is_low()
+    }
+
+    /// What each thread gathers of an image first that a 1x1 kernel reads with a stride (`rtus_prepare_space_info` of oneDNN's
+    /// jit_uni_1x1_conv_utils.hpp): all of it that is read. Left out where there are more channels than a block: that is half a MiB in
+    /// networks that have less elsewhere.
+    fn gathered(&self) -> Option<Amount> {
+        let few = self.seen() <= self.block && self.kernel.groups == 1;
+        let each = product([self.operation.number(), self.block, pixels(&self.operation.node.shape)]);
+        (self.kernel.is_point() && self.kernel.strided && few)
+            .then(|| self.unless_kept(Amount::once(self.threads * each)))
+    }
+
+    /// The gradients of input, filters and bias.
+    pub fn backward(&self) -> Vec<Move> {
+        let bias = self.kernel.bias.then_some(WeightGradient(1)).filter(|_| self.learns());
+        // The network's own input needs no gradient.
+        let input = if self.operation.tracked(0) { self.input_gradient() } else { Vec::new() };
+        let weight = if self.learns() { self.weight_gradient() } else { Vec::new() };
+        input.into_iter().chain(weight).chain(bias).collect()
+    }
+
+    /// Whether the library is asked for the gradient of filters or bias: it makes both at once (`mkldnn_convolution_backward` of
+    /// aten/src/ATen/native/mkldnn/Conv.cpp).
+    pub fn learns(&self) -> bool {
+        self.operation.learns(0) || self.operation.learns(1)
+    }
+
+    fn input_gradient(&self) -> Vec<Move> {
+        if !self.kernel.strided && self.kernel.reach.is_some_and(|reach| !reach.runs_input_gradient()) {
+            return self.input_gradient_by_columns();
+        }
+        let filters = Take(self.filters());
+        if self.kernel.strided && (self.kernel.groups == 1 || self.sums_apart() && self.is_depthwise()) {
+            let filters = Take(self.filters_of_strided());
+            // The batched-GEMM kernel works channels-last, and the gradient is copied once more on its way back.
+            let [result, source] =
+                [self.operation.output(), self.operation.input(0)].map(|image| Take(self.unless_kept(image)));
+            return vec![result, filters, source, Drop(1), Drop(1), InputGradient(0), source, Drop(0), Drop(0)];
+        }
+        if self.sums_apart() && self.kernel.is_point() && self.kernel.groups == 1 {
+            return self.input_gradient_of_point();
+        }
+        vec![Take(self.result()), filters, Take(self.source()), Drop(1), Drop(1), InputGradient(0), Drop(0)]
+    }
+
+    fn weight_gradient(&self) -> Vec<Move> {
+        let [result, source, filters] = [self.result(), self.source(), self.filters()].map(Take);
+        let plain = self.sums_apart() && self.reads_plain_image();
+        if self.kernel.reach.is_some_and(|reach| !reach.runs_weight_gradient(plain)) {
+            self.weight_gradient_by_columns()
+        } else if self.sums_apart() {
+            self.summed_weight_gradient()
+        } else if self.in_small_groups() {
+            vec![filters, WeightGradient(0), Drop(0)]
+        } else if self.reads_rgb() {
+            vec![result, filters, Drop(1), WeightGradient(0), Drop(0)]
+        } else {
+            vec![result, source, filters, Drop(1), Drop(1), WeightGradient(0), Drop(0)]
+        }
+    }
+
+    pub fn seen(&self) -> u64 {
+        self.operation.network.input_of(self.operation.node, 0).channels() as u64
+    }
+
+    /// Fewer channels than a block under a kernel with an extent: forward reads the image as it lies (`is_1stconv`).
+    fn reads_plain_image(&self) -> bool {
+        self.seen() < self.block && self.kernel.groups == 1 && !self.kernel.is_point()
+    }
+
+    /// The weight gradient does so for three channels at most.
+    pub fn reads_rgb(&self) -> bool {
+        self.reads_plain_image() && self.seen() <= 3
+    }
+
+    /// Grouped kernels without a blocked weight gradient: depthwise ones past 3x3, and groups narrower than a block.
+    pub fn in_small_groups(&self) -> bool {
+        let (groups, width) = (self.kernel.groups as u64, self.seen() / self.kernel.groups as u64);
+        groups > 1 && if self.is_depthwise() { self.kernel.height() > 3 } else { width < self.block }
+    }
+
+    fn is_depthwise(&self) -> bool {
+        let groups = self.kernel.groups as u64;
+        self.seen() == groups && self.kernel.out_channels as u64 == groups
+    }
+
+    pub fn source(&self) -> Amount {
+        self.padded(self.operation.network.input_of(self.operation.node, 0))
+    }
+
+    pub fn result(&self) -> Amount {
+        self.padded(&self.operation.node.shape)
+    }
+
+    /// Images whose channels fill whole blocks.
+    fn padded(&self, image: &Shape) -> Amount {
+        let channels = (image.channels() as u64).next_multiple_of(self.block);
+        self.unless_kept(Amount::per_sample(product([self.operation.number(), channels, pixels(image)])))
+    }
+
+    /// Filters as forward and the input's gradient read them; of plain images in pairs of channels where numbers are halves.
+    pub fn filters(&self) -> Amount {
+        let pairs = if self.sums_apart() { 2 } else { 1 };
+        self.filters_of(self.seen().next_multiple_of(pairs))
+    }
+
+    pub fn filters_of_gradient(&self) -> Amount {
+        self.filters_of(self.seen())
+    }
+
+    /// Filters whose inputs and outputs both fill whole blocks, where the layout has blocks of both; `plain` channels of plain images.
+    fn filters_of(&self, plain: u64) -> Amount {
+        let (inputs, outputs, groups) = (self.seen(), self.kernel.out_channels as u64, self.kernel.groups as u64);
+        let whole = |channels: u64| channels.next_multiple_of(self.block);
+        let [inputs, outputs] = match groups {
+            1 if self.reads_plain_image() => [plain, whole(outputs)],
+            1 => [whole(inputs), whole(outputs)],
+            _ if inputs == groups => [1, whole(outputs)],
+            _ => [inputs / groups, outputs],
+        };
+        self.unless_kept(Amount::once(product([self.operation.number(), inputs, outputs, self.kernel.area()])))
+    }
+
+    /// Whether PyTorch itself computes it, of a single image, by columns that are not the image as it lies.
+    pub fn takes_columns(&self) -> bool {
+        let asked = &self.kernel.asked;
+        let is_image = asked.kernel == [1, 1] && asked.moves_by_one;
+        let is_single = self.operation.result().sizes()[0] == 1;
+        is_single && !is_image && !self.sums_apart() && self.kept.library_from(asked) > 1
+    }
+
+    /// Nothing is copied where PyTorch computes it itself: never in fewer bits than single precision has (`use_mkldnn`).
+    pub fn unless_kept(&self, amount: Amount) -> Amount {
+        if self.sums_apart() {
+            return amount;
+        }
+        amount.starting_at(self.kept.library_from(&self.kernel.asked))
+    }
+}
+
+/// Pixels of one channel.
+pub(super) fn pixels(image: &Shape) -> u64 {
+    image.elements() / (image.channels() as u64).max(1)
+}

@@ -1,0 +1,48 @@
+//! Convolutions on a processor of images whose channels lie last: oneDNN reads those as they are, only filters are copied.
+//!
+//! What is borrowed was read off PyTorch 2.11 with its profiler, operation by operation (one and two threads, 5 to 11 wide kernels).
+
+use super::blocked::Blocked;
+use super::rule::Move;
+use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
+use crate::amount::{Amount, product};
+
+impl Blocked<'_> {
+    /// The result.
+    pub fn forward_channels_last(&self) -> Vec<Move> {
+        let filters = Take(self.filters());
+        // PyTorch turns the filters, oneDNN puts them into blocks.
+        match self.turns_filters() {
+            true => vec![filters, Output, filters, Drop(0), Drop(0)],
+            false => vec![Output, filters, Drop(0)],
+        }
+    }
+
+    /// The gradients of input, filters and bias.
+    pub fn backward_channels_last(&self) -> Vec<Move> {
+        let filters = Take(self.filters());
+        let turned = if self.turns_filters() { vec![filters] } else { vec![] };
+        let given_back = turned.iter().map(|_| Drop(0)).collect::<Vec<_>>();
+        let input = [InputGradient(0), filters, Drop(0)];
+        let bias = self.kernel.bias.then_some(WeightGradient(1));
+        let weight = [Take(self.filters_gradient())].into_iter().chain(bias).chain([WeightGradient(0), Drop(0)]);
+        let weight = weight.filter(|_| self.learns());
+        let input = input.into_iter().filter(|_| self.operation.tracked(0));
+        turned.into_iter().chain(input).chain(weight).chain(given_back).collect()
+    }
+
+    fn turns_filters(&self) -> bool {
+        self.kernel.groups == 1 && !self.kernel.is_point()
+    }
+
+    /// The gradient of filters that see one channel each is a whole block of inputs and outputs for each where the kernel is larger than
+    /// 3x3 (the layout gOIhw16i16o).
+    fn filters_gradient(&self) -> Amount {
+        let each = self.kernel.groups > 1 && self.kernel.height() > 3;
+        let elements = [self.kernel.groups as u64, self.kernel.area(), self.block, self.block];
+        match each {
+            true => Amount::once(product([self.operation.number()].into_iter().chain(elements))),
+            false => self.filters(),
+        }
+    }
+}

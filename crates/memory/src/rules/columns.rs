@@ -1,0 +1,231 @@
+//! Convolutions on a processor that no kernel of oneDNN's own takes: they go through columns, a matrix of every window of an image.
+//!
+//! The kernels step along a row by as many pixels as registers hold, and refuse windows that reach further beyond the image: dilated ones
+//! on small images (`init_conf` of src/cpu/x64/jit_avx512_common_conv_kernel.cpp). What jit_gemm_convolution borrows instead was read off
+//! PyTorch 2.11 with its profiler: images of 4 to 65 pixels, 32 to 2,048 channels, dilations up to 36, one and two threads.
+
+use super::blocked::{Blocked, pixels};
+use super::rule::Move;
+use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
+use crate::amount::{Amount, product};
+use perf4sight_network::{Conv, Shape};
+
+/// Registers that a kernel has for pixels, where it holds one block of channels.
+const REGISTERS: usize = 28;
+
+/// All registers for numbers but the one that each block of channels is multiplied from.
+const ALL: usize = 31;
+
+/// The widest kernel that oneDNN has a weight gradient of its own for.
+const WIDEST: usize = 14;
+
+/// The same of images that are read as they lie, in numbers of fewer bits than single precision (`ONEDNN_VERBOSE=1`: `jit_bf16` up to here with 1 to 8
+/// channels, whatever the stride, `gemm:jit` from 25 on; with 16 and more from 15 on).
+const WIDEST_OF_PLAIN: usize = 24;
+
+/// From so many pixels for every thread on the threads share each image's weight gradient, instead of taking images of their own
+/// (`outer_threading` of jit_gemm_convolution_utils).
+const SHARED: u64 = 256;
+
+/// What columns of the forward pass take at most for every thread: the blocks that it cuts them into, 216 to 331 KiB where they were seen.
+const FORWARD: u64 = 331 << 10;
+
+/// How a convolution moves along a row: what kernels of oneDNN choose by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reach {
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    /// Rows and columns that a window spans.
+    extent: [usize; 2],
+    /// Above, left, below, right.
+    padding: [usize; 4],
+    image: [usize; 2],
+    /// Pixels of a row of the result.
+    width: usize,
+    /// Channels read and made.
+    channels: [usize; 2],
+}
+
+impl Reach {
+    pub fn of(conv: &Conv, input: &Shape, result: &Shape) -> Self {
+        let window = &conv.window;
+        let extent = [0, 1].map(|axis| (window.kernel[axis] - 1) * window.dilation[axis] + 1);
+        Reach {
+            kernel: window.kernel[1],
+            stride: window.stride[1],
+            dilation: window.dilation[0].max(window.dilation[1]),
+            extent,
+            padding: window.padding,
+            image: input.image(),
+            width: result.image()[1],
+            channels: [input.channels(), conv.out_channels],
+        }
+    }
+
+    /// Whether the forward pass has a kernel: what lies left of the image fits into the pixels of a step.
+    pub fn runs_forward(&self) -> bool {
+        let step = self.forward_step().max(1);
+        let whole = self.width - self.width % step;
+        let last = (whole.max(1) - 1) * self.stride + self.extent[1];
+        let right = last.saturating_sub(self.image[1] + self.padding[1]);
+        self.lies_within() && self.padding[1] <= step && right <= step
+    }
+
+    pub fn runs_input_gradient(&self) -> bool {
+        let step = self.backward_step().max(1);
+        let (before, tail) = (self.extent[1] - 1, self.image[1] % step);
+        let left = before.saturating_sub(self.padding[1]);
+        let right = before.saturating_sub(self.padding[3] + tail);
+        self.lies_within() && left <= step && right <= step
+    }
+
+    /// Whether the gradient of the filters has one: dilated windows no larger than the image, kernels not too wide; `plain` says that the image is read
+    /// as it lies, in numbers of few bits.
+    pub fn runs_weight_gradient(&self, plain: bool) -> bool {
+        let fits = (0..2).all(|axis| self.extent[axis] <= self.image[axis]);
+        let widest = if plain { WIDEST_OF_PLAIN } else { WIDEST };
+        self.lies_within() && self.kernel <= widest && (self.dilation == 1 || fits)
+    }
+
+    /// Whether every window sees a part of the image.
+    fn lies_within(&self) -> bool {
+        let [top, left, bottom, right] = self.padding;
+        self.extent[0] > top.max(bottom) && self.extent[1] > left.max(right)
+    }
+
+    /// Pixels of a step forward.
+    fn forward_step(&self) -> usize {
+        let [inputs, outputs] = self.channels;
+        let narrow = self.kernel == 3 && self.stride == 1 && self.width <= REGISTERS;
+        let many = self.width == 13 && inputs >= 192 || self.width == REGISTERS && inputs >= 512;
+        if self.kernel > 3 || narrow && !many {
+            return self.width.min(REGISTERS);
+        }
+        self.width.min(shared(outputs, 5))
+    }
+
+    /// Pixels of a step of the input's gradient, where a block of filters fits into the first cache.
+    fn backward_step(&self) -> usize {
+        let ([inputs, _], width) = (self.channels, self.image[1]);
+        let few = self.kernel < 5 && (width <= 5 || (9..=13).contains(&width));
+        if self.stride == 1 && (few || self.kernel == 5 && width < 8) {
+            return width.min(shared(inputs, 4));
+        }
+        let pairs = self.kernel < 3 || self.kernel == 3 && self.width <= 8;
+        if pairs && self.stride == 1 && blocks(inputs).is_multiple_of(2) {
+            return width.min(ALL / 3);
+        }
+        width.min(REGISTERS)
+    }
+}
+
+/// Blocks of 16 channels.
+fn blocks(channels: usize) -> usize {
+    channels.div_ceil(16)
+}
+
+/// Pixels that registers have place for beside as many blocks of channels at once as divide all.
+fn shared(channels: usize, most: usize) -> usize {
+    let together = (1..=most).rev().find(|&together| blocks(channels).is_multiple_of(together));
+    ALL / (together.unwrap_or(1) + 1)
+}
+
+impl Blocked<'_> {
+    /// The result, from columns cut into blocks.
+    pub fn forward_by_columns(&self) -> Vec<Move> {
+        let columns = Amount::once(self.columns().min(FORWARD)).times(self.threads);
+        let result = Take(self.unless_kept(self.operation.output()));
+        vec![Take(columns), result, Drop(1), Output, Drop(0)]
+    }
+
+    /// The gradient of the input, from columns of one image for every thread.
+    pub fn input_gradient_by_columns(&self) -> Vec<Move> {
+        let source = Take(self.unless_kept(self.operation.input(0)));
+        let columns = Amount::once(self.columns());
+        let others = columns.times(self.threads - 1).starting_at(2);
+        vec![source, Take(columns), Take(others), Drop(0), Drop(0), InputGradient(0), Drop(0)]
+    }
+
+    /// The gradient of the filters: each thread that has a sample holds the columns of one, and four times the filters.
+    pub fn weight_gradient_by_columns(&self) -> Vec<Move> {
+        let filters = self.plain_filters();
+        let held = filters.times(4).and(self.unless_kept(Amount::once(0)));
+        let columns = Amount::once(self.columns());
+        let of_their_own = pixels(&self.operation.node.shape) / self.threads < SHARED;
+        let others = if of_their_own { self.threads - 1 } else { 0 };
+        let more = held.and(columns).times(others).starting_at(2);
+        let moves = [Take(self.unless_kept(filters)), Take(columns), Take(held), Take(more)];
+        moves.into_iter().chain([Drop(0), Drop(0), Drop(0), WeightGradient(0), Drop(0)]).collect()
+    }
+
+    /// Bytes of the columns of one image: all that every window sees.
+    fn columns(&self) -> u64 {
+        let element = self.operation.number();
+        product([element, self.seen(), self.kernel.area(), pixels(&self.operation.node.shape)])
+    }
+
+    /// Filters as they lie in PyTorch.
+    fn plain_filters(&self) -> Amount {
+        let elements = [self.seen(), self.kernel.out_channels as u64, self.kernel.area()];
+        Amount::once(product([self.operation.number()].into_iter().chain(elements)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_network::Window;
+
+    /// Which of the three passes oneDNN runs by columns.
+    fn by_columns(channels: [usize; 2], kernel: usize, image: usize, dilation: usize) -> [bool; 3] {
+        let padding = (kernel - 1) / 2 * dilation;
+        let window = Window { dilation: [dilation; 2], ..Window::square(kernel, 1, padding) };
+        let conv = Conv { out_channels: channels[1], window, groups: 1, bias: false };
+        let [input, result] = channels.map(|channels| Shape::new([channels, image, image]));
+        let reach = Reach::of(&conv, &input, &result);
+        [reach.runs_forward(), reach.runs_input_gradient(), reach.runs_weight_gradient(false)].map(|runs| !runs)
+    }
+
+    #[test]
+    fn plain_images_in_few_bits_have_a_gradient_of_wider_kernels() {
+        // ONEDNN_VERBOSE=1 with PyTorch 2.11, bfloat16, two samples: `jit_bf16` or `gemm:jit` of backward_weights. The same in single precision: from 15 on.
+        for (kernel, jit) in [(14, [true, true]), (15, [true, false]), (24, [true, false]), (25, [false, false])] {
+            let window = Window { stride: [kernel; 2], ..Window::square(kernel, 1, 0) };
+            let conv = Conv { out_channels: 32, window, groups: 1, bias: false };
+            let reach = Reach::of(&conv, &Shape::new([3, 96, 96]), &Shape::new([32, 96 / kernel, 96 / kernel]));
+            assert_eq!([true, false].map(|plain| reach.runs_weight_gradient(plain)), jit, "{kernel}");
+        }
+    }
+
+    #[test]
+    fn columns_are_taken_where_onednn_says_so() {
+        // ONEDNN_VERBOSE=1 with PyTorch 2.11, four samples: `gemm:jit` of forward_training, backward_data, backward_weights.
+        let told = [
+            ([960, 256], 3, 4, 12, [true, true, true]),
+            ([960, 256], 3, 4, 1, [false, false, false]),
+            ([64, 32], 3, 4, 6, [true, true, true]),
+            ([64, 32], 3, 8, 6, [false, false, true]),
+            ([64, 32], 3, 8, 8, [false, false, true]),
+            ([64, 32], 3, 8, 9, [true, true, true]),
+            ([64, 32], 3, 12, 6, [false, false, true]),
+            ([64, 32], 3, 13, 6, [false, false, false]),
+            ([64, 32], 3, 28, 12, [false, false, false]),
+            ([64, 32], 3, 32, 14, [true, false, false]),
+            ([64, 32], 3, 30, 15, [true, false, true]),
+            ([64, 32], 3, 40, 36, [true, true, true]),
+            ([64, 32], 5, 7, 3, [false, false, true]),
+            ([64, 32], 5, 9, 2, [false, false, false]),
+            ([64, 32], 7, 5, 1, [false, false, false]),
+            ([64, 128], 3, 33, 12, [true, false, false]),
+            ([64, 128], 3, 28, 12, [false, false, false]),
+        ];
+        for (channels, kernel, image, dilation, expected) in told {
+            assert_eq!(
+                by_columns(channels, kernel, image, dilation),
+                expected,
+                "{channels:?} {kernel} {image} {dilation}"
+            );
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Convolutions: by the library that runs them, and what cuDNN borrows for each of the three passes.
+
+use super::blocked::{Blocked, Kernel};
+use super::operation::Operation;
+use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
+use super::rule::{Rule, Saved};
+use crate::amount::{Amount, product};
+use perf4sight_network::{Conv, Shape, Volume};
+use perf4sight_platform::{Kept, Pass, Workspace};
+
+/// The rule of a convolution, whose weights are known already.
+pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
+    let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
+    let rule = match blocked(operation, Kernel::of_images(&operation, conv)) {
+        Some(blocked) if blocked.takes_columns() => own(rule, operation, conv),
+        Some(blocked) if operation.layout(0).is_channels_last() && !operation.reads_row() => {
+            rule.forward(blocked.forward_channels_last()).backward(blocked.backward_channels_last())
+        }
+        Some(blocked) => rule.forward(blocked.forward()).backward(blocked.backward()),
+        None => borrowing(rule, operation, conv),
+    };
+    // `contiguous` of the layout that the input suggests; of one row never channels last (aten/src/ATen/native/Convolution.cpp).
+    let lies_so = match operation.reads_row() {
+        true => operation.layout(0).is_contiguous(),
+        false => operation.layout(0).is_dense(),
+    };
+    if lies_so { rule } else { rule.copying(operation.input(0)) }
+}
+
+/// PyTorch's own kernel, for single small images: through columns, a matrix of every window of the image, forward and for the gradient of the weight
+/// (aten/src/ATen/native/ConvolutionMM2d.cpp).
+fn own(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
+    let [height, width] = operation.node.shape.image();
+    let elements = [height, width, conv.window.kernel[0], conv.window.kernel[1]].map(|size| size as u64);
+    let read = operation.network.input_of(operation.node, 0).channels() as u64;
+    let columns = Amount::per_sample(product(elements.into_iter().chain([read, operation.number()])));
+    let input = operation.tracked(0).then_some(InputGradient(0));
+    let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.learns(1));
+    let weight = operation.learns(0).then_some([WeightGradient(0), Take(columns), Drop(0)]);
+    let rule = rule.forward([Output, Take(columns), Drop(0)]);
+    rule.backward(input).backward(bias).backward(weight.into_iter().flatten())
+}
+
+/// The rule of a convolution of volumes; what cuDNN borrows for one is not known.
+pub(super) fn of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) -> Rule {
+    let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
+    let rule = match blocked(operation, Kernel::of_volumes(&operation, conv)) {
+        Some(blocked) => rule.forward(blocked.forward()).backward(blocked.backward()),
+        None => {
+            let input = operation.tracked(0).then_some(InputGradient(0));
+            rule.forward([Output]).backward(input).backward(operation.learned(1 + usize::from(conv.bias)))
+        }
+    };
+    if operation.layout(0).is_contiguous() { rule } else { rule.copying(operation.input(0)) }
+}
+
+/// The library whose layouts want copies, where the platform has it.
+fn blocked<'a>(operation: Operation<'a>, kernel: Kernel<'a>) -> Option<Blocked<'a>> {
+    let found = operation.platform.workspaces.iter().find_map(|workspace| match workspace {
+        Workspace::BlockedCopies { channels, one_thread } => Some((*channels, *one_thread)),
+        Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
+    });
+    let ((block, one_thread), threads) = found.zip(operation.platform.threads())?;
+    Some(Blocked { operation, kernel, block, threads, kept: Kept::on(one_thread) })
+}
+
+/// Allocate, borrow a workspace, give it back: cuDNN's way (aten/src/ATen/native/cudnn/Conv_v7.cpp).
+fn borrowing(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
+    let borrowed = |pass: Pass| {
+        let amounts = operation.platform.workspaces.iter().filter_map(move |workspace| match workspace {
+            Workspace::Winograd { .. } => {
+                workspace.winograd(&operation.asked(conv), pass).map(|tile| winograd(tile, operation, conv))
+            }
+            Workspace::ChannelsLast { channels } => channels_last(*channels, operation, conv),
+            Workspace::BlockedCopies { .. } => None,
+        });
+        amounts.flat_map(|amount| [Take(amount), Drop(0)])
+    };
+    let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.learns(1));
+    let rule = rule.forward([Output]).forward(borrowed(Pass::Forward));
+    let rule = match operation.tracked(0) {
+        true => rule.backward([InputGradient(0)]).backward(borrowed(Pass::InputGradient)),
+        false => rule,
+    };
+    let rule = match operation.learns(0) {
+        true => rule.backward([WeightGradient(0)]).backward(borrowed(Pass::WeightGradient)),
+        false => rule,
+    };
+    rule.backward(bias)
+}
+
+/// Transformed tiles of input and result for every sample, and transformed filters: Lavin and Gray, "Fast algorithms for
+/// convolutional neural networks" (2016), F(m x m, 3 x 3) with tiles of (m + 2) x (m + 2), each transform in memory.
+fn winograd(output_tile: u64, operation: Operation, conv: &Conv) -> Amount {
+    let input = operation.network.input_of(operation.node, 0);
+    let [inputs, outputs] = [input.channels(), conv.out_channels].map(|channels| channels as u64);
+    let tiles = product(input.image().map(|side| (side as u64).div_ceil(output_tile)));
+    let transformed = Amount::per_sample(product([tiles, inputs + outputs]));
+    let point = transformed.and(Amount::once(product([inputs, outputs])));
+    point.times(operation.number() * (output_tile + 2).pow(2))
+}
+
+/// Copies of both operands and the result of whichever pass, which are the same three tensors in all of them.
+fn channels_last(block: u64, operation: Operation, conv: &Conv) -> Option<Amount> {
+    let input = operation.network.input_of(operation.node, 0);
+    let filled = |channels: usize| (channels as u64).next_multiple_of(block);
+    let image = |shape: &Shape| {
+        let sides = shape.image().map(|side| side as u64);
+        Amount::per_sample(product([operation.number(), filled(shape.channels())].into_iter().chain(sides)))
+    };
+    let kernel = conv.window.kernel.map(|side| side as u64);
+    let filters =
+        product([operation.number(), filled(input.channels()), conv.out_channels as u64].into_iter().chain(kernel));
+    (conv.groups == 1).then(|| image(input).and(image(&operation.node.shape)).and(Amount::once(filters)))
+}

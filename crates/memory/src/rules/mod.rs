@@ -1,0 +1,299 @@
+//! The table of rules: what every operation allocates, saves and borrows in PyTorch.
+//!
+//! What backward needs is read off PyTorch's tools/autograd/derivatives.yaml, what forward and backward allocate off the kernels
+//! in aten/src/ATen/native. Tensors of a few bytes that live within one operation are left out.
+
+mod attention;
+mod blocked;
+mod channels_last;
+mod columns;
+mod convolution;
+mod operation;
+mod product;
+mod recurrent;
+mod rule;
+mod sums;
+
+pub(crate) use operation::Operation;
+pub(crate) use rule::{Move, Rule, Saved};
+
+use crate::amount::{Amount, INDEX, product as times};
+use crate::layout::Layout;
+use perf4sight_network::{
+    Activation, Beside, Binary, Coupling, Element, Embedding, Facts, Gradient, Nature, Needs, Node, Op, Reduction,
+    Shape, Storage, TopK,
+};
+use perf4sight_platform::{Mask, Rectifier};
+use perf4sight_step::workload::{Lists, Number};
+use rule::Move::{
+    Drop, InputGradient, Keep, Output, PassGradient, PassWeightGradient, Resident, Reuse, Take, WeightGradient,
+};
+
+/// What an operation does to memory.
+pub(crate) fn rule(operation: Operation) -> Rule {
+    let facts = operation.network.facts(operation.node);
+    let weights: Vec<u64> = facts.weights.iter().map(|weight| weight.dims.elements()).collect();
+    let rule = Rule { casts: operation.casts(&weights), ..held(operation, &facts) };
+    match facts.nature {
+        Nature::Convolution(conv) => on_dense_gradient(convolution::rule(rule, operation, conv), operation),
+        Nature::Normalisation if !facts.buffers.is_empty() => batch_norm(rule, operation, &facts),
+        Nature::Activation(activation) if operation.in_place => overwriting(rule, operation, activation),
+        Nature::Arithmetic(binary) => arithmetic(rule, operation, binary, &facts),
+        Nature::Dropout if facts.storage == Storage::View => plain(rule, operation, &facts),
+        Nature::Dropout => dropout(rule, operation, &facts),
+        Nature::Linear(_) => product::linear(rule, operation, &facts),
+        Nature::MatMul => product::matmul(rule, operation),
+        Nature::Movement => moved(rule, operation, &facts),
+        Nature::Embedding(embedding) => looked_up(rule, operation, embedding),
+        Nature::Parameter if let (Some(trained), None) = (operation.node.computed_from(), operation.node.shares) => {
+            computed(rule, operation, trained)
+        }
+        Nature::Parameter if operation.learns(0) && is_joined(operation) => {
+            rule.forward([Resident]).backward([PassWeightGradient(0)])
+        }
+        Nature::Input | Nature::Parameter => plain(rule, operation, &facts),
+        Nature::Attention => attention::rule(rule, operation, &facts),
+        Nature::Normalisation => on_dense_gradient(in_rows(plain(rule, operation, &facts), operation), operation),
+        Nature::Softmax => in_rows(plain(rule, operation, &facts), operation),
+        Nature::Activation(_) => plain(rule, operation, &facts),
+        Nature::Volume(conv) => convolution::of_volumes(rule, operation, conv),
+        Nature::Transposed(_) => plain(rule, operation, &facts).saves([Saved::Cast(0)]),
+        Nature::Choice => plain(rule, operation, &facts),
+        Nature::Pooling(_) => found(rule, operation, &facts),
+        Nature::Unknown(unknown) => recurrent::rule(plain(rule, operation, &facts), operation, &unknown.op_type),
+    }
+}
+
+/// What an operation holds between steps: its trained tensors, or what is none of the network's parameters and stays as it is.
+fn held(operation: Operation, facts: &Facts) -> Rule {
+    let bytes = |dims: &Shape| Amount::once(operation.step.weight().saturating_mul(dims.elements()));
+    let tensors: Vec<Amount> = facts.weights.iter().map(|weight| bytes(&weight.dims)).collect();
+    match (operation.node.shares, operation.network.trains(operation.node)) {
+        (Some(_), _) => Rule::default(),
+        (None, true) => Rule { weights: tensors, ..Rule::default() },
+        (None, false) => Rule { buffers: tensors, ..Rule::default() },
+    }
+}
+
+/// A view where the elements lie so that there is one, else a copy, whose gradient is handed on all the same.
+fn moved(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+    if facts.channels == Coupling::Regrouped && operation.layout(0).viewed(operation.result().sizes()).is_none() {
+        return rule.forward([Output]).backward([PassGradient(0)]);
+    }
+    if matches!(facts.channels, Coupling::Permuted(_)) {
+        return rule.forward([Reuse]).backward([PassGradient(0)]);
+    }
+    plain(rule, operation, facts)
+}
+
+/// A table that is made of trained numbers in every forward, once for all samples.
+fn computed(rule: Rule, operation: Operation, trained: u64) -> Rule {
+    let held = Amount::once(operation.step.weight().saturating_mul(trained));
+    let rule = Rule { weights: vec![held], ..rule }.forward([Output]);
+    match operation.learns(0) {
+        true => rule.backward([Take(operation.output()), WeightGradient(0), Drop(0)]),
+        false => rule,
+    }
+}
+
+/// Whether the gradient of a parameter is a view of what it was joined into: of a single sample it needs no sum (`sum_to`), and one whose rows lie
+/// as the parameter's do is kept as it is (`accumulateGrad`, `obeys_layout_contract`).
+fn is_joined(operation: Operation) -> bool {
+    let reads = |node: &Node| node.inputs.contains(&operation.id);
+    let mut readers = operation.network.iter().filter(|(_, node)| reads(node));
+    match (readers.next(), readers.next()) {
+        (Some((id, Node { op: Op::Concat { axis }, .. })), None) => {
+            operation.layouts[id.index()].sizes()[..=*axis].iter().all(|size| *size == 1)
+        }
+        _ => false,
+    }
+}
+
+/// A lookup saves its numbers. What is the same for every sample is made once and stretched, and its gradient summed over the batch first.
+fn looked_up(rule: Rule, operation: Operation, embedding: &Embedding) -> Rule {
+    let rule = rule.forward([Output]);
+    match embedding.fixed {
+        _ if !operation.learns(0) => rule,
+        None => rule.saves([Saved::Input(0)]).backward([WeightGradient(0)]),
+        Some(_) => rule.backward([Take(operation.output()), WeightGradient(0), Drop(0)]),
+    }
+}
+
+/// Windows and reductions; places are found as integers before they are what they are places of, and sums so far are turned round twice backward
+/// (cumsum_backward in FunctionsManual.cpp).
+fn found(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+    let integers = Take(Amount::per_sample(INDEX.saturating_mul(operation.node.shape.elements())));
+    let result = Take(operation.output());
+    if operation.node.element == Element::Integer {
+        plain(rule, operation, facts)
+    } else if let Op::ArgMax(_) = operation.node.op {
+        rule.forward([integers, Output, Drop(0)])
+    } else if let Op::TopK(TopK { places: true, .. }) = operation.node.op {
+        rule.forward([result, integers, Output, Drop(0), Drop(0)])
+    } else if averages_cast(operation) {
+        let wide = |elements: u64| Take(Amount::per_sample(Number::Fp32.bytes().saturating_mul(elements)));
+        let [sums, copy] =
+            [operation.node.shape.elements(), operation.network.input_of(operation.node, 0).elements()].map(wide);
+        let rule = plain(rule, operation, facts);
+        rule.forward([sums, copy, Drop(0), Drop(0)])
+    } else if let Op::CumSum { .. } = operation.node.op {
+        rule.forward([Output]).backward([result, result, Drop(1), InputGradient(0), Drop(0)])
+    } else if let Op::Reduce { reduction: Reduction::LogSumExp, .. } = operation.node.op {
+        // The exponentials, of the result backward (logsumexp in ReduceOps.cpp, logsumexp_backward).
+        let exponentials = Take(operation.input(0));
+        let rule = rule.forward([Output, exponentials, Drop(0)]).saves(saved(operation, facts.needs));
+        rule.backward([exponentials, exponentials, Drop(1), InputGradient(0), Drop(0)])
+    } else {
+        plain(rule, operation, facts)
+    }
+}
+
+/// Whether a mean casts all that it reads: on processors, of numbers of fewer bits than single precision has (`mean_out` in ReduceOps.cpp); the
+/// mean of an image is one too (`adaptive_avg_pool2d`).
+fn averages_cast(operation: Operation) -> bool {
+    let op = &operation.node.op;
+    let is_mean = matches!(op, Op::Reduce { reduction: Reduction::Mean, .. } | Op::AdaptiveAvgPool { output: [1, 1] });
+    is_mean && operation.is_low() && operation.platform.lists() == Lists::Processor
+}
+
+/// What comes back as a view, such as of tokens, is copied for as long as backward takes (`grad_output.contiguous` in mkldnn/Conv.cpp,
+/// `expect_contiguous` in layer_norm.cpp).
+fn on_dense_gradient(rule: Rule, operation: Operation) -> Rule {
+    let as_read = |gradient: &Layout| match operation.layout(0).is_channels_last() && !operation.reads_row() {
+        true => gradient.is_channels_last() && gradient.is_dense(),
+        false => gradient.is_contiguous(),
+    };
+    if operation.gradient().is_none_or(as_read) { rule } else { rule.copying_gradient(operation.output()) }
+}
+
+/// What normalises rows copies an input that does not lie in rows (`expect_contiguous` in layer_norm.cpp, `contiguous` in SoftMax.cpp); groups
+/// of channels may lie last.
+fn in_rows(rule: Rule, operation: Operation) -> Rule {
+    let layout = operation.layout(0);
+    let grouped = matches!(operation.node.op, Op::GroupNorm { .. }) && layout.is_dense();
+    if layout.is_contiguous() || grouped { rule } else { rule.copying(operation.input(0)) }
+}
+
+/// An operation that does no more than its facts say: first the result, then what is made beside it; backward the gradients of the
+/// inputs, then those of the weights.
+fn plain(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+    let result = match facts.storage {
+        Storage::Own | Storage::Needed => Output,
+        Storage::View => Reuse,
+        Storage::Resident => Resident,
+    };
+    let inputs = 0..operation.node.inputs.len();
+    let gradients = inputs.filter_map(|input| match facts.gradient {
+        Gradient::Ends => None,
+        Gradient::Made => Some(InputGradient(input)),
+        Gradient::Passed => Some(PassGradient(input)),
+    });
+    rule.forward([result])
+        .forward(beside(operation, facts))
+        .saves(saved(operation, facts.needs))
+        .backward(gradients)
+        .backward(operation.learned(facts.weights.len()))
+}
+
+/// What is made beside a result.
+fn beside(operation: Operation, facts: &Facts) -> Vec<Move> {
+    match facts.beside {
+        // Attention and dropout have rules of their own.
+        None | Some(Beside::Sums(_) | Beside::Draw) => Vec::new(),
+        Some(Beside::Statistics(rows)) => {
+            vec![Keep(Amount::per_sample(times([operation.step.weight(), rows]))); 2]
+        }
+        Some(Beside::Indices) => {
+            // max_pool2d_with_indices also where nobody asks for the indices (aten/src/ATen/native/Pooling.cpp).
+            let indices = Amount::per_sample(INDEX.saturating_mul(operation.node.shape.elements()));
+            if operation.step.trains() { vec![Keep(indices)] } else { vec![Take(indices), Drop(0)] }
+        }
+    }
+}
+
+fn saved(operation: Operation, needs: Needs) -> Vec<Saved> {
+    match needs {
+        Needs::Nothing => Vec::new(),
+        Needs::First => vec![Saved::Input(0)],
+        Needs::Inputs => (0..operation.node.inputs.len()).map(Saved::Input).collect(),
+        Needs::Result => vec![Saved::Output],
+        Needs::All => (0..operation.node.inputs.len()).map(Saved::Input).chain([Saved::Output]).collect(),
+    }
+}
+
+fn batch_norm(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+    let framework = operation.platform.framework;
+    let bytes = |dims: &Shape| Amount::once(operation.step.weight().saturating_mul(dims.elements()));
+    let statistics = facts.buffers.iter().map(bytes);
+    // A mean and an inverse deviation of every channel.
+    let [mean, deviation] = [0, 1].map(|at| bytes(&facts.buffers[at]));
+    // nn.BatchNorm2d's num_batches_tracked; its "+ 1" makes a new tensor each step.
+    let counter = framework.batch_norm_counts.then_some(Amount::once(INDEX));
+    let rule = Rule { buffers: statistics.chain(counter).collect(), ..rule };
+    if !operation.step.trains() {
+        return rule.forward([Output]);
+    }
+    let rule = match operation.network.works_as_in_training(operation.node, operation.step) {
+        false => rule.forward([Output]).saves([Saved::Input(0)]),
+        true => {
+            let counts = counter.map_or(vec![], |counter| vec![Take(counter), Drop(0)]);
+            rule.forward(counts).forward([Output, Keep(mean), Keep(deviation)]).saves([Saved::Input(0)])
+        }
+    };
+    let gradients = operation.learned(2).chain([InputGradient(0)]);
+    if framework.batch_norm_copies && operation.tracked(0) {
+        // batch_norm_backward_cpu_template makes one gradient of the input, batch_norm_cpu's kernel another (Normalization.cpp).
+        rule.backward([Take(operation.input(0))]).backward(gradients).backward([Drop(0)])
+    } else {
+        rule.backward(gradients)
+    }
+}
+
+/// An activation in the memory of its input.
+fn overwriting(rule: Rule, operation: Operation, activation: Activation) -> Rule {
+    let rule = rule.backward([InputGradient(0)]);
+    if activation == Activation::Relu6 && operation.platform.framework.relu6 == Rectifier::InputCopy {
+        let tracked = operation.tracked[operation.id.index()];
+        let copy = (operation.step.trains() && tracked).then_some(Keep(operation.input(0)));
+        return rule.forward(copy).forward([Reuse]);
+    }
+    rule.forward([Reuse]).saves([Saved::Output])
+}
+
+fn dropout(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+    if !operation.step.trains() {
+        return rule.forward([Reuse]);
+    }
+    let mask = match operation.platform.framework.dropout {
+        _ if facts.beside == Some(Beside::Draw) => Amount::per_sample(operation.number()),
+        Mask::Floats => operation.output(),
+        Mask::Bytes => Amount::per_sample(operation.node.shape.elements()),
+    };
+    rule.forward([Keep(mask), Output]).backward([InputGradient(0)])
+}
+
+fn arithmetic(rule: Rule, operation: Operation, binary: Binary, facts: &Facts) -> Rule {
+    if operation.node.inputs.len() == 1 || facts.gradient == Gradient::Ends {
+        return plain(rule, operation, facts);
+    }
+    let rule = rule.forward([Output]).saves(saved(operation, facts.needs));
+    let same = |index: usize| operation.network.input_of(operation.node, index).dims() == operation.node.shape.dims();
+    let pass = |index: usize| if same(index) { PassGradient(index) } else { InputGradient(index) };
+    let full = Take(operation.output());
+    match (binary, same(0), same(1)) {
+        (Binary::Add, ..) => rule.backward([pass(0), pass(1)]),
+        (Binary::Sub, ..) => rule.backward([pass(0), InputGradient(1)]),
+        // An input that was broadcast: its gradient at full size first, then the sum (torch/csrc/autograd/engine.cpp).
+        (Binary::Mul, true, true) => rule.backward([InputGradient(0), InputGradient(1)]),
+        (Binary::Mul, false, _) => rule.backward([full, InputGradient(1), InputGradient(0), Drop(0)]),
+        (Binary::Mul, true, false) => rule.backward([full, InputGradient(0), InputGradient(1), Drop(0)]),
+        // The divisor's gradient goes through two tensors more (div_tensor_other_grad).
+        (Binary::Div, ..) => rule.backward([InputGradient(0), full, full, InputGradient(1), Drop(0), Drop(0)]),
+        // Masked or multiplied by another result of the same size.
+        (Binary::Pow | Binary::Max | Binary::Min | Binary::Mod | Binary::PRelu, ..) => {
+            rule.backward([full, InputGradient(0), InputGradient(1), Drop(0)])
+        }
+        (Binary::Equal | Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual, ..) => rule,
+        (Binary::And | Binary::Or | Binary::Xor, ..) => rule,
+    }
+}

@@ -1,0 +1,114 @@
+//! One operation of a network, on a device, within a step.
+
+use super::rule::{Casts, Move};
+use crate::amount::Amount;
+use crate::layout::{Layout, reads_row};
+use perf4sight_network::{Conv, Element, Network, Node, NodeId, Numbers};
+use perf4sight_platform::{Asked, Platform};
+use perf4sight_step::workload::{Number, Step};
+
+/// One operation of a network, on a device, within a step.
+#[derive(Clone, Copy)]
+pub(crate) struct Operation<'a> {
+    pub network: &'a Network,
+    pub id: NodeId,
+    pub node: &'a Node,
+    pub platform: &'a Platform,
+    pub step: Step,
+    /// Whether the result may overwrite the input.
+    pub in_place: bool,
+    /// For every node, whether its gradient is asked for.
+    pub tracked: &'a [bool],
+    /// For every node, how its result lies.
+    pub layouts: &'a [Layout],
+    /// For every node, how the gradient of its result arrives, where that is known.
+    pub gradients: &'a [Option<Layout>],
+    /// For every node, what it computes with.
+    pub numbers: &'a [Numbers],
+}
+
+impl Operation<'_> {
+    /// Bytes of one of the inputs, as it is read.
+    pub fn input(&self, index: usize) -> Amount {
+        let input = self.network.node(self.node.inputs[index]);
+        Amount::tensor(&input.shape, input.element.bytes(self.number()))
+    }
+
+    /// Bytes of one of the numbers that it computes with.
+    pub fn number(&self) -> u64 {
+        self.numbers[self.id.index()].result.bytes()
+    }
+
+    /// Whether it computes with fewer bits than single precision has.
+    pub fn is_low(&self) -> bool {
+        self.number() < Number::Fp32.bytes()
+    }
+
+    /// What autocast makes of its operands; `weights` are their elements.
+    pub fn casts(&self, weights: &[u64]) -> Casts {
+        let own = self.numbers[self.id.index()];
+        let input = |(index, input): (usize, &NodeId)| {
+            let is_cast = self.numbers[input.index()].result != own.result;
+            (is_cast && self.network.node(*input).element == Element::Number).then(|| self.input(index))
+        };
+        let is_cast = own.weights != self.step.precision.held();
+        let weight = |elements: &u64| is_cast.then(|| Amount::once(own.weights.bytes().saturating_mul(*elements)));
+        Casts {
+            inputs: self.node.inputs.iter().enumerate().map(input).collect(),
+            weights: weights.iter().map(weight).collect(),
+        }
+    }
+
+    /// How the result lies.
+    pub fn result(&self) -> &Layout {
+        &self.layouts[self.id.index()]
+    }
+
+    /// How the gradient of the result arrives, where that is known.
+    pub fn gradient(&self) -> Option<&Layout> {
+        self.gradients[self.id.index()].as_ref()
+    }
+
+    /// How one of the inputs lies.
+    pub fn layout(&self, index: usize) -> &Layout {
+        &self.layouts[self.node.inputs[index].index()]
+    }
+
+    /// Whether its input is the height-1 image view that PyTorch makes for a 1-D convolution.
+    pub fn reads_row(&self) -> bool {
+        reads_row(self.network, self.node)
+    }
+
+    /// Whether the gradient of an input is asked for.
+    pub fn tracked(&self, index: usize) -> bool {
+        self.tracked[self.node.inputs[index].index()]
+    }
+
+    /// Whether training changes one of the tensors of its weights: 0 is the weight, 1 the bias.
+    pub fn learns(&self, tensor: usize) -> bool {
+        self.network.learned(self.node)[tensor]
+    }
+
+    /// The gradients of those of its first weights that training changes.
+    pub fn learned(&self, tensors: usize) -> impl Iterator<Item = Move> + use<> {
+        let learned: Vec<usize> = (0..tensors).filter(|tensor| self.learns(*tensor)).collect();
+        learned.into_iter().map(Move::WeightGradient)
+    }
+
+    /// Bytes of the result.
+    pub fn output(&self) -> Amount {
+        Amount::result(self.node, self.number())
+    }
+
+    /// What libraries are asked for, where it is this convolution.
+    pub fn asked(&self, conv: &Conv) -> Asked {
+        let (window, input) = (&conv.window, self.network.input_of(self.node, 0));
+        Asked {
+            kernel: window.kernel,
+            moves_by_one: (window.stride, window.dilation) == ([1; 2], [1; 2]),
+            groups: conv.groups,
+            channels: input.channels(),
+            elements: input.elements(),
+        }
+    }
+}

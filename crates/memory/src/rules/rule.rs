@@ -1,0 +1,113 @@
+//! What one operation allocates, keeps and borrows: moves in the order its library makes them.
+
+use crate::amount::Amount;
+
+/// One operation's rule.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Rule {
+    /// Its trainable tensors.
+    pub weights: Vec<Amount>,
+    /// Tensors it keeps between steps that are not trained.
+    pub buffers: Vec<Amount>,
+    /// What autocast makes of its operands before it runs.
+    pub casts: Casts,
+    pub forward: Vec<Move>,
+    /// What autograd saves until its backward ran.
+    pub saves: Vec<Saved>,
+    /// What its backward does; the incoming gradient and what was saved go afterwards.
+    pub backward: Vec<Move>,
+}
+
+/// One allocation, release or hand-over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Move {
+    /// The result, in memory of its own.
+    Output,
+    /// The result is the first input's memory: a view, an identity, an overwritten input.
+    Reuse,
+    /// The result lies there between the steps: the batch, a free-standing parameter.
+    Resident,
+    /// Something beside the result that backward needs: statistics, indices, masks.
+    Keep(Amount),
+    /// Borrowed memory.
+    Take(Amount),
+    /// Borrowed memory goes back: the latest still held, or so many before it.
+    Drop(usize),
+    /// The gradient of an input, in memory of its own.
+    InputGradient(usize),
+    /// The gradient of an input is the incoming one, or a part of it.
+    PassGradient(usize),
+    /// The gradient of a trainable tensor.
+    WeightGradient(usize),
+    /// The gradient of a trainable tensor is a part of the incoming one, all of which stays with it.
+    PassWeightGradient(usize),
+    /// The incoming gradient is copied so that it lies without gaps, and goes.
+    CopyGradient,
+    /// One of several steps of a backward is done: the incoming gradient goes with the first, and what was kept last with each.
+    StepDone,
+}
+
+/// A tensor that autograd saves without a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Saved {
+    Input(usize),
+    /// What one of the weights was cast to; a weight that was not lies there anyway.
+    Cast(usize),
+    /// The result.
+    Output,
+}
+
+/// Copies of operands in other numbers, made before an operation runs; gradients come in these, and are cast back.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Casts {
+    pub inputs: Vec<Option<Amount>>,
+    pub weights: Vec<Option<Amount>>,
+}
+
+impl Casts {
+    /// What an input is cast to.
+    pub fn input(&self, index: usize) -> Option<Amount> {
+        self.inputs.get(index).copied().flatten()
+    }
+
+    /// What a weight is cast to.
+    pub fn weight(&self, index: usize) -> Option<Amount> {
+        self.weights.get(index).copied().flatten()
+    }
+}
+
+impl Rule {
+    /// Puts moves behind those of forward.
+    pub fn forward(mut self, moves: impl IntoIterator<Item = Move>) -> Self {
+        self.forward.extend(moves);
+        self
+    }
+
+    /// Works both ways on a copy of that size.
+    pub fn copying(self, amount: Amount) -> Self {
+        let rule = self.copying_gradient(amount);
+        Rule { forward: borrowing(rule.forward, amount), ..rule }
+    }
+
+    /// Works backward on a copy of the incoming gradient, which is of that size.
+    pub fn copying_gradient(self, amount: Amount) -> Self {
+        Rule { backward: borrowing(self.backward, amount), ..self }
+    }
+
+    /// Saves more tensors for backward.
+    pub fn saves(mut self, saved: impl IntoIterator<Item = Saved>) -> Self {
+        self.saves.extend(saved);
+        self
+    }
+
+    /// Puts moves behind those of backward.
+    pub fn backward(mut self, moves: impl IntoIterator<Item = Move>) -> Self {
+        self.backward.extend(moves);
+        self
+    }
+}
+
+/// Moves while so much is borrowed.
+pub(super) fn borrowing(moves: Vec<Move>, amount: Amount) -> Vec<Move> {
+    [Move::Take(amount)].into_iter().chain(moves).chain([Move::Drop(0)]).collect()
+}

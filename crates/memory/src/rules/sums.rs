@@ -1,0 +1,104 @@
+//! Convolutions on a processor in numbers of fewer bits than single precision: oneDNN sums up in single precision, beside what it is asked for.
+//!
+//! Kernels and layouts are those of single precision otherwise (`jit_avx512_core_bf16_*` of src/cpu/x64), as `ONEDNN_VERBOSE=1` says, with two
+//! differences: input gradients of strided kernels are channels-last for depthwise kernels too, and plain images have even numbers of
+//! channels. What is borrowed was read off PyTorch 2.11 with its profiler: 1x1, 3x3 and 5x5 kernels on images of 7 to 224 pixels, 1 to 16 samples,
+//! one and two threads. Left out is what strided input gradients borrow beside, some hundred KiB.
+
+use super::blocked::{Blocked, pixels};
+use super::rule::Move;
+use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
+use crate::amount::{Amount, product};
+use perf4sight_network::Shape;
+use perf4sight_step::workload::Number;
+
+impl Blocked<'_> {
+    /// The result of a 1x1 kernel: each thread sums an image of it, and gathers first what a stride leaves of the image it reads.
+    pub fn forward_of_point(&self) -> Vec<Move> {
+        let sums = self.summed(&self.operation.node.shape).and(self.gathered_by_threads());
+        let [source, filters, result] = [self.source(), self.filters(), self.result()].map(Take);
+        vec![Take(sums), source, filters, result, Drop(1), Drop(1), Drop(1), Output, Drop(0)]
+    }
+
+    /// The gradient of its input, likewise.
+    pub fn input_gradient_of_point(&self) -> Vec<Move> {
+        let sums = Take(self.summed(self.image()));
+        let [result, filters, source] = [self.result(), self.filters(), self.source()].map(Take);
+        vec![result, filters, source, sums, Drop(0), Drop(1), Drop(1), InputGradient(0), Drop(0)]
+    }
+
+    /// The gradient of the filters.
+    pub fn summed_weight_gradient(&self) -> Vec<Move> {
+        let [result, source, filters] = [self.result(), self.source(), self.filters_of_gradient()].map(Take);
+        let [once, again] = self.sums_of_filters().map(Take);
+        if self.in_small_groups() {
+            vec![filters, WeightGradient(0), Drop(0)]
+        } else if self.reads_rgb() {
+            vec![result, filters, once, again, Drop(0), Drop(0), Drop(1), WeightGradient(0), Drop(0)]
+        } else {
+            vec![result, source, filters, once, again, Drop(0), Drop(0), Drop(1), Drop(1), WeightGradient(0), Drop(0)]
+        }
+    }
+
+    /// Filters that see one channel each, for a kernel that works channels-last: 16 channels beside pairs of numbers, of which one is used.
+    pub fn filters_of_strided(&self) -> Amount {
+        match self.kernel.groups {
+            1 => self.filters(),
+            groups => {
+                Amount::once(product([2, self.operation.number(), self.block, groups as u64, self.kernel.area()]))
+            }
+        }
+    }
+
+    /// Sums of a whole image for each thread.
+    fn summed(&self, image: &Shape) -> Amount {
+        let channels = (image.channels() as u64).next_multiple_of(self.block);
+        Amount::once(product([self.threads, Number::Fp32.bytes(), channels, pixels(image)]))
+    }
+
+    fn gathered_by_threads(&self) -> Amount {
+        let channels = self.seen().next_multiple_of(self.block);
+        let strided = u64::from(self.kernel.strided);
+        let pixels = pixels(&self.operation.node.shape);
+        Amount::once(product([strided, self.threads, self.operation.number(), channels, pixels]))
+    }
+
+    /// Sums of filters, beside what is turned round of one image and its result: for one thread, and for another one where threads take images
+    /// each instead of filters, which they do where the images are the more to read (`balance` of
+    /// jit_avx512_core_bf16_conv_kernel.cpp, whose weights were read off).
+    fn sums_of_filters(&self) -> [Amount; 2] {
+        let (filters, number) = (self.filters_of_gradient(), self.operation.number());
+        let sums = filters.times(Number::Fp32.bytes()).divided_by(number);
+        let in_groups = self.kernel.groups > 1;
+        let turned = match (in_groups, self.kernel.is_point()) {
+            (true, _) => Amount::once(0),
+            (false, true) => self.gathered_by_threads().divided_by(self.threads),
+            (false, false) => Amount::once(number.saturating_mul(self.turned())),
+        };
+        let each = sums.and(turned);
+        let read = self.image().elements().saturating_mul(if self.kernel.is_point() { 1 } else { 4 });
+        let enough = (filters.bytes(1) / number / read.max(1)).saturating_add(1);
+        // Of plain images, of which there is little to read, threads take filters, where there is more than a block of them: seen of all kernels that were tried,
+        // 3 to 16 wide, at 1 to 32 samples.
+        let shared = self.reads_rgb() && self.kernel.out_channels as u64 > self.block;
+        let others = if in_groups || shared { 0 } else { self.threads - 1 };
+        [each, each.times(others).starting_at(enough)]
+    }
+
+    /// Elements of an image and its result as the gradient of filters reads them, rows of the image filled up; a plain one is read as it lies.
+    fn turned(&self) -> u64 {
+        let [height, width] = self.image().image().map(|side| side as u64);
+        let result = product([
+            (self.kernel.out_channels as u64).next_multiple_of(self.block),
+            pixels(&self.operation.node.shape),
+        ]);
+        if self.reads_rgb() {
+            return result;
+        }
+        product([self.seen().next_multiple_of(self.block), height, width + 4]).saturating_add(result)
+    }
+
+    fn image(&self) -> &Shape {
+        self.operation.network.input_of(self.operation.node, 0)
+    }
+}

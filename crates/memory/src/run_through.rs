@@ -1,0 +1,178 @@
+//! A schedule run through an allocator at one batch size.
+
+use crate::allocator::{Allocate, Block, Caching, Counters, Direct, Rounded};
+use crate::step::{Period, PlacedSegment, Schedule};
+use crate::tensor::Event;
+use perf4sight_platform::{Allocator, Platform, Readings};
+
+/// The peaks of one batch size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Outcome {
+    /// Peaks as the device's profiler reports them.
+    pub reported: Peaks,
+    /// Peaks over all steps.
+    pub highest: Peaks,
+    /// When the most bytes were allocated.
+    pub moment: Moment,
+}
+
+/// Peak bytes of tensors, and of what the allocator took for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Peaks {
+    pub allocated: u64,
+    pub reserved: u64,
+}
+
+/// Right after an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moment {
+    pub period: Period,
+    pub event: usize,
+}
+
+/// Runs a schedule through a device's allocator.
+pub(crate) fn run_through(schedule: &Schedule, platform: &Platform, batch: u64) -> Outcome {
+    match platform.allocator {
+        Allocator::Direct => Run::new(schedule, batch, Direct::default()).run(platform.readings),
+        Allocator::Caching(sizes) => Run::new(schedule, batch, Caching::new(sizes)).run(platform.readings),
+    }
+}
+
+/// A lower bound of the reported peaks: no allocator takes less than what is alive, and one that caches nothing takes no more.
+pub(crate) fn at_least(schedule: &Schedule, platform: &Platform, batch: u64) -> Peaks {
+    let round = match platform.allocator {
+        Allocator::Direct => 1,
+        Allocator::Caching(sizes) => sizes.round,
+    };
+    Run::new(schedule, batch, Rounded::new(round)).run(platform.readings).reported
+}
+
+struct Run<'a, A> {
+    schedule: &'a Schedule,
+    allocator: A,
+    batch: u64,
+    blocks: Vec<Block>,
+    moment: Moment,
+    most: u64,
+    /// What the published profiler's hook read last.
+    at_backward: Peaks,
+}
+
+impl<'a, A: Allocate> Run<'a, A> {
+    fn new(schedule: &'a Schedule, batch: u64, allocator: A) -> Self {
+        let blocks = vec![0; schedule.count()];
+        let moment = Moment { period: Period::SetUp, event: 0 };
+        Run { schedule, allocator, batch, blocks, moment, most: 0, at_backward: Peaks::default() }
+    }
+
+    fn run(mut self, readings: Readings) -> Outcome {
+        self.run_period(Period::SetUp);
+        let first = self.step(Period::First);
+        let left_by_first = self.allocator.counters().reserved;
+        let backward = self.at_backward;
+        // A steady step frees all it allocates, so the next one finds the same blocks in the same places: one stands for all.
+        let steady = self.step(Period::Later);
+        let left_by_steady = self.allocator.counters().reserved;
+        let after = |left: u64| Peaks { reserved: steady.reserved.max(left), ..steady };
+        let highest =
+            Peaks { allocated: first.allocated.max(steady.allocated), reserved: first.reserved.max(steady.reserved) };
+        let reported = match readings {
+            Readings::Highest => highest,
+            // Peaks were reset before the cache was emptied: what one step left reserved counts in the next.
+            Readings::Published => {
+                mean([backward, first, after(left_by_first), after(left_by_steady), after(left_by_steady)])
+            }
+        };
+        Outcome { reported, highest, moment: self.moment }
+    }
+
+    /// The peaks of one step, taken with an emptied cache.
+    fn step(&mut self, period: Period) -> Peaks {
+        self.allocator.empty_cache();
+        self.allocator.counters().reset_peaks();
+        self.run_period(period);
+        peaks(self.allocator.counters())
+    }
+
+    fn run_period(&mut self, period: Period) {
+        let schedule = self.schedule;
+        let mut begin = 0;
+        for segment in schedule.segments(period) {
+            if !self.allocator.apply_summary(segment, self.batch) {
+                self.run_events(segment, Moment { period, event: begin });
+            }
+            begin += segment.segment.events.len();
+        }
+    }
+
+    /// One event after the other; `begin` is the moment of the first.
+    fn run_events(&mut self, segment: &PlacedSegment, begin: Moment) {
+        let (schedule, batch) = (self.schedule, self.batch);
+        let bytes = |tensor| segment.own(tensor).unwrap_or_else(|| schedule.tensor(tensor)).amount.bytes(batch);
+        for (index, event) in segment.events().enumerate() {
+            match event {
+                Event::Allocate(tensor) => {
+                    self.blocks[tensor as usize] = self.allocator.allocate(bytes(tensor));
+                    let allocated = self.allocator.counters().allocated;
+                    if allocated > self.most {
+                        self.most = allocated;
+                        self.moment = Moment { event: begin.event + index, ..begin };
+                    }
+                }
+                Event::Free(tensor) => self.allocator.free(self.blocks[tensor as usize], bytes(tensor)),
+                Event::Settle(_) => {}
+                Event::BackwardDone => self.at_backward = peaks(self.allocator.counters()),
+            }
+        }
+    }
+}
+
+fn peaks(counters: &Counters) -> Peaks {
+    Peaks { allocated: counters.peak_allocated, reserved: counters.peak_reserved }
+}
+
+fn mean(peaks: [Peaks; 5]) -> Peaks {
+    let mean = |bytes: fn(&Peaks) -> u64| {
+        let (sum, count) = (peaks.iter().map(|peak| u128::from(bytes(peak))).sum::<u128>(), peaks.len() as u128);
+        ((sum + count / 2) / count) as u64
+    };
+    Peaks { allocated: mean(|peak| peak.allocated), reserved: mean(|peak| peak.reserved) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Simulation;
+    use perf4sight_network::zoo::{Dataset, build};
+    use perf4sight_step::workload::{Accumulate, Checkpoint, Optimizer, Precision, Stage, Step, Trainable, ZeroGrad};
+
+    /// Training as published, and steps that differ in one thing each, and inference.
+    fn steps() -> Vec<Step> {
+        let training = Step::published(Stage::Training);
+        vec![
+            training,
+            Step { zero_grad: ZeroGrad::Free, optimizer: Optimizer::AdamW, ..training },
+            Step { trainable: Trainable::Classifier, ..training },
+            Step { accumulate: Accumulate::new(4).unwrap(), ..training },
+            Step { checkpoint: Checkpoint::EveryBlock, ..training },
+            Step { precision: Precision::AmpBf16, ..training },
+            Step::published(Stage::Inference),
+        ]
+    }
+
+    #[test]
+    fn summaries_of_segments_give_the_peaks_of_their_requests_one_by_one() {
+        let network = build("mobilenetv2", Dataset::Imagenet).unwrap();
+        for (name, is_exact) in [("cpu", true), ("orin", false)] {
+            let platform = Platform::named(name).unwrap();
+            for (step, batch) in steps().into_iter().flat_map(|step| [(step, 4), (step, 12)]) {
+                let simulation = Simulation::new(&network, step, &platform);
+                let (schedule, samples) = simulation.schedule(batch);
+                let least = at_least(&schedule, &platform, samples);
+                let whole = run_through(&schedule, &platform, samples).reported;
+                assert!(least.reserved > 0 && least.reserved <= whole.reserved, "{name}, {step}: {least:?}, {whole:?}");
+                assert!(!is_exact || least == whole, "{name}, {step}: {least:?}, {whole:?}");
+            }
+        }
+    }
+}

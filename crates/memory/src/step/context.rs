@@ -1,0 +1,176 @@
+//! What is known of a step before it runs: the memory rule of every operation, who reads whom, who gets gradients, what runs again.
+
+use crate::amount::Amount;
+use crate::layout::{gradient_layouts, layouts};
+use crate::rules::{Move, Operation, Rule, rule};
+use perf4sight_network::{Network, NodeId, Numbers, Segment, Trained};
+use perf4sight_platform::Platform;
+use perf4sight_step::workload::Step;
+use std::sync::Arc;
+
+/// A network's operations on a device: the same for all steps of equal [`rules_step`].
+#[derive(Debug)]
+pub(crate) struct Operations<'a> {
+    trained: Arc<Trained<'a>>,
+    /// Per node, what it computes with.
+    numbers: Vec<Numbers>,
+    rules: Vec<Rule>,
+    /// For every weight of a node, how many nodes give it a gradient: those it is shared with too.
+    users: Vec<Vec<usize>>,
+    /// Per node, whether training changes its weight and its bias.
+    learned: Vec<[bool; 2]>,
+    /// How many times a node's result is read in forward, the network's results once more.
+    reads: Vec<usize>,
+    /// Per node, whether backward needs something of its forward.
+    kept: Vec<bool>,
+}
+
+/// A step as far as rules of operations depend on it: all else is as published.
+pub(crate) fn rules_step(Step { stage, precision, trainable, frozen_normalisation, .. }: Step) -> Step {
+    Step { precision, trainable, frozen_normalisation, ..Step::published(stage) }
+}
+
+impl<'a> Operations<'a> {
+    /// For as many samples as `batch`, or for any number above one where it is more than one.
+    pub fn new(trained: Arc<Trained<'a>>, step: Step, platform: &'a Platform, batch: u64) -> Self {
+        let Trained { network, gradients: tracked, in_place, .. } = &*trained;
+        let layouts = layouts(network, step, tracked, batch);
+        let gradients = gradient_layouts(network, &layouts);
+        let numbers = network.numbers(step.precision, platform.lists());
+        let operations = network.iter().zip(in_place).map(|((id, node), &in_place)| Operation {
+            network,
+            id,
+            node,
+            platform,
+            step,
+            in_place,
+            tracked,
+            layouts: &layouts,
+            gradients: &gradients,
+            numbers: &numbers,
+        });
+        let rules: Vec<Rule> = operations.map(rule).collect();
+        let users = users(network, &rules);
+        let learned = network.nodes().iter().map(|node| network.learned(node)).collect();
+        let kept = network.nodes().iter().zip(tracked).map(|(node, tracked)| network.is_kept(node, *tracked)).collect();
+        Operations { numbers, rules, users, learned, reads: network.uses(), kept, trained }
+    }
+}
+
+fn users(network: &Network, rules: &[Rule]) -> Vec<Vec<usize>> {
+    let mut users: Vec<Vec<usize>> = rules.iter().map(|rule| vec![0; rule.weights.len()]).collect();
+    for ((id, node), rule) in network.iter().zip(rules) {
+        let weights = &mut users[node.shares.unwrap_or(id).index()];
+        for step in &rule.backward {
+            if let Move::WeightGradient(index) | Move::PassWeightGradient(index) = step
+                && let Some(count) = weights.get_mut(*index)
+            {
+                *count += 1;
+            }
+        }
+    }
+    users
+}
+
+/// A step of a network on a device.
+pub(crate) struct StepContext<'a> {
+    pub network: &'a Network,
+    pub platform: &'a Platform,
+    pub step: Step,
+    operations: &'a Operations<'a>,
+    /// What runs again in backward, in the order it runs.
+    pub segments: Vec<Segment>,
+    /// Of each segment, the first node that backward needs something of.
+    pub first_kept: Vec<Option<usize>>,
+    /// Per node, the segment that it lies in.
+    segment_of: Vec<Option<usize>>,
+}
+
+impl<'a> StepContext<'a> {
+    /// `cuts` are the nodes behind which checkpointing cuts the network.
+    pub fn new(operations: &'a Operations<'a>, step: Step, platform: &'a Platform, cuts: &[NodeId]) -> Self {
+        let network: &Network = &operations.trained.network;
+        let segments = network.segments(cuts);
+        let first_kept = |segment: &Segment| segment.nodes.clone().find(|node| operations.kept[*node]);
+        let first_kept = segments.iter().map(first_kept).collect();
+        let mut segment_of = vec![None; operations.kept.len()];
+        for (number, segment) in segments.iter().enumerate() {
+            segment_of[segment.nodes.clone()].fill(Some(number));
+        }
+        StepContext { network, platform, step, operations, segments, first_kept, segment_of }
+    }
+
+    pub fn rules(&self) -> &'a [Rule] {
+        &self.operations.rules
+    }
+
+    pub fn rule(&self, id: NodeId) -> &'a Rule {
+        &self.operations.rules[id.index()]
+    }
+
+    /// The node whose weights a node uses: its own unless they are shared.
+    pub fn owner(&self, id: NodeId) -> NodeId {
+        self.network.node(id).shares.unwrap_or(id)
+    }
+
+    /// How many nodes give a gradient to one of the weights of a node.
+    pub fn users(&self, (owner, tensor): (NodeId, usize)) -> usize {
+        self.operations.users[owner.index()][tensor]
+    }
+
+    /// Whether autograd computes the gradient of a node's result.
+    pub fn is_tracked(&self, id: NodeId) -> bool {
+        self.operations.trained.gradients[id.index()]
+    }
+
+    /// The part of a checkpointed segment that runs again in backward.
+    pub fn runs_again(&self, segment: &Segment) -> std::ops::Range<usize> {
+        self.network.runs_again(segment, &self.operations.trained.gradients)
+    }
+
+    /// How often each result is read in forward, the network's results once more.
+    pub fn reads(&self) -> Vec<usize> {
+        self.operations.reads.clone()
+    }
+
+    /// Whether backward needs something of a node's forward.
+    pub fn is_kept(&self, node: usize) -> bool {
+        self.operations.kept[node]
+    }
+
+    /// Whether training changes one of the tensors of a node's weights: 0 is the weight, 1 the bias.
+    pub fn learns(&self, id: NodeId, tensor: usize) -> bool {
+        self.operations.learned[id.index()][tensor]
+    }
+
+    /// The checkpointed segment that a node lies in.
+    pub fn segment_of(&self, id: NodeId) -> Option<usize> {
+        self.segment_of[id.index()]
+    }
+
+    /// Bytes of the gradient of a result.
+    pub fn gradient(&self, id: NodeId) -> Amount {
+        Amount::tensor(&self.network.node(id).shape, self.operations.numbers[id.index()].result.bytes())
+    }
+
+    /// Bytes of a result.
+    pub fn result(&self, id: NodeId) -> Amount {
+        Amount::result(self.network.node(id), self.operations.numbers[id.index()].result.bytes())
+    }
+
+    /// Bytes of one of the network's results, or of its gradient, as the loss reads it: autocast casts it back (`cross_entropy_loss`;
+    /// `log_softmax` and `nll_loss` on CUDA).
+    pub fn scores(&self, output: NodeId) -> Amount {
+        Amount::tensor(&self.network.node(output).shape, self.step.precision.held().bytes())
+    }
+
+    /// Whether the loss reads a cast of a result.
+    pub fn casts_result(&self, output: NodeId) -> bool {
+        self.operations.numbers[output.index()].result != self.step.precision.held()
+    }
+
+    /// Bytes of a scalar such as the loss.
+    pub fn scalar(&self) -> Amount {
+        Amount::once(self.step.precision.held().bytes())
+    }
+}

@@ -1,0 +1,143 @@
+//! Forward of one operation as PyTorch runs it: casts, result, what autograd saves.
+
+use super::context::StepContext;
+use super::recorder::Recorder;
+use super::set_up::SetUp;
+use crate::rules::{Move, Saved};
+use crate::tensor::{FewTensors, Role, TensorId};
+use perf4sight_network::NodeId;
+use std::collections::BTreeMap;
+
+/// Records the forward of operations.
+pub(super) struct ForwardRecorder<'a> {
+    pub context: &'a StepContext<'a>,
+    pub recorder: Recorder,
+    set_up: &'a SetUp,
+    /// Casts of weights that autocast keeps until it ends, each by its node and its place there.
+    cast: BTreeMap<(NodeId, usize), TensorId>,
+}
+
+impl<'a> ForwardRecorder<'a> {
+    pub fn new(context: &'a StepContext<'a>, set_up: &'a SetUp) -> Self {
+        let moves = context.rules().iter().map(|rule| rule.forward.len() + rule.backward.len() + rule.weights.len());
+        let recorder = Recorder::behind(set_up.segment.tensors.len(), moves.sum());
+        ForwardRecorder { context, recorder, set_up, cast: BTreeMap::new() }
+    }
+
+    /// One node's forward: its result and what backward keeps of it.
+    pub fn run(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, FewTensors) {
+        let weights = self.cast_weights(id);
+        let inputs = self.cast_inputs(id, inputs);
+        let (result, mut kept) = self.compute(id, &inputs);
+        if self.needs_backward(id) {
+            kept.extend(self.save(id, &inputs, &weights, Some(result)));
+        }
+        self.recorder.release_all(inputs.into_iter().chain(weights.into_iter().flatten()));
+        (result, kept)
+    }
+
+    /// What autograd saves of what one node reads, before it makes anything.
+    pub fn save_inputs(&mut self, id: NodeId, inputs: &[TensorId]) -> FewTensors {
+        let weights = self.cast_weights(id);
+        let inputs = self.cast_inputs(id, inputs);
+        let kept = self.save(id, &inputs, &weights, None);
+        self.recorder.release_all(inputs.into_iter().chain(weights.into_iter().flatten()));
+        kept
+    }
+
+    /// Releases the casts of weights, but for what backward needs.
+    pub fn end_autocast(&mut self) {
+        self.recorder.release_all(std::mem::take(&mut self.cast).into_values());
+    }
+
+    fn needs_backward(&self, id: NodeId) -> bool {
+        self.context.step.trains() && self.context.is_tracked(id)
+    }
+
+    /// Holds what autograd saves of what a node reads and, where it ran, of its result.
+    fn save(
+        &mut self,
+        id: NodeId,
+        inputs: &[TensorId],
+        weights: &[Option<TensorId>],
+        result: Option<TensorId>,
+    ) -> FewTensors {
+        let saved = self.context.rule(id).saves.iter().filter_map(|saved| match *saved {
+            Saved::Input(index) => Some(inputs[index]),
+            Saved::Cast(index) => weights[index],
+            Saved::Output => result,
+        });
+        saved.map(|tensor| self.recorder.hold(tensor)).collect()
+    }
+
+    /// The weights of a node in the numbers that it reads, where these are others: those that learn are cast once until autocast ends
+    /// (`cached_cast`), the others whenever they are read. The last one first, as compilers put arguments together.
+    fn cast_weights(&mut self, id: NodeId) -> Vec<Option<TensorId>> {
+        let (context, owner) = (self.context, self.context.owner(id));
+        let casts = &context.rule(id).casts.weights;
+        let mut weights = vec![None; casts.len()];
+        for (index, cast) in casts.iter().enumerate().rev() {
+            let Some(amount) = *cast else { continue };
+            let mut cast = || self.recorder.allocate(amount, Role::Weights, owner);
+            weights[index] = Some(match context.learns(id, index) {
+                true => {
+                    let kept = *self.cast.entry((owner, index)).or_insert_with(cast);
+                    self.recorder.hold(kept)
+                }
+                false => cast(),
+            });
+        }
+        weights
+    }
+
+    /// Holds the inputs of a node, those that are cast as that.
+    fn cast_inputs(&mut self, id: NodeId, inputs: &[TensorId]) -> FewTensors {
+        let casts = &self.context.rule(id).casts;
+        let mut read: FewTensors = inputs
+            .iter()
+            .enumerate()
+            .rev()
+            .map(|(index, &input)| match casts.input(index) {
+                Some(amount) => self.recorder.allocate(amount, Role::Activations, id),
+                None => self.recorder.hold(input),
+            })
+            .collect();
+        read.reverse();
+        read
+    }
+
+    /// The result of a node, and what it makes beside it for backward.
+    fn compute(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, FewTensors) {
+        let (context, recorder) = (self.context, &mut self.recorder);
+        let (mut result, mut kept, mut borrowed) = (None, FewTensors::new(), FewTensors::new());
+        for step in &context.rule(id).forward {
+            match *step {
+                Move::Output => {
+                    result = Some(recorder.allocate(context.result(id), Role::Activations, id));
+                }
+                Move::Reuse => result = Some(recorder.hold(inputs[0])),
+                Move::Resident => {
+                    let resident = self.set_up.resident[context.owner(id).index()];
+                    result = resident.map(|tensor| recorder.hold(tensor));
+                }
+                Move::Keep(amount) => kept.push(recorder.allocate(amount, Role::Activations, id)),
+                Move::Take(amount) => borrowed.push(recorder.allocate(amount, Role::Workspace, id)),
+                Move::Drop(before) => recorder.give_back(before, &mut borrowed),
+                Move::InputGradient(_)
+                | Move::PassGradient(_)
+                | Move::WeightGradient(_)
+                | Move::PassWeightGradient(_)
+                | Move::CopyGradient
+                | Move::StepDone => {
+                    unreachable!("no rule makes gradients in its forward")
+                }
+            }
+        }
+        let result = result.expect("every rule makes a result");
+        // Without a gradient nothing is kept.
+        if !self.needs_backward(id) {
+            self.recorder.release_all(kept.drain(..));
+        }
+        (result, kept)
+    }
+}

@@ -1,0 +1,87 @@
+//! Tensors held and released as PyTorch's reference counts do it; the resulting allocations and frees are recorded.
+
+use super::segment::CachedSegment;
+use crate::amount::Amount;
+use crate::tensor::{Event, FewTensors, Mark, Phase, Role, Tensor, TensorId};
+use perf4sight_network::NodeId;
+
+/// The holders of each tensor, and what was recorded since it was last taken.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    segment: CachedSegment,
+    holders: Vec<u32>,
+}
+
+impl Recorder {
+    /// Behind so many tensors that stay, each with one holder; with room for so many more of its own, since growing step by step moves what is there
+    /// each time.
+    pub fn behind(before: usize, own: usize) -> Self {
+        let mut segment = CachedSegment::behind(before);
+        segment.tensors.reserve(own);
+        segment.events.reserve(2 * own);
+        segment.marks.reserve(own);
+        let mut holders = Vec::with_capacity(before + own);
+        holders.resize(before, 1);
+        Recorder { segment, holders }
+    }
+
+    /// A new tensor with one holder.
+    pub fn allocate(&mut self, amount: Amount, role: Role, node: NodeId) -> TensorId {
+        let id = self.holders.len() as TensorId;
+        self.segment.tensors.push(Tensor { amount, role, node });
+        self.holders.push(1);
+        self.segment.events.push(Event::Allocate(id));
+        id
+    }
+
+    pub fn hold(&mut self, tensor: TensorId) -> TensorId {
+        self.holders[tensor as usize] += 1;
+        tensor
+    }
+
+    /// One holder less; with the last one the tensor is freed.
+    pub fn release(&mut self, tensor: TensorId) {
+        let holders = &mut self.holders[tensor as usize];
+        *holders -= 1;
+        if *holders == 0 {
+            self.segment.events.push(Event::Free(tensor));
+        }
+    }
+
+    pub fn release_all(&mut self, tensors: impl IntoIterator<Item = TensorId>) {
+        tensors.into_iter().for_each(|tensor| self.release(tensor));
+    }
+
+    /// A gradient in the numbers that were cast, as one in those that they were cast from (`ToCopyBackward`).
+    pub fn cast_back(&mut self, gradient: TensorId, amount: Amount, (role, node): (Role, NodeId)) -> TensorId {
+        let cast = self.allocate(amount, role, node);
+        self.release(gradient);
+        cast
+    }
+
+    /// Gives back what one operation borrowed: the latest still held, or so many before it.
+    pub fn give_back(&mut self, before: usize, borrowed: &mut FewTensors) {
+        let tensor = borrowed.remove(borrowed.len() - 1 - before);
+        self.release(tensor);
+    }
+
+    /// The gradient of a weight is whole.
+    pub fn settle(&mut self, gradient: TensorId) {
+        self.segment.events.push(Event::Settle(gradient));
+    }
+
+    /// Whether nobody else holds a tensor.
+    pub fn is_sole(&self, tensor: TensorId) -> bool {
+        self.holders[tensor as usize] == 1
+    }
+
+    /// Notes which operation runs from here on.
+    pub fn begin(&mut self, phase: Phase, node: NodeId) {
+        self.segment.marks.push(Mark { event: self.segment.events.len(), phase, node });
+    }
+
+    /// What was recorded since this was last called.
+    pub fn take(&mut self) -> CachedSegment {
+        std::mem::replace(&mut self.segment, CachedSegment::behind(self.holders.len()))
+    }
+}

@@ -1,0 +1,160 @@
+//! The steps of a network as allocations and frees in the order PyTorch makes them, for any batch size: passes, then the optimizer, and again.
+
+use super::pass::Pass;
+use super::segment::{CachedSegment, PlacedSegment};
+use super::set_up::SetUp;
+use super::update::Updates;
+use crate::tensor::{Event, Mark, Tensor, TensorId};
+use perf4sight_step::workload::{Step, ZeroGrad};
+use std::sync::Arc;
+
+/// Everything that is allocated and freed.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    periods: [Vec<PlacedSegment>; 3],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Period {
+    /// Before the first step: weights, data.
+    SetUp,
+    /// The first step, which leaves gradients and the optimizer's state behind.
+    First,
+    /// Any later step, which leaves nothing behind.
+    Later,
+}
+
+impl Period {
+    pub const ALL: [Period; 3] = [Period::SetUp, Period::First, Period::Later];
+}
+
+impl Schedule {
+    pub fn new(step: Step, set_up: &SetUp, pass: &Pass, updates: &Updates) -> Self {
+        let mut steps = Steps::new(step, pass, updates);
+        steps.place(&set_up.segment, false);
+        let set_up = steps.take();
+        let [first, later] = [(); 2].map(|()| {
+            steps.step();
+            steps.take()
+        });
+        Schedule { periods: [set_up, first, later] }
+    }
+
+    /// All tensors, each at the place that events know it by.
+    pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        self.periods.iter().flatten().flat_map(|placed| &placed.segment.tensors)
+    }
+
+    pub fn tensor(&self, id: TensorId) -> &Tensor {
+        let tensor = self.periods.iter().flatten().rev().find_map(|placed| placed.own(id));
+        tensor.expect("events know of tensors that came to be in some segment")
+    }
+
+    /// How many tensors there are.
+    pub fn count(&self) -> usize {
+        self.periods.iter().flatten().map(|placed| placed.segment.tensors.len()).sum()
+    }
+
+    pub fn segments(&self, period: Period) -> &[PlacedSegment] {
+        &self.periods[period as usize]
+    }
+
+    pub fn events(&self, period: Period) -> impl Iterator<Item = Event> {
+        self.segments(period).iter().flat_map(PlacedSegment::events)
+    }
+
+    /// Which operation runs when in one period, in order.
+    pub fn marks(&self, period: Period) -> impl Iterator<Item = Mark> {
+        let mut begin = 0;
+        self.segments(period).iter().flat_map(move |placed| {
+            let first = begin;
+            begin += placed.segment.events.len();
+            placed.segment.marks.iter().map(move |mark| Mark { event: first + mark.event, ..*mark })
+        })
+    }
+}
+
+/// Steps as they are put together, and what they leave behind.
+struct Steps<'a> {
+    step: Step,
+    pass: &'a Pass,
+    updates: &'a Updates,
+    /// What happened since it was last taken.
+    segments: Vec<PlacedSegment>,
+    /// Frees behind these.
+    between: Vec<Event>,
+    /// How many tensors there are so far.
+    count: usize,
+    /// Gradients of the weights, once there are any.
+    gradients: Vec<TensorId>,
+    has_state: bool,
+}
+
+impl<'a> Steps<'a> {
+    fn new(step: Step, pass: &'a Pass, updates: &'a Updates) -> Self {
+        let (segments, between, gradients) = Default::default();
+        Steps { step, pass, updates, segments, between, count: 0, gradients, has_state: false }
+    }
+
+    /// What happened since this was last called.
+    fn take(&mut self) -> Vec<PlacedSegment> {
+        self.close();
+        std::mem::take(&mut self.segments)
+    }
+
+    fn place(&mut self, segment: &Arc<CachedSegment>, has_gradients: bool) -> PlacedSegment {
+        self.close();
+        let placed = PlacedSegment { segment: Arc::clone(segment), begin: self.count, has_gradients };
+        self.count += segment.tensors.len();
+        if !(segment.events.is_empty() && segment.marks.is_empty()) {
+            self.segments.push(placed.clone());
+        }
+        placed
+    }
+
+    /// The frees in between are a segment of their own.
+    fn close(&mut self) {
+        let events = std::mem::take(&mut self.between);
+        if !events.is_empty() {
+            let segment = Arc::new(CachedSegment::of_events(self.count, events));
+            self.segments.push(PlacedSegment { begin: self.count, has_gradients: false, segment });
+        }
+    }
+
+    fn step(&mut self) {
+        if !self.step.trains() {
+            self.pass();
+            return;
+        }
+        if self.step.zero_grad == ZeroGrad::Free {
+            let gradients = std::mem::take(&mut self.gradients);
+            self.free(gradients);
+        }
+        let mut left = Vec::new();
+        // From the second on passes are alike.
+        for _ in 0..self.step.accumulate.passes().min(2) {
+            let last = std::mem::replace(&mut left, self.pass());
+            self.free(last);
+        }
+        self.between.push(Event::BackwardDone);
+        let update = if self.has_state { &self.updates.later } else { &self.updates.first };
+        self.place(update, false);
+        self.has_state = true;
+        self.free(left);
+    }
+
+    /// One pass; gives the tensors freed when the program drops the references it keeps until the next one.
+    fn pass(&mut self) -> Vec<TensorId> {
+        let has_gradients = !self.gradients.is_empty();
+        let placed = self.place(&self.pass.segment, has_gradients);
+        let placed = |ids: &[TensorId]| ids.iter().map(|id| placed.tensor(*id)).collect();
+        if !has_gradients {
+            self.gradients = placed(&self.pass.gradients);
+        }
+        placed(&self.pass.left)
+    }
+
+    fn free(&mut self, tensors: Vec<TensorId>) {
+        self.between.extend(tensors.into_iter().map(Event::Free));
+    }
+}

@@ -1,0 +1,55 @@
+//! What is allocated before the first pass and stays: weights, running statistics and data.
+
+use super::context::StepContext;
+use super::recorder::Recorder;
+use super::segment::CachedSegment;
+use crate::amount::{Amount, INDEX};
+use crate::tensor::{Role, TensorId};
+use perf4sight_network::{NodeId, Op};
+use perf4sight_step::workload::Loss;
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(crate) struct SetUp {
+    pub segment: Arc<CachedSegment>,
+    /// Tensors that a node's result is between steps: the batch, free-standing parameters.
+    pub resident: Vec<Option<TensorId>>,
+}
+
+impl SetUp {
+    pub fn record(context: &StepContext) -> Self {
+        let (network, rules) = (context.network, context.rules());
+        let tensors = rules.iter().map(|rule| rule.weights.len() + rule.buffers.len());
+        let mut recorder = Recorder::behind(0, tensors.sum::<usize>() + 3);
+        let mut resident = vec![None; rules.len()];
+        for ((id, node), rule) in network.iter().zip(rules) {
+            for &amount in rule.weights.iter().chain(&rule.buffers) {
+                let tensor = recorder.allocate(amount, Role::Weights, id);
+                if let Op::Parameter(_) = node.op {
+                    resident[id.index()] = Some(tensor);
+                }
+            }
+        }
+        if let Some((first, _, _)) = network.inputs().next().filter(|_| network.unread() > 0) {
+            let unread = Amount::once(context.step.weight().saturating_mul(network.unread()));
+            recorder.allocate(unread, Role::Weights, first);
+        }
+        for (id, _) in network.iter().filter(|(_, node)| matches!(node.op, Op::Input(_))) {
+            resident[id.index()] = Some(recorder.allocate(context.result(id), Role::Activations, id));
+        }
+        if context.step.trains() {
+            for output in network.compared() {
+                recorder.allocate(targets(context, output), Role::Activations, output);
+            }
+        }
+        SetUp { segment: Arc::new(recorder.take()), resident }
+    }
+}
+
+/// What a result is compared with.
+fn targets(context: &StepContext, output: NodeId) -> Amount {
+    match context.step.loss {
+        Loss::CrossEntropy => Amount::per_sample(context.network.labels(output).1.elements()).times(INDEX),
+        Loss::MeanSquaredError => context.scores(output),
+    }
+}

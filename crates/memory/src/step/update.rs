@@ -1,0 +1,112 @@
+//! The optimizer's part of a step: what it keeps for every weight, and what it borrows while it updates it.
+
+use super::context::StepContext;
+use super::recorder::Recorder;
+use super::segment::CachedSegment;
+use crate::amount::Amount;
+use crate::tensor::{Phase, Role, TensorId};
+use perf4sight_network::NodeId;
+use perf4sight_platform as platform;
+use perf4sight_step::workload::Optimizer;
+use std::sync::Arc;
+
+/// Updates of the weights; all tensors are their own.
+#[derive(Debug)]
+pub(crate) struct Updates {
+    /// The first one, which leaves the optimizer's state behind.
+    pub first: Arc<CachedSegment>,
+    pub later: Arc<CachedSegment>,
+}
+
+/// One tensor, as large as the weight, that an update makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Made {
+    /// It stays, made in the first step.
+    State,
+    /// It goes when the weight is done.
+    Borrowed,
+}
+
+struct UpdateRecorder {
+    recorder: Recorder,
+    has_state: bool,
+}
+
+impl Updates {
+    pub fn record(context: &StepContext) -> Self {
+        let [first, later] = [false, true].map(|has_state| Arc::new(record(context, has_state)));
+        Updates { first, later }
+    }
+}
+
+fn record(context: &StepContext, has_state: bool) -> CachedSegment {
+    let rules = context.network.iter().zip(context.rules());
+    let weights = rules.flat_map(|((id, _), rule)| {
+        let learned = rule.weights.iter().enumerate().filter(move |(tensor, _)| context.learns(id, *tensor));
+        learned.map(move |(_, &amount)| (id, amount))
+    });
+    let weights: Vec<_> = weights.collect();
+    let optimizer = context.step.optimizer;
+    // The published step never updates all weights at once, wherever it runs.
+    let at_once = context.platform.framework.updates == platform::Updates::AtOnce && optimizer != Optimizer::Sgd;
+    let made = made(optimizer, at_once);
+    let mut update = UpdateRecorder { recorder: Recorder::behind(0, made.len() * weights.len()), has_state };
+    // The loop's variable holds what one weight borrowed last until the next one has borrowed as much.
+    let (mut held, each) = (Vec::new(), if at_once { weights.len() } else { 1 });
+    for weights in weights.chunks(each.max(1)) {
+        let mut borrowed = update.run(weights, made);
+        let kept = borrowed.split_off(borrowed.len() - usize::from(keeps_last(optimizer)).min(borrowed.len()));
+        update.recorder.release_all(std::mem::replace(&mut held, kept));
+        update.recorder.release_all(borrowed);
+    }
+    update.recorder.release_all(held);
+    update.recorder.take()
+}
+
+impl UpdateRecorder {
+    /// The update of some weights at once; gives what they borrowed.
+    fn run(&mut self, weights: &[(NodeId, Amount)], made: &[Made]) -> Vec<TensorId> {
+        let Some(&(first, _)) = weights.first() else { return Vec::new() };
+        self.recorder.begin(Phase::Update, first);
+        let mut borrowed: Vec<TensorId> = Vec::new();
+        for made in made {
+            for &(id, amount) in weights {
+                match made {
+                    Made::Borrowed => borrowed.push(self.recorder.allocate(amount, Role::Workspace, id)),
+                    Made::State if self.has_state => {}
+                    Made::State => {
+                        self.recorder.allocate(amount, Role::OptimizerState, id);
+                    }
+                }
+            }
+        }
+        borrowed
+    }
+}
+
+/// What an update of one weight makes, in order (torch/csrc/api/src/optim/sgd.cpp, adam.cpp, adamw.cpp, rmsprop.cpp; `_single_tensor_*` of
+/// torch/optim). Where all weights are updated at once, what is borrowed is borrowed for all of them, and denominators are made where the
+/// roots lie (`_multi_tensor_*`).
+fn made(optimizer: Optimizer, at_once: bool) -> &'static [Made] {
+    use Made::{Borrowed, State};
+    match optimizer {
+        // grad.add(weight, decay) is a new tensor, momentum starts as its clone.
+        Optimizer::Sgd => &[Borrowed, State],
+        // weight.add_(grad).
+        Optimizer::SgdWithoutMomentum => &[],
+        // Two averages; then the root and the denominator. AdamW decays the weight where it lies.
+        Optimizer::Adam | Optimizer::AdamW if at_once => &[State, State, Borrowed],
+        Optimizer::Adam | Optimizer::AdamW => &[State, State, Borrowed, Borrowed],
+        // An average; then its root, which becomes the denominator.
+        Optimizer::RmsProp => &[State, Borrowed],
+    }
+}
+
+/// Whether what is borrowed last has a name in the loop over weights: `denom` and `avg` of `_single_tensor_adam`, `_single_tensor_rmsprop`. libtorch's
+/// own loops are taken to do the same.
+fn keeps_last(optimizer: Optimizer) -> bool {
+    match optimizer {
+        Optimizer::Sgd | Optimizer::SgdWithoutMomentum => false,
+        Optimizer::Adam | Optimizer::AdamW | Optimizer::RmsProp => true,
+    }
+}

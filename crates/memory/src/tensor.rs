@@ -1,0 +1,104 @@
+//! Tensors, and what happens to them.
+
+use crate::amount::Amount;
+use perf4sight_network::NodeId;
+use smallvec::SmallVec;
+
+/// What a tensor is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Trained weights and running statistics.
+    Weights,
+    /// What the optimizer remembers.
+    OptimizerState,
+    /// Gradients of the weights.
+    WeightGradients,
+    /// Activations, and what is kept for backward.
+    Activations,
+    /// Gradients of activations on their way back.
+    ActivationGradients,
+    /// What libraries borrow within an operation.
+    Workspace,
+}
+
+impl Role {
+    /// All of them, what lies there longest first.
+    pub const ALL: [Role; 6] = [
+        Role::Weights,
+        Role::OptimizerState,
+        Role::WeightGradients,
+        Role::Activations,
+        Role::ActivationGradients,
+        Role::Workspace,
+    ];
+
+    /// What people are told.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Weights => "weights",
+            Role::WeightGradients => "gradients",
+            Role::OptimizerState => "optimizer state",
+            Role::Activations => "activations",
+            Role::ActivationGradients => "gradients of activations",
+            Role::Workspace => "workspace",
+        }
+    }
+}
+
+/// A tensor of the schedule: its size, what it is for and the node it belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tensor {
+    pub amount: Amount,
+    pub role: Role,
+    pub node: NodeId,
+}
+
+/// Position of a tensor in the tensors of a schedule.
+pub(crate) type TensorId = u32;
+
+/// The tensors of one operation, which are seldom more.
+pub(crate) type FewTensors = SmallVec<[TensorId; 4]>;
+
+/// What happens to one tensor, or to the step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    Allocate(TensorId),
+    Free(TensorId),
+    /// The gradient of a weight is whole: it stays, or is added to one that lies there from a pass before, and goes.
+    Settle(TensorId),
+    /// Backward is done, the optimizer's turn: here the published profiler reads its counters once more.
+    BackwardDone,
+}
+
+/// A part of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// An operation is run.
+    Forward,
+    /// The loss is computed, and what of it backward needs.
+    Loss,
+    /// The gradients of an operation are computed.
+    Backward,
+    /// Weights are changed.
+    Update,
+}
+
+/// From an event on something else is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub event: usize,
+    pub phase: Phase,
+    pub node: NodeId,
+}
+
+impl Phase {
+    /// What people are told.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Forward => "forward",
+            Phase::Loss => "loss",
+            Phase::Backward => "backward",
+            Phase::Update => "update",
+        }
+    }
+}
