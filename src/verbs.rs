@@ -1,12 +1,14 @@
-//! Every section of a configuration.
+//! Every section of a configuration, and every verb of the command line.
 //!
-//! To add one: its `SPEC`, and a line in [`SPECS`]. To add a verb of the command line: a struct of plain options that is a
-//! [`Verb`](perf4sight_verb::Verb), and a file in `cli/` with its arguments, which one variant of `cli::Command` names.
+//! To add a section: its `SPEC`, and a line in [`SPECS`]. To add a verb: its `VERB`, and a line in [`VERBS`]; it is a struct of plain
+//! options that is a [`Verb`](perf4sight_verb::Verb), and declares its settings once for both.
 
 use perf4sight_breakdown::verb as breakdown;
-use perf4sight_cost::verbs::{advise, create_network_dataset, fingerprint, predict, profile};
+use perf4sight_cost::verbs::{
+    advise, calibrate, create_network_dataset, fingerprint, fingerprints, inspect, networks, predict, profile, prune,
+};
 use perf4sight_sensitivity::verb as sensitivity;
-use perf4sight_verb::Spec;
+use perf4sight_verb::{Spec, VerbSpec};
 use {perf4sight_detection as detection, perf4sight_record as record};
 
 /// Every section there is.
@@ -20,4 +22,20 @@ pub static SPECS: &[&Spec] = &[
     &breakdown::SPEC,
     &sensitivity::SPEC,
     &detection::SPEC,
+];
+
+/// Every verb that is declared by its settings, in the order of the help.
+pub static VERBS: &[&VerbSpec] = &[
+    &networks::VERB,
+    &fingerprints::VERB,
+    &inspect::VERB,
+    &profile::VERB,
+    &predict::VERB,
+    &advise::VERB,
+    &prune::VERB,
+    &calibrate::VERB,
+    &record::VERB,
+    &breakdown::VERB,
+    &sensitivity::VERB,
+    &detection::VERB,
 ];

@@ -1,30 +1,16 @@
-//! Words that a shell can complete although others are allowed: networks, sections, keys; and what words stand for that no list holds.
+//! Words that a shell can complete although others are taken.
 
 use crate::verbs::SPECS;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command};
-use perf4sight_base::units::Bytes;
-use perf4sight_cost::verbs::source::EVERY;
-use perf4sight_network::zoo;
-use perf4sight_platform::Platform;
+use perf4sight_verb::config::Surface;
 use std::ffi::OsStr;
-use std::path::PathBuf;
 use std::sync::LazyLock;
 
 /// Takes any word, and tells some of them to the script that completes.
 #[derive(Debug, Clone)]
-pub(super) struct Words(Vec<&'static str>);
-
-/// The names of the known networks; files and levels may stand there too.
-pub(super) fn networks() -> Words {
-    Words(zoo::names().collect())
-}
-
-/// Kinds of devices; files may stand there too.
-pub(super) fn targets() -> Words {
-    Words(Platform::names().chain([EVERY]).collect())
-}
+pub(super) struct Words(pub Vec<&'static str>);
 
 /// The sections of a configuration.
 pub(super) fn sections() -> Words {
@@ -34,8 +20,10 @@ pub(super) fn sections() -> Words {
 /// Each section's keys, ready for a value.
 pub(super) fn keys() -> Words {
     static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| {
-        let pairs = SPECS.iter().flat_map(|spec| spec.table.keys.iter().map(|key| (spec.table.section, key.name)));
-        pairs.map(|(section, key)| format!("{section}.{key}=")).collect()
+        let keys = |table: &'static perf4sight_verb::config::Table| {
+            table.on(Surface::Configuration).map(|setting| format!("{}.{}=", table.section, setting.key))
+        };
+        SPECS.iter().flat_map(|spec| keys(&spec.table)).collect()
     });
     Words(KEYS.iter().map(String::as_str).collect())
 }
@@ -49,20 +37,5 @@ impl TypedValueParser for Words {
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         Some(Box::new(self.0.iter().copied().map(PossibleValue::new)))
-    }
-}
-
-/// An amount of memory of at least a MiB.
-pub(super) fn memory(text: &str) -> std::result::Result<Bytes, String> {
-    let bytes = Bytes::parse(text).filter(|bytes| bytes.mib() >= 1.0);
-    bytes.ok_or_else(|| "that is no amount of memory from 1 MiB on; write such as 8GiB or 1300MiB".to_owned())
-}
-
-/// The name of a page: what is written to a file goes by its ending.
-pub(super) fn page(text: &str) -> std::result::Result<PathBuf, String> {
-    let file = PathBuf::from(text);
-    match file.extension().is_some_and(|ending| ending == "html") {
-        true => Ok(file),
-        false => Err("a page ends in .html".to_owned()),
     }
 }

@@ -2,7 +2,9 @@
 
 use perf4sight::verbs::SPECS;
 use perf4sight_base::error::Error;
-use perf4sight_verb::config::{Document, Key, Kind, Missing, Table, Value, Values};
+use perf4sight_verb::config::{
+    Document, Kind, Missing, Setting, Surface, Table, Value, Values, flag, integer, number, path, text, word,
+};
 use proptest::prelude::*;
 
 /// Keys and values as the published config.ini has them, with its fold marks and spacing.
@@ -32,35 +34,28 @@ test_config= logs/test config.ini
 #}}}
 ";
 
-static WORDS: &[&str] = &["random", "l1"];
-
 static MAKE: Table = Table {
     section: "make",
     about: "makes",
-    keys: &[
-        Key { name: "mode", kind: Kind::Word(WORDS), default: Missing::Literal("random"), help: "how" },
-        Key { name: "folder", kind: Kind::Path, default: Missing::Literal("out/{mode}_made"), help: "where" },
-        Key { name: "levels", kind: LEVELS, default: Missing::Literal("[0, 50]"), help: "which" },
-    ],
+    groups: &[&[
+        word("mode", || vec!["random", "l1"]).or("random").help("how"),
+        path("folder").or("out/{mode}_made").help("where"),
+        LEVELS.or("[0, 50]"),
+    ]],
 };
-const LEVELS: Kind = Kind::List(&Kind::Integer(0, 99));
+const LEVELS: Setting = integer("levels", 0, 99).many().help("which");
 
 static READ: Table = Table {
     section: "read",
     about: "reads",
-    keys: &[
-        Key { name: "bs", kind: Kind::List(&Kind::Integer(1, i64::MAX)), default: Missing::Required, help: "sizes" },
-        Key { name: "device", kind: Kind::Text, default: Missing::Literal("cpu"), help: "device" },
-        Key { name: "save", kind: Kind::Flag, default: Missing::Literal("True"), help: "keep" },
-        Key { name: "limit", kind: Kind::Number(0.5), default: Missing::Unset, help: "limit" },
-        Key {
-            name: "logs",
-            kind: Kind::List(&Kind::Path),
-            default: Missing::Literal("['{make.folder}/{device}']"),
-            help: "",
-        },
-        Key { name: "levels", kind: LEVELS, default: Missing::Literal("{make.levels}"), help: "which" },
-    ],
+    groups: &[&[
+        integer("bs", 1, i64::MAX).many().required().help("sizes"),
+        text("device").or("cpu").help("device"),
+        flag("save").or("True").help("keep"),
+        number("limit", 0.5).help("limit"),
+        path("logs").many().or("['{make.folder}/{device}']"),
+        LEVELS.or("{make.levels}"),
+    ]],
 };
 
 fn document(source: &str) -> Document {
@@ -176,10 +171,10 @@ fn every_default_of_every_section_is_of_its_kind() {
     for table in &tables {
         let document = document(&format!("[{}]\n{}", table.section, required(table)));
         let values = Values::check(&document, &document.sections()[0], table, &tables).unwrap();
-        for key in table.keys {
-            let value: Value = values.get(key.name).unwrap();
-            let unset = is_unset(&key.default, &tables) && value == Value::None;
-            assert!(unset || key.kind.admits(&value), "[{}] {} defaults to {value}", table.section, key.name);
+        for setting in table.on(Surface::Configuration) {
+            let value: Value = values.get(setting.key).unwrap();
+            let unset = is_unset(&setting.default, &tables) && value == Value::None;
+            assert!(unset || setting.admits(&value), "[{}] {} defaults to {value}", table.section, setting.key);
         }
     }
 }
@@ -187,7 +182,7 @@ fn every_default_of_every_section_is_of_its_kind() {
 /// Whether nothing stands for a key that is left out, or what stands for another that is so.
 fn is_unset(default: &Missing, tables: &[&Table]) -> bool {
     let mut unset = tables.iter().flat_map(|table| {
-        table.keys.iter().filter(|key| key.default == Missing::Unset).map(|key| (table.section, key.name))
+        table.settings().filter(|one| one.default == Missing::Unset).map(|one| (table.section, one.key))
     });
     match default {
         Missing::Unset => true,
@@ -198,18 +193,15 @@ fn is_unset(default: &Missing, tables: &[&Table]) -> bool {
 
 /// The keys that must be written, each with some value that it takes.
 fn required(table: &Table) -> String {
-    fn some(kind: &Kind) -> Value {
-        match kind {
-            Kind::Flag => true.into(),
-            Kind::Integer(low, _) => (*low).into(),
-            Kind::Number(low) => Value::Number(*low),
-            Kind::Memory | Kind::Text | Kind::Path => "some".into(),
-            Kind::Word(words) => words[0].into(),
-            Kind::List(of) => some(of),
-        }
-    }
-    let keys = table.keys.iter().filter(|key| key.default == Missing::Required);
-    keys.map(|key| format!("{} = {}\n", key.name, some(&key.kind))).collect()
+    let some = |kind: Kind| match kind {
+        Kind::Flag => true.into(),
+        Kind::Integer(low, _) => low.into(),
+        Kind::Number(low) => Value::Number(low),
+        Kind::Memory(_) | Kind::Time | Kind::Text | Kind::Path => "some".into(),
+        Kind::Word(words) => words()[0].into(),
+    };
+    let settings = table.settings().filter(|one| one.default == Missing::Required);
+    settings.map(|one| format!("{} = {}\n", one.key, some(one.kind))).collect()
 }
 
 fn value() -> impl Strategy<Value = Value> {

@@ -1,11 +1,10 @@
 //! README and docs tell what the program does: the reference of the configuration is what the sections say of themselves, commands that
 //! are shown are understood, links lead somewhere.
 
-use clap::Parser;
-use perf4sight::cli::Arguments;
-use perf4sight::verbs::SPECS;
+use perf4sight::cli;
+use perf4sight::verbs::{SPECS, VERBS};
 use perf4sight_verb::Spec;
-use perf4sight_verb::config::{Key, Kind, Missing};
+use perf4sight_verb::config::{Kind, Missing, Setting, Surface};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -28,29 +27,29 @@ fn reference() -> String {
 }
 
 fn section(spec: &Spec) -> String {
-    let rows: String = spec.table.keys.iter().map(row).collect();
+    let rows: String = spec.table.on(Surface::Configuration).map(row).collect();
     let Spec { table, .. } = spec;
     let (initial, rest) = table.about.split_at(1);
     let about = format!("{}{rest}", initial.to_uppercase());
     format!("\n### [{}]\n\n{about}.\n\n| key | value | default | meaning |\n|---|---|---|---|\n{rows}\n", table.section)
 }
 
-fn row(key: &Key) -> String {
-    let default = match key.default {
+fn row(setting: &Setting) -> String {
+    let default = match setting.default {
         Missing::Required => "required".to_string(),
         Missing::Unset => "none".to_string(),
         Missing::Literal(literal) => format!("`{literal}`"),
     };
-    format!("| `{}` | {} | {default} | {} |\n", key.name, value(&key.kind), key.help)
+    format!("| `{}` | {} | {default} | {} |\n", setting.key, value(setting), setting.help)
 }
 
-/// The kind of a key, without the limits that a machine's number types have anyway.
-fn value(kind: &Kind) -> String {
-    match kind {
-        Kind::Word(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" "),
-        Kind::List(of) => format!("list of: {}", value(of)),
+/// What a setting takes, without the limits that a machine's number types have anyway.
+fn value(setting: &Setting) -> String {
+    let one = match setting.kind {
+        Kind::Word(words) => words().iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" "),
         kind => kind.expected(),
-    }
+    };
+    if setting.many { format!("list of: {one}") } else { one }
 }
 
 #[test]
@@ -71,9 +70,10 @@ fn the_reference_of_the_configuration_is_what_the_sections_say() {
 
 #[test]
 fn every_key_says_what_it_means_and_no_cell_breaks_the_table() {
-    for key in SPECS.iter().flat_map(|spec| spec.table.keys) {
-        assert!(key.help.len() > 10, "{} has no meaning", key.name);
-        assert_eq!(row(key).matches('|').count(), 5, "a | in {}", key.name);
+    let tables = SPECS.iter().map(|spec| &spec.table).chain(VERBS.iter().map(|spec| &spec.table));
+    for setting in tables.flat_map(|table| table.settings()) {
+        assert!(setting.help.len() > 10, "{} has no meaning", setting.key);
+        assert_eq!(row(setting).matches('|').count(), 5, "a | in {}", setting.key);
     }
 }
 
@@ -100,7 +100,7 @@ fn every_command_they_show_is_understood() {
     let commands: Vec<&str> = shown.map(|line| line.split("  ").next().unwrap().split(" >").next().unwrap()).collect();
     assert!(commands.len() >= 10, "{commands:?}");
     for command in commands {
-        let parsed = Arguments::try_parse_from(command.split_whitespace());
+        let parsed = cli::command().try_get_matches_from(command.split_whitespace());
         assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
     }
 }

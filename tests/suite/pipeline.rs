@@ -5,7 +5,7 @@ use crate::fixtures::{Scene, Sink, context};
 use perf4sight::pipeline::{self, Ending, Options};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_report::{Column, Mode};
-use perf4sight_verb::config::{Key, Kind, Missing, Table, Values};
+use perf4sight_verb::config::{Setting, Table, Values, path, text};
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
 use serde_json::json;
 use std::fs;
@@ -14,27 +14,27 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 static WRITE: Spec = Spec {
-    table: Table { section: "write", about: "writes a file", keys: &[FILE, TEXT] },
+    table: Table { section: "write", about: "writes a file", groups: &[&[FILE, TEXT]] },
     subject: NETWORKS,
     parse: |values| Ok(Box::new(Write { file: file(values)?, text: values.get("text")? })),
 };
 
 static READ: Spec = Spec {
-    table: Table { section: "read", about: "reads a file", keys: &[FILE] },
+    table: Table { section: "read", about: "reads a file", groups: &[&[FILE]] },
     subject: NETWORKS,
     parse: |values| Ok(Box::new(Read { file: file(values)? })),
 };
 
 /// The same about something else than networks.
 static CHECK: Spec = Spec {
-    table: Table { section: "check", about: "checks a file", keys: &[FILE] },
+    table: Table { section: "check", about: "checks a file", groups: &[&[FILE]] },
     subject: Noun { one: "job", several: "jobs" },
     parse: READ.parse,
 };
 
 const NETWORKS: Noun = Noun { one: "network", several: "networks" };
-const FILE: Key = Key { name: "file", kind: Kind::Path, default: Missing::Required, help: "the file" };
-const TEXT: Key = Key { name: "text", kind: Kind::Text, default: Missing::Literal("written"), help: "what to write" };
+const FILE: Setting = path("file").required().help("the file");
+const TEXT: Setting = text("text").or("written").help("what to write");
 
 /// Tests must not change the current directory, so the file comes with the folder of its scene in front.
 fn file(values: &Values) -> Result<PathBuf> {

@@ -113,7 +113,7 @@ fn the_section_writes_files_and_takes_its_folder_from_the_fingerprint_section() 
     assert_eq!(json["networks"][1]["network"], "nets/a.onnx");
     let wrong = |set: &str| scene.run(&format!("--config-file config.ini --set predict.{set}")).fails(3);
     wrong("bs=[0]").says("from 1 to 1000000");
-    wrong("output=['a.txt']").says(".csv, .json or .html");
+    wrong("output=['a.txt']").says(".csv, .json, .html");
     wrong("networks=['absent/net.onnx']").says("absent/net.onnx does not exist");
     // Without the key the folder is where [fingerprint] would have written.
     let scene = Scene::new().file("config.ini", config).file("nets/a.onnx", file("resnet18", Dataset::Imagenet));

@@ -157,6 +157,13 @@ impl Error {
         Error { kind, ..self }
     }
 
+    /// The same failure found on the command line: what is a wrong value in a configuration is wrong usage there.
+    #[must_use]
+    pub fn typed(self) -> Self {
+        let kind = if self.kind == Kind::Config { Kind::Usage } else { self.kind };
+        Error { kind, ..self }
+    }
+
     /// What the reader can do about it, where that was said.
     pub fn remedy(&self) -> Option<&str> {
         self.help.as_deref()

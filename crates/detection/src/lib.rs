@@ -5,15 +5,14 @@
 mod campaign;
 mod dataset;
 mod foreseen;
-mod keys;
 mod page;
 mod parse;
+mod settings;
 mod store;
 mod tables;
 mod timing;
 mod trainer;
 
-pub use dataset::{MOST as MOST_IMAGES, MakeDataset};
 pub use perf4sight_step::detection::{Boxes, DetectionTask};
 
 use campaign::Campaign;
@@ -25,7 +24,8 @@ use perf4sight_machine::Seen;
 use perf4sight_machine::remote::Route;
 use perf4sight_report::{Cell, Column};
 use perf4sight_step::detection::{Measured, Memory};
-use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
+use perf4sight_verb::config::Table;
+use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -38,9 +38,16 @@ use trainer::Trainer;
 
 /// The section `[detection]`.
 pub static SPEC: Spec = Spec {
-    table: keys::TABLE,
+    table: settings::TABLE,
     subject: Noun { one: "setting", several: "settings" },
     parse: |values| Ok(Box::new(Detection::parse(values)?)),
+};
+
+/// `perf4sight detection`.
+pub static VERB: VerbSpec = VerbSpec {
+    table: Table { about: "Train a detector for some steps: images a second, where a step's time goes, which setting is best", ..settings::TABLE },
+    after_help: settings::AFTER_HELP,
+    parse: parse::verb,
 };
 
 /// What is asked.

@@ -1,45 +1,53 @@
 //! What a configuration says: `[detection]`, or `[training]` of a published TOML file.
 
-use super::keys::TABLE;
+use super::dataset::MakeDataset;
+use super::settings::TABLE;
 use super::{Boxes, Detection, DetectionTask, Setting};
 use perf4sight_base::error::{Error, Result, suggestion};
 use perf4sight_machine::remote::{Host, Route};
 use perf4sight_step::workload::{Optimizer, Precision};
-use perf4sight_verb::config::{Document, Table, Values};
-use perf4sight_verb::time::time;
-use std::path::Path;
+use perf4sight_verb::Verb;
+use perf4sight_verb::config::{Document, Entry, Table, Values};
+use std::path::{Path, PathBuf};
 
 /// The table of a published file.
 static TRAINING: Table = Table { section: "training", ..TABLE };
 
+/// The verb of the command line: a detector is trained, or data made up.
+///
+/// # Errors
+/// See [`published`] and [`Detection::parse`].
+pub(super) fn verb(values: &Values<'_>) -> Result<Box<dyn Verb>> {
+    if let Some(folder) = values.get("make_dataset")? {
+        return Ok(Box::new(MakeDataset { folder, count: values.get("images")?, seed: values.get("seed")? }));
+    }
+    Ok(Box::new(match values.get::<Option<PathBuf>>("config")? {
+        Some(file) => published(&file, values.entries())?,
+        None => Detection::parse(values)?,
+    }))
+}
+
+/// What a published TOML file says, its table `[training]`, with arguments in place of what is there.
+///
+/// # Errors
+/// A file that cannot be read or is no TOML; other tables, unknown keys, values of another kind, each with its line.
+fn published(file: &Path, arguments: &[Entry]) -> Result<Detection> {
+    let document = Document::load_toml(file)?;
+    if let Some(other) = document.sections().iter().find(|section| section.name != TRAINING.section) {
+        let error = Error::config(format!("no such table: [{}]", other.name)).file(file).line(other.line);
+        return Err(error.expected("[training]").help(suggestion(&other.name, [TRAINING.section])));
+    }
+    let said: Vec<Entry> = arguments.iter().filter(|entry| entry.key != "config").cloned().collect();
+    let document = document.overlaid(&said);
+    let Some(section) = document.section(TRAINING.section) else {
+        return Err(Error::config("there is no table [training]")
+            .file(file)
+            .expected("[training] with batch_size, for example"));
+    };
+    Detection::parse(&Values::check(&document, section, &TRAINING, &[])?)
+}
+
 impl Detection {
-    /// All keys as they are where nobody writes them.
-    ///
-    /// # Errors
-    /// None: defaults are what their keys admit.
-    pub fn usual() -> Result<Self> {
-        let document = Document::empty(TABLE.section);
-        Detection::parse(&Values::check(&document, &document.sections()[0], &TABLE, &[])?)
-    }
-
-    /// What a published TOML file says: its table `[training]`.
-    ///
-    /// # Errors
-    /// A file that cannot be read or is no TOML; other tables, unknown keys, values of another kind, each with its line.
-    pub fn published(file: &Path) -> Result<Self> {
-        let document = Document::load_toml(file)?;
-        if let Some(other) = document.sections().iter().find(|section| section.name != TRAINING.section) {
-            let error = Error::config(format!("no such table: [{}]", other.name)).file(file).line(other.line);
-            return Err(error.expected("[training]").help(suggestion(&other.name, [TRAINING.section])));
-        }
-        let Some(section) = document.section(TRAINING.section) else {
-            return Err(Error::config("there is no table [training]")
-                .file(file)
-                .expected("[training] with batch_size, for example"));
-        };
-        Detection::parse(&Values::check(&document, section, &TRAINING, &[])?)
-    }
-
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
         let patience = values.seconds("reconnect")?;
         let host = values.named_if_set("host", Host::parse)?;
@@ -52,7 +60,7 @@ impl Detection {
             threads: values.get("threads")?,
             mem_limit: values.get("mem_limit")?,
             python: values.get("python")?,
-            timeout: values.named("timeout", time)?,
+            timeout: values.get("timeout")?,
             seed: values.get("seed")?,
             trace: values.get("trace")?,
             route: host.map(|host| Route { host, config, patience }),
@@ -100,7 +108,7 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let file = folder.path().join("train.toml");
         fs::write(&file, text).unwrap();
-        Detection::published(&file)
+        super::published(&file, &[])
     }
 
     /// The file of the published profiler, and what is not in it as it was there.
@@ -114,7 +122,8 @@ mod tests {
         let usual = published("[training]\n").unwrap();
         assert_eq!((usual.epochs, usual.settings[0]), (10, Setting { batch: 8, num_workers: 4, prefetch_factor: 2 }));
         assert_eq!(usual.task.network, "fasterrcnn_resnet50_fpn");
-        assert_eq!(usual, Detection::usual().unwrap());
+        let document = Document::of_arguments("detection", Vec::new());
+        assert_eq!(usual, Detection::parse(&Values::of_arguments(&document, &TABLE).unwrap()).unwrap());
         assert_eq!(published("[training]\nbatch_size = [2, 4]\nnum_workers = 0\n").unwrap().settings.len(), 2);
     }
 

@@ -5,12 +5,12 @@
 
 #![warn(missing_docs)]
 
-mod keys;
 mod long;
 mod outcome;
 pub mod overhead;
 pub mod python;
 pub mod recording;
+mod settings;
 mod told;
 mod usual;
 pub mod warm_up;
@@ -30,9 +30,8 @@ use perf4sight_base::held_folder::hold;
 use perf4sight_base::units::counted;
 use perf4sight_machine::Watch;
 use perf4sight_machine::foreground::{Ended, Foreground};
-use perf4sight_verb::config::Values;
-use perf4sight_verb::time::time;
-use perf4sight_verb::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
+use perf4sight_verb::config::{Table, Values};
+use perf4sight_verb::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
 use std::fs;
 use std::path::{self, Path, PathBuf};
@@ -41,13 +40,20 @@ use watcher::Watcher;
 
 /// The section `[record]`.
 pub static SPEC: Spec = Spec {
-    table: keys::TABLE,
+    table: settings::TABLE,
     subject: Noun { one: "rank", several: "ranks" },
     parse: |values| Ok(Box::new(Record::parse(values)?)),
 };
 
 /// What the recorder reads what is asked of it from (`crates/record/recorder/perf4sight_recorder/account.py`).
 const SETTINGS: &str = "PERF4SIGHT_RECORD";
+
+/// `perf4sight record`.
+pub static VERB: VerbSpec = VerbSpec {
+    table: Table { about: "Run a training script, record some of its iterations, and time as many without recording", ..settings::TABLE },
+    after_help: settings::AFTER_HELP,
+    parse: |values| Ok(Box::new(Record::parse(values)?)),
+};
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +117,7 @@ impl Record {
             warm_up: values.get("warm_up")?,
             stacks: values.get("stacks")?,
             out: values.get("out")?,
-            time_limit: values.named_if_set("time_limit", time)?,
+            time_limit: values.get("time_limit")?,
             overwrite: values.get("overwrite")?,
         })
     }

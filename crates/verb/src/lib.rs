@@ -2,7 +2,7 @@
 //!
 //! A [`Verb`] is a struct of plain options that runs in a [`Context`] and gives a [`Summary`]: tables, findings and files as data. A
 //! [`Section`] is a verb that a configuration can hold, so it also tells its [`Outline`] beforehand: what it would do, read and write.
-//! A [`Spec`] says which keys may stand in it, and turns checked values into it.
+//! A [`Spec`] says which settings may stand in it, and turns checked values into it; a [`VerbSpec`] does so for the command line.
 //!
 //! The pipeline parses every section of a configuration, asks each for its outline, and only then runs them in the order of the
 //! file. Sections never name each other: they meet through files, and through defaults that name another section's key as data
@@ -14,7 +14,6 @@ pub mod config;
 mod context;
 mod outline;
 mod summary;
-pub mod time;
 
 pub use context::Context;
 pub use outline::{Foreseen, KeyedPath, Outline};
@@ -25,12 +24,22 @@ use perf4sight_base::error::Result;
 
 /// A kind of section: what may stand in it and what it becomes.
 pub struct Spec {
-    /// Its name, its one line, its keys.
+    /// Its name, its one line, its settings.
     pub table: Table,
     /// What its findings are about.
     pub subject: Noun,
     /// Turns checked values into the section; refuses what their kinds alone cannot tell.
     pub parse: fn(&Values) -> Result<Box<dyn Section>>,
+}
+
+/// A verb of the command line: what may stand behind it and what it becomes.
+pub struct VerbSpec {
+    /// Its name, what it does as the help says it, its settings.
+    pub table: Table,
+    /// What the help ends with: examples, and what is to be known.
+    pub after_help: &'static str,
+    /// Turns checked arguments into the verb; refuses what their kinds alone cannot tell.
+    pub parse: fn(&Values) -> Result<Box<dyn Verb>>,
 }
 
 /// What can be asked of the program, ready to run.

@@ -7,11 +7,11 @@ mod differences;
 mod files;
 mod folded;
 mod json;
-mod keys;
 mod page;
 mod published;
 mod rows;
 mod run;
+mod settings;
 mod tables;
 mod time_breakdown;
 mod unlike;
@@ -23,8 +23,8 @@ use folded::Folded;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Column, Progress};
-use perf4sight_verb::config::Values;
-use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
+use perf4sight_verb::config::{Table, Values};
+use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use run::Run;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -32,8 +32,15 @@ use unlike::Sides;
 
 /// The section `[breakdown]`.
 pub static SPEC: Spec = Spec {
-    table: keys::TABLE,
+    table: settings::TABLE,
     subject: Noun { one: "rank", several: "ranks" },
+    parse: |values| Ok(Box::new(Breakdown::parse(values)?)),
+};
+
+/// `perf4sight breakdown`.
+pub static VERB: VerbSpec = VerbSpec {
+    table: Table { about: "Show where the iterations of recorded traces spend their time, and what changed between two recordings", ..settings::TABLE },
+    after_help: settings::AFTER_HELP,
     parse: |values| Ok(Box::new(Breakdown::parse(values)?)),
 };
 

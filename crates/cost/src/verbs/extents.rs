@@ -1,7 +1,7 @@
 //! How large what a network reads and gives is to be.
 
 use super::images;
-use perf4sight_base::error::Result;
+use perf4sight_base::error::{Error, Result};
 use perf4sight_network::Shape;
 use perf4sight_onnx as onnx;
 use perf4sight_onnx::{Dims, Loaded, Magnitudes};
@@ -20,12 +20,15 @@ pub struct Extents {
 }
 
 impl Extents {
-    /// What the keys `input` and `classes` say; what a file leaves open is said in arguments alone.
+    /// What the settings `input`, `classes` and `dim` say.
     ///
     /// # Errors
-    /// What is no shape and no number of classes, with its place.
-    pub(super) fn configured(values: &Values<'_>) -> Result<Self> {
-        Ok(Extents { input: images::input(values)?, classes: images::classes(values)?, ..Extents::default() })
+    /// What is no shape, no number of classes, no size of a dimension, or two of one dimension, with its place.
+    pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
+        let (input, classes) = (images::input(values)?, images::classes(values)?);
+        let sizes = values.get::<Option<Vec<String>>>("dim")?.unwrap_or_default();
+        let dims = sizes.iter().map(|size| onnx::parse_dim(size)).collect::<Result<Vec<_>>>().and_then(onnx::dims);
+        Ok(Extents { dims: dims.map_err(|error| values.placed("dim", error))?, input, classes })
     }
 
     /// What is in a file.
@@ -34,8 +37,9 @@ impl Extents {
     /// A file that cannot be used, an input that it does not take, a number of classes that it cannot tell apart.
     pub(super) fn read(&self, file: impl AsRef<Path>) -> Result<Loaded> {
         let file = file.as_ref();
+        check_exported(file)?;
         let loaded = match &self.input {
-            Some(input) => onnx::read_at(file, &self.dims, input),
+            Some(input) => onnx::read_at(file, &self.dims, input).map_err(|error| self.with_advice(error)),
             None => onnx::read_sized(file, &self.dims),
         };
         loaded.and_then(|loaded| self.told_apart(loaded, file))
@@ -47,6 +51,7 @@ impl Extents {
     /// Also a file without weights.
     pub(super) fn read_with_magnitudes(&self, file: impl AsRef<Path>) -> Result<(Loaded, Magnitudes)> {
         let file = file.as_ref();
+        check_exported(file)?;
         let (loaded, mut magnitudes) = onnx::read_with_magnitudes(file, &self.dims, self.input.as_ref())?;
         let loaded = self.told_apart(loaded, file)?;
         // Filters of other classes are new ones, of which nobody knows anything, and which stay.
@@ -58,9 +63,41 @@ impl Extents {
         Ok((loaded, magnitudes))
     }
 
+    /// The input with its channels first, where it seems to have them last: 3x320x320 for 320x320x3.
+    pub(super) fn channels_first(&self) -> Option<Shape> {
+        match self.input.as_ref()?.dims() {
+            &[height, width, channels @ (1 | 3 | 4)] if height > 4 => Some(Shape::new([channels, height, width])),
+            _ => None,
+        }
+    }
+
+    fn with_advice(&self, error: Error) -> Error {
+        let turned = self.channels_first();
+        turned.into_iter().fold(error, |error, turned| {
+            error.help(format!("exports of PyTorch read channels first: write {turned}"))
+        })
+    }
+
     fn told_apart(&self, loaded: Loaded, file: &Path) -> Result<Loaded> {
         let Some(classes) = self.classes else { return Ok(loaded) };
         let network = loaded.network.telling_apart(classes).map_err(|error| error.file(file))?;
         Ok(Loaded { network, ..loaded })
     }
+}
+
+/// What other programs call files of networks.
+const FOREIGN: [&str; 9] = ["pt", "pth", "ckpt", "bin", "safetensors", "pkl", "h5", "keras", "tflite"];
+
+/// Refuses files that hold no graph, before their bytes are read as one.
+fn check_exported(file: &Path) -> Result<()> {
+    let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let problem = match file.metadata() {
+        Ok(found) if found.is_file() && found.len() == 0 => "is empty".to_owned(),
+        Ok(found) if found.is_file() && FOREIGN.contains(&ending) => format!("is a .{ending} file, not ONNX"),
+        _ => return Ok(()),
+    };
+    Err(Error::input(problem)
+        .file(file)
+        .expected("a network that was exported to ONNX")
+        .help("load the model in Python, and export it: torch.onnx.export(model, example_input, \"net.onnx\")"))
 }

@@ -6,7 +6,8 @@ use perf4sight_base::input_file;
 use perf4sight_base::units::Percent;
 use perf4sight_report::{Cell, Column, Table};
 use perf4sight_step::workload::{Quantity, Stage};
-use perf4sight_verb::{Context, Summary, Verb};
+use perf4sight_verb::config::{Setting, Table as Settings, path};
+use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,6 +17,19 @@ use std::path::{Path, PathBuf};
 const DEEPEST: usize = 6;
 /// Characters of a date in RFC 3339 that name the day.
 const DAY: usize = 10;
+
+/// `perf4sight fingerprints`.
+pub static VERB: VerbSpec = VerbSpec {
+    table: Settings {
+        section: "fingerprints",
+        about: "List the stored fingerprints below a folder: of what device, stage and networks, and how good",
+        groups: &[&[FOLDER]],
+    },
+    after_help: "",
+    parse: |values| Ok(Box::new(Fingerprints { folder: values.get("folder")? })),
+};
+
+const FOLDER: Setting = path("folder").or("fingerprinting").positional("DIR").help("Where to look.");
 
 /// What is asked of the verb.
 #[derive(Debug, Clone, PartialEq, Eq)]

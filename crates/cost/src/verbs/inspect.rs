@@ -2,7 +2,8 @@
 
 use super::extents::Extents;
 use super::named::Named;
-use super::timeline;
+use super::step::{OF_STEPS, stages};
+use super::{asking, step, timeline};
 use crate::fingerprint::check_understood;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::{Bytes, Percent};
@@ -12,10 +13,40 @@ use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{Coverage, Network, Node};
 use perf4sight_platform::Platform;
 use perf4sight_report::{Block, Cell, Column, Page, Table};
-use perf4sight_step::workload::{Stage, Workload};
-use perf4sight_verb::{Context, Summary, Verb};
+use perf4sight_step::workload::{LARGEST_BATCH, Stage, Step, Workload};
+use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, integer, text, word};
+use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+
+/// `perf4sight inspect`.
+pub static VERB: VerbSpec = VerbSpec {
+    table: Settings {
+        section: "inspect",
+        about: "Show a network layer by layer: shapes, parameters, MACs, bytes, and how much of it is understood",
+        groups: &[&[asking::NETWORK, BATCH, STAGE, MEMORY, TARGET, PAGE], OF_STEPS, &[asking::IMAGES_OF], asking::EXTENTS],
+    },
+    after_help: "",
+    parse: |values| Ok(Box::new(Inspect::parse(values)?)),
+};
+
+const BATCH: Setting =
+    integer("bs", 1, LARGEST_BATCH as i64).or("1").value("SIZE").help("Batch size that the costs are for.");
+
+const STAGE: Setting = word("stage", stages)
+    .help("What one step does; training adds the backward pass [default: inference, with --memory training]");
+
+const MEMORY: Setting =
+    flag("memory").help("Show what lies in memory while the step runs, simulated, instead of the layers.");
+
+const TARGET: Setting = text("target")
+    .or("cpu")
+    .requires("memory")
+    .value("NAME|FILE.json")
+    .known(asking::targets)
+    .help("On what kind of device memory is simulated; a file describes another.");
+
+const PAGE: Setting = asking::HTML.help("Write a page, with --memory with a chart of it over the step.");
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +109,24 @@ impl Verb for Inspect {
 }
 
 impl Inspect {
+    fn parse(values: &Values<'_>) -> Result<Self> {
+        let memory: bool = values.get("memory")?;
+        let stage = values.named_if_set("stage", Stage::parse)?;
+        let stage = stage.unwrap_or(if memory { Stage::Training } else { Stage::Inference });
+        // Layers cost the same whatever becomes of gradients.
+        let asked = if memory { Step::usual(stage) } else { Step::published(stage) };
+        let workload = Workload { step: step::changes(values, &[stage])?.of(asked), batch: values.get("bs")? };
+        step::check_batches(values, workload.step, &[workload.batch])?;
+        Ok(Inspect {
+            network: values.get("network")?,
+            dataset: values.named("dataset", Dataset::parse)?,
+            workload,
+            extents: Extents::parse(values)?,
+            memory: if memory { values.get("target")? } else { None },
+            html: asking::html(values)?,
+        })
+    }
+
     /// The memory of the step on a kind of device.
     fn timeline(&self, device: &str, network: &Network) -> Result<Timeline> {
         check_understood(network)?;

@@ -1,7 +1,7 @@
 //! The verbs and sections about what networks cost, one file or folder each; they know nothing of each other beyond what they share.
 
 pub mod advise;
-mod asking_keys;
+mod asking;
 pub mod calibrate;
 pub mod create_network_dataset;
 pub mod extents;

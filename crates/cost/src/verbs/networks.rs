@@ -1,17 +1,32 @@
 //! `perf4sight networks`: lists the known networks, and writes the usual ones to files.
 
+use super::asking::IMAGES_OF;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::Network;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
 use perf4sight_report::{Cell, Column, Table};
-use perf4sight_verb::{Context, Summary, Verb};
+use perf4sight_verb::config::{Setting, Table as Settings, Values, path};
+use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The networks that are written: one of each family that the published pruner knows.
 const EXPORTED: [&str; 7] = ["alexnet", "resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet", "googlenet"];
+
+/// `perf4sight networks`.
+pub static VERB: VerbSpec = VerbSpec {
+    table: Settings {
+        section: "networks",
+        about: "List the known networks; write the usual ones as ONNX files",
+        groups: &[&[EXPORT, IMAGES_OF]],
+    },
+    after_help: "",
+    parse: |values| Ok(Box::new(Networks::parse(values)?)),
+};
+
+const EXPORT: Setting = path("export").value("DIR").help("Write them to this folder.");
 
 /// What is asked of the verb.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +53,10 @@ impl Verb for Networks {
 }
 
 impl Networks {
+    fn parse(values: &Values<'_>) -> Result<Self> {
+        Ok(Networks { export: values.get("export")?, dataset: values.named("dataset", Dataset::parse)? })
+    }
+
     fn list(&self) -> Result<Table> {
         let mut table = Table::new(
             format!(

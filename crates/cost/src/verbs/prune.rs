@@ -1,5 +1,6 @@
 //! `perf4sight prune`: one network with fewer channels, and which of its weights are left.
 
+use super::asking;
 use super::extents::Extents;
 use super::named::{Named, Remarks, is_file};
 use crate::pruning::{Cut, Goal, Left, Mode, Pruned, Pruner, Ranking, generator};
@@ -10,9 +11,36 @@ use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
 use perf4sight_onnx::Magnitudes;
 use perf4sight_report::{Cell, Column, Table};
-use perf4sight_verb::{Context, Summary, Verb};
+use perf4sight_verb::config::{Setting, Table as Settings, Values, integer, number, path, text, word};
+use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+
+/// `perf4sight prune`.
+pub static VERB: VerbSpec = VerbSpec {
+    table: Settings {
+        section: "prune",
+        about: "Prune one network to a level, and tell which channels of which layer are left",
+        groups: &[&[NETWORK, LEVEL, MODE, SEED, KEEP, OUT, asking::IMAGES_OF], asking::EXTENTS],
+    },
+    after_help: "",
+    parse: |values| Ok(Box::new(Prune::parse(values)?)),
+};
+
+const NETWORK: Setting =
+    asking::NETWORK.positional("NET.onnx|NAME").help("An ONNX file or the name of a known network.");
+
+const LEVEL: Setting = number("level", 0.0).required().value("PERCENT").help("Percent of all parameters to remove.");
+
+pub(super) const MODE: Setting = word("mode", || Mode::ALL.map(Mode::name).to_vec()).or("random")
+    .help("Which filters go first: at random, at random with late or early layers preferred, or those with the smallest mean magnitude (needs a file with weights).");
+
+const SEED: Setting = integer("seed", 0, i64::MAX).or("0").help("Seed of what is drawn.");
+
+const KEEP: Setting = text("keep").many().value("PATTERN")
+    .help("Layers that keep all channels that they read and give, by patterns of their names such as 'encoder.*.attn.*'; may be given several times.");
+
+const OUT: Setting = path("out").value("FILE.onnx").help("Where to write the smaller network.");
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,6 +106,21 @@ impl Verb for Prune {
 }
 
 impl Prune {
+    fn parse(values: &Values<'_>) -> Result<Self> {
+        let keep = values.get::<Option<Vec<String>>>("keep")?.unwrap_or_default();
+        let keep = keep.iter().map(|pattern| Pattern::new(pattern)).collect::<std::result::Result<_, _>>();
+        Ok(Prune {
+            network: values.get("network")?,
+            level: level(values)?,
+            mode: values.named("mode", Mode::parse)?,
+            seed: values.get("seed")?,
+            keep: keep.map_err(|cause| values.error("keep", cause))?,
+            out: values.get("out")?,
+            dataset: values.named("dataset", Dataset::parse)?,
+            extents: Extents::parse(values)?,
+        })
+    }
+
     /// The network, with the magnitudes of its filters where they decide.
     fn load(&self) -> Result<(Named, Magnitudes)> {
         if self.mode != Mode::L1 || !is_file(&self.network) {
@@ -97,6 +140,19 @@ impl Prune {
         Err(Error::input(format!("{reached} of the parameters of {} can go, not {asked}: {limit}", self.network))
             .expected(format!("a level within {} percentage points of what can go", Goal::TOLERANCE))
             .help("ask for another level, or keep fewer layers"))
+    }
+}
+
+/// A percentage that leaves something; a share between 0 and 1 is no percentage that anybody means.
+fn level(values: &Values<'_>) -> Result<f64> {
+    let level: f64 = values.get("level")?;
+    match level {
+        percent if percent == 0.0 || (1.0..100.0).contains(&percent) => Ok(percent),
+        share if share < 1.0 => Err(values
+            .error("level", format!("{share} is less than one percent"))
+            .expected("a percentage from 1 to below 100, or 0")
+            .help(format!("did you mean {}?", 100.0 * share))),
+        much => Err(values.error("level", format!("{much} is no percentage from 0 to below 100")).help("write such as 50")),
     }
 }
 

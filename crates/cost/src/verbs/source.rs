@@ -57,7 +57,7 @@ impl Source {
                 .help(format!("leave out {key}, or target"))),
             None => {
                 let source = Source::Targets(targets);
-                source.check().map_err(|error| values.placed("target", error))?;
+                source.check().map_err(|error| values.located("target", error))?;
                 Ok(source)
             }
         }

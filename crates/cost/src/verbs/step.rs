@@ -1,36 +1,78 @@
-//! What configurations ask of a step beside its stage, in the keys that several sections have.
+//! What users ask of a step beside its stage, in settings that several verbs and sections have.
 
 use perf4sight_base::error::Result;
 use perf4sight_step::workload::{
-    Accumulate, Changes, Checkpoint, FrozenNormalisation, Loss, Optimizer, Precision, Setting, Stage, Step, Trainable,
-    Workload, ZeroGrad,
+    Accumulate, Changes, Checkpoint, FrozenNormalisation, Loss, Optimizer, Precision, Setting as Part, Stage, Step,
+    Trainable, Workload, ZeroGrad,
 };
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::Missing::Literal;
+use perf4sight_verb::config::{Setting, Values, integer, text, word};
 
-/// What the keys of a section say of steps of some stages; those that are left out say nothing.
+/// What a step does, where one is asked about.
+pub(super) const STAGE: Setting =
+    word("stage", stages).or("{fingerprint.stage}").or_on_command_line(Literal("training")).help("What a step does.");
+
+pub(super) const OPTIMIZER: Setting = word("optimizer", || Optimizer::ALL.map(Optimizer::name).to_vec())
+    .help("How the step changes the weights; by default as in the steps that were profiled.");
+
+pub(super) const ZERO_GRAD: Setting = word("zero_grad", || ZeroGrad::ALL.map(ZeroGrad::name).to_vec())
+    .help("What becomes of gradients; by default free, as PyTorch does; where steps were profiled as in these, and with sgd instead of their optimizer keep, as published.");
+
+pub(super) const PRECISION: Setting = word("precision", precisions)
+    .help("What numbers the step computes with: fp32, under autocast (amp_bf16, amp_fp16), or with weights in bfloat16 too; by default as in the steps that were profiled. Memory is simulated for all that the device computes with; latency is known at the precision that was profiled, and at those that it was calibrated with (perf4sight calibrate --precision).");
+
+pub(super) const TRAINABLE: Setting = text("trainable").value("WEIGHTS")
+    .help("Which weights training changes: all, classifier, 'last N' (of the last N operations with weights), bias, normalisation, or patterns of layer names such as 'layer4.*,fc'; by default as in the steps that were profiled.");
+
+pub(super) const FROZEN_NORMALISATION: Setting =
+    word("frozen_normalisation", || FrozenNormalisation::ALL.map(FrozenNormalisation::name).to_vec())
+        .help("How batch normalisations work whose weights are not changed: with the statistics of the batch, or with those they keep; by default as in the steps that were profiled.");
+
+pub(super) const ACCUMULATE: Setting = integer("accumulate", 1, Accumulate::MOST as i64)
+    .value("PASSES")
+    .help("In how many passes the samples go through the network before the weights are changed; by default as in the steps that were profiled.");
+
+pub(super) const CHECKPOINT: Setting = text("checkpoint").value("SEGMENTS")
+    .help("Which parts of forward run again in backward instead of being kept: none, 'N segments' (all but the last of N), or 'every block'; by default as in the steps that were profiled.");
+
+pub(super) const LOSS: Setting = word("loss", || Loss::ALL.map(Loss::name).to_vec())
+    .help("What the network's result is compared with: classes, also of every pixel or place, or as many numbers; by default as in the steps that were profiled.");
+
+/// All that may be asked of a step.
+pub(super) const OF_STEPS: &[Setting] =
+    &[OPTIMIZER, ZERO_GRAD, PRECISION, TRAINABLE, FROZEN_NORMALISATION, ACCUMULATE, CHECKPOINT, LOSS];
+
+/// The words for stages.
+pub(super) fn stages() -> Vec<&'static str> {
+    Stage::ALL.map(Stage::name).to_vec()
+}
+
+/// The words for precisions.
+pub(super) fn precisions() -> Vec<&'static str> {
+    Precision::ALL.map(Precision::name).to_vec()
+}
+
+/// What the settings say of steps of some stages; those that are left out say nothing.
 ///
 /// # Errors
 /// An unknown word, or what only training has where no stage is that, with its place.
 pub(super) fn changes(values: &Values<'_>, stages: &[Stage]) -> Result<Changes> {
-    let vain = |setting: &Setting| values.writes(setting.key()) && !stages.iter().any(|&stage| setting.is_of(stage));
-    if let Some(setting) = Setting::ALL.into_iter().find(vain) {
-        let key = setting.key();
+    let vain = |part: &Part| values.writes(part.key()) && !stages.iter().any(|&stage| part.is_of(stage));
+    if let Some(part) = Part::ALL.into_iter().find(vain) {
+        let spelled = values.spelled(part.key());
         return Err(values
-            .error(key, format!("{key} asks for what inference does not have"))
-            .help(format!("leave {key} out, or set stage = training")));
+            .error(part.key(), format!("{spelled} asks for what inference does not have"))
+            .help(format!("leave {spelled} out, or ask for {}", values.written_as("stage", "training"))));
     }
     Ok(Changes {
-        optimizer: word(values, "optimizer", Optimizer::parse)?,
-        zero_grad: word(values, "zero_grad", ZeroGrad::parse)?,
-        precision: word(values, "precision", Precision::parse)?,
-        trainable: values
-            .get::<Option<String>>("trainable")?
-            .map(|_| values.named("trainable", Trainable::parse))
-            .transpose()?,
-        frozen_normalisation: word(values, "frozen_normalisation", FrozenNormalisation::parse)?,
+        optimizer: values.named_if_set("optimizer", Optimizer::parse)?,
+        zero_grad: values.named_if_set("zero_grad", ZeroGrad::parse)?,
+        precision: values.named_if_set("precision", Precision::parse)?,
+        trainable: values.named_if_set("trainable", Trainable::parse)?,
+        frozen_normalisation: values.named_if_set("frozen_normalisation", FrozenNormalisation::parse)?,
         accumulate: values.get::<Option<u64>>("accumulate")?.and_then(Accumulate::new),
-        checkpoint: word(values, "checkpoint", Checkpoint::parse)?,
-        loss: word(values, "loss", Loss::parse)?,
+        checkpoint: values.named_if_set("checkpoint", |word| Checkpoint::parse(&word.to_ascii_lowercase()))?,
+        loss: values.named_if_set("loss", Loss::parse)?,
     })
 }
 
@@ -41,11 +83,4 @@ pub(super) fn changes(values: &Values<'_>, stages: &[Stage]) -> Result<Changes> 
 pub(super) fn check_batches(values: &Values<'_>, step: Step, batches: &[u64]) -> Result<()> {
     let mut workloads = batches.iter().map(|&batch| Workload { step, batch });
     workloads.try_for_each(Workload::check).map_err(|error| values.placed("accumulate", error))
-}
-
-/// The word of a key in small or capital letters, turned into what it names.
-fn word<T>(values: &Values<'_>, key: &str, parse: fn(&str) -> Result<T>) -> Result<Option<T>> {
-    let word: Option<String> = values.get(key)?;
-    let parsed = word.map(|word| parse(&word.to_ascii_lowercase()));
-    parsed.transpose().map_err(|error| values.placed(key, error))
 }

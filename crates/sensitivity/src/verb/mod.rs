@@ -6,7 +6,6 @@ mod compare;
 mod conclusion;
 mod data;
 mod heard;
-mod keys;
 mod nodes;
 mod page;
 mod parse;
@@ -14,6 +13,7 @@ mod plan;
 mod profile;
 mod published;
 mod run;
+mod settings;
 mod show;
 mod store;
 mod surroundings;
@@ -21,15 +21,11 @@ mod tables;
 mod throttled;
 mod write;
 
-pub use command::Passed;
-pub use compare::Compare;
-pub use nodes::Nodes;
-pub use parse::{bandwidth, memory};
-pub use show::Show;
+use command::Passed;
 
 use crate::{Knee, LEAST_TIME};
 use campaign::{Campaign, Stop};
-use nodes::Team;
+use nodes::{Nodes, Team};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
 use perf4sight_limit as limit;
@@ -37,7 +33,8 @@ use perf4sight_machine::Watch;
 use perf4sight_machine::turn;
 use perf4sight_machine::turn::Turn;
 use perf4sight_report::{Cell, Column};
-use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
+use perf4sight_verb::config::Table;
+use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use profile::Profile;
 use regex::Regex;
 use run::Runner;
@@ -54,9 +51,16 @@ const LEAST_STEP: f64 = 0.01;
 
 /// The section `[sensitivity]`.
 pub static SPEC: Spec = Spec {
-    table: keys::TABLE,
+    table: settings::TABLE,
     subject: Noun { one: "job", several: "jobs" },
     parse: |values| Ok(Box::new(Sensitivity::parse(values)?)),
+};
+
+/// `perf4sight sensitivity`.
+pub static VERB: VerbSpec = VerbSpec {
+    table: Table { about: "Find how many CPUs, how much memory and which storage a training job needs, from few runs of it", ..settings::TABLE },
+    after_help: settings::AFTER_HELP,
+    parse: parse::verb,
 };
 
 /// What is asked.

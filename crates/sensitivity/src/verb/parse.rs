@@ -1,14 +1,35 @@
 //! The values of `[sensitivity]`, checked.
 
 use super::command::Passed;
+use super::compare::Compare;
+use super::show::Show;
 use super::{Nodes, Pattern, Sensitivity};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
+use perf4sight_verb::Verb;
 use perf4sight_verb::config::Values;
-use perf4sight_verb::time::time;
+use std::path::PathBuf;
 
-/// Decimal gigabytes: the unit of memory that was published.
-const GB: f64 = 1e9;
+/// The verb of the command line: a job is measured, or a profile shown or compared.
+///
+/// # Errors
+/// See [`Sensitivity::parse`].
+pub(super) fn verb(values: &Values<'_>) -> Result<Box<dyn Verb>> {
+    let Some(profile) = values.get::<Option<PathBuf>>("profile")? else {
+        return Ok(Box::new(Sensitivity::parse(values)?));
+    };
+    if profile.extension().is_some_and(|ending| ending == "py") {
+        let script = profile.display();
+        return Err(values
+            .error("profile", format!("{script} is no profile"))
+            .expected("a profile.json, or a job behind two dashes")
+            .help(format!("perf4sight sensitivity -- python3 {script}")));
+    }
+    Ok(match values.get("compare")? {
+        Some(measured) => Box::new(Compare { measured, profile }),
+        None => Box::new(Show { profile }),
+    })
+}
 
 impl Sensitivity {
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
@@ -19,7 +40,7 @@ impl Sensitivity {
             job_name: values.get("job_name")?,
             cpu: values.get("cpu")?,
             cpu_step: values.get("cpu_step")?,
-            memory: values.named_if_set("memory", memory)?,
+            memory: values.get("memory")?,
             num_gpus: values.get("num_gpus")?,
             batch: values.get("batch")?,
             workers: values.get("workers")?,
@@ -30,14 +51,14 @@ impl Sensitivity {
             step_pattern: values.named_if_set("step_pattern", Pattern::parse)?,
             iterations: values.get("iterations")?,
             warm_up: values.get("warm_up")?,
-            point_time: values.named("point_time", time)?,
-            budget: values.named_if_set("budget", time)?,
+            point_time: values.get("point_time")?,
+            budget: values.get("budget")?,
             memory_bandwidth: values.named_if_set("memory_bandwidth", bandwidth)?,
             storage_bandwidth: values.named_if_set("storage_bandwidth", bandwidth)?,
             docker_img: values.get("docker_img")?,
             container_mnt: values.get("container_mnt")?,
             nodes: nodes(values)?,
-            dry_run: false,
+            dry_run: values.get("dry_run")?,
         })
     }
 }
@@ -51,7 +72,7 @@ fn nodes(values: &Values<'_>) -> Result<Option<Nodes>> {
         master_addr,
         master_port,
         port: values.get("node_port")?,
-        wait: values.named("node_wait", time)?,
+        wait: values.get("node_wait")?,
     };
     Ok(nodes.if_several())
 }
@@ -63,26 +84,11 @@ fn passed(values: &Values<'_>) -> Result<Option<Vec<Passed>>> {
     }
 }
 
-/// An amount of memory; a number alone is in GB, as published.
-///
-/// # Errors
-/// Whatever else.
-pub fn memory(text: &str) -> Result<Bytes> {
-    let gigabytes = text.trim().parse::<f64>().ok().filter(|number| (1e-3..1e9).contains(number));
-    let bytes = gigabytes.map(|number| Bytes((number * GB) as u64)).or_else(|| match text.trim().parse::<f64>() {
-        Ok(_) => None,
-        Err(_) => Bytes::parse(text),
-    });
-    bytes.ok_or_else(|| {
-        Error::usage(format!("\"{text}\" is no amount of memory")).expected("such as 64GiB; a number alone is GB")
-    })
-}
-
 /// Bytes a second.
 ///
 /// # Errors
 /// What names no unit: MB and MiB are too alike to be guessed.
-pub fn bandwidth(text: &str) -> Result<Bytes> {
+fn bandwidth(text: &str) -> Result<Bytes> {
     let amount = text.trim().strip_suffix("/s").unwrap_or(text.trim());
     let named = amount.ends_with(['B', 'b']);
     named.then(|| Bytes::parse(amount)).flatten().ok_or_else(|| {
@@ -96,12 +102,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_alone_is_in_gigabytes_and_bandwidths_have_units() {
-        assert_eq!(memory("64").ok(), Some(Bytes(64_000_000_000)));
-        assert_eq!(memory("64GiB").ok(), Some(Bytes(64 << 30)));
+    fn bandwidths_have_units() {
         assert_eq!(bandwidth("500MB/s").ok(), Some(Bytes(500_000_000)));
         for wrong in ["0", "-1", "much", "inf", "nan"] {
-            assert!(memory(wrong).is_err() && bandwidth(wrong).is_err(), "{wrong}");
+            assert!(bandwidth(wrong).is_err(), "{wrong}");
         }
         assert!(bandwidth("500").is_err());
     }

@@ -2,6 +2,7 @@
 
 use super::layout::{self, Statement};
 use super::literal::Value;
+use super::setting::Surface;
 use ini::{Ini, ParseOption};
 use perf4sight_base::error::{Error, Result, suggestion};
 use perf4sight_base::input_file;
@@ -13,8 +14,10 @@ use std::path::{Path, PathBuf};
 pub enum Origin {
     /// On this line of the file, counted from 1.
     Line(usize),
-    /// On the command line, as this text.
+    /// On the command line over what the file says, as this text: `--set profile.bs=8`.
     Override(String),
+    /// As an argument of a verb, by what the argument begins with: `--bs`.
+    Argument(String),
 }
 
 /// One `key = value`.
@@ -44,6 +47,12 @@ impl SectionText {
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
+
+    /// Adds an entry, or replaces the one of its key.
+    fn put(&mut self, entry: Entry) {
+        self.entries.retain(|known| known.key != entry.key);
+        self.entries.push(entry);
+    }
 }
 
 /// An INI file with Python-literal values.
@@ -59,6 +68,7 @@ impl SectionText {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
+    pub(super) surface: Surface,
     pub(super) file: PathBuf,
     pub(super) sections: Vec<SectionText>,
 }
@@ -81,7 +91,20 @@ impl Document {
     pub fn parse(source: &str, file: impl AsRef<Path>) -> Result<Document> {
         let file = file.as_ref();
         let sections = layout::statements(source).and_then(|statements| sections(&statements));
-        Ok(Document { file: file.to_path_buf(), sections: sections.map_err(|error| error.file(file))? })
+        let sections = sections.map_err(|error| error.file(file))?;
+        Ok(Document { surface: Surface::Configuration, file: file.to_path_buf(), sections })
+    }
+
+    /// The arguments of a verb as the one section of a document.
+    pub fn of_arguments(verb: &str, entries: Vec<Entry>) -> Document {
+        let section = SectionText { name: verb.to_owned(), line: 0, entries };
+        Document { surface: Surface::CommandLine, file: PathBuf::new(), sections: vec![section] }
+    }
+
+    /// The entries of its first section, with others in the place of those of the same key.
+    pub fn overlaid(mut self, entries: &[Entry]) -> Document {
+        self.sections.iter_mut().take(1).for_each(|section| entries.iter().cloned().for_each(|entry| section.put(entry)));
+        self
     }
 
     /// The file this was read from.
@@ -119,8 +142,7 @@ impl Document {
                 .file(&place)
                 .help(suggestion(name.trim(), known.iter().map(String::as_str))));
         };
-        section.entries.retain(|entry| entry.key != key.trim());
-        section.entries.push(Entry { key: key.trim().to_string(), value, origin: Origin::Override(place) });
+        section.put(Entry { key: key.trim().to_string(), value, origin: Origin::Override(place) });
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use super::literal::Value;
 use perf4sight_base::units::Bytes;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A Rust type that a value can be read as.
 pub trait FromValue: Sized {
@@ -49,7 +50,7 @@ impl FromValue for f64 {
     }
 }
 
-/// An amount of memory of at least a MiB; a number without a unit is MiB.
+/// An amount of memory of at least a MiB.
 impl FromValue for Bytes {
     fn from_value(value: &Value) -> Option<Self> {
         Bytes::parse(&String::from_value(value)?).filter(|bytes| bytes.mib() >= 1.0)
@@ -68,7 +69,22 @@ impl FromValue for String {
 
 impl FromValue for PathBuf {
     fn from_value(value: &Value) -> Option<Self> {
-        String::from_value(value).map(PathBuf::from)
+        match value {
+            Value::Path(path) => Some(path.clone()),
+            value => String::from_value(value).map(PathBuf::from),
+        }
+    }
+}
+
+/// A time above 0; a number without a unit is seconds.
+impl FromValue for Duration {
+    fn from_value(value: &Value) -> Option<Self> {
+        let text = String::from_value(value)?;
+        let time = match text.trim().parse() {
+            Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+            Err(_) => humantime::parse_duration(text.trim()).ok(),
+        };
+        time.filter(|time| !time.is_zero())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use perf4sight_base::error::{Error, Result};
 use std::fmt;
+use std::path::PathBuf;
 
 /// Lists inside lists deeper than this are refused rather than followed.
 const MAX_DEPTH: usize = 32;
@@ -28,6 +29,8 @@ pub enum Value {
     Number(f64),
     /// A word or a quoted string.
     Text(String),
+    /// A path of the command line, which need not be text.
+    Path(PathBuf),
     /// `[a, b]`.
     List(Vec<Value>),
 }
@@ -49,22 +52,10 @@ impl Value {
             rest => Err(malformed(format!("\"{rest}\" follows a complete value"))),
         }
     }
-
-    /// What sort of value this is, for messages.
-    pub fn describe(&self) -> &'static str {
-        match self {
-            Value::None => "None",
-            Value::Flag(_) => "True or False",
-            Value::Integer(_) => "a whole number",
-            Value::Number(_) => "a number",
-            Value::Text(_) => "a word",
-            Value::List(_) => "a list",
-        }
-    }
 }
 
 /// A word without quotes: a constant or number where it reads as one, else text.
-fn bare(word: &str) -> Value {
+pub(super) fn bare(word: &str) -> Value {
     match word {
         "" | "None" => Value::None,
         "True" => Value::Flag(true),
@@ -173,6 +164,7 @@ impl fmt::Display for Value {
             Value::Integer(integer) => write!(f, "{integer}"),
             Value::Number(number) => write!(f, "{number:?}"),
             Value::Text(text) => write!(f, "'{}'", quotable(text)),
+            Value::Path(path) => write!(f, "'{}'", quotable(&path.to_string_lossy())),
             Value::List(items) => {
                 let items: Vec<String> = items.iter().map(Value::to_string).collect();
                 write!(f, "[{}]", items.join(", "))

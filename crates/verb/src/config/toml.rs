@@ -2,6 +2,7 @@
 
 use super::document::{Document, Entry, Origin, SectionText, source};
 use super::literal::Value;
+use super::setting::Surface;
 use perf4sight_base::error::{Error, Result};
 use std::ops::Range;
 use std::path::Path;
@@ -47,13 +48,7 @@ impl Document {
             Ok(SectionText { name: name.into_inner().into_owned(), line: at, entries: entries.collect::<Result<_>>()? })
         });
         let sections = sections.collect::<Result<_>>().map_err(|error: Error| error.file(file))?;
-        Ok(Document { file: file.to_path_buf(), sections })
-    }
-
-    /// One section, and nothing in it: all of its keys are as they are where nobody writes them.
-    pub fn empty(section: &str) -> Document {
-        let section = SectionText { name: section.to_owned(), line: 0, entries: Vec::new() };
-        Document { file: Path::new("").to_path_buf(), sections: vec![section] }
+        Ok(Document { surface: Surface::Configuration, file: file.to_path_buf(), sections })
     }
 }
 

@@ -2,24 +2,25 @@
 
 use super::document::{Document, Entry, Origin, SectionText};
 use super::from_value::FromValue;
-use super::key::{Key, Kind, Missing, Table};
 use super::literal::Value;
+use super::setting::{Form, Missing, Setting, Surface};
+use super::table::Table;
 use perf4sight_base::error::{Error, Result, suggestion};
 use std::fmt::Display;
 use std::time::Duration;
 
-/// The values of one section by the keys of its table.
+/// The values of one section, or of the arguments of a verb, by the settings of its table.
 ///
 /// ```
-/// use crate::config::{Document, Key, Kind, Missing, Table, Values};
+/// use crate::config::{Document, Table, Values, integer, path, text};
 /// static PROFILE: Table = Table {
 ///     section: "profile",
 ///     about: "measures",
-///     keys: &[
-///         Key { name: "bs", kind: Kind::List(&Kind::Integer(1, i64::MAX)), default: Missing::Required, help: "sizes" },
-///         Key { name: "device", kind: Kind::Text, default: Missing::Literal("cpu"), help: "device" },
-///         Key { name: "log_dir", kind: Kind::Path, default: Missing::Literal("logs/{device}"), help: "folder" },
-///     ],
+///     groups: &[&[
+///         integer("bs", 1, 64).many().required().help("sizes"),
+///         text("device").or("cpu").help("device"),
+///         path("log_dir").or("logs/{device}").help("folder"),
+///     ]],
 /// };
 /// let document = Document::parse("[profile]\nbs= [2, 8]\n", "config.ini").unwrap();
 /// let values = Values::check(&document, &document.sections()[0], &PROFILE, &[]).unwrap();
@@ -48,41 +49,54 @@ impl<'a> Values<'a> {
     ) -> Result<Values<'a>> {
         let values = Values { document, section: Some(section), table, others };
         section.entries.iter().try_for_each(|entry| values.check_entry(entry))?;
-        table.keys.iter().try_for_each(|key| values.check_present(key))?;
+        values.known().try_for_each(|setting| values.check_present(setting))?;
         Ok(values)
     }
 
+    /// The checked arguments of a verb.
+    ///
+    /// # Errors
+    /// See [`Values::check`].
+    pub fn of_arguments(document: &'a Document, table: &'a Table) -> Result<Values<'a>> {
+        Values::check(document, &document.sections[0], table, &[])
+    }
+
+    /// The settings that may be written here.
+    fn known(&self) -> impl Iterator<Item = &'static Setting> + Clone {
+        self.table.on(self.document.surface)
+    }
+
     fn check_entry(&self, entry: &Entry) -> Result<()> {
-        let Some(key) = self.table.key(&entry.key) else {
-            let help = suggestion(&entry.key, self.table.keys.iter().map(|key| key.name));
+        let Some(setting) = self.known().find(|setting| setting.key == entry.key) else {
+            let help = suggestion(&entry.key, self.known().map(|setting| setting.key));
             return Err(self.error(&entry.key, "no such key in this section").help(help));
         };
-        if entry.value == Value::List(Vec::new()) && !key.may_be_empty() {
-            let none = self
-                .error(key.name, "the list is empty")
-                .expected(format!("at least one value: {}", key.kind.expected()));
-            return Err(none.help(format!("{}: {}", key.name, key.help)));
+        if entry.value == Value::List(Vec::new()) && !setting.may_be_empty() {
+            let none = self.error(setting.key, "the list is empty");
+            let none = none.expected(format!("at least one value: {}", setting.expected()));
+            return Err(none.help(format!("{}: {}", setting.key, setting.help)));
         }
-        if entry.value == Value::None || key.kind.admits(&entry.value) {
+        if entry.value == Value::None || setting.admits(&entry.value) {
             return Ok(());
         }
+        let wrong = setting.wrong_part(&entry.value);
         let problem = match &entry.value {
-            list @ Value::List(_) if !matches!(key.kind, Kind::List(_)) => format!("{list} is a list"),
-            other => format!("{} does not fit", key.kind.wrong_part(other)),
+            list @ Value::List(_) if !setting.many => format!("{list} is a list"),
+            _ => format!("{wrong} does not fit"),
         };
-        let error = self.error(key.name, problem).expected(key.kind.expected());
-        Err(match key.kind.remedy(&entry.value) {
+        let error = self.error(setting.key, problem).expected(setting.expected());
+        Err(match setting.kind.remedy(wrong) {
             Some(remedy) => error.help(remedy),
             None => error,
         })
     }
 
-    fn check_present(&self, key: &Key) -> Result<()> {
-        match key.default {
-            Missing::Required if self.value(key.name)? == Value::None => Err(self
-                .error(key.name, "this key is required")
-                .expected(key.kind.expected())
-                .help(format!("{}: {}", key.name, key.help))),
+    fn check_present(&self, setting: &Setting) -> Result<()> {
+        match setting.missing(self.document.surface) {
+            Missing::Required if !self.writes(setting.key) => Err(self
+                .error(setting.key, "this key is required")
+                .expected(setting.expected())
+                .help(format!("{}: {}", setting.key, setting.help))),
             _ => Ok(()),
         }
     }
@@ -95,7 +109,7 @@ impl<'a> Values<'a> {
     pub fn get<T: FromValue>(&self, key: &str) -> Result<T> {
         let value = self.value(key)?;
         T::from_value(&value).ok_or_else(|| {
-            let expected = self.table.key(key).map_or(String::new(), |key| key.kind.expected());
+            let expected = self.table.setting(key).map_or(String::new(), Setting::expected);
             self.error(key, format!("{value} does not fit")).expected(expected)
         })
     }
@@ -139,16 +153,28 @@ impl<'a> Values<'a> {
             .map_err(|_| self.error(key, format!("{seconds} s is too long to wait")).expected("seconds"))
     }
 
-    /// A command as its words: one value is split at blanks, a list is taken as it is, so that words may hold blanks; none where it is unset.
+    /// A command as its words: on the command line as they are, in a configuration one value is split at blanks and a list taken as it is,
+    /// so that words may hold blanks; none where it is unset.
     ///
     /// # Errors
-    /// See [`Values::get`].
+    /// A script where the program that runs it belongs; see [`Values::get`].
     pub fn command(&self, key: &str) -> Result<Vec<String>> {
         let command: Vec<String> = self.get::<Option<Vec<String>>>(key)?.unwrap_or_default();
-        Ok(match command.as_slice() {
-            [line] => line.split_whitespace().map(str::to_owned).collect(),
+        let command: Vec<String> = match command.as_slice() {
+            [line] if !self.is_behind_dashes(key) => line.split_whitespace().map(str::to_owned).collect(),
             _ => command,
-        })
+        };
+        match command.first().filter(|program| program.ends_with(".py") && !program.contains('/')) {
+            Some(script) => Err(self
+                .error(key, format!("{script} is a script of Python, not a program"))
+                .help(format!("write python3 {}", command.join(" ")))),
+            None => Ok(command),
+        }
+    }
+
+    fn is_behind_dashes(&self, key: &str) -> bool {
+        let form = self.table.setting(key).map(|setting| setting.argument.form);
+        self.document.surface == Surface::CommandLine && form == Some(Form::Command)
     }
 
     /// The words of a list, each turned into what it names.
@@ -160,22 +186,59 @@ impl<'a> Values<'a> {
         words.iter().map(|word| parse(word).map_err(|error| self.placed(key, error))).collect()
     }
 
-    /// An error about a key, with its place.
+    /// An error about a setting, with its place.
     pub fn error(&self, key: &str, problem: impl Display) -> Error {
-        self.placed(key, Error::config(format!("[{}] {key}: {problem}", self.table.section)))
+        match self.is_argument(key) {
+            true => self.placed(key, Error::usage(problem.to_string())),
+            false => self.placed(key, Error::config(format!("[{}] {key}: {problem}", self.table.section))),
+        }
     }
 
-    /// Any error, placed where a key is written, or at its section where it is not.
+    /// Any error, placed where a setting is written, or at its section where it is not.
     pub fn placed(&self, key: &str, error: Error) -> Error {
+        self.located(key, if self.is_argument(key) { error.typed() } else { error })
+    }
+
+    /// The same, on the command line with the exit code of the error: names of devices that nobody knows have one of their own.
+    pub fn located(&self, key: &str, error: Error) -> Error {
+        if self.is_argument(key) {
+            return error.file(self.spelled(key));
+        }
         let error = error.configured();
         match self.section.and_then(|section| section.entry(key)).map(|entry| &entry.origin) {
-            Some(Origin::Override(text)) => error.file(text),
+            Some(Origin::Override(text) | Origin::Argument(text)) => error.file(text),
             Some(Origin::Line(line)) => error.file(self.document.file()).line(*line),
             None => {
                 let error = error.file(self.document.file());
                 self.section.map(|section| section.line).into_iter().fold(error, Error::line)
             }
         }
+    }
+
+    /// How people find a setting here: its key, or its flag.
+    pub fn spelled(&self, key: &str) -> String {
+        let setting = self.table.setting(key).filter(|_| self.is_argument(key));
+        setting.map_or_else(|| key.to_owned(), Setting::spelled)
+    }
+
+    /// How people write a value of a setting here: `stage = training`, or `--stage training`.
+    pub fn written_as(&self, key: &str, value: &str) -> String {
+        let equals = if self.is_argument(key) { "" } else { "= " };
+        format!("{} {equals}{value}", self.spelled(key))
+    }
+
+    /// Whether a setting is, or would be, written on the command line.
+    fn is_argument(&self, key: &str) -> bool {
+        match self.section.and_then(|section| section.entry(key)).map(|entry| &entry.origin) {
+            Some(Origin::Argument(_)) => true,
+            Some(Origin::Override(_) | Origin::Line(_)) => false,
+            None => self.document.surface == Surface::CommandLine,
+        }
+    }
+
+    /// What is written, in order.
+    pub fn entries(&self) -> &'a [Entry] {
+        self.section.map_or(&[], |section| &section.entries)
     }
 
     /// Whether the configuration gives a key a value, instead of leaving it to the default.
@@ -190,11 +253,12 @@ impl<'a> Values<'a> {
 
     /// The value as written, or its default with everything it refers to filled in.
     fn value(&self, name: &str) -> Result<Value> {
-        if let Some(value) = self.written(name) {
-            return Ok(value.clone());
-        }
         let unknown = || Error::config(format!("no table has the key [{}] {name}", self.table.section));
-        match self.table.key(name).ok_or_else(unknown)?.default {
+        let setting = self.table.setting(name).ok_or_else(unknown)?;
+        if let Some(value) = self.written(name) {
+            return Ok(setting.canonical(value.clone()));
+        }
+        match setting.missing(self.document.surface) {
             Missing::Required | Missing::Unset => Ok(Value::None),
             // A bare value that starts with a reference would read as a dictionary.
             Missing::Literal(text) if text.starts_with('{') => self.filled_in(Value::from(text)),

@@ -2,12 +2,12 @@
 
 mod json;
 mod judge;
-mod keys;
 mod options;
 mod page;
 mod parse;
 mod search;
 mod sentence;
+mod settings;
 mod tables;
 
 use super::NETWORKS;
@@ -24,14 +24,22 @@ use perf4sight_base::whole_file;
 use perf4sight_memory::Timeline;
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Changes, Quantity, Stage, Workload};
-use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
+use perf4sight_verb::config::Table;
+use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use rayon::prelude::*;
 use search::{Findings, Search};
 use std::path::{Path, PathBuf};
 
 /// The section `[advise]`.
 pub static SPEC: Spec =
-    Spec { table: keys::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(Advise::parse(values)?)) };
+    Spec { table: settings::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(Advise::parse(values)?)) };
+
+/// `perf4sight advise`.
+pub static VERB: VerbSpec = VerbSpec {
+    table: Table { about: "Tell what makes a step fit into memory, and what each way costs", ..settings::TABLE },
+    after_help: "",
+    parse: |values| Ok(Box::new(Advise::parse(values)?)),
+};
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]

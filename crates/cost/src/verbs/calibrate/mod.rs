@@ -2,6 +2,7 @@
 
 mod measure;
 mod rows;
+mod settings;
 mod tables;
 
 use super::named::Named;
@@ -12,10 +13,14 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_network::Network;
 use perf4sight_report::Table;
 use perf4sight_step::workload::{Precision, Quantity, Stage, Step};
-use perf4sight_verb::{Context, Summary, Verb};
+use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// `perf4sight calibrate`.
+pub static VERB: VerbSpec =
+    VerbSpec { table: settings::TABLE, after_help: "", parse: |values| Ok(Box::new(Calibrate::parse(values)?)) };
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]

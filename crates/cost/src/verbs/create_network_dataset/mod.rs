@@ -13,7 +13,7 @@ use perf4sight_base::whole_file;
 use perf4sight_network::zoo::Images;
 use perf4sight_onnx as onnx;
 use perf4sight_report::Progress;
-use perf4sight_verb::config::{Key, Kind, Missing, Table, Values};
+use perf4sight_verb::config::{Setting, Table, Values, flag, integer, path, text, word};
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
 use rayon::prelude::*;
 use serde_json::json;
@@ -27,91 +27,35 @@ pub static SPEC: Spec = Spec {
     table: Table {
         section: "create_network_dataset",
         about: "prunes networks to many levels and writes each variant as a network file",
-        keys: KEYS,
+        groups: &[SETTINGS],
     },
     subject: NETWORKS,
     parse,
 };
 
-const KEYS: &[Key] = &[
-    Key {
-        name: "networks",
-        kind: Kind::List(&Kind::Text),
-        default: Missing::Required,
-        help: "What to prune: ONNX files in `model_desc_dir`, named without their ending, or networks that \
-               `perf4sight networks` lists; where there is a file of the name, it is the file.",
-    },
-    Key {
-        name: "dims",
-        kind: Kind::List(&Kind::Text),
-        default: Missing::Literal("[]"),
-        help: "How large dimensions are that files leave open, by their names there, such as 'tokens=197'; each file takes those that it has.",
-    },
-    Key {
-        name: "pruning_perc",
-        kind: Kind::List(&Kind::Integer(0, 99)),
-        default: Missing::Literal("[0,5,10,15,20,25,30,35,40,45,50,55,60,65,70,75,80,85,90]"),
-        help: "Levels: percent of all parameters to remove.",
-    },
-    Key {
-        name: "mode",
-        kind: Kind::Word(&["random", "random_weighted", "l1"]),
-        default: Missing::Literal("random"),
-        help: "Which filters go first: at random, at random with late or early layers preferred, or those with the \
-               smallest mean magnitude (needs files with weights).",
-    },
-    Key {
-        name: "repeats",
-        kind: Kind::Integer(1, 9999),
-        default: Missing::Literal("1"),
-        help: "Variants per level, only in mode random_weighted.",
-    },
-    Key {
-        name: "write_unreached",
-        kind: Kind::Flag,
-        default: Missing::Literal("False"),
-        help: "Write networks that stop more than two points off their level too, under its name, as published; else the \
-               run names them and ends with exit code 4.",
-    },
-    Key {
-        name: "model_desc_dir",
-        kind: Kind::Path,
-        default: Missing::Literal("models/{dataset}"),
-        help: "Folder of the networks to prune.",
-    },
-    Key {
-        name: "model_path",
-        kind: Kind::Path,
-        default: Missing::Literal("models/pruned/{mode}_pruning"),
-        help: "Folder to write to; variants go to `{model_path}/{dataset}/{network}_{level}.onnx`.",
-    },
-    Key {
-        name: "seed",
-        kind: Kind::Integer(0, i64::MAX),
-        default: Missing::Literal("0"),
-        help: "Same seed, same files; every variant draws on its own, so a level is no subset of the next one.",
-    },
-    Key {
-        name: "dataset",
-        kind: Kind::Text,
-        default: Missing::Literal("imagenet"),
-        help: "Images and classes of the listed networks, imagenet, cifar10 or cifar100, and a folder's name, any where input and classes say \
-               both; a file brings its own.",
-    },
-    Key {
-        name: "input",
-        kind: Kind::Text,
-        default: Missing::Unset,
-        help: "One image where it is not as the dataset has it: 3x320x320. Files are read for that size, where their graphs allow it; the folder is \
-               then called {dataset}-3x320x320, so that networks, rows and fingerprints of different sizes lie apart.",
-    },
-    Key {
-        name: "classes",
-        kind: Kind::Integer(1, i64::MAX),
-        default: Missing::Unset,
-        help: "How many classes the listed networks tell apart, where it is not as in the dataset or in their files, where the graphs of these allow \
-               it; it, too, follows in the folder's name.",
-    },
+const SETTINGS: &[Setting] = &[
+    text("networks").many().required()
+        .help("What to prune: ONNX files in `model_desc_dir`, named without their ending, or networks that `perf4sight networks` lists; where there is a file of the name, it is the file."),
+    text("dims").many().or("[]")
+        .help("How large dimensions are that files leave open, by their names there, such as 'tokens=197'; each file takes those that it has."),
+    integer("pruning_perc", 0, 99).many().or("[0,5,10,15,20,25,30,35,40,45,50,55,60,65,70,75,80,85,90]")
+        .help("Levels: percent of all parameters to remove."),
+    word("mode", || Mode::ALL.map(Mode::name).to_vec()).or("random")
+        .help("Which filters go first: at random, at random with late or early layers preferred, or those with the smallest mean magnitude (needs files with weights)."),
+    integer("repeats", 1, 9999).or("1").help("Variants per level, only in mode random_weighted."),
+    flag("write_unreached")
+        .help("Write networks that stop more than two points off their level too, under its name, as published; else the run names them and ends with exit code 4."),
+    path("model_desc_dir").or("models/{dataset}").help("Folder of the networks to prune."),
+    path("model_path").or("models/pruned/{mode}_pruning")
+        .help("Folder to write to; variants go to `{model_path}/{dataset}/{network}_{level}.onnx`."),
+    integer("seed", 0, i64::MAX).or("0")
+        .help("Same seed, same files; every variant draws on its own, so a level is no subset of the next one."),
+    text("dataset").or("imagenet")
+        .help("Images and classes of the listed networks, imagenet, cifar10 or cifar100, and a folder's name, any where input and classes say both; a file brings its own."),
+    text("input")
+        .help("One image where it is not as the dataset has it: 3x320x320. Files are read for that size, where their graphs allow it; the folder is then called {dataset}-3x320x320, so that networks, rows and fingerprints of different sizes lie apart."),
+    integer("classes", 1, i64::MAX)
+        .help("How many classes the listed networks tell apart, where it is not as in the dataset or in their files, where the graphs of these allow it; it, too, follows in the folder's name."),
 ];
 
 /// The table of what could not go.

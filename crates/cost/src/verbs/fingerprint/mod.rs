@@ -2,9 +2,9 @@
 
 mod assess;
 mod facts;
-mod keys;
 mod parse;
 pub mod report;
+mod settings;
 
 use super::NETWORKS;
 use crate::fingerprint::{Levels, Networks, Recipe, file_name};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 /// The section `[fingerprint]`.
 pub static SPEC: Spec =
-    Spec { table: keys::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(FingerprintSection::parse(values)?)) };
+    Spec { table: settings::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(FingerprintSection::parse(values)?)) };
 
 /// What the section asks for.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,11 +3,11 @@
 mod answer;
 mod answers;
 mod asked;
-mod keys;
 mod output;
 mod page;
 mod parse;
 mod sentence;
+mod settings;
 mod summary;
 mod tables;
 mod trust;
@@ -24,14 +24,22 @@ use perf4sight_base::units::Bytes;
 use perf4sight_base::whole_file;
 use perf4sight_report::Progress;
 use perf4sight_step::workload::{Changes, Quantity, Stage, Workload};
-use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
+use perf4sight_verb::config::Table;
+use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 /// The section `[predict]`.
 pub static SPEC: Spec =
-    Spec { table: keys::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(Predict::parse(values)?)) };
+    Spec { table: settings::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(Predict::parse(values)?)) };
+
+/// `perf4sight predict`.
+pub static VERB: VerbSpec = VerbSpec {
+    table: Table { about: "Predict latency, memory and whether it fits, from stored fingerprints", ..settings::TABLE },
+    after_help: "",
+    parse: |values| Ok(Box::new(Predict::parse(values)?)),
+};
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]

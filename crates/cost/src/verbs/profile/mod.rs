@@ -8,10 +8,10 @@ mod crew;
 mod estimate;
 mod failures;
 mod journal;
-mod keys;
 mod outline;
 mod parse;
 mod planned;
+mod settings;
 mod shortfall;
 mod tally;
 mod teach;
@@ -19,7 +19,7 @@ pub mod test_config;
 mod visits;
 
 pub use campaign::Campaign;
-pub use check_noise::{CheckNoise, device_of};
+pub use check_noise::{CheckNoise, VERB};
 use choice::Choice;
 pub use failures::Failures;
 pub use journal::{Entry, Journal};
@@ -45,7 +45,7 @@ const NOT_KEPT: &str = "save = False: rows are shown but not kept";
 
 /// The section `[profile]`.
 pub static SPEC: Spec =
-    Spec { table: keys::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(Profile::parse(values)?)) };
+    Spec { table: settings::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(Profile::parse(values)?)) };
 
 /// What the section asks for.
 #[derive(Debug, Clone, PartialEq)]

@@ -21,7 +21,7 @@ impl Profile {
         let networks: Vec<String> = distinct(values, "network", values.get("network")?)?;
         check_names(&networks).map_err(|error| values.placed("network", error))?;
         let run_profiling: bool = values.get("run_profiling")?;
-        let device = device_options(values)?;
+        let device = device(values)?;
         if run_profiling {
             device.check_runnable().map_err(|error| values.placed("device", error))?;
         }
@@ -91,9 +91,13 @@ fn steps(values: &Values<'_>) -> Result<Vec<Step>> {
     distinct(values, "stage", stages.into_iter().map(|stage| changes.of(Step::published(stage))).collect())
 }
 
-fn device_options(values: &Values<'_>) -> Result<device::Options> {
+/// What to measure on.
+///
+/// # Errors
+/// A kind of device or a machine that nobody knows, with its place.
+pub(super) fn device(values: &Values<'_>) -> Result<device::Options> {
     Ok(device::Options {
-        kind: values.named("device", DeviceKind::parse)?,
+        kind: DeviceKind::parse(&values.get::<String>("device")?).map_err(|error| values.located("device", error))?,
         source: values.get("device_source")?,
         worker: values.command("worker")?,
         routes: routes(values)?,

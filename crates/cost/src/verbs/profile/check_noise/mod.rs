@@ -4,22 +4,66 @@ mod floor;
 mod rounds;
 mod tables;
 
-use super::Profile;
-use super::keys::TABLE;
+use super::parse;
+use super::settings::{OF_DEVICES, TABLE as PROFILE};
 use crate::device::kind::DeviceKind;
 use crate::device::{self, Device};
 use crate::records::Variant;
+use crate::verbs::asking;
 use crate::verbs::named::Named;
+use crate::verbs::step::stages;
 use crate::verbs::temporary::Temporary;
 use floor::Noise;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::zoo::Dataset;
-use perf4sight_step::workload::{Stage, Workload};
-use perf4sight_verb::config::{Document, Values};
-use perf4sight_verb::{Context, Spec, Summary, Verb};
+use perf4sight_step::workload::{LARGEST_BATCH, Stage, Workload};
+use perf4sight_verb::config::Conflicts::With;
+use perf4sight_verb::config::{Document, Setting, Table, Values, flag, integer, path, text, word};
+use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use rounds::Rounds;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// `perf4sight profile`.
+pub static VERB: VerbSpec = VerbSpec {
+    table: Table {
+        section: "profile",
+        about: "Measure how far measurements of the same thing lie apart on a device, before profiling it",
+        groups: &[&[CHECK_NOISE, CONFIG_FILE], OF_DEVICES, &[NETWORK, BATCHES, STAGE, SECONDS]],
+    },
+    after_help: "\
+Examples:
+  perf4sight profile --check-noise                                 the processor, a minute
+  perf4sight profile --check-noise --threads 1 --bs 1,4,16 --network resnet18 --seconds 120
+  perf4sight profile --check-noise --device tx2 --worker 'python3 workers/torch_worker.py'
+  perf4sight profile --check-noise --config-file config.ini --json",
+    parse: |values| Ok(Box::new(CheckNoise::parse(values)?)),
+};
+
+const CHECK_NOISE: Setting = flag("check_noise")
+    .required()
+    .help("Measure the noise floor, in about a minute (profiles themselves run from --config-file).");
+
+const CONFIG_FILE: Setting = path("config_file")
+    .value("FILE")
+    .conflicts(With(&["device", "device_source", "worker", "gpu_id", "threads", "seed"]))
+    .help("Take the device from the section [profile] of this file.");
+
+const NETWORK: Setting = text("network")
+    .or("squeezenet")
+    .value("NAME")
+    .known(asking::networks)
+    .help("The name of a known network, or NAME@LEVEL for one pruned to that percentage.");
+
+const BATCHES: Setting =
+    integer("bs", 1, LARGEST_BATCH as i64).many().or("[1,8]").value("SIZES").help("Batch sizes.");
+
+const STAGE: Setting = word("stage", stages).or("training").help("What one step does.");
+
+const SECONDS: Setting = integer("seconds", 0, i64::MAX)
+    .or("60")
+    .value("SECONDS")
+    .help("How long to measure; one batch size is measured twice in any case.");
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,15 +120,33 @@ fn too_few() -> Error {
     Error::device("too few rounds were measured to say how far they lie apart").help("let it run on")
 }
 
-/// The device that `[profile]` of a configuration names, which may hold any of these sections.
+impl CheckNoise {
+    fn parse(values: &Values<'_>) -> Result<Self> {
+        let device = match values.get::<Option<PathBuf>>("config_file")? {
+            Some(file) => device_of(&file)?,
+            None => parse::device(values)?,
+        };
+        Ok(CheckNoise {
+            device,
+            network: values.get("network")?,
+            batches: values.get("bs")?,
+            stage: values.named("stage", Stage::parse)?,
+            time: Duration::from_secs(values.get("seconds")?),
+        })
+    }
+}
+
+/// The device that `[profile]` of a configuration names.
 ///
 /// # Errors
 /// A file that cannot be read or has no such section; a section that is wrong.
-pub fn device_of(config_file: &Path, specs: &[&Spec]) -> Result<device::Options> {
+fn device_of(config_file: &Path) -> Result<device::Options> {
     let document = Document::load(config_file)?;
     let section = document
-        .section(TABLE.section)
+        .section(PROFILE.section)
         .ok_or_else(|| Error::config("there is no section [profile], which would name the device").file(config_file))?;
-    let tables: Vec<_> = specs.iter().map(|spec| &spec.table).collect();
-    Ok(Profile::parse(&Values::check(&document, section, &TABLE, &tables)?)?.device)
+    let values = Values::check(&document, section, &PROFILE, &[])?;
+    let device = parse::device(&values)?;
+    device.check_runnable().map_err(|error| values.placed("device", error))?;
+    Ok(device)
 }

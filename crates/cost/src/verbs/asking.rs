@@ -1,0 +1,92 @@
+//! Settings of verbs and sections that ask about steps without measuring them: what answers, what a step must fit into, what the network reads.
+
+use super::source::EVERY;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_network::zoo;
+use perf4sight_network::zoo::Dataset;
+use perf4sight_platform::Platform;
+use perf4sight_verb::config::Conflicts::With;
+use perf4sight_verb::config::Missing::Unset;
+use perf4sight_verb::config::{Setting, Values, integer, memory, path, text, word};
+use std::path::{Path, PathBuf};
+
+/// One network.
+pub(super) const NETWORK: Setting = text("network").required()
+    .positional("NET.onnx|NAME|NAME@LEVEL").known(networks)
+    .help("An ONNX file, the name of a known network, or NAME@LEVEL for one pruned to that percentage.");
+
+pub(super) const FINGERPRINT: Setting = path("fingerprint").or("{fingerprint.model_storedir}")
+    .or_on_command_line(Unset).one_of("source").value("DIR")
+    .help("The folder that [fingerprint] wrote, such as fingerprinting/cpu/imagenet.");
+
+pub(super) const TARGET: Setting = text("target").value("NAME|FILE.json").known(targets)
+    .one_of("source").conflicts(With(&["device_name"]))
+    .help("Ask without a fingerprint: what is believed of a kind of device before anything is measured, such as orin; a file describes another.");
+
+pub(super) const MEM_LIMIT: Setting = memory("mem_limit", "MiB").value("MEMORY")
+    .help("The memory that a step must fit into, all that it uses, such as 8GiB; by default what the profiled device had.");
+
+pub(super) const DEVICE: Setting =
+    text("device_name").named("device").value("NAME").help("Refuse fingerprints of another device.");
+
+pub(super) const DATASET: Setting = text("dataset").value("NAME")
+    .help("Refuse fingerprints of another dataset; with target the one whose images known networks read, by default imagenet.");
+
+pub(super) const INPUT: Setting = text("input").value("SHAPE")
+    .help("One sample of what networks read, such as 3x320x320, where it is not as the dataset or the file has it.");
+
+pub(super) const CLASSES: Setting = integer("classes", 1, i64::MAX).value("NUMBER")
+    .help("How many classes networks tell apart, where it is not as in the dataset or in the file.");
+
+const DIM: Setting = text("dim").many().on_command_line().value("NAME=SIZE")
+    .help("How large a dimension is that the file leaves open, by its name there, such as tokens=197; once for each.");
+
+/// How large what networks read and give is to be.
+pub(super) const EXTENTS: &[Setting] = &[INPUT, CLASSES, DIM];
+
+/// Whose images and classes a known network has, where nothing else says so.
+pub(super) const IMAGES_OF: Setting = word("dataset", || Dataset::ALL.map(Dataset::name).to_vec()).or("imagenet")
+    .help("Whose images and classes a known network is built for.");
+
+/// A page to write as well.
+pub(super) const HTML: Setting = path("html").on_command_line().value("FILE.html");
+
+/// What [`HTML`] names, if anything.
+///
+/// # Errors
+/// What is no page by its name, with its place.
+pub(super) fn html(values: &Values<'_>) -> Result<Option<PathBuf>> {
+    let page: Option<PathBuf> = values.get("html")?;
+    match page.as_ref().is_some_and(|page| !ends_in(page, &["html"])) {
+        true => Err(values.placed("html", Error::usage("a page ends in .html"))),
+        false => Ok(page),
+    }
+}
+
+/// The files of the key `output`, and of the argument [`HTML`].
+///
+/// # Errors
+/// One that ends otherwise, with its place.
+pub(super) fn output(values: &Values<'_>, endings: &[&str]) -> Result<Vec<PathBuf>> {
+    let output: Vec<PathBuf> = values.get("output")?;
+    if let Some(other) = output.iter().find(|file| !ends_in(file, endings)) {
+        return Err(values
+            .error("output", format!("{} has an unknown ending", other.display()))
+            .expected(format!("files that end in .{}", endings.join(", ."))));
+    }
+    Ok(output.into_iter().chain(html(values)?).collect())
+}
+
+fn ends_in(file: &Path, endings: &[&str]) -> bool {
+    file.extension().is_some_and(|ending| endings.iter().any(|known| ending == *known))
+}
+
+/// The names of the known networks.
+pub(super) fn networks() -> Vec<&'static str> {
+    zoo::names().collect()
+}
+
+/// The known kinds of devices, and the word for all of them.
+pub(super) fn targets() -> Vec<&'static str> {
+    Platform::names().chain([EVERY]).collect()
+}

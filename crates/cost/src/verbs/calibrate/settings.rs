@@ -1,0 +1,55 @@
+//! The settings of `perf4sight calibrate`.
+
+use super::{Calibrate, Source};
+use crate::device::kind::DeviceKind;
+use crate::verbs::asking;
+use crate::verbs::step::{precisions, stages};
+use perf4sight_base::error::Result;
+use perf4sight_step::workload::{LARGEST_BATCH, Precision, Stage};
+use perf4sight_verb::config::Conflicts::With;
+use perf4sight_verb::config::{Setting, Table, Values, flag, integer, path, text, word};
+
+pub(super) const TABLE: Table = Table {
+    section: "calibrate",
+    about: "Refit stored fingerprints with a few measured rows of a new network, or say which to measure",
+    groups: &[&[
+        asking::NETWORK,
+        FINGERPRINT,
+        path("rows").many().value("FILE.csv").conflicts(With(&["measure"]))
+            .help("Measured rows as [profile] writes them, 1 to 4 of latency or memory; may be given several times."),
+        text("measure").alone("cpu").value("DEVICE").help("Measure the rows now, on this machine."),
+        flag("force")
+            .help("Measure even where this is not the device that the fingerprint is of, and believe times that were disturbed."),
+        integer("bs", 1, LARGEST_BATCH as i64).many().value("SIZES")
+            .help("Batch sizes to measure and to show; by default those worth measuring."),
+        word("stage", stages).or("training").help("What one step does."),
+        word("precision", precisions)
+            .help("What numbers the steps that are measured compute with; by default those of the profile. Rows of another precision tell the latency of such steps, of any network."),
+        path("save").value("DIR").help("Store the refitted fingerprints in this folder; without it they are only shown."),
+        flag("overwrite").requires("save").help("Replace fingerprints that lie there already."),
+    ]],
+};
+
+const FINGERPRINT: Setting = path("fingerprint").required().value("DIR").help(asking::FINGERPRINT.help);
+
+impl Calibrate {
+    pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
+        let source = match values.get::<Option<String>>("measure")? {
+            Some(device) => {
+                Source::Device(DeviceKind::parse(&device).map_err(|error| values.located("measure", error))?)
+            }
+            None => values.get::<Option<_>>("rows")?.map_or(Source::Nowhere, Source::Files),
+        };
+        Ok(Calibrate {
+            network: values.get("network")?,
+            fingerprints: values.get("fingerprint")?,
+            stage: values.named("stage", Stage::parse)?,
+            precision: values.named_if_set("precision", Precision::parse)?,
+            source,
+            batches: values.get::<Option<_>>("bs")?.unwrap_or_default(),
+            force: values.get("force")?,
+            save: values.get("save")?,
+            overwrite: values.get("overwrite")?,
+        })
+    }
+}

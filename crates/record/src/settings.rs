@@ -1,0 +1,34 @@
+//! The settings of `[record]` and `perf4sight record`.
+
+use perf4sight_verb::config::{Table, flag, integer, path, text, time};
+
+pub(super) const TABLE: Table = Table {
+    section: "record",
+    about: "runs a training script, records some of its iterations and times as many without recording",
+    groups: &[&[
+        text("command").required().command()
+            .help("The command, such as python3 train.py --epochs 1, or one with torchrun. It runs without a shell; as a list, its words may contain spaces."),
+        integer("iterations", 1, 100_000).or("20").value("N")
+            .help("How many iterations are recorded, and how many timed without recording."),
+        integer("warm_up", 0, 100_000).or("5").value("N").help("How many iterations come before those that count."),
+        flag("stacks")
+            .help("Whether Python functions are recorded too. Without them nobody knows the share of Python; with them recording costs more."),
+        path("out").or("recording").value("DIR")
+            .help("Folder for the traces and times. Nothing is written anywhere else."),
+        time("time_limit")
+            .help("Time after which the command is ended, such as 90s or 10min; a number alone is seconds."),
+        flag("overwrite").help("Whether a recording that lies in the folder is replaced."),
+    ]],
+};
+
+pub(super) const AFTER_HELP: &str = "\
+Examples:
+  perf4sight record -- python3 train.py --epochs 1
+  perf4sight record --stacks --iterations 50 --out before -- python3 train.py
+  perf4sight record --time-limit 10min -- torchrun --nproc-per-node 2 train.py
+
+The script runs as it is. Its iterations are what lies between enable_profiling() and disable_profiling() of
+`from perf4sight import Profiler`, else steps of its optimizer, else batches of its DataLoader. When enough is recorded, it ends as
+by sys.exit(0).
+
+A command that fails by itself gives this program its exit code; all others: perf4sight --help.";

@@ -1,0 +1,138 @@
+//! What values a setting takes, and how a word of the command line becomes one.
+
+use super::from_value::FromValue;
+use super::literal::{Value, bare};
+use perf4sight_base::error::nearest;
+use perf4sight_base::units::Bytes;
+use std::time::Duration;
+
+/// What values a setting takes.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// `True` or `False`; on the command line a flag without a value.
+    Flag,
+    /// A whole number between the two, both included.
+    Integer(i64, i64),
+    /// A number that is at least the given one.
+    Number(f64),
+    /// An amount of memory, at least a MiB. In a configuration a number alone has the given unit, as published; the command line refuses one.
+    Memory(&'static str),
+    /// A time above 0 such as `90s`; a number alone is seconds.
+    Time,
+    /// Any word.
+    Text,
+    /// One of these words, in small or capital letters.
+    Word(fn() -> Vec<&'static str>),
+    /// A file or folder, relative to the current directory; a leading `~` is refused, for nothing would expand it.
+    Path,
+}
+
+impl Kind {
+    /// What is expected, for people.
+    pub fn expected(&self) -> String {
+        match self {
+            Kind::Flag => "True or False".to_string(),
+            Kind::Integer(low, i64::MAX) => format!("a whole number, {low} or more"),
+            Kind::Integer(low, high) => format!("a whole number from {low} to {high}"),
+            Kind::Number(low) => format!("a number, {low} or more"),
+            Kind::Memory(unit) => {
+                format!("an amount of memory such as 8GiB or '1300 MiB'; a number alone is {unit}")
+            }
+            Kind::Time => "a time such as 90s or 10min; a number alone is seconds".to_string(),
+            Kind::Text => "a word".to_string(),
+            Kind::Word(words) => words().join(" or "),
+            Kind::Path => "a path".to_string(),
+        }
+    }
+
+    /// Whether one value is of this kind.
+    pub fn admits(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Kind::Flag, Value::Flag(_)) => true,
+            (Kind::Integer(low, high), Value::Integer(integer)) => (low..=high).contains(&integer),
+            (Kind::Number(low), Value::Integer(integer)) => *integer as f64 >= *low,
+            (Kind::Number(low), Value::Number(number)) => number >= low && number.is_finite(),
+            (Kind::Memory(_), value) => Bytes::from_value(&self.canonical(value.clone())).is_some(),
+            (Kind::Time, value) => Duration::from_value(value).is_some(),
+            (Kind::Word(words), Value::Text(word)) => words().iter().any(|known| known.eq_ignore_ascii_case(word)),
+            (Kind::Path, Value::Text(path)) => !path.starts_with('~') && !path.is_empty(),
+            (Kind::Path, Value::Path(_)) => true,
+            // A device may be called 2080: what reads as a number is a word where a word is wanted.
+            (Kind::Text | Kind::Path, Value::Text(_) | Value::Integer(_) | Value::Number(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// A value as the program reads it: words as they are listed, amounts of memory with their unit.
+    pub(super) fn canonical(&self, value: Value) -> Value {
+        match (self, &value) {
+            (Kind::Word(words), Value::Text(word)) => {
+                let listed = words().into_iter().find(|known| known.eq_ignore_ascii_case(word));
+                listed.map_or(value, Value::from)
+            }
+            (Kind::Memory(unit), _) => match String::from_value(&value).and_then(|word| number(&word)) {
+                Some(number) => Value::Text(format!("{number}{unit}")),
+                None => value,
+            },
+            _ => value,
+        }
+    }
+
+    /// An example of a right value close to a wrong one.
+    pub(super) fn remedy(&self, wrong: &Value) -> Option<String> {
+        match (self, wrong) {
+            (Kind::Path, Value::Text(path)) if path.starts_with('~') => Some("write the folder in full".to_string()),
+            (Kind::Flag, Value::Text(word)) => suggest(word, &["True", "False"]),
+            (Kind::Word(words), Value::Text(word)) => suggest(word, &words()),
+            (of, Value::List(items)) => {
+                items.first().filter(|item| of.admits(item)).map(|item| format!("write one value such as {item}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// What a word of the command line says.
+    ///
+    /// # Errors
+    /// What is wrong with it, in a sentence.
+    pub fn read(&self, word: &str) -> Result<Value, String> {
+        let value = match self {
+            Kind::Integer(..) | Kind::Number(_) => bare(word.trim()),
+            Kind::Memory(_) if number(word).is_some() => return Err(unitless(word)),
+            Kind::Flag | Kind::Memory(_) | Kind::Time | Kind::Text | Kind::Word(_) | Kind::Path => Value::from(word),
+        };
+        match self.admits(&value) {
+            true => Ok(value),
+            false => {
+                let remedy = self.remedy(&value).map_or(String::new(), |remedy| format!("; {remedy}"));
+                Err(format!("\"{word}\" is not {}{remedy}", self.expected_of_arguments()))
+            }
+        }
+    }
+
+    fn expected_of_arguments(&self) -> String {
+        match self {
+            Kind::Memory(_) => "an amount of memory of at least 1 MiB, such as 8GiB".to_owned(),
+            Kind::Flag
+            | Kind::Integer(..)
+            | Kind::Number(_)
+            | Kind::Time
+            | Kind::Text
+            | Kind::Word(_)
+            | Kind::Path => self.expected(),
+        }
+    }
+}
+
+fn number(word: &str) -> Option<f64> {
+    f64::from_value(&bare(word.trim()))
+}
+
+fn unitless(word: &str) -> String {
+    let word = word.trim();
+    format!("{word} has no unit; write {word}GiB or {word}MiB (of 1024), {word}GB or {word}MB (of 1000)")
+}
+
+fn suggest(word: &str, known: &[&str]) -> Option<String> {
+    nearest(word, known.iter().copied()).map(|name| format!("did you mean {name}?"))
+}

@@ -1,0 +1,63 @@
+//! What people type by mistake, and what they mean.
+
+use crate::verbs::VERBS;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use perf4sight_base::error::{Error, nearest};
+use perf4sight_verb::VerbSpec;
+use perf4sight_verb::config::{Form, Setting, Surface};
+use std::path::Path;
+
+/// What was meant, where clap complains of something else.
+pub(super) fn meant(error: &clap::Error, typed: &[String]) -> Option<Error> {
+    let first = typed.first().filter(|word| !word.starts_with('-'))?;
+    let Some(spec) = VERBS.iter().find(|spec| spec.table.section == first) else { return mistyped_verb(first) };
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else { return None };
+    without_dashes(spec, typed, unknown).or_else(|| unknown_flag(spec, unknown))
+}
+
+/// clap would complain of what follows a mistyped verb, not of the verb.
+fn mistyped_verb(word: &str) -> Option<Error> {
+    let is_other = ["help", "completions", "worker"].contains(&word) || word.ends_with(".ini") || Path::new(word).exists();
+    (!is_other).then(|| Error::usage(super::no_such_subcommand(word)))
+}
+
+/// A command whose two dashes are missing: its first word stands where no word of the verb may.
+fn without_dashes(spec: &VerbSpec, typed: &[String], unknown: &str) -> Option<Error> {
+    settings(spec).find(|setting| setting.argument.form == Form::Command)?;
+    let is_program = |word: &&String| !word.starts_with('-') && (*word == unknown || word.ends_with(".py"));
+    let at = typed.iter().position(|word| is_program(&word)).filter(|at| *at > 0)?;
+    // `--data x.py` names no program; an interpreter before a script belongs to it.
+    let at = at - usize::from(typed[at - 1].starts_with("python"));
+    let (own, command) = typed.split_at(at);
+    let python = if command[0].ends_with(".py") && !command[0].contains('/') { "python3 " } else { "" };
+    Some(
+        Error::usage(format!("\"{}\" is no argument of {}", command[0], spec.table.section))
+            .expected("the command behind two dashes")
+            .help(format!("perf4sight {} -- {python}{}", own.join(" "), command.join(" "))),
+    )
+}
+
+/// A flag that this verb does not have: the one it has for the same setting, or the nearest one.
+fn unknown_flag(spec: &VerbSpec, unknown: &str) -> Option<Error> {
+    let word = unknown.strip_prefix("--")?.split('=').next()?;
+    let flags: Vec<String> = settings(spec).filter_map(Setting::flag).collect();
+    let elsewhere = VERBS.iter().flat_map(|spec| settings(spec)).find(|setting| is_spelled(setting, word));
+    let same = elsewhere.and_then(|other| settings(spec).find(|own| own.key == other.key)?.flag());
+    let meant = same.or_else(|| nearest(word, flags.iter().map(String::as_str)).map(str::to_owned));
+    let error = Error::usage(format!("{} has no --{word}", spec.table.section));
+    Some(match meant {
+        Some(flag) => error.help(format!("did you mean --{flag}?")),
+        None => error.help(format!("perf4sight {} --help lists its options", spec.table.section)),
+    })
+}
+
+fn is_spelled(setting: &Setting, word: &str) -> bool {
+    setting.flag().as_deref() == Some(word) || setting.argument.alias == Some(word)
+}
+
+fn settings(spec: &VerbSpec) -> impl Iterator<Item = &'static Setting> {
+    spec.table.on(Surface::CommandLine)
+}

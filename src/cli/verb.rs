@@ -1,0 +1,144 @@
+//! A verb's settings as arguments of clap, and what was typed as the values of the verb.
+
+use super::words::Words;
+use clap::builder::{OsStringValueParser, PossibleValuesParser, StringValueParser, TypedValueParser, ValueParser};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
+use perf4sight_base::error::Result;
+use perf4sight_verb::config::{
+    Conflicts, Document, Entry, Form, Kind, Missing, Origin, Setting, Surface, Table, Value, Values,
+};
+use perf4sight_verb::{Verb, VerbSpec};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// A verb as a subcommand.
+pub(super) fn subcommand(spec: &VerbSpec) -> Command {
+    let command = Command::new(spec.table.section).about(spec.table.about).args(arguments(&spec.table));
+    let groups: BTreeSet<&str> = settings(&spec.table).filter_map(|setting| setting.argument.one_of).collect();
+    let groups = groups.into_iter().map(|group| {
+        let members = settings(&spec.table).filter(|setting| setting.argument.one_of == Some(group));
+        ArgGroup::new(group).args(members.map(|setting| setting.key)).required(true)
+    });
+    let command = command.groups(groups);
+    if spec.after_help.is_empty() { command } else { command.after_help(spec.after_help) }
+}
+
+/// What was typed behind a verb, checked and ready to run.
+///
+/// # Errors
+/// What the verb refuses, with the argument it is about.
+pub(super) fn parse(spec: &VerbSpec, typed: &ArgMatches) -> Result<Box<dyn Verb>> {
+    let document = Document::of_arguments(spec.table.section, entries(&spec.table, typed));
+    (spec.parse)(&Values::of_arguments(&document, &spec.table)?)
+}
+
+fn settings(table: &Table) -> impl Iterator<Item = &'static Setting> {
+    table.on(Surface::CommandLine)
+}
+
+fn arguments(table: &Table) -> impl Iterator<Item = Arg> {
+    settings(table).map(|setting| {
+        let conflicts: Vec<&str> = match setting.argument.conflicts {
+            Conflicts::With(keys) => keys.to_vec(),
+            Conflicts::WithAllBut(keys) => {
+                let others = settings(table).map(|other| other.key);
+                others.filter(|key| *key != setting.key && !keys.contains(key)).collect()
+            }
+        };
+        argument(setting).conflicts_with_all(conflicts)
+    })
+}
+
+fn argument(setting: &Setting) -> Arg {
+    let help = setting.help.strip_suffix('.').unwrap_or(setting.help);
+    let argument = spelled(Arg::new(setting.key).help(help), setting);
+    let argument = setting.argument.requires.into_iter().fold(argument, Arg::requires);
+    let argument = argument.required(setting.missing(Surface::CommandLine) == Missing::Required);
+    if let Kind::Flag = setting.kind {
+        return argument.action(ArgAction::SetTrue);
+    }
+    let argument = argument
+        .action(if setting.many { ArgAction::Append } else { ArgAction::Set })
+        .value_parser(value_parser(setting))
+        .hide_possible_values(setting.argument.known.is_some())
+        .ignore_case(matches!(setting.kind, Kind::Word(_)))
+        .allow_negative_numbers(setting.flag().is_some());
+    let shown = default(setting).into_iter();
+    shown.fold(argument, Arg::default_value)
+}
+
+/// The argument with its names, and how many words it takes.
+fn spelled(argument: Arg, setting: &Setting) -> Arg {
+    let how = &setting.argument;
+    let argument = setting.flag().into_iter().fold(argument, Arg::long);
+    let argument = how.short.into_iter().fold(argument, Arg::short);
+    let argument = match (how.alias, how.alias_is_shown) {
+        (Some(alias), true) => argument.visible_alias(alias),
+        (Some(alias), false) => argument.alias(alias),
+        (None, _) => argument,
+    };
+    let argument = if how.value.is_empty() { argument } else { argument.value_name(how.value) };
+    let argument = match how.alone {
+        Some(value) => argument.num_args(0..=1).require_equals(true).default_missing_value(value),
+        None if how.several || (setting.many && setting.flag().is_none()) => argument.num_args(1..),
+        None => argument,
+    };
+    argument.last(how.form == Form::Command)
+}
+
+/// The default that the help shows: the value that the program will fill in.
+fn default(setting: &Setting) -> Option<&'static str> {
+    match setting.missing(Surface::CommandLine) {
+        Missing::Literal("[]") | Missing::Required | Missing::Unset => None,
+        Missing::Literal(literal) => Some(literal.trim_matches(['[', ']'])),
+    }
+}
+
+/// Reads each word as a [`Value`].
+fn value_parser(setting: &Setting) -> ValueParser {
+    let setting = *setting;
+    match (setting.kind, setting.argument.known) {
+        (Kind::Word(words), _) if !setting.many => PossibleValuesParser::new(words()).map(Value::Text).into(),
+        (Kind::Path, _) => OsStringValueParser::new().try_map(move |word| path(&setting, word)).into(),
+        (_, Some(known)) => Words(known()).try_map(move |word| setting.read(&word)).into(),
+        (_, None) => StringValueParser::new().try_map(move |word| setting.read(&word)).into(),
+    }
+}
+
+/// Paths need not be text.
+fn path(setting: &Setting, word: OsString) -> std::result::Result<Value, String> {
+    match word.into_string() {
+        Ok(word) => setting.read(&word),
+        Err(word) => Ok(Value::Path(PathBuf::from(word))),
+    }
+}
+
+/// What was typed, in the order of the settings; defaults are the program's to fill in.
+fn entries(table: &Table, typed: &ArgMatches) -> Vec<Entry> {
+    let typed_ones = settings(table).filter(|one| typed.value_source(one.key) == Some(ValueSource::CommandLine));
+    let entry = |setting: &Setting| Entry {
+        key: setting.key.to_owned(),
+        value: value(setting, typed),
+        origin: Origin::Argument(setting.spelled()),
+    };
+    typed_ones.map(entry).collect()
+}
+
+fn value(setting: &Setting, typed: &ArgMatches) -> Value {
+    if let Kind::Flag = setting.kind {
+        return Value::Flag(true);
+    }
+    let mut values: Vec<Value> = Vec::new();
+    for value in typed.get_many::<Value>(setting.key).into_iter().flatten() {
+        match value {
+            Value::List(items) => values.extend(items.iter().cloned()),
+            value => values.push(value.clone()),
+        }
+    }
+    match values.pop() {
+        Some(value) if !setting.many => value,
+        last => Value::List(values.into_iter().chain(last).collect()),
+    }
+}
