@@ -42,7 +42,7 @@ fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Resu
         }
         Value::Feature(feature) => {
             let dims = to.builder.shape(feature.id).dims().to_vec();
-            let sample = sample(&dims, frame, to.batch)?;
+            let sample = sample(&dims, frame, to.samples.number())?;
             let same = sample.dims() == dims;
             let viewed = Feature { batch: frame.batch, ..*feature };
             if same {
@@ -52,9 +52,9 @@ fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Resu
             }
         }
         Value::Weight(weight) => {
-            let sample = sample(&weight.dims, frame, to.batch)?;
+            let sample = sample(&weight.dims, frame, to.samples.number())?;
             // What an exporter copied for every sample of its batch is trained once.
-            let copies = weight.elements.checked_div(sample.elements()).filter(|&copies| copies == to.batch);
+            let copies = weight.elements.checked_div(sample.elements()).filter(|&copies| copies == to.samples.number());
             let elements =
                 copies.filter(|_| weight.is_made_up()).map_or(weight.elements, |copies| weight.elements / copies);
             let weight = &Weight { dims: sample.dims().to_vec(), elements, ..weight.clone() };
@@ -80,7 +80,7 @@ fn raised(to: &mut Translation, call: &Call, feature: Feature, frame: Frame) -> 
 
 /// Numbers that nobody trains, as a node of their own.
 fn table(to: &mut Translation, call: &Call, numbers: &Table, frame: Frame) -> Result<Feature, Misfit> {
-    let sample = sample(&numbers.dims, frame, to.batch)?;
+    let sample = sample(&numbers.dims, frame, to.samples.number())?;
     let id = to.table(&format!("{}_table", own_name(call)), sample, numbers.of.as_ref())?;
     Ok(Feature { id, batch: frame.batch, guessed: false })
 }

@@ -109,22 +109,56 @@ impl Batch {
     }
 }
 
-/// A symbolic batch is followed through the file's shape arithmetic as this prime: no real dimension is a multiple of it.
-pub(super) const SYMBOLIC_BATCH: u64 = 1_000_003;
+/// An open batch is followed through the file's shape arithmetic as this prime: no real dimension is a multiple of it.
+const OPEN: u64 = 1_000_003;
 
-/// A message in which multiples of the symbolic batch are called so.
-pub(super) fn said(message: &str) -> String {
-    let digit = |a: char, b: char| a.is_ascii_digit() == b.is_ascii_digit();
-    let letters: Vec<char> = message.chars().collect();
-    let words = letters.chunk_by(|&a, &b| digit(a, b)).map(|word| word.iter().collect::<String>());
-    let said = words.map(|word| match word.parse::<u64>() {
-        Ok(SYMBOLIC_BATCH) => "batch".to_string(),
-        Ok(number) if number > 0 && number.is_multiple_of(SYMBOLIC_BATCH) => {
-            format!("{} x batch", number / SYMBOLIC_BATCH)
+/// How many samples a file's own tensors hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Samples(u64);
+
+impl Samples {
+    /// As many as the file is fixed to; else the batch is open.
+    pub fn new(fixed: Option<u64>) -> Self {
+        Samples(fixed.unwrap_or(OPEN))
+    }
+
+    pub fn is_open(self) -> bool {
+        self.0 == OPEN
+    }
+
+    /// Their number in the file's own arithmetic; of an open batch one that no other dimension has.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// An integer of the file's arithmetic as a multiple of the open batch and a rest.
+    pub fn parted(self, value: i64) -> [i64; 2] {
+        let batch = self.0 as i64;
+        // What is cut to the largest number means "to the end".
+        match self.is_open() && value >= batch && value < 1 << 40 {
+            true => [value / batch, value % batch],
+            false => [0, value],
         }
-        _ => word,
-    });
-    said.collect()
+    }
+}
+
+/// Whether an axis of a sample is as long as the open batch, or a multiple of it: samples meet samples.
+pub(super) fn is_across(sample: &Shape) -> bool {
+    sample.dims().iter().any(|&dim| dim > 0 && (dim as u64).is_multiple_of(OPEN))
+}
+
+/// A dimension for messages, in which multiples of the open batch are called so.
+pub(super) fn written(dim: impl Into<i128>) -> String {
+    match dim.into() {
+        dim if dim == i128::from(OPEN) => "batch".to_string(),
+        dim if dim > 0 && dim % i128::from(OPEN) == 0 => format!("{} x batch", dim / i128::from(OPEN)),
+        dim => dim.to_string(),
+    }
+}
+
+/// Dimensions for messages.
+pub(super) fn listed<D: Copy + Into<i128>>(dims: &[D]) -> String {
+    format!("[{}]", dims.iter().map(|&dim| written(dim)).collect::<Vec<_>>().join(", "))
 }
 
 /// Elements of a tensor; `None` beyond 64 bits.
@@ -166,9 +200,10 @@ mod tests {
     }
 
     #[test]
-    fn no_message_has_the_number_that_stands_for_an_open_batch() {
-        assert_eq!(said("cannot view [1000003, 6] as [4000012, 2]"), "cannot view [batch, 6] as [4 x batch, 2]");
-        assert_eq!(said("of 1000004 and 0"), "of 1000004 and 0");
+    fn messages_call_an_open_batch_so() {
+        let [batch, four] = [1, 4].map(|times| times * Samples::new(None).number());
+        assert_eq!((listed(&[batch, 6]), listed(&[four, 2])), ("[batch, 6]".into(), "[4 x batch, 2]".into()));
+        assert_eq!((written(batch + 1), written(0u64)), ((batch + 1).to_string(), "0".into()));
     }
 
     #[test]

@@ -1,29 +1,26 @@
-//! What PyTorch's default exporter (`dynamo=True`) leaves beside its nodes: from which operation of PyTorch each of them came.
+//! The signature that PyTorch's default exporter (`dynamo=True`) notes beside a graph, and what it says of the tensors of the file.
 //!
 //! `pkg.torch.onnx.fx_node` is a line such as `%conv2d : call_function[target=torch.ops.aten.conv2d.default](args = (%x,
 //! %p_conv1_weight, None))`: `p_` marks parameters, `b_` buffers, dots of their names being underscores. The graph has a signature
 //! with a line for each, such as `p_conv1_weight: PARAMETER target='conv1.weight'`, those too that no node reads any more: equal biases are
 //! merged, batch normalisations folded.
 
-mod ahead;
-mod notes;
-mod told;
+mod constants;
+mod operands;
 
-pub(super) use ahead::Origin;
-pub(super) use notes::{attention_dropout, holds_batch_norm, is_asked_for, is_copied, operation, reads_parameter};
-pub(super) use told::Told;
+pub(super) use constants::Origin;
+pub(super) use operands::Noted;
 
 use super::file::Initializer;
+use super::notes::{marked, module, operation, reads_parameter};
 use super::schema::{GraphProto, NodeProto};
-use super::source::{is_buffer, is_statistic};
-use ahead::Computed;
+use constants::Constant;
 use hashbrown::{HashMap, HashSet};
-use notes::{marked, module};
 use std::collections::{BTreeMap, BTreeSet};
 
 const SIGNATURE: &str = "pkg.torch.export.ExportedProgram.graph_signature";
 
-/// What PyTorch's exporter says of the tensors of a graph.
+/// The notes of PyTorch's exporter on the tensors of a graph.
 pub(super) struct Exporter<'a> {
     /// Marked names, as in `p_conv1_weight`.
     marked: HashSet<&'a str>,
@@ -37,14 +34,19 @@ pub(super) struct Exporter<'a> {
     buffers: HashSet<&'a str>,
     /// The parameters that no node reads, and that none came from an operation of.
     missing: BTreeSet<&'a str>,
-    /// What was computed ahead.
-    computed: HashMap<&'a str, Computed<'a>>,
-    /// The modules that multiply by filters that were computed ahead, and what those are called.
+    /// What the exporter computed.
+    computed: HashMap<&'a str, Constant<'a>>,
+    /// The modules that multiply by filters which the exporter computed, and what those are called.
     products: BTreeMap<&'a str, &'a str>,
 }
 
 impl<'a> Exporter<'a> {
-    pub fn of(graph: &'a GraphProto, initializers: &'a [Initializer]) -> Self {
+    /// The notes of a graph; some more tensors are known to be buffers.
+    pub fn new(
+        graph: &'a GraphProto,
+        initializers: &'a [Initializer],
+        buffers: impl Iterator<Item = &'a str>,
+    ) -> Self {
         let signature =
             graph.metadata_props.iter().find(|note| note.key() == SIGNATURE).map_or("", |note| note.value());
         let lines = || signature.lines().filter_map(signed);
@@ -60,7 +62,7 @@ impl<'a> Exporter<'a> {
             missing: parameters.iter().filter(is_missing).map(|(_, name)| *name).collect(),
             absent: trained.difference(&stored).copied().collect(),
             trained,
-            buffers: lines().filter(|line| line.kind == "BUFFER").map(|line| line.target).collect(),
+            buffers: lines().filter(|line| line.kind == "BUFFER").map(|line| line.target).chain(buffers).collect(),
             computed: HashMap::new(),
             products: BTreeMap::new(),
             marked,
@@ -70,29 +72,23 @@ impl<'a> Exporter<'a> {
         if signature.is_empty() && graph.node.iter().all(|node| node.metadata_props.is_empty()) {
             return exporter;
         }
-        let multiplied = graph.node.iter().filter_map(|node| exporter.multiplied_ahead(node, &stored));
+        let multiplied = graph.node.iter().filter_map(|node| exporter.multiplied_parameter(node, &stored));
         let multiplied: Vec<&str> = multiplied.filter(|name| !stored.contains(name)).collect();
         exporter.missing.extend(multiplied);
         let tied = exporter.tied(&graph.node);
         exporter.missing.retain(|name| !tied.contains(&parted(name)));
-        exporter.products = graph.node.iter().filter_map(|node| exporter.product_ahead(node, initializers)).collect();
-        exporter.computed = ahead::computed(&exporter, &graph.node, initializers);
+        exporter.products = graph.node.iter().filter_map(|node| exporter.computed_filters(node, initializers)).collect();
+        exporter.computed = constants::computed(&exporter, &graph.node, initializers);
         exporter
     }
 
-    /// The same, who knows of some more tensors that they are buffers.
-    pub fn knowing(mut self, buffers: impl Iterator<Item = &'a str>) -> Self {
-        self.buffers.extend(buffers);
-        self
-    }
-
     /// Whether the exporter noted where nodes come from.
-    pub fn notes(&self) -> bool {
+    pub fn has_notes(&self) -> bool {
         !self.marked.is_empty() && !self.parameters.is_empty()
     }
 
     /// Whether a tensor is a parameter for certain.
-    pub fn trains(&self, name: &str) -> bool {
+    pub fn is_parameter(&self, name: &str) -> bool {
         self.trained.contains(name) || self.marked.contains(mark("p_", name).as_str())
     }
 
@@ -121,38 +117,38 @@ impl<'a> Exporter<'a> {
             && !self.absent.iter().any(|other| parted(other).0 == owner)
     }
 
-    /// Whether the layer of these filters has a bias, where that is told: of equal tensors exporters keep one, of zeros none.
+    /// Whether the layer of these filters has a bias, where the notes say: of equal tensors exporters keep one, of zeros none.
     pub fn has_bias(&self, node: &NodeProto, filters: &str) -> Option<bool> {
         match filters.strip_suffix(".weight") {
-            Some(layer) if self.trains(filters) && !self.parameters.is_empty() => {
-                Some(self.trains(&format!("{layer}.bias")))
+            Some(layer) if self.is_parameter(filters) && !self.parameters.is_empty() => {
+                Some(self.is_parameter(&format!("{layer}.bias")))
             }
             _ => {
                 let product = ["conv", "linear", "addmm"].iter().any(|word| operation(node).contains(word));
-                (product && reads_parameter(node)).then(|| matches!(self.told(node, 2), Told::Parameter(_)))
+                (product && reads_parameter(node)).then(|| matches!(self.noted(node, 2), Noted::Parameter(_)))
             }
         }
     }
 
-    /// The batch normalisation that was folded into a layer, where its parameters are told.
-    pub fn folded(&self, node: &NodeProto) -> Option<Folded<'a>> {
+    /// The batch normalisation that was folded into a layer, where its parameters are noted.
+    pub fn folded_batch_norm(&self, node: &NodeProto) -> Option<BatchNorm<'a>> {
         let mut parameters = marked(node).filter(|name| name.starts_with("p_"));
         let scale = parameters.next().filter(|_| operation(node).contains("batch_norm"))?;
         let name = self.parameters.get(scale).and_then(|name| name.strip_suffix(".weight"));
-        Some(Folded { name, tensors: 1 + parameters.count() as u64 })
+        Some(BatchNorm { name, tensors: 1 + parameters.count() as u64 })
     }
 
     /// Whether a tensor is a buffer: nobody trains it.
-    pub fn keeps(&self, name: &str) -> bool {
-        (is_buffer(name) || self.tells_buffer(name)) && !self.trained.contains(name)
+    pub fn is_buffer(&self, name: &str) -> bool {
+        (is_buffer(name) || self.is_noted_buffer(name)) && !self.trained.contains(name)
     }
 
-    /// Whether it is called so and nothing else tells: modules of PyTorch's own have no parameters called as their statistics.
-    pub fn keeps_by_name(&self, name: &str) -> bool {
-        is_buffer(name) && !is_statistic(name) && !self.tells_buffer(name) && !self.trained.contains(name)
+    /// Whether only its name says so: modules of PyTorch's own have no parameters called as their statistics.
+    pub fn is_buffer_by_name(&self, name: &str) -> bool {
+        is_buffer(name) && !is_statistic(name) && !self.is_noted_buffer(name) && !self.trained.contains(name)
     }
 
-    fn tells_buffer(&self, name: &str) -> bool {
+    fn is_noted_buffer(&self, name: &str) -> bool {
         self.buffers.contains(name) || self.marked.contains(mark("b_", name).as_str())
     }
 }
@@ -168,8 +164,36 @@ fn parted(name: &str) -> (&str, &str) {
     name.rsplit_once('.').unwrap_or(("", name))
 }
 
+/// Whether a tensor is called as what normalisations of PyTorch keep of their inputs.
+fn is_statistic(name: &str) -> bool {
+    matches!(name.rsplit('.').next(), Some("running_mean" | "running_var" | "num_batches_tracked"))
+}
+
+/// Whether PyTorch would not train a tensor of this name, by the names its modules, its tutorials, torchvision, timm and transformers give
+/// their buffers. Graph inputs do not say which of them are parameters.
+pub(super) fn is_buffer(name: &str) -> bool {
+    const BUFFERS: [&str; 15] = [
+        "running_mean",
+        "running_var",
+        "num_batches_tracked",
+        "filt",
+        "relative_coords_table",
+        "relative_position_index",
+        "attn_mask",
+        "causal_mask",
+        "mask",
+        "buffer",
+        "k_bias",
+        "pe",
+        "inv_freq",
+        "cos_cached",
+        "sin_cached",
+    ];
+    BUFFERS.contains(&name.rsplit('.').next().unwrap_or(name))
+}
+
 /// A batch normalisation that an exporter folded.
-pub(super) struct Folded<'a> {
+pub(super) struct BatchNorm<'a> {
     /// What PyTorch calls it.
     pub name: Option<&'a str>,
     /// How many trained vectors it has.

@@ -8,6 +8,7 @@ mod product;
 mod spatial;
 
 use super::call::{Call, axis};
+use super::names;
 use super::rearrange;
 use super::tensor::Constant;
 use perf4sight_network::MAX_ELEMENTS;
@@ -73,19 +74,17 @@ fn counted(call: &Call) -> Option<u64> {
 }
 
 fn keeps_shape(operator: &str) -> bool {
-    const KEEP: &str = "Abs Acos Acosh Asin Asinh Atan Atanh Bernoulli BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh CumProd CumSum \
-        DequantizeLinear Dropout Elu Erf Exp EyeLike Floor Gelu GroupNormalization HardSigmoid HardSwish Hardmax Identity \
-        InstanceNormalization IsInf IsNaN LRN LayerNormalization LeakyRelu Log LogSoftmax LpNormalization \
-        MeanVarianceNormalization Mish Neg Not PRelu QuantizeLinear RMSNormalization RandomNormalLike RandomUniformLike \
-        Reciprocal Relu ReverseSequence RotaryEmbedding Round Scatter ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin \
-        Sinh Softmax Softplus Softsign Sqrt Swish Tan Tanh TensorScatter ThresholdedRelu Trilu";
-    KEEP.split(' ').any(|name| name == operator)
+    const KEEP: &str = "Acos Acosh Asin Asinh Atan Atanh Bernoulli BitwiseNot Cast CastLike Cosh CumProd CumSum DequantizeLinear \
+        Dropout EyeLike GroupNormalization Hardmax Identity InstanceNormalization IsInf IsNaN LRN \
+        LayerNormalization LogSoftmax LpNormalization MeanVarianceNormalization PRelu QuantizeLinear \
+        RMSNormalization RandomNormalLike RandomUniformLike ReverseSequence RotaryEmbedding Scatter \
+        ScatterElements ScatterND Shrink Sinh Softmax Softsign Tan TensorScatter ThresholdedRelu Trilu";
+    names::activation(operator).is_some() || KEEP.split(' ').any(|name| name == operator)
 }
 
 fn is_broadcast(operator: &str) -> bool {
-    const BROADCAST: &str = "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mod \
-        Mul Or Pow Sub Sum Where Xor";
-    BROADCAST.split(' ').any(|name| name == operator)
+    const BROADCAST: &str = "BitShift BitwiseAnd BitwiseOr BitwiseXor Mean Where";
+    names::binary(operator).is_some() || BROADCAST.split(' ').any(|name| name == operator)
 }
 
 /// The shape two tensors are stretched to: axes are counted from the last, those of length 1 stretch.

@@ -3,7 +3,7 @@
 use super::file::{File, Initializer};
 use super::schema::{TensorProto, tensor_proto::DataType};
 use super::tensor::{dims, raw_values};
-use super::translate::Filters;
+use super::ledger::Filters;
 use perf4sight_base::error;
 use perf4sight_base::error::Error;
 use perf4sight_network::{Network, Node, Op};

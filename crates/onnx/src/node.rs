@@ -1,6 +1,6 @@
 //! Decodes a node, without the notes beside it that nobody asks for: traces of PyTorch's stack are most of a file of its default exporter.
 
-use super::exporter::is_asked_for;
+use super::notes::is_asked_for;
 use super::schema::{NodeProto, field};
 use prost::encoding::{DecodeContext, decode_key, decode_varint, skip_field};
 use prost::{DecodeError, Message};

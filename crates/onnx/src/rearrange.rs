@@ -1,5 +1,6 @@
 //! Elements of constants in another shape or order: views, transpositions, slices, lookups, joins, copies.
 
+use super::batch::{listed, product};
 use super::call::{Call, Misfit, axis};
 use super::tensor::Constant;
 
@@ -33,8 +34,7 @@ pub(super) fn view(call: &Call, dims: &[usize]) -> Option<Vec<usize>> {
 
 /// The target of a reshape with its placeholders filled in: 0 keeps an axis, -1 takes what is left.
 pub(super) fn resolved(from: &[u64], target: &[i64], zero_is_zero: bool) -> Result<Vec<u64>, Misfit> {
-    let product = super::batch::product;
-    let wrong = || Misfit::Wrong(format!("cannot view {from:?} as {target:?}"));
+    let wrong = || Misfit::Wrong(format!("cannot view {} as {}", listed(from), listed(target)));
     let filled = target.iter().enumerate().map(|(i, &dim)| match dim {
         0 if !zero_is_zero => from.get(i).copied().ok_or_else(wrong),
         -1 => Ok(1),

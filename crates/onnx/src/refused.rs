@@ -1,9 +1,9 @@
 //! What no cost can be told of: quantised and sparse tensors, graphs that data decide about.
 
-use super::batch::SYMBOLIC_BATCH;
+use super::batch::{is_across, written};
 use super::schema::{GraphProto, ValueInfoProto, type_proto};
 use super::source::{Problem, described};
-use perf4sight_network::{Network, Node};
+use perf4sight_network::Network;
 
 /// What is wrong with a node whose data decide what runs.
 pub(super) const BY_DATA: &str = "decides by its data what runs, so that what a step costs depends on the image";
@@ -39,14 +39,10 @@ fn is_sparse(input: &ValueInfoProto) -> bool {
 
 /// Refuses what has an axis more of one sample that is as long as the batch, which is left open: there is no cost of one.
 pub(super) fn batches(network: &Network) -> Result<(), Problem> {
-    let is_batch = |dim: &usize| *dim > 0 && (*dim as u64).is_multiple_of(SYMBOLIC_BATCH);
-    match network.nodes().iter().find(|node| node.shape.dims().iter().any(is_batch)) {
-        Some(Node { name, shape, .. }) => Err((
-            format!("node \"{name}\" makes {shape} of every sample, so that no cost of one can be told"),
-            Some(ALONE),
-        )),
-        None => Ok(()),
-    }
+    let Some(node) = network.nodes().iter().find(|node| is_across(&node.shape)) else { return Ok(()) };
+    let shape = node.shape.dims().iter().map(|&dim| written(dim as i128)).collect::<Vec<_>>().join("x");
+    let problem = format!("node \"{}\" makes {shape} of every sample, so that no cost of one can be told", node.name);
+    Err((problem, Some(ALONE)))
 }
 
 fn is_quantised(operator: &str) -> bool {

@@ -1,8 +1,9 @@
 //! A file for an input of another size than it was exported with: all shapes are inferred again, where the graph leaves them to be.
 
 use super::file::File;
-use super::translate::Filters;
-use super::{Dims, Loaded, batch, loaded, opened, source, translated};
+use super::ledger::Filters;
+use super::warning::Warning;
+use super::{Dims, Loaded, loaded, opened, source, translated};
 use hashbrown::HashMap;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::{Network, Node, Op, Shape};
@@ -45,7 +46,7 @@ fn another(
 ) -> Result<(File, Loaded, BTreeMap<String, Filters>)> {
     set(&mut file, path, input)?;
     let (mut loaded, filters) = at(&file, path, own).map_err(|why| refused(&mut file, path, input, own, &why))?;
-    loaded.warnings.extend(stays(own, &loaded.network));
+    loaded.warnings.extend(stays(own, &loaded.network).map(|warning| warning.to_string()));
     Ok((file, loaded, filters))
 }
 
@@ -59,7 +60,7 @@ fn set(file: &mut File, path: &Path, input: &Shape) -> Result<()> {
 
 /// What is read of a file whose input was set; the error is what of it does not fit.
 fn at(file: &File, path: &Path, own: &Network) -> std::result::Result<(Loaded, BTreeMap<String, Filters>), String> {
-    let (loaded, filters) = loaded(file, path).map_err(|(problem, _)| batch::said(&problem))?;
+    let (loaded, filters) = loaded(file, path).map_err(|(problem, _)| problem)?;
     let misfit = pairs(own, &loaded.network).find_map(|(before, now)| misfit(before, now));
     misfit.map_or(Ok((loaded, filters)), Err)
 }
@@ -148,18 +149,12 @@ fn smallest(file: &mut File, path: &Path, input: &Shape, own: &Network) -> Optio
 }
 
 /// A warning of images that the graph makes as large as before, whatever they are made of.
-fn stays(own: &Network, resized: &Network) -> Option<String> {
+fn stays(own: &Network, resized: &Network) -> Option<Warning> {
     let fixed = |(before, now): &(&Node, &Node)| {
         matches!(now.op, Op::Resize { .. })
             && before.shape == now.shape
             && own.input_of(before, 0) != resized.input_of(now, 0)
     };
-    let names: Vec<&str> = pairs(own, resized).filter(fixed).map(|(_, node)| &*node.name).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "resizes to the size that it was exported with, whatever its input is: {}; export the network with an input of {} if it does not",
-            names.join(", "),
-            resized.input_shape()
-        )
-    })
+    let names: Vec<String> = pairs(own, resized).filter(fixed).map(|(_, node)| node.name.clone()).collect();
+    (!names.is_empty()).then(|| Warning::FixedSizes(names, resized.input_shape().to_string()))
 }

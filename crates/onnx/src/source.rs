@@ -2,7 +2,7 @@
 
 use super::Dims;
 use super::batch::Batch;
-use super::exporter::{Exporter, Origin};
+use super::exporter::{Exporter, Origin, is_buffer};
 use super::file::{File, Initializer};
 use super::schema::{
     GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto, ValueInfoProto, tensor_proto::DataType,
@@ -124,35 +124,6 @@ fn alike(data: &[Data]) -> Result<(), Problem> {
         problem,
         Some("export with a batch that is open in all inputs (dynamic_axes, dynamic_shapes), or fixed in all"),
     ))
-}
-
-/// Whether a tensor is called as what normalisations of PyTorch keep of their inputs.
-pub(super) fn is_statistic(name: &str) -> bool {
-    matches!(name.rsplit('.').next(), Some("running_mean" | "running_var" | "num_batches_tracked"))
-}
-
-/// Whether PyTorch would not train a tensor of this name, by the names its modules, its tutorials, torchvision, timm and transformers give
-/// their buffers.
-/// Graph inputs do not say which of them are parameters.
-pub(super) fn is_buffer(name: &str) -> bool {
-    const BUFFERS: [&str; 15] = [
-        "running_mean",
-        "running_var",
-        "num_batches_tracked",
-        "filt",
-        "relative_coords_table",
-        "relative_position_index",
-        "attn_mask",
-        "causal_mask",
-        "mask",
-        "buffer",
-        "k_bias",
-        "pe",
-        "inv_freq",
-        "cos_cached",
-        "sin_cached",
-    ];
-    BUFFERS.contains(&name.rsplit('.').next().unwrap_or(name))
 }
 
 /// Values that a layer reads where its data goes, not its weights.
@@ -319,32 +290,32 @@ pub(super) fn dims(info: &ValueInfoProto) -> Option<Vec<Option<u64>>> {
 }
 
 /// Every value that exists before the first node runs, data apart.
-pub(super) fn givens<'a>(
+pub(super) fn initial_values<'a>(
     file: &'a File,
     graph: &'a GraphProto,
     exporter: &Exporter,
     data: &[Data],
 ) -> Result<HashMap<&'a str, Value>, Problem> {
-    let mut givens = HashMap::new();
+    let mut values = HashMap::new();
     for input in graph.input.iter().filter(|input| data.iter().all(|data| data.name != input.name())) {
-        givens.insert(input.name(), graph_input(input, exporter)?);
+        values.insert(input.name(), graph_input(input, exporter)?);
     }
     for Initializer { tensor, .. } in &file.initializers {
         let value = match exporter.origin(tensor.name(), data[0].samples) {
-            Some(origin) => ahead(tensor, origin)?,
+            Some(origin) => constant_folded(tensor, origin)?,
             None => stored(tensor, exporter)?,
         };
-        givens.insert(tensor.name(), value);
+        values.insert(tensor.name(), value);
     }
-    Ok(givens)
+    Ok(values)
 }
 
 fn impossible(tensor: &TensorProto) -> Problem {
     (format!("initializer \"{}\" has an impossible shape {:?}", tensor.name(), tensor.dims), None)
 }
 
-/// A tensor that the exporter computed ahead.
-fn ahead(tensor: &TensorProto, origin: Origin) -> Result<Value, Problem> {
+/// A tensor that the exporter computed when it folded constants.
+fn constant_folded(tensor: &TensorProto, origin: Origin) -> Result<Value, Problem> {
     let dims = tensor::dims(tensor).ok_or_else(|| impossible(tensor))?;
     let own = elements(&dims);
     let trained = match origin {
@@ -365,7 +336,7 @@ pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter) -> Result<Value,
     // A single number is a constant unless it is called as a layer's weight is, such as the one slope of a PReLU.
     let several = dims.iter().any(|&dim| dim > 1) || tensor.name().ends_with(".weight");
     let trainable =
-        tensor::is_float(kind) && (several || exporter.trains(tensor.name())) && !exporter.keeps(tensor.name());
+        tensor::is_float(kind) && (several || exporter.is_parameter(tensor.name())) && !exporter.is_buffer(tensor.name());
     Ok(match Constant::from_message(tensor) {
         values if trainable => {
             let values = values.filter(|constant| constant.values.len() <= MAX_RANK).map(Rc::new);
@@ -384,7 +355,7 @@ fn graph_input(input: &ValueInfoProto, exporter: &Exporter) -> Result<Value, Pro
     let dims = dims.ok_or_else(problem)?;
     match element_type(input) {
         Some(kind) if !tensor::is_float(kind) => Ok(Value::Opaque(Table::stored(input.name(), dims, kind))),
-        _ if exporter.keeps(input.name()) => Ok(Value::Opaque(Table::stored(input.name(), dims, DataType::Float))),
+        _ if exporter.is_buffer(input.name()) => Ok(Value::Opaque(Table::stored(input.name(), dims, DataType::Float))),
         _ => Ok(Value::Weight(weight(input.name(), dims).ok_or_else(problem)?)),
     }
 }
@@ -403,21 +374,6 @@ pub(super) fn weight(name: &str, dims: Vec<usize>) -> Option<Weight> {
         others: [].into(),
         values: None,
     })
-}
-
-/// The shapes the file declares for what its nodes give.
-pub(super) fn declared(graph: &GraphProto) -> HashMap<&str, Vec<Option<u64>>> {
-    graph.value_info.iter().chain(&graph.output).filter_map(|info| Some((info.name(), dims(info)?))).collect()
-}
-
-/// How many nodes read each value; who opens the file reads what the graph gives.
-pub(super) fn readers(graph: &GraphProto) -> HashMap<&str, usize> {
-    let mut readers = HashMap::with_capacity(graph.node.len());
-    let outputs = graph.output.iter().map(|output| output.name());
-    for value in graph.node.iter().flat_map(reads).chain(outputs) {
-        *readers.entry(value).or_insert(0) += 1;
-    }
-    readers
 }
 
 /// The values that a node reads: its inputs, and what the graphs inside it take from around them.

@@ -55,6 +55,11 @@ pub(super) fn dims(tensor: &TensorProto) -> Option<Vec<usize>> {
     tensor.dims.iter().map(|&dim| usize::try_from(dim).ok().filter(|&dim| dim < 1 << 40)).collect()
 }
 
+/// The type of a tensor's elements; `None` for one that ONNX does not have.
+pub(super) fn kind(tensor: &TensorProto) -> Option<DataType> {
+    DataType::try_from(tensor.data_type()).ok()
+}
+
 /// Whether the elements can be trained.
 pub(super) fn is_float(kind: DataType) -> bool {
     matches!(kind, DataType::Float | DataType::Float16 | DataType::Bfloat16 | DataType::Double)

@@ -18,7 +18,9 @@ use super::schema::{
     TensorShapeProto, TypeProto, ValueInfoProto, tensor_proto, tensor_proto::DataType, type_proto,
 };
 use super::*;
-use perf4sight_network::{Activation, Affine, Binary, Conv, Element, Fill, Linear, Op, Shape, Window};
+use perf4sight_network::{
+    Activation, Affine, Binary, Conv, Element, Fill, Linear, NetworkBuilder, NodeId, Op, Shape, Window,
+};
 use prost::Message;
 
 /// A file in the making. Names of nodes and of what they give are the same.

@@ -4,10 +4,11 @@ use super::file::File;
 use super::schema::tensor_proto::DataType;
 use super::source::{dims, element_type};
 use super::tensor::is_float;
+use super::warning::Warning;
 use std::collections::BTreeMap;
 
-/// What to tell of a file most of whose numbers are not of 32 bits. The inputs' batch, and what else is open, counts as one.
-pub(super) fn warning(file: &File) -> Option<String> {
+/// A warning of a file most of whose numbers are not of 32 bits. The inputs' batch, and what else is open, counts as one.
+pub(super) fn warning(file: &File) -> Option<Warning> {
     let mut held: BTreeMap<DataType, u64> = BTreeMap::new();
     let stored = file.initializers.iter().map(|one| &one.tensor).filter_map(|tensor| {
         let elements = tensor.dims.iter().fold(1u64, |all, &dim| all.saturating_mul(u64::try_from(dim).unwrap_or(0)));
@@ -22,10 +23,5 @@ pub(super) fn warning(file: &File) -> Option<String> {
         *all = all.saturating_add(elements);
     }
     let (most, _) = held.into_iter().max_by_key(|&(_, elements)| elements)?;
-    (most != DataType::Float).then(|| {
-        format!(
-            "holds its numbers in {}: they are counted, measured and predicted as float32, of 4 bytes each",
-            most.as_str_name().to_lowercase()
-        )
-    })
+    (most != DataType::Float).then(|| Warning::Width(most.as_str_name().to_lowercase()))
 }

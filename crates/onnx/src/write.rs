@@ -7,7 +7,7 @@ mod original;
 mod places;
 mod sizing;
 
-use super::partly::UNREAD;
+use super::reader::UNREAD;
 use super::schema::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
     ValueInfoProto,
@@ -15,7 +15,7 @@ use super::schema::{
     tensor_shape_proto::{Dimension, dimension},
     type_proto,
 };
-use super::{ADAPTIVE, DOMAIN, OPSET, PRODUCER, attributes as with, folded};
+use super::{ADAPTIVE, DOMAIN, OPSET, PRODUCER, attributes as with, evaluation_mode};
 use perf4sight_base::error::Result;
 use perf4sight_base::whole_file;
 use perf4sight_network::{
@@ -57,7 +57,7 @@ pub fn to_bytes(network: &Network) -> Vec<u8> {
         producer_version: Some(env!("CARGO_PKG_VERSION").into()),
         opset_import: imports.map(import).collect(),
         graph: Some(writer.graph),
-        metadata_props: folded::note(network).into_iter().collect(),
+        metadata_props: evaluation_mode::note(network).into_iter().collect(),
         ..Default::default()
     };
     model.encode_to_vec()

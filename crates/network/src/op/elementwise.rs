@@ -3,172 +3,117 @@
 use super::facts::{At, Backward, Beside, Coupling, Facts, Gradient, Nature, Needs, Storage, Traffic};
 use crate::Shape;
 
-/// Element-wise functions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names are the documentation
-pub enum Activation {
-    Relu,
-    Relu6,
-    LeakyRelu,
-    Elu,
-    Selu,
-    Celu,
-    Sigmoid,
-    HardSigmoid,
-    Tanh,
-    Silu,
-    HardSwish,
-    Gelu,
-    Mish,
-    Softplus,
-    Clip,
-    Abs,
-    Neg,
-    Exp,
-    Log,
-    Sqrt,
-    Reciprocal,
-    Erf,
-    Sin,
-    Cos,
-    Sign,
-    Floor,
-    Ceil,
-    Round,
-    Not,
+/// Declares element-wise functions, a row each: the variant, its name as tables print it, and what its facts follow from. Whatever else is
+/// true of one is asked for by the compiler: the operator of ONNX, the worker's function.
+macro_rules! elementwise {
+    ($(#[$doc:meta])* $kind:ident: $facts:ty { $($(#[$own:meta])* $function:ident $name:literal $row:expr,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[allow(missing_docs)] // the names are the documentation
+        pub enum $kind {
+            $($(#[$own])* $function,)+
+        }
+
+        impl $kind {
+            /// All there are.
+            pub const ALL: [$kind; [$($name),+].len()] = [$($kind::$function),+];
+
+            /// Its name as tables print it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($kind::$function => $name,)+
+                }
+            }
+
+            fn row(self) -> $facts {
+                match self {
+                    $($kind::$function => $row,)+
+                }
+            }
+        }
+    };
 }
 
-/// Element-wise functions of two: arithmetic, comparisons, logic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names are the documentation
-pub enum Binary {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Pow,
-    Max,
-    Min,
-    Mod,
-    Equal,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    And,
-    Or,
-    Xor,
-    /// The first where it is positive, else times the second, the trained slopes.
-    PRelu,
+elementwise! {
+    /// Functions of one element. Where the gradient can be read off the result, PyTorch does (tools/autograd/derivatives.yaml).
+    Activation: Needs {
+        Relu "relu" Needs::Result,
+        Relu6 "relu6" Needs::Inputs,
+        LeakyRelu "leaky-relu" Needs::Inputs,
+        Elu "elu" Needs::Inputs,
+        Selu "selu" Needs::Inputs,
+        Celu "celu" Needs::Inputs,
+        Sigmoid "sigmoid" Needs::Result,
+        HardSigmoid "hard-sigmoid" Needs::Inputs,
+        Tanh "tanh" Needs::Result,
+        Silu "silu" Needs::Inputs,
+        HardSwish "hard-swish" Needs::Inputs,
+        Gelu "gelu" Needs::Inputs,
+        Mish "mish" Needs::Inputs,
+        Softplus "softplus" Needs::Inputs,
+        Clip "clip" Needs::Inputs,
+        Abs "abs" Needs::Inputs,
+        Neg "neg" Needs::Nothing,
+        Exp "exp" Needs::Result,
+        Log "log" Needs::Inputs,
+        Sqrt "sqrt" Needs::Result,
+        Reciprocal "reciprocal" Needs::Result,
+        Erf "erf" Needs::Inputs,
+        Sin "sin" Needs::Inputs,
+        Cos "cos" Needs::Inputs,
+        Sign "sign" Needs::Nothing,
+        Floor "floor" Needs::Nothing,
+        Ceil "ceil" Needs::Nothing,
+        Round "round" Needs::Nothing,
+        Not "not" Needs::Nothing,
+    }
+}
+
+/// Functions of two elements with the same derivative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    /// The gradient passes as it is.
+    Sum,
+    /// Multiplied with the other operand, which is saved unless it is a constant.
+    Product,
+    Power,
+    /// One operand or the other.
+    Choice,
+    /// Comparisons and logic, which have no gradient.
+    Truth,
+}
+
+elementwise! {
+    /// Functions of two elements: arithmetic, comparisons, logic.
+    Binary: Family {
+        Add "add" Family::Sum,
+        Sub "sub" Family::Sum,
+        Mul "mul" Family::Product,
+        Div "div" Family::Product,
+        Pow "pow" Family::Power,
+        Max "max" Family::Choice,
+        Min "min" Family::Choice,
+        Mod "mod" Family::Product,
+        Equal "equal" Family::Truth,
+        Less "less" Family::Truth,
+        LessOrEqual "less-or-equal" Family::Truth,
+        Greater "greater" Family::Truth,
+        GreaterOrEqual "greater-or-equal" Family::Truth,
+        And "and" Family::Truth,
+        Or "or" Family::Truth,
+        Xor "xor" Family::Truth,
+        /// The first where it is positive, else times the second, the trained slopes.
+        PRelu "prelu" Family::Choice,
+    }
 }
 
 impl Activation {
-    /// All there are.
-    pub const ALL: [Activation; 29] = [
-        Activation::Relu,
-        Activation::Relu6,
-        Activation::LeakyRelu,
-        Activation::Elu,
-        Activation::Selu,
-        Activation::Celu,
-        Activation::Sigmoid,
-        Activation::HardSigmoid,
-        Activation::Tanh,
-        Activation::Silu,
-        Activation::HardSwish,
-        Activation::Gelu,
-        Activation::Mish,
-        Activation::Softplus,
-        Activation::Clip,
-        Activation::Abs,
-        Activation::Neg,
-        Activation::Exp,
-        Activation::Log,
-        Activation::Sqrt,
-        Activation::Reciprocal,
-        Activation::Erf,
-        Activation::Sin,
-        Activation::Cos,
-        Activation::Sign,
-        Activation::Floor,
-        Activation::Ceil,
-        Activation::Round,
-        Activation::Not,
-    ];
-
-    /// Its name as tables print it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Activation::Relu => "relu",
-            Activation::Relu6 => "relu6",
-            Activation::LeakyRelu => "leaky-relu",
-            Activation::Elu => "elu",
-            Activation::Selu => "selu",
-            Activation::Celu => "celu",
-            Activation::Sigmoid => "sigmoid",
-            Activation::HardSigmoid => "hard-sigmoid",
-            Activation::Tanh => "tanh",
-            Activation::Silu => "silu",
-            Activation::HardSwish => "hard-swish",
-            Activation::Gelu => "gelu",
-            Activation::Mish => "mish",
-            Activation::Softplus => "softplus",
-            Activation::Clip => "clip",
-            Activation::Abs => "abs",
-            Activation::Neg => "neg",
-            Activation::Exp => "exp",
-            Activation::Log => "log",
-            Activation::Sqrt => "sqrt",
-            Activation::Reciprocal => "reciprocal",
-            Activation::Erf => "erf",
-            Activation::Sin => "sin",
-            Activation::Cos => "cos",
-            Activation::Sign => "sign",
-            Activation::Floor => "floor",
-            Activation::Ceil => "ceil",
-            Activation::Round => "round",
-            Activation::Not => "not",
-        }
-    }
-
     pub(super) fn facts<'a>(self, at: At) -> Facts<'a> {
         let outputs = at.outputs();
-        // Where the gradient can be read off the result, PyTorch does (tools/autograd/derivatives.yaml).
-        let needs = match self {
-            Activation::Relu
-            | Activation::Sigmoid
-            | Activation::Tanh
-            | Activation::Exp
-            | Activation::Sqrt
-            | Activation::Reciprocal => Needs::Result,
-            Activation::Relu6
-            | Activation::LeakyRelu
-            | Activation::Elu
-            | Activation::Selu
-            | Activation::Celu
-            | Activation::HardSigmoid
-            | Activation::Silu
-            | Activation::HardSwish
-            | Activation::Gelu
-            | Activation::Mish
-            | Activation::Softplus
-            | Activation::Clip
-            | Activation::Abs
-            | Activation::Log
-            | Activation::Erf
-            | Activation::Sin
-            | Activation::Cos => Needs::Inputs,
-            Activation::Neg
-            | Activation::Sign
-            | Activation::Floor
-            | Activation::Ceil
-            | Activation::Round
-            | Activation::Not => Needs::Nothing,
-        };
         // Truth has none.
         let gradient = if self == Activation::Not { Gradient::Ends } else { Gradient::Made };
         Facts {
-            needs,
+            needs: self.row(),
             storage: Storage::Needed,
             traffic: Traffic::of(2.0 * outputs, 3.0 * outputs),
             ..Facts::of(Nature::Activation(self), Coupling::Same, gradient)
@@ -177,83 +122,24 @@ impl Activation {
 }
 
 impl Binary {
-    /// All there are.
-    pub const ALL: [Binary; 17] = [
-        Binary::Add,
-        Binary::Sub,
-        Binary::Mul,
-        Binary::Div,
-        Binary::Pow,
-        Binary::Max,
-        Binary::Min,
-        Binary::Mod,
-        Binary::Equal,
-        Binary::Less,
-        Binary::LessOrEqual,
-        Binary::Greater,
-        Binary::GreaterOrEqual,
-        Binary::And,
-        Binary::Or,
-        Binary::Xor,
-        Binary::PRelu,
-    ];
-
-    /// Its name as tables print it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Binary::Add => "add",
-            Binary::Sub => "sub",
-            Binary::Mul => "mul",
-            Binary::Div => "div",
-            Binary::Pow => "pow",
-            Binary::Max => "max",
-            Binary::Min => "min",
-            Binary::Mod => "mod",
-            Binary::Equal => "equal",
-            Binary::Less => "less",
-            Binary::LessOrEqual => "less-or-equal",
-            Binary::Greater => "greater",
-            Binary::GreaterOrEqual => "greater-or-equal",
-            Binary::And => "and",
-            Binary::Or => "or",
-            Binary::Xor => "xor",
-            Binary::PRelu => "prelu",
-        }
-    }
-
     /// Whether it adds, so that gradients pass as they are.
     pub fn is_sum(self) -> bool {
-        match self {
-            Binary::Add | Binary::Sub => true,
-            Binary::Mul | Binary::Div | Binary::Pow | Binary::Max | Binary::Min | Binary::Mod => false,
-            Binary::Equal | Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual => false,
-            Binary::And | Binary::Or | Binary::Xor | Binary::PRelu => false,
-        }
+        self.row() == Family::Sum
     }
 
-    /// Whether it tells what holds, instead of computing.
-    pub fn says_truth(self) -> bool {
-        match self {
-            Binary::Equal | Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual => true,
-            Binary::And | Binary::Or | Binary::Xor => true,
-            Binary::Add | Binary::Sub | Binary::Mul | Binary::Div | Binary::Pow => false,
-            Binary::Max | Binary::Min | Binary::Mod | Binary::PRelu => false,
-        }
+    /// Whether its result is a truth value.
+    pub fn is_truth(self) -> bool {
+        self.row() == Family::Truth
     }
 
     /// What backward needs, of one operand and a constant or of two, and what becomes of the gradient; as derivatives.yaml has it.
     fn backward(self, operands: usize) -> (Needs, Gradient) {
-        match self {
-            Binary::Add | Binary::Sub => (Needs::Nothing, Gradient::Passed),
-            Binary::Mul | Binary::Div | Binary::Mod if operands < 2 => (Needs::Nothing, Gradient::Made),
-            Binary::Mul | Binary::Div | Binary::Mod => (Needs::Inputs, Gradient::Made),
-            Binary::Pow if operands > 1 => (Needs::All, Gradient::Made),
-            Binary::Pow | Binary::Max | Binary::Min | Binary::PRelu => (Needs::Inputs, Gradient::Made),
-            // Truth has none.
-            Binary::Equal | Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual => {
-                (Needs::Nothing, Gradient::Ends)
-            }
-            Binary::And | Binary::Or | Binary::Xor => (Needs::Nothing, Gradient::Ends),
+        match self.row() {
+            Family::Sum => (Needs::Nothing, Gradient::Passed),
+            Family::Product if operands < 2 => (Needs::Nothing, Gradient::Made),
+            Family::Power if operands > 1 => (Needs::All, Gradient::Made),
+            Family::Product | Family::Power | Family::Choice => (Needs::Inputs, Gradient::Made),
+            Family::Truth => (Needs::Nothing, Gradient::Ends),
         }
     }
 

@@ -72,7 +72,7 @@ impl Op {
             Op::Concat { .. } | Op::Flatten | Op::Reshape(_) | Op::Transpose { .. } | Op::Slice { .. } => of(0),
             Op::Contiguous { .. } | Op::Every { .. } | Op::Pick(_) | Op::Pad { .. } | Op::Expand(_) => of(0),
             Op::Where => of(1),
-            Op::Binary(binary) if binary.says_truth() => Element::Number,
+            Op::Binary(binary) if binary.is_truth() => Element::Number,
             Op::Binary(_) | Op::Reduce { .. } | Op::CumSum { .. } => of(0),
             // Places are made what they are places of.
             Op::TopK(_) | Op::ArgMax(_) => of(0),

@@ -9,7 +9,7 @@
 use super::contiguous;
 use super::normalisation::step;
 use crate::call::{Call, Misfit};
-use crate::exporter::{attention_dropout, is_copied};
+use crate::notes::{attention_dropout, is_copied};
 use crate::translate::{Translation, own_name};
 use crate::value::Feature;
 use perf4sight_network::{Binary, Node, NodeId, Op};
@@ -34,7 +34,7 @@ pub(super) fn fused(
     // Operands of three axes PyTorch takes apart itself (`check_tensor_shapes` of sdp_utils_cpp.h); there the batch shares its axis with the
     // heads.
     let apart = !value.batch.is_some_and(|batch| batch.alone());
-    let read_once = call.node.input.first().is_some_and(|name| to.readers.get(name.as_str()) == Some(&1));
+    let read_once = call.node.input.first().is_some_and(|name| to.values.is_read_once(name));
     if let Some((softmax, rate)) = dropped(to, call, weights.id).filter(|_| read_once) {
         return with_dropout(to, call, [Feature { id: softmax, ..weights }, value], rate).map(Some);
     }
@@ -65,8 +65,8 @@ fn laid(to: &mut Translation, call: &Call, mut inputs: Vec<Feature>) -> Result<V
     for (place, input) in inputs.iter_mut().enumerate().take(3) {
         if is_copied(call.node, place) {
             *input = contiguous::copied(to, &format!("{}_copied_{place}", own_name(call)), *input)?;
-        } else if !to.ours && !to.exporter.notes() && lies_apart(to.builder.node(input.id)) {
-            to.apart.insert(own_name(call).to_string());
+        } else if !to.ours && !to.exporter.has_notes() && lies_apart(to.builder.node(input.id)) {
+            to.noticed.strided.insert(own_name(call).to_string());
         }
     }
     Ok(inputs)

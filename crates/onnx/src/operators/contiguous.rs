@@ -23,16 +23,16 @@ pub(super) fn copied(to: &mut Translation, name: &str, input: Feature) -> Result
 
 /// Notes of what a call gives whether its batch lies elsewhere in memory than its axes say: where the call moved it, and it was not moved before.
 pub(super) fn moved(to: &mut Translation, call: &Call, now: bool) {
-    let before = call.node.input.first().is_some_and(|input| to.moved.contains(input));
+    let before = call.node.input.first().is_some_and(|input| to.values.is_moved(input));
     if !to.ours && before != now {
-        to.moved.extend(call.node.output.first().cloned());
+        call.node.output.first().into_iter().for_each(|output| to.values.set_moved(output));
     }
 }
 
 /// What a fully connected layer reads: it folds all axes but the last, which copies what lies in another order (`reshape` in `_matmul_impl` of
 /// aten/src/ATen/native/LinearAlgebra.cpp).
 pub(super) fn folded(to: &mut Translation, call: &Call, input: Feature) -> Result<Feature, Misfit> {
-    match call.node.input.first().is_some_and(|name| to.moved.contains(name)) {
+    match call.node.input.first().is_some_and(|name| to.values.is_moved(name)) {
         true => copied(to, &format!("{}_folded", own_name(call)), input),
         false => Ok(input),
     }

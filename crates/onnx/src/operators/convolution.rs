@@ -1,8 +1,9 @@
 //! Convolutions, as they are and turned around, and the windows that they and poolings move.
 
-use super::normalisation::unfolded;
+use super::normalisation::restored;
 use super::{sequence, stack, volume};
 use crate::call::{Call, Misfit, Outcome};
+use crate::pending::Pending;
 use crate::translate::{Translation, single};
 use crate::value::Feature;
 use perf4sight_network::{Conv, ConvTranspose, Op, Window};
@@ -18,7 +19,7 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
     let filters = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?;
     let &[out_channels, seen, height, width] = filters else { return Err(Misfit::Unsupported) };
     let groups = size(call.int("group").unwrap_or(1))?;
-    sees_all(to, image, seen, groups)?;
+    check_channels(to, image, seen, groups)?;
     if call.ints("kernel_shape").is_some_and(|kernel| kernel != [height as i64, width as i64]) {
         return Err(Misfit::Wrong(format!("has a kernel_shape that differs from its filters' {height}x{width}")));
     }
@@ -28,7 +29,7 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
 }
 
 /// Whether the filters of all groups together see every channel.
-pub(super) fn sees_all(to: &Translation, image: Feature, seen: usize, groups: usize) -> Result<(), Misfit> {
+pub(super) fn check_channels(to: &Translation, image: Feature, seen: usize, groups: usize) -> Result<(), Misfit> {
     let channels = to.builder.shape(image.id).channels();
     match seen.checked_mul(groups) == Some(channels) {
         true => Ok(()),
@@ -41,18 +42,20 @@ pub(super) fn sees_all(to: &Translation, image: Feature, seen: usize, groups: us
 /// The convolution of a call on an image, and what its exporter folded into it.
 pub(super) fn layer(to: &mut Translation, call: &Call, conv: Op, image: Feature) -> Outcome {
     let node = to.add_like(&to.name(call), conv, &[image])?;
-    to.filters_lie(node.id, call, 0);
+    to.store_filters(node.id, call.input(1), 0);
     let bias = to.has_bias(call).then(|| to.builder.shape(node.id).channels());
-    let result = to.filter(node, call, bias)?;
-    single(unfolded(to, call, result, 0)?)
+    let result = to.count_layer(node, call, bias)?;
+    single(restored(to, call, result, 0)?)
 }
 
 /// The image a window moves over, without a padding node in front of it, and that node's padding, where it pads with the number that the
 /// window pads with itself.
 pub(super) fn unpadded(to: &Translation, call: &Call, number: f64) -> Result<(Feature, [usize; 4]), Misfit> {
     let image = to.image(call)?;
-    let padding = to.paddings.get(&image.id).filter(|padding| padding.is_of(number));
-    Ok(padding.map_or((image, [0; 4]), |padding| (padding.source, padding.sides)))
+    Ok(match to.pending.get(&image.id) {
+        Some(Pending::Padded(padding)) if padding.pads_with(number) => (padding.source, padding.sides),
+        _ => (image, [0; 4]),
+    })
 }
 
 /// Reads kernel movement; `padded` is added to its own padding.
@@ -116,7 +119,7 @@ pub(super) fn transposed(to: &mut Translation, call: &Call) -> Outcome {
         return Err(Misfit::Unsupported);
     };
     let groups = size(call.int("group").unwrap_or(1))?;
-    sees_all(to, image, channels, 1)?;
+    check_channels(to, image, channels, 1)?;
     // Sizes that are asked for instead of paddings are no form that PyTorch writes.
     if call.ints("output_shape").is_some() || call.text("auto_pad").starts_with("SAME") {
         return Err(Misfit::Unsupported);
@@ -131,7 +134,7 @@ pub(super) fn transposed(to: &mut Translation, call: &Call) -> Outcome {
     let bias = to.has_bias(call);
     let conv = Conv { out_channels, window, groups, bias };
     let node = to.add_like(&to.name(call), Op::ConvTranspose(ConvTranspose { conv, extra }), &[image])?;
-    to.filters_lie(node.id, call, 1);
-    let result = to.filter(node, call, bias.then_some(out_channels))?;
-    single(unfolded(to, call, result, 0)?)
+    to.store_filters(node.id, call.input(1), 1);
+    let result = to.count_layer(node, call, bias.then_some(out_channels))?;
+    single(restored(to, call, result, 0)?)
 }

@@ -5,8 +5,9 @@ use crate::align::aligned;
 use crate::call::{Call, Misfit, Outcome};
 use crate::curves;
 use crate::curves::{Curve, recognised};
-use crate::exporter::reads_parameter;
+use crate::notes::reads_parameter;
 use crate::fold;
+use crate::names;
 use crate::schema::tensor_proto::DataType;
 use crate::tensor::{Constant, is_float};
 use crate::translate::{Translation, own_name, single};
@@ -18,36 +19,12 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
         "Clip" => clip(to, call),
         "Where" => choice(to, call),
         "IsNaN" => no_number(to, call),
-        other => match (native(other), binary(other)) {
+        other => match (names::activation(other), names::binary(other)) {
             (Some(activation), _) => activate(to, call, activation),
             (None, Some(binary)) => arithmetic(to, call, binary),
             (None, None) => function(to, call),
         },
     }
-}
-
-/// Operators of two operands.
-fn binary(operator: &str) -> Option<Binary> {
-    Some(match operator {
-        "Add" | "Sum" => Binary::Add,
-        "Sub" => Binary::Sub,
-        "Mul" => Binary::Mul,
-        "Div" => Binary::Div,
-        "Pow" => Binary::Pow,
-        "Max" => Binary::Max,
-        "Min" => Binary::Min,
-        "Mod" => Binary::Mod,
-        "Equal" => Binary::Equal,
-        "Less" => Binary::Less,
-        "LessOrEqual" => Binary::LessOrEqual,
-        "Greater" => Binary::Greater,
-        "GreaterOrEqual" => Binary::GreaterOrEqual,
-        "And" => Binary::And,
-        "Or" => Binary::Or,
-        "Xor" => Binary::Xor,
-        "PRelu" => Binary::PRelu,
-        _ => return None,
-    })
 }
 
 /// What is no number is what does not equal itself.
@@ -64,40 +41,6 @@ fn choice(to: &mut Translation, call: &Call) -> Outcome {
     let held = inputs.iter().find(|input| input.batch.is_some()).copied().unwrap_or(inputs[0]);
     let node = to.add_like(own_name(call), Op::Where, &inputs)?;
     single(Feature { batch: held.batch, ..node })
-}
-
-/// Operators that are an activation by themselves.
-fn native(operator: &str) -> Option<Activation> {
-    Some(match operator {
-        "Relu" => Activation::Relu,
-        "LeakyRelu" => Activation::LeakyRelu,
-        "Elu" => Activation::Elu,
-        "Sigmoid" => Activation::Sigmoid,
-        "HardSigmoid" => Activation::HardSigmoid,
-        "Tanh" => Activation::Tanh,
-        "Swish" => Activation::Silu,
-        "HardSwish" => Activation::HardSwish,
-        "Gelu" => Activation::Gelu,
-        "Mish" => Activation::Mish,
-        "Softplus" => Activation::Softplus,
-        "Selu" => Activation::Selu,
-        "Celu" => Activation::Celu,
-        "Abs" => Activation::Abs,
-        "Neg" => Activation::Neg,
-        "Exp" => Activation::Exp,
-        "Log" => Activation::Log,
-        "Sqrt" => Activation::Sqrt,
-        "Reciprocal" => Activation::Reciprocal,
-        "Erf" => Activation::Erf,
-        "Sin" => Activation::Sin,
-        "Cos" => Activation::Cos,
-        "Sign" => Activation::Sign,
-        "Floor" => Activation::Floor,
-        "Ceil" => Activation::Ceil,
-        "Round" => Activation::Round,
-        "Not" => Activation::Not,
-        _ => return None,
-    })
 }
 
 fn activate(to: &mut Translation, call: &Call, activation: Activation) -> Outcome {
@@ -212,7 +155,7 @@ fn scales_input(to: &Translation, call: &Call, read: Feature, value: &Value) -> 
     });
     let is_first = matches!(call.input(0), Value::Feature(_));
     let is_raw = steps.last().is_some_and(|node| matches!(node.op, Op::Input(_)));
-    matches!(call.node.op_type(), "Sub" | "Div") && is_first && is_raw && !to.exporter.trains(&weight.tensor)
+    matches!(call.node.op_type(), "Sub" | "Div") && is_first && is_raw && !to.exporter.is_parameter(&weight.tensor)
 }
 
 fn between(to: &mut Translation, call: &Call, binary: Binary, inputs: [Feature; 2]) -> Outcome {
@@ -245,7 +188,7 @@ fn with_weight(to: &mut Translation, call: &Call, binary: Binary, input: Feature
 /// Whether a vector is added to a fully connected layer that nothing else reads.
 fn is_bias(to: &Translation, call: &Call, input: Feature) -> bool {
     let Op::Linear(Linear { bias: false, out_features }) = to.builder.node(input.id).op else { return false };
-    let only_here = |name: &String| to.readers.get(name.as_str()).is_some_and(|&readers| readers == 1);
+    let only_here = |name: &String| to.values.is_read_once(name);
     let vector = call
         .inputs
         .iter()
@@ -323,12 +266,12 @@ pub(super) fn random(to: &Translation, call: &Call) -> Outcome {
         "Bernoulli" => call.constant(0).and_then(Constant::uniform),
         _ => None,
     };
-    let drawn = to.input_dims(call.input(0), to.batch).or_else(|| {
-        let declared = to.declared.get(call.node.output.first()?.as_str())?;
-        Some(declared.iter().map(|dim| dim.unwrap_or(to.batch)).collect())
+    let drawn = to.input_dims(call.input(0), to.samples.number()).or_else(|| {
+        let declared = to.values.declared(call.node.output.first()?)?;
+        Some(declared.iter().map(|dim| dim.unwrap_or(to.samples.number())).collect())
     });
     let each_sample = drawn.is_some_and(|dims| {
-        dims.split_first().is_some_and(|(&batch, rest)| batch == to.batch && rest.iter().all(|&dim| dim == 1))
+        dims.split_first().is_some_and(|(&batch, rest)| batch == to.samples.number() && rest.iter().all(|&dim| dim == 1))
     });
     Ok(vec![Value::Random(Random { keep, each_sample })])
 }

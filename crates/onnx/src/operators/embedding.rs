@@ -3,7 +3,8 @@
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
 use crate::tensor::Constant;
-use crate::translate::{Tie, Translation, single};
+use crate::parameters::Tie;
+use crate::translate::{Translation, single};
 use crate::value::{Feature, Value, View, Weight};
 use perf4sight_network::{Element, Embedding, Op, Shape};
 
@@ -40,7 +41,7 @@ pub(super) fn fixed(to: &mut Translation, call: &Call) -> Option<Outcome> {
     }
     let (batch, places) = match numbers {
         [1, places @ ..] if !places.is_empty() => (Some(Batch::FIRST), places),
-        [samples, places @ ..] if *samples as u64 == to.batch && !places.is_empty() => (Some(Batch::FIRST), places),
+        [samples, places @ ..] if *samples as u64 == to.samples.number() && !places.is_empty() => (Some(Batch::FIRST), places),
         places => (None, places),
     };
     let embedding = Embedding { rows, width, fixed: Some(Shape::new(places)) };
@@ -54,7 +55,7 @@ pub(super) fn fixed(to: &mut Translation, call: &Call) -> Option<Outcome> {
 
 /// The lookup, its table tied to an earlier one or counted here.
 fn counted(to: &mut Translation, call: &Call, looked_up: Feature) -> Outcome {
-    to.filters_in(looked_up.id, call.input(0), 1);
+    to.store_filters(looked_up.id, call.input(0), 1);
     let tie = to.tie(looked_up.id, call, 0);
     let trained = if tie == Tie::Elsewhere { 0 } else { to.trained(call, call.input(0)) };
     to.builder.set_trained(looked_up.id, trained);

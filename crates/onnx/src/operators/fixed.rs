@@ -51,13 +51,13 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
 fn read_by_samples<'c>(to: &mut Translation, call: &Call<'c>) -> Result<Option<Call<'c>>, Misfit> {
     let computes = matches!(call.node.op_type(), "MatMul" | "Gemm" | "Conv" | "Add" | "Sub" | "Mul" | "Div");
     let is_trained = call.inputs.iter().any(|input| matches!(input, Value::Weight(_)));
-    if !computes || !is_trained || !to.is_symbolic() {
+    if !computes || !is_trained || !to.samples.is_open() {
         return Ok(None);
     }
     let mut inputs = call.inputs.clone();
     for input in &mut inputs {
         let Value::Opaque(Table { dims, of }) = input else { continue };
-        let Some(axis) = dims.iter().position(|&dim| dim as u64 == to.batch) else { continue };
+        let Some(axis) = dims.iter().position(|&dim| dim as u64 == to.samples.number()) else { continue };
         dims.remove(axis);
         let shape = Shape::new(dims.as_slice());
         let name = format!("{}_table", own_name(call));
@@ -194,9 +194,9 @@ fn output_shapes(to: &Translation, call: &Call) -> Option<Vec<Vec<usize>>> {
         let shapes = shapes.into_iter().map(|dims| dims.into_iter().map(|dim| usize::try_from(dim).ok()).collect());
         shapes.collect::<Option<Vec<Vec<usize>>>>()
     });
-    let declared = || call.node.output.iter().map(|output| unknown::declared_dims(to, output)).collect();
+    let declared = || call.node.output.iter().map(|output| to.values.declared_dims(output, to.samples)).collect();
     // Tables for every sample of a symbolic batch are nobody's memory.
-    let most = MAX_ELEMENTS.saturating_mul(to.batch);
+    let most = MAX_ELEMENTS.saturating_mul(to.samples.number());
     ruled.or_else(declared).filter(|shapes| shapes.iter().all(|dims| elements(dims) <= most))
 }
 
@@ -218,7 +218,7 @@ fn expand(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
     let Some(target) = call.input(1).as_constant().map(Constant::as_integers) else { return derived(to, call) };
     let ones = target.len().saturating_sub(own.len());
     let mut own: Vec<usize> = std::iter::repeat_n(1, ones).chain(own.iter().copied()).collect();
-    let is_batch = |axis: usize| own.len() == target.len() && own[axis] == 1 && target[axis] as u64 == to.batch;
+    let is_batch = |axis: usize| own.len() == target.len() && own[axis] == 1 && target[axis] as u64 == to.samples.number();
     let Some(axis) = place_of_batch(to, target.len(), is_batch) else { return derived(to, call) };
     own.remove(axis);
     let others = target.iter().enumerate().filter(|(other, _)| *other != axis);
@@ -234,7 +234,7 @@ fn tile(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
     let once = |axis: usize| (0..repeats.len()).all(|other| other == axis || repeats[other] == 1);
     // Where the file's batch is a single sample, no copies are not told from one for every sample.
     let is_batch = |axis: usize| {
-        to.batch > 1 && repeats[axis] as u64 == to.batch && once(axis) && (axis == 0 || own.get(axis) == Some(&1))
+        to.samples.number() > 1 && repeats[axis] as u64 == to.samples.number() && once(axis) && (axis == 0 || own.get(axis) == Some(&1))
     };
     let place = place_of_batch(to, repeats.len(), is_batch).filter(|_| own.len() == repeats.len());
     let Some(axis) = place else { return derived(to, call) };
@@ -247,7 +247,7 @@ fn tile(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
 
 /// The first axis that may be the batch, where a number that the file fixes the batch to is no coincidence: in front, or where it is open.
 fn place_of_batch(to: &Translation, rank: usize, is_batch: impl Fn(usize) -> bool) -> Option<usize> {
-    (0..rank).find(|&axis| is_batch(axis)).filter(|&axis| axis == 0 || to.is_symbolic())
+    (0..rank).find(|&axis| is_batch(axis)).filter(|&axis| axis == 0 || to.samples.is_open())
 }
 
 /// A fixed tensor as every sample has it.

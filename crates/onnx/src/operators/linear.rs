@@ -65,8 +65,8 @@ fn layer(to: &mut Translation, call: &Call, input: Feature, matrix: Matrix) -> O
     let linear = Linear { out_features: outputs, bias };
     let input = super::contiguous::folded(to, call, input)?;
     let node = to.add_like(&to.name(call), Op::Linear(linear), &[input])?;
-    to.filters_lie(node.id, call, axis);
+    to.store_filters(node.id, call.input(1), axis);
     let last = to.builder.shape(node.id).rank() - 1;
-    let result = to.filter(node, call, bias.then_some(outputs))?;
-    single(super::normalisation::unfolded(to, call, result, last)?)
+    let result = to.count_layer(node, call, bias.then_some(outputs))?;
+    single(super::normalisation::restored(to, call, result, last)?)
 }

@@ -183,7 +183,7 @@ fn found_dims(to: &Translation, found: Feature) -> Vec<usize> {
 fn rows_of_samples(to: &Translation, input: Feature, axis: usize, indices: &[usize]) -> Option<Vec<usize>> {
     input.batch.filter(|batch| !batch.alone() && [batch.axis, axis] == [0, 0])?;
     let (&samples, places) = indices.split_first()?;
-    (samples as u64 == to.batch).then(|| places.to_vec())
+    (samples as u64 == to.samples.number()).then(|| places.to_vec())
 }
 
 /// As many rows of every sample, which ones is not told.
@@ -210,7 +210,7 @@ pub(super) fn gather_pairs(to: &mut Translation, call: &Call) -> Outcome {
     };
     let first = input.batch == Some(Batch::FIRST) && call.int("batch_dims").unwrap_or(0) == 0;
     match indices.as_slice() {
-        [samples, places @ .., 2] if first && *samples as u64 == to.batch => {
+        [samples, places @ .., 2] if first && *samples as u64 == to.samples.number() => {
             rows_picked(to, call, input, places.to_vec())
         }
         _ => Err(Misfit::Unsupported),
@@ -220,7 +220,7 @@ pub(super) fn gather_pairs(to: &mut Translation, call: &Call) -> Outcome {
 /// Whether a lookup is how the default exporter writes a view: all elements, by their places in memory.
 fn of_strides(to: &Translation, call: &Call, input: Feature, indices: &[usize]) -> bool {
     let dims = to.dims(input);
-    let strided = crate::exporter::operation(call.node).contains("as_strided");
+    let strided = crate::notes::operation(call.node).contains("as_strided");
     strided && dims.len() == 1 && indices.iter().map(|&dim| dim as u64).product::<u64>() == dims[0]
 }
 

@@ -2,7 +2,8 @@
 
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
-use crate::exporter::reads_parameter;
+use crate::notes::reads_parameter;
+use crate::pending::Pending;
 use crate::translate::{Translation, own_name, single};
 use crate::value::{Feature, Value, elements};
 use perf4sight_network::{Activation, Affine, Binary, NodeId, Op, Reduction, Shape};
@@ -27,13 +28,13 @@ pub(super) fn batch(to: &mut Translation, call: &Call) -> Outcome {
 }
 
 /// A layer, and behind it the batch normalisation of its channels on `axis` that the exporter folded into it, where its notes tell.
-pub(super) fn unfolded(to: &mut Translation, call: &Call, layer: Feature, axis: usize) -> Result<Feature, Misfit> {
-    let Some(folded) = to.exporter.folded(call.node).filter(|_| axis < 2) else { return Ok(layer) };
+pub(super) fn restored(to: &mut Translation, call: &Call, layer: Feature, axis: usize) -> Result<Feature, Misfit> {
+    let Some(folded) = to.exporter.folded_batch_norm(call.node).filter(|_| axis < 2) else { return Ok(layer) };
     let channels = to.builder.shape(layer.id).dims()[axis] as u64;
     let name = folded.name.map_or_else(|| format!("{}_norm", own_name(call)), str::to_string);
     let node = to.add_like(&name, Op::BatchNorm { axis }, &[layer])?;
     to.builder.set_trained(node.id, folded.tensors * channels);
-    to.unfolded += 1;
+    to.noticed.restored += 1;
     Ok(node)
 }
 
@@ -88,7 +89,7 @@ pub(super) fn instance(to: &mut Translation, call: &Call) -> Outcome {
         && to.builder.shape(whole).channels().is_multiple_of(groups)
         && affine(call)? == Affine::None
     {
-        to.grouped.insert(node.id, (Feature { id: whole, ..input }, groups));
+        to.pending.insert(node.id, Pending::Grouped(Feature { id: whole, ..input }, groups));
     }
     single(node)
 }
@@ -156,7 +157,7 @@ pub(super) fn ungrouped(
     view: Feature,
     sample: &Shape,
 ) -> Result<Option<Feature>, Misfit> {
-    let Some(&(whole, groups)) = to.grouped.get(&view.id) else { return Ok(None) };
+    let Some(&Pending::Grouped(whole, groups)) = to.pending.get(&view.id) else { return Ok(None) };
     if to.builder.shape(whole.id) != sample {
         return Ok(None);
     }
@@ -179,7 +180,7 @@ pub(super) fn joined(to: &mut Translation, call: &Call, input: Feature, binary: 
     let of_channels = elements(dims) == channels as u64 && dims.len() >= rank && dims[dims.len() - rank] == channels;
     let read =
         call.node.input.iter().enumerate().find(|(other, _)| *other != place).map_or("", |(_, name)| name.as_str());
-    if !of_channels || to.readers.get(read) != Some(&1) {
+    if !of_channels || !to.values.is_read_once(read) {
         return false;
     }
     let trained = to.builder.node(input.id).trained.unwrap_or(0) + to.trained(call, call.input(place));
@@ -199,19 +200,12 @@ pub(super) fn softmax(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(own_name(call), Op::Softmax { axis }, &[input])?)
 }
 
-/// What was normalised over which axes, before scale and shift.
-#[derive(Clone, Copy)]
-pub(crate) struct Normalised {
-    input: Feature,
-    axis: usize,
-}
-
 /// Remembers the scaling of a layer normalisation that is spelled out.
 pub(super) fn scaled(to: &mut Translation, input: Feature, result: Feature, binary: Binary) {
     if binary == Binary::Mul
-        && let Some(normalised) = normalised(to, input)
+        && let Some((input, axis)) = normalised(to, input)
     {
-        to.normalised.insert(result.id, normalised);
+        to.pending.insert(result.id, Pending::Normalised(input, axis));
     }
 }
 
@@ -222,10 +216,8 @@ pub(super) fn shifted(
     input: Feature,
     binary: Binary,
 ) -> Result<Option<Feature>, Misfit> {
-    let Some(Normalised { input, axis }) = to.normalised.get(&input.id).copied().filter(|_| binary == Binary::Add)
-    else {
-        return Ok(None);
-    };
+    let pending = to.pending.get(&input.id).filter(|_| binary == Binary::Add);
+    let Some(&Pending::Normalised(input, axis)) = pending else { return Ok(None) };
     let weights = call.inputs.iter().filter_map(Value::fixed_dims).map(elements);
     let normal = elements(&to.builder.shape(input.id).dims()[axis..]);
     match weights.fold(0, u64::saturating_add) == normal {
@@ -235,7 +227,7 @@ pub(super) fn shifted(
 }
 
 /// `(x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon)` over the last axes, as exporters write it below opset 17.
-fn normalised(to: &Translation, result: Feature) -> Option<Normalised> {
+fn normalised(to: &Translation, result: Feature) -> Option<(Feature, usize)> {
     let [centred, deviation] = operands(to, result.id, &Op::Binary(Binary::Div))?;
     let variance = step(to, step(to, deviation, "sqrt")?, "add")?;
     let square = step(to, variance, "mean")?;
@@ -249,7 +241,7 @@ fn normalised(to: &Translation, result: Feature) -> Option<Normalised> {
     let axis = *axes.iter().min()?;
     let last_axes = axes.len() == to.builder.shape(input).rank() - axis;
     let same = squared == centred && to.builder.node(mean).inputs == [input] && last_axes;
-    same.then_some(Normalised { input: Feature { id: input, ..result }, axis })
+    same.then_some((Feature { id: input, ..result }, axis))
 }
 
 fn operands(to: &Translation, node: NodeId, op: &Op) -> Option<[NodeId; 2]> {

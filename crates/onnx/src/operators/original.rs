@@ -99,10 +99,10 @@ fn is_place(call: &Call, place: usize) -> bool {
 /// Where numbers of the file, which are those of its own batch, have its samples: an axis that is as long as the open batch, or where what is
 /// beside them has it; of a fixed batch what elements are written into, and places that are looked up in.
 fn of_samples(to: &Translation, call: &Call, place: usize, dims: &[usize]) -> Option<Batch> {
-    let held = |axis: usize| dims.get(axis).is_some_and(|&dim| dim as u64 == to.batch);
-    let fits = |batch: &Batch| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim as u64, to.batch));
+    let held = |axis: usize| dims.get(axis).is_some_and(|&dim| dim as u64 == to.samples.number());
+    let fits = |batch: &Batch| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim as u64, to.samples.number()));
     let beside = call.features().find_map(|feature| feature.batch).filter(fits);
-    if to.is_symbolic() {
+    if to.samples.is_open() {
         return (0..dims.len()).find(|&axis| held(axis)).map(Batch::alone_at).or(beside);
     }
     let operator = call.node.op_type();
@@ -140,23 +140,12 @@ fn operand(to: &Translation, call: &Call, place: usize) -> Option<Operand> {
         Value::Weight(weight) if weight.view == View::Stored => Operand::Buffer(weight.dims.clone()),
         Value::Opaque(table) => Operand::Buffer(table.dims.clone()),
         Value::Constant(constant) if constant.integer => {
-            Operand::Integers(constant.dims.clone(), batches(to, constant))
+            let values = constant.as_integers().into_iter().map(|value| to.samples.parted(value));
+            Operand::Integers(constant.dims.clone(), values.collect())
         }
         Value::Constant(constant) => numbers(constant),
         _ => return None,
     })
-}
-
-/// Integers that were computed from a symbolic batch, as multiples of it.
-fn batches(to: &Translation, constant: &Constant) -> Vec<[i64; 2]> {
-    let batch = to.batch as i64;
-    let symbolic = to.is_symbolic();
-    let multiples = |value: i64| match symbolic && value >= batch {
-        // What is cut to the largest number means "to the end".
-        true if value < 1 << 40 => [value / batch, value % batch],
-        _ => [0, value],
-    };
-    constant.as_integers().into_iter().map(multiples).collect()
 }
 
 /// A size of the result that names a fixed batch is made a multiple of any.
@@ -167,8 +156,8 @@ fn open_batch(to: &Translation, call: &Call, batch: Batch, operands: &mut [Opera
         _ => return,
     };
     let Some(Operand::Integers(_, sizes)) = operands.get_mut(place) else { return };
-    if let Some(size) = sizes.get_mut(batch.axis).filter(|size| size[0] == 0 && batch.fits(size[1] as u64, to.batch)) {
-        *size = [size[1] / to.batch as i64, 0];
+    if let Some(size) = sizes.get_mut(batch.axis).filter(|size| size[0] == 0 && batch.fits(size[1] as u64, to.samples.number())) {
+        *size = [size[1] / to.samples.number() as i64, 0];
     }
 }
 

@@ -44,7 +44,7 @@ fn top_k(to: &mut Translation, call: &Call) -> Outcome {
     let axis = to.axis(input, call.int("axis").unwrap_or(-1))?;
     let largest = call.int("largest").unwrap_or(1) != 0;
     let is_read =
-        |place: &usize| call.node.output.get(*place).is_some_and(|name| to.readers.contains_key(name.as_str()));
+        |place: &usize| call.node.output.get(*place).is_some_and(|name| to.values.is_read(name));
     let read: Vec<usize> = [0, 1].into_iter().filter(is_read).collect();
     let mut results = vec![Value::Absent, Value::Absent];
     for place in read.iter().copied() {

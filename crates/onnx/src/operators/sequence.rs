@@ -1,6 +1,6 @@
 //! Convolutions and poolings of sequences: PyTorch runs them as those of images of one row.
 
-use super::convolution::{layer, sees_all, size};
+use super::convolution::{layer, check_channels, size};
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
 use crate::translate::{Translation, own_name, single};
@@ -13,7 +13,7 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
     let window = window(call, length)?;
     let bias = to.has_bias(call);
     let image = image(to, call)?;
-    sees_all(to, image, seen, groups)?;
+    check_channels(to, image, seen, groups)?;
     let result = layer(to, call, Op::Conv(Conv { out_channels, window, groups, bias }), image)?;
     match result.as_slice() {
         &[Value::Feature(result)] => sequence(to, call, result),

@@ -1,6 +1,6 @@
 //! The same elements in another shape, and the arithmetic on shapes around it.
 
-use crate::batch::{Batch, product};
+use crate::batch::{Batch, listed, product};
 use crate::call::{Call, Misfit, Outcome, axis};
 use crate::rearrange::{bound, resolved};
 use crate::tensor::Constant;
@@ -30,21 +30,18 @@ pub(super) fn reshape(to: &mut Translation, call: &Call) -> Outcome {
     let target = match call.integers("shape", 1) {
         Some(target) => resolved(&from, &target, call.flag("allowzero"))?,
         // The shape is computed from values that are not here; what the file declares for the output will do.
-        None => declared(to, call).ok_or(Misfit::Unsupported)?,
+        None => {
+            let declared = call.node.output.first().and_then(|name| to.values.declared_dims(name, to.samples));
+            declared.ok_or(Misfit::Unsupported)?.into_iter().map(|dim| dim as u64).collect()
+        }
     };
     view(to, call, input, &target)
-}
-
-fn declared(to: &Translation, call: &Call) -> Option<Vec<u64>> {
-    let dims = to.declared.get(call.node.output.first()?.as_str())?;
-    let unknown = dims.iter().filter(|dim| dim.is_none()).count();
-    (unknown <= 1).then(|| dims.iter().map(|dim| dim.unwrap_or(to.batch)).collect())
 }
 
 /// The input seen as `target`, its full ONNX shape.
 pub(super) fn view(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) -> Outcome {
     let batch = match input.batch {
-        Some(batch) => Some(batch.reshaped(&to.dims(input), target, to.batch).ok_or(Misfit::Unsupported)?),
+        Some(batch) => Some(batch.reshaped(&to.dims(input), target, to.samples.number()).ok_or(Misfit::Unsupported)?),
         None => None,
     };
     placed(to, call, Feature { batch, ..input }, target)
@@ -83,7 +80,7 @@ pub(super) fn squeeze(to: &mut Translation, call: &Call) -> Outcome {
         None => (0..dims.len()).filter(|&axis| dims[axis] == 1 && Some(axis) != held).collect(),
     };
     if let Some(&axis) = axes.iter().find(|&&axis| dims[axis] != 1) {
-        return Err(Misfit::Wrong(format!("squeezes axis {axis} of {dims:?}")));
+        return Err(Misfit::Wrong(format!("squeezes axis {axis} of {}", listed(&dims))));
     }
     if held.is_some_and(|held| axes.contains(&held)) {
         return Err(Misfit::Unsupported);

@@ -4,6 +4,7 @@ use super::convolution::size;
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome, axis as counted};
 use crate::infer;
+use crate::pending::{Padding, Pending};
 use crate::tensor::Constant;
 use crate::translate::{Translation, own_name, single};
 use crate::value::Feature;
@@ -38,32 +39,13 @@ pub(super) fn pad(to: &mut Translation, call: &Call) -> Outcome {
         && input.batch == Some(Batch::FIRST)
     {
         let padding = Padding { source: input, number, sides: [top, left, bottom, right] };
-        let whole = to.paddings.get(&input.id).and_then(|earlier| earlier.and(&padding)).unwrap_or(padding);
-        to.paddings.insert(node.id, whole);
+        let whole = match to.pending.get(&input.id) {
+            Some(Pending::Padded(inner)) => inner.within(&padding).unwrap_or(padding),
+            _ => padding,
+        };
+        to.pending.insert(node.id, Pending::Padded(whole));
     }
     single(node)
-}
-
-/// What a window behind it may take over: what was padded, with which number, and how far.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Padding {
-    pub source: Feature,
-    number: f64,
-    pub sides: [usize; 4],
-}
-
-impl Padding {
-    /// Whether a window that pads with this number by itself does the same.
-    pub fn is_of(&self, number: f64) -> bool {
-        // Exporters write "lower than all" as the lowest single-precision number too.
-        self.number == number || number == f64::NEG_INFINITY && self.number <= f64::from(f32::MIN)
-    }
-
-    /// This padding and a further one around it.
-    fn and(&self, outer: &Padding) -> Option<Padding> {
-        let sides = std::array::from_fn(|side| self.sides[side] + outer.sides[side]);
-        (self.number == outer.number).then_some(Padding { sides, ..*self })
-    }
 }
 
 /// What is added in front of and behind every axis of a sample; negative where it is cut.
@@ -99,7 +81,7 @@ fn cut(to: &mut Translation, call: &Call, input: Feature, pads: &[[i64; 2]]) -> 
 
 /// The full shape that the rule of an operator gives for so large a batch.
 fn ruled(to: &Translation, call: &Call) -> Result<Vec<u64>, Misfit> {
-    let inputs: Vec<_> = call.inputs.iter().map(|input| to.input_dims(input, to.batch)).collect();
+    let inputs: Vec<_> = call.inputs.iter().map(|input| to.input_dims(input, to.samples.number())).collect();
     infer::outputs(call, &inputs).and_then(|shapes| shapes.into_iter().next()).ok_or(Misfit::Unsupported)
 }
 

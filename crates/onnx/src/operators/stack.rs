@@ -1,6 +1,6 @@
 //! Images stacked in the batch's axis, such as those of heads or windows: the slices of a volume, which a kernel of depth 1 does not mix.
 
-use super::convolution::{layer, sees_all, size, window};
+use super::convolution::{layer, check_channels, size, window};
 use super::volume::{Sides, padded};
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
@@ -27,7 +27,7 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
     let groups = size(call.int("group").unwrap_or(1))?;
     let bias = to.has_bias(call);
     over(to, call, [height, width], |to, slices, window| {
-        sees_all(to, slices, seen, groups)?;
+        check_channels(to, slices, seen, groups)?;
         match layer(to, call, Op::Conv3d(Conv { out_channels, window, groups, bias }), slices)?.as_slice() {
             &[Value::Feature(result)] => Ok(result),
             _ => Err(Misfit::Unsupported),

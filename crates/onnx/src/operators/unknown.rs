@@ -35,7 +35,7 @@ pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, Stri
             .node
             .output
             .iter()
-            .map(|output| Value::Opaque(Table::made(declared_dims(to, output).unwrap_or_default())));
+            .map(|output| Value::Opaque(Table::made(to.values.declared_dims(output, to.samples).unwrap_or_default())));
         return Ok(table.collect());
     }
     let Read { parameters, mut owner } = read(to, call, &weights);
@@ -43,7 +43,7 @@ pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, Stri
     for index in asked(to, call) {
         let Extent { shape, batch, guessed, across } = extent(to, call, index, inputs.first().copied());
         if guessed && !inputs.iter().any(|input| input.guessed) {
-            to.guessed.push(described(call.node));
+            to.noticed.guessed.push(described(call.node));
         }
         let across = across || call.node.domain() == DOMAIN && call.flag("across");
         let original = original::kept(to, call, index, batch, parameters).filter(|_| !guessed);
@@ -61,7 +61,7 @@ pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, Stri
         }
         owner.get_or_insert(node);
         for weight in &weights {
-            to.owners.entry(weight.tensor.to_string()).or_insert(node);
+            to.ledger.own(&*weight.tensor, node);
         }
         outputs.resize_with(index, || Value::Absent);
         outputs.push(Value::Feature(Feature { id: node, batch, guessed }));
@@ -72,7 +72,7 @@ pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, Stri
 /// The outputs that something reads; all where that cannot be told, as in a graph within a node.
 fn asked(to: &Translation, call: &Call) -> Vec<usize> {
     let named = call.node.output.iter().enumerate().filter(|(_, output)| !output.is_empty());
-    let (read, others): (Vec<_>, Vec<_>) = named.partition(|(_, output)| to.readers.contains_key(output.as_str()));
+    let (read, others): (Vec<_>, Vec<_>) = named.partition(|(_, output)| to.values.is_read(output));
     let asked = if read.is_empty() { others } else { read };
     asked.into_iter().map(|(index, _)| index).collect()
 }
@@ -86,7 +86,7 @@ struct Read {
 }
 
 fn read(to: &mut Translation, call: &Call, weights: &[Weight]) -> Read {
-    let owners = weights.iter().map(|weight| to.owners.get(&*weight.tensor).copied());
+    let owners = weights.iter().map(|weight| to.ledger.owner(&weight.tensor));
     let owner = owners.reduce(|all, owner| all.filter(|_| all == owner)).flatten();
     let known = |owner| {
         let Op::Unknown(unknown) = &to.builder.node(owner).op else { return None };
@@ -96,7 +96,7 @@ fn read(to: &mut Translation, call: &Call, weights: &[Weight]) -> Read {
         return Read { parameters, owner: Some(owner) };
     }
     let new: Vec<Value> =
-        weights.iter().filter(|weight| !to.owners.contains_key(&*weight.tensor)).cloned().map(Value::Weight).collect();
+        weights.iter().filter(|weight| to.ledger.owner(&weight.tensor).is_none()).cloned().map(Value::Weight).collect();
     Read { parameters: new.iter().map(|weight| to.trained(call, weight)).fold(0, u64::saturating_add), owner: None }
 }
 
@@ -177,7 +177,7 @@ fn extent(to: &Translation, call: &Call, output: usize, input: Option<Feature>) 
     let ruled = ruled(to, call, output);
     let across = ruled.as_ref().is_some_and(|ruled| ruled.across);
     // What a file declares of two axes for samples fits only its own batch.
-    if let Some(dims) = declared_dims(to, name).filter(|_| !across && !told_by_data(call)) {
+    if let Some(dims) = to.values.declared_dims(name, to.samples).filter(|_| !across && !has_data_dependent_shape(call)) {
         let fits = |ruled: Ruled| ruled.batch.filter(|batch| batch.axis < dims.len());
         let batch = held(to, name, &dims, ruled.and_then(fits), input);
         return Extent { shape: sample(&dims, batch), batch, guessed: false, across };
@@ -194,17 +194,17 @@ fn extent(to: &Translation, call: &Call, output: usize, input: Option<Feature>) 
     }
 }
 
-/// Whether only the data tell how large a result is, so that an open dimension of it is no batch.
-fn told_by_data(call: &Call) -> bool {
+/// Whether only the data say how large a result is, so that an open dimension of it is no batch.
+fn has_data_dependent_shape(call: &Call) -> bool {
     matches!(call.node.op_type(), "NonZero" | "Compress" | "Unique" | "NonMaxSuppression")
 }
 
 /// Where a declared shape holds the batch: in the symbolic axis, else where the operator's rule says, else in the first axis of that length.
 fn held(to: &Translation, name: &str, dims: &[usize], ruled: Option<Batch>, input: Option<Feature>) -> Option<Batch> {
-    let symbolic = to.declared.get(name).and_then(|dims| dims.iter().position(Option::is_none)).map(Batch::alone_at);
-    let fits = |batch: &Batch| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim as u64, to.batch));
+    let symbolic = to.values.declared(name).and_then(|dims| dims.iter().position(Option::is_none)).map(Batch::alone_at);
+    let fits = |batch: &Batch| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim as u64, to.samples.number()));
     let depends = input.is_some_and(|input| input.batch.is_some());
-    let equal = || dims.iter().position(|&dim| depends && dim as u64 == to.batch).map(Batch::alone_at);
+    let equal = || dims.iter().position(|&dim| depends && dim as u64 == to.samples.number()).map(Batch::alone_at);
     symbolic.or(ruled.filter(fits)).or_else(equal)
 }
 
@@ -222,31 +222,24 @@ fn ruled(to: &Translation, call: &Call, output: usize) -> Option<Ruled> {
         let dims: Vec<Option<Dims>> = call.inputs.iter().map(|input| to.input_dims(input, batch)).collect();
         infer::outputs(call, &dims)?.into_iter().nth(output)
     };
-    let mut dims = at(to.batch)?;
-    let longer = at(to.batch.checked_mul(2)?).filter(|longer| longer.len() == dims.len()).unwrap_or_default();
+    let mut dims = at(to.samples.number())?;
+    let longer = at(to.samples.number().checked_mul(2)?).filter(|longer| longer.len() == dims.len()).unwrap_or_default();
     let mut moved =
         dims.iter().zip(longer).enumerate().filter(|(_, (dim, longer))| *dim != longer).map(|(axis, _)| axis);
     let axis = moved.next();
     let others: Vec<usize> = moved.collect();
     let across = !others.is_empty();
-    others.into_iter().for_each(|axis| dims[axis] /= to.batch);
+    others.into_iter().for_each(|axis| dims[axis] /= to.samples.number());
     let source = call.features().find_map(|input| input.batch);
     // What the rule takes from constants of the file does not move; the batch then lies where it lay.
     let axis = axis.or_else(|| {
-        source.map(|batch| batch.axis).filter(|&axis| dims.get(axis).is_some_and(|dim| dim.is_multiple_of(to.batch)))
+        source.map(|batch| batch.axis).filter(|&axis| dims.get(axis).is_some_and(|dim| dim.is_multiple_of(to.samples.number())))
     });
-    let batch = axis.map(|axis| Batch::holding(axis, dims[axis] / to.batch, source));
+    let batch = axis.map(|axis| Batch::holding(axis, dims[axis] / to.samples.number(), source));
     Some(Ruled { dims, batch, across })
 }
 
 fn sample(dims: &[usize], batch: Option<Batch>) -> Shape {
     let tensor: Vec<u64> = dims.iter().map(|&dim| dim as u64).collect();
     batch.map_or_else(|| Shape::new(dims), |batch| batch.sample(&tensor))
-}
-
-/// What the file declares, the batch filled in for the one dimension that may be symbolic.
-pub(super) fn declared_dims(to: &Translation, output: &str) -> Option<Vec<usize>> {
-    let dims = to.declared.get(output)?;
-    let symbolic = dims.iter().filter(|dim| dim.is_none()).count();
-    (symbolic <= 1).then(|| dims.iter().map(|dim| dim.unwrap_or(to.batch) as usize).collect())
 }

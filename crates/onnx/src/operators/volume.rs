@@ -1,6 +1,6 @@
 //! Convolutions and poolings of volumes.
 
-use super::convolution::{layer, sees_all, size};
+use super::convolution::{layer, check_channels, size};
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
 use crate::translate::{Translation, own_name, single};
@@ -14,7 +14,7 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
     let groups = size(call.int("group").unwrap_or(1))?;
     let (window, sides) = window(call, [depth, height, width])?;
     let volume = volume(to, call)?;
-    sees_all(to, volume, seen, groups)?;
+    check_channels(to, volume, seen, groups)?;
     let volume = padded(to, call, volume, sides)?;
     let bias = to.has_bias(call);
     layer(to, call, Op::Conv3d(Conv { out_channels, window, groups, bias }), volume)

@@ -2,6 +2,7 @@
 
 use super::{Writer, data_type};
 use crate::attributes as with;
+use crate::names;
 use crate::schema::AttributeProto;
 use crate::schema::tensor_proto::DataType;
 use perf4sight_network::{Activation, Binary, Element, Node};
@@ -11,72 +12,41 @@ pub(super) const SOME_CONSTANT: f32 = 2.0;
 
 impl Writer<'_> {
     pub(super) fn activation(&mut self, node: &Node, activation: Activation) {
-        let operator = match activation {
-            Activation::Relu6 | Activation::Clip => {
-                // Which bounds others have does not change what they cost.
-                let high = if activation == Activation::Relu6 { 6.0 } else { SOME_CONSTANT };
-                let bounds =
-                    [("min", 0.0), ("max", high)].map(|(what, bound)| self.constant(node, what, with::scalar(bound)));
-                let inputs = self.inputs(node).into_iter().chain(bounds).collect();
-                return self.emit(node, "Clip", inputs, vec![]);
-            }
-            Activation::Silu => {
-                let gate = format!("{}/gate", node.name);
-                let mut inputs = self.inputs(node);
-                self.step(&gate, "Sigmoid", inputs.clone(), vec![]);
-                inputs.push(gate);
-                return self.emit(node, "Mul", inputs, vec![]);
-            }
-            Activation::HardSigmoid => return self.push(node, "HardSigmoid", vec![with::float("alpha", 1.0 / 6.0)]),
-            Activation::Relu => "Relu",
-            Activation::LeakyRelu => "LeakyRelu",
-            Activation::Elu => "Elu",
-            Activation::Sigmoid => "Sigmoid",
-            Activation::Tanh => "Tanh",
-            Activation::HardSwish => "HardSwish",
-            Activation::Gelu => "Gelu",
-            Activation::Mish => "Mish",
-            Activation::Softplus => "Softplus",
-            Activation::Selu => "Selu",
-            Activation::Celu => "Celu",
-            Activation::Abs => "Abs",
-            Activation::Neg => "Neg",
-            Activation::Exp => "Exp",
-            Activation::Log => "Log",
-            Activation::Sqrt => "Sqrt",
-            Activation::Reciprocal => "Reciprocal",
-            Activation::Erf => "Erf",
-            Activation::Sin => "Sin",
-            Activation::Cos => "Cos",
-            Activation::Sign => "Sign",
-            Activation::Floor => "Floor",
-            Activation::Ceil => "Ceil",
-            Activation::Round => "Round",
-            Activation::Not => return self.logical(node, "Not"),
-        };
-        self.push(node, operator, vec![]);
+        let operator = names::of_activation(activation);
+        if operator == "Clip" {
+            // Which bounds others have does not change what they cost.
+            let high = if activation == Activation::Relu6 { 6.0 } else { SOME_CONSTANT };
+            let bounds = [("min", 0.0), ("max", high)];
+            let bounds = bounds.map(|(what, bound)| self.constant(node, what, with::scalar(bound)));
+            return self.with_numbers(node, operator, bounds.to_vec(), vec![]);
+        }
+        if activation == Activation::Silu {
+            return self.gated(node);
+        }
+        if activation == Activation::Not {
+            return self.logical(node, operator);
+        }
+        let slope = (activation == Activation::HardSigmoid).then(|| with::float("alpha", 1.0 / 6.0));
+        self.push(node, operator, slope.into_iter().collect());
+    }
+
+    /// `x * sigmoid(x)`.
+    fn gated(&mut self, node: &Node) {
+        let gate = format!("{}/gate", node.name);
+        let mut inputs = self.inputs(node);
+        self.step(&gate, "Sigmoid", inputs.clone(), vec![]);
+        inputs.push(gate);
+        self.emit(node, "Mul", inputs, vec![]);
     }
 
     pub(super) fn binary(&mut self, node: &Node, binary: Binary) {
-        let operator = match binary {
-            Binary::Add => "Add",
-            Binary::Sub => "Sub",
-            Binary::Mul => "Mul",
-            Binary::Div => "Div",
-            Binary::Pow => "Pow",
-            Binary::Max => "Max",
-            Binary::Min => "Min",
-            Binary::Mod => "Mod",
-            Binary::Equal => return self.compared(node, "Equal"),
-            Binary::Less => return self.compared(node, "Less"),
-            Binary::LessOrEqual => return self.compared(node, "LessOrEqual"),
-            Binary::Greater => return self.compared(node, "Greater"),
-            Binary::GreaterOrEqual => return self.compared(node, "GreaterOrEqual"),
-            Binary::And => return self.logical(node, "And"),
-            Binary::Or => return self.logical(node, "Or"),
-            Binary::Xor => return self.logical(node, "Xor"),
-            Binary::PRelu => "PRelu",
-        };
+        let operator = names::of_binary(binary);
+        if matches!(binary, Binary::And | Binary::Or | Binary::Xor) {
+            return self.logical(node, operator);
+        }
+        if binary.is_truth() {
+            return self.compared(node, operator);
+        }
         let inputs = self.operands(node);
         let whole = if binary == Binary::Mod { vec![with::int("fmod", 1)] } else { vec![] };
         self.emit(node, operator, inputs, whole);

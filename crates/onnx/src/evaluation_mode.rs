@@ -1,7 +1,7 @@
-//! Notices exports whose batch-norm was folded into the convolutions.
+//! Notices exports in evaluation mode, which train otherwise than the network they came from.
 //!
-//! `model.eval()` makes the older exporter do that, and the default one (`dynamo=True`) does it in training mode too. What is left
-//! infers as fast, but trains otherwise than the network it came from: no batch statistics, no saved inputs of the normalisation. A folded
+//! `model.eval()` makes the older exporter fold batch-norm into the convolutions, and the default one (`dynamo=True`) does it in training
+//! mode too. What is left infers as fast, but has no batch statistics and saves no inputs of the normalisation. A folded
 //! network looks like one that never had a batch-norm, and AlexNet, VGG and SqueezeNet never had one. The signs of folding are therefore
 //! - what the default exporter notes beside the nodes it rewrites, or how it calls the biases that folding makes;
 //! - weights of convolutions that lost their names (`onnx::Conv_498`): the older exporter computed them while folding;
@@ -10,18 +10,16 @@
 //!   exporter names all convolutions and their filters: what it folds into it renames, as in the second sign. What was fused by hand before the
 //!   export keeps its names; where every convolution has a bias a softer warning says so.
 //! - our own note, in files written from a network that was folded.
+//!
+//! Dropout and stochastic depth are nothing at all in evaluation mode. Networks of tokens mostly have one or the other, whose masks are a good
+//! part of their memory. The older exporter is called with training=TRAINING where it keeps the weights of products as they are; where it turned
+//! them round ahead (`onnx::MatMul_498`) it was most likely not. The default one leaves no such sign.
 
-use super::exporter::holds_batch_norm;
+use super::notes::holds_batch_norm;
+use super::reader::Reading;
 use super::schema::{GraphProto, ModelProto, NodeProto, StringStringEntryProto};
-use super::translate::Filters;
-use perf4sight_base::units::counted;
+use super::warning::Warning;
 use perf4sight_network::{Activation, Binary, Nature, Network, Node, NodeId, Op, Reduction};
-use std::collections::BTreeMap;
-
-/// The export that keeps batch-norm, weightless and with a symbolic batch.
-const EXPORT: &str = "torch.onnx.export(model.train(), torch.randn(1, 3, 224, 224), \"network.onnx\", export_params=False, \
-                      training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, dynamo=False, \
-                      input_names=[\"input\"], dynamic_axes={\"input\": {0: \"batch\"}})";
 
 /// What files of ours say of batch-norm: that it was folded, or that there never was one although it looks so.
 const KEY: &str = "perf4sight.batch_norm";
@@ -37,50 +35,55 @@ pub(super) fn note(network: &Network) -> Option<StringStringEntryProto> {
     value.map(|value| StringStringEntryProto { key: Some(KEY.into()), value: Some(value.into()) })
 }
 
-/// What the exporter noted of batch normalisations.
-#[derive(Clone, Copy)]
-pub(super) struct Notes {
-    /// How many its notes gave back.
-    pub unfolded: usize,
-    /// Whether it notes where nodes come from, so that none was folded that it does not tell of.
-    pub noted: bool,
+fn noted(model: &ModelProto) -> Option<&str> {
+    model.metadata_props.iter().find(|note| note.key() == KEY).map(|note| note.value())
 }
 
-/// Whether a network looks folded; `filters` say where the weights of its layers lie.
-pub(super) fn is_folded(
-    model: &ModelProto,
-    graph: &GraphProto,
-    network: &Network,
-    filters: &BTreeMap<String, Filters>,
-    Notes { unfolded, noted }: Notes,
-) -> bool {
-    if let Some(note) = model.metadata_props.iter().find(|note| note.key() == KEY) {
-        return note.value() == FOLDED;
+/// Whether a network looks folded.
+pub(super) fn is_batch_norm_folded(model: &ModelProto, graph: &GraphProto, reading: &Reading) -> bool {
+    if let Some(note) = noted(model) {
+        return note == FOLDED;
     }
-    let renamed = filters.values().any(|filters| filters.tensor.starts_with("onnx::Conv_"));
+    let renamed = reading.filters.values().any(|filters| filters.tensor.starts_with("onnx::Conv_"));
     let held = graph.node.iter().filter(|node| holds_batch_norm(node)).count();
-    renamed || held > unfolded || (!noted && !is_named(graph) && is_bare(network))
+    renamed || held > reading.restored || (!reading.has_notes && !is_named(graph) && is_bare(&reading.network))
+}
+
+/// Warnings of what evaluation mode may have left out of a network, whose batch-norm is known to be folded or not.
+pub(super) fn warnings(model: &ModelProto, graph: &GraphProto, reading: &Reading) -> Vec<Warning> {
+    let batch_norm = match reading.restored {
+        _ if reading.network.is_folded() => Some(Warning::FoldedBatchNorm),
+        0 => (!reading.has_notes && noted(model).is_none() && is_fused(graph, &reading.network))
+            .then_some(Warning::MaybeFusedBatchNorm),
+        restored => Some(Warning::RestoredBatchNorm(restored)),
+    };
+    let dropout = lacks_dropout(graph, reading).then_some(Warning::NoDropout);
+    batch_norm.into_iter().chain(dropout).collect()
+}
+
+/// Whether a network of tokens draws nothing, and nothing says that it was exported in training mode.
+fn lacks_dropout(graph: &GraphProto, Reading { network, has_notes, .. }: &Reading) -> bool {
+    let turned = graph.node.iter().any(|node| node.input.get(1).is_some_and(|read| read.starts_with("onnx::MatMul_")));
+    let mut natures = network.nodes().iter().map(|node| network.facts(node).nature);
+    let has_tokens = network.nodes().iter().any(|node| matches!(node.op, Op::Attention | Op::LayerNorm { .. }));
+    (*has_notes || turned) && has_tokens && !natures.any(|nature| matches!(nature, Nature::Dropout))
+}
+
+fn layers(graph: &GraphProto) -> impl Iterator<Item = &NodeProto> {
+    graph.node.iter().filter(|node| matches!(node.op_type(), "Conv" | "ConvTranspose"))
 }
 
 /// Whether every convolution is called as PyTorch's older exporter does, `/blocks.0/conv/Conv`, and its filters as PyTorch does.
 fn is_named(graph: &GraphProto) -> bool {
     let filters = |node: &NodeProto| node.input.get(1).is_some_and(|filters| filters.ends_with(".weight"));
-    let mut layers = graph.node.iter().filter(|node| matches!(node.op_type(), "Conv" | "ConvTranspose")).peekable();
-    layers.peek().is_some() && layers.all(|node| node.name().starts_with('/') && filters(node))
+    layers(graph).next().is_some() && layers(graph).all(|node| node.name().starts_with('/') && filters(node))
 }
 
-/// What to tell of a network that looks folded but for the names of its tensors, which tell that no exporter folded it. Folding by hand before the
+/// Whether a network looks folded but for the names of its tensors, which show that no exporter folded it. Folding by hand before the
 /// export (ultralytics' `model.fuse()`, `torch.ao.quantization.fuse_modules`) keeps those, and gives every convolution a bias.
-pub(super) fn maybe_fused(model: &ModelProto, graph: &GraphProto, network: &Network) -> Option<String> {
-    let told = model.metadata_props.iter().any(|note| note.key() == KEY);
-    let mut layers = graph.node.iter().filter(|node| matches!(node.op_type(), "Conv" | "ConvTranspose")).peekable();
-    let biased = |node: &NodeProto| node.input.get(2).is_some_and(|bias| !bias.is_empty());
-    (!told && !network.is_folded() && is_bare(network) && layers.peek().is_some() && layers.all(biased)).then(|| {
-        "nothing in it is normalised, though networks of such sums or products mostly are: if batch-norm was fused into its convolutions before \
-         the export (model.fuse(), fuse_modules), its parameters are not the network's, and what it costs to train comes out too low; export \
-         the network as it is trained then"
-            .to_owned()
-    })
+fn is_fused(graph: &GraphProto, network: &Network) -> bool {
+    let has_bias = |node: &NodeProto| node.input.get(2).is_some_and(|bias| !bias.is_empty());
+    is_bare(network) && layers(graph).next().is_some() && layers(graph).all(has_bias)
 }
 
 /// Whether nothing is normalised in a network of convolutions that could not be trained so.
@@ -92,27 +95,6 @@ fn is_bare(network: &Network) -> bool {
 /// What a batch normalisation can be folded into, but for layers of vectors.
 fn is_convolution(network: &Network, node: &Node) -> bool {
     matches!(network.facts(node).nature, Nature::Convolution(_) | Nature::Volume(_) | Nature::Transposed(_))
-}
-
-/// What to tell about a network.
-pub(super) fn warning(network: &Network) -> Option<String> {
-    network.is_folded().then(|| {
-        format!(
-            "its batch-norm is folded into the convolutions, as model.eval() and PyTorch's default exporter (dynamo=True) \
-             export it: its parameters are not the network's, and what it costs to train cannot be trusted, time and memory \
-             come out too low; export it with\n  {EXPORT}"
-        )
-    })
-}
-
-/// What to tell about a network whose batch normalisations were given back.
-pub(super) fn restored(unfolded: usize) -> Option<String> {
-    (unfolded > 0).then(|| {
-        format!(
-            "the exporter folded {} into the layers in front: what its notes say PyTorch has is counted and run",
-            counted(unfolded as u64, "batch normalisation")
-        )
-    })
 }
 
 /// Whether anything is normalised, were it filters, or by the root of a mean that is spelled out.

@@ -7,7 +7,7 @@ const SCOPES: &str = "pkg.torch.onnx.name_scopes";
 const RULES: &str = "pkg.onnxscript.rewriter.rule_name";
 
 /// Whether anybody here asks for a note of this key.
-pub(crate) fn is_asked_for(key: &[u8]) -> bool {
+pub(super) fn is_asked_for(key: &[u8]) -> bool {
     [OPERATION, SCOPES, RULES].iter().any(|known| known.as_bytes() == key)
 }
 
@@ -16,21 +16,21 @@ fn note<'a>(node: &'a NodeProto, key: &str) -> &'a str {
 }
 
 /// The operation of PyTorch that a node came from, as in `torch.ops.aten.conv2d.default`.
-pub(crate) fn operation(node: &NodeProto) -> &str {
+pub(super) fn operation(node: &NodeProto) -> &str {
     let call = note(node, OPERATION).split_once("[target=").map_or("", |(_, call)| call);
     call.split_once(']').map_or(call, |(target, _)| target)
 }
 
 /// The rate of an attention whose weights are dropped, which the exporter tells in no other way: `dropout_p` is the fifth operand of
 /// `scaled_dot_product_attention`, zero where the network was evaluated.
-pub(crate) fn attention_dropout(node: &NodeProto) -> Option<f32> {
+pub(super) fn attention_dropout(node: &NodeProto) -> Option<f32> {
     let is_attention = operation(node).contains("scaled_dot_product_attention");
     let rate = is_attention.then(|| arguments(node).get(4)?.parse().ok()).flatten()?;
     (rate > 0.0).then_some(rate)
 }
 
 /// Whether an operand of the operation that a node came from is a copy that the program made (`contiguous()`, which files leave out).
-pub(crate) fn is_copied(node: &NodeProto, place: usize) -> bool {
+pub(super) fn is_copied(node: &NodeProto, place: usize) -> bool {
     arguments(node)
         .get(place)
         .is_some_and(|operand| operand.starts_with("%clone") || operand.starts_with("%contiguous"))
@@ -70,12 +70,12 @@ pub(super) fn module(node: &NodeProto) -> Option<&str> {
 }
 
 /// Whether the operation that a node came from read a parameter.
-pub(crate) fn reads_parameter(node: &NodeProto) -> bool {
+pub(super) fn reads_parameter(node: &NodeProto) -> bool {
     marked(node).any(|name| name.starts_with("p_"))
 }
 
 /// Whether a layer holds the batch normalisation that followed it.
-pub(crate) fn holds_batch_norm(node: &NodeProto) -> bool {
+pub(super) fn holds_batch_norm(node: &NodeProto) -> bool {
     let layer = matches!(node.op_type(), "Conv" | "ConvTranspose" | "Gemm" | "MatMul");
     // Without its notes the exporter is known by how it calls the bias that folding makes: after the filters.
     let filters = node.input.get(1).filter(|filters| filters.ends_with(".weight"));

@@ -2,13 +2,13 @@
 //! those they turn other names; the operation of PyTorch that a node came from names the parameters that it really had.
 
 use super::Exporter;
-use super::notes::{arguments, marked, module, operation};
 use crate::file::Initializer;
+use crate::notes::{arguments, marked, module, operation};
 use crate::schema::NodeProto;
 use hashbrown::HashSet;
 
-/// What is told of an operand.
-pub(crate) enum Told<'a> {
+/// What the notes say of an operand.
+pub(crate) enum Noted<'a> {
     /// A parameter, by its name in PyTorch.
     Parameter(&'a str),
     /// Nothing that is trained: a scale of ones where a normalisation has none.
@@ -26,13 +26,13 @@ enum Role {
 
 impl<'a> Exporter<'a> {
     /// What the operation of PyTorch that `node` came from has at this place.
-    pub fn told(&self, node: &NodeProto, place: usize) -> Told<'a> {
+    pub fn noted(&self, node: &NodeProto, place: usize) -> Noted<'a> {
         let operation = operation(node);
         if node.op_type() == "InstanceNormalization" && operation.contains("group_norm") {
-            return Told::Constant;
+            return Noted::Constant;
         }
         let arguments = arguments(node);
-        let Some(role) = role(node.op_type(), place) else { return Told::Nothing };
+        let Some(role) = role(node.op_type(), place) else { return Noted::Nothing };
         match positions(node, operation) {
             Some([weight, bias]) => {
                 let position = match role {
@@ -45,15 +45,15 @@ impl<'a> Exporter<'a> {
                 let mut parameters = marked(node).filter(|name| name.starts_with("p_"));
                 match (parameters.next(), parameters.next()) {
                     (Some(one), None) => self.parameter(one),
-                    _ => Told::Nothing,
+                    _ => Noted::Nothing,
                 }
             }
-            None => Told::Nothing,
+            None => Noted::Nothing,
         }
     }
 
-    /// The parameter that a sum's other operand was multiplied with ahead: one of a layer on what is no feature.
-    pub(super) fn multiplied_ahead(&self, node: &NodeProto, initializers: &HashSet<&str>) -> Option<&'a str> {
+    /// The parameter that the exporter multiplied a sum's other operand with: one of a layer on what is no feature.
+    pub(super) fn multiplied_parameter(&self, node: &NodeProto, initializers: &HashSet<&str>) -> Option<&'a str> {
         let all_stored = || node.input.iter().all(|name| initializers.contains(name.as_str()));
         let product = ["linear", "addmm"].iter().any(|word| operation(node).contains(word));
         let [weight, _] =
@@ -62,8 +62,8 @@ impl<'a> Exporter<'a> {
         self.parameters.get(mark).copied()
     }
 
-    /// The module of a product with filters that the exporter computed ahead, and what those are called.
-    pub(super) fn product_ahead(
+    /// The module of a product with filters that the exporter computed, and what those are called.
+    pub(super) fn computed_filters(
         &self,
         node: &'a NodeProto,
         initializers: &'a [Initializer],
@@ -80,25 +80,25 @@ impl<'a> Exporter<'a> {
         initializers.iter().find(is_matrix).map(|_| (module, filters.as_str()))
     }
 
-    /// What cut the filters of a layer out of a parameter, where the exporter computed them ahead; called after the operation, such as `slice_1`.
-    pub fn part<'n>(&self, node: &'n NodeProto) -> Option<&'n str> {
+    /// What cut the filters of a layer out of a parameter, where the exporter computed them; called after the operation, such as `slice_1`.
+    pub fn cut_from<'n>(&self, node: &'n NodeProto) -> Option<&'n str> {
         const CUTS: [&str; 7] = ["slice", "select", "narrow", "getitem", "split", "chunk", "unbind"];
         let [weight, _] = positions(node, operation(node))?;
         let name = arguments(node).get(weight)?.strip_prefix('%')?;
         CUTS.contains(&name.split('_').next()?).then_some(name)
     }
 
-    fn argument(&self, argument: &str) -> Told<'a> {
+    fn argument(&self, argument: &str) -> Noted<'a> {
         match argument.strip_prefix('%') {
             Some(mark) if mark.starts_with("p_") => self.parameter(mark),
-            Some(mark) if mark.starts_with("b_") => Told::Constant,
-            Some(_) => Told::Nothing,
-            None => Told::Constant,
+            Some(mark) if mark.starts_with("b_") => Noted::Constant,
+            Some(_) => Noted::Nothing,
+            None => Noted::Constant,
         }
     }
 
-    fn parameter(&self, mark: &str) -> Told<'a> {
-        self.parameters.get(mark).map_or(Told::Nothing, |name| Told::Parameter(name))
+    fn parameter(&self, mark: &str) -> Noted<'a> {
+        self.parameters.get(mark).map_or(Noted::Nothing, |name| Noted::Parameter(name))
     }
 }
 

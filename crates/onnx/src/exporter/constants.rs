@@ -1,0 +1,271 @@
+//! Tensors that PyTorch's default exporter computed when it folded constants, so that the file no longer has the parameters they come from.
+//!
+//! The signature of the graph still names those, and a node says of which module it is. What is read in a module none of whose parameters
+//! is missing comes from none. Where one is missing, its size is that of what is read, or the one that such a parameter always has.
+
+use super::{Exporter, parted};
+use crate::file::Initializer;
+use crate::notes::module;
+use crate::schema::{NodeProto, TensorProto};
+use crate::tensor;
+use crate::warning::{Folded, Warning};
+use hashbrown::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A tensor that the exporter computed. It is called after the operation that gave it, such as `expand_1`.
+pub(super) struct Constant<'a> {
+    /// The modules of the nodes that read it, the first one's first: exporters merge tensors that are equal.
+    modules: Vec<&'a str>,
+    dims: Vec<u64>,
+}
+
+/// Where a tensor comes from that the exporter computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// From no parameter.
+    Fixed,
+    /// From parameters of so many elements.
+    Trained(u64),
+    /// From parameters that have so many elements wherever they are called so.
+    Usual(u64),
+    /// From parameters whose size nothing tells.
+    Lost,
+}
+
+/// The tensors among these that are neither parameters nor buffers of the network, whose names have dots or are marked.
+pub(super) fn computed<'a>(
+    exporter: &Exporter<'a>,
+    nodes: &'a [NodeProto],
+    initializers: &'a [Initializer],
+) -> HashMap<&'a str, Constant<'a>> {
+    let mut modules: HashMap<&str, Vec<&str>> = HashMap::new();
+    // Random numbers are drawn in the shape of some tensor, whatever it holds.
+    for node in nodes.iter().filter(|node| !node.op_type().starts_with("Random")) {
+        for name in &node.input {
+            modules.entry(name).or_default().push(module(node).unwrap_or_default());
+        }
+    }
+    let constant = |tensor: &'a TensorProto| {
+        let dims = tensor.dims.iter().map(|&dim| u64::try_from(dim).unwrap_or(0)).collect();
+        Some((tensor.name(), Constant { modules: modules.get(tensor.name())?.clone(), dims }))
+    };
+    let tensors = initializers.iter().map(|one| &one.tensor).filter(|tensor| is_computed(exporter, tensor));
+    tensors.filter_map(constant).collect()
+}
+
+fn is_computed(exporter: &Exporter, tensor: &TensorProto) -> bool {
+    let name = tensor.name();
+    let is_named = name.contains('.') || name.starts_with("val_");
+    let is_float = tensor::kind(tensor).is_some_and(tensor::is_float);
+    let is_known = is_named || exporter.is_parameter(name) || exporter.is_buffer(name);
+    is_float && !is_known && tensor.dims.iter().any(|&dim| dim > 1)
+}
+
+/// Whether a tensor is called after one of these operations.
+fn is_by(name: &str, operations: &str) -> bool {
+    let operation = name.split('_').next().unwrap_or(name);
+    operations.split(' ').any(|known| known == operation)
+}
+
+/// Filled from nothing, as a table of the places in a window.
+fn is_filled(name: &str) -> bool {
+    is_by(name, "zeros ones full arange eye linspace")
+}
+
+/// Rows of a table, which may have more: `nn.Embedding` asked for places that are always the same.
+fn is_looked_up(name: &str) -> bool {
+    is_by(name, "embedding")
+}
+
+/// A copy for every sample.
+fn is_copied(name: &str) -> bool {
+    is_by(name, "expand")
+}
+
+impl Constant<'_> {
+    /// Whether the operation that a tensor is called after makes as many elements as it reads.
+    fn keeps_elements(&self, name: &str) -> bool {
+        const EACH: &str = "expand neg exp log abs sqrt rsqrt reciprocal sigmoid tanh softplus softmax relu clamp pow";
+        // Of a vector, what it is calculated with is most often a number, and what it is seen as has its elements.
+        const VECTOR: &str = "mul div add sub view reshape unsqueeze squeeze";
+        is_by(name, EACH) || self.dims.iter().filter(|&&dim| dim > 1).count() < 2 && is_by(name, VECTOR)
+    }
+
+    /// How many rows of a parameter a tensor stands for: where a module takes one after the other, exporters keep one of equal ones.
+    fn rows(&self, name: &str) -> u64 {
+        let in_first = self.modules.iter().filter(|module| **module == self.modules[0]).count();
+        if is_by(name, "select") { in_first as u64 } else { 1 }
+    }
+}
+
+impl Exporter<'_> {
+    /// Where a tensor comes from, in a file of this batch; `None` where the exporter did not compute it or the file has no signature.
+    pub fn origin(&self, name: &str, batch: Option<u64>) -> Option<Origin> {
+        let constant = self.computed.get(name).filter(|_| !self.parameters.is_empty())?;
+        let (module, dims) = (constant.modules[0], &constant.dims);
+        let missing = self.missing_for(name, module);
+        if missing.is_empty() || is_filled(name) {
+            return Some(Origin::Fixed);
+        }
+        if is_looked_up(name) {
+            return Some(Origin::Lost);
+        }
+        let elements = dims.iter().product::<u64>();
+        if is_copied(name) && dims.first().copied() == batch {
+            return Some(Origin::Trained(elements / dims[0].max(1)));
+        }
+        if let Some(usual) = missing.iter().find_map(|parameter| usual(parameter, dims)) {
+            return Some(Origin::Usual(usual * constant.rows(name)));
+        }
+        if is_weight_norm(&missing) {
+            return Some(with_magnitudes(&missing, dims));
+        }
+        let [copies, others] = self.read_in(module);
+        let left = missing.len().saturating_sub(copies);
+        let all = (others <= left).then_some(elements);
+        Some(match (self.biases_of_two(name, module, dims).or(all), left) {
+            (Some(trained), _) => Origin::Trained(trained),
+            (None, 0) => Origin::Fixed,
+            (None, _) => Origin::Lost,
+        })
+    }
+
+    /// Warnings of parameters that the file no longer has.
+    pub fn warnings(&self, batch: Option<u64>) -> Vec<Warning> {
+        let mut left = self.missing.clone();
+        // Gains and biases are counted with their layers.
+        let is_of_layer = |name: &str| {
+            let layer = name.strip_suffix(".gain").or(name.strip_suffix(".bias"));
+            let has = |weight: &str| self.is_parameter(weight) && !self.missing.contains(weight);
+            layer.is_some_and(|layer| name.ends_with(".gain") || has(&format!("{layer}.weight")))
+        };
+        left.retain(|name| !is_of_layer(name));
+        let (mut lost, mut usual, mut alike) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        for (name, constant) in &self.computed {
+            let sources: Vec<&str> =
+                constant.modules.iter().flat_map(|module| self.missing_for(name, module)).collect();
+            match self.origin(name, batch) {
+                Some(Origin::Fixed) => continue,
+                None if self.marked.is_empty() => continue,
+                None | Some(Origin::Lost) => drop(lost.insert(*name, sources.first().copied())),
+                Some(Origin::Usual(_)) => drop(usual.insert(*name)),
+                Some(Origin::Trained(_)) if constant.keeps_elements(name) || is_reparametrised(&sources) => {}
+                Some(Origin::Trained(_)) => drop(alike.insert(*name)),
+            }
+            left.retain(|name| !sources.contains(name));
+        }
+        for (module, filters) in &self.products {
+            let before = left.len();
+            left.retain(|name| parted(name).0 != *module);
+            alike.extend((left.len() < before).then_some(*filters));
+        }
+        let folded = |first: &str, count: usize| Folded { first: first.to_string(), count };
+        let of_set = |tensors: BTreeSet<&str>| tensors.first().map(|first| folded(first, tensors.len()));
+        let unread = left.first().filter(|_| lost.is_empty());
+        let lost = lost.first_key_value().map(|(first, source)| {
+            Warning::LostParameters(folded(first, lost.len()), source.map(str::to_string))
+        });
+        let unread = unread.map(|first| Warning::UnreadParameters(first.to_string(), left.len()));
+        let usual = of_set(usual).map(Warning::UsualParameters);
+        let alike = of_set(alike).map(Warning::AlikeParameters);
+        [lost, unread, usual, alike].into_iter().flatten().collect()
+    }
+
+    /// Whether a layer's filters are scaled by a gain, one number for each, that the file no longer has, not even computed from.
+    pub fn has_lost_gain(&self, node: &NodeProto) -> bool {
+        let Some(module) = module(node).filter(|module| !module.is_empty()) else { return false };
+        let gain = |constant: &Constant| constant.modules.contains(&module) && constant.dims.len() == 1;
+        self.missing.iter().any(|name| name.strip_prefix(module) == Some(".gain")) && !self.computed.values().any(gain)
+    }
+
+    /// What a tensor that the exporter computed is called where a node reads it: of equal ones in several modules it keeps one.
+    pub fn name_in_module(&self, node: &NodeProto, name: &str) -> Option<String> {
+        let module = module(node).filter(|_| self.computed.contains_key(name))?;
+        Some(if module.is_empty() { name.to_string() } else { format!("{module}.{name}") })
+    }
+
+    /// The missing parameters that a tensor of a module may come from: its own, else those within it. What is copied for every sample may be
+    /// any outer module's, and what is looked up any table's.
+    fn missing_for(&self, name: &str, module: &str) -> Vec<&str> {
+        let missing = |is: &dyn Fn(&str) -> bool| -> Vec<&str> {
+            self.missing.iter().copied().filter(|name| is(name)).collect()
+        };
+        let mut found = missing(&|name| parted(name).0 == module);
+        if found.is_empty() && !module.is_empty() {
+            found = missing(&|name| name.strip_prefix(module).is_some_and(|rest| rest.starts_with('.')));
+        }
+        if found.is_empty() && is_looked_up(name) {
+            found = missing(&|name| name.ends_with(".weight"));
+        } else if found.is_empty() && is_copied(name) {
+            let owner = |name: &str| name.rsplit_once('.').map_or(String::new(), |(owner, _)| format!("{owner}."));
+            found = missing(&|name| module.starts_with(&owner(name)));
+        }
+        found
+    }
+
+    /// How many tensors that the exporter computed a module reads: copies for every sample, and others.
+    fn read_in(&self, module: &str) -> [usize; 2] {
+        let read = || self.computed.iter().filter(|(_, constant)| constant.modules[0] == module);
+        let copies = read().filter(|(name, _)| is_copied(name)).count();
+        [copies, read().count() - copies]
+    }
+
+    /// The bias of queries, keys and values behind each other, of which keys have none.
+    fn biases_of_two(&self, name: &str, module: &str, dims: &[u64]) -> Option<u64> {
+        let missing = |leaf: &str| self.missing.contains(format!("{module}.{leaf}").as_str());
+        let keys = self.trained.contains(format!("{module}.k_bias").as_str());
+        let joined = is_by(name, "cat") && !keys && missing("q_bias") && missing("v_bias");
+        match dims {
+            [features] if joined && features.is_multiple_of(3) => Some(features / 3 * 2),
+            _ => None,
+        }
+    }
+}
+
+/// Whether these parameters are what PyTorch makes of filters that it normalises.
+fn is_reparametrised(missing: &[&str]) -> bool {
+    is_weight_norm(missing) || missing.iter().any(|name| name.ends_with("parametrizations.weight.original"))
+}
+
+/// Whether these parameters are what PyTorch's weight_norm makes of filters: as many elements, and a magnitude for each of the first axis.
+fn is_weight_norm(missing: &[&str]) -> bool {
+    let pairs = [["parametrizations.weight.original0", "parametrizations.weight.original1"], ["weight_g", "weight_v"]];
+    let has = |part: &str| missing.iter().any(|name| name.ends_with(part));
+    pairs.iter().any(|pair| pair.iter().all(|part| has(part)))
+}
+
+/// Filters and their magnitudes, one for each of the first axis, but in wav2vec's convolution of places for each of the last.
+fn with_magnitudes(missing: &[&str], dims: &[u64]) -> Origin {
+    let elements = dims.iter().product::<u64>();
+    match missing.iter().any(|name| name.contains("pos_conv")) {
+        true => Origin::Usual(elements + dims.last().copied().unwrap_or(0)),
+        false => Origin::Trained(elements + dims.first().copied().unwrap_or(0)),
+    }
+}
+
+/// The elements of a parameter of this name from which a tensor of these dimensions is looked up, by the networks that call them so.
+fn usual(parameter: &str, dims: &[u64]) -> Option<u64> {
+    let dims: Vec<u64> = dims.iter().copied().filter(|&dim| dim > 1).collect();
+    let offsets = |side: u64| 2 * side - 1;
+    match (parted(parameter).1, dims.as_slice()) {
+        // Swin: a number for every head and offset of two places in a square window.
+        ("relative_position_bias_table", &[heads, places, others]) if places == others => {
+            side(places).map(|side| heads * offsets(side) * offsets(side))
+        }
+        ("relative_position_bias_table", &[pairs, heads]) => {
+            side(pairs).and_then(side).map(|side| heads * offsets(side) * offsets(side))
+        }
+        // LeViT: a number for every head and distance along both axes, as many as keys.
+        ("attention_biases", &[heads, _, keys]) => Some(heads * keys),
+        ("attention_biases", &[_, keys]) => Some(keys),
+        // MViT v2 and SAM: a vector for every offset along one axis.
+        ("rel_pos_h" | "rel_pos_w", &[queries, keys, features]) => Some(offsets(queries.max(keys)) * features),
+        _ => None,
+    }
+}
+
+/// The side of a square.
+fn side(area: u64) -> Option<u64> {
+    let side = area.isqrt();
+    (side * side == area && side > 0).then_some(side)
+}

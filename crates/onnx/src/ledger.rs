@@ -1,0 +1,175 @@
+//! The ledger of parameters: which operation reads each first, how many of its elements are counted, where filters are stored, and what of
+//! the module's tensors no operation holds.
+//!
+//! Training changes all of a table of which operations read a part, and the gradient of a part is as large as all of it (`slice_backward`).
+//! Where the part consists of whole rows, reading it is looking these up, and it becomes that; else the rest counts nowhere, and a warning
+//! says so. Of buffers, such as places that are waves, the rest lies in memory beside what is read.
+
+use super::value::{Held, Weight, elements};
+use super::warning::{PartlyRead, Warning};
+use hashbrown::HashMap;
+use perf4sight_network::{Embedding, NetworkBuilder, NodeId, Op, Shape};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// Where the filters of a layer are stored.
+pub(super) struct Filters {
+    /// The name of their tensor.
+    pub tensor: String,
+    /// The axis along which they lie one behind the other.
+    pub axis: usize,
+}
+
+/// What operations read of the parameters and buffers of a file.
+#[derive(Default)]
+pub(super) struct Ledger {
+    owners: HashMap<String, NodeId>,
+    biases: HashMap<NodeId, Rc<str>>,
+    counted: HashMap<Rc<str>, u64>,
+    filters: BTreeMap<String, Filters>,
+    tables: HashMap<(Rc<str>, Shape), NodeId>,
+    held: BTreeMap<Rc<str>, Holding>,
+    partial: BTreeMap<Rc<str>, Partial>,
+    read_twice: BTreeSet<String>,
+    read_in_parts: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// What operations hold of a buffer of the module.
+struct Holding {
+    /// All of it, as numbers of four bytes.
+    elements: u64,
+    seen: u64,
+}
+
+/// A parameter that no layer has and of which operations read parts.
+struct Partial {
+    stored: Rc<str>,
+    /// Its last axis there.
+    last: usize,
+    elements: u64,
+    /// The operations, and the lookup that each could be.
+    readers: Vec<(NodeId, Option<Embedding>)>,
+}
+
+impl Ledger {
+    /// The first node that reads a tensor, or a part of one.
+    pub fn owner(&self, tensor: &str) -> Option<NodeId> {
+        self.owners.get(tensor).copied()
+    }
+
+    /// Notes who reads a tensor, unless another node did before.
+    pub fn own(&mut self, tensor: impl Into<String>, node: NodeId) {
+        self.owners.entry(tensor.into()).or_insert(node);
+    }
+
+    /// What the bias of a layer is called.
+    pub fn bias(&self, layer: NodeId) -> Option<&Rc<str>> {
+        self.biases.get(&layer)
+    }
+
+    pub fn set_bias(&mut self, layer: NodeId, name: Option<Rc<str>>) {
+        self.biases.extend(name.map(|name| (layer, name)));
+    }
+
+    /// Counts so many of a tensor's elements, or those of them that no operation has counted yet; how many these are.
+    pub fn count(&mut self, tensor: &Rc<str>, wanted: u64, elements: u64) -> u64 {
+        let counted = self.counted.entry(tensor.clone()).or_default();
+        let left = wanted.min(elements.saturating_sub(*counted));
+        *counted += left;
+        left
+    }
+
+    pub fn set_filters(&mut self, layer: &str, tensor: &str, axis: usize) {
+        self.filters.insert(layer.to_string(), Filters { tensor: tensor.to_string(), axis });
+    }
+
+    /// Where the filters of layers are stored, by the names of these.
+    pub fn into_filters(self) -> BTreeMap<String, Filters> {
+        self.filters
+    }
+
+    /// The node that sees all of a buffer in this shape.
+    pub fn table(&self, buffer: &Held, shape: &Shape) -> Option<NodeId> {
+        self.tables.get(&(buffer.stored.clone(), shape.clone())).copied()
+    }
+
+    pub fn set_table(&mut self, buffer: &Held, shape: Shape, node: NodeId) {
+        self.tables.insert((buffer.stored.clone(), shape), node);
+    }
+
+    /// Notes that an operation reads a buffer, and how many of its elements it holds.
+    pub fn hold(&mut self, buffer: &Held, seen: u64) {
+        let holding = self.held.entry(buffer.stored.clone());
+        let holding = holding.or_insert(Holding { elements: buffer.elements, seen: 0 });
+        holding.seen += if buffer.is_seen { seen } else { 0 };
+    }
+
+    /// How many numbers of the buffers that are read no operation holds.
+    pub fn unread(&self) -> u64 {
+        // What a layer trains is no buffer.
+        let buffers = self.held.iter().filter(|(tensor, _)| !self.counted.contains_key(*tensor));
+        buffers.map(|(_, held)| held.elements.saturating_sub(held.seen)).fold(0, u64::saturating_add)
+    }
+
+    /// A layer reads elements that others have been counted with, in another shape.
+    pub fn read_twice(&mut self, tensor: &str) {
+        self.read_twice.insert(tensor.to_string());
+    }
+
+    /// The filters of a layer are a part of a parameter.
+    pub fn read_in_parts(&mut self, tensor: &str, layer: &str) {
+        self.read_in_parts.entry(tensor.to_string()).or_default().insert(layer.to_string());
+    }
+
+    /// An operation reads a part of a parameter that no layer has; where that is whole rows of `whole`, it may look them up.
+    pub fn read_part(&mut self, weight: &Weight, node: NodeId, whole: Option<&[usize]>, shape: &Shape) {
+        let lookup = whole.and_then(|whole| lookup(whole, &weight.dims, shape));
+        let partial = self.partial.entry(weight.tensor.clone()).or_insert_with(|| Partial {
+            stored: weight.stored.clone(),
+            last: weight.dims.len().saturating_sub(1),
+            elements: weight.elements,
+            readers: Vec::new(),
+        });
+        partial.readers.push((node, lookup));
+    }
+
+    /// Makes lookups of what reads rows of parameters that have more of them; then what is odd about how parameters are read.
+    pub fn complete(&mut self, builder: &mut NetworkBuilder) -> Vec<Warning> {
+        let mut partly = Vec::new();
+        for (tensor, partial) in std::mem::take(&mut self.partial) {
+            let read = self.counted.get(&tensor).copied().unwrap_or(0);
+            if read < partial.elements && !self.look_up(&partial, builder) {
+                partly.push(PartlyRead { tensor: tensor.to_string(), read, elements: partial.elements });
+            }
+        }
+        let twice = Some(std::mem::take(&mut self.read_twice)).filter(|tensors| !tensors.is_empty());
+        let parts = Some(std::mem::take(&mut self.read_in_parts)).filter(|tensors| !tensors.is_empty());
+        let partly = Some(partly).filter(|tensors| !tensors.is_empty());
+        let warnings = [twice.map(Warning::ReadTwice), parts.map(Warning::ReadInParts), partly.map(Warning::PartlyRead)];
+        warnings.into_iter().flatten().collect()
+    }
+
+    /// Whether all that reads a parameter can look it up: the first has the table, all of whose elements are trained.
+    fn look_up(&mut self, partial: &Partial, builder: &mut NetworkBuilder) -> bool {
+        let lookups: Option<Vec<_>> = partial.readers.iter().map(|(node, rows)| Some((*node, rows.clone()?))).collect();
+        let Some(lookups) = lookups else { return false };
+        let owner = lookups[0].0;
+        for (node, rows) in lookups {
+            let name = builder.node(node).name.clone();
+            builder.replace(node, Op::Embedding(rows), &name);
+            let is_shared = node != owner && builder.share(node, owner).is_ok();
+            builder.set_trained(node, if is_shared { 0 } else { partial.elements });
+            self.set_filters(&name, &partial.stored, partial.last);
+        }
+        true
+    }
+}
+
+/// The rows of a matrix that a part of it consists of, as `shape` beside one sample; axes of length 1 make no difference.
+fn lookup(whole: &[usize], part: &[usize], shape: &Shape) -> Option<Embedding> {
+    let long: Vec<usize> = whole.iter().copied().filter(|dim| *dim != 1).collect();
+    let (&[rows, width], Some((last, places))) = (long.as_slice(), shape.dims().split_last()) else { return None };
+    let read = elements(part).checked_div(width as u64).filter(|read| *read < rows as u64)?;
+    let fits = *last == width && part.last() == Some(&width) && elements(places) == read;
+    fits.then(|| Embedding { rows, width, fixed: Some(Shape::new(places)) })
+}

@@ -1,0 +1,270 @@
+//! What operations read of the file's parameters: which layers are one, what of each is trained, what becomes a node of its own.
+
+use super::call::{Call, Misfit};
+use super::translate::{Translation, own_name, stem};
+use super::value::{Feature, Held, Table, Value, View, Weight, elements};
+use perf4sight_network::{Binary, NodeId, Op, Shape};
+use std::rc::Rc;
+
+impl Translation<'_> {
+    /// Whether the layer of a call has a bias: as the exporter notes, else if it reads one. PyTorch's default exporter gives one of zeros
+    /// to those that have none.
+    pub fn has_bias(&self, call: &Call) -> bool {
+        let filters = if let Value::Weight(weight) = call.input(1) { &weight.tensor } else { "" };
+        self.exporter.has_bias(call.node, filters).unwrap_or_else(|| match call.input(2) {
+            Value::Weight(_) => true,
+            Value::Constant(values) => values.uniform() != Some(0.0),
+            _ => false,
+        })
+    }
+
+    /// Notes that the filters of a layer are stored in a tensor of the file, one behind the other along an axis of it as the layer sees it.
+    pub fn store_filters(&mut self, node: NodeId, value: &Value, axis: usize) {
+        let Value::Weight(weight) = value else { return };
+        let axis = match weight.view {
+            View::Stored => axis,
+            View::Turned => 1 - axis,
+            View::Other => return,
+        };
+        self.ledger.set_filters(&self.builder.node(node).name, &weight.stored, axis);
+    }
+
+    /// Notes which weights a layer with so many filters reads, and how many elements of them are trained. A layer that has its weight from
+    /// another one but a bias of its own is the layer without a bias, and a sum.
+    ///
+    /// # Errors
+    /// As for any node.
+    pub fn count_layer(&mut self, layer: Feature, call: &Call, bias: Option<usize>) -> Result<Feature, Misfit> {
+        let node = layer.id;
+        let name = if let Value::Weight(bias) = call.input(2) { Some(bias.tensor.clone()) } else { None };
+        self.ledger.set_bias(node, name.clone().filter(|_| bias.is_some()));
+        let apart = self.earlier(node, call, 1).is_some_and(|owner| self.ledger.bias(owner) != name.as_ref());
+        if bias.is_some() && apart {
+            self.builder.clear_bias(node);
+        }
+        let tie = self.tie(node, call, 1);
+        let of_bias = match call.input(2) {
+            _ if bias.is_some() && apart => 0,
+            Value::Weight(_) if bias.is_some() => self.trained(call, call.input(2)),
+            _ => bias.map_or(0, |filters| filters as u64),
+        };
+        let gain = if self.exporter.has_lost_gain(call.node) { self.builder.shape(node).channels() as u64 } else { 0 };
+        let weights = if tie == Tie::Elsewhere { 0 } else { self.trained(call, call.input(1)) };
+        if tie == Tie::None {
+            self.notice_twice(call.input(1), weights);
+            self.notice_part(node, call);
+        }
+        self.builder.set_trained(node, weights.saturating_add(of_bias).saturating_add(gain));
+        match (call.input(2), bias.is_some() && apart) {
+            (Value::Weight(bias), true) => self.added(layer, call, bias),
+            _ => Ok(layer),
+        }
+    }
+
+    /// The sum of a layer and its own bias.
+    fn added(&mut self, layer: Feature, call: &Call, bias: &Weight) -> Result<Feature, Misfit> {
+        let shape = self.builder.shape(layer.id);
+        // An image has its channels first, anything else last.
+        let features = matches!(self.builder.node(layer.id).op, Op::Linear(_));
+        let along = if features { shape.rank() - 1 } else { 0 };
+        let dims = (0..shape.rank()).map(|axis| if axis == along { shape.dims()[axis] } else { 1 });
+        let leaf = self.leaf(call, bias, Shape::new(dims.collect::<Vec<_>>()))?;
+        let name = format!("{}_sum", self.builder.node(layer.id).name);
+        self.add_like(&name, Op::Binary(Binary::Add), &[layer, Feature { id: leaf, ..layer }])
+    }
+
+    /// The first node that read what this call reads at that place, where it is surely the same.
+    fn earlier(&self, node: NodeId, call: &Call, place: usize) -> Option<NodeId> {
+        let Value::Weight(weight) = call.input(place) else { return None };
+        let owner = self.ledger.owner(&identity(weight, call, place));
+        owner.filter(|&owner| owner != node && self.is_same(call, weight))
+    }
+
+    /// Whether a tensor that two nodes read under one name is one tensor. Exporters merge equal vectors; those that are told apart by the
+    /// exporter's notes, or that a node of the module reads which they are of, are what they are called, and so are all in files of ours.
+    fn is_same(&self, call: &Call, weight: &Weight) -> bool {
+        weight.is_matrix()
+            || self.ours
+            || weight.certain
+            || is_within(own_name(call), &weight.tensor)
+            || self.exporter.is_own(call.node, &weight.tensor)
+    }
+
+    /// Remembers which node reads a weight first, and ties a later one to it.
+    pub fn tie(&mut self, node: NodeId, call: &Call, place: usize) -> Tie {
+        let Value::Weight(weight) = call.input(place) else { return Tie::None };
+        match self.earlier(node, call, place) {
+            None => {
+                self.ledger.own(identity(weight, call, place), node);
+                Tie::None
+            }
+            Some(owner) if self.builder.share(node, owner).is_ok() => Tie::Shared,
+            Some(_) => {
+                self.ledger.read_twice(&weight.tensor);
+                Tie::Elsewhere
+            }
+        }
+    }
+
+    /// Gives a fully connected layer the bias that follows it.
+    pub fn set_bias(&mut self, node: NodeId, call: &Call) {
+        let bias = call.inputs.iter().find(|input| matches!(input, Value::Weight(_)));
+        self.ledger.set_bias(node, bias_name(call));
+        let trained: Option<u64> = bias.map(|input| self.trained(call, input));
+        let features = self.builder.shape(node).features() as u64;
+        self.builder.set_bias(node, trained.unwrap_or(features));
+    }
+
+    /// Whether a bias that follows a layer may be its own: of a layer that has its weights from another one only the other's can.
+    pub fn may_have_bias(&self, node: NodeId, call: &Call) -> bool {
+        let owner = self.builder.node(node).shares;
+        owner.is_none_or(|owner| self.ledger.bias(owner) == bias_name(call).as_ref())
+    }
+
+    /// Notes how many trained elements a node has that reads these weights.
+    pub fn count(&mut self, node: NodeId, call: &Call, weights: &[&Value]) {
+        let trained = weights.iter().map(|weight| self.trained(call, weight)).fold(0, u64::saturating_add);
+        self.builder.set_trained(node, trained);
+    }
+
+    /// Trained elements that a value brings to the node that reads it: its own, or all it is computed from, none of them twice, were it in
+    /// parts or other shapes. Of vectors that an exporter may have merged each counts.
+    pub fn trained(&mut self, call: &Call, value: &Value) -> u64 {
+        let Value::Weight(weight) = value else { return 0 };
+        let seen = elements(&weight.dims);
+        let whole = weight.computed || seen > weight.elements;
+        let wanted = if whole { weight.elements } else { seen };
+        let left = self.ledger.count(&weight.tensor, wanted, weight.elements);
+        let own = if whole || self.is_same(call, weight) { left } else { seen };
+        let others = weight.others.iter();
+        others.map(|(tensor, elements)| self.ledger.count(tensor, *elements, *elements)).fold(own, u64::saturating_add)
+    }
+
+    /// Remembers a weight of which a layer reads elements that others have been counted with.
+    fn notice_twice(&mut self, value: &Value, counted: u64) {
+        if let Value::Weight(weight) = value
+            && (counted == 0 || !weight.computed && counted < elements(&weight.dims))
+        {
+            self.ledger.read_twice(&weight.tensor);
+        }
+    }
+
+    /// Remembers a layer whose filters are a part of a parameter, as the graph cuts it or its exporter did.
+    fn notice_part(&mut self, node: NodeId, call: &Call) {
+        let cut = |weight: &Weight| !weight.computed && elements(&weight.dims) < weight.elements;
+        let tensor = match call.input(1) {
+            Value::Weight(weight) if cut(weight) => Some(&*weight.tensor),
+            _ => self.exporter.cut_from(call.node),
+        };
+        if let Some(tensor) = tensor {
+            self.ledger.read_in_parts(tensor, &self.builder.node(node).name);
+        }
+    }
+
+    /// Numbers that nobody trains, as a node of their own that sees them beside one sample as `shape`; what they are `of` may hold more.
+    pub fn table(&mut self, name: &str, shape: Shape, of: Option<&Held>) -> Result<NodeId, Misfit> {
+        let whole = of.filter(|of| of.is_seen && of.elements == shape.elements());
+        if let Some(earlier) = whole.and_then(|whole| self.ledger.table(whole, &shape)) {
+            return Ok(earlier);
+        }
+        let node = self.add(name, Op::Parameter(shape.clone()), &[])?;
+        self.builder.set_trained(node, 0);
+        of.into_iter().for_each(|of| self.ledger.hold(of, shape.elements()));
+        whole.into_iter().for_each(|whole| self.ledger.set_table(whole, shape.clone(), node));
+        Ok(node)
+    }
+
+    /// Notes the tables that a call reads, of which no operation of the network holds anything; files of ours say how much there is of them.
+    pub fn hold_tables(&mut self, call: &Call) {
+        if self.ours {
+            return;
+        }
+        for input in &call.inputs {
+            if let Value::Opaque(Table { of: Some(of), .. }) = input {
+                self.ledger.hold(of, 0);
+            }
+        }
+    }
+
+    /// A weight as a node of its own, seen beside one sample as `shape`.
+    pub fn leaf(&mut self, call: &Call, weight: &Weight, shape: Shape) -> Result<NodeId, Misfit> {
+        let op = Op::Parameter(shape.clone());
+        let same = self.is_same(call, weight);
+        let part = part_read(call, weight);
+        let read = part.unwrap_or(&weight.tensor).to_string();
+        let earlier = self.ledger.owner(&read).filter(|_| same);
+        if let Some(node) = earlier.filter(|&node| self.builder.node(node).op == op) {
+            return Ok(node);
+        }
+        let name = stem(&weight.tensor).unwrap_or(&weight.tensor);
+        let node = self.add(name, op, &[])?;
+        self.count(node, call, &[&Value::Weight(weight.clone())]);
+        if part.is_some() && !weight.is_made_up() {
+            let whole = self.values.get(&weight.stored).and_then(Value::fixed_dims);
+            self.ledger.read_part(weight, node, whole, &shape);
+        }
+        self.ledger.own(read, node);
+        Ok(node)
+    }
+}
+
+/// What a layer has to do with another one that reads the same weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tie {
+    /// Nothing does.
+    None,
+    /// They are one layer.
+    Shared,
+    /// It reads the same elements in another shape.
+    Elsewhere,
+}
+
+/// What the part of a parameter is called that a call reads, where it reads no more than that.
+fn part_read<'c>(call: &Call<'c>, weight: &Weight) -> Option<&'c str> {
+    let is_part = !weight.computed && elements(&weight.dims) < weight.elements;
+    let reads = |input: &Value| matches!(input, Value::Weight(read) if read.tensor == weight.tensor);
+    let place = call.inputs.iter().position(reads).filter(|_| is_part)?;
+    call.node.input.get(place).map(String::as_str)
+}
+
+/// What tells a weight from others where a call reads it: the tensor, or which part of it.
+fn identity(weight: &Weight, call: &Call, place: usize) -> String {
+    match weight.view {
+        View::Stored | View::Turned => weight.tensor.to_string(),
+        // A whole vector, whatever axes of length 1 it has beside its own.
+        View::Other if !weight.is_matrix() && !weight.computed && elements(&weight.dims) == weight.elements => {
+            weight.tensor.to_string()
+        }
+        View::Other => call.node.input.get(place).cloned().unwrap_or_default(),
+    }
+}
+
+/// The name of the tensor that is added.
+fn bias_name(call: &Call) -> Option<Rc<str>> {
+    call.inputs
+        .iter()
+        .find_map(|input| if let Value::Weight(weight) = input { Some(weight.tensor.clone()) } else { None })
+}
+
+/// Whether a node lies in the module that a tensor is of, by the names that PyTorch gives both: `/blocks.0/attn/Mul` and
+/// `blocks.0.attn.scale`. Equal vectors of other modules, which exporters merge, are told from what is used twice by that.
+fn is_within(node: &str, tensor: &str) -> bool {
+    let module = tensor.rsplit_once('.').map_or("", |(module, _)| module);
+    // Blocks are named with all that they lie in: `/stages/stages.0/blocks/blocks.1`; what runs again gets a number, as `/norm_1`.
+    let scope = node.rsplit_once('/').map_or("", |(scope, _)| scope);
+    let again = scope
+        .rsplit_once('_')
+        .filter(|(_, number)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
+    let scope = again
+        .map(|(first, _)| first)
+        .filter(|first| first.rsplit(['/', '.']).next() == module.rsplit('.').next())
+        .unwrap_or(scope);
+    let place = scope.rsplit('/').take(module.matches('.').count() + 1).collect::<Vec<_>>();
+    let place: Vec<&str> = place.into_iter().rev().collect();
+    if module.is_empty() {
+        // One of the network itself, in whose own nodes `/Mul` is.
+        return scope.is_empty() && node.starts_with('/') && !tensor.contains("::");
+    }
+    scope.replace('/', ".").ends_with(module) || place.join(".").ends_with(module)
+}
+

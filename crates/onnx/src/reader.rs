@@ -1,0 +1,292 @@
+//! Reads a graph node by node: the values of each resolved, its operator translated, what it gives remembered.
+
+use super::batch::Samples;
+use super::call::{Call, Misfit, Outcome};
+use super::curves::Curves;
+use super::exporter::{Exporter, Noted};
+use super::file::{File, Initializer};
+use super::ledger::{Filters, Ledger};
+use super::pending::Patterns;
+use super::schema::{GraphProto, ModelProto, NodeProto, TensorProto};
+use super::source::{self, Data, Problem, described};
+use super::tensor::{self, Constant};
+use super::translate::{Noticed, Translation};
+use super::value::{Feature, Table, Value, Weight, elements};
+use super::values::Values;
+use super::warning::{Contradiction, Merged, Warning};
+use super::{PRODUCER, fold, operators, order, refused};
+use hashbrown::HashMap;
+use perf4sight_network::{Network, NetworkBuilder, NodeId, Op};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What files of ours call the numbers that modules hold and no operation does.
+pub(super) const UNREAD: &str = "unread.buffer";
+
+/// The note of our Python module that names buffers.
+const BUFFERS: &str = "perf4sight.buffers";
+
+/// A network as a graph has it.
+pub(super) struct Reading {
+    pub network: Network,
+    /// Where the filters of its layers are stored, by node name.
+    pub filters: BTreeMap<String, Filters>,
+    /// Batch normalisations that the exporter folded and its notes gave back.
+    pub restored: usize,
+    /// Whether the exporter noted where nodes come from.
+    pub has_notes: bool,
+    pub warnings: Vec<Warning>,
+}
+
+/// Reads a graph as a network of this name.
+///
+/// # Errors
+/// What of it contradicts itself, or has no cost that could be told.
+pub(super) fn read(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Reading, Problem> {
+    refused::check(graph)?;
+    let data = source::data(graph, &file.initializers)?;
+    let outputs = outputs(graph)?;
+    let buffers = buffers(&file.model);
+    let exporter = Exporter::new(graph, &file.initializers, buffers.keys().copied());
+    let mut known = source::initial_values(file, graph, &exporter, &data)?;
+    let (builder, features) = begin(name, &data)?;
+    known.extend(data.iter().map(|data| data.name.as_str()).zip(features.into_iter().map(Value::Feature)));
+    known.reserve(graph.node.len());
+    let order = order::ordered(&graph.node, &|name| known.contains_key(name), &outputs)?;
+    if order.is_empty() {
+        let help = "export a network that computes something";
+        return Err(("holds no operation: what it gives is what it reads".into(), Some(help)));
+    }
+    let mut to = Translation {
+        builder,
+        samples: Samples::new(data[0].samples),
+        opset,
+        ours: file.model.producer_name() == PRODUCER,
+        domains: domains(&file.model),
+        exporter: &exporter,
+        values: Values::new(graph, known),
+        ledger: Ledger::default(),
+        curves: Curves::default(),
+        pending: Patterns::new(),
+        noticed: Noticed::default(),
+    };
+    for node in order {
+        to.read(node).map_err(|why| (format!("{} {why}", described(node)), None))?;
+    }
+    let results = results(&to, &outputs)?;
+    let mut warnings = exporter.warnings(data[0].samples);
+    warnings.extend(to.ledger.complete(&mut to.builder));
+    warnings.extend(buffers_by_name(&exporter, &file.initializers));
+    warnings.extend(merged(graph, &file.initializers).filter(|_| !exporter.has_notes()));
+    let unread = unread(&to, &buffers);
+    let Translation { builder, ledger, noticed, .. } = to;
+    let restored = noticed.restored;
+    warnings.extend(noticed.warnings());
+    let network = builder.finish_with(&results).holding(unread);
+    refused::batches(&network)?;
+    Ok(Reading { network, filters: ledger.into_filters(), restored, has_notes: exporter.has_notes(), warnings })
+}
+
+/// The versions of the operator sets that are not ONNX's own.
+fn domains(model: &ModelProto) -> HashMap<&str, i64> {
+    let foreign = model.opset_import.iter().filter(|import| !matches!(import.domain(), "" | "ai.onnx"));
+    foreign.map(|import| (import.domain(), import.version())).collect()
+}
+
+/// The beginning of a network, and its inputs. A single one is called the same in every network, several as in their file.
+fn begin(network: &str, data: &[Data]) -> Result<(NetworkBuilder, Vec<Feature>), Problem> {
+    let (first, others) = data.split_first().expect("the source of a network names at least one input");
+    let mut builder = match others {
+        [] => NetworkBuilder::new(network, first.input.clone()),
+        _ => NetworkBuilder::reading(network, &*first.name, first.input.clone()),
+    };
+    let mut ids = vec![builder.input()];
+    for other in others {
+        let added = builder.insert(&other.name, Op::Input(other.input.clone()), &[]);
+        ids.push(added.map_err(|why| (format!("input \"{}\" {why}", other.name), None))?);
+    }
+    let feature = |(id, data): (NodeId, &Data)| Feature { id, batch: Some(data.batch), guessed: false };
+    let features = ids.into_iter().zip(data).map(feature).collect();
+    Ok((builder, features))
+}
+
+/// The names of what the graph gives.
+fn outputs(graph: &GraphProto) -> Result<Vec<&str>, Problem> {
+    let names: Vec<&str> = graph.output.iter().map(|output| output.name()).collect();
+    match names.is_empty() {
+        true => Err((
+            "holds no graph with an output, so it is no ONNX file or a damaged one".into(),
+            Some("export the network again"),
+        )),
+        false => Ok(names),
+    }
+}
+
+/// What the network gives: of several outputs those that depend on what it reads.
+fn results(to: &Translation, outputs: &[&str]) -> Result<Vec<NodeId>, Problem> {
+    let result = |output: &&str| match to.values.get(output) {
+        Some(Value::Feature(result)) if to.depends_on_data(result.id) => Some(result.id),
+        _ => None,
+    };
+    let results: Vec<NodeId> = outputs.iter().filter_map(result).collect();
+    match (results.as_slice(), outputs) {
+        ([], [output]) => Err((format!("output \"{output}\" does not depend on the input"), None)),
+        ([], _) => Err((format!("none of the outputs {} depends on the input", outputs.join(", ")), None)),
+        _ => Ok(results),
+    }
+}
+
+/// The buffers that our Python module notes, and how many numbers each is.
+fn buffers(model: &ModelProto) -> BTreeMap<&str, u64> {
+    let note = model.metadata_props.iter().find(|note| note.key() == BUFFERS).map_or("", |note| note.value());
+    let lines = note.lines().filter_map(|line| line.rsplit_once(' '));
+    lines.filter_map(|(name, numbers)| Some((name, numbers.parse().ok()?))).collect()
+}
+
+/// How many numbers modules hold that no operation does, and nobody trains.
+fn unread(to: &Translation, buffers: &BTreeMap<&str, u64>) -> u64 {
+    let left_out = buffers.iter().filter(|(name, _)| to.values.get(name).is_none()).map(|(_, numbers)| *numbers);
+    let written = match to.values.get(UNREAD) {
+        Some(Value::Opaque(table)) if to.ours => elements(&table.dims),
+        _ => 0,
+    };
+    left_out.chain([written]).fold(to.ledger.unread(), u64::saturating_add)
+}
+
+/// Whether a tensor holds numbers that may be trained.
+fn is_float(tensor: &TensorProto) -> bool {
+    tensor::kind(tensor).is_some_and(tensor::is_float)
+}
+
+/// Of what is stored, an exporter without notes tells parameters from buffers only by their names.
+fn buffers_by_name(exporter: &Exporter, stored: &[Initializer]) -> Option<Warning> {
+    let tensors = stored.iter().map(|one| &one.tensor).filter(|tensor| is_float(tensor));
+    let tensors = tensors.filter(|tensor| exporter.is_buffer_by_name(tensor.name()));
+    let elements = |dims: &[i64]| dims.iter().map(|&dim| dim.max(0) as u64).fold(1, u64::saturating_mul);
+    let tensors: Vec<_> = tensors.map(|tensor| (tensor.name().to_string(), elements(&tensor.dims))).collect();
+    (!tensors.is_empty()).then_some(Warning::BuffersByName(tensors))
+}
+
+/// PyTorch's exporter to TorchScript stores tensors that are equal once, and names the others by an Identity each: tied weights as well as
+/// layers that merely began with the same values (`deduplicate_initializers`; outside of training mode it compares values).
+fn merged(graph: &GraphProto, stored: &[Initializer]) -> Option<Warning> {
+    // Vectors that were merged count each time anyway.
+    let tensors = stored.iter().map(|one| &one.tensor).filter(|tensor| is_float(tensor) && tensor.dims.len() > 1);
+    let tensors: BTreeSet<&str> = tensors.map(|tensor| tensor.name()).collect();
+    let identities = graph.node.iter().filter(|node| node.op_type() == "Identity");
+    let pairs = identities.filter_map(|node| Some((node.output.first()?, node.input.first()?)));
+    let mut pairs = pairs.filter(|(_, stored_as)| tensors.contains(stored_as.as_str()));
+    let (first, stored_as) = pairs.next()?;
+    let count = 1 + pairs.count();
+    Some(Warning::Merged(Merged { first: first.clone(), stored_as: stored_as.clone(), count }))
+}
+
+impl<'a> Translation<'a> {
+    /// Reads one node, whose inputs have been read.
+    ///
+    /// # Errors
+    /// One clause that says how the node contradicts what it reads.
+    fn read(&mut self, node: &'a NodeProto) -> Result<(), String> {
+        let call = Call { node, inputs: self.operands(node), opset: self.opset };
+        if node.op_type() == "If" {
+            let outputs = self.branch(&call)?;
+            node.output.iter().zip(outputs).for_each(|(name, value)| self.values.set(name, value));
+            return Ok(());
+        }
+        let outputs = match self.outputs(&call) {
+            Ok(outputs) => outputs,
+            Err(Misfit::Wrong(problem)) if !call.features().any(|feature| feature.guessed) => return Err(problem),
+            Err(_) => operators::unknown::load(self, &call)?,
+        };
+        for (name, value) in node.output.iter().zip(outputs).filter(|(name, _)| !name.is_empty()) {
+            self.noticed.contradicted.extend(self.contradiction(node, name, &value));
+            self.values.set(name, value);
+        }
+        Ok(())
+    }
+
+    /// The shape that the file declares for what a node gives, where its operator makes another; the batch is open in any case.
+    fn contradiction(&self, node: &NodeProto, name: &str, value: &Value) -> Option<Contradiction> {
+        let Value::Feature(feature @ Feature { batch: Some(batch), guessed: false, .. }) = value else { return None };
+        // Samples that meet each other are as many as the batch in both of its axes.
+        if self.builder.is_across(feature.id) {
+            return None;
+        }
+        let (declared, made) = (self.values.declared(name)?, self.dims(*feature));
+        let open = |axis: usize| axis == batch.axis;
+        let fits = |(axis, (declared, made)): (usize, (&Option<u64>, &u64))| {
+            open(axis) || declared.is_none_or(|dim| dim == *made)
+        };
+        if declared.len() == made.len() && declared.iter().zip(&made).enumerate().all(fits) {
+            return None;
+        }
+        let made = made.into_iter().enumerate().map(|(axis, dim)| (!open(axis)).then_some(dim)).collect();
+        Some(Contradiction { value: name.into(), node: described(node), declared: declared.to_vec(), made })
+    }
+
+    /// What a node reads.
+    fn operands(&self, node: &NodeProto) -> Vec<Value> {
+        let operands = node.input.iter().enumerate().map(|(place, name)| self.operand(node, place, name));
+        let mut operands: Vec<Value> = operands.collect();
+        // Of two tensors of the file the exporter's note is about the bias, which is the smaller one.
+        if let [Value::Weight(a), Value::Weight(b)] = operands.as_slice()
+            && a.tensor == b.tensor
+            && a.stored != b.stored
+        {
+            let larger = usize::from(b.elements > a.elements);
+            operands[larger] = self.values.get(&node.input[larger]).cloned().unwrap_or(Value::Absent);
+        }
+        operands
+    }
+
+    /// One of them: a tensor of the file as the parameter that the exporter notes here.
+    fn operand(&self, node: &NodeProto, place: usize, name: &str) -> Value {
+        let value = self.values.get(name).cloned().unwrap_or(Value::Absent);
+        match value {
+            Value::Weight(weight) if *weight.stored == *name => match self.exporter.noted(node, place) {
+                Noted::Parameter(parameter) => {
+                    Value::Weight(Weight { tensor: parameter.into(), certain: true, ..weight })
+                }
+                Noted::Constant => Value::Opaque(Table::made(weight.dims)),
+                Noted::Nothing => match self.exporter.name_in_module(node, name) {
+                    Some(name) => Value::Weight(Weight { tensor: name.into(), ..weight }),
+                    None => Value::Weight(weight),
+                },
+            },
+            // The one slope of a PReLU, which an exporter gave the axes of what it multiplies.
+            Value::Constant(slope) if node.op_type() == "PRelu" && place == 1 => {
+                match self.exporter.noted(node, place) {
+                    Noted::Parameter(parameter) => source::weight(parameter, slope.dims.clone())
+                        .map_or(Value::Constant(slope), |weight| Value::Weight(Weight { certain: true, ..weight })),
+                    Noted::Constant | Noted::Nothing => Value::Constant(slope),
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// The outputs of the graph that a condition chooses, read in place of the node.
+    fn branch(&mut self, call: &Call<'a>) -> Result<Vec<Value>, String> {
+        let condition = call.constant(0).and_then(Constant::uniform).ok_or(refused::BY_DATA)?;
+        let graph = call.graph(if condition != 0.0 { "then_branch" } else { "else_branch" });
+        let graph = graph.ok_or("lacks one of its two graphs")?;
+        refused::check(graph).map_err(|(problem, _)| problem)?;
+        for tensor in &graph.initializer {
+            let value = source::stored(tensor, self.exporter).map_err(|(problem, _)| problem)?;
+            self.values.set(tensor.name(), value);
+        }
+        let outputs: Vec<&str> = graph.output.iter().map(|output| output.name()).collect();
+        let known = |name: &str| self.values.get(name).is_some();
+        let order = order::ordered(&graph.node, &known, &outputs).map_err(|(problem, _)| problem)?;
+        for node in order {
+            self.read(node).map_err(|why| format!("holds {}, which {why}", described(node)))?;
+        }
+        Ok(outputs.into_iter().map(|name| self.values.get(name).cloned().unwrap_or(Value::Absent)).collect())
+    }
+
+    fn outputs(&mut self, call: &Call) -> Outcome {
+        match fold::evaluate(call) {
+            Some(constant) => Ok(vec![Value::constant(constant)]),
+            None => operators::dispatch(self, call),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The values of a graph by name: what is known of each, how many nodes read it, what the file declares.
+
+use super::batch::Samples;
+use super::schema::GraphProto;
+use super::source::{dims, reads};
+use super::value::Value;
+use hashbrown::{HashMap, HashSet};
+
+/// The values that nodes read and give.
+pub(super) struct Values<'a> {
+    known: HashMap<&'a str, Value>,
+    declared: HashMap<&'a str, Vec<Option<u64>>>,
+    readers: HashMap<&'a str, usize>,
+    moved: HashSet<String>,
+}
+
+impl<'a> Values<'a> {
+    /// Those of a graph, of which some are known before its first node runs.
+    pub fn new(graph: &'a GraphProto, known: HashMap<&'a str, Value>) -> Self {
+        let declared = graph.value_info.iter().chain(&graph.output);
+        let declared = declared.filter_map(|info| Some((info.name(), dims(info)?))).collect();
+        // Who opens the file reads what the graph gives.
+        let outputs = graph.output.iter().map(|output| output.name());
+        let mut readers = HashMap::with_capacity(graph.node.len());
+        for value in graph.node.iter().flat_map(reads).chain(outputs) {
+            *readers.entry(value).or_insert(0) += 1;
+        }
+        Values { known, declared, readers, moved: HashSet::new() }
+    }
+
+    /// What is known of a value; `None` where no node has given it yet.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.known.get(name)
+    }
+
+    pub fn set(&mut self, name: &'a str, value: Value) {
+        self.known.insert(name, value);
+    }
+
+    pub fn is_read(&self, name: &str) -> bool {
+        self.readers.contains_key(name)
+    }
+
+    pub fn is_read_once(&self, name: &str) -> bool {
+        self.readers.get(name) == Some(&1)
+    }
+
+    /// The shape that the file declares; `None` for open dimensions.
+    pub fn declared(&self, name: &str) -> Option<&[Option<u64>]> {
+        self.declared.get(name).map(Vec::as_slice)
+    }
+
+    /// The same with the batch in place of the one dimension that may be open.
+    pub fn declared_dims(&self, name: &str, samples: Samples) -> Option<Vec<usize>> {
+        let dims = self.declared(name)?;
+        let open = dims.iter().filter(|dim| dim.is_none()).count();
+        (open <= 1).then(|| dims.iter().map(|dim| dim.unwrap_or(samples.number()) as usize).collect())
+    }
+
+    /// Whether the batch is elsewhere in memory than in the axes.
+    pub fn is_moved(&self, name: &str) -> bool {
+        self.moved.contains(name)
+    }
+
+    pub fn set_moved(&mut self, name: &str) {
+        self.moved.insert(name.to_string());
+    }
+}

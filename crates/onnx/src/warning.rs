@@ -1,0 +1,302 @@
+//! What is odd about a file, as data; the sentences are written last.
+
+use perf4sight_base::units::{counted, grouped};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{Display, Formatter, Result};
+
+/// One oddity. They are reported in this order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Warning {
+    /// The opset of the file, and the newest one known.
+    NewerOpset(i64, i64),
+    /// The type of most of its numbers, where that is not float32.
+    Width(String),
+    SeveralOutputs(Vec<String>),
+    Unknown(Unknown),
+    /// Nodes whose shape is a guess.
+    GuessedShapes(Vec<String>),
+    /// Tensors folded from parameters whose size nothing tells, and the parameter that the first may be folded from.
+    LostParameters(Folded, Option<String>),
+    /// The first of so many parameters that nothing reads.
+    UnreadParameters(String, usize),
+    /// Tensors folded from parameters that have the same size in all known networks.
+    UsualParameters(Folded),
+    /// Tensors folded from parameters that are taken to be as large.
+    AlikeParameters(Folded),
+    /// Weights that two layers read in different shapes.
+    ReadTwice(BTreeSet<String>),
+    /// Layers that read parts of parameters, by parameter.
+    ReadInParts(BTreeMap<String, BTreeSet<String>>),
+    PartlyRead(Vec<PartlyRead>),
+    /// Attentions that read features which are not contiguous.
+    StridedAttention(BTreeSet<String>),
+    Contradicted(Vec<Contradiction>),
+    /// Tensors that count as buffers by their names, and their elements.
+    BuffersByName(Vec<(String, u64)>),
+    Merged(Merged),
+    FoldedBatchNorm,
+    /// How many batch normalisations the exporter's notes gave back.
+    RestoredBatchNorm(usize),
+    MaybeFusedBatchNorm,
+    NoDropout,
+    /// Operations in which samples meet each other.
+    AcrossSamples(Vec<String>),
+    /// Images that keep the size they were exported with, and the input asked for.
+    FixedSizes(Vec<String>, String),
+}
+
+/// Operations that are not understood.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Unknown {
+    pub known: usize,
+    pub operations: usize,
+    /// The kinds, and how often each occurs.
+    pub kinds: Vec<(String, usize)>,
+    /// Those of them whose products are counted.
+    pub products: BTreeSet<String>,
+}
+
+/// Tensors that an exporter computed when it folded constants.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Folded {
+    pub first: String,
+    pub count: usize,
+}
+
+/// A parameter of which operations read so many numbers.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PartlyRead {
+    pub tensor: String,
+    pub read: u64,
+    pub elements: u64,
+}
+
+/// A value whose declared shape is not what its operator makes; `None` for the batch and what is open.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Contradiction {
+    pub value: String,
+    pub node: String,
+    pub declared: Vec<Option<u64>>,
+    pub made: Vec<Option<u64>>,
+}
+
+/// Tensors that the file stores as others that they equal.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Merged {
+    pub first: String,
+    pub stored_as: String,
+    pub count: usize,
+}
+
+const AGAIN: &str = "export it with dynamo=False, or with optimize=False";
+
+/// The export that keeps batch-norm, weightless and with a symbolic batch.
+const EXPORT: &str = "torch.onnx.export(model.train(), torch.randn(1, 3, 224, 224), \"network.onnx\", export_params=False, \
+                      training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, dynamo=False, \
+                      input_names=[\"input\"], dynamic_axes={\"input\": {0: \"batch\"}})";
+
+impl Display for Warning {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        match self {
+            Warning::NewerOpset(opset, known) => write!(
+                f,
+                "uses opset {opset}, newer than {known}: operators that changed since are read as in {known}"
+            ),
+            Warning::Width(kind) => write!(
+                f,
+                "holds its numbers in {kind}: they are counted, measured and predicted as float32, of 4 bytes each"
+            ),
+            Warning::SeveralOutputs(names) => write!(
+                f,
+                "has {} outputs ({}): a training step has a loss of each that is numbers, and trains for their sum",
+                names.len(),
+                names.join(", ")
+            ),
+            Warning::Unknown(unknown) => unknown.fmt(f),
+            Warning::GuessedShapes(nodes) => write!(
+                f,
+                "nothing tells the shape of what {}{} gives, which is taken for that of its first input: all that follows may be \
+                 wrong; run onnx.shape_inference.infer_shapes_path on the file, or export with fixed sizes",
+                nodes[0],
+                more(nodes.len(), |more| format!(" and of {more} more"))
+            ),
+            Warning::LostParameters(folded, source) => {
+                let source = source.as_ref().map_or(String::new(), |source| format!(", perhaps of \"{source}\""));
+                let tensors = counted(folded.count as u64, "tensor");
+                let first = &folded.first;
+                write!(
+                    f,
+                    "the exporter computed {tensors} ahead (\"{first}\" is one{source}), so that its parameters are not the network's: {AGAIN}"
+                )
+            }
+            Warning::UnreadParameters(first, count) => write!(
+                f,
+                "the file names {count} parameters that nothing in it reads (\"{first}\" is one): where the exporter merged the layers they \
+                 are of with equal ones, its parameters are not the network's; {AGAIN}"
+            ),
+            Warning::UsualParameters(folded) => write!(
+                f,
+                "{folded} from parameters whose sizes the file has no longer; they are taken for those of the networks that call such \
+                 parameters alike: to have the network's own, {AGAIN}"
+            ),
+            Warning::AlikeParameters(folded) => write!(
+                f,
+                "{folded} from parameters whose sizes the file has no longer; these count as many elements as were computed, which are more or \
+                 fewer where they were looked up, stretched or put together: to have the network's own, {AGAIN}"
+            ),
+            Warning::ReadTwice(tensors) => write!(
+                f,
+                "two layers read the same in different shapes, of {} (\"{}\" is one): it counts once, and where channels are pruned each layer \
+                 goes on with its own",
+                counted(tensors.len() as u64, "weight"),
+                tensors.first().map_or("", String::as_str)
+            ),
+            Warning::ReadInParts(tensors) => read_in_parts(f, tensors),
+            Warning::PartlyRead(parameters) => write!(
+                f,
+                "only {} are read: the others are parameters too, whose memory and updates count nowhere here",
+                parameters.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            ),
+            Warning::StridedAttention(attentions) => strided_attention(f, attentions),
+            Warning::Contradicted(values) => write!(
+                f,
+                "declares {}{}: what the operators make is taken; export it again where a tool has changed the file",
+                values[0],
+                more(values.len(), |more| format!(" ({more} more are like it)"))
+            ),
+            Warning::BuffersByName(tensors) => buffers_by_name(f, tensors),
+            Warning::Merged(merged) => merged.fmt(f),
+            Warning::FoldedBatchNorm => write!(
+                f,
+                "its batch-norm is folded into the convolutions, as model.eval() and PyTorch's default exporter (dynamo=True) \
+                 export it: its parameters are not the network's, and what it costs to train cannot be trusted, time and memory \
+                 come out too low; export it with\n  {EXPORT}"
+            ),
+            Warning::RestoredBatchNorm(count) => write!(
+                f,
+                "the exporter folded {} into the layers in front: what its notes say PyTorch has is counted and run",
+                counted(*count as u64, "batch normalisation")
+            ),
+            Warning::MaybeFusedBatchNorm => f.write_str(
+                "nothing in it is normalised, though networks of such sums or products mostly are: if batch-norm was fused into its convolutions before \
+                 the export (model.fuse(), fuse_modules), its parameters are not the network's, and what it costs to train comes out too low; export \
+                 the network as it is trained then",
+            ),
+            Warning::NoDropout => f.write_str(
+                "draws nothing in training: that is so where its module has no dropout and no stochastic depth, and wherever it was exported after \
+                 model.eval(), which leaves both out; what training takes comes out too low then, and model.train() before the export (with \
+                 dynamo=False also training=torch.onnx.TrainingMode.TRAINING and do_constant_folding=False) keeps them",
+            ),
+            Warning::AcrossSamples(nodes) => write!(
+                f,
+                "every sample meets all others of its batch in {}: its cost is that of the batch asked about and grows with its square, where \
+                 figures are for one sample they are those of a batch of one, and the memory of what it makes is not known",
+                nodes.join(", ")
+            ),
+            Warning::FixedSizes(nodes, input) => write!(
+                f,
+                "resizes to the size that it was exported with, whatever its input is: {}; export the network with an input of {input} if it does not",
+                nodes.join(", ")
+            ),
+        }
+    }
+}
+
+/// What to write of all but the first of so many.
+fn more(all: usize, write: impl Fn(usize) -> String) -> String {
+    if all > 1 { write(all - 1) } else { String::new() }
+}
+
+impl Display for Unknown {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let mut guessed_from = "the size of what they read and write".to_owned();
+        if !self.products.is_empty() {
+            let products = self.products.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+            guessed_from += &format!(", that of {products} from the products too that they are made of");
+        }
+        let kinds = self.kinds.iter().map(|(name, count)| format!("{name} x{count}")).collect::<Vec<_>>().join(", ");
+        write!(
+            f,
+            "{} of {} operations are known; the others can be run by no worker, and what they cost is guessed from {guessed_from}: {kinds}",
+            self.known, self.operations
+        )
+    }
+}
+
+impl Display for Folded {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        write!(f, "the exporter computed {} ahead (\"{}\" is one)", counted(self.count as u64, "tensor"), self.first)
+    }
+}
+
+impl Display for PartlyRead {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        write!(f, "{} of {} numbers of {}", grouped(self.read), grouped(self.elements), self.tensor)
+    }
+}
+
+impl Display for Contradiction {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let listed = |dims: &[Option<u64>], open: &str| {
+            let written = dims.iter().map(|dim| dim.map_or(open.to_string(), |dim| dim.to_string()));
+            written.collect::<Vec<_>>().join(", ")
+        };
+        let (declared, made) = (listed(&self.declared, "?"), listed(&self.made, "batch"));
+        write!(f, "[{declared}] for \"{}\", which {} makes [{made}]", self.value, self.node)
+    }
+}
+
+impl Display for Merged {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let Merged { first, stored_as, count } = self;
+        let stored = match count {
+            1 => format!("1 tensor is stored as another that it equals ({first} as {stored_as}), and counts with it"),
+            _ => format!(
+                "{count} tensors are stored as others that they equal ({first} as {stored_as}, ...), and count with them"
+            ),
+        };
+        write!(
+            f,
+            "{stored}: so PyTorch writes tied weights, and with dynamo=False also layers that only began alike, whose parameters, gradients and \
+             states are missing then; export the network with training=torch.onnx.TrainingMode.TRAINING and do_constant_folding=False, which keeps \
+             those apart"
+        )
+    }
+}
+
+fn read_in_parts(f: &mut Formatter, tensors: &BTreeMap<String, BTreeSet<String>>) -> Result {
+    let first = tensors.keys().next().map_or("", String::as_str);
+    let layers: Vec<&str> = tensors.values().flatten().map(String::as_str).collect();
+    let (shown, others) = layers.split_at(layers.len().min(4));
+    let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+    write!(
+        f,
+        "{}{more} read parts of parameters (\"{first}\" is one): where channels are pruned each of them goes on with its own part, and \
+         what is left may no longer fit into one parameter",
+        shown.join(", ")
+    )
+}
+
+/// What was taken for granted of attention that reads, say, what a convolution gave.
+fn strided_attention(f: &mut Formatter, attentions: &BTreeSet<String>) -> Result {
+    let first = attentions.first().map_or("", String::as_str);
+    let one = attentions.len() == 1;
+    write!(
+        f,
+        "{} ({first}) {} features that lie apart, and {} taken as computed step by step, with all scores in memory, as PyTorch does unless the program \
+         calls contiguous() first, of which this file does not tell: PyTorch's default exporter (dynamo=True) does",
+        counted(attentions.len() as u64, "attention"),
+        if one { "reads" } else { "read" },
+        if one { "is" } else { "are" },
+    )
+}
+
+fn buffers_by_name(f: &mut Formatter, tensors: &[(String, u64)]) -> Result {
+    let tensors = tensors.iter().map(|(name, elements)| format!("{name} of {}", counted(*elements, "number")));
+    write!(
+        f,
+        "by their names alone these count as buffers, which nobody trains: {}; if one is a parameter, export the network with PyTorch's \
+         default exporter, whose notes tell, or call it otherwise",
+        tensors.collect::<Vec<_>>().join(", ")
+    )
+}
