@@ -2,7 +2,7 @@
 
 use crate::fixtures;
 use perf4sight_cost::features::physical::kernels;
-use perf4sight_memory::{Peak, Simulation, Simulations};
+use perf4sight_memory::{Alive, Peak, Role, Simulation, Simulations};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{
@@ -94,11 +94,19 @@ fn one_layer_comes_to_what_a_hand_counts() {
     let training = Simulation::new(&network, Step::published(Stage::Training), &cpu);
     assert_eq!(training.peak(2).allocated, Bytes(3 * 7720 + 1536 + 16 + 4 + 4 + 80 + 7720));
     let alive = training.alive(2);
-    assert_eq!((alive.weights, alive.gradients, alive.optimizer_state), (Bytes(7720), Bytes(2 * 7720), Bytes(7720)));
-    assert_eq!((alive.activation_gradients, alive.workspace, alive.fragmentation), (Bytes(84), Bytes(0), Bytes(0)));
-    let layers: Vec<(&str, u64)> = alive.activations.iter().map(|layer| (layer.name.as_str(), layer.bytes.0)).collect();
-    assert_eq!(layers, [("input", 1536), ("scores", 16 + 4)]);
+    let held = [Role::Weights, Role::WeightGradients, Role::OptimizerState].map(|role| alive.bytes(role));
+    assert_eq!(held, [Bytes(7720), Bytes(2 * 7720), Bytes(7720)]);
+    let [gradients, workspace] = [Role::ActivationGradients, Role::Workspace].map(|role| alive.bytes(role));
+    assert_eq!((gradients, workspace, alive.fragmentation()), (Bytes(84), Bytes(0), Bytes(0)));
+    assert_eq!((activations(&alive, "input"), activations(&alive, "scores")), (1536, 16 + 4));
+    assert_eq!(alive.bytes(Role::Activations), Bytes(1536 + 16 + 4));
     assert_eq!(alive.total(), training.peak(2).reserved);
+}
+
+/// Bytes of the activations of one layer.
+fn activations(alive: &Alive, layer: &str) -> u64 {
+    let own = alive.tensors.iter().filter(|tensor| tensor.layer == layer && tensor.role == Role::Activations);
+    own.map(|tensor| tensor.bytes.0).sum()
 }
 
 #[test]
@@ -106,7 +114,7 @@ fn optimizers_differ_by_the_state_they_keep() {
     let (network, cpu) = (layer(), Platform::named("cpu").unwrap());
     let alive =
         |optimizer| Simulation::new(&network, Step { optimizer, ..Step::published(Stage::Training) }, &cpu).alive(1);
-    let states = Optimizer::ALL.map(|optimizer| alive(optimizer).optimizer_state);
+    let states = Optimizer::ALL.map(|optimizer| alive(optimizer).bytes(Role::OptimizerState));
     assert_eq!(states, [1, 0, 2, 2, 1].map(|tensors| Bytes(tensors * 7720)));
     let peak = |optimizer| {
         Simulation::new(&network, Step { optimizer, ..Step::published(Stage::Training) }, &cpu).peak(1).allocated
@@ -161,7 +169,7 @@ fn parts_add_up_on_every_device_for_every_network() {
                 let (peak, alive) = (simulation.peak(2), simulation.alive(2));
                 assert!(alive.total() >= peak.reserved && peak.reserved >= peak.allocated, "{}", network.name());
                 assert!(simulation.peak(3).allocated > peak.allocated, "{}", network.name());
-                assert!(alive.weights.0 >= 4 * network.parameters());
+                assert!(alive.bytes(Role::Weights).0 >= 4 * network.parameters());
             }
         }
     }
@@ -184,7 +192,8 @@ fn shared_weights_count_once() {
     let network = builder.finish(second);
     let alive = Simulation::new(&network, Step::published(Stage::Training), &cpu).alive(1);
     // 192 for the token, 8 x 8 for the layer.
-    assert_eq!((alive.weights, alive.optimizer_state), (Bytes(4 * (192 + 64)), Bytes(4 * (192 + 64))));
+    let [weights, state] = [Role::Weights, Role::OptimizerState].map(|role| alive.bytes(role));
+    assert_eq!((weights, state), (Bytes(4 * (192 + 64)), Bytes(4 * (192 + 64))));
 }
 
 #[test]
@@ -228,9 +237,8 @@ fn a_group_norm_keeps_its_input_and_makes_one_result() {
     // native_group_norm (aten/src/ATen/native/group_norm.cpp) saves its input: 64 x 8 x 16 x 16 floats, 512 KiB, and mean and deviation of
     // four groups a sample, 1 KiB each. Its result is the only other one, freed or not.
     let image = 64 * 8 * 16 * 16 * 4;
-    let layer = |name: &str| alive.activations.iter().find(|layer| layer.name == name).map_or(0, |layer| layer.bytes.0);
-    assert_eq!(layer("conv"), image);
-    assert!(layer("normalised") <= image + 2 * 64 * 4 * 4, "{:?}", alive.activations);
+    assert_eq!(activations(&alive, "conv"), image);
+    assert!(activations(&alive, "normalised") <= image + 2 * 64 * 4 * 4, "{alive:?}");
 }
 
 /// The second convolution of VGG, 64 to 64 channels on 224 x 224 images, borrows per sample what two libraries' papers say.
@@ -250,7 +258,7 @@ fn tensor_cores_borrow_copies_where_older_gpus_transform_tiles() {
                 &platform,
             )
             .alive(batch)
-            .workspace
+            .bytes(Role::Workspace)
             .0
         };
         alive(3) - alive(2)
@@ -367,7 +375,8 @@ fn tables_that_nobody_trains_have_no_gradients() {
     let (network, cpu) = (builder.finish(norm), Platform::named("cpu").unwrap());
     let alive = Simulation::new(&network, Step::published(Stage::Training), &cpu).alive(1);
     // The table lies there, beside scale, shift and running statistics; of these, scale and shift of 3 are trained.
-    assert_eq!((alive.weights, alive.gradients), (Bytes(4 * (192 + 4 * 3)), Bytes(4 * 2 * 3)));
+    let [weights, gradients] = [Role::Weights, Role::WeightGradients].map(|role| alive.bytes(role));
+    assert_eq!((weights, gradients), (Bytes(4 * (192 + 4 * 3)), Bytes(4 * 2 * 3)));
 }
 
 /// Training steps that differ in what is trained, how, and in how many passes.

@@ -50,7 +50,6 @@ impl Amount {
         Amount { once, per_sample, ..self }
     }
 
-    /// One of so many equal parts of it.
     pub fn divided_by(self, parts: u64) -> Self {
         Amount { once: self.once / parts, per_sample: self.per_sample / parts, ..self }
     }

@@ -18,9 +18,9 @@ mod step;
 mod tensor;
 mod timeline;
 
-pub use peak::{Alive, Layer, Peak};
+pub use peak::{Alive, Live, Peak};
 pub use tensor::{Phase, Role};
-pub use timeline::{Live, Timeline, TimelineEntry};
+pub use timeline::{Timeline, TimelineEntry};
 
 use layout::{Layout, layouts};
 use memo::{Memo, SEVERAL};
@@ -57,7 +57,7 @@ impl<'a> Simulations<'a> {
 /// A step of one network on one device, ready to be simulated at any batch size.
 ///
 /// ```
-/// use perf4sight_memory::Simulation;
+/// use perf4sight_memory::{Role, Simulation};
 /// use perf4sight_network::zoo::{Dataset, build};
 /// use perf4sight_platform::Platform;
 /// use perf4sight_step::workload::{Stage, Step};
@@ -68,7 +68,7 @@ impl<'a> Simulations<'a> {
 /// let peak = simulation.peak(16);
 /// assert!(peak.reserved > peak.allocated);
 /// let alive = simulation.alive(16);
-/// assert!(alive.optimizer_state <= alive.weights && alive.total() >= peak.reserved);
+/// assert!(alive.bytes(Role::OptimizerState) <= alive.bytes(Role::Weights) && alive.total() >= peak.reserved);
 /// # Ok::<(), perf4sight_base::error::Error>(())
 /// ```
 #[derive(Debug, Clone)]

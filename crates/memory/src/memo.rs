@@ -51,7 +51,6 @@ impl<'a> Memo<'a> {
         (self.schedules.of((step, least), || self.record(step, least)), samples)
     }
 
-    /// What a schedule comes to.
     pub fn outcome(&self, step: Step, (schedule, samples): (&Schedule, u64)) -> Outcome {
         *self.outcomes.of((alike(step), samples), || run_through(schedule, self.platform, samples))
     }

@@ -16,31 +16,23 @@ pub struct Peak {
     pub reserved: Bytes,
 }
 
-/// What is alive when the most is, and what the allocator holds beyond it; together the highest reserved bytes of any step.
+/// What is alive at the peak.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alive {
-    /// Trained weights and running statistics.
-    pub weights: Bytes,
-    /// Gradients of the weights.
-    pub gradients: Bytes,
-    /// What the optimizer remembers.
-    pub optimizer_state: Bytes,
-    /// Activations and what is kept for backward, by layer in the order they run; layers without any are left out.
-    pub activations: Vec<Layer>,
-    /// Gradients of activations on their way back.
-    pub activation_gradients: Bytes,
-    /// What libraries borrow within an operation.
-    pub workspace: Bytes,
-    /// Rounding, and what the allocator caches or cannot use.
-    pub fragmentation: Bytes,
+    /// The tensors, the largest first.
+    pub tensors: Vec<Live>,
+    /// What the allocator takes from the system at most, in any step.
+    pub reserved: Bytes,
 }
 
-/// One layer's activations.
+/// A tensor that is alive at the peak.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Layer {
-    /// The node's name.
-    pub name: String,
-    /// Its results and what it keeps for backward.
+pub struct Live {
+    /// The name of the node that it belongs to.
+    pub layer: String,
+    /// What it is for.
+    pub role: Role,
+    /// Its size.
     pub bytes: Bytes,
 }
 
@@ -51,19 +43,24 @@ impl From<Peaks> for Peak {
 }
 
 impl Alive {
-    /// Everything together: the highest reserved bytes.
-    pub fn total(&self) -> Bytes {
-        let layers = self.activations.iter().map(|layer| layer.bytes);
-        let others = [
-            self.weights,
-            self.gradients,
-            self.optimizer_state,
-            self.activation_gradients,
-            self.workspace,
-            self.fragmentation,
-        ];
-        Bytes(layers.chain(others).fold(0, |sum, bytes| sum.saturating_add(bytes.0)))
+    /// All tensors of a role.
+    pub fn bytes(&self, role: Role) -> Bytes {
+        sum(self.tensors.iter().filter(|tensor| tensor.role == role))
     }
+
+    /// Rounding, and what the allocator caches or cannot use.
+    pub fn fragmentation(&self) -> Bytes {
+        Bytes(self.reserved.0.saturating_sub(sum(&self.tensors).0))
+    }
+
+    /// Tensors and fragmentation.
+    pub fn total(&self) -> Bytes {
+        sum(&self.tensors).max(self.reserved)
+    }
+}
+
+fn sum<'a>(tensors: impl IntoIterator<Item = &'a Live>) -> Bytes {
+    Bytes(tensors.into_iter().fold(0, |sum, tensor| sum.saturating_add(tensor.bytes.0)))
 }
 
 impl Simulation<'_> {
@@ -89,39 +86,21 @@ impl Simulation<'_> {
 
     /// What is alive at the peak.
     pub fn alive(&self, batch: u64) -> Alive {
-        let (schedule, batch) = self.schedule(batch);
-        let outcome = self.outcome((&schedule, batch));
-        let alive = tensors_at(&schedule, outcome.moment);
-        let sum = |role: Role| {
-            let bytes = alive.iter().filter(|tensor| tensor.role == role).map(|tensor| tensor.amount.bytes(batch));
-            Bytes(bytes.fold(0, u64::saturating_add))
+        let (schedule, samples) = self.schedule(batch);
+        let outcome = self.outcome((&schedule, samples));
+        let live = |tensor: &Tensor| Live {
+            layer: self.memo.network.node(tensor.node).name.clone(),
+            role: tensor.role,
+            bytes: Bytes(tensor.amount.bytes(samples)),
         };
-        let mut parts = Alive {
-            weights: sum(Role::Weights),
-            gradients: sum(Role::WeightGradients),
-            optimizer_state: sum(Role::OptimizerState),
-            activations: self.by_layer(&alive, batch),
-            activation_gradients: sum(Role::ActivationGradients),
-            workspace: sum(Role::Workspace),
-            fragmentation: Bytes(0),
-        };
-        parts.fragmentation = Bytes(outcome.highest.reserved.saturating_sub(parts.total().0));
-        parts
-    }
-
-    fn by_layer(&self, alive: &[&Tensor], batch: u64) -> Vec<Layer> {
-        let mut bytes = vec![0u64; self.memo.network.nodes().len()];
-        for tensor in alive.iter().filter(|tensor| tensor.role == Role::Activations) {
-            let layer = &mut bytes[tensor.node.index()];
-            *layer = layer.saturating_add(tensor.amount.bytes(batch));
-        }
-        let layers = self.memo.network.nodes().iter().zip(bytes).filter(|(_, bytes)| *bytes > 0);
-        layers.map(|(node, bytes)| Layer { name: node.name.clone(), bytes: Bytes(bytes) }).collect()
+        let mut tensors: Vec<Live> = tensors_at(&schedule, outcome.moment).into_iter().map(live).collect();
+        tensors.sort_by_key(|tensor| std::cmp::Reverse(tensor.bytes));
+        Alive { tensors, reserved: Bytes(outcome.highest.reserved) }
     }
 }
 
 /// The tensors alive right after an event.
-pub(crate) fn tensors_at(schedule: &Schedule, moment: Moment) -> Vec<&Tensor> {
+fn tensors_at(schedule: &Schedule, moment: Moment) -> Vec<&Tensor> {
     let mut alive = vec![false; schedule.count()];
     for period in Period::ALL.into_iter().filter(|period| *period <= moment.period) {
         let until = if period == moment.period { moment.event + 1 } else { usize::MAX };

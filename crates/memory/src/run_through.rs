@@ -1,6 +1,6 @@
 //! A schedule run through an allocator at one batch size.
 
-use crate::allocator::{Allocate, Block, Caching, Counters, Direct, Rounded};
+use crate::allocator::{Allocate, Block, Caching, Counters, Rounded};
 use crate::step::{Period, PlacedSegment, Schedule};
 use crate::tensor::Event;
 use perf4sight_platform::{Allocator, Platform, Readings};
@@ -30,10 +30,10 @@ pub(crate) struct Moment {
     pub event: usize,
 }
 
-/// Runs a schedule through a device's allocator.
 pub(crate) fn run_through(schedule: &Schedule, platform: &Platform, batch: u64) -> Outcome {
     match platform.allocator {
-        Allocator::Direct => Run::new(schedule, batch, Direct::default()).run(platform.readings),
+        // Every request goes to the system and back at once.
+        Allocator::Direct => Run::new(schedule, batch, Rounded::new(1)).run(platform.readings),
         Allocator::Caching(sizes) => Run::new(schedule, batch, Caching::new(sizes)).run(platform.readings),
     }
 }
@@ -44,13 +44,16 @@ pub(crate) fn at_least(schedule: &Schedule, platform: &Platform, batch: u64) -> 
         Allocator::Direct => 1,
         Allocator::Caching(sizes) => sizes.round,
     };
-    Run::new(schedule, batch, Rounded::new(round)).run(platform.readings).reported
+    let run = Run { by_summaries: true, ..Run::new(schedule, batch, Rounded::new(round)) };
+    run.run(platform.readings).reported
 }
 
 struct Run<'a, A> {
     schedule: &'a Schedule,
     allocator: A,
     batch: u64,
+    /// Whether whole segments are taken by their summaries; the moment of the peak is then not found.
+    by_summaries: bool,
     blocks: Vec<Block>,
     moment: Moment,
     most: u64,
@@ -62,7 +65,7 @@ impl<'a, A: Allocate> Run<'a, A> {
     fn new(schedule: &'a Schedule, batch: u64, allocator: A) -> Self {
         let blocks = vec![0; schedule.count()];
         let moment = Moment { period: Period::SetUp, event: 0 };
-        Run { schedule, allocator, batch, blocks, moment, most: 0, at_backward: Peaks::default() }
+        Run { schedule, allocator, batch, by_summaries: false, blocks, moment, most: 0, at_backward: Peaks::default() }
     }
 
     fn run(mut self, readings: Readings) -> Outcome {
@@ -98,7 +101,7 @@ impl<'a, A: Allocate> Run<'a, A> {
         let schedule = self.schedule;
         let mut begin = 0;
         for segment in schedule.segments(period) {
-            if !self.allocator.apply_summary(segment, self.batch) {
+            if !(self.by_summaries && self.allocator.apply_summary(segment, self.batch)) {
                 self.run_events(segment, Moment { period, event: begin });
             }
             begin += segment.segment.events.len();

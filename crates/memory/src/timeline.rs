@@ -1,10 +1,9 @@
 //! The memory of a step from one operation to the next, and the tensors that are alive at its peak.
 
 use crate::Simulation;
-use crate::peak::tensors_at;
-use crate::run_through::Moment;
+use crate::peak::Alive;
 use crate::step::{Period, Schedule};
-use crate::tensor::{Event, Mark, Phase, Role, Tensor};
+use crate::tensor::{Event, Mark, Phase, Role};
 use perf4sight_base::units::Bytes;
 
 /// The memory of one step over its operations: of the step that holds the peak of all.
@@ -16,10 +15,8 @@ pub struct Timeline {
     pub entries: Vec<TimelineEntry>,
     /// The index of the entry that holds the peak.
     pub peak: usize,
-    /// The tensors that are alive at the peak, the largest first.
-    pub alive: Vec<Live>,
-    /// What the allocator takes from the system at most, in any step.
-    pub reserved: Bytes,
+    /// What is alive at the peak.
+    pub alive: Alive,
 }
 
 /// Memory while one operation runs, is differentiated, or has its weights changed.
@@ -31,17 +28,6 @@ pub struct TimelineEntry {
     pub layer: String,
     /// Bytes of tensors by [`Role::ALL`], at the moment of the entry when they are most.
     pub bytes: [u64; Role::ALL.len()],
-}
-
-/// A tensor that is alive at the peak.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Live {
-    /// The name of the node that it belongs to.
-    pub layer: String,
-    /// What it is for.
-    pub role: Role,
-    /// Its size.
-    pub bytes: Bytes,
 }
 
 impl TimelineEntry {
@@ -61,9 +47,7 @@ impl Simulation<'_> {
         let entries = self.entries(&schedule, samples, period);
         let highest = entries.iter().map(TimelineEntry::total).max();
         let peak = entries.iter().position(|entry| Some(entry.total()) == highest).unwrap_or_default();
-        let alive = self.alive_at(&schedule, samples, outcome.moment);
-        let reserved = Bytes(outcome.highest.reserved);
-        Timeline { is_first: period == Period::First, entries, peak, alive, reserved }
+        Timeline { is_first: period == Period::First, entries, peak, alive: self.alive(batch) }
     }
 
     fn entries(&self, schedule: &Schedule, batch: u64, period: Period) -> Vec<TimelineEntry> {
@@ -88,17 +72,6 @@ impl Simulation<'_> {
             TimelineEntry { phase: mark.phase, layer: self.memo.network.node(mark.node).name.clone(), bytes: most }
         };
         marks.iter().enumerate().map(entry).collect()
-    }
-
-    fn alive_at(&self, schedule: &Schedule, batch: u64, moment: Moment) -> Vec<Live> {
-        let live = |tensor: &Tensor| Live {
-            layer: self.memo.network.node(tensor.node).name.clone(),
-            role: tensor.role,
-            bytes: Bytes(tensor.amount.bytes(batch)),
-        };
-        let mut alive: Vec<Live> = tensors_at(schedule, moment).into_iter().map(live).collect();
-        alive.sort_by_key(|tensor| std::cmp::Reverse(tensor.bytes));
-        alive
     }
 }
 

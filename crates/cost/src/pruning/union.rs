@@ -40,7 +40,6 @@ impl Union {
         self.fixed[old as usize] = reason;
     }
 
-    /// Joins position by position.
     pub fn join_all(&mut self, a: &[u32], b: &[u32]) {
         a.iter().zip(b).for_each(|(&a, &b)| self.join(a, b));
     }

@@ -135,7 +135,6 @@ fn known(name: &str, dataset: &str, extents: &Extents) -> Result<Network> {
     zoo::build(name, images)
 }
 
-/// How networks of one's own are named.
 const AS_A_FILE: &str = "name a network of your own by its file, with path and ending: nets/mine.onnx";
 
 /// Refuses what cannot name a user's network: what rows cannot hold, and names of the networks that teach operations.

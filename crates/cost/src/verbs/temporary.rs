@@ -26,7 +26,6 @@ impl Temporary {
         Ok(Temporary { _folder: folder, file })
     }
 
-    /// The file.
     pub fn file(&self) -> &Path {
         &self.file
     }

@@ -21,10 +21,12 @@ pub(super) fn chart(timeline: &Timeline, what: &str, limit: Option<Bytes>) -> Ch
     let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
     let of = |role: Role| timeline.entries.iter().map(move |entry| gib(entry.bytes[role as usize]));
     let series = Role::ALL.map(|role| Series::new(role.name(), of(role)));
-    let reserved =
-        Reference::Level(gib(timeline.reserved.0), format!("the allocator holds {} at most", timeline.reserved));
+    let reserved = Reference::Level(
+        gib(timeline.alive.reserved.0),
+        format!("the allocator holds {} at most", timeline.alive.reserved),
+    );
     // One far above would leave nothing to be seen of what lies there.
-    let limit = limit.filter(|limit| limit.0 <= timeline.reserved.0.saturating_mul(HEADROOM));
+    let limit = limit.filter(|limit| limit.0 <= timeline.alive.reserved.0.saturating_mul(HEADROOM));
     let limit = limit.map(|limit| Reference::Level(gib(limit.0), format!("limit {}", limit.in_full())));
     let plot = StackedArea {
         x: Axis::linear("operations of the step, in the order in which they run"),
@@ -70,11 +72,11 @@ pub(super) fn at_peak(timeline: &Timeline) -> String {
         Phase::Update => format!("while the weights of {layer} are changed"),
     };
     let total = peak(timeline).total();
-    let between = match timeline.reserved.0.saturating_sub(total.0) {
+    let between = match timeline.alive.reserved.0.saturating_sub(total.0) {
         0 => String::new(),
         more => format!(
             " The allocator holds up to {} for it, {} of which lie in no tensor (fragmentation).",
-            timeline.reserved,
+            timeline.alive.reserved,
             Bytes(more)
         ),
     };
@@ -91,7 +93,7 @@ pub(super) fn largest(timeline: &Timeline) -> Table {
     ];
     let mut table = Table::new("The largest tensors at the peak", columns);
     let whole = peak(timeline).total().0 as f64;
-    for Live { layer, role, bytes } in timeline.alive.iter().take(LARGEST) {
+    for Live { layer, role, bytes } in timeline.alive.tensors.iter().take(LARGEST) {
         let share = Percent(100.0 * bytes.0 as f64 / whole);
         table.row([layer.as_str().into(), role.name().into(), (*bytes).into(), share.into()]);
     }
@@ -126,7 +128,7 @@ pub(super) fn json(timeline: &Timeline) -> Value {
         "step": if timeline.is_first { "first" } else { "later" },
         "peak": timeline.peak,
         "peak_bytes": peak(timeline).total().0,
-        "reserved_bytes": timeline.reserved.0,
+        "reserved_bytes": timeline.alive.reserved.0,
         "largest": largest(timeline).to_json(),
         "operations": entries.collect::<Value>(),
     })

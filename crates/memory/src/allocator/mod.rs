@@ -2,11 +2,9 @@
 
 mod bins;
 mod caching;
-mod direct;
 mod rounded;
 
 pub(super) use caching::Caching;
-pub(super) use direct::Direct;
 pub(super) use rounded::Rounded;
 
 use super::step::PlacedSegment;

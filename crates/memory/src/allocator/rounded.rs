@@ -11,7 +11,6 @@ pub(crate) struct Rounded {
 }
 
 impl Rounded {
-    /// Of an allocator that rounds so.
     pub fn new(round: u64) -> Self {
         Rounded { round, counters: Counters::default() }
     }

@@ -82,7 +82,6 @@ fn dense(layout: &Layout) -> Layout {
     if layout.is_channels_last() { Layout::channels_last(sizes) } else { Layout::contiguous(sizes) }
 }
 
-/// The order that undoes one.
 fn inverse(order: &[usize]) -> Vec<usize> {
     let mut undone = vec![0; order.len()];
     order.iter().enumerate().for_each(|(to, &from)| undone[from] = to);

@@ -8,7 +8,6 @@ use crate::layout::uses_math_kernel;
 use perf4sight_network::{Beside, Facts, Op};
 use perf4sight_step::workload::Number;
 
-/// The rule of an attention.
 pub(super) fn rule(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     let read = [0, 1, 2].map(|input| operation.layout(input));
     match uses_math_kernel(operation.network, operation.node, (operation.step, operation.tracked), &read) {

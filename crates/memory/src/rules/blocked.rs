@@ -13,7 +13,6 @@ use perf4sight_platform::{Asked, Kept};
 pub(super) struct Blocked<'a> {
     pub operation: Operation<'a>,
     pub kernel: Kernel<'a>,
-    /// Channels in a block.
     pub block: u64,
     /// Threads, at least.
     pub threads: u64,
@@ -30,7 +29,6 @@ pub(super) struct Kernel<'a> {
     pub out_channels: usize,
     pub groups: usize,
     pub bias: bool,
-    /// What a library is asked for.
     pub asked: Asked,
     /// How it moves over images, of which it sees all channels.
     pub reach: Option<Reach>,
@@ -251,7 +249,6 @@ impl Blocked<'_> {
     }
 }
 
-/// Pixels of one channel.
 pub(super) fn pixels(image: &Shape) -> u64 {
     image.elements() / (image.channels() as u64).max(1)
 }

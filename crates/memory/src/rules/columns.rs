@@ -94,7 +94,6 @@ impl Reach {
         self.extent[0] > top.max(bottom) && self.extent[1] > left.max(right)
     }
 
-    /// Pixels of a step forward.
     fn forward_step(&self) -> usize {
         let [inputs, outputs] = self.channels;
         let narrow = self.kernel == 3 && self.stride == 1 && self.width <= REGISTERS;

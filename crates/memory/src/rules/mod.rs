@@ -29,7 +29,6 @@ use rule::Move::{
     Drop, InputGradient, Keep, Output, PassGradient, PassWeightGradient, Resident, Reuse, Take, WeightGradient,
 };
 
-/// What an operation does to memory.
 pub(crate) fn rule(operation: Operation) -> Rule {
     let facts = operation.network.facts(operation.node);
     let weights: Vec<u64> = facts.weights.iter().map(|weight| weight.dims.elements()).collect();

@@ -59,7 +59,6 @@ impl Operation<'_> {
         }
     }
 
-    /// How the result lies.
     pub fn result(&self) -> &Layout {
         &self.layouts[self.id.index()]
     }

@@ -33,7 +33,6 @@ pub(crate) enum Move {
     Take(Amount),
     /// Borrowed memory goes back: the latest still held, or so many before it.
     Drop(usize),
-    /// The gradient of an input, in memory of its own.
     InputGradient(usize),
     /// The gradient of an input is the incoming one, or a part of it.
     PassGradient(usize),
@@ -65,12 +64,10 @@ pub(crate) struct Casts {
 }
 
 impl Casts {
-    /// What an input is cast to.
     pub fn input(&self, index: usize) -> Option<Amount> {
         self.inputs.get(index).copied().flatten()
     }
 
-    /// What a weight is cast to.
     pub fn weight(&self, index: usize) -> Option<Amount> {
         self.weights.get(index).copied().flatten()
     }
@@ -107,7 +104,6 @@ impl Rule {
     }
 }
 
-/// Moves while so much is borrowed.
 pub(super) fn borrowing(moves: Vec<Move>, amount: Amount) -> Vec<Move> {
     [Move::Take(amount)].into_iter().chain(moves).chain([Move::Drop(0)]).collect()
 }

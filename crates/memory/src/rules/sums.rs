@@ -20,14 +20,12 @@ impl Blocked<'_> {
         vec![Take(sums), source, filters, result, Drop(1), Drop(1), Drop(1), Output, Drop(0)]
     }
 
-    /// The gradient of its input, likewise.
     pub fn input_gradient_of_point(&self) -> Vec<Move> {
         let sums = Take(self.summed(self.image()));
         let [result, filters, source] = [self.result(), self.filters(), self.source()].map(Take);
         vec![result, filters, source, sums, Drop(0), Drop(1), Drop(1), InputGradient(0), Drop(0)]
     }
 
-    /// The gradient of the filters.
     pub fn summed_weight_gradient(&self) -> Vec<Move> {
         let [result, source, filters] = [self.result(), self.source(), self.filters_of_gradient()].map(Take);
         let [once, again] = self.sums_of_filters().map(Take);

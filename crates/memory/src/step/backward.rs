@@ -28,7 +28,6 @@ pub(super) struct Tape {
 struct PartialSum {
     nodes: usize,
     sum: TensorId,
-    /// Whether it is a view of what was made.
     is_view: bool,
 }
 

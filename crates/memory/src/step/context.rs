@@ -123,7 +123,6 @@ impl<'a> StepContext<'a> {
         self.operations.trained.gradients[id.index()]
     }
 
-    /// The part of a checkpointed segment that runs again in backward.
     pub fn runs_again(&self, segment: &Segment) -> std::ops::Range<usize> {
         self.network.runs_again(segment, &self.operations.trained.gradients)
     }
@@ -143,7 +142,6 @@ impl<'a> StepContext<'a> {
         self.operations.learned[id.index()][tensor]
     }
 
-    /// The checkpointed segment that a node lies in.
     pub fn segment_of(&self, id: NodeId) -> Option<usize> {
         self.segment_of[id.index()]
     }
@@ -164,7 +162,6 @@ impl<'a> StepContext<'a> {
         Amount::tensor(&self.network.node(output).shape, self.step.precision.held().bytes())
     }
 
-    /// Whether the loss reads a cast of a result.
     pub fn casts_result(&self, output: NodeId) -> bool {
         self.operations.numbers[output.index()].result != self.step.precision.held()
     }

@@ -8,7 +8,6 @@ use crate::tensor::{FewTensors, Role, TensorId};
 use perf4sight_network::NodeId;
 use std::collections::BTreeMap;
 
-/// Records the forward of operations.
 pub(super) struct ForwardRecorder<'a> {
     pub context: &'a StepContext<'a>,
     pub recorder: Recorder,
@@ -90,7 +89,6 @@ impl<'a> ForwardRecorder<'a> {
         weights
     }
 
-    /// Holds the inputs of a node, those that are cast as that.
     fn cast_inputs(&mut self, id: NodeId, inputs: &[TensorId]) -> FewTensors {
         let casts = &self.context.rule(id).casts;
         let mut read: FewTensors = inputs

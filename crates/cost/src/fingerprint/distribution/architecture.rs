@@ -15,7 +15,6 @@ pub(in crate::fingerprint) fn architecture(network: &Network) -> String {
     checksum(words.flat_map(String::into_bytes))
 }
 
-/// A network at its widths.
 pub(in crate::fingerprint) fn level(network: &Network) -> String {
     checksum(architecture(network).bytes().chain(widths(network).into_iter().flat_map(u64::to_le_bytes)))
 }

@@ -69,7 +69,6 @@ impl Profiled {
         self.inputs.is_empty()
     }
 
-    /// The largest batch size profiled.
     pub fn largest_batch(&self) -> u64 {
         self.largest_batch
     }
@@ -139,7 +138,6 @@ fn ignorance(coverage: &Coverage) -> f64 {
     (2.0 * missed).ln_1p()
 }
 
-/// The networks of some rows, each once.
 fn networks(rows: &[Row]) -> impl Iterator<Item = &Network> {
     let mut variants = BTreeSet::new();
     rows.iter().filter(move |row| variants.insert(&row.record.variant)).map(|row| row.network.as_ref())

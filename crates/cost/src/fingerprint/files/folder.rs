@@ -181,7 +181,6 @@ fn located(path: &Path, stage: Stage) -> Result<PathBuf> {
     }
 }
 
-/// The folders below a folder that hold files of these names.
 fn below(folder: &Path, names: &[String]) -> Vec<PathBuf> {
     let folder = glob::Pattern::escape(&folder.to_string_lossy());
     let files = names.iter().filter_map(|name| glob::glob(&format!("{folder}/*/**/{name}")).ok()).flatten();

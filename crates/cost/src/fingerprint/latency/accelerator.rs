@@ -7,7 +7,6 @@ use perf4sight_platform as platform;
 use perf4sight_platform::Parameter;
 
 impl Rules<'_> {
-    /// The terms of one kernel on a graphics processor.
     pub(super) fn accelerated(&self, kernel: &Kernel, batch: f64) -> KernelTerms {
         let [first, second] = match &kernel.product {
             None => [Some(self.movement(kernel, batch)), None],

@@ -115,7 +115,6 @@ fn usual(squares: &[f64]) -> f64 {
     (0..100).fold(NETWORK * NETWORK, |scale, _| renewed(scale))
 }
 
-/// Residuals by level.
 fn levels(samples: &[Sample]) -> BTreeMap<&str, Vec<f64>> {
     let mut levels: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for sample in samples {

@@ -81,7 +81,6 @@ impl Narrow {
         Narrow { certainty: self.equations(rows, &at).matrix, ..at }
     }
 
-    /// The normal equations around a point.
     fn equations(&self, rows: &[Promised<'_>], at: &Narrow) -> Normal<KINDS> {
         const STEP: f64 = 1e-4;
         let offset = std::array::from_fn(|kind| at.center[kind] - self.center[kind]);

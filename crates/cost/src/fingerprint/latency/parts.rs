@@ -45,7 +45,6 @@ impl Kind {
     }
 }
 
-/// All parts of a step.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Parts {
     pub(super) kinds: Vec<Kind>,
@@ -104,13 +103,11 @@ impl Parts {
         self.kinds.iter_mut().flat_map(|kind| &mut kind.kernels).for_each(|kernel| kernel.repeat(accumulate));
     }
 
-    /// The kernels of every part.
     pub(super) fn by_part(&self) -> BTreeMap<Part, &[Kernel]> {
         let kinds = self.kinds.iter();
         kinds.flat_map(|kind| kind.parts.iter().map(|part| (*part, kind.kernels.as_slice()))).collect()
     }
 
-    /// The kernels of all parts.
     pub(super) fn kernels(&self) -> impl Iterator<Item = &Kernel> + Clone {
         self.kinds.iter().flat_map(|kind| std::iter::repeat_n(&kind.kernels, kind.parts.len()).flatten())
     }

@@ -45,7 +45,6 @@ pub(in crate::fingerprint) struct Prepared<'a> {
     bands: Remembered<u64, Option<Band>>,
 }
 
-/// What a network has of its own.
 struct Own<'a> {
     /// The network at its widths.
     level: String,

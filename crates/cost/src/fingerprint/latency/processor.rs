@@ -53,7 +53,6 @@ impl Processor<'_> {
         self.kept.pointwise_below as f64
     }
 
-    /// Who computes a kernel.
     pub(super) fn route(&self, kernel: &Kernel, batch: f64) -> Route {
         match &kernel.filter {
             Some(filter) if kernel.product.is_some() && self.keeps(filter, batch) => Route::Own,

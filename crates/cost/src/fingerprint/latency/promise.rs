@@ -79,7 +79,6 @@ impl<'a> Promise<'a> {
         }
     }
 
-    /// The operations of a row that were timed one by one, measured and promised.
     pub(super) fn operations(&self, row: &Row) -> Vec<TimedOperation> {
         let batch = row.record.workload.batch as f64;
         let timed = |sample: layers::Sample| {

@@ -58,7 +58,6 @@ impl Rules<'_> {
     }
 }
 
-/// What libraries are asked for.
 pub(super) fn asked(filter: &Filter) -> Asked {
     let channels = filter.channels[0];
     Asked {

@@ -27,7 +27,6 @@ pub(super) struct Known {
     pub level: u8,
     /// Of [`architecture`].
     pub architecture: String,
-    /// Parameters of the network.
     pub parameters: u64,
     /// None in files of programs that did not look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,7 +65,6 @@ pub(super) fn digest(step: Step, observations: &Observations) -> Vec<Known> {
     digest_variants(step, observations).into_iter().map(|(_, known)| known).collect()
 }
 
-/// The same, with the variants they are of.
 pub(super) fn digest_variants<'a>(step: Step, observations: &Observations<'a>) -> Vec<(&'a Variant, Known)> {
     let mut variants: BTreeMap<&Variant, Rows> = BTreeMap::new();
     let passed = observations.rows.iter().map(|row| (&row.network, &row.record, Some(row.measured)));

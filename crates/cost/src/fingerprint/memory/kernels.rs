@@ -51,7 +51,6 @@ impl Kernels {
     }
 }
 
-/// Whether a node is of some kind.
 type Is<'a> = &'a dyn Fn(&Node) -> bool;
 
 /// MiB of code, every kind of operation once.

@@ -80,7 +80,6 @@ fn forest(rows: impl Iterator<Item = (Vec<f64>, f64)>, seed: u64) -> Result<Fore
     Ok(ExtraTrees::params(seed).trees(TREES).fit(&Dataset::new(features, Array1::from(targets)))?)
 }
 
-/// The rows of one architecture.
 #[derive(Default)]
 struct Rows {
     levels: BTreeSet<u8>,

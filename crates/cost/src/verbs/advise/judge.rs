@@ -93,7 +93,6 @@ impl Need {
         Need { counted: about.need(batch).unwrap_or(all.value), verdict: about.verdict(batch), all }
     }
 
-    /// Whether that is called to fit.
     pub fn fits(&self) -> bool {
         self.verdict.is_some_and(|verdict| verdict.call == Call::Fits)
     }

@@ -6,7 +6,6 @@ use crate::verbs::timeline;
 use perf4sight_report::{Axis, Block, Chart, Colour, Page, Plot, Point, Reference, Series, Tone, Tradeoff, sentence};
 
 impl Advice {
-    /// A page for people.
     pub(super) fn page(&self) -> Page {
         let mut page =
             Page::new(format!("What makes {} fit", self.network), format!("{} on {}", self.asked_words(), self.device));

@@ -28,7 +28,6 @@ pub(super) struct Candidate {
     pub need: Need,
     /// None without a fingerprint of latency.
     pub time: Option<Prediction>,
-    /// Whether it learns what was asked for.
     pub learns_the_same: bool,
 }
 
@@ -307,7 +306,6 @@ impl Candidate {
     }
 }
 
-/// One of each of the choices, in every combination.
 fn product(choices: impl Iterator<Item = Vec<Option<usize>>>) -> Vec<Combination> {
     choices.fold(vec![Combination(Vec::new())], |all, choices| {
         let longer = |Combination(begun): &Combination| -> Vec<Combination> {

@@ -8,7 +8,6 @@ use crate::verbs::verdict::sure;
 use perf4sight_base::units::{Bytes, grouped};
 
 impl Advice {
-    /// What was asked, in a few words.
     pub(super) fn asked_words(&self) -> String {
         let samples = if self.asked.batch == 1 { "sample" } else { "samples" };
         format!("{} with {} {samples}", self.asked.step, grouped(self.asked.batch))

@@ -67,7 +67,6 @@ impl Subject<'_> {
         table
     }
 
-    /// What is predicted at these batch sizes so far.
     pub(super) fn predictions(&self, batches: &[u64]) -> Vec<(Quantity, Table)> {
         let tables = self.fingerprints.iter().map(|fingerprint| {
             let quantity = fingerprint.subject().quantity;

@@ -123,7 +123,6 @@ impl Answer {
 }
 
 impl Point {
-    /// Whether it is called to fit.
     pub fn fits(&self) -> bool {
         self.verdict.is_some_and(|verdict| verdict.call == Call::Fits)
     }

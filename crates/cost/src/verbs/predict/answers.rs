@@ -16,7 +16,6 @@ pub(super) struct Predictions {
     pub skipped: Vec<(String, Error)>,
 }
 
-/// The answers of all networks on one device.
 pub(super) struct DeviceAnswers {
     pub fingerprints: Fingerprints,
     /// What they were asked about.

@@ -150,7 +150,6 @@ fn upper(prediction: &Prediction) -> Cell {
     prediction.interval.map(|interval| interval.high.to_string()).into()
 }
 
-/// One network on one device.
 fn is_page(devices: &[DeviceAnswers]) -> bool {
     devices.len() == 1 && networks(devices) == 1
 }
@@ -177,9 +176,10 @@ impl Breakdown {
             ]
         });
         let memory = self.alive.as_ref().map(|alive| {
-            let parts = components(alive).map(|(name, bytes)| (name.to_owned(), bytes.into(), bytes.0 as f64));
+            let parts =
+                components(alive).into_iter().map(|(name, bytes)| (name.to_owned(), bytes.into(), bytes.0 as f64));
             let whole = alive.total().0 as f64;
-            self.table(["Simulated memory at its peak", "component", "memory_bytes"], parts.into(), whole)
+            self.table(["Simulated memory at its peak", "component", "memory_bytes"], parts.collect(), whole)
         });
         shares.into_iter().flatten().chain(memory).collect()
     }
@@ -196,17 +196,11 @@ impl Breakdown {
 }
 
 /// The parts of the peak, largest first.
-fn components(alive: &Alive) -> [(&'static str, Bytes); 7] {
-    let activations = Bytes(alive.activations.iter().map(|layer| layer.bytes.0).fold(0, u64::saturating_add));
-    let mut parts = [
-        (Role::Weights.name(), alive.weights),
-        (Role::WeightGradients.name(), alive.gradients),
-        (Role::OptimizerState.name(), alive.optimizer_state),
-        (Role::Activations.name(), activations),
-        (Role::ActivationGradients.name(), alive.activation_gradients),
-        (Role::Workspace.name(), alive.workspace),
-        ("fragmentation", alive.fragmentation),
-    ];
+fn components(alive: &Alive) -> Vec<(&'static str, Bytes)> {
+    use Role::{ActivationGradients, Activations, OptimizerState, WeightGradients, Weights, Workspace};
+    let roles = [Weights, WeightGradients, OptimizerState, Activations, ActivationGradients, Workspace];
+    let parts = roles.map(|role| (role.name(), alive.bytes(role))).into_iter();
+    let mut parts: Vec<_> = parts.chain([("fragmentation", alive.fragmentation())]).collect();
     parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     parts
 }
