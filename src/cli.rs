@@ -60,8 +60,11 @@ fn of_a_configuration() -> [Arg; 5] {
             words::keys().into(),
             "Use this value instead of the file's; may be given several times",
         ),
-        option("check", "Check everything and show the plan, the number of runs and about how long they take; run nothing")
-            .requires("configuration"),
+        option(
+            "check",
+            "Check everything and show the plan, the number of runs and about how long they take; run nothing",
+        )
+        .requires("configuration"),
     ]
 }
 

@@ -29,8 +29,7 @@ fn main() -> ExitCode {
     let cancel = Arc::new(AtomicBool::new(false));
     cancel_on_signals(&cancel);
     fail_where_files_may_not_grow();
-    match cli::arguments().and_then(|typed| typed.map_or(Ok(Ending::Finished), |typed| cli::run(&typed, cancel)))
-    {
+    match cli::arguments().and_then(|typed| typed.map_or(Ok(Ending::Finished), |typed| cli::run(&typed, cancel))) {
         Ok(Ending::Finished) => ExitCode::SUCCESS,
         Ok(Ending::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(error) => {

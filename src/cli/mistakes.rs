@@ -20,7 +20,8 @@ pub(super) fn meant(error: &clap::Error, typed: &[String]) -> Option<Error> {
 
 /// clap would complain of what follows a mistyped verb, not of the verb.
 fn mistyped_verb(word: &str) -> Option<Error> {
-    let is_other = ["help", "completions", "worker"].contains(&word) || word.ends_with(".ini") || Path::new(word).exists();
+    let is_other =
+        ["help", "completions", "worker"].contains(&word) || word.ends_with(".ini") || Path::new(word).exists();
     (!is_other).then(|| Error::usage(super::no_such_subcommand(word)))
 }
 

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 /// A verb as a subcommand.
 pub(super) fn subcommand(spec: &VerbSpec) -> Command {
-    let command = Command::new(spec.table.section).about(spec.table.about).args(arguments(&spec.table));
+    let command = Command::new(spec.table.section).about(capitalised(spec.table.about)).args(arguments(&spec.table));
     let groups: BTreeSet<&str> = settings(&spec.table).filter_map(|setting| setting.argument.one_of).collect();
     let groups = groups.into_iter().map(|group| {
         let members = settings(&spec.table).filter(|setting| setting.argument.one_of == Some(group));
@@ -32,6 +32,11 @@ pub(super) fn subcommand(spec: &VerbSpec) -> Command {
 pub(super) fn parse(spec: &VerbSpec, typed: &ArgMatches) -> Result<Box<dyn Verb>> {
     let document = Document::of_arguments(spec.table.section, entries(&spec.table, typed));
     (spec.parse)(&Values::of_arguments(&document, &spec.table)?)
+}
+
+fn capitalised(text: &str) -> String {
+    let (initial, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+    initial.to_uppercase() + rest
 }
 
 fn settings(table: &Table) -> impl Iterator<Item = &'static Setting> {
@@ -74,11 +79,7 @@ fn spelled(argument: Arg, setting: &Setting) -> Arg {
     let how = &setting.argument;
     let argument = setting.flag().into_iter().fold(argument, Arg::long);
     let argument = how.short.into_iter().fold(argument, Arg::short);
-    let argument = match (how.alias, how.alias_is_shown) {
-        (Some(alias), true) => argument.visible_alias(alias),
-        (Some(alias), false) => argument.alias(alias),
-        (None, _) => argument,
-    };
+    let argument = how.alias.into_iter().fold(argument, Arg::visible_alias);
     let argument = if how.value.is_empty() { argument } else { argument.value_name(how.value) };
     let argument = match how.alone {
         Some(value) => argument.num_args(0..=1).require_equals(true).default_missing_value(value),

@@ -334,3 +334,70 @@ fn a_badly_described_device_is_refused_before_anything_is_measured() {
         assert!(!scene.path("models").exists(), "something ran before {run}");
     }
 }
+
+/// A number alone was MiB in one place and GB in another.
+#[test]
+fn an_amount_of_memory_without_its_unit_is_refused_and_the_usual_spellings_are_understood() {
+    let scene = Scene::new();
+    for arguments in [
+        "predict squeezenet --target orin --mem-limit 8",
+        "sensitivity --memory 8 --dry-run -- true",
+        "detection --mem-limit 8",
+    ] {
+        scene.run(arguments).fails(2).says("8 has no unit; write 8GiB or 8MiB (of 1024), 8GB or 8MB (of 1000)");
+    }
+    let limit = |amount: &str| {
+        let mut command = scene.command();
+        command.args(["predict", "squeezenet", "--target", "orin", "--json", "--mem-limit", amount]);
+        let answer = Outcome::of(amount, command.output().unwrap()).succeeds().json();
+        answer["networks"][0]["limit"]["bytes"].as_u64().unwrap()
+    };
+    for (amount, bytes) in
+        [("8GiB", 8 << 30), ("8 GiB", 8 << 30), ("8Gi", 8 << 30), ("8G", 8 << 30), ("8GB", 8_000_000_000)]
+    {
+        assert_eq!(limit(amount), bytes, "{amount}");
+    }
+    // In a configuration a number alone is what it was when keys were published.
+    let config = "[predict]\nnetworks = squeezenet\ntarget = orin\nmem_limit = 8192\noutput = out.json\n";
+    let scene = scene.file("predict.ini", config);
+    scene.run("predict.ini").succeeds();
+    let written: serde_json::Value = serde_json::from_str(&scene.read("out.json")).unwrap();
+    assert_eq!(written["networks"][0]["limit"]["bytes"], 8_u64 << 30);
+}
+
+#[test]
+fn what_is_typed_by_mistake_is_answered_with_what_was_meant() {
+    let scene = Scene::new().file("train.py", "").file("empty.onnx", "").file("net.pt", "weights");
+    for (arguments, code, messages) in [
+        ("prune squeezenet --level 0.5", 2, &["--level: 0.5 is less than one percent", "did you mean 50?"][..]),
+        ("inspect resnet18 --input 320x320x3", 2, &["has its channels last", "write 3x320x320"]),
+        ("predict resnet18 --target orin --bs -4", 2, &["\"-4\" is not a whole number from 1 to 1000000"]),
+        ("predict resnet18 --target orin --bs x", 2, &["\"x\" is not a whole number from 1 to 1000000"]),
+        ("profile --check-noise --seconds soon", 2, &["\"soon\" is not a whole number"]),
+        ("predict resnet18 --target orin --batch 4", 2, &["predict has no --batch", "did you mean --bs?"]),
+        ("predict resnet18 --target orin --mem-limt 4GiB", 2, &["did you mean --mem-limit?"]),
+        ("record python3 train.py", 2, &["behind two dashes", "perf4sight record -- python3 train.py"]),
+        ("record -- train.py --lr 1", 2, &["train.py is a script of Python", "write python3 train.py --lr 1"]),
+        ("sensitivity --cpu 4 train.py --dali", 2, &["perf4sight sensitivity --cpu 4 -- python3 train.py --dali"]),
+        ("sensitivity train.py", 2, &["train.py is no profile", "perf4sight sensitivity -- python3 train.py"]),
+        ("inspect ./empty.onnx", 4, &["empty.onnx: is empty", "torch.onnx.export"]),
+        ("predict ./net.pt --target orin", 4, &["net.pt: is a .pt file, not ONNX", "torch.onnx.export"]),
+    ] {
+        let run = scene.run(arguments).fails(code);
+        messages.iter().for_each(|message| assert!(run.stderr().contains(message), "{message:?} is not said by {run}"));
+        assert!(!run.stderr().contains("use '-- "), "{run}");
+    }
+}
+
+#[test]
+fn words_may_be_written_in_capital_letters() {
+    let scene = Scene::new();
+    let asked = |optimizer: &str| {
+        let arguments = format!("predict squeezenet --target orin --json --optimizer {optimizer}");
+        scene.run(&arguments).succeeds().stdout().to_owned()
+    };
+    assert_eq!(asked("adamW"), asked("adamw"));
+    assert_ne!(asked("ADAMW"), asked("sgd"));
+    let scene = shipped();
+    scene.run("config.ini --check --set profile.optimizer=AdamW --set create_network_dataset.mode=Random").succeeds();
+}

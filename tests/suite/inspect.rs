@@ -58,7 +58,7 @@ fn levels_datasets_and_mistakes() {
     assert_eq!((&pruned["classes"], &pruned["input"]), (&100.into(), &serde_json::json!([3, 32, 32])));
     Scene::new().run("inspect resnet81").fails(3).says("did you mean \"resnet18\"?");
     // 2^64 - 1: more bytes than can be counted.
-    Scene::new().run("inspect resnet18 --bs 18446744073709551615").fails(2).says("1..=1000000");
+    Scene::new().run("inspect resnet18 --bs 18446744073709551615").fails(2).says("from 1 to 1000000");
     Scene::new().run("inspect absent.onnx").fails(6).says("absent.onnx: cannot read the network");
     let scene = Scene::new().file("torn.onnx", [0x3a, 0xff, 0xff, 0xff, 0x7f, 0x00]);
     scene.run("inspect torn.onnx").fails(4).says("torn.onnx: is no ONNX file, or a damaged one").says("help:");

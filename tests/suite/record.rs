@@ -187,7 +187,7 @@ fn a_section_records_as_the_verb_does_and_json_stands_alone() {
     let run = scene.run("config.ini --json").succeeds().says("training\n");
     assert_eq!(run.json()["sections"]["record"]["ranks"][0]["recorded"], 4);
     scene.run("config.ini --check").fails(3).says("a recording lies here already");
-    scene.run("config.ini --check --set record.time_limit=soon").fails(3).says("\"soon\" is no time").says("10min");
+    scene.run("config.ini --check --set record.time_limit=soon").fails(3).says("'soon' does not fit").says("10min");
 }
 
 /// Batches are marks until an optimizer steps; workers of the loader are processes of their own, which record nothing.
@@ -639,7 +639,7 @@ fn a_time_limit_ends_the_command_and_keeps_what_is_recorded() {
     let run = record(&scene, "--time-limit 15", &command).succeeds().says("recorded 1 of 4 iterations, and timed");
     run.says("was ended by the time limit of 15s");
     assert_eq!(counts(&told(&scene, "rank0")), [vec![1], vec![1]]);
-    record(&scene, "--time-limit soon", &command).fails(2).says("\"soon\" is no time");
+    record(&scene, "--time-limit soon", &command).fails(2).says("\"soon\" is not a time");
     // Whatever marks iterations comes later: that none was seen is the limit's doing.
     fs::write(scene.path("train.py"), "import time\ntime.sleep(60)\n").unwrap();
     let run = record(&scene, "--time-limit 2 --overwrite", &command).fails(5).says("no iteration had ended by then");

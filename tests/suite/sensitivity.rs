@@ -170,7 +170,7 @@ fn what_cannot_be_is_refused_before_anything_runs() {
     refused("--nnodes 2 --node_port 29500", 2, "node_port and master_port are both 29500");
     refused("--data nowhere", 6, "nowhere");
     refused("--data empty", 4, "there is no data in it");
-    refused("--memory much", 2, "no amount of memory");
+    refused("--memory much", 2, "not an amount of memory");
     refused("--storage-bandwidth 500", 2, "no bandwidth");
     scene.run("sensitivity --point-time 1s -- sh job.sh").fails(2).says("no rate is known after 1s");
     refused("--step-pattern (", 2, "no regular expression");

@@ -52,12 +52,13 @@ impl Bytes {
         self.0 as f64 / MIB
     }
 
-    /// An amount as people write it: a number with its unit, of 1024 (`8GiB`) or of 1000 (`8 GB`); a number alone is MiB. None where it
+    /// An amount as people write it: a number with its unit, of 1024 (`8GiB`, `8Gi`, `8G`) or of 1000 (`8 GB`); a number alone is MiB. None where it
     /// is no such thing, or not positive, or more than can be counted.
     ///
     /// ```
     /// use crate::units::Bytes;
     /// assert_eq!(Bytes::parse("8GiB"), Some(Bytes(8 << 30)));
+    /// assert_eq!(["8 GiB", "8Gi", "8G"].map(Bytes::parse), [Some(Bytes(8 << 30)); 3]);
     /// assert_eq!(Bytes::parse("1.5 GB"), Some(Bytes(1_500_000_000)));
     /// assert_eq!(Bytes::parse("1300"), Some(Bytes(1300 << 20)));
     /// assert_eq!(Bytes::parse("much"), None);
@@ -90,13 +91,21 @@ impl Bytes {
     }
 }
 
-/// What amounts of memory may be written in, in bytes.
-const UNITS: [(&str, f64); 10] = [
+/// What amounts of memory may be written in, in bytes: as Kubernetes writes them (`Gi`), and as Slurm, docker and systemd do (`G`, of 1024).
+const UNITS: [(&str, f64); 18] = [
     ("", MIB),
     ("B", 1.0),
+    ("K", 1024.0),
+    ("Ki", 1024.0),
     ("KiB", 1024.0),
+    ("M", MIB),
+    ("Mi", MIB),
     ("MiB", MIB),
+    ("G", 1024.0 * MIB),
+    ("Gi", 1024.0 * MIB),
     ("GiB", 1024.0 * MIB),
+    ("T", 1024.0 * 1024.0 * MIB),
+    ("Ti", 1024.0 * 1024.0 * MIB),
     ("TiB", 1024.0 * 1024.0 * MIB),
     ("kB", 1e3),
     ("MB", 1e6),

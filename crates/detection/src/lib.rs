@@ -24,7 +24,6 @@ use perf4sight_machine::Seen;
 use perf4sight_machine::remote::Route;
 use perf4sight_report::{Cell, Column};
 use perf4sight_step::detection::{Measured, Memory};
-use perf4sight_verb::config::Table;
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
 use std::cmp::Ordering;
@@ -44,11 +43,7 @@ pub static SPEC: Spec = Spec {
 };
 
 /// `perf4sight detection`.
-pub static VERB: VerbSpec = VerbSpec {
-    table: Table { about: "Train a detector for some steps: images a second, where a step's time goes, which setting is best", ..settings::TABLE },
-    after_help: settings::AFTER_HELP,
-    parse: parse::verb,
-};
+pub static VERB: VerbSpec = VerbSpec { table: settings::TABLE, after_help: settings::AFTER_HELP, parse: parse::verb };
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,7 +10,7 @@ const MANY: i64 = 1_000_000;
 
 pub(super) const TABLE: Table = Table {
     section: "detection",
-    about: "trains a detector for some steps, and says what its parts take and which setting suits",
+    about: "trains a detector for some steps: images a second, where the time of a step goes, which setting is best",
     groups: &[&[CONFIG], OF_A_TRAINING, &[MAKE_DATASET, IMAGES]],
 };
 
@@ -66,10 +66,17 @@ const OF_A_TRAINING: &[Setting] = &[
         .help("Folder of this device's fingerprint. Nothing is measured then: settings are predicted, from it and from what was measured in out with other batch sizes or images of another size."),
 ];
 
-const MAKE_DATASET: Setting = path("make_dataset").on_command_line().value("DIR").conflicts(WithAllBut(&["images", "seed"]))
+const MAKE_DATASET: Setting = path("make_dataset")
+    .on_command_line()
+    .value("DIR")
+    .conflicts(WithAllBut(&["images", "seed"]))
     .help("Make up data in that layout, and train nothing.");
 
-const IMAGES: Setting = integer("images", 1, MOST as i64).or("32").on_command_line().value("NUMBER").requires("make_dataset")
+const IMAGES: Setting = integer("images", 1, MOST as i64)
+    .or("32")
+    .on_command_line()
+    .value("NUMBER")
+    .requires("make_dataset")
     .help("How many images to make up.");
 
 pub(super) const AFTER_HELP: &str = "\

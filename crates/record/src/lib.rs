@@ -30,7 +30,7 @@ use perf4sight_base::held_folder::hold;
 use perf4sight_base::units::counted;
 use perf4sight_machine::Watch;
 use perf4sight_machine::foreground::{Ended, Foreground};
-use perf4sight_verb::config::{Table, Values};
+use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
 use std::fs;
@@ -50,7 +50,7 @@ const SETTINGS: &str = "PERF4SIGHT_RECORD";
 
 /// `perf4sight record`.
 pub static VERB: VerbSpec = VerbSpec {
-    table: Table { about: "Run a training script, record some of its iterations, and time as many without recording", ..settings::TABLE },
+    table: settings::TABLE,
     after_help: settings::AFTER_HELP,
     parse: |values| Ok(Box::new(Record::parse(values)?)),
 };
@@ -58,20 +58,13 @@ pub static VERB: VerbSpec = VerbSpec {
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// The command, as words.
-    pub command: Vec<String>,
-    /// How many iterations are recorded, and how many timed without.
-    pub iterations: u64,
-    /// How many iterations come before.
-    pub warm_up: u64,
-    /// Whether Python functions are recorded.
-    pub stacks: bool,
-    /// Folder for what is recorded.
-    pub out: PathBuf,
-    /// Time after which the command is ended.
-    pub time_limit: Option<Duration>,
-    /// Whether a recording in the folder is replaced.
-    pub overwrite: bool,
+    command: Vec<String>,
+    iterations: u64,
+    warm_up: u64,
+    stacks: bool,
+    out: PathBuf,
+    time_limit: Option<Duration>,
+    overwrite: bool,
 }
 
 impl Verb for Record {

@@ -23,7 +23,7 @@ use folded::Folded;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Column, Progress};
-use perf4sight_verb::config::{Table, Values};
+use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use run::Run;
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub static SPEC: Spec = Spec {
 
 /// `perf4sight breakdown`.
 pub static VERB: VerbSpec = VerbSpec {
-    table: Table { about: "Show where the iterations of recorded traces spend their time, and what changed between two recordings", ..settings::TABLE },
+    table: settings::TABLE,
     after_help: settings::AFTER_HELP,
     parse: |values| Ok(Box::new(Breakdown::parse(values)?)),
 };
@@ -47,14 +47,10 @@ pub static VERB: VerbSpec = VerbSpec {
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breakdown {
-    /// Traces of one run, or folders of them.
-    pub traces: Vec<PathBuf>,
-    /// Folder for the report and its data.
-    pub out: PathBuf,
-    /// The name of the events that are the iterations.
-    pub iteration: Option<String>,
-    /// Traces of another run; none where nothing is compared.
-    pub compare: Vec<PathBuf>,
+    traces: Vec<PathBuf>,
+    out: PathBuf,
+    iteration: Option<String>,
+    compare: Vec<PathBuf>,
 }
 
 /// All that is shown.

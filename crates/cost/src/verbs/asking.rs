@@ -11,20 +11,26 @@ use perf4sight_verb::config::{Setting, Values, integer, memory, path, text, word
 use std::path::{Path, PathBuf};
 
 /// One network.
-pub(super) const NETWORK: Setting = text("network").required()
-    .positional("NET.onnx|NAME|NAME@LEVEL").known(networks)
+pub(super) const NETWORK: Setting = text("network")
+    .required()
+    .positional("NET.onnx|NAME|NAME@LEVEL")
+    .known(networks)
     .help("An ONNX file, the name of a known network, or NAME@LEVEL for one pruned to that percentage.");
 
-pub(super) const FINGERPRINT: Setting = path("fingerprint").or("{fingerprint.model_storedir}")
-    .or_on_command_line(Unset).one_of("source").value("DIR")
+pub(super) const FINGERPRINT: Setting = path("fingerprint")
+    .or("{fingerprint.model_storedir}")
+    .or_on_command_line(Unset)
+    .one_of("source")
+    .value("DIR")
     .help("The folder that [fingerprint] wrote, such as fingerprinting/cpu/imagenet.");
 
 pub(super) const TARGET: Setting = text("target").value("NAME|FILE.json").known(targets)
     .one_of("source").conflicts(With(&["device_name"]))
     .help("Ask without a fingerprint: what is believed of a kind of device before anything is measured, such as orin; a file describes another.");
 
-pub(super) const MEM_LIMIT: Setting = memory("mem_limit", "MiB").value("MEMORY")
-    .help("The memory that a step must fit into, all that it uses, such as 8GiB; by default what the profiled device had.");
+pub(super) const MEM_LIMIT: Setting = memory("mem_limit", "MiB").value("MEMORY").help(
+    "The memory that a step must fit into, all that it uses, such as 8GiB; by default what the profiled device had.",
+);
 
 pub(super) const DEVICE: Setting =
     text("device_name").named("device").value("NAME").help("Refuse fingerprints of another device.");
@@ -32,20 +38,25 @@ pub(super) const DEVICE: Setting =
 pub(super) const DATASET: Setting = text("dataset").value("NAME")
     .help("Refuse fingerprints of another dataset; with target the one whose images known networks read, by default imagenet.");
 
-pub(super) const INPUT: Setting = text("input").value("SHAPE")
+pub(super) const INPUT: Setting = text("input")
+    .value("SHAPE")
     .help("One sample of what networks read, such as 3x320x320, where it is not as the dataset or the file has it.");
 
-pub(super) const CLASSES: Setting = integer("classes", 1, i64::MAX).value("NUMBER")
+pub(super) const CLASSES: Setting = integer("classes", 1, i64::MAX)
+    .value("NUMBER")
     .help("How many classes networks tell apart, where it is not as in the dataset or in the file.");
 
-const DIM: Setting = text("dim").many().on_command_line().value("NAME=SIZE")
-    .help("How large a dimension is that the file leaves open, by its name there, such as tokens=197; once for each.");
+const DIM: Setting =
+    text("dim").many().on_command_line().value("NAME=SIZE").help(
+        "How large a dimension is that the file leaves open, by its name there, such as tokens=197; once for each.",
+    );
 
 /// How large what networks read and give is to be.
 pub(super) const EXTENTS: &[Setting] = &[INPUT, CLASSES, DIM];
 
 /// Whose images and classes a known network has, where nothing else says so.
-pub(super) const IMAGES_OF: Setting = word("dataset", || Dataset::ALL.map(Dataset::name).to_vec()).or("imagenet")
+pub(super) const IMAGES_OF: Setting = word("dataset", || Dataset::ALL.map(Dataset::name).to_vec())
+    .or("imagenet")
     .help("Whose images and classes a known network is built for.");
 
 /// A page to write as well.

@@ -73,9 +73,9 @@ impl Extents {
 
     fn with_advice(&self, error: Error) -> Error {
         let turned = self.channels_first();
-        turned.into_iter().fold(error, |error, turned| {
-            error.help(format!("exports of PyTorch read channels first: write {turned}"))
-        })
+        turned
+            .into_iter()
+            .fold(error, |error, turned| error.help(format!("exports of PyTorch read channels first: write {turned}")))
     }
 
     fn told_apart(&self, loaded: Loaded, file: &Path) -> Result<Loaded> {

@@ -22,7 +22,7 @@ const DAY: usize = 10;
 pub static VERB: VerbSpec = VerbSpec {
     table: Settings {
         section: "fingerprints",
-        about: "List the stored fingerprints below a folder: of what device, stage and networks, and how good",
+        about: "lists the stored fingerprints below a folder: of what device, stage and networks, and how good",
         groups: &[&[FOLDER]],
     },
     after_help: "",
@@ -34,8 +34,7 @@ const FOLDER: Setting = path("folder").or("fingerprinting").positional("DIR").he
 /// What is asked of the verb.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprints {
-    /// Where to look.
-    pub folder: PathBuf,
+    folder: PathBuf,
 }
 
 /// What one folder holds of one stage; at least one fingerprint.

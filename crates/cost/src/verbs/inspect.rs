@@ -23,8 +23,13 @@ use std::path::PathBuf;
 pub static VERB: VerbSpec = VerbSpec {
     table: Settings {
         section: "inspect",
-        about: "Show a network layer by layer: shapes, parameters, MACs, bytes, and how much of it is understood",
-        groups: &[&[asking::NETWORK, BATCH, STAGE, MEMORY, TARGET, PAGE], OF_STEPS, &[asking::IMAGES_OF], asking::EXTENTS],
+        about: "shows a network layer by layer: shapes, parameters, MACs, bytes, and how much of it is understood",
+        groups: &[
+            &[asking::NETWORK, BATCH, STAGE, MEMORY, TARGET, PAGE],
+            OF_STEPS,
+            &[asking::IMAGES_OF],
+            asking::EXTENTS,
+        ],
     },
     after_help: "",
     parse: |values| Ok(Box::new(Inspect::parse(values)?)),
@@ -51,18 +56,12 @@ const PAGE: Setting = asking::HTML.help("Write a page, with --memory with a char
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspect {
-    /// An ONNX file, the name of a known network, or `NAME@LEVEL` for one pruned to that percentage.
-    pub network: String,
-    /// Whose images and classes a known network is built for.
-    pub dataset: Dataset,
-    /// Stage and batch size that the costs are for.
-    pub workload: Workload,
-    /// How large what it reads and gives is to be.
-    pub extents: Extents,
-    /// The kind of device, by name or by the file that describes it, whose memory of the step is shown instead of the layers.
-    pub memory: Option<String>,
-    /// A page to write as well.
-    pub html: Option<PathBuf>,
+    network: String,
+    dataset: Dataset,
+    workload: Workload,
+    extents: Extents,
+    memory: Option<String>,
+    html: Option<PathBuf>,
 }
 
 impl Verb for Inspect {

@@ -19,7 +19,7 @@ const EXPORTED: [&str; 7] = ["alexnet", "resnet18", "resnet50", "mobilenetv2", "
 pub static VERB: VerbSpec = VerbSpec {
     table: Settings {
         section: "networks",
-        about: "List the known networks; write the usual ones as ONNX files",
+        about: "lists the known networks; writes the usual ones as ONNX files",
         groups: &[&[EXPORT, IMAGES_OF]],
     },
     after_help: "",
@@ -31,10 +31,8 @@ const EXPORT: Setting = path("export").value("DIR").help("Write them to this fol
 /// What is asked of the verb.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Networks {
-    /// A folder to write networks to.
-    pub export: Option<PathBuf>,
-    /// Whose images and classes the networks are built for.
-    pub dataset: Dataset,
+    export: Option<PathBuf>,
+    dataset: Dataset,
 }
 
 impl Verb for Networks {

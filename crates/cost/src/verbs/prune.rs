@@ -20,7 +20,7 @@ use std::path::PathBuf;
 pub static VERB: VerbSpec = VerbSpec {
     table: Settings {
         section: "prune",
-        about: "Prune one network to a level, and tell which channels of which layer are left",
+        about: "prunes one network to a level, and lists which channels of which layer are left",
         groups: &[&[NETWORK, LEVEL, MODE, SEED, KEEP, OUT, asking::IMAGES_OF], asking::EXTENTS],
     },
     after_help: "",
@@ -32,7 +32,7 @@ const NETWORK: Setting =
 
 const LEVEL: Setting = number("level", 0.0).required().value("PERCENT").help("Percent of all parameters to remove.");
 
-pub(super) const MODE: Setting = word("mode", || Mode::ALL.map(Mode::name).to_vec()).or("random")
+const MODE: Setting = word("mode", || Mode::ALL.map(Mode::name).to_vec()).or("random")
     .help("Which filters go first: at random, at random with late or early layers preferred, or those with the smallest mean magnitude (needs a file with weights).");
 
 const SEED: Setting = integer("seed", 0, i64::MAX).or("0").help("Seed of what is drawn.");
@@ -45,22 +45,14 @@ const OUT: Setting = path("out").value("FILE.onnx").help("Where to write the sma
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prune {
-    /// An ONNX file, or the name of a known network.
-    pub network: String,
-    /// Percent of all parameters to remove.
-    pub level: f64,
-    /// Which filters go first.
-    pub mode: Mode,
-    /// Seed of what is drawn.
-    pub seed: u64,
-    /// Names of layers that keep all channels that they read and give.
-    pub keep: Vec<Pattern>,
-    /// Where the smaller network is written.
-    pub out: Option<PathBuf>,
-    /// Whose images and classes a known network is built for.
-    pub dataset: Dataset,
-    /// How large what the network reads and gives is.
-    pub extents: Extents,
+    network: String,
+    level: f64,
+    mode: Mode,
+    seed: u64,
+    keep: Vec<Pattern>,
+    out: Option<PathBuf>,
+    dataset: Dataset,
+    extents: Extents,
 }
 
 impl Verb for Prune {
@@ -152,7 +144,9 @@ fn level(values: &Values<'_>) -> Result<f64> {
             .error("level", format!("{share} is less than one percent"))
             .expected("a percentage from 1 to below 100, or 0")
             .help(format!("did you mean {}?", 100.0 * share))),
-        much => Err(values.error("level", format!("{much} is no percentage from 0 to below 100")).help("write such as 50")),
+        much => {
+            Err(values.error("level", format!("{much} is no percentage from 0 to below 100")).help("write such as 50"))
+        }
     }
 }
 

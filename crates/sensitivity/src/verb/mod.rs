@@ -33,7 +33,6 @@ use perf4sight_machine::Watch;
 use perf4sight_machine::turn;
 use perf4sight_machine::turn::Turn;
 use perf4sight_report::{Cell, Column};
-use perf4sight_verb::config::Table;
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use profile::Profile;
 use regex::Regex;
@@ -57,65 +56,36 @@ pub static SPEC: Spec = Spec {
 };
 
 /// `perf4sight sensitivity`.
-pub static VERB: VerbSpec = VerbSpec {
-    table: Table { about: "Find how many CPUs, how much memory and which storage a training job needs, from few runs of it", ..settings::TABLE },
-    after_help: settings::AFTER_HELP,
-    parse: parse::verb,
-};
+pub static VERB: VerbSpec = VerbSpec { table: settings::TABLE, after_help: settings::AFTER_HELP, parse: parse::verb };
 
 /// What is asked.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sensitivity {
-    /// The job's command, as words.
-    pub command: Vec<String>,
-    /// Folder for the points and what comes of them.
-    pub out: PathBuf,
-    /// Whether points that lie there are thrown away.
-    pub overwrite: bool,
-    /// What the job is called.
-    pub job_name: Option<String>,
-    /// The most CPUs.
-    pub cpu: Option<f64>,
-    /// How close numbers of CPUs lie.
-    pub cpu_step: Option<f64>,
-    /// The most memory.
-    pub memory: Option<Bytes>,
-    /// GPUs of the job.
-    pub num_gpus: Option<u32>,
-    /// Samples of an iteration on each GPU.
-    pub batch: Option<u64>,
-    /// Workers that load data.
-    pub workers: Option<u64>,
-    /// Iterations after which a point ends.
-    pub max_iterations: Option<u64>,
-    /// What an epoch reads.
-    pub data: Option<PathBuf>,
-    /// What is passed to the script; where nothing is said, what it seems to take.
-    pub pass: Option<Vec<Passed>>,
-    /// Samples of an epoch.
-    pub samples: Option<u64>,
-    /// What output matches once an iteration.
-    pub step_pattern: Option<Pattern>,
-    /// Iterations of the whole command.
-    pub iterations: Option<u64>,
-    /// Iterations of a run that do not count.
-    pub warm_up: u64,
-    /// Time after which a run ends.
-    pub point_time: Duration,
-    /// Time for everything.
-    pub budget: Option<Duration>,
-    /// Bytes a second from memory.
-    pub memory_bandwidth: Option<Bytes>,
-    /// Bytes a second from storage.
-    pub storage_bandwidth: Option<Bytes>,
-    /// The image of docker that the job runs in.
-    pub docker_img: Option<String>,
-    /// Where the container has the data.
-    pub container_mnt: Option<PathBuf>,
-    /// The servers that it runs on; none where it is one.
-    pub nodes: Option<Nodes>,
-    /// Say what would be done, and run nothing.
-    pub dry_run: bool,
+    command: Vec<String>,
+    out: PathBuf,
+    overwrite: bool,
+    job_name: Option<String>,
+    cpu: Option<f64>,
+    cpu_step: Option<f64>,
+    memory: Option<Bytes>,
+    num_gpus: Option<u32>,
+    batch: Option<u64>,
+    workers: Option<u64>,
+    max_iterations: Option<u64>,
+    data: Option<PathBuf>,
+    pass: Option<Vec<Passed>>,
+    samples: Option<u64>,
+    step_pattern: Option<Pattern>,
+    iterations: Option<u64>,
+    warm_up: u64,
+    point_time: Duration,
+    budget: Option<Duration>,
+    memory_bandwidth: Option<Bytes>,
+    storage_bandwidth: Option<Bytes>,
+    docker_img: Option<String>,
+    container_mnt: Option<PathBuf>,
+    nodes: Option<Nodes>,
+    dry_run: bool,
 }
 
 /// A regular expression, equal to another one of the same text.

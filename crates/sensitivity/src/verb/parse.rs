@@ -66,14 +66,8 @@ impl Sensitivity {
 fn nodes(values: &Values<'_>) -> Result<Option<Nodes>> {
     let (count, rank) = (values.get("nnodes")?, values.get("node_rank")?);
     let (master_addr, master_port) = (values.get("master_addr")?, values.get("master_port")?);
-    let nodes = Nodes {
-        count,
-        rank,
-        master_addr,
-        master_port,
-        port: values.get("node_port")?,
-        wait: values.get("node_wait")?,
-    };
+    let nodes =
+        Nodes { count, rank, master_addr, master_port, port: values.get("node_port")?, wait: values.get("node_wait")? };
     Ok(nodes.if_several())
 }
 

@@ -7,7 +7,7 @@ use perf4sight_verb::config::{Setting, Table, flag, integer, memory, number, pat
 
 pub(super) const TABLE: Table = Table {
     section: "sensitivity",
-    about: "finds how many CPUs, how much memory and which storage a training job needs",
+    about: "finds how many CPUs, how much memory and which storage a training job needs, from few runs of it",
     groups: &[OF_A_JOB, &[DRY_RUN, COMPARE, PROFILE]],
 };
 
@@ -51,25 +51,33 @@ const OF_A_JOB: &[Setting] = &[
     path("container_mnt").value("DIR").help("Where the container has the data; else where it lies here."),
     integer("nnodes", 1, nodes::MOST as i64).or("1").value("N")
         .help("How many servers the job runs on; each runs the same configuration with its own node_rank."),
-    integer("node_rank", 0, nodes::MOST as i64).or("0").value("N").named("node_rank").alias("node-rank", false)
+    integer("node_rank", 0, nodes::MOST as i64).or("0").value("N").named("node_rank").alias("node-rank")
         .help("Which of them this is, from 0; node 0 leads and writes what comes of it."),
-    text("master_addr").or("127.0.0.1").value("HOST").named("master_addr").alias("master-addr", false)
+    text("master_addr").or("127.0.0.1").value("HOST").named("master_addr").alias("master-addr")
         .help("How the others reach node 0."),
-    integer("master_port", 1, 65535).or("29500").value("PORT").named("master_port").alias("master-port", false)
+    integer("master_port", 1, 65535).or("29500").value("PORT").named("master_port").alias("master-port")
         .help("A free port of node 0 at which the processes of the job meet."),
-    integer("node_port", 1, 65535).value("PORT").named("node_port").alias("node-port", false)
+    integer("node_port", 1, 65535).value("PORT").named("node_port").alias("node-port")
         .help("A free port of node 0 at which the profilers meet; else the one behind master_port."),
-    time("node_wait").or("10min").named("node_wait").alias("node-wait", false)
+    time("node_wait").or("10min").named("node_wait").alias("node-wait")
         .help("How long it is waited until all nodes have come."),
 ];
 
-const DRY_RUN: Setting = flag("dry_run").on_command_line()
+const DRY_RUN: Setting = flag("dry_run")
+    .on_command_line()
     .help("Say what would run, which limits hold here and about how long it takes; run nothing.");
 
-const COMPARE: Setting = path("compare").on_command_line().value("CSV").requires("profile").conflicts(With(&["command"]))
+const COMPARE: Setting = path("compare")
+    .on_command_line()
+    .value("CSV")
+    .requires("profile")
+    .conflicts(With(&["command"]))
     .help("Hold a profile against measured epochs: a CSV with the columns cpus, memory_percent and epoch_seconds.");
 
-const PROFILE: Setting = path("profile").on_command_line().positional("PROFILE").conflicts(WithAllBut(&["compare"]))
+const PROFILE: Setting = path("profile")
+    .on_command_line()
+    .positional("PROFILE")
+    .conflicts(WithAllBut(&["compare"]))
     .help("A profile.json that is to be shown again, or compared.");
 
 pub(super) const AFTER_HELP: &str = "\

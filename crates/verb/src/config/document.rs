@@ -103,7 +103,10 @@ impl Document {
 
     /// The entries of its first section, with others in the place of those of the same key.
     pub fn overlaid(mut self, entries: &[Entry]) -> Document {
-        self.sections.iter_mut().take(1).for_each(|section| entries.iter().cloned().for_each(|entry| section.put(entry)));
+        self.sections
+            .iter_mut()
+            .take(1)
+            .for_each(|section| entries.iter().cloned().for_each(|entry| section.put(entry)));
         self
     }
 

@@ -105,24 +105,16 @@ impl Kind {
             true => Ok(value),
             false => {
                 let remedy = self.remedy(&value).map_or(String::new(), |remedy| format!("; {remedy}"));
-                Err(format!("\"{word}\" is not {}{remedy}", self.expected_of_arguments()))
+                let is_memory = matches!(self, Kind::Memory(_));
+                let expected = if is_memory { AMOUNT.to_owned() } else { self.expected() };
+                Err(format!("\"{word}\" is not {expected}{remedy}"))
             }
         }
     }
-
-    fn expected_of_arguments(&self) -> String {
-        match self {
-            Kind::Memory(_) => "an amount of memory of at least 1 MiB, such as 8GiB".to_owned(),
-            Kind::Flag
-            | Kind::Integer(..)
-            | Kind::Number(_)
-            | Kind::Time
-            | Kind::Text
-            | Kind::Word(_)
-            | Kind::Path => self.expected(),
-        }
-    }
 }
+
+/// What the command line expects of an amount of memory.
+const AMOUNT: &str = "an amount of memory of at least 1 MiB, such as 8GiB";
 
 fn number(word: &str) -> Option<f64> {
     f64::from_value(&bare(word.trim()))

@@ -64,8 +64,6 @@ pub struct Argument {
     pub short: Option<char>,
     /// Another spelling of the flag.
     pub alias: Option<&'static str>,
-    /// Whether the help shows that spelling.
-    pub alias_is_shown: bool,
     /// What holds where it is left out, if that is not the default of the key.
     pub default: Option<Missing>,
     /// The value of the flag alone.
@@ -150,7 +148,6 @@ const fn of(key: &'static str, kind: Kind) -> Setting {
         value: "",
         short: None,
         alias: None,
-        alias_is_shown: false,
         default: None,
         alone: None,
         commas: !matches!(kind, Kind::Text | Kind::Path),
@@ -224,10 +221,9 @@ impl Setting {
         self
     }
 
-    /// Another spelling of its flag, which the help shows or not.
-    pub const fn alias(mut self, flag: &'static str, is_shown: bool) -> Self {
+    /// Another spelling of its flag.
+    pub const fn alias(mut self, flag: &'static str) -> Self {
         self.argument.alias = Some(flag);
-        self.argument.alias_is_shown = is_shown;
         self
     }
 
@@ -336,9 +332,7 @@ impl Setting {
     /// What of a value does not fit: the first wrong item of a list, else the value.
     pub(super) fn wrong_part<'v>(&self, value: &'v Value) -> &'v Value {
         match value {
-            Value::List(items) if self.many => {
-                items.iter().find(|item| !self.kind.admits(item)).unwrap_or(value)
-            }
+            Value::List(items) if self.many => items.iter().find(|item| !self.kind.admits(item)).unwrap_or(value),
             _ => value,
         }
     }

@@ -92,13 +92,11 @@ impl<'a> Values<'a> {
     }
 
     fn check_present(&self, setting: &Setting) -> Result<()> {
-        match setting.missing(self.document.surface) {
-            Missing::Required if !self.writes(setting.key) => Err(self
-                .error(setting.key, "this key is required")
-                .expected(setting.expected())
-                .help(format!("{}: {}", setting.key, setting.help))),
-            _ => Ok(()),
+        if self.writes(setting.key) || setting.missing(self.document.surface) != Missing::Required {
+            return Ok(());
         }
+        let error = self.error(setting.key, "this key is required").expected(setting.expected());
+        Err(error.help(format!("{}: {}", setting.key, setting.help)))
     }
 
     /// The value of a key as a Rust type: `bool`, integers, `f64`, `String`, `PathBuf`, `Vec` of them (a single value is

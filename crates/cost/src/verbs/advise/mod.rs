@@ -24,7 +24,6 @@ use perf4sight_base::whole_file;
 use perf4sight_memory::Timeline;
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Changes, Quantity, Stage, Workload};
-use perf4sight_verb::config::Table;
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use rayon::prelude::*;
 use search::{Findings, Search};
@@ -35,35 +34,22 @@ pub static SPEC: Spec =
     Spec { table: settings::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(Advise::parse(values)?)) };
 
 /// `perf4sight advise`.
-pub static VERB: VerbSpec = VerbSpec {
-    table: Table { about: "Tell what makes a step fit into memory, and what each way costs", ..settings::TABLE },
-    after_help: "",
-    parse: |values| Ok(Box::new(Advise::parse(values)?)),
-};
+pub static VERB: VerbSpec =
+    VerbSpec { table: settings::TABLE, after_help: "", parse: |values| Ok(Box::new(Advise::parse(values)?)) };
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advise {
-    /// A known network, `NAME@LEVEL` for one pruned to that percentage, or an ONNX file.
-    pub network: String,
-    /// What answers, of one device.
-    pub source: Source,
-    /// Samples of a step.
-    pub batch: u64,
-    /// Training or inference.
-    pub stage: Stage,
-    /// What of the step is to be another than in those that were profiled.
-    pub changes: Changes,
-    /// The memory that a step must fit into, instead of that of the device that was profiled.
-    pub limit: Option<Bytes>,
-    /// The device that the fingerprints must be of, where that matters.
-    pub device: Option<String>,
-    /// The dataset that the fingerprints must be of, where that matters; of what nobody measured the one whose images the network reads.
-    pub dataset: Option<String>,
-    /// How large what the network reads and gives is.
-    pub extents: Extents,
-    /// `.json` and `.html` files to write as well.
-    pub output: Vec<PathBuf>,
+    network: String,
+    source: Source,
+    batch: u64,
+    stage: Stage,
+    changes: Changes,
+    limit: Option<Bytes>,
+    device: Option<String>,
+    dataset: Option<String>,
+    extents: Extents,
+    output: Vec<PathBuf>,
 }
 
 /// What came of it.

@@ -7,7 +7,7 @@ use perf4sight_verb::config::{Setting, Table, integer, path};
 
 pub(super) const TABLE: Table = Table {
     section: "advise",
-    about: "tells what makes a step of one network fit, and what each way costs",
+    about: "finds what makes a step of one network fit into memory, and what each way costs",
     groups: &[
         &[NETWORK, FINGERPRINT, TARGET, BATCH, STAGE],
         OF_STEPS,
@@ -17,10 +17,18 @@ pub(super) const TABLE: Table = Table {
     ],
 };
 
-const BATCH: Setting = integer("bs", 1, LARGEST_BATCH as i64).required().named("batch").alias("bs", true).value("SIZE")
+const BATCH: Setting = integer("bs", 1, LARGEST_BATCH as i64)
+    .required()
+    .named("batch")
+    .alias("bs")
+    .value("SIZE")
     .help("Samples of the step that is wanted.");
 
-const OUTPUT: Setting = path("output").many().or("[]").in_configurations()
+const OUTPUT: Setting = path("output")
+    .many()
+    .or("[]")
+    .in_configurations()
     .help("Files to write the advice to: .json with everything, .html as a page.");
 
-const PAGE: Setting = HTML.help("Write a page as well: time against memory, and what lies in memory while the step runs.");
+const PAGE: Setting =
+    HTML.help("Write a page as well: time against memory, and what lies in memory while the step runs.");

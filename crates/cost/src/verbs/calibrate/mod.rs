@@ -25,24 +25,15 @@ pub static VERB: VerbSpec =
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calibrate {
-    /// An ONNX file, the name of a known network, or `NAME@LEVEL` for one pruned to that percentage.
-    pub network: String,
-    /// Folder of the fingerprints.
-    pub fingerprints: PathBuf,
-    /// Training or inference.
-    pub stage: Stage,
-    /// What numbers the steps compute with that are measured; those of the profile where none is named.
-    pub precision: Option<Precision>,
-    /// Where the rows come from.
-    pub source: Source,
-    /// Batch sizes to show, and to measure; those worth measuring where empty.
-    pub batches: Vec<u64>,
-    /// Whether to measure on another device than the fingerprint's, and to believe times that were disturbed.
-    pub force: bool,
-    /// Folder for the refitted fingerprints; nothing is stored without one.
-    pub save: Option<PathBuf>,
-    /// Whether fingerprints in that folder may be replaced.
-    pub overwrite: bool,
+    network: String,
+    fingerprints: PathBuf,
+    stage: Stage,
+    precision: Option<Precision>,
+    source: Source,
+    batches: Vec<u64>,
+    force: bool,
+    save: Option<PathBuf>,
+    overwrite: bool,
 }
 
 /// Where the rows come from.

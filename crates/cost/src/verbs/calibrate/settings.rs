@@ -11,7 +11,7 @@ use perf4sight_verb::config::{Setting, Table, Values, flag, integer, path, text,
 
 pub(super) const TABLE: Table = Table {
     section: "calibrate",
-    about: "Refit stored fingerprints with a few measured rows of a new network, or say which to measure",
+    about: "refits stored fingerprints with a few measured rows of a new network, or says which to measure",
     groups: &[&[
         asking::NETWORK,
         FINGERPRINT,

@@ -18,8 +18,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The section `[fingerprint]`.
-pub static SPEC: Spec =
-    Spec { table: settings::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(FingerprintSection::parse(values)?)) };
+pub static SPEC: Spec = Spec {
+    table: settings::TABLE,
+    subject: NETWORKS,
+    parse: |values| Ok(Box::new(FingerprintSection::parse(values)?)),
+};
 
 /// What the section asks for.
 #[derive(Debug, Clone, PartialEq)]

@@ -24,7 +24,6 @@ use perf4sight_base::units::Bytes;
 use perf4sight_base::whole_file;
 use perf4sight_report::Progress;
 use perf4sight_step::workload::{Changes, Quantity, Stage, Workload};
-use perf4sight_verb::config::Table;
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
@@ -35,39 +34,24 @@ pub static SPEC: Spec =
     Spec { table: settings::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(Predict::parse(values)?)) };
 
 /// `perf4sight predict`.
-pub static VERB: VerbSpec = VerbSpec {
-    table: Table { about: "Predict latency, memory and whether it fits, from stored fingerprints", ..settings::TABLE },
-    after_help: "",
-    parse: |values| Ok(Box::new(Predict::parse(values)?)),
-};
+pub static VERB: VerbSpec =
+    VerbSpec { table: settings::TABLE, after_help: "", parse: |values| Ok(Box::new(Predict::parse(values)?)) };
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Predict {
-    /// Known networks, `NAME@LEVEL` for one pruned to that percentage, ONNX files, folders of them, patterns.
-    pub networks: Vec<String>,
-    /// What answers.
-    pub source: Source,
-    /// Batch sizes, in the order they are shown.
-    pub batches: Vec<u64>,
-    /// Training or inference.
-    pub stage: Stage,
-    /// What of the step is to be another than in those that were profiled.
-    pub changes: Changes,
-    /// The memory that a step must fit into, instead of that of the device that was profiled.
-    pub limit: Option<Bytes>,
-    /// Whether a step that may not fit is a failure.
-    pub require_fit: bool,
-    /// The device that the fingerprints must be of, where that matters.
-    pub device: Option<String>,
-    /// The dataset that the fingerprints must be of, where that matters; of what nobody measured the one whose images networks read.
-    pub dataset: Option<String>,
-    /// How large what networks read and give is to be.
-    pub extents: Extents,
-    /// `.csv`, `.json` and `.html` files to write as well.
-    pub output: Vec<PathBuf>,
-    /// How the answer is printed.
-    pub form: Form,
+    networks: Vec<String>,
+    source: Source,
+    batches: Vec<u64>,
+    stage: Stage,
+    changes: Changes,
+    limit: Option<Bytes>,
+    require_fit: bool,
+    device: Option<String>,
+    dataset: Option<String>,
+    extents: Extents,
+    output: Vec<PathBuf>,
+    form: Form,
 }
 
 /// How an answer is printed.

@@ -1,8 +1,6 @@
 //! The settings of `[predict]` and `perf4sight predict`.
 
-use crate::verbs::asking::{
-    DATASET, DEVICE, EXTENTS, FINGERPRINT, HTML, MEM_LIMIT, NETWORK, TARGET,
-};
+use crate::verbs::asking::{DATASET, DEVICE, EXTENTS, FINGERPRINT, HTML, MEM_LIMIT, NETWORK, TARGET};
 use crate::verbs::step::{OF_STEPS, STAGE};
 use perf4sight_step::workload::LARGEST_BATCH;
 use perf4sight_verb::config::Conflicts::With;
@@ -27,15 +25,22 @@ const NETWORKS: Setting = Setting { key: "networks", ..NETWORK }.many().position
 const TARGETS: Setting = TARGET.many().commas().value("NAME|FILE.json|all")
     .help("Ask without a fingerprint: what is believed of kinds of devices before anything is measured, names as in target of [fingerprint] such as orin,tx2, or all; a file describes another.");
 
-const BATCHES: Setting = integer("bs", 1, LARGEST_BATCH as i64).many().or("[1,2,4,8,16,32]")
-    .or_on_command_line(Literal("1")).value("SIZES").help("Batch sizes, such as 1,8,32.");
+const BATCHES: Setting = integer("bs", 1, LARGEST_BATCH as i64)
+    .many()
+    .or("[1,2,4,8,16,32]")
+    .or_on_command_line(Literal("1"))
+    .value("SIZES")
+    .help("Batch sizes, such as 1,8,32.");
 
 const REQUIRE_FIT: Setting = flag("require_fit").help("End with exit code 7 where a step may not fit.");
 
 const OUTPUT: Setting = path("output").many().or("[]").in_configurations()
     .help("Files to write the predictions to: .csv with a row per network and batch size, .json with everything, .html as a page, of one network with a chart of its memory over the step.");
 
-const CSV: Setting = flag("csv").on_command_line().conflicts(With(&["json"]))
+const CSV: Setting = flag("csv")
+    .on_command_line()
+    .conflicts(With(&["json"]))
     .help("Print comma-separated rows, one per network and batch size, instead of tables.");
 
-const PAGE: Setting = HTML.help("Write a page as well, of one network with a chart of what lies in memory while a step runs.");
+const PAGE: Setting =
+    HTML.help("Write a page as well, of one network with a chart of what lies in memory while a step runs.");

@@ -28,7 +28,7 @@ use std::time::Duration;
 pub static VERB: VerbSpec = VerbSpec {
     table: Table {
         section: "profile",
-        about: "Measure how far measurements of the same thing lie apart on a device, before profiling it",
+        about: "measures how far measurements of the same thing lie apart on a device, before profiling it",
         groups: &[&[CHECK_NOISE, CONFIG_FILE], OF_DEVICES, &[NETWORK, BATCHES, STAGE, SECONDS]],
     },
     after_help: "\
@@ -55,8 +55,7 @@ const NETWORK: Setting = text("network")
     .known(asking::networks)
     .help("The name of a known network, or NAME@LEVEL for one pruned to that percentage.");
 
-const BATCHES: Setting =
-    integer("bs", 1, LARGEST_BATCH as i64).many().or("[1,8]").value("SIZES").help("Batch sizes.");
+const BATCHES: Setting = integer("bs", 1, LARGEST_BATCH as i64).many().or("[1,8]").value("SIZES").help("Batch sizes.");
 
 const STAGE: Setting = word("stage", stages).or("training").help("What one step does.");
 
@@ -68,16 +67,11 @@ const SECONDS: Setting = integer("seconds", 0, i64::MAX)
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckNoise {
-    /// Where to measure.
-    pub device: device::Options,
-    /// A known network, or `NAME@LEVEL` for one pruned to that percentage.
-    pub network: String,
-    /// Batch sizes, each measured in every round.
-    pub batches: Vec<u64>,
-    /// What a step does.
-    pub stage: Stage,
-    /// After this time no further round begins, but for the first few.
-    pub time: Duration,
+    device: device::Options,
+    network: String,
+    batches: Vec<u64>,
+    stage: Stage,
+    time: Duration,
 }
 
 impl Verb for CheckNoise {
