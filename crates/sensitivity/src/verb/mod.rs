@@ -1,24 +1,35 @@
 //! `[sensitivity]` and `perf4sight sensitivity`: how many CPUs, how much memory and which storage a training job needs, from few runs of it.
 
+mod answer;
+mod cache_epoch;
 mod campaign;
 mod command;
 mod compare;
 mod conclusion;
+mod consistency;
 mod data;
-mod heard;
+mod derived;
+mod job;
 mod keys;
+mod monitor;
 mod nodes;
 mod page;
 mod parse;
 mod plan;
+mod points;
 mod profile;
+mod progress;
 mod published;
-mod run;
+mod refusal;
+mod runner;
 mod show;
+mod simulated;
+mod steps_file;
 mod store;
 mod surroundings;
 mod tables;
 mod throttled;
+mod warnings;
 mod write;
 
 pub use command::Passed;
@@ -26,21 +37,22 @@ pub use compare::Compare;
 pub use nodes::Nodes;
 pub use parse::{bandwidth, memory};
 pub use show::Show;
+pub use simulated::{Fate, SimulatedJob};
 
 use crate::{Knee, LEAST_TIME};
 use campaign::{Campaign, Stop};
+use job::JobRunner;
 use nodes::Team;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_limit as limit;
+use perf4sight_limit::{self as limit, Limiter};
 use perf4sight_machine::Watch;
-use perf4sight_machine::turn;
-use perf4sight_machine::turn::Turn;
+use perf4sight_machine::measurement_lock::{self, MeasurementLock};
 use perf4sight_report::{Cell, Column};
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
 use profile::Profile;
 use regex::Regex;
-use run::Runner;
+use runner::Runner;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,7 +61,7 @@ use std::time::Duration;
 use store::Store;
 use surroundings::Surroundings;
 
-/// The closest numbers of CPUs that are told apart: the least that the kernel lets a job have, a thousandth of a second in a tenth.
+/// The closest numbers of CPUs that are distinguished: the least that the kernel lets a job have, a thousandth of a second in a tenth.
 const LEAST_STEP: f64 = 0.01;
 
 /// The section `[sensitivity]`.
@@ -66,13 +78,13 @@ pub struct Sensitivity {
     pub command: Vec<String>,
     /// Folder for the points and what comes of them.
     pub out: PathBuf,
-    /// Whether points that lie there are thrown away.
+    /// Whether points in it are thrown away.
     pub overwrite: bool,
     /// What the job is called.
     pub job_name: Option<String>,
     /// The most CPUs.
     pub cpu: Option<f64>,
-    /// How close numbers of CPUs lie.
+    /// The step between numbers of CPUs.
     pub cpu_step: Option<f64>,
     /// The most memory.
     pub memory: Option<Bytes>,
@@ -124,7 +136,7 @@ impl Pattern {
     /// # Errors
     /// What is none.
     pub fn parse(text: &str) -> Result<Self> {
-        heard::pattern(text).map(Pattern)
+        progress::pattern(text).map(Pattern)
     }
 }
 
@@ -135,10 +147,10 @@ impl PartialEq for Pattern {
 }
 
 impl Verb for Sensitivity {
-    /// Measures what is not measured yet, and tells what came of it.
+    /// Measures what is not measured yet, and reports what came of it.
     ///
     /// # Errors
-    /// A job that fails, or tells of no iteration; limits that cannot be held; a folder that holds points of another job.
+    /// A job that fails, or reports no iteration; limits that cannot be held; a folder that holds points of another job.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check()?;
         self.check_here()?;
@@ -147,17 +159,17 @@ impl Verb for Sensitivity {
         if let Some(nodes) = self.nodes.as_ref().filter(|nodes| nodes.follows() && !self.dry_run) {
             return nodes::follow(self, nodes, watch, context);
         }
-        let Some(around) = Surroundings::look(self, &watch, context)? else { return Ok(interrupted()) };
+        let Some((around, limiter)) = Surroundings::look(self, &watch, context)? else { return Ok(interrupted()) };
         if self.dry_run {
             if self.leads() {
-                write::could_keep(&self.out)?;
+                write::check_writable(&self.out)?;
             }
-            let found = self.campaign(&around, None, watch, context)?.known();
-            return Ok(plan::summary(self, &around, found));
+            let runner = self.runner(&around, &limiter, None, watch, context);
+            return Ok(plan::summary(self, &around, self.campaign(&around, &runner)?.known()));
         }
         let measured = write::check_room(&self.out).and_then(|()| match &self.nodes {
-            None => self.measure(&around, None, watch, context),
-            Some(nodes) => self.lead(nodes, around, watch, context),
+            None => self.measure(&around, &limiter, None, watch, context),
+            Some(nodes) => self.lead(nodes, around, &limiter, watch, context),
         });
         // Where nothing came of it, not even an empty folder is left; one that holds something stays.
         let _ = fs::remove_dir(&self.out);
@@ -175,11 +187,18 @@ impl Sensitivity {
         Store::open(&self.out, &self.identity(around), self.overwrite)
     }
 
-    /// Measures on several nodes, of which this one leads, and tells the others how it ended.
-    fn lead(&self, nodes: &Nodes, around: Surroundings, watch: Watch<'_>, context: &mut Context) -> Result<Summary> {
+    /// Measures on several nodes, of which this one leads, and informs the others how it ended.
+    fn lead(
+        &self,
+        nodes: &Nodes,
+        around: Surroundings,
+        limiter: &Limiter,
+        watch: Watch<'_>,
+        context: &mut Context,
+    ) -> Result<Summary> {
         let Some(team) = nodes::gather(self, nodes, &around, &watch, context)? else { return Ok(interrupted()) };
         let around = around.among(self, &team);
-        let measured = around.and_then(|around| self.measure(&around, Some(&team), watch, context));
+        let measured = around.and_then(|around| self.measure(&around, limiter, Some(&team), watch, context));
         team.end(match &measured {
             Ok(_) if watch.cancelled() => Some("it was interrupted".to_owned()),
             Ok(_) => None,
@@ -188,51 +207,54 @@ impl Sensitivity {
         measured
     }
 
-    /// Measures, in its turn, and tells what came of it.
+    /// Measures while nothing else is measured here.
     fn measure<'a>(
         &'a self,
         around: &'a Surroundings,
+        limiter: &'a Limiter,
         team: Option<&'a Team>,
         watch: Watch<'a>,
         context: &mut Context,
     ) -> Result<Summary> {
-        let Some(_turn) = turn(watch.cancelled, context)? else { return Ok(interrupted()) };
-        let mut campaign = self.campaign(around, team, watch, context)?;
+        let Some(_lock) = lock(watch.cancelled, context)? else { return Ok(interrupted()) };
+        let runner = self.runner(around, limiter, team, watch, context);
+        let campaign = self.campaign(around, &runner)?;
         team.map_or(Ok(()), Team::begin)?;
         around.warm(self, &watch, context);
         if !team.map_or(Ok(true), |team| team.assembled(&watch, context))? {
             return Ok(interrupted());
         }
-        let stop = campaign.search(context)?;
-        let Some(mut profile) = conclusion::profile(around, &campaign, context) else {
-            return nothing(stop, &campaign.store);
-        };
-        let stop = conclude(&mut profile, &mut campaign, stop, context)?;
-        profile.warnings = conclusion::warnings(around, &campaign, &profile, stop);
-        self.summary(&profile, &campaign, stop, context)
+        self.conclude(around, campaign, context)
+    }
+
+    /// Measures a simulated job instead of the command, in no time, and writes what a real one's measurement would.
+    ///
+    /// # Errors
+    /// See [`Verb::run`].
+    pub fn simulate(&self, job: &SimulatedJob, context: &mut Context) -> Result<Summary> {
+        self.check()?;
+        let around = job.surroundings(self);
+        let runner = job.runner(self, &around, Arc::clone(&context.cancel));
+        if self.dry_run {
+            return Ok(plan::summary(self, &around, self.campaign(&around, &runner)?.known()));
+        }
+        let measured = write::check_room(&self.out)
+            .and_then(|()| self.conclude(&around, self.campaign(&around, &runner)?, context));
+        let _ = fs::remove_dir(&self.out);
+        measured
+    }
+
+    fn conclude(&self, around: &Surroundings, mut campaign: Campaign<'_>, context: &mut Context) -> Result<Summary> {
+        match conclusion::measure(around, &mut campaign, context)? {
+            (None, stop) => nothing(stop, &campaign.store),
+            (Some(profile), stop) => self.summary(&profile, &campaign, stop, context),
+        }
     }
 }
 
 /// Waits until nobody else measures here: two at once would take CPUs from each other. None after Ctrl-C.
-fn turn(cancel: &AtomicBool, context: &Context) -> Result<Option<Turn>> {
-    turn::take(&Watch { waiting: &|why| context.console.note(why), ..Watch::quiet(cancel) })
-}
-
-/// Holds the job to less storage and less memory where that tells anything, and draws all conclusions.
-fn conclude(profile: &mut Profile, campaign: &mut Campaign<'_>, stop: Stop, context: &mut Context) -> Result<Stop> {
-    let mut stop = stop;
-    if let (Stop::Done, Some(model)) = (stop, profile.model()) {
-        stop = campaign.throttle(&model, context)?;
-        throttled::place(profile, campaign);
-    }
-    if let (Stop::Done, Some(model), Some(own)) = (stop, profile.model(), profile.own_memory) {
-        stop = campaign.place_cache(&model, own, context)?;
-        conclusion::place(profile, campaign, &model, own);
-    }
-    profile.points.clone_from(&campaign.store.points);
-    profile.provenance.complete = stop == Stop::Done;
-    profile.conclude(&campaign.grid);
-    Ok(stop)
+fn lock(cancel: &AtomicBool, context: &Context) -> Result<Option<MeasurementLock>> {
+    measurement_lock::take(&Watch { waiting: &|why| context.console.note(why), ..Watch::quiet(cancel) })
 }
 
 /// What is said where not even one point is known.
@@ -288,7 +310,7 @@ impl Sensitivity {
             )));
         }
         if self.cpu_step.is_some_and(|step| step < LEAST_STEP) {
-            let problem = "numbers of CPUs cannot be told apart that lie so close (--cpu-step)";
+            let problem = "numbers of CPUs this close cannot be distinguished (--cpu-step)";
             return Err(Error::usage(problem).expected(format!("{LEAST_STEP} CPUs or more")));
         }
         Ok(())
@@ -302,20 +324,26 @@ impl Sensitivity {
         self.cpu.map_or(Ok(()), |cpus| limit::check_cpus(cpus, limit::cpus()))
     }
 
-    fn campaign<'a>(
+    fn runner<'a>(
         &'a self,
         around: &'a Surroundings,
+        limiter: &'a Limiter,
         team: Option<&'a Team>,
         watch: Watch<'a>,
         context: &Context,
-    ) -> Result<Campaign<'a>> {
+    ) -> JobRunner<'a> {
+        let (words, survey) = (around.command.words.as_slice(), &around.survey);
+        JobRunner { asked: self, words, limiter, survey, watch, team, clock: context.clock, begun: context.now() }
+    }
+
+    fn campaign<'a>(&'a self, around: &Surroundings, runner: &'a dyn Runner) -> Result<Campaign<'a>> {
         let store = self.store(around)?;
         Ok(Campaign {
+            asked: self,
+            runner,
             found: store.points.len(),
-            runner: Runner { asked: self, words: &around.command.words, limiter: &around.limiter, watch, team },
             store,
             grid: around.grid.clone(),
-            begun: context.now(),
             cold: conclusion::cold(around, self),
             measured: 0,
         })
@@ -375,7 +403,7 @@ impl Sensitivity {
     }
 }
 
-/// What the closing table of a configuration says of the job.
+/// The job's entries in the closing table of a configuration.
 fn findings(profile: &Profile) -> Vec<Finding> {
     let percent = |knee: &Knee| (100.0 * knee.share).round();
     let cells = profile.knees.iter().map(|knee| {
