@@ -13,7 +13,7 @@ use perf4sight_cost::plan::{Configuration, Ending, Grid};
 use perf4sight_cost::records;
 use perf4sight_cost::records::{Appender, Provenance, Record, Variant};
 use perf4sight_cost::verbs::profile::{Campaign, Journal, Planned, Tally, test_config};
-use perf4sight_machine::{LocalMachine, Watch, turn};
+use perf4sight_machine::{LocalMachine, Watch, measurement_lock};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
@@ -516,11 +516,11 @@ fn waiting_for_another_measurement_counts_towards_no_budget() {
     let device = scripted(&format!("echo '{MEASURED}'"));
     let planned = [planned(&Variant::new("a", 0), 1), planned(&Variant::new("b", 0), 1)];
     let cancelled = AtomicBool::new(false);
-    let turn = turn::take(&Watch::quiet(&cancelled)).unwrap();
+    let lock = measurement_lock::take(&Watch::quiet(&cancelled)).unwrap();
     thread::scope(|scope| {
         scope.spawn(move || {
             thread::sleep(Duration::from_secs(3));
-            drop(turn);
+            drop(lock);
         });
         let (tally, said) = swept(folder.path(), &planned, &device);
         assert_eq!((tally.rows.len(), tally.ending, said.as_str()), (2, Some(Ending::Complete), ""));

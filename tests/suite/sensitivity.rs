@@ -1,4 +1,5 @@
-//! `perf4sight sensitivity` with small jobs: what it tells of them, what it keeps, and what it says of those that tell nothing.
+//! `perf4sight sensitivity` with small jobs that run for real; what a search does with what they report is tested without waiting, with
+//! simulated ones (`crates/sensitivity/tests/simulated.rs`).
 
 use crate::conformance::python;
 use crate::fixtures::{Outcome, Scene, within_patience};
@@ -38,7 +39,7 @@ fn json(scene: &Scene, name: &str) -> Value {
 }
 
 #[test]
-fn a_job_that_waits_needs_the_fewest_cpus_and_points_are_never_measured_twice() {
+fn a_job_is_measured_by_the_lines_of_its_file_and_all_files_are_written() {
     let scene = scene(STEPS);
     let first = sensitivity(&scene, "").succeeds();
     assert!(first.stdout().contains("#SBATCH --cpus-per-task="), "{}", first.stdout());
@@ -58,60 +59,6 @@ fn a_job_that_waits_needs_the_fewest_cpus_and_points_are_never_measured_twice() 
     for file in ["throughput.csv", "curve.csv", "matrix.csv"] {
         assert!(scene.read(&format!("sensitivity/{file}")).contains("cpus"), "{file}");
     }
-    let again = sensitivity(&scene, "--json").succeeds();
-    // A point that others disturbed is run once more, behind the runs that are kept.
-    let again: Value = serde_json::from_str(again.stdout()).unwrap();
-    for (kept, found) in points.iter().zip(again["points"].as_array().unwrap()) {
-        let (kept, found) = (kept["runs"].as_array().unwrap(), found["runs"].as_array().unwrap());
-        let sound = kept.iter().any(|run| run["outcome"]["what"] == "sound");
-        assert_eq!((&found[..kept.len()], found.len()), (kept.as_slice(), kept.len() + usize::from(!sound)));
-    }
-    scene.run(&format!("sensitivity {SHORT} -- sh -x job.sh")).fails(2).says("those of another job");
-    for otherwise in ["--storage-bandwidth 10MB", "--num-gpus 2"] {
-        sensitivity(&scene, otherwise).fails(2).says("those of another job");
-    }
-}
-
-/// A folder holds points of up to 1 CPU, and half of one is asked for: what happened at 1 CPU, out of memory or disturbed every time, is no part of
-/// the answer, and is not run again.
-#[test]
-fn points_of_more_cpus_than_are_asked_for_are_neither_run_again_nor_told_of() {
-    let mut scene = scene(STEPS);
-    sensitivity(&scene, "").succeeds();
-    let measured = json(&scene, "sensitivity/points.json");
-    let kept = |cpus: &[f64], outcome: Value| {
-        let mut kept = measured.clone();
-        let points = kept["points"].as_array_mut().unwrap();
-        points.retain(|point| cpus.contains(&point["cpus"].as_f64().unwrap()));
-        for run in points
-            .iter_mut()
-            .filter(|point| point["cpus"] == 1.0)
-            .flat_map(|point| point["runs"].as_array_mut().unwrap())
-        {
-            run["outcome"] = outcome.clone();
-            if outcome["what"] == "out_of_memory" {
-                run["measured"] = Value::Null;
-            }
-        }
-        kept.to_string()
-    };
-    let half = "sensitivity --cpu 0.5 --cpu-step 0.5 --warm-up 2 --point-time 4s";
-    let lacking = kept(&[1.0], serde_json::json!({"what": "out_of_memory"}));
-    scene = scene.file("sensitivity/points.json", lacking);
-    let told = scene.run(&format!("{half} -- sh job.sh")).succeeds();
-    assert!(told.stdout().contains("1 point measured"), "{}", told.stdout());
-    let disturbed = kept(&[0.5, 1.0], serde_json::json!({"what": "disturbed", "how": "others"}));
-    let runs = |points: &Value| {
-        let at = points["points"].as_array().unwrap().iter().find(|point| point["cpus"] == 1.0);
-        at.unwrap()["runs"].as_array().unwrap().len()
-    };
-    scene = scene.file("sensitivity/points.json", disturbed);
-    let told = scene.run(&format!("{half} --dry-run -- sh job.sh")).succeeds();
-    assert!(told.stdout().contains("1 point of it lies in sensitivity"), "{}", told.stdout());
-    scene.run(&format!("{half} -- sh job.sh")).succeeds();
-    assert_eq!(runs(&json(&scene, "sensitivity/points.json")), runs(&measured));
-    let profile = json(&scene, "sensitivity/profile.json");
-    assert_eq!((&profile["request"]["cpus"], &profile["knees"][0]["cpus"]), (&0.5.into(), &0.5.into()));
 }
 
 #[test]
@@ -128,33 +75,6 @@ fn lines_of_output_tell_of_iterations_too_and_a_whole_run_at_last() {
     let curve = scene.read("whole/curve.csv");
     let cells: Vec<&str> = curve.lines().nth(1).unwrap().split(',').collect();
     assert_eq!(cells[2..4], ["", ""], "nobody knows how sure it is: {curve}");
-}
-
-#[test]
-fn jobs_that_tell_nothing_are_told_apart() {
-    let of = |job: &str| scene(job).run(&format!("sensitivity {HASTY} -- sh job.sh"));
-    of("echo so far; exit 0\n").fails(5).says("it ended by itself").says("no iteration was told").says("so far");
-    of("sleep 60\n").fails(5).says("its time was up").says("PERF4SIGHT_STEPS");
-    of("echo '{\"step\": 1, \"time\": 1}' >> \"$PERF4SIGHT_STEPS\"; sleep 60\n")
-        .fails(5)
-        .says("iterations that were told: 1,")
-        .says("--point-time");
-    of("for i in 3 2 1; do echo '{\"step\": 1, \"time\": '$i'}' >> \"$PERF4SIGHT_STEPS\"; done; sleep 60\n")
-        .fails(5)
-        .says("2 tell of a time no later than")
-        .says("later than that of the line before");
-    of("echo out of reach >&2; exit 3\n").fails(5).says("exit code 3").says("out of reach");
-    of("head -c 100000 /dev/urandom >> \"$PERF4SIGHT_STEPS\"; sleep 60\n").fails(5).says("are none");
-    let scene = scene("");
-    scene.run("sensitivity --cpu 1 -- no-such-program").fails(6).says("no-such-program");
-    assert!(!scene.path("sensitivity").exists(), "nothing is left behind");
-}
-
-#[test]
-fn a_point_that_crashed_shows_what_its_job_wrote_last() {
-    let scene = scene(&format!("[ ! -e once ] || {{ echo out of reach >&2; exit 3; }}\ntouch once\n{STEPS}"));
-    let told = sensitivity(&scene, "").succeeds().says("with 0.5 CPUs: failed: it ended with exit code 3");
-    told.says("its last lines:\n    out of reach");
 }
 
 #[test]
@@ -176,6 +96,7 @@ fn what_cannot_be_is_refused_before_anything_runs() {
     refused("--step-pattern (", 2, "no regular expression");
     refused("--pass everything", 2, "nothing that is passed");
     scene.run("sensitivity").fails(2).says("there is no job");
+    scene.run("sensitivity --cpu 1 -- no-such-program").fails(6).says("no-such-program");
     assert!(!scene.path("it-ran").exists() && !scene.path("sensitivity").exists());
 }
 
@@ -201,6 +122,14 @@ fn daemons_end_with_their_job_and_one_that_wants_a_terminal_says_so() {
     let asking = scene("read answer < /dev/tty || exit 4\n");
     asking.run(&format!("sensitivity {HASTY} -- sh job.sh")).fails(5).says("exit code 4").says("/dev/tty");
     assert!(!asking.path("sensitivity").exists(), "nothing is left behind");
+}
+
+/// The job puts a pipe where its steps belong, and floods its standard error without ever ending a line.
+#[test]
+fn a_job_that_floods_and_leaves_a_pipe_for_its_steps_ends_in_time() {
+    let scene = scene("rm -f \"$PERF4SIGHT_STEPS\"; mkfifo \"$PERF4SIGHT_STEPS\"; exec tr '\\0' x < /dev/zero >&2\n");
+    let told = scene.run(&format!("sensitivity {HASTY} -- sh job.sh")).fails(5);
+    told.says("its time was up after 2").says("no iteration was reported");
 }
 
 /// The client's own words, where no daemon runs.
@@ -275,50 +204,6 @@ fn a_dry_run_says_what_would_run_and_runs_nothing() {
     assert!(!scene.path("it-ran").exists() && !scene.path("sensitivity").exists());
 }
 
-/// A profile that was measured, one part of which somebody changed: each time it is said which.
-#[test]
-fn whoever_changes_what_follows_from_points_is_told_what() {
-    let scene = scene(STEPS).file("data/one", "1").file("data/two", "2");
-    sensitivity(&scene, "--data data -b 1 --storage-bandwidth 1MB").succeeds();
-    let measured = json(&scene, "sensitivity/profile.json");
-    let shown = scene.run("sensitivity sensitivity/profile.json").succeeds();
-    assert!(!shown.stderr().contains("does not follow"), "{}", shown.stderr());
-    let change = |part: &str, change: &dyn Fn(&mut Value)| {
-        let mut changed = measured.clone();
-        change(&mut changed);
-        let scene = Scene::new().file("profile.json", changed.to_string());
-        scene.run("sensitivity profile.json").succeeds().says(&format!("does not follow from its points ({part}"));
-    };
-    change("own_memory", &|profile| profile["own_memory"] = 1.into());
-    change("request", &|profile| profile["request"]["memory"] = 7.into());
-    change("request", &|profile| profile["request"]["slurm"] = "#SBATCH --mem=1M".into());
-    change("matrix", &|profile| profile["matrix"][3]["seconds"]["most"] = 1e9.into());
-    change("matrix", &|profile| profile["matrix"][3]["bound"] = "cpu".into());
-    change("matrix", &|profile| profile["matrix"][3]["storage_needed"]["least"] = 7.into());
-    change("storage_matrix", &|profile| profile["storage_matrix"][0]["storage_bandwidth"] = 7.into());
-    change("knees", &|profile| profile["knees"][0]["cpus"] = 0.75.into());
-    change("knees", &|profile| profile["knees"][0]["between"] = serde_json::json!([0.25, 4.0]));
-    // A profile that was written before lines said what is not verified.
-    let mut older = measured.clone();
-    for lines in ["kubernetes", "slurm", "docker"] {
-        let line = older["request"][lines].as_str().unwrap();
-        let line = line.lines().filter(|line| !line.starts_with("# ")).collect::<Vec<_>>().join("\n");
-        older["request"][lines] = line.into();
-    }
-    older["job"]["cpu_step"] = Value::Null;
-    let older = Scene::new().file("profile.json", older.to_string());
-    let told = older.run("sensitivity profile.json").succeeds();
-    assert!(!told.stderr().contains("does not follow"), "{}", told.stderr());
-}
-
-#[test]
-fn a_pattern_that_matches_nothing_is_told_and_what_is_no_text_is_not_shown() {
-    let scene = scene("head -c 4000 /dev/urandom; echo; echo iteration 1; sleep 60\n");
-    let told = scene.run(&format!("sensitivity {HASTY} --step-pattern step -- sh job.sh")).fails(5);
-    let told = told.says("none matches \"step\"").says("a pattern is looked for in each line").says("that are no text");
-    assert!(told.stderr().len() < 3000, "{}", told.stderr());
-}
-
 #[test]
 fn after_ctrl_c_what_was_finished_is_kept_and_the_job_is_gone() {
     let scene = scene(&format!("echo $$ > process\n{STEPS}"));
@@ -342,38 +227,6 @@ fn after_ctrl_c_what_was_finished_is_kept_and_the_job_is_gone() {
     within_patience("the end of the job", || !crate::fixtures::runs(job));
     let found = sensitivity(&scene, "").succeeds();
     assert!(!found.stdout().contains(" 0 found in"), "{}", found.stdout());
-}
-
-#[test]
-fn a_budget_ends_it_and_says_what_is_not_verified() {
-    let scene = scene(STEPS);
-    let told = sensitivity(&scene, "--budget 1s").succeeds().says("the time was up");
-    assert!(told.stdout().contains("not verified") && told.stdout().contains("1 point measured"), "{}", told.stdout());
-    let scene = self::scene(STEPS);
-    sensitivity(&scene, "--budget 1us").fails(5).says("before any point was measured");
-    assert!(!scene.path("sensitivity").exists(), "nothing is left behind");
-}
-
-/// Runs have a minute, and the budget is spent before the first of them.
-#[test]
-fn a_budget_bounds_the_first_run_too() {
-    let scene = scene("date +%s >> began; exec sleep 1000\n");
-    let told = scene.run("sensitivity --cpu 1 --cpu-step 1 --budget 5s -- sh job.sh").fails(5);
-    told.says("its time was up after 5").says("no iteration was told");
-}
-
-#[test]
-fn a_first_point_that_ran_out_of_memory_is_kept_and_not_run_again() {
-    let scene = scene("echo >> began; exec tail -c 400000000 /dev/zero\n");
-    let run = || scene.run(&format!("sensitivity {HASTY} --memory 100MB -- sh job.sh")).fails(5);
-    let told = run();
-    if !told.stderr().contains("ran out of memory") {
-        println!("not measured: nothing here limits memory");
-        return;
-    }
-    assert_eq!(json(&scene, "sensitivity/points.json")["points"][0]["runs"][0]["outcome"]["what"], "out_of_memory");
-    run().says("ran out of memory").says("--overwrite");
-    assert_eq!(scene.read("began").lines().count(), 1, "a finished point never runs twice");
 }
 
 /// A profile by hand: one CPU makes 10 iterations a second, two make 20; storage takes 8 s for all data.
@@ -424,42 +277,6 @@ fn a_profile_is_held_against_measured_epochs() {
     value["points"] = serde_json::json!([]);
     let scene = Scene::new().file("profile.json", value.to_string());
     scene.run("sensitivity profile.json").fails(4).says("cannot be without any point");
-}
-
-/// A job that reads a file of 600 KB, and then computes for 0.2 s and what a shell takes: long enough for limits on storage, which even out
-/// over 0.1 s.
-const READER: &str = r#"i=0
-while :; do
-    for file in data/*; do
-        i=$((i+1)); cat "$file" > /dev/null; sleep 0.2
-        echo "{\"step\": $i, \"time\": $(date +%s.%N)}" >> "$PERF4SIGHT_STEPS"
-    done
-done
-"#;
-
-/// Where reading alone takes as long as computing, an epoch of a job that reads nothing ahead takes twice as long as either.
-#[test]
-fn storage_that_is_held_back_tells_that_a_job_reads_nothing_ahead() {
-    let files = (0..40).map(|number| format!("data/{number:03}"));
-    let scene =
-        files.fold(Scene::in_target().file("job.sh", READER), |scene, file| scene.file(&file, vec![7; 600_000]));
-    scene.run("sensitivity --cpu 1 --cpu-step 1 --warm-up 1 --data data -b 1 -- sh job.sh").succeeds();
-    let profile = json(&scene, "sensitivity/profile.json");
-    if profile["limits"][2]["by"].is_null() {
-        println!("not measured: nothing here limits storage");
-        assert!(profile["warnings"].to_string().contains("storage cannot be limited here"), "{}", profile["warnings"]);
-        return;
-    }
-    let throttled = profile["throttled"].as_array().unwrap();
-    let number = |held: &Value, name: &str| held[name].as_f64().unwrap();
-    let slower = throttled.iter().map(|held| number(held, "seconds") / number(held, "side_by_side"));
-    let slower: Vec<f64> = slower.collect();
-    // 1 + 1 for 1, and 1 + 2 for 2.
-    assert!(slower.len() == 2 && (1.6..2.4).contains(&slower[0]) && (1.3..1.7).contains(&slower[1]), "{throttled:?}");
-    assert!(profile["model"]["overlap"]["in_turn"].as_f64().unwrap() > 0.65, "{}", profile["model"]);
-    assert!(number(&throttled[0], "storage_bandwidth") / number(&throttled[1], "storage_bandwidth") > 1.99);
-    assert!(scene.read("sensitivity/storage.csv").lines().count() == 67 && !profile["storage_matrix"][0].is_null());
-    assert!(scene.read("sensitivity/report.html").contains("Epochs over storage and memory"));
 }
 
 /// Batches take 10 ms to come, and as long to be learnt from.

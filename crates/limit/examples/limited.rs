@@ -1,4 +1,4 @@
-//! Runs a command under limits, and tells in JSON what became of it and which means held them:
+//! Runs a command under limits, and tells in JSON what became of it and which back-ends held them:
 //!
 //!     cargo run --release -p perf4sight-limit --example limited -- DATA CPUS MEMORY STORAGE COMMAND...
 //!
@@ -6,7 +6,7 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_limit::{Axis, Job, Limiter, Surroundings};
+use perf4sight_limit::{Job, Limiter, Resource, Surroundings};
 use perf4sight_machine::Limits;
 use perf4sight_machine::Watch;
 use std::env;
@@ -40,11 +40,11 @@ fn limited(arguments: &[String]) -> Result<String> {
     let limiter = Limiter::open(around, &watch)?.expect("nothing cancels this");
     let job = Job { words, limits, ..Job::default() };
     let ended = limiter.run(&job, &watch, &mut |_| false)?.expect("nothing cancels this");
-    let by = |axis: Axis| limiter.survey().by(axis).map(|means| means.to_string());
+    let by = |resource: Resource| limiter.survey().by(resource).map(ToString::to_string);
     Ok(serde_json::json!({
         "verdict": format!("{:?}", ended.verdict()),
         "seconds": ended.wall.as_secs_f64(),
-        "held_by": Axis::ALL.map(by),
+        "held_by": Resource::ALL.map(by),
         "last_lines": ended.last_lines,
     })
     .to_string())

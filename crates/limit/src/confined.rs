@@ -1,12 +1,12 @@
 //! The machine this program runs on, of which processes may use a part only: as many CPUs and as much memory as they are given.
 
-use crate::{Axis, Limiter, Means, Surroundings};
+use crate::backend::Grip;
+use crate::{Job, Limiter, Resource, Surroundings};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_machine::Limits;
 use perf4sight_machine::description::Description;
 use perf4sight_machine::local::{alone, compute, not_started};
-use perf4sight_machine::process;
-use perf4sight_machine::process::Call;
+use perf4sight_machine::process::{self, Bounds, Call};
 use perf4sight_machine::{Invocation, LocalMachine, Machine, Output, Watch};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -26,19 +26,18 @@ impl ConfinedMachine {
     pub fn new(limits: Limits) -> Result<Self> {
         let limiter = Limiter::open(Surroundings::default(), &Watch::quiet(&AtomicBool::new(false)))?;
         let limiter = limiter.expect("there is no limiter after Ctrl-C alone, and nothing else sets this flag");
-        limiter.check(&Limits { memory: None, ..limits })?;
+        limiter.survey().check(&Limits { memory: None, ..limits })?;
         let fractions = limits.cpus.is_some_and(|cpus| cpus.fract() != 0.0);
-        for (axis, _) in
-            [(Axis::Cpus, fractions), (Axis::Memory, limits.memory.is_some())].iter().filter(|(_, asked)| *asked)
-        {
-            let held = limiter.survey().held(*axis);
-            if !held.is_some_and(|held| matches!(held.by, Some(Means::CgroupV1 | Means::CgroupV2))) {
-                let told = held.map_or_else(String::new, ToString::to_string);
-                return Err(Error::device(format!("no control group can hold a limit on {axis} here: {told}"))
+        let asked = [(Resource::Cpus, fractions), (Resource::Memory, limits.memory.is_some())];
+        for (resource, _) in asked.iter().filter(|(_, asked)| *asked) {
+            let limitable = limiter.survey().of(*resource);
+            if limitable.and_then(|limitable| limitable.by).is_none_or(|by| by.grip != Grip::Joins) {
+                let why = limitable.map_or_else(String::new, ToString::to_string);
+                return Err(Error::device(format!("no control group can hold a limit on {resource} here: {why}"))
                     .help("ask for whole CPUs and no limit of the kernel on memory, or run as a user who may make control groups"));
             }
         }
-        limiter.check(&limits)?;
+        limiter.survey().check(&limits)?;
         Ok(ConfinedMachine { limiter, limits })
     }
 }
@@ -66,10 +65,13 @@ impl Machine for ConfinedMachine {
 
     fn run(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Output>> {
         let failed = |cause| Error::device(format!("the worker's limits cannot be held: {cause}"));
-        let confinement = self.limiter.confine(&self.limits).map_err(failed)?;
-        let mut command = compute(invocation, confinement.prefix())?;
-        let call = Call::line(invocation.line, invocation.timeout).within(confinement.bounds());
+        let job = Job { limits: self.limits, ..Job::default() };
+        let mut holds = self.limiter.hold(&job, |grip| grip == Grip::Joins).map_err(failed)?;
+        let mut command = compute(invocation, holds.prefix())?;
+        let cpus = self.limits.cpus.map(|_| self.limiter.cpus_of(&self.limits));
+        let call = Call::line(invocation.line, invocation.timeout).within(Bounds { cleanup: holds.cleanup(), cpus });
         let output = process::run(&mut command, call, watch).map_err(|cause| not_started(invocation, &cause))?;
-        Ok(output.map(|output| Output { killed_for_memory: confinement.killed(), ..output }))
+        let killed = holds.0.iter_mut().any(|hold| hold.usage().out_of_memory_kills.is_some_and(|kills| kills > 0));
+        Ok(output.map(|output| Output { killed_for_memory: killed, ..output }))
     }
 }

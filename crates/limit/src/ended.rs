@@ -9,10 +9,10 @@ use std::time::Duration;
 /// Share of the CPU time that its limit allows from which on a job had all of it, so that nothing but the limit slowed it down.
 const ALL: f64 = 0.97;
 /// Share of the time that somebody had to wait for a CPU, and of its CPUs' time that others took meanwhile, from which on they count: each alone
-/// tells little, for threads of a job wait for each other too, and others may use what it leaves.
+/// means little, for threads of a job wait for each other too, and others may use what it leaves.
 const COUNTS: f64 = 0.05;
 
-/// What became of a job; what the means could not tell is missing.
+/// What became of a job; what the back-end does not count is missing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
     /// How it ended.
@@ -25,7 +25,7 @@ pub struct Ended {
     pub ran_out_of_memory: bool,
     /// The most memory that it held at a time, with the page cache where a control group counted it.
     pub peak_memory: Option<Bytes>,
-    /// The most memory of its own that it was seen to hold, without pages of files; none where nothing tells them apart.
+    /// The most memory of its own that it was seen to hold, without pages of files; none where they are not distinguished.
     pub own_memory: Option<Bytes>,
     /// Seconds of CPU time it used.
     pub cpu_seconds: Option<f64>,
@@ -87,7 +87,7 @@ impl Ended {
             return Verdict::OutOfMemory;
         }
         match self.end {
-            JobEnd::Exited(status) if !status.success() => return Verdict::Crashed(told(status)),
+            JobEnd::Exited(status) if !status.success() => return Verdict::Crashed(how_it_ended(status)),
             JobEnd::WantedTerminal => {
                 return Verdict::Crashed("it wanted a terminal, and there is none for it".to_owned());
             }
@@ -97,7 +97,7 @@ impl Ended {
     }
 
     /// The share of the time that it waited for others, at most: it did so while others used one of its CPUs, and either something waited for a
-    /// CPU, or a hypervisor had it. None where nothing tells.
+    /// CPU, or a hypervisor had it. None where that is not known.
     pub fn waited(&self) -> Option<f64> {
         let Pressure { cpu, others, stolen, .. } = self.pressure;
         let cpus = self.cpus.ceil().max(1.0);
@@ -105,8 +105,8 @@ impl Ended {
         others.map(|others| waited.min(others * cpus).min(1.0))
     }
 
-    /// What says that other programs slowed it down: it had less than its limit allows, others used its CPUs, and the host was under
-    /// pressure. That the limit held it back at times does not tell that nobody else did at others.
+    /// The evidence that other programs slowed it down: it had less than its limit allows, others used its CPUs, and the host was under
+    /// pressure. The limit may hold it back at times, and others at other times.
     fn disturbance(&self) -> Option<String> {
         let allowed = self.cpus * self.wall.as_secs_f64();
         if self.cpu_seconds.is_some_and(|used| used >= ALL * allowed) {
@@ -125,11 +125,11 @@ impl Ended {
 }
 
 /// How a process ended, in words.
-fn told(status: ExitStatus) -> String {
+fn how_it_ended(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("it ended with exit code {code}"),
         (None, Some(signal)) => format!("it was ended by signal {signal}"),
-        (None, None) => "it ended in a way that was not told".to_owned(),
+        (None, None) => "it ended in an unknown way".to_owned(),
     }
 }
 

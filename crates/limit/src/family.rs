@@ -1,8 +1,8 @@
-//! A process and all that it started, and that these started, also when those between have ended: as /proc tells, without privileges.
+//! A process and all that it started, and that these started, also when those between have ended: by /proc, without privileges.
 
-use super::marks::{Mark, Marks};
 use super::orphans::Orphans;
-use super::process_table::Entry;
+use super::peaks::{Peaks, ProcessPeak};
+use super::processes::Entry;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use perf4sight_base::units::Bytes;
@@ -20,7 +20,7 @@ pub(super) struct Family {
     lost: f64,
     cpu_seconds: f64,
     peak: Bytes,
-    marks: Marks,
+    peaks: Peaks,
     read: Bytes,
 }
 
@@ -35,7 +35,7 @@ impl Family {
             lost: 0.0,
             cpu_seconds: 0.0,
             peak: Bytes(0),
-            marks: Marks::default(),
+            peaks: Peaks::default(),
             read: Bytes(0),
         }
     }
@@ -52,8 +52,8 @@ impl Family {
         }
         self.read = self.read.max(Bytes(members.values().map(Entry::bytes_read).sum()));
         self.count(members);
-        let marks: Vec<Mark> = self.members.values().map(Mark::of).collect();
-        self.peak = self.peak.max(self.marks.most(Bytes(self.resident()), &marks));
+        let processes: Vec<ProcessPeak> = self.members.values().map(ProcessPeak::of).collect();
+        self.peak = self.peak.max(self.peaks.most(Bytes(self.resident()), &processes));
     }
 
     /// Looks at those members again that are known.

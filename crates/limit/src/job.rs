@@ -1,6 +1,7 @@
 //! A job: a command, what it may use, and what its caller sees of it while it runs.
 
 use perf4sight_machine::Limits;
+use perf4sight_machine::lines::Line;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 pub struct Job<'a> {
     /// The executable, then its arguments. No shell ever sees them.
     pub words: &'a [String],
-    /// Variables of its environment, beside ours.
+    /// Variables of its environment, in addition to ours.
     pub environment: &'a [(String, OsString)],
     /// Where it runs; else where we do.
     pub folder: Option<&'a Path>,
@@ -45,24 +46,4 @@ pub struct Seen {
     pub after: Duration,
     /// Lines that it has written.
     pub lines: Vec<Line>,
-}
-
-/// A line that a job wrote.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
-    /// When it came, since the job was started.
-    pub after: Duration,
-    /// Where it was written to.
-    pub stream: Stream,
-    /// What it says, without its end; of a very long one the beginning.
-    pub text: String,
-}
-
-/// What a line was written to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
-    /// Standard output.
-    Output,
-    /// Standard error.
-    Error,
 }

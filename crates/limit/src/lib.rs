@@ -2,8 +2,8 @@
 //!
 //! ```no_run
 //! use perf4sight_base::units::Bytes;
-//! use perf4sight_machine::Watch;
-//! use crate::{Job, Limiter, Limits, Surroundings};
+//! use perf4sight_machine::{Limits, Watch};
+//! use perf4sight_limit::{Job, Limiter, Surroundings};
 //! use std::sync::atomic::AtomicBool;
 //!
 //! # fn main() -> perf4sight_base::error::Result<()> {
@@ -23,42 +23,45 @@
 
 #![warn(missing_docs)]
 
-mod attempts;
+mod backend;
+mod cgroup;
 mod confined;
-mod confinement;
-mod delegation;
-mod device;
-mod duty;
+mod cpu_throttler;
+mod disc;
+mod docker;
 mod ended;
 mod family;
-mod group;
-mod hierarchy;
 mod job;
 mod limiter;
-mod lines;
-mod marks;
 mod orphans;
 mod own_memory;
 mod owner;
+mod peaks;
 mod pressure;
-mod process_table;
+mod probe;
+mod processes;
 mod residency;
 mod run;
 mod survey;
-mod wrapped;
+mod systemd;
+mod usage;
 
+pub use backend::{BackendInfo, Grip};
 pub use confined::ConfinedMachine;
 pub use ended::{Ended, JobEnd, Pressure, Verdict};
-pub use job::{Job, Line, Seen, Stream};
-pub use limiter::{Limiter, Surroundings, check_cpus, cpus};
+pub use job::{Job, Seen};
+pub use limiter::{Limiter, Surroundings};
+pub use perf4sight_machine::lines::{Line, Stream};
+pub use residency::RESIDENCY;
 pub use run::find;
-pub use survey::{Held, Refused, Survey};
+pub use survey::{Limitable, Refused, Survey, check_cpus, cpus};
 
+use perf4sight_machine::Limits;
 use std::fmt;
 
 /// What can be limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Axis {
+pub enum Resource {
     /// CPUs.
     Cpus,
     /// Memory and page cache.
@@ -67,50 +70,26 @@ pub enum Axis {
     Storage,
 }
 
-/// What can hold a limit, from the best to the last resort.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Means {
-    /// A container of docker: only where the job is to run in one.
-    Docker,
-    /// A control group of version 2 below our own.
-    CgroupV2,
-    /// A control group of version 1 below our own.
-    CgroupV1,
-    /// A scope that the user's systemd makes.
-    SystemdUser,
-    /// A scope that the system's systemd makes.
-    SystemdSystem,
-    /// The processes are stopped and go on in turns, on as many CPUs as the limit fills.
-    DutyCycle,
-    /// Pages of the data beyond the share that fits are dropped from the cache over and over; memory of the job's own is not limited.
-    Residency,
-}
-
-impl Axis {
+impl Resource {
     /// All of them.
-    pub const ALL: [Axis; 3] = [Axis::Cpus, Axis::Memory, Axis::Storage];
-}
+    pub const ALL: [Resource; 3] = [Resource::Cpus, Resource::Memory, Resource::Storage];
 
-impl fmt::Display for Axis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Axis::Cpus => "CPUs",
-            Axis::Memory => "memory",
-            Axis::Storage => "storage",
-        })
+    /// Whether limits hold it.
+    fn is_limited(self, limits: &Limits) -> bool {
+        match self {
+            Resource::Cpus => limits.cpus.is_some(),
+            Resource::Memory => limits.memory.is_some(),
+            Resource::Storage => limits.storage.is_some(),
+        }
     }
 }
 
-impl fmt::Display for Means {
+impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Means::Docker => "docker",
-            Means::CgroupV2 => "control group v2",
-            Means::CgroupV1 => "control group v1",
-            Means::SystemdUser => "systemd-run --user",
-            Means::SystemdSystem => "systemd-run --system",
-            Means::DutyCycle => "affinity and duty cycle",
-            Means::Residency => "residency governor",
+            Resource::Cpus => "CPUs",
+            Resource::Memory => "memory",
+            Resource::Storage => "storage",
         })
     }
 }

@@ -1,7 +1,7 @@
-//! Processes of a job that lost their parents, where no control group tells of them: the kernel gives them to us, not to init, however far from
+//! Processes of a job that lost their parents, where no control group knows them: the kernel gives them to us, not to init, however far from
 //! the job's process group, session and environment they went.
 
-use super::process_table::Entry;
+use super::processes::Entry;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
@@ -11,7 +11,7 @@ use std::io;
 /// How often is looked for more: those that are ended leave theirs to us.
 const ROUNDS: usize = 100;
 
-/// What tells orphans of a job from what we start ourselves.
+/// Distinguishes orphans of a job from what we start ourselves.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Orphans {
     us: i32,
@@ -36,7 +36,7 @@ impl Orphans {
     }
 
     /// Ends all of them, and what they started.
-    pub fn end(self) {
+    pub fn end(&self) {
         for _ in 0..ROUNDS {
             let orphans: Vec<Pid> =
                 Entry::all().iter().filter(|entry| self.has(entry)).map(|entry| Pid::from_raw(entry.process)).collect();

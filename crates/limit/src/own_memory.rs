@@ -1,38 +1,28 @@
 //! The most memory of its own that a job held, also between two looks: from what its groups hold when it is looked at, and the most that the
 //! kernel counted in all, and of each process.
 
-use super::marks::{Mark, Marks};
+use super::backend::Memory;
+use super::peaks::{Peaks, ProcessPeak};
 use perf4sight_base::units::Bytes;
-
-/// What the groups of a job hold at one moment.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Holding {
-    /// Without pages of files.
-    pub own: Bytes,
-    /// Pages of files.
-    pub files: Bytes,
-    /// The most that they ever held with pages of files; none where the kernel does not tell.
-    pub most: Option<Bytes>,
-}
 
 /// What was seen so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OwnMemory {
-    before: Option<Holding>,
-    marks: Marks,
+    before: Option<Memory>,
+    peaks: Peaks,
     most: Option<Bytes>,
 }
 
 impl OwnMemory {
-    /// Sees what the groups hold now. Where the most in all has grown since the look before, it was reached between the two, beside no
-    /// more pages of files than at one of them. At a limit it does not grow, for pages of files make room: there the most of each process tells.
-    pub fn see(&mut self, now: Holding, marks: &[Mark]) {
+    /// Sees what the groups hold now. Where the most in all has grown since the look before, it was reached between the two, with no
+    /// more pages of files than at one of them. At a limit it does not grow, for pages of files make room: there the peaks of the processes count.
+    pub fn see(&mut self, now: Memory, processes: &[ProcessPeak]) {
         let files = self.before.map_or(now.files, |before| before.files.max(now.files));
         let has_grown = |most: &Bytes| self.before.is_none_or(|before| before.most < Some(*most));
         let between = now.most.filter(has_grown).map(|most| Bytes(most.0.saturating_sub(files.0)));
-        let told = self.marks.most(now.own, marks);
-        let told = now.most.map_or(told, |most| told.min(most));
-        self.most = self.most.max(Some(now.own)).max(between).max(Some(told));
+        let held = self.peaks.most(now.own, processes);
+        let held = now.most.map_or(held, |most| held.min(most));
+        self.most = self.most.max(Some(now.own)).max(between).max(Some(held));
         self.before = Some(now);
     }
 
@@ -44,11 +34,11 @@ impl OwnMemory {
 
 #[cfg(test)]
 mod tests {
-    use super::super::marks::tests::mark;
+    use super::super::peaks::tests::mark;
     use super::*;
 
-    fn holding(own: u64, files: u64, most: u64) -> Holding {
-        Holding { own: Bytes(own), files: Bytes(files), most: Some(Bytes(most)) }
+    fn memory(own: u64, files: u64, most: u64) -> Memory {
+        Memory { own: Bytes(own), files: Bytes(files), most: Some(Bytes(most)) }
     }
 
     /// A job holds 20 and 60 of files, then 80 more for a moment that nobody sees, then reads 30 more of files.
@@ -56,15 +46,15 @@ mod tests {
     fn what_was_held_between_two_looks_counts() {
         let mut seen = OwnMemory::default();
         assert_eq!(seen.most(), None);
-        seen.see(holding(20, 60, 80), &[]);
+        seen.see(memory(20, 60, 80), &[]);
         assert_eq!(seen.most(), Some(Bytes(20)));
-        seen.see(holding(20, 60, 160), &[]);
+        seen.see(memory(20, 60, 160), &[]);
         assert_eq!(seen.most(), Some(Bytes(100)));
-        seen.see(holding(20, 90, 160), &[]);
-        seen.see(holding(20, 130, 150), &[]);
+        seen.see(memory(20, 90, 160), &[]);
+        seen.see(memory(20, 130, 150), &[]);
         assert_eq!(seen.most(), Some(Bytes(100)), "files fill what was held before");
-        let untold = Holding { most: None, ..holding(120, 0, 0) };
-        seen.see(untold, &[]);
+        let unknown = Memory { most: None, ..memory(120, 0, 0) };
+        seen.see(unknown, &[]);
         assert_eq!(seen.most(), Some(Bytes(120)));
     }
 
@@ -72,10 +62,10 @@ mod tests {
     #[test]
     fn at_a_limit_what_a_process_held_between_two_looks_counts() {
         let mut seen = OwnMemory::default();
-        seen.see(holding(20, 80, 100), &[mark(1, 15, 15), mark(2, 6, 6)]);
-        seen.see(holding(20, 70, 100), &[mark(1, 15, 65), mark(2, 6, 6)]);
+        seen.see(memory(20, 80, 100), &[mark(1, 15, 15), mark(2, 6, 6)]);
+        seen.see(memory(20, 70, 100), &[mark(1, 15, 65), mark(2, 6, 6)]);
         assert_eq!(seen.most(), Some(Bytes(70)));
-        seen.see(holding(20, 70, 100), &[mark(1, 15, 165), mark(2, 6, 6)]);
+        seen.see(memory(20, 70, 100), &[mark(1, 15, 165), mark(2, 6, 6)]);
         assert_eq!(
             seen.most(),
             Some(Bytes(100)),

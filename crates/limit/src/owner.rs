@@ -51,7 +51,7 @@ fn space() -> String {
 
 /// When a process was started, in ticks since the machine was.
 fn started(process: u32) -> Option<u64> {
-    super::process_table::Entry::read(process as i32).filter(|entry| !entry.is_over()).map(|entry| entry.started)
+    super::processes::Entry::read(process as i32).filter(|entry| !entry.is_over()).map(|entry| entry.started)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use super::Pressure;
 use perf4sight_machine::linux;
+use procfs::{CpuPressure, Current, IoPressure, MemoryPressure};
 use std::fs;
-use std::path::Path;
 use std::time::Instant;
 
 /// A host at one moment.
@@ -23,10 +23,14 @@ pub(super) struct Host {
 impl Host {
     /// Now, as far as these CPUs go.
     pub fn now(of: &[usize]) -> Self {
-        let root = Path::new("/");
-        let waited = ["cpu", "io", "memory"]
-            .map(|what| waited(&fs::read_to_string(root.join("proc/pressure").join(what)).ok()?));
-        let stat = fs::read_to_string(root.join("proc/stat")).unwrap_or_default();
+        let waited = [
+            CpuPressure::current().map(|of| of.some),
+            IoPressure::current().map(|of| of.some),
+            MemoryPressure::current().map(|of| of.some),
+        ];
+        // Microseconds (Linux, Documentation/accounting/psi.rst).
+        let waited = waited.map(|some| Some(some.ok()?.total as f64 / 1e6));
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         let (busy, stolen) = worked(&stat, of).map(|(busy, stolen)| (busy + stolen, stolen)).unzip();
         Host { at: Instant::now(), waited, busy, stolen, cpus: of.len() }
     }
@@ -53,12 +57,6 @@ fn worked(stat: &str, cpus: &[usize]) -> Option<(f64, f64)> {
     })
 }
 
-/// Seconds behind `total=` in the line `some`, which counts microseconds (Linux, Documentation/accounting/psi.rst).
-fn waited(pressure: &str) -> Option<f64> {
-    let some = pressure.lines().find(|line| line.starts_with("some "))?;
-    Some(some.rsplit_once("total=")?.1.trim().parse::<f64>().ok()? / 1e6)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,8 +64,6 @@ mod tests {
 
     #[test]
     fn what_waited_is_a_share_of_the_time_and_others_of_all_cpus() {
-        let text = "some avg10=0.24 avg60=2.91 avg300=6.29 total=28511774468\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
-        assert_eq!(waited(text), Some(28_511.774_468));
         let at = Instant::now();
         let start = Host { at, waited: [Some(10.0), None, Some(1.0)], busy: Some(100.0), stolen: Some(2.0), cpus: 4 };
         let later = at + Duration::from_secs(10);

@@ -4,7 +4,11 @@
 //! Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021). Pages that some process has mapped or not yet
 //! written back are not dropped.
 
+use super::Resource;
+use super::backend::{Backend, BackendInfo, Grip, Hold, Request};
+use super::usage::Usage;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use perf4sight_machine::Watch;
 use perf4sight_machine::data::files;
 use std::fs::File;
 use std::io;
@@ -13,6 +17,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+/// The page cache is held, and what the job itself allocates is not.
+pub static RESIDENCY: BackendInfo = BackendInfo {
+    name: "residency governor",
+    resources: &[Resource::Memory],
+    grip: Grip::Watches,
+    page_cache_only: true,
+};
 
 /// What stays or goes as one: as much as the kernel reads ahead. A file that is smaller stays or goes as a whole.
 const BLOCK: u64 = 128 << 10;
@@ -25,21 +37,59 @@ const LONGEST: Duration = Duration::from_millis(10);
 /// Files that are kept open.
 const OPEN: usize = 256;
 
+/// The residency governor as a back-end.
+#[derive(Debug)]
+pub(super) struct Residency {
+    data: Option<PathBuf>,
+}
+
+impl Residency {
+    pub fn new(data: Option<&Path>) -> Self {
+        Residency { data: data.map(Path::to_owned) }
+    }
+}
+
+impl Backend for Residency {
+    fn info(&self) -> &'static BackendInfo {
+        &RESIDENCY
+    }
+
+    fn check(&mut self, _: Resource, _: &Watch<'_>) -> Result<(), String> {
+        let unknown = || "it is not known which data is read: give its folder".to_owned();
+        self.data.as_ref().map(drop).ok_or_else(unknown)
+    }
+
+    fn hold(&self, request: &Request<'_>) -> io::Result<Option<Box<dyn Hold>>> {
+        let Some((memory, data)) = request.limits.memory.zip(self.data.as_ref()) else { return Ok(None) };
+        Ok(Some(Box::new(Governor::start(data, memory.0)?)))
+    }
+}
+
 /// Drops pages until it is dropped itself.
 #[derive(Debug)]
-pub(super) struct Governor {
+struct Governor {
     over: Arc<AtomicBool>,
     dropping: Option<JoinHandle<()>>,
 }
 
 impl Governor {
-    /// Lets this share of the data stay in the page cache, from 0 to 1.
-    pub fn start(data: &Path, share: f64) -> io::Result<Self> {
-        let ranges = Ranges::of(data, share)?;
+    /// Lets so many bytes of the data stay in the page cache.
+    fn start(data: &Path, room: u64) -> io::Result<Self> {
+        let ranges = Ranges::of(data, room)?;
         let over = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&over);
-        let dropping = thread::spawn(move || ranges.drop_until(&told));
+        let is_over = Arc::clone(&over);
+        let dropping = thread::spawn(move || ranges.drop_until(&is_over));
         Ok(Governor { over, dropping: Some(dropping) })
+    }
+}
+
+impl Hold for Governor {
+    fn counts_cpu(&self) -> bool {
+        false
+    }
+
+    fn usage(&mut self) -> Usage {
+        Usage::default()
     }
 }
 
@@ -52,7 +102,7 @@ impl Drop for Governor {
     }
 }
 
-/// Drops all of the data from the page cache, so that nobody finds there what was read before; tells of how many files that is true.
+/// Drops all of the data from the page cache, so that nobody finds there what was read before; returns of how many files that is true.
 pub(super) fn evict(data: &Path) -> io::Result<usize> {
     let mut evicted = 0;
     for (file, _) in files(data)? {
@@ -80,9 +130,10 @@ struct FileRanges {
 }
 
 impl Ranges {
-    fn of(data: &Path, share: f64) -> io::Result<Self> {
+    fn of(data: &Path, room: u64) -> io::Result<Self> {
         // In the order of their names, so that the same parts stay each time.
         let mut found: Vec<(PathBuf, u64)> = files(data)?.collect();
+        let share = room as f64 / found.iter().map(|(_, length)| length).sum::<u64>().max(1) as f64;
         found.sort();
         let mut blocks = 0;
         let files = found.into_iter().enumerate().map(|(number, (path, length))| {

@@ -1,71 +1,126 @@
-//! Which means holds a limit here, and why no better one does.
+//! Which back-end holds a limit here, and why no better one does.
 
-use super::{Axis, Means};
+use super::Resource;
+use super::backend::BackendInfo;
+use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
+use perf4sight_machine::{Limits, affinity};
 use std::fmt;
 
-/// What limits this place can hold.
+/// The least of a CPU that the kernel gives as a quota.
+const LEAST_CPUS: f64 = 0.01;
+
+/// What limits this machine can hold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survey {
     /// CPUs that there are for us: affinity and control groups count.
     pub cpus: f64,
     /// Memory that there is for us.
     pub memory: Bytes,
-    /// One for each axis, in the order of [`Axis::ALL`].
-    pub axes: Vec<Held>,
+    /// One for each resource, in the order of [`Resource::ALL`].
+    pub resources: Vec<Limitable>,
 }
 
-/// How one axis can be limited.
+/// How one resource can be limited.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct Limitable {
     /// What is limited.
-    pub axis: Axis,
+    pub resource: Resource,
     /// What holds it; none where nothing can.
-    pub by: Option<Means>,
-    /// What is to be known of it, such as the device whose bandwidth is limited.
+    pub by: Option<&'static BackendInfo>,
+    /// What is to be known of it, such as the disc whose bandwidth is limited.
     pub remark: Option<String>,
-    /// Better means, and why they do not work.
+    /// Better back-ends, and why they do not work.
     pub refused: Vec<Refused>,
 }
 
-/// A means that does not work.
+/// A back-end that does not work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// Which one.
-    pub means: Means,
+    pub backend: &'static BackendInfo,
     /// Why.
     pub reason: String,
 }
 
 impl Survey {
     /// What holds a limit; none where nothing can.
-    pub fn by(&self, axis: Axis) -> Option<Means> {
-        self.held(axis).and_then(|held| held.by)
+    pub fn by(&self, resource: Resource) -> Option<&'static BackendInfo> {
+        self.of(resource).and_then(|limitable| limitable.by)
     }
 
-    /// How an axis can be limited.
-    pub fn held(&self, axis: Axis) -> Option<&Held> {
-        self.axes.iter().find(|held| held.axis == axis)
+    /// How a resource can be limited.
+    pub fn of(&self, resource: Resource) -> Option<&Limitable> {
+        self.resources.iter().find(|limitable| limitable.resource == resource)
+    }
+
+    /// Whether these limits can be held here.
+    ///
+    /// # Errors
+    /// More than there is, less than can be given, or a resource that cannot be limited.
+    pub fn check(&self, limits: &Limits) -> Result<()> {
+        limits.cpus.map_or(Ok(()), |cpus| check_cpus(cpus, self.cpus))?;
+        if let Some(asked) = limits.memory.filter(|asked| asked.0 == 0 || *asked > self.memory) {
+            return Err(Error::usage(format!("a job cannot be given {} of memory", asked.in_full()))
+                .expected(format!("no more than the {} that there are for us here", self.memory)));
+        }
+        let asked = Resource::ALL.into_iter().filter(|resource| resource.is_limited(limits));
+        match asked.filter_map(|resource| self.of(resource)).find(|limitable| limitable.by.is_none()) {
+            None => Ok(()),
+            Some(limitable) => {
+                Err(Error::device(format!("nothing here can hold a limit: {limitable}")).help("leave this limit out"))
+            }
+        }
+    }
+
+    /// Held back by other machines that the same job runs on: no more CPUs and memory than each of them has, and no limit that any of them
+    /// cannot hold, for the reason that is given.
+    pub fn hold_back(&mut self, cpus: f64, memory: Bytes, lacking: &[(Resource, String)]) {
+        self.cpus = self.cpus.min(cpus);
+        self.memory = self.memory.min(memory);
+        for (resource, reason) in lacking {
+            for limitable in self.resources.iter_mut().filter(|limitable| limitable.resource == *resource) {
+                let backend = limitable.by.take();
+                limitable.refused.extend(backend.map(|backend| Refused { backend, reason: reason.clone() }));
+            }
+        }
     }
 }
 
 impl fmt::Display for Survey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<String> = self.axes.iter().map(Held::to_string).collect();
+        let lines: Vec<String> = self.resources.iter().map(Limitable::to_string).collect();
         f.write_str(&lines.join("\n"))
     }
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for Limitable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.axis)?;
+        write!(f, "{}: ", self.resource)?;
         match self.by {
-            Some(means) => write!(f, "{means}")?,
+            Some(backend) => write!(f, "{backend}")?,
             None => write!(f, "cannot be limited")?,
         }
         if let Some(remark) = &self.remark {
             write!(f, " ({remark})")?;
         }
-        self.refused.iter().try_for_each(|refused| write!(f, "\n  not {}: {}", refused.means, refused.reason))
+        self.refused.iter().try_for_each(|refused| write!(f, "\n  not {}: {}", refused.backend, refused.reason))
     }
+}
+
+/// Whether a job can be given so many CPUs where there are so many.
+///
+/// # Errors
+/// More than there are, or less than the kernel gives.
+pub fn check_cpus(cpus: f64, here: f64) -> Result<()> {
+    match (LEAST_CPUS..=here).contains(&cpus) {
+        true => Ok(()),
+        false => Err(Error::usage(format!("a job cannot be given {cpus} CPUs"))
+            .expected(format!("from {LEAST_CPUS} to the {here} that there are for us here"))),
+    }
+}
+
+/// The CPUs that there are for us: affinity and control groups count.
+pub fn cpus() -> f64 {
+    affinity::allowed().len().min(perf4sight_machine::threads()) as f64
 }

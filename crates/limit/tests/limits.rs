@@ -7,7 +7,7 @@ use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::{Pid, geteuid};
 use perf4sight_base::units::Bytes;
 use perf4sight_limit::ConfinedMachine;
-use perf4sight_limit::{Axis, Ended, Job, JobEnd, Limiter, Means, Surroundings, Verdict};
+use perf4sight_limit::{Ended, Grip, Job, JobEnd, Limiter, Resource, Surroundings, Verdict};
 use perf4sight_machine::Limits;
 use perf4sight_machine::{Invocation, Machine, Watch};
 use std::fs::{self, File, Permissions};
@@ -41,14 +41,18 @@ fn cpus(cpus: f64) -> Limits {
     Limits { cpus: Some(cpus), ..Limits::default() }
 }
 
-/// Whether control groups hold an axis; says so where they do not.
-fn grouped(limiter: &Limiter, axis: Axis) -> bool {
-    let by = limiter.survey().by(axis);
-    let grouped = matches!(by, Some(Means::CgroupV1 | Means::CgroupV2));
+/// Whether control groups hold a resource; says so where they do not.
+fn grouped(limiter: &Limiter, resource: Resource) -> bool {
+    let grouped = limiter.survey().by(resource).is_some_and(|by| by.grip == Grip::Joins);
     if !grouped {
         println!("not run: it needs control groups that this user may make. {}", limiter.survey());
     }
     grouped
+}
+
+/// The name of what holds a resource.
+fn by(limiter: &Limiter, resource: Resource) -> &'static str {
+    limiter.survey().by(resource).map_or("nothing", |by| by.name)
 }
 
 /// Runs a test as a user without privileges, in another process where we have some; whether it is to be run here.
@@ -110,7 +114,7 @@ fn keeps_its_share(limiter: &Limiter, limit: f64, tolerance: f64) {
 #[test]
 fn a_quota_gives_its_share_and_tells_what_it_held_back() {
     let limiter = open(None);
-    if !grouped(&limiter, Axis::Cpus) {
+    if !grouped(&limiter, Resource::Cpus) {
         return;
     }
     [0.25, 0.5, 0.75].into_iter().for_each(|limit| keeps_its_share(&limiter, limit, 0.05));
@@ -122,7 +126,7 @@ fn a_duty_cycle_gives_its_share_without_privileges() {
         return;
     }
     let limiter = open(None);
-    assert_eq!(limiter.survey().by(Axis::Cpus), Some(Means::DutyCycle), "{}", limiter.survey());
+    assert_eq!(by(&limiter, Resource::Cpus), "affinity and duty cycle", "{}", limiter.survey());
     [0.25, 0.5, 0.75].into_iter().for_each(|limit| keeps_its_share(&limiter, limit, 0.1));
 }
 
@@ -145,7 +149,7 @@ fn compute_libraries_are_told_as_many_threads_as_there_are_cpus() {
 #[test]
 fn too_much_memory_is_out_of_memory_and_no_crash() {
     let limiter = open(None);
-    if !grouped(&limiter, Axis::Memory) {
+    if !grouped(&limiter, Resource::Memory) {
         return;
     }
     let limits = Limits { memory: Some(Bytes(64 << 20)), ..Limits::default() };
@@ -177,7 +181,7 @@ fn storage_is_read_as_fast_as_it_may_be() {
     let folder = on_disc();
     let file = data(folder.path(), 400);
     let limiter = open(Some(&file));
-    if !grouped(&limiter, Axis::Storage) {
+    if !grouped(&limiter, Resource::Storage) {
         return;
     }
     let limits = Limits { storage: Some(Bytes(100_000_000)), ..Limits::default() };
@@ -240,7 +244,7 @@ fn the_residency_governor_gives_its_share_of_hits_without_privileges() {
     let file = folder.path().join("data");
     fs::write(&file, vec![7; 997 * RECORD]).unwrap();
     let limiter = open(Some(&file));
-    assert_eq!(limiter.survey().by(Axis::Memory), Some(Means::Residency), "{}", limiter.survey());
+    assert_eq!(by(&limiter, Resource::Memory), "residency governor", "{}", limiter.survey());
     for share in [0.25, 0.5, 0.75] {
         let limits = Limits { memory: Some(Bytes((share * (997 * RECORD) as f64) as u64)), ..Limits::default() };
         let hits = || {
@@ -285,7 +289,7 @@ fn ends_a_daemon(limiter: &Limiter, limits: Limits) -> Ended {
 #[test]
 fn a_daemon_without_a_trace_of_us_ends_with_the_job() {
     let limiter = open(None);
-    if grouped(&limiter, Axis::Cpus) {
+    if grouped(&limiter, Resource::Cpus) {
         ends_a_daemon(&limiter, Limits::default());
     }
 }
@@ -295,7 +299,7 @@ fn a_daemon_without_a_trace_of_us_ends_with_the_job() {
 fn without_privileges_too_a_daemon_without_a_trace_of_us_ends_with_the_job() {
     if unprivileged("without_privileges_too_a_daemon_without_a_trace_of_us_ends_with_the_job") {
         let limiter = open(None);
-        assert_eq!(limiter.survey().by(Axis::Cpus), Some(Means::DutyCycle), "{}", limiter.survey());
+        assert_eq!(by(&limiter, Resource::Cpus), "affinity and duty cycle", "{}", limiter.survey());
         let ended = ends_a_daemon(&limiter, cpus(0.5));
         let share = ended.cpu_seconds.unwrap() / ended.wall.as_secs_f64();
         println!("{share:.3} CPUs, {}", ended.verdict());
@@ -344,7 +348,7 @@ fn killed_profiler(folder: &Path, count: usize) -> (u32, Vec<String>) {
 
 #[test]
 fn nothing_runs_on_and_no_group_stays_when_the_profiler_is_killed() {
-    if !grouped(&open(None), Axis::Cpus) {
+    if !grouped(&open(None), Resource::Cpus) {
         return;
     }
     let folder = TempDir::new().unwrap();
@@ -370,7 +374,7 @@ fn without_privileges_too_nothing_runs_on_when_the_profiler_is_killed() {
 #[test]
 fn what_a_dead_profiler_left_is_taken_away_by_the_next_run() {
     let limiter = open(None);
-    if !grouped(&limiter, Axis::Memory) {
+    if !grouped(&limiter, Resource::Memory) {
         return;
     }
     let membership = fs::read_to_string("/proc/self/cgroup").unwrap();
@@ -433,7 +437,7 @@ fn memory_of_its_own_is_told_from_pages_of_files() {
     let folder = on_disc();
     let data = data(folder.path(), 60);
     let limiter = open(Some(&data));
-    if !grouped(&limiter, Axis::Memory) {
+    if !grouped(&limiter, Resource::Memory) {
         return;
     }
     let lines = format!(
@@ -472,7 +476,7 @@ fn spiked(limiter: &Limiter, read: &Path, limits: Limits) -> Ended {
 #[test]
 fn memory_that_is_held_between_two_looks_counts() {
     let limiter = open(None);
-    if grouped(&limiter, Axis::Memory) {
+    if grouped(&limiter, Resource::Memory) {
         let own = spiked(&limiter, Path::new("/dev/null"), Limits::default()).own_memory.unwrap().0 as f64 / 1e6;
         println!("{own:.1} MB of its own");
         assert!((200.0..230.0).contains(&own), "{own}");
@@ -485,7 +489,7 @@ fn at_a_limit_too_memory_that_is_held_between_two_looks_counts() {
     let folder = on_disc();
     let data = data(folder.path(), 400);
     let limiter = open(Some(&data));
-    if grouped(&limiter, Axis::Memory) {
+    if grouped(&limiter, Resource::Memory) {
         let ended = spiked(&limiter, &data, Limits { memory: Some(Bytes(300_000_000)), ..Limits::default() });
         let own = ended.own_memory.unwrap().0 as f64 / 1e6;
         println!("{own:.1} MB of its own, {} in all", ended.peak_memory.unwrap());
@@ -551,13 +555,13 @@ fn other_programs_that_use_the_cpu_of_a_quota_now_and_then_are_told() {
 fn what_cannot_be_given_is_refused_in_words() {
     let limiter = open(None);
     let here = limiter.survey().cpus;
-    let error = limiter.check(&cpus(here + 1.0)).unwrap_err().to_string();
+    let error = limiter.survey().check(&cpus(here + 1.0)).unwrap_err().to_string();
     assert!(error.contains(&format!("from 0.01 to the {here} that there are")), "{error}");
-    assert!(limiter.check(&cpus(0.0)).is_err() && limiter.check(&cpus(f64::NAN)).is_err());
+    assert!(limiter.survey().check(&cpus(0.0)).is_err() && limiter.survey().check(&cpus(f64::NAN)).is_err());
     let all = Limits { memory: Some(Bytes(1 << 50)), ..Limits::default() };
-    assert!(limiter.check(&all).unwrap_err().to_string().contains("of memory"));
+    assert!(limiter.survey().check(&all).unwrap_err().to_string().contains("of memory"));
     let storage = Limits { storage: Some(Bytes(1 << 20)), ..Limits::default() };
-    let error = limiter.check(&storage).unwrap_err().to_string();
+    let error = limiter.survey().check(&storage).unwrap_err().to_string();
     assert!(error.contains("storage: cannot be limited") && error.contains("give its folder"), "{error}");
 }
 
@@ -612,17 +616,17 @@ fn without_privileges_the_survey_says_why_there_is_nothing_better() {
     }
     let limiter = open(Some(Path::new("/var/tmp")));
     println!("without privileges:\n{}", limiter.survey());
-    for axis in Axis::ALL {
-        let held = limiter.survey().held(axis).unwrap();
-        assert!(held.refused.iter().all(|refused| refused.reason.len() > 10), "{held}");
-        let tried = held.refused.iter().map(|refused| refused.means);
-        assert!(tried.take(2).eq([Means::CgroupV2, Means::CgroupV1]), "{held}");
+    for resource in Resource::ALL {
+        let limitable = limiter.survey().of(resource).unwrap();
+        assert!(limitable.refused.iter().all(|refused| refused.reason.len() > 10), "{limitable}");
+        let tried = limitable.refused.iter().map(|refused| refused.backend.name);
+        assert!(tried.take(2).eq(["control group v2", "control group v1"]), "{limitable}");
     }
 }
 
 #[test]
 fn a_part_of_a_machine_gives_no_more_memory_and_says_who_was_killed_for_it() {
-    if !grouped(&open(None), Axis::Memory) {
+    if !grouped(&open(None), Resource::Memory) {
         return;
     }
     let machine =

@@ -1,4 +1,4 @@
-//! What a machine told of itself before and after a measurement: clocks, temperatures, what held it back, who else used it.
+//! What a machine reported of itself before and after a measurement: clocks, temperatures, what held it back, who else used it.
 //!
 //! Two rules follow from it, and what they need a machine may not tell: then they find nothing.
 //!
@@ -69,7 +69,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Whether nothing was told.
+    /// Whether nothing was reported.
     pub fn is_empty(&self) -> bool {
         *self == Conditions::default()
     }
@@ -82,7 +82,7 @@ impl Conditions {
         self.end = next.end.clone();
     }
 
-    /// What kept the machine from its speed; none where nothing did that it tells of.
+    /// What kept the machine from its speed; none where it reports nothing that did.
     pub fn throttling(&self) -> Option<String> {
         let Conditions { start, end } = self;
         let throttles = end.throttles.zip(start.throttles).map(|(end, start)| end.saturating_sub(start));
@@ -98,7 +98,7 @@ impl Conditions {
         })
     }
 
-    /// Who else used the device; none where nobody did that the machine tells of.
+    /// Who else used the device; none where the machine reports nobody.
     pub fn disturbance(&self) -> Option<String> {
         if let Some(other) = self.start.others.iter().chain(&self.end.others).next() {
             return Some(format!("{other} used the device too"));
@@ -142,94 +142,4 @@ fn since(end: Option<f64>, start: Option<f64>) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn clock(clocks: &[(&str, f64)], promised: &[(&str, f64)]) -> Moment {
-        let map = |pairs: &[(&str, f64)]| pairs.iter().map(|(name, mhz)| ((*name).to_owned(), *mhz)).collect();
-        Moment { clocks: map(clocks), promised: map(promised), ..Moment::default() }
-    }
-
-    fn until(end: Moment) -> Conditions {
-        Conditions { start: Moment::default(), end }
-    }
-
-    #[test]
-    fn a_machine_that_tells_nothing_was_neither_throttled_nor_disturbed() {
-        let silent = Conditions::default();
-        assert_eq!((silent.throttling(), silent.disturbance(), silent.stolen_share()), (None, None, None));
-    }
-
-    #[test]
-    fn a_grown_counter_means_throttled_and_a_high_one_does_not() {
-        let counted = |throttles| Moment { throttles: Some(throttles), ..Moment::default() };
-        let between = |start, end| Conditions { start: counted(start), end: counted(end) }.throttling();
-        assert_eq!(between(7, 7), None);
-        assert!(between(7, 9).unwrap().contains("2 times"));
-        assert_eq!(until(counted(9)).throttling(), None, "nothing to compare with");
-    }
-
-    #[test]
-    fn whatever_holds_clocks_down_at_either_end_is_named() {
-        let held = Moment { held_by: vec!["cpufreq-cpu0".to_owned()], ..Moment::default() };
-        let before = Conditions { start: held.clone(), end: Moment::default() };
-        for conditions in [before, until(held)] {
-            assert!(conditions.throttling().unwrap().contains("cpufreq-cpu0"));
-        }
-    }
-
-    #[test]
-    fn a_clock_below_the_promised_one_counts_at_the_end_only() {
-        let slow = clock(&[("cpu", 1900.0)], &[("cpu", 2100.0)]);
-        assert!(until(slow.clone()).throttling().unwrap().contains("cpu ran at 1900 MHz, below the 2100 MHz"));
-        // Idle processors clock down.
-        assert_eq!(Conditions { start: slow, end: clock(&[("cpu", 3000.0)], &[("cpu", 2100.0)]) }.throttling(), None);
-        assert_eq!(until(clock(&[("cpu", 2000.0)], &[("cpu", 2100.0)])).throttling(), None, "95 % of it");
-        assert_eq!(until(clock(&[("gpu", 100.0)], &[("cpu", 2100.0)])).throttling(), None, "another clock");
-    }
-
-    #[test]
-    fn theft_is_measured_against_the_time_that_was_wanted() {
-        let counted = |busy, stolen| Moment { busy: Some(busy), stolen: Some(stolen), ..Moment::default() };
-        let taken = |stolen| Conditions { start: counted(100.0, 30.0), end: counted(109.5, 30.0 + stolen) };
-        // 0.5 of 10 seconds are 5 %.
-        assert_eq!(taken(0.5).stolen_share(), Some(0.05));
-        assert_eq!(taken(0.5).disturbance(), None);
-        assert!(taken(9.5).disturbance().unwrap().contains("50.0 % of the processor time"));
-        let briefly = Conditions { start: counted(100.0, 30.0), end: counted(100.05, 30.05) };
-        assert_eq!(briefly.disturbance(), None, "half of what was wanted, but only five ticks");
-        assert_eq!(taken(-1.0).stolen_share(), None, "counters of another machine");
-    }
-
-    #[test]
-    fn other_programs_disturb() {
-        let shared = Moment { others: vec!["process 4711".to_owned()], ..Moment::default() };
-        assert!(until(shared).disturbance().unwrap().contains("process 4711"));
-    }
-
-    #[test]
-    fn a_moment_is_told_by_its_clocks_and_its_hottest_zone() {
-        let mut moment = clock(&[("cpu", 2035.2), ("gpu", 1300.5)], &[]);
-        moment.temperatures = [("GPU-therm".to_owned(), 52.0), ("PMIC-Die".to_owned(), 40.0)].into();
-        moment.held_by = vec!["gpu-balanced".to_owned()];
-        assert_eq!(moment.to_string(), "cpu 2035 MHz, gpu 1300 MHz, GPU-therm 52.0 °C, held down by gpu-balanced");
-        assert_eq!(Moment::default().to_string(), "the machine reports no clocks or temperatures");
-    }
-
-    #[test]
-    fn conditions_reach_from_the_first_start_to_the_last_end() {
-        let at = |mhz| clock(&[("cpu", mhz)], &[]);
-        let mut all = Conditions::default();
-        all.extend(&Conditions { start: at(1.0), end: at(2.0) });
-        all.extend(&Conditions { start: at(3.0), end: at(4.0) });
-        assert_eq!(all, Conditions { start: at(1.0), end: at(4.0) });
-    }
-
-    #[test]
-    fn what_is_not_told_is_not_written() {
-        assert_eq!(serde_json::to_string(&Conditions::default()).unwrap(), r#"{"start":{},"end":{}}"#);
-        let told = r#"{"start":{"clocks":{"gpu":1300.5}},"end":{}}"#;
-        let read: Conditions = serde_json::from_str(told).unwrap();
-        assert_eq!(serde_json::to_string(&read).unwrap(), told);
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! What a machine is, told by its files: processor, instruction set, memory, kernel, board.
+//! What a machine is, by its files: processor, instruction set, memory, kernel, board.
 
 use super::{Setting, cgroup, linux};
 use perf4sight_base::units::Bytes;

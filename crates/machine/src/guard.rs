@@ -58,15 +58,15 @@ impl Guarded {
     /// Starts a process in a group of its own, so that Ctrl-C reaches only us. With `whole`, nothing that it starts outlives it; else
     /// what leaves the group does.
     pub fn start(command: &mut Command, whole: bool) -> io::Result<Self> {
-        Self::start_with_farewell(command, whole, &[])
+        Self::start_with_cleanup(command, whole, &[])
     }
 
     /// The same, where something else is to be ended too: by this command, when we die. When we do not, that is left to us.
-    pub fn start_with_farewell(command: &mut Command, whole: bool, farewell: &[String]) -> io::Result<Self> {
+    pub fn start_with_cleanup(command: &mut Command, whole: bool, cleanup: &[String]) -> io::Result<Self> {
         let mark = whole.then(mark);
         let mut guard = Command::new("/bin/sh");
         guard.args(["-c", GUARD, "guard", mark.as_deref().unwrap_or_default()]);
-        guard.args(farewell);
+        guard.args(cleanup);
         guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         let mut guard = guard.spawn()?;
         if let Some((name, value)) = mark.as_deref().and_then(|mark| mark.split_once('=')) {

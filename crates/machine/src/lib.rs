@@ -9,18 +9,19 @@ pub mod data;
 mod deadline;
 pub mod description;
 pub mod foreground;
+pub mod gpu;
 pub mod guard;
 mod limits;
+pub mod lines;
 pub mod link;
 pub mod linux;
 pub mod local;
+pub mod measurement_lock;
 mod memory_bandwidth;
-pub mod nvml;
 pub mod process;
 pub mod remote;
 mod sampler;
 mod setting;
-pub mod turn;
 
 pub use conditions::{Conditions, Moment};
 pub use deadline::Deadline;
@@ -56,13 +57,13 @@ pub trait Machine: Debug + Send + Sync {
         String::new()
     }
 
-    /// Brings a file there and tells where it lies then.
+    /// Brings a file there and returns where it is then.
     ///
     /// # Errors
     /// A file that cannot be read here or kept there, a machine that cannot be reached.
     fn bring(&self, file: &Path, watch: &Watch<'_>) -> Result<Option<PathBuf>>;
 
-    /// Runs a command until it ends, while no other one runs there alone, and tells what the machine was like before and after.
+    /// Runs a command until it ends, while no other one runs there alone, and reports what the machine was like before and after.
     ///
     /// # Errors
     /// A command that cannot be started, a machine that cannot be reached.
@@ -102,7 +103,7 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Looks out for Ctrl-C, and tells nobody of waiting.
+    /// Looks out for Ctrl-C, and reports no waiting.
     pub fn quiet(cancelled: &'a AtomicBool) -> Self {
         Watch { cancelled, waiting: &|_| (), waited: &|_| (), heard: &|_| () }
     }

@@ -2,7 +2,7 @@
 
 use super::description::Description;
 use super::process::{self, Call};
-use super::{Conditions, Invocation, Machine, Output, Watch, cgroup, linux, turn};
+use super::{Conditions, Invocation, Machine, Output, Watch, cgroup, linux, measurement_lock};
 use perf4sight_base::error::{Error, Result};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ impl Machine for LocalMachine {
 
 /// Runs something on this machine while no other one runs here alone, and adds what the machine was like before and after.
 pub fn alone(watch: &Watch<'_>, run: impl FnOnce() -> Result<Option<Output>>) -> Result<Option<Output>> {
-    let Some(_turn) = turn::take(watch)? else { return Ok(None) };
+    let Some(_lock) = measurement_lock::take(watch)? else { return Ok(None) };
     let (kills, start) = (cgroup::kills(Path::new("/")), linux::moment(Path::new("/")));
     let output = run()?;
     let conditions = Box::new(Conditions { start, end: linux::moment(Path::new("/")) });

@@ -3,6 +3,7 @@
 use super::guard::Guarded;
 use super::{Conditions, Watch};
 use crate::affinity;
+use crate::lines::{Lines, Stream};
 use std::io::{self, Cursor, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,12 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How much of the standard output is kept. What a worker tells of a step is some hundred bytes, and hundred more for every operation.
+/// How much of the standard output is kept. What a worker reports of a step is some hundred bytes, and hundred more for every operation.
 pub(super) const LONGEST_OUTPUT: u64 = 4 << 20;
 /// How much of the end of the standard error is kept, for a report.
 const LONGEST_COMPLAINT: usize = 2048;
-/// What is kept of a line of the standard error that has not ended.
-const LONGEST_LINE: usize = 64 << 10;
 /// How often a silent process is looked at: rarely enough not to disturb what it measures.
 const LOOK: Duration = Duration::from_millis(50);
 /// How often a process that has answered is looked at: it is about to end.
@@ -47,7 +46,7 @@ pub struct Output {
     pub stderr: String,
     /// Whether the kernel killed for want of memory meanwhile.
     pub killed_for_memory: bool,
-    /// What the machine told before and after, where it was looked at from here.
+    /// What the machine reported before and after, where it was looked at from here.
     pub conditions: Box<Conditions>,
 }
 
@@ -64,7 +63,7 @@ pub struct Call {
     pub input: Box<dyn Read + Send>,
     /// Whether its input stays open until it has ended.
     pub keeps_input: bool,
-    /// Whether one line is all that it says, and nothing that it starts outlives it.
+    /// Whether one line is all that it answers, and nothing that it starts outlives it.
     pub one_line: bool,
     /// Time after which it is killed.
     pub timeout: Duration,
@@ -75,8 +74,8 @@ pub struct Call {
 /// What a process may not leave.
 #[derive(Debug, Default)]
 pub struct Bounds {
-    /// What ends what only that can end, when we die.
-    pub farewell: Vec<String>,
+    /// The command that ends what only that can end, when we die.
+    pub cleanup: Vec<String>,
     /// The CPUs that it may run on; none: those that we may.
     pub cpus: Option<Vec<usize>>,
 }
@@ -98,20 +97,20 @@ impl Call {
 pub fn run(command: &mut Command, call: Call, watch: &Watch<'_>) -> io::Result<Option<Output>> {
     let (mut deadline, one_line) = (Instant::now() + call.timeout, call.one_line);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut start = || Guarded::start_with_farewell(command, one_line, &call.bounds.farewell);
+    let mut start = || Guarded::start_with_cleanup(command, one_line, &call.bounds.cleanup);
     let mut guarded = match &call.bounds.cpus {
         Some(cpus) => affinity::within(cpus, start)?,
         None => start()?,
     };
     let child = &mut guarded.child;
     volunteer(child);
-    let stdout = child.stdout.take().map(|pipe| Listener::new(pipe, Part::Beginning));
-    let stderr = child.stderr.take().map(|pipe| Listener::new(pipe, Part::End));
-    let mut told = Told::default();
+    let stdout = child.stdout.take().map(Beginning::of);
+    let mut lines = Lines::new(Instant::now());
+    child.stderr.take().into_iter().for_each(|pipe| lines.listen(pipe, Stream::Error));
     let _kept = child.stdin.take().map(|pipe| feed(pipe, call));
     let mut answered = false;
     let end = loop {
-        stderr.iter().flat_map(|stderr| told.lines(stderr)).for_each(|line| (watch.heard)(&line));
+        lines.take().iter().for_each(|line| (watch.heard)(&line.text));
         if let Some(status) = child.try_wait()? {
             break Some(End::Exited(status));
         }
@@ -121,7 +120,7 @@ pub fn run(command: &mut Command, call: Call, watch: &Watch<'_>) -> io::Result<O
         if Instant::now() >= deadline {
             break Some(End::TimedOut);
         }
-        if one_line && !answered && stdout.as_ref().is_some_and(Listener::has_line) {
+        if one_line && !answered && stdout.as_ref().is_some_and(Beginning::has_line) {
             answered = true;
             deadline = deadline.min(Instant::now() + WIND_UP);
         }
@@ -130,8 +129,9 @@ pub fn run(command: &mut Command, call: Call, watch: &Watch<'_>) -> io::Result<O
         }
     };
     drop(guarded);
-    let text = |listener: Option<Listener>| listener.map_or(String::new(), Listener::text);
-    Ok(end.map(|end| Output::new(end, text(stdout), text(stderr))))
+    let stdout = stdout.map_or(String::new(), Beginning::text);
+    lines.finish(LAST_OUTPUT);
+    Ok(end.map(|end| Output::new(end, stdout, complaint(&lines))))
 }
 
 /// Writes the input on a thread of its own, so that a slow reader can be given up; what is kept open stays so until the result is
@@ -139,7 +139,7 @@ pub fn run(command: &mut Command, call: Call, watch: &Watch<'_>) -> io::Result<O
 fn feed(mut pipe: ChildStdin, mut call: Call) -> Sender<()> {
     let (sender, dropped) = channel();
     thread::spawn(move || {
-        // A process that died already reads nothing; how it died tells more than this write.
+        // A process that died already reads nothing; how it died is worth more than this write.
         let _ = io::copy(&mut call.input, &mut pipe).and_then(|_| pipe.flush());
         if call.keeps_input {
             let _ = dropped.recv();
@@ -154,37 +154,17 @@ fn volunteer(child: &Child) {
     let _ = std::fs::write(format!("/proc/{}/oom_score_adj", child.id()), "1000");
 }
 
-/// What comes out of a pipe, read on a thread of its own, so that a full pipe never blocks the process.
-struct Listener {
+/// The beginning of what comes out of a pipe, read on a thread of its own, so that a full pipe never blocks the process before.
+struct Beginning {
     read: Arc<Mutex<Vec<u8>>>,
-    /// What was read since somebody looked, if anybody does; closed at the pipe's end.
-    fresh: Receiver<Vec<u8>>,
-    /// Likewise.
+    /// Closed at the pipe's end.
     ended: Receiver<()>,
 }
 
-/// Lines that a process has told so far, of which the last may not have ended.
-#[derive(Default)]
-struct Told(Vec<u8>);
-
-impl Told {
-    /// Those that have ended since the last call.
-    fn lines(&mut self, listener: &Listener) -> Vec<String> {
-        self.0.extend(listener.fresh.try_iter().flatten());
-        let Some(end) = self.0.iter().rposition(|byte| *byte == b'\n') else {
-            self.0.truncate(LONGEST_LINE);
-            return Vec::new();
-        };
-        let ended: Vec<u8> = self.0.drain(..=end).collect();
-        String::from_utf8_lossy(&ended).lines().map(str::to_owned).collect()
-    }
-}
-
-impl Listener {
-    /// Listens until the pipe ends or the part that is wanted is there.
-    fn new(mut pipe: impl Read + Send + 'static, part: Part) -> Self {
+impl Beginning {
+    /// Listens until the pipe ends or as much is there as an answer may have.
+    fn of(mut pipe: impl Read + Send + 'static) -> Self {
         let (open, ended) = channel();
-        let (tell, fresh) = channel();
         let read = Arc::new(Mutex::new(Vec::new()));
         let shared = Arc::clone(&read);
         thread::spawn(move || {
@@ -192,20 +172,16 @@ impl Listener {
             while let Ok(count @ 1..) = pipe.read(&mut buffer) {
                 let mut read = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 read.extend_from_slice(&buffer[..count]);
-                if let Part::End = part {
-                    // Nobody looks any more once the process has ended.
-                    let _ = tell.send(buffer[..count].to_vec());
-                }
-                if part.is_there(&mut read) {
+                if read.len() as u64 >= LONGEST_OUTPUT {
                     break;
                 }
             }
             drop(open);
         });
-        Listener { read, fresh, ended }
+        Beginning { read, ended }
     }
 
-    /// Waits so long for the end of the pipe, and tells whether it came.
+    /// Waits so long for the end of the pipe, and returns whether it came.
     fn ends_within(&self, time: Duration) -> bool {
         self.ended.recv_timeout(time) == Err(RecvTimeoutError::Disconnected)
     }
@@ -221,24 +197,37 @@ impl Listener {
     }
 }
 
-/// What is wanted of endless output.
-#[derive(Clone, Copy)]
-enum Part {
-    /// As much as an answer may have.
-    Beginning,
-    /// As much as a report quotes.
-    End,
+/// The end of what came, for a report.
+fn complaint(lines: &Lines) -> String {
+    let text = lines.last().join("\n");
+    let from = text.ceil_char_boundary(text.len().saturating_sub(LONGEST_COMPLAINT));
+    text[from..].to_owned()
 }
 
-impl Part {
-    /// Drops what is not wanted, and tells whether no more is.
-    fn is_there(self, read: &mut Vec<u8>) -> bool {
-        match self {
-            Part::Beginning => read.len() as u64 >= LONGEST_OUTPUT,
-            Part::End => {
-                read.drain(..read.len().saturating_sub(LONGEST_COMPLAINT));
-                false
-            }
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::description::counter;
+    use perf4sight_base::units::Bytes;
+    use std::path::Path;
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicBool;
+
+    /// Errors without any end of a line, for a second: hundreds of megabytes.
+    #[test]
+    fn a_process_that_floods_its_errors_ends_in_time_and_fills_no_memory() {
+        let peak = || counter(Path::new("/proc/self/status"), "VmHWM").unwrap();
+        let (before, heard) = (peak(), Mutex::new(0));
+        let hear = |line: &str| *heard.lock().unwrap() += line.len();
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec tr '\\0' x < /dev/zero >&2"]);
+        let cancelled = AtomicBool::new(false);
+        let watch = Watch { heard: &hear, ..Watch::quiet(&cancelled) };
+        let begun = Instant::now();
+        let output = run(&mut command, Call::line("", Duration::from_secs(1)), &watch).unwrap().unwrap();
+        assert_eq!(output.end, End::TimedOut);
+        assert!(begun.elapsed() < Duration::from_secs(20) && output.stderr.len() <= LONGEST_COMPLAINT);
+        assert_eq!(*heard.lock().unwrap(), 0, "no line has ended");
+        assert!(peak().0 - before.0 < Bytes(32 << 20).0, "{} after {before}", peak());
     }
 }

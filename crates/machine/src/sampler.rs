@@ -1,6 +1,6 @@
-//! What a machine tells of itself again and again while something runs: clocks, power, how busy its GPU is.
+//! What a machine reports of itself again and again while something runs: clocks, power, how busy its GPU is.
 
-use super::{Moment, linux, nvml};
+use super::{Moment, gpu, linux};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,14 +37,14 @@ pub struct Seen {
 }
 
 impl Sampler {
-    /// Begins to look; `bus` is the address of an NVIDIA GPU that is looked at too.
+    /// Begins to look; `bus` is the address of a GPU that is looked at too.
     pub fn start(bus: Option<String>) -> Self {
         let (stop, stopped) = channel();
         let looking = thread::spawn(move || {
             let mut moments = Vec::new();
             while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 let mut now = linux::moment(Path::new("/"));
-                bus.iter().for_each(|bus| nvml::add(bus, &mut now));
+                bus.iter().for_each(|bus| gpu::add(bus, &mut now));
                 moments.push(now);
             }
             Seen::of(&moments)
@@ -71,7 +71,7 @@ impl Seen {
         }
     }
 
-    /// Whether the machine told anything.
+    /// Whether the machine reported anything.
     pub fn is_empty(&self) -> bool {
         *self == Seen::default()
     }

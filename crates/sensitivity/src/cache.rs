@@ -23,7 +23,7 @@ impl Cache {
     /// Which share of the data is found, where this share has room.
     ///
     /// ```
-    /// use crate::Cache;
+    /// use perf4sight_sensitivity::Cache;
     /// assert_eq!(Cache::MINIO.hits(0.5), 0.5);
     /// // 0.5 + 0.5 ln 0.5
     /// assert!((Cache::LRU.hits(0.5) - 0.153_426_4).abs() < 1e-7);

@@ -18,7 +18,7 @@ pub struct Curve {
     points: Vec<Point>,
 }
 
-/// Where a rate lies that was not measured, in iterations a second.
+/// The bounds of a rate that was not measured, in iterations a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Between {
     /// On the chord of the two neighbours: below it no concave curve runs.
@@ -81,7 +81,7 @@ impl Curve {
         self.points.iter().find(|point| point.cpus == cpus).map(|point| point.rate)
     }
 
-    /// Where the rate lies at a number of CPUs: what was measured there, or what a concave curve allows that comes from nothing at no CPUs.
+    /// The bounds of the rate at a number of CPUs: what was measured there, or what a concave curve allows that comes from nothing at no CPUs.
     /// Beyond the most CPUs it is taken to stay.
     pub fn at(&self, cpus: f64) -> Between {
         let after = self.points.partition_point(|point| point.cpus < cpus);
@@ -107,19 +107,19 @@ impl Curve {
         Between { least, most: most.max(least) }
     }
 
-    /// Where the rate lies at a number of CPUs, by what the rates around are uncertain by: as it was measured there, or in the sandwich of
-    /// the ends of its neighbours' intervals. Nothing that was not measured is known better than what it is told from.
+    /// The interval of the rate at a number of CPUs, by those of the rates around: as it was measured there, or within the
+    /// bounds that concavity sets for the ends of its neighbours' intervals. Nothing that was not measured is known better than what it is derived from.
     pub fn interval(&self, cpus: f64) -> [f64; 2] {
         let after = self.points.partition_point(|point| point.cpus < cpus);
         match self.points.get(after) {
             Some(point) if point.cpus == cpus => point.rate.interval,
-            Some(_) if self.oddities().is_empty() => self.sandwich(after, cpus),
+            Some(_) if self.oddities().is_empty() => self.concave_bounds(after, cpus),
             _ => self.around(after),
         }
     }
 
     /// At a number of CPUs before the point with this index, where the curve may run through any ends of intervals.
-    fn sandwich(&self, after: usize, cpus: f64) -> [f64; 2] {
+    fn concave_bounds(&self, after: usize, cpus: f64) -> [f64; 2] {
         let [low, high] = [0, 1]
             .map(|end: usize| move |index: usize| (self.points[index].cpus, self.points[index].rate.interval[end]));
         let before = |index: usize| if index == 0 { (0.0, 0.0) } else { low(index - 1) };
@@ -163,66 +163,4 @@ fn line(a: (f64, f64), b: (f64, f64), x: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn curve(points: &[(f64, f64)]) -> Curve {
-        let points: Vec<Point> =
-            points.iter().map(|(cpus, rate)| Point { cpus: *cpus, rate: Rate::exactly(*rate) }).collect();
-        Curve::of(&points).unwrap()
-    }
-
-    /// Lines through (0, 0) and (2, 4), (2, 4) and (6, 6), (6, 6) and (8, 6).
-    #[test]
-    fn a_concave_curve_lies_between_chords_and_extended_lines() {
-        let curve = curve(&[(2.0, 4.0), (6.0, 6.0), (8.0, 6.0)]);
-        assert_eq!(curve.at(2.0), Between { least: 4.0, most: 4.0 });
-        // The chord (2, 4)-(6, 6) at 4: 5; the line from the origin would reach 8, the one from the right stays at 6.
-        assert_eq!(curve.at(4.0), Between { least: 5.0, most: 6.0 });
-        // From the origin to (2, 4) at 1: 2; extended backwards (2, 4)-(6, 6) reaches 3.5.
-        assert_eq!(curve.at(1.0), Between { least: 2.0, most: 3.5 });
-        assert_eq!(curve.at(7.0), Between { least: 6.0, most: 6.0 });
-        assert_eq!(curve.at(20.0), Between { least: 6.0, most: 6.0 });
-    }
-
-    /// 10 and 10.2 iterations a second: known to 3 %, the job has enough; where the second may be 30, nobody knows.
-    #[test]
-    fn whether_a_curve_levels_off_is_open_where_its_best_rate_is() {
-        let levels = |least: f64, most: f64| {
-            let first = Point { cpus: 1.0, rate: Rate { per_second: 10.0, interval: [9.7, 10.3] } };
-            let second = Point { cpus: 2.0, rate: Rate { per_second: 10.2, interval: [least, most] } };
-            Curve::of(&[first, second]).unwrap().levels_off(0.95)
-        };
-        assert!(levels(9.9, 10.5) && !levels(9.9, 30.0));
-    }
-
-    #[test]
-    fn bends_upwards_and_falls_are_told_and_noise_is_not() {
-        assert_eq!(curve(&[(1.0, 1.0), (2.0, 1.2), (3.0, 3.0)]).oddities(), [Oddity::NotConcave(2.0)]);
-        assert_eq!(curve(&[(1.0, 1.0), (2.0, 0.8)]).oddities(), [Oddity::Falls(2.0)]);
-        let noisy = |per_second: f64| Rate { per_second, interval: [0.9 * per_second, 1.1 * per_second] };
-        let points = [(1.0, 1.0), (2.0, 0.9)].map(|(cpus, rate)| Point { cpus, rate: noisy(rate) });
-        assert_eq!(Curve::of(&points).unwrap().oddities(), []);
-    }
-
-    /// Disturbed: 14.5 to 20.4 iterations a second at a quarter of a CPU and 14.8 to 57.1 at one.
-    #[test]
-    fn nothing_between_or_beyond_is_known_better_than_its_neighbours() {
-        let point =
-            |cpus: f64, per_second: f64, interval: [f64; 2]| Point { cpus, rate: Rate { per_second, interval } };
-        let curve = Curve::of(&[point(0.25, 15.1, [14.5, 20.4]), point(1.0, 15.5, [14.8, 57.1])]).unwrap();
-        let near = |found: [f64; 2], expected: [f64; 2]| {
-            assert!(found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-9), "{found:?}");
-        };
-        // The chord of 14.5 and 14.8; from nothing through 20.4 at a quarter to 40.8 at a half, and to no more than 57.1 later.
-        near(curve.interval(0.5), [14.6, 40.8]);
-        near(curve.interval(0.7), [14.68, 57.1]);
-        near(curve.interval(1.0), [14.8, 57.1]);
-        near(curve.interval(2.0), [14.8, 57.1]);
-        // From nothing to 14.5; backwards, the line from 20.4 to 14.8 rises, but more CPUs do not make it slower.
-        near(curve.interval(0.125), [7.25, 20.4]);
-        // 1, 1.2 and 3 are no concave curve: between them it may run anywhere from one to the other.
-        let bent = [(1.0, 1.0), (2.0, 1.2), (3.0, 3.0)].map(|(cpus, rate)| point(cpus, rate, [rate; 2]));
-        near(Curve::of(&bent).unwrap().interval(2.5), [1.2, 3.0]);
-    }
-}
+mod tests;

@@ -40,7 +40,7 @@ impl Grid {
         &self.cpus
     }
 
-    /// How close they lie, but for the most.
+    /// The step between them, but for the most.
     pub fn step(&self) -> f64 {
         self.step
     }

@@ -66,7 +66,7 @@ impl Overlap {
     /// Seconds of an epoch, from those that reading and computing take alone.
     ///
     /// ```
-    /// use crate::Overlap;
+    /// use perf4sight_sensitivity::Overlap;
     /// assert_eq!(Overlap::SIDE_BY_SIDE.epoch(3.0, 4.0), 4.0);
     /// assert_eq!(Overlap::IN_TURN.epoch(3.0, 4.0), 7.0);
     /// // Pythagoras

@@ -22,7 +22,7 @@ impl Request {
     ///
     /// ```
     /// use perf4sight_base::units::Bytes;
-    /// use crate::Request;
+    /// use perf4sight_sensitivity::Request;
     /// let request = Request { cpus: 2.5, memory: Some(Bytes(3 << 30)), gpus: 1 };
     /// assert_eq!(
     ///     request.kubernetes(),

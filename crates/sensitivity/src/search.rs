@@ -1,9 +1,8 @@
 //! Which number of CPUs to measure next, from what was measured so far.
 //!
-//! A job's rate over CPUs does not fall and is mostly concave, so that between measured points it lies in a *sandwich*: not below their
-//! chord, not above the lines of the points beyond (sandwich algorithms: Rote, Computing 48, 1992). The most and the least CPUs are
-//! measured, then where the sandwich is thickest, until it is thin everywhere. Then the knees that are claimed are held against
-//! measurements: at each and at one step less.
+//! A job's rate over CPUs does not fall and is mostly concave, which bounds it between measured points: not below their chord, not above the
+//! lines of the points beyond (sandwich algorithms: Rote, Computing 48, 1992). The most and the least CPUs are measured, then where the
+//! bounds are widest, until they are narrow everywhere. Then the knees are verified: each is measured, and one step less.
 
 use crate::curve::{Curve, Point};
 use crate::grid::Grid;
@@ -27,13 +26,13 @@ pub struct Knee {
     pub cpus: f64,
     /// Whether it was measured, and one step less too, and nothing else took time of the job there or beyond.
     pub verified: bool,
-    /// Between which numbers of CPUs it lies, by what the rates are uncertain by and what was not measured.
+    /// Its bounds, by the intervals of the rates and what was not measured.
     pub between: [f64; 2],
 }
 
 impl Knee {
     /// What is left of it where the rate at this number of CPUs may be higher than was measured, because others took time of the job: nobody
-    /// verified a knee that this point, or the one above, was held against, and it may lie as far off as the point.
+    /// verified a knee that this point, or the one above, was held against, and it may be as far off as the point.
     pub fn doubt(&mut self, grid: &Grid, cpus: f64) {
         if grid.before(self.cpus).is_some_and(|before| cpus < before) {
             return;
@@ -46,15 +45,15 @@ impl Knee {
 /// The shares of the best rate whose knees are looked for.
 pub const SHARES: [f64; 2] = [0.9, 0.95];
 
-/// The sandwich is thin enough where it is below this share of the best rate.
-const THIN: f64 = 0.05;
+/// Bounds are narrow that are closer than this share of the best rate.
+const NARROW: f64 = 0.05;
 
 /// What to measure next.
 pub fn next(grid: &Grid, points: &[Point]) -> Next {
     let ends = [grid.cpus().last(), grid.cpus().first()];
     let Some(curve) = Curve::of(points) else { return ends[0].map_or(Next::Done, |most| Next::Measure(*most)) };
     let end = ends.into_iter().flatten().copied().find(|cpus| curve.measured(*cpus).is_none());
-    let found = end.or_else(|| thickest(grid, &curve)).or_else(|| doubtful(grid, &curve));
+    let found = end.or_else(|| widest(grid, &curve)).or_else(|| unverified(grid, &curve));
     found.map_or(Next::Done, Next::Measure)
 }
 
@@ -63,19 +62,19 @@ pub fn knees(grid: &Grid, curve: &Curve) -> Vec<Knee> {
     SHARES.map(|share| knee(grid, curve, share)).into()
 }
 
-/// Where the sandwich is thickest; of equals, where there are the most CPUs. None where it is thin.
-fn thickest(grid: &Grid, curve: &Curve) -> Option<f64> {
+/// Where the bounds are widest; of equals, where there are the most CPUs. None where they are narrow.
+fn widest(grid: &Grid, curve: &Curve) -> Option<f64> {
     let best = curve.best().rate.per_second;
-    let thickness = |cpus: f64| {
+    let width = |cpus: f64| {
         let between = curve.at(cpus);
         (between.most - between.least) / best
     };
-    let open = grid.cpus().iter().map(|cpus| (*cpus, thickness(*cpus))).filter(|(_, thickness)| *thickness > THIN);
+    let open = grid.cpus().iter().map(|cpus| (*cpus, width(*cpus))).filter(|(_, width)| *width > NARROW);
     open.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cpus, _)| cpus)
 }
 
 /// A claimed knee, or one step less, that was not measured.
-fn doubtful(grid: &Grid, curve: &Curve) -> Option<f64> {
+fn unverified(grid: &Grid, curve: &Curve) -> Option<f64> {
     let unknown = |cpus: &f64| curve.measured(*cpus).is_none();
     SHARES.iter().find_map(|share| {
         let claimed = claimed(grid, curve, *share);

@@ -25,7 +25,14 @@ pub struct Steps {
     pub backwards: usize,
     /// How many told of a longer wait than there was time since the line before: of those steps no wait is known.
     pub long_waits: usize,
+    /// The numbers of each rank.
+    numbers: BTreeMap<u32, Numbers>,
+    /// How many there are of all ranks.
+    count: usize,
 }
+
+/// So many steps are kept: no rate is better known by more.
+const MOST: usize = 1_000_000;
 
 /// What two clocks of a job may differ by, as a share of a step: one tells of waiting, one of steps.
 const CLOCKS: f64 = 0.01;
@@ -46,25 +53,36 @@ impl Steps {
     /// end is being written and does not count.
     ///
     /// ```
-    /// use crate::Steps;
+    /// use perf4sight_sensitivity::Steps;
     /// let steps = Steps::read("{\"step\": 1, \"time\": 0.5}\n{\"step\": 2, \"time\": 1.0}\nwhat?\n{\"step\": 3, \"ti");
     /// assert_eq!((steps.ranks[&0].len(), steps.rubbish), (2, 1));
     /// ```
     pub fn read(text: &str) -> Self {
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let mut steps = Steps::default();
-        let mut numbers = BTreeMap::new();
-        for line in whole.lines().filter(|line| !line.trim().is_empty()) {
-            match serde_json::from_str::<Line>(line) {
-                Ok(line) => steps.add(&line, numbers.entry(line.rank).or_default()),
-                Err(_) => steps.rubbish += 1,
-            }
-        }
+        steps.add(text.rfind('\n').map_or("", |end| &text[..end]));
         steps
     }
 
+    /// Adds whole lines; those beyond what is kept are passed over.
+    pub fn add(&mut self, lines: &str) {
+        for line in lines.lines().filter(|line| !line.trim().is_empty()) {
+            if self.is_full() {
+                return;
+            }
+            match serde_json::from_str::<Line>(line) {
+                Ok(line) => self.add_line(&line),
+                Err(_) => self.rubbish += 1,
+            }
+        }
+    }
+
+    /// Whether as many are kept as ever are.
+    pub fn is_full(&self) -> bool {
+        self.count + self.rubbish + self.backwards >= MOST
+    }
+
     /// Time does not go back.
-    fn add(&mut self, line: &Line, numbers: &mut Numbers) {
+    fn add_line(&mut self, line: &Line) {
         let steps = self.ranks.entry(line.rank).or_default();
         let sound = line.time.is_finite() && line.wait.is_none_or(|wait| wait >= 0.0 && wait.is_finite());
         if !sound {
@@ -79,12 +97,14 @@ impl Steps {
         let too_long = |wait: &f64| since.is_some_and(|since| *wait > since * (1.0 + CLOCKS));
         self.long_waits += usize::from(line.wait.as_ref().is_some_and(too_long));
         let wait = line.wait.filter(|wait| !too_long(wait));
-        steps.push(Step { number: numbers.counted(line.step), time: line.time, wait });
+        let number = self.numbers.entry(line.rank).or_default().counted(line.step);
+        steps.push(Step { number, time: line.time, wait });
+        self.count += 1;
     }
 }
 
 /// Numbers that begin anew, as in each epoch, count on.
-#[derive(Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 struct Numbers {
     before: Option<u64>,
     epochs: u64,
@@ -116,6 +136,14 @@ mod tests {
         assert_eq!(numbers(&[1, 2, 3, 1, 2, 3, 1]), [1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(numbers(&[0, 1, 2, 0, 1, 2, 0]), [0, 1, 2, 3, 4, 5, 6]);
         assert_eq!(numbers(&[10, 20, 30, 10, 20]), [10, 20, 30, 40, 50]);
+    }
+
+    #[test]
+    fn steps_beyond_a_million_are_passed_over() {
+        let line = |time: usize| format!("{{\"step\": {time}, \"time\": {time}}}\n");
+        let mut steps = Steps::default();
+        (0..=MOST).for_each(|time| steps.add(&line(time)));
+        assert!(steps.is_full() && steps.ranks[&0].len() == 1_000_000);
     }
 
     #[test]

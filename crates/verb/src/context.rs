@@ -41,9 +41,9 @@ impl Context {
         self.cancel.load(Ordering::Relaxed)
     }
 
-    /// The date and time.
+    /// The date and time; not before 1970, where dates as people write them begin, though a board without a battery may say so.
     pub fn now(&self) -> SystemTime {
-        (self.clock)()
+        (self.clock)().max(SystemTime::UNIX_EPOCH)
     }
 
     /// Says something the reader should know although the run goes on, and keeps it for the run's JSON summary.

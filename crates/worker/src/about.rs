@@ -2,7 +2,7 @@
 
 use super::cuda::Cuda;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_machine::nvml;
+use perf4sight_machine::gpu;
 use perf4sight_step::protocol::{About, Gpu, PROTOCOL, Task};
 use perf4sight_step::workload::{Precision, Setting};
 use std::collections::BTreeMap;
@@ -42,9 +42,9 @@ fn add_gpus(about: &mut About, libtorch_cuda: Option<&Path>) {
     match Cuda::load(libtorch_cuda) {
         Err(problem) => about.no_gpu = Some(problem.to_string()),
         Ok(Cuda { gpus, software }) => {
-            let driver = nvml::driver().map(|version| ("driver".to_owned(), version));
+            let driver = gpu::driver().map(|version| ("driver".to_owned(), version));
             for (index, mut gpu) in gpus.into_iter().enumerate() {
-                gpu.others = nvml::processes(&gpu.bus);
+                gpu.others = gpu::processes(&gpu.bus);
                 let own = [("gpu", gpu.name.clone()), ("gpu_memory", format!("{} MiB", gpu.memory >> 20))];
                 let own = own.map(|(name, fact)| (name.to_owned(), fact));
                 let facts = software.clone().into_iter().chain(driver.clone()).chain(own).collect();

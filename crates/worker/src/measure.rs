@@ -5,7 +5,7 @@ use super::gpu::Handle;
 use super::laps::{self, Stopwatch};
 use super::memory::{GpuMemory, Memory, ProcessMemory};
 use super::step::Step;
-use perf4sight_machine::{Conditions, Moment, linux, nvml};
+use perf4sight_machine::{Conditions, Moment, gpu, linux};
 use perf4sight_network::{Network, NodeId};
 use perf4sight_step::protocol::{Gpu, LatencyReading, LayersReading, MemoryReading, Reply, Request, StepTask};
 use perf4sight_step::sampling::{LapSamples, Sample, time_steps, warm_up};
@@ -49,7 +49,7 @@ pub(super) fn measure(
     let outcome = run(request.threads, task, (network, cuts), &instruments);
     let seconds = began.elapsed().as_secs_f64();
     let mut end = moment(bus.as_deref());
-    if !bus.as_deref().is_none_or(nvml::lists_this) {
+    if !bus.as_deref().is_none_or(gpu::lists_this) {
         // In a container processes may have other numbers, and nobody can tell which of them is this one.
         end.others.clone_from(&start.others);
     }
@@ -68,8 +68,8 @@ pub(super) fn measure(
 fn moment(bus: Option<&str>) -> Moment {
     let mut moment = linux::moment(Path::new("/"));
     if let Some(bus) = bus {
-        nvml::add(bus, &mut moment);
-        moment.others = nvml::processes(bus);
+        gpu::add(bus, &mut moment);
+        moment.others = gpu::processes(bus);
     }
     moment
 }

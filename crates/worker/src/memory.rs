@@ -4,7 +4,7 @@ use super::allocator;
 use super::gpu::{Counters, Handle};
 use super::process::{self, Idle};
 use perf4sight_machine::description::counter;
-use perf4sight_machine::nvml;
+use perf4sight_machine::gpu;
 use perf4sight_step::protocol::{Gpu, MemoryReading};
 use std::path::Path;
 use tch::{Device, Kind, TchError, Tensor};
@@ -118,7 +118,7 @@ fn used(gpu: &Gpu, handle: Handle) -> Result<u64, TchError> {
         let [total, left @ ..] = ["MemTotal", "MemFree", "Buffers", "Cached"].map(kernel);
         return Ok(total.saturating_sub(left.iter().sum()));
     }
-    match nvml::used(&gpu.bus) {
+    match gpu::used(&gpu.bus) {
         Some(used) => Ok(used.0),
         None => handle.memory().map(|(free, total)| total - free),
     }

@@ -7,7 +7,7 @@ use perf4sight_base::units::Bytes;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How often progress is told.
+/// How often progress is reported.
 const TELL: Duration = Duration::from_millis(500);
 
 /// How much data there is.
@@ -31,7 +31,7 @@ impl DataSize {
 }
 
 /// Counts the files in a folder and those below, or the one file that it is; links are followed, as a job follows them, but not back to
-/// a folder that they lie in. `progress` is told now and then how far it has come. None after Ctrl-C.
+/// a folder that they lie in. `progress` is called now and then. None after Ctrl-C.
 ///
 /// # Errors
 /// Data that is not there or cannot be looked at, or that is no file and no folder.

@@ -17,8 +17,8 @@ pub fn files(data: &Path) -> io::Result<impl Iterator<Item = (PathBuf, u64)>> {
     }))
 }
 
-/// All that lies in data. Symbolic links are followed, as whoever reads the data follows them: what has several names is found by each of
-/// them. A link back to a folder that it lies in is none to follow.
+/// All that is in data. Symbolic links are followed, as whoever reads the data follows them: what has several names is found by each of
+/// them. A link back to a folder that it is in is not followed.
 #[derive(Debug)]
 pub(super) struct Walk {
     /// What the data itself is.
@@ -35,14 +35,14 @@ pub(super) struct Found {
     pub linked: bool,
 }
 
-/// What lies there.
+/// What is there.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// A regular file, and its length in bytes.
     File(PathBuf, u64),
     /// A folder, whose entries come next.
     Folder,
-    /// A pipe, a device, a folder that it lies in itself: nothing that is read.
+    /// A pipe, a device, a folder that it is in itself: nothing that is read.
     Other,
     /// Nothing that can be looked at, such as a link that leads nowhere.
     Unreadable,
@@ -83,7 +83,7 @@ impl Walk {
     }
 }
 
-/// What tells a folder from others by whatever name.
+/// What distinguishes a folder from others by whatever name.
 fn identity(about: &Metadata) -> (u64, u64) {
     (about.dev(), about.ino())
 }

@@ -137,7 +137,7 @@ fn script(words: &[String]) -> usize {
     words.iter().enumerate().skip(1).find(|(_, word)| is_script(word)).map_or(0, |(at, _)| at)
 }
 
-/// What a script says, where it is one and not too long.
+/// The text of a script, where it is one and not too long.
 fn text_of(script: &str) -> Option<String> {
     let about = fs::metadata(script).ok()?;
     (about.is_file() && about.len() <= LONGEST).then(|| fs::read_to_string(script).ok()).flatten()

@@ -30,7 +30,7 @@ impl Verb for Compare {
         let profile = Profile::read(&self.profile)?;
         profile.warnings.iter().for_each(|warning| context.warn(warning));
         let model = profile.model().ok_or_else(|| {
-            Error::input("this profile tells of no epochs, for too little was known of the data")
+            Error::input("this profile has no epochs: too little was known of the data")
                 .file(&self.profile)
                 .help("measure it with --data and -b")
         })?;
@@ -52,7 +52,7 @@ impl Verb for Compare {
 fn headline(agreement: &Agreement) -> String {
     let Some(scores) = agreement.scores else { return "no epoch had CPUs that the profile rests on".to_owned() };
     format!(
-        "the model is {} off on average, at most {}; {} of {} epochs lie where it says",
+        "the model is {} off on average, at most {}; {} of {} epochs are within its bounds",
         Percent(scores.mape),
         Percent(agreement.within().map(|one| one.error_percent().abs()).fold(0.0, f64::max)),
         agreement.inside(),
@@ -130,7 +130,7 @@ fn table(agreement: &Agreement) -> Table {
         Column::number("most_ms", "at most"),
         Column::text("inside", "inside"),
     ];
-    let mut table = Table::new("Epochs beside the model", columns);
+    let mut table = Table::new("Measured epochs and the model", columns);
     let milliseconds = |seconds: f64| Milliseconds(1000.0 * seconds);
     let row = |one: &Compared| {
         [

@@ -19,7 +19,7 @@ pub(super) fn unreadable(entries: u64) -> String {
     format!("{entries} of the data could not be looked at, such as links that lead nowhere, and {are} left out")
 }
 
-/// Reads all data once, so that what has room lies in memory; gives up after Ctrl-C. Files that cannot be read are the job's business.
+/// Reads all data once, so that what fits is in memory; gives up after Ctrl-C. Files that cannot be read are the job's business.
 pub(super) fn warm(data: &Path, watch: &Watch<'_>) {
     let mut piece = vec![0; PIECE];
     for (file, _) in files(data).into_iter().flatten() {

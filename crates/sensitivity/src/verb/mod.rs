@@ -1,42 +1,56 @@
 //! `[sensitivity]` and `perf4sight sensitivity`: how many CPUs, how much memory and which storage a training job needs, from few runs of it.
 
+mod answer;
+mod cache_epoch;
 mod campaign;
 mod command;
 mod compare;
 mod conclusion;
+mod consistency;
 mod data;
-mod heard;
+mod derived;
+mod job;
+mod monitor;
 mod nodes;
 mod page;
 mod parse;
 mod plan;
+mod points;
 mod profile;
+mod progress;
 mod published;
-mod run;
+mod refusal;
+mod runner;
 mod settings;
 mod show;
+mod simulated;
+mod steps_file;
 mod store;
 mod surroundings;
 mod tables;
 mod throttled;
+mod warnings;
 mod write;
 
-use command::Passed;
+pub use command::Passed;
+pub use nodes::Nodes;
+pub use show::Show;
+pub use simulated::{Fate, SimulatedJob};
 
 use crate::{Knee, LEAST_TIME};
 use campaign::{Campaign, Stop};
-use nodes::{Nodes, Team};
+use job::JobRunner;
+use nodes::Team;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_limit as limit;
+use perf4sight_limit::{self as limit, Limiter};
 use perf4sight_machine::Watch;
-use perf4sight_machine::turn;
-use perf4sight_machine::turn::Turn;
+use perf4sight_machine::measurement_lock::{self, MeasurementLock};
 use perf4sight_report::{Cell, Column};
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use profile::Profile;
 use regex::Regex;
-use run::Runner;
+use runner::Runner;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,7 +59,7 @@ use std::time::Duration;
 use store::Store;
 use surroundings::Surroundings;
 
-/// The closest numbers of CPUs that are told apart: the least that the kernel lets a job have, a thousandth of a second in a tenth.
+/// The closest numbers of CPUs that are distinguished: the least that the kernel lets a job have, a thousandth of a second in a tenth.
 const LEAST_STEP: f64 = 0.01;
 
 /// The section `[sensitivity]`.
@@ -61,31 +75,56 @@ pub static VERB: VerbSpec = VerbSpec { table: settings::TABLE, after_help: setti
 /// What is asked.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sensitivity {
-    command: Vec<String>,
-    out: PathBuf,
-    overwrite: bool,
-    job_name: Option<String>,
-    cpu: Option<f64>,
-    cpu_step: Option<f64>,
-    memory: Option<Bytes>,
-    num_gpus: Option<u32>,
-    batch: Option<u64>,
-    workers: Option<u64>,
-    max_iterations: Option<u64>,
-    data: Option<PathBuf>,
-    pass: Option<Vec<Passed>>,
-    samples: Option<u64>,
-    step_pattern: Option<Pattern>,
-    iterations: Option<u64>,
-    warm_up: u64,
-    point_time: Duration,
-    budget: Option<Duration>,
-    memory_bandwidth: Option<Bytes>,
-    storage_bandwidth: Option<Bytes>,
-    docker_img: Option<String>,
-    container_mnt: Option<PathBuf>,
-    nodes: Option<Nodes>,
-    dry_run: bool,
+    /// The job's command, as words.
+    pub command: Vec<String>,
+    /// Folder for the points and what comes of them.
+    pub out: PathBuf,
+    /// Whether points in it are thrown away.
+    pub overwrite: bool,
+    /// What the job is called.
+    pub job_name: Option<String>,
+    /// The most CPUs.
+    pub cpu: Option<f64>,
+    /// The step between numbers of CPUs.
+    pub cpu_step: Option<f64>,
+    /// The most memory.
+    pub memory: Option<Bytes>,
+    /// GPUs of the job.
+    pub num_gpus: Option<u32>,
+    /// Samples of an iteration on each GPU.
+    pub batch: Option<u64>,
+    /// Workers that load data.
+    pub workers: Option<u64>,
+    /// Iterations after which a point ends.
+    pub max_iterations: Option<u64>,
+    /// What an epoch reads.
+    pub data: Option<PathBuf>,
+    /// What is passed to the script; where nothing is said, what it seems to take.
+    pub pass: Option<Vec<Passed>>,
+    /// Samples of an epoch.
+    pub samples: Option<u64>,
+    /// What output matches once an iteration.
+    pub step_pattern: Option<Pattern>,
+    /// Iterations of the whole command.
+    pub iterations: Option<u64>,
+    /// Iterations of a run that do not count.
+    pub warm_up: u64,
+    /// Time after which a run ends.
+    pub point_time: Duration,
+    /// Time for everything.
+    pub budget: Option<Duration>,
+    /// Bytes a second from memory.
+    pub memory_bandwidth: Option<Bytes>,
+    /// Bytes a second from storage.
+    pub storage_bandwidth: Option<Bytes>,
+    /// The image of docker that the job runs in.
+    pub docker_img: Option<String>,
+    /// Where the container has the data.
+    pub container_mnt: Option<PathBuf>,
+    /// The servers that it runs on; none where it is one.
+    pub nodes: Option<Nodes>,
+    /// Say what would be done, and run nothing.
+    pub dry_run: bool,
 }
 
 /// A regular expression, equal to another one of the same text.
@@ -98,7 +137,7 @@ impl Pattern {
     /// # Errors
     /// What is none.
     pub fn parse(text: &str) -> Result<Self> {
-        heard::pattern(text).map(Pattern)
+        progress::pattern(text).map(Pattern)
     }
 }
 
@@ -109,10 +148,10 @@ impl PartialEq for Pattern {
 }
 
 impl Verb for Sensitivity {
-    /// Measures what is not measured yet, and tells what came of it.
+    /// Measures what is not measured yet, and reports what came of it.
     ///
     /// # Errors
-    /// A job that fails, or tells of no iteration; limits that cannot be held; a folder that holds points of another job.
+    /// A job that fails, or reports no iteration; limits that cannot be held; a folder that holds points of another job.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check()?;
         self.check_here()?;
@@ -121,17 +160,17 @@ impl Verb for Sensitivity {
         if let Some(nodes) = self.nodes.as_ref().filter(|nodes| nodes.follows() && !self.dry_run) {
             return nodes::follow(self, nodes, watch, context);
         }
-        let Some(around) = Surroundings::look(self, &watch, context)? else { return Ok(interrupted()) };
+        let Some((around, limiter)) = Surroundings::look(self, &watch, context)? else { return Ok(interrupted()) };
         if self.dry_run {
             if self.leads() {
-                write::could_keep(&self.out)?;
+                write::check_writable(&self.out)?;
             }
-            let found = self.campaign(&around, None, watch, context)?.known();
-            return Ok(plan::summary(self, &around, found));
+            let runner = self.runner(&around, &limiter, None, watch, context);
+            return Ok(plan::summary(self, &around, self.campaign(&around, &runner)?.known()));
         }
         let measured = write::check_room(&self.out).and_then(|()| match &self.nodes {
-            None => self.measure(&around, None, watch, context),
-            Some(nodes) => self.lead(nodes, around, watch, context),
+            None => self.measure(&around, &limiter, None, watch, context),
+            Some(nodes) => self.lead(nodes, around, &limiter, watch, context),
         });
         // Where nothing came of it, not even an empty folder is left; one that holds something stays.
         let _ = fs::remove_dir(&self.out);
@@ -149,11 +188,18 @@ impl Sensitivity {
         Store::open(&self.out, &self.identity(around), self.overwrite)
     }
 
-    /// Measures on several nodes, of which this one leads, and tells the others how it ended.
-    fn lead(&self, nodes: &Nodes, around: Surroundings, watch: Watch<'_>, context: &mut Context) -> Result<Summary> {
+    /// Measures on several nodes, of which this one leads, and informs the others how it ended.
+    fn lead(
+        &self,
+        nodes: &Nodes,
+        around: Surroundings,
+        limiter: &Limiter,
+        watch: Watch<'_>,
+        context: &mut Context,
+    ) -> Result<Summary> {
         let Some(team) = nodes::gather(self, nodes, &around, &watch, context)? else { return Ok(interrupted()) };
         let around = around.among(self, &team);
-        let measured = around.and_then(|around| self.measure(&around, Some(&team), watch, context));
+        let measured = around.and_then(|around| self.measure(&around, limiter, Some(&team), watch, context));
         team.end(match &measured {
             Ok(_) if watch.cancelled() => Some("it was interrupted".to_owned()),
             Ok(_) => None,
@@ -162,51 +208,54 @@ impl Sensitivity {
         measured
     }
 
-    /// Measures, in its turn, and tells what came of it.
+    /// Measures while nothing else is measured here.
     fn measure<'a>(
         &'a self,
         around: &'a Surroundings,
+        limiter: &'a Limiter,
         team: Option<&'a Team>,
         watch: Watch<'a>,
         context: &mut Context,
     ) -> Result<Summary> {
-        let Some(_turn) = turn(watch.cancelled, context)? else { return Ok(interrupted()) };
-        let mut campaign = self.campaign(around, team, watch, context)?;
+        let Some(_lock) = lock(watch.cancelled, context)? else { return Ok(interrupted()) };
+        let runner = self.runner(around, limiter, team, watch, context);
+        let campaign = self.campaign(around, &runner)?;
         team.map_or(Ok(()), Team::begin)?;
         around.warm(self, &watch, context);
         if !team.map_or(Ok(true), |team| team.assembled(&watch, context))? {
             return Ok(interrupted());
         }
-        let stop = campaign.search(context)?;
-        let Some(mut profile) = conclusion::profile(around, &campaign, context) else {
-            return nothing(stop, &campaign.store);
-        };
-        let stop = conclude(&mut profile, &mut campaign, stop, context)?;
-        profile.warnings = conclusion::warnings(around, &campaign, &profile, stop);
-        self.summary(&profile, &campaign, stop, context)
+        self.conclude(around, campaign, context)
+    }
+
+    /// Measures a simulated job instead of the command, in no time, and writes what a real one's measurement would.
+    ///
+    /// # Errors
+    /// See [`Verb::run`].
+    pub fn simulate(&self, job: &SimulatedJob, context: &mut Context) -> Result<Summary> {
+        self.check()?;
+        let around = job.surroundings(self);
+        let runner = job.runner(self, &around, Arc::clone(&context.cancel));
+        if self.dry_run {
+            return Ok(plan::summary(self, &around, self.campaign(&around, &runner)?.known()));
+        }
+        let measured = write::check_room(&self.out)
+            .and_then(|()| self.conclude(&around, self.campaign(&around, &runner)?, context));
+        let _ = fs::remove_dir(&self.out);
+        measured
+    }
+
+    fn conclude(&self, around: &Surroundings, mut campaign: Campaign<'_>, context: &mut Context) -> Result<Summary> {
+        match conclusion::measure(around, &mut campaign, context)? {
+            (None, stop) => nothing(stop, &campaign.store),
+            (Some(profile), stop) => self.summary(&profile, &campaign, stop, context),
+        }
     }
 }
 
 /// Waits until nobody else measures here: two at once would take CPUs from each other. None after Ctrl-C.
-fn turn(cancel: &AtomicBool, context: &Context) -> Result<Option<Turn>> {
-    turn::take(&Watch { waiting: &|why| context.console.note(why), ..Watch::quiet(cancel) })
-}
-
-/// Holds the job to less storage and less memory where that tells anything, and draws all conclusions.
-fn conclude(profile: &mut Profile, campaign: &mut Campaign<'_>, stop: Stop, context: &mut Context) -> Result<Stop> {
-    let mut stop = stop;
-    if let (Stop::Done, Some(model)) = (stop, profile.model()) {
-        stop = campaign.throttle(&model, context)?;
-        throttled::place(profile, campaign);
-    }
-    if let (Stop::Done, Some(model), Some(own)) = (stop, profile.model(), profile.own_memory) {
-        stop = campaign.place_cache(&model, own, context)?;
-        conclusion::place(profile, campaign, &model, own);
-    }
-    profile.points.clone_from(&campaign.store.points);
-    profile.provenance.complete = stop == Stop::Done;
-    profile.conclude(&campaign.grid);
-    Ok(stop)
+fn lock(cancel: &AtomicBool, context: &Context) -> Result<Option<MeasurementLock>> {
+    measurement_lock::take(&Watch { waiting: &|why| context.console.note(why), ..Watch::quiet(cancel) })
 }
 
 /// What is said where not even one point is known.
@@ -262,7 +311,7 @@ impl Sensitivity {
             )));
         }
         if self.cpu_step.is_some_and(|step| step < LEAST_STEP) {
-            let problem = "numbers of CPUs cannot be told apart that lie so close (--cpu-step)";
+            let problem = "numbers of CPUs this close cannot be distinguished (--cpu-step)";
             return Err(Error::usage(problem).expected(format!("{LEAST_STEP} CPUs or more")));
         }
         Ok(())
@@ -276,20 +325,26 @@ impl Sensitivity {
         self.cpu.map_or(Ok(()), |cpus| limit::check_cpus(cpus, limit::cpus()))
     }
 
-    fn campaign<'a>(
+    fn runner<'a>(
         &'a self,
         around: &'a Surroundings,
+        limiter: &'a Limiter,
         team: Option<&'a Team>,
         watch: Watch<'a>,
         context: &Context,
-    ) -> Result<Campaign<'a>> {
+    ) -> JobRunner<'a> {
+        let (words, survey) = (around.command.words.as_slice(), &around.survey);
+        JobRunner { asked: self, words, limiter, survey, watch, team, clock: context.clock, begun: context.now() }
+    }
+
+    fn campaign<'a>(&'a self, around: &Surroundings, runner: &'a dyn Runner) -> Result<Campaign<'a>> {
         let store = self.store(around)?;
         Ok(Campaign {
+            asked: self,
+            runner,
             found: store.points.len(),
-            runner: Runner { asked: self, words: &around.command.words, limiter: &around.limiter, watch, team },
             store,
             grid: around.grid.clone(),
-            begun: context.now(),
             cold: conclusion::cold(around, self),
             measured: 0,
         })
@@ -349,7 +404,7 @@ impl Sensitivity {
     }
 }
 
-/// What the closing table of a configuration says of the job.
+/// The job's entries in the closing table of a configuration.
 fn findings(profile: &Profile) -> Vec<Finding> {
     let percent = |knee: &Knee| (100.0 * knee.share).round();
     let cells = profile.knees.iter().map(|knee| {

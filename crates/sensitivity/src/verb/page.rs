@@ -1,13 +1,19 @@
 //! `report.html`: what to request, the curve, maps of epochs and of the storage they need, over CPUs, memory and storage.
 
-use super::profile::{Epoch, Profile, StorageEpoch, cpus_words, number};
-use super::store::Point;
+use super::derived::doubt_words;
+use super::points::Point;
+use super::points::cpus_words;
+use super::profile::{Epoch, Profile, StorageEpoch, number};
 use super::tables;
+use crate::Knee;
 use perf4sight_report::{
     Axis, Block, Chart, Content, Fact, HeatCell, Heatmap, Line, Page, Plot, Reference, Series, Sign, Value, sentence,
     significant,
 };
 use std::collections::BTreeSet;
+
+/// Knees closer than this share of all CPUs have one label.
+const CLOSE: f64 = 0.15;
 
 /// The whole page.
 pub(super) fn of(profile: &Profile) -> Page {
@@ -28,7 +34,13 @@ pub(super) fn of(profile: &Profile) -> Page {
 fn answers(profile: &Profile) -> Vec<Block> {
     let mut blocks: Vec<Block> = profile.answer().lines().map(|line| Block::Text(sentence(line))).collect();
     if let Some(requested) = &profile.request {
-        let mut facts = vec![Fact::new("CPUs", requested.request.cpus)];
+        let cpus = Fact::new("CPUs", requested.request.cpus);
+        let doubt =
+            profile.knee().filter(|knee| !knee.verified).map(|knee| format!("not verified: {}", doubt_words(knee)));
+        let mut facts = vec![match doubt {
+            Some(doubt) => cpus.remark(doubt),
+            None => cpus,
+        }];
         facts.extend(requested.request.memory.map(|memory| Fact::new("memory", memory)));
         facts.extend(requested.storage.map(|storage| Fact::new("MB/s of storage", storage / 1e6)));
         blocks.push(Block::Headline(facts));
@@ -46,7 +58,7 @@ fn answers(profile: &Profile) -> Vec<Block> {
 fn curve(profile: &Profile) -> Vec<Block> {
     let value = |point: &Point| {
         let interval = point.interval().map(|[low, high]| (low, high));
-        Some(Value { x: point.place.cpus, y: point.rate()?.per_second, interval })
+        Some(Value { x: point.configuration.cpus, y: point.rate()?.per_second, interval })
     };
     let mut values: Vec<Value> = profile.curve_points().filter_map(value).collect();
     values.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -54,14 +66,25 @@ fn curve(profile: &Profile) -> Vec<Block> {
         return vec![Block::Text("Nothing was measured.".to_owned())];
     }
     let mut line = Line::new(Axis::linear("CPUs"), Axis::linear("iterations/s"), vec![Series::new("measured", values)]);
-    line.references = profile
-        .knees
-        .iter()
-        .map(|knee| Reference::Upright(knee.cpus, format!("{:.0} % of the best", 100.0 * knee.share)))
-        .collect();
+    line.references = references(profile);
     let caption =
         "Iterations a second over CPUs, with intervals of 95 %; dashed, the fewest CPUs with shares of the best rate.";
     vec![Block::Chart(Chart::new("Rate over CPUs", caption, Plot::Line(line))), Block::Table(tables::curve(profile))]
+}
+
+/// A line at each knee; of knees so close that their labels would be drawn over each other, the last has the label of all.
+fn references(profile: &Profile) -> Vec<Reference> {
+    let close = CLOSE * profile.job.most_cpus;
+    let near = profile.knees.chunk_by(|a, b| b.cpus - a.cpus < close);
+    near.flat_map(|knees| {
+        let shares: Vec<String> = knees.iter().map(|knee| format!("{:.0}", 100.0 * knee.share)).collect();
+        let label = |knee: &Knee| match knees.last() {
+            Some(last) if last == knee => format!("{} % of the best", shares.join(" and ")),
+            _ => String::new(),
+        };
+        knees.iter().map(move |knee| Reference::Upright(knee.cpus, label(knee))).collect::<Vec<_>>()
+    })
+    .collect()
 }
 
 fn maps(profile: &Profile) -> Vec<Block> {
@@ -138,4 +161,22 @@ fn origin(profile: &Profile) -> Vec<Block> {
     facts.push(Fact::new("perf4sight", profile.provenance.perf4sight.clone()));
     facts.push(Fact::new("date", profile.provenance.date.clone()));
     vec![Block::Facts(facts)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::points::tests::profile_of;
+    use super::*;
+
+    #[test]
+    fn labels_of_knees_side_by_side_are_one() {
+        let labels = |cpus: [f64; 2]| {
+            let knee = |(share, cpus)| Knee { share, cpus, verified: true, between: [cpus; 2] };
+            let knees = [0.9, 0.95].into_iter().zip(cpus).map(knee).collect();
+            references(&Profile { knees, ..profile_of(Vec::new(), 8.0) })
+        };
+        let label = |cpus: f64, label: &str| Reference::Upright(cpus, label.to_owned());
+        assert_eq!(labels([2.0, 3.0]), [label(2.0, ""), label(3.0, "90 and 95 % of the best")]);
+        assert_eq!(labels([2.0, 6.0]), [label(2.0, "90 % of the best"), label(6.0, "95 % of the best")]);
+    }
 }

@@ -1,13 +1,14 @@
 //! `--dry-run`: what would run, which limits hold here, and about how long it takes.
 
-use super::campaign::LEAST_RUN;
+use super::campaign::Found;
 use super::data;
-use super::profile::cpus_words;
+use super::points::cpus_words;
+use super::runner::LEAST_RUN;
 use super::surroundings::Surroundings;
 use super::throttled;
 use super::{Nodes, Sensitivity};
 use perf4sight_base::units::{Milliseconds, grouped};
-use perf4sight_limit::Axis;
+use perf4sight_limit::Resource;
 use perf4sight_report::significant;
 use perf4sight_verb::Summary;
 use serde_json::json;
@@ -17,26 +18,19 @@ use std::time::Duration;
 /// Points that a search takes: both ends at least; seven where a curve bends.
 const POINTS: [u32; 2] = [2, 7];
 
-/// What is to be known where nothing but us tells for sure what a job has started.
-const DAEMONS: &str = "what the job starts ends with it, but should the profiler be killed (kill -9), a daemon of the job that has left its process group and emptied its environment runs on: no control group here tells of it";
-
-/// Points that were found with what is asked for: how many, and how many of them are run once more.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
-    pub points: usize,
-    pub due: usize,
-}
+/// The warning where nothing but us knows for sure what a job has started.
+const DAEMONS: &str = "what the job starts ends with it, but should the profiler be killed (kill -9), a daemon of the job that has left its process group and emptied its environment runs on: no control group here knows it";
 
 impl Found {
-    /// "2 points of it lie in sensitivity: 1 is run once more, for others disturbed it every time, and 1 is not measured again"
+    /// "2 points of it are in sensitivity: 1 is run once more, for others disturbed it every time, and 1 is not measured again"
     fn words(self, folder: &Path) -> Option<String> {
         let is = |count: usize| if count == 1 { "1 is".to_owned() } else { format!("{count} are") };
         let due = format!("{} run once more, for others disturbed {} every time", is(self.due), it(self.due));
         let kept = format!("{} not measured again", is(self.points - self.due));
         let fates = [(self.due, due), (self.points - self.due, kept)];
         let fates: Vec<String> = fates.into_iter().filter(|(count, _)| *count > 0).map(|(_, fate)| fate).collect();
-        let lie = if self.points == 1 { "point of it lies" } else { "points of it lie" };
-        (self.points > 0).then(|| format!("{} {lie} in {}: {}", self.points, folder.display(), fates.join(", and ")))
+        let are = if self.points == 1 { "point of it is" } else { "points of it are" };
+        (self.points > 0).then(|| format!("{} {are} in {}: {}", self.points, folder.display(), fates.join(", and ")))
     }
 }
 
@@ -71,9 +65,9 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings, found: Found) 
     lines.extend(around.storage.map(|storage| gives(storage, around.storage_between)));
     lines.extend(around.doubts.iter().cloned());
     lines.extend(asked.nodes.iter().map(Nodes::words));
-    lines.extend((!around.limiter.holds_daemons()).then(|| DAEMONS.to_owned()));
+    lines.extend((!around.holds_daemons).then(|| DAEMONS.to_owned()));
     lines.push("limits:".to_owned());
-    let survey = around.limiter.survey();
+    let survey = &around.survey;
     lines.extend(survey.to_string().lines().map(|line| format!("  {line}")));
     let json = json!({
         "command": around.command.words,
@@ -119,18 +113,18 @@ fn gives(storage: f64, between: Option<[f64; 2]>) -> String {
 
 /// Runs beyond those with several numbers of CPUs: of an epoch, where that is known.
 fn beyond(asked: &Sensitivity, around: &Surroundings) -> Vec<String> {
-    let by = |axis: Axis| around.limiter.survey().by(axis).is_some();
+    let by = |resource: Resource| around.survey.by(resource).is_some();
     let known = asked.data.is_some() && asked.batch.is_some() && around.storage.is_some();
     let told = [
         (
-            by(Axis::Storage),
+            by(Resource::Storage),
             format!(
                 "then 1 to {} parts of an epoch with storage held to a bandwidth, less than a minute each as a rule",
                 throttled::POINTS
             ),
         ),
         (
-            by(Axis::Memory),
+            by(Resource::Memory),
             "then three epochs with little memory, where it matters how the machine keeps what was read".to_owned(),
         ),
     ];
@@ -145,8 +139,8 @@ mod tests {
     fn what_is_found_is_told_with_what_becomes_of_it() {
         let told = |points, due| Found { points, due }.words(Path::new("out"));
         assert_eq!(told(0, 0), None);
-        assert_eq!(told(1, 0).unwrap(), "1 point of it lies in out: 1 is not measured again");
-        let all = "3 points of it lie in out: 1 is run once more, for others disturbed it every time, and 2 are not measured again";
+        assert_eq!(told(1, 0).unwrap(), "1 point of it is in out: 1 is not measured again");
+        let all = "3 points of it are in out: 1 is run once more, for others disturbed it every time, and 2 are not measured again";
         assert_eq!(told(3, 1).unwrap(), all);
         assert!(told(2, 2).unwrap().ends_with(": 2 are run once more, for others disturbed them every time"));
     }

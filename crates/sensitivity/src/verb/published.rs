@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 const GB: f64 = 1e9;
 
 /// `{cpu: seconds per iteration}`, `{cpu: {memory %: epoch seconds}}`, `{cpu: {memory %: MB/s needed}}`. What is known as an interval only
-/// is told as its upper end, with which nobody requests too little, and so is all that stands beside it in the row of its CPUs: else more
+/// is given as its upper end, with which nobody requests too little, and so is all else in the row of its CPUs: else more
 /// memory would seem to need more.
 pub(super) fn objects(profile: &Profile) -> Value {
     let points = profile.curve().map_or(Vec::new(), |curve| curve.points().to_vec());

@@ -1,8 +1,8 @@
-//! `perf4sight sensitivity profile.json`: what a kept profile says, as its run did.
+//! `perf4sight sensitivity profile.json`: a kept profile, shown as its run showed it.
 
-use super::conclusion;
 use super::profile::Profile;
 use super::tables;
+use super::warnings::of_points;
 use perf4sight_base::error::Result;
 use perf4sight_verb::{Context, Summary, Verb};
 use std::path::PathBuf;
@@ -18,14 +18,14 @@ impl Verb for Show {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let mut profile = Profile::read(&self.profile)?;
         let missing: Vec<String> =
-            conclusion::of_points(&profile).into_iter().filter(|told| !profile.warnings.contains(told)).collect();
+            of_points(&profile).into_iter().filter(|told| !profile.warnings.contains(told)).collect();
         profile.warnings.extend(missing);
         profile.warnings.iter().for_each(|warning| context.warn(warning));
         Ok(summary(&profile))
     }
 }
 
-/// What a profile says.
+/// A profile as it is shown.
 pub(super) fn summary(profile: &Profile) -> Summary {
     Summary {
         answer: profile.answer() + &tables::requests(profile),

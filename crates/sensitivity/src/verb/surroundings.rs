@@ -7,7 +7,7 @@ use crate::{Grid, Measured, Span, Step};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Bytes, grouped};
 use perf4sight_limit as limit;
-use perf4sight_limit::{Axis, Limiter};
+use perf4sight_limit::{Limiter, Resource, Survey};
 use perf4sight_machine::Limits;
 use perf4sight_machine::data::{Bandwidth, DataSize, count, storage_bandwidth};
 use perf4sight_machine::description::Description;
@@ -23,8 +23,10 @@ const WHOLE: f64 = 1.0;
 
 /// What is here.
 pub(super) struct Surroundings {
-    /// Holds limits.
-    pub limiter: Limiter,
+    /// What can be limited.
+    pub survey: Survey,
+    /// Whether a daemon of the job ends with it even where we are killed.
+    pub holds_daemons: bool,
     /// The most CPUs that are tried.
     pub most: f64,
     /// The numbers of CPUs that may be tried.
@@ -33,7 +35,7 @@ pub(super) struct Surroundings {
     pub size: Option<DataSize>,
     /// Bytes a second from storage; none where that is not known.
     pub storage: Option<f64>,
-    /// Where they lie with a probability of 95 %; none where they were given, or nothing tells.
+    /// Their interval of 95 %; none where they were given, or that is not known.
     pub storage_between: Option<[f64; 2]>,
     /// Bytes a second from memory; none where there is no data.
     pub memory: Option<f64>,
@@ -54,7 +56,7 @@ impl Surroundings {
     ///
     /// # Errors
     /// More CPUs than there are, data that is missing or empty, limits that nothing can hold.
-    pub fn look(asked: &Sensitivity, watch: &Watch<'_>, context: &Context) -> Result<Option<Self>> {
+    pub fn look(asked: &Sensitivity, watch: &Watch<'_>, context: &Context) -> Result<Option<(Self, Limiter)>> {
         let around = limit::Surroundings {
             data: asked.data.as_deref(),
             image: asked.docker_img.as_deref(),
@@ -63,15 +65,16 @@ impl Surroundings {
         let Some(size) = counted(asked.data.as_deref(), watch, context)? else { return Ok(None) };
         let Some(limiter) = Limiter::open(around, watch)? else { return Ok(None) };
         let most = asked.cpu.unwrap_or(limiter.survey().cpus);
-        limiter.check(&Limits { cpus: Some(most), memory: asked.memory, storage: None })?;
+        limiter.survey().check(&Limits { cpus: Some(most), memory: asked.memory, storage: None })?;
         let mut doubts = Vec::new();
         let (storage, memory) = (storage(asked, watch, &mut doubts), memory(asked, watch));
         let (storage, storage_between) = storage.unzip();
-        Ok((!watch.cancelled()).then(|| Surroundings {
+        let around = Surroundings {
             most,
-            grid: grid(asked, most, &limiter),
+            grid: grid(asked, most, limiter.survey()),
+            survey: limiter.survey().clone(),
+            holds_daemons: limiter.holds_daemons(),
             fits: size.is_some_and(|size| fits(size, asked)),
-            limiter,
             size,
             storage,
             storage_between: storage_between.flatten(),
@@ -80,10 +83,11 @@ impl Surroundings {
             command: Command::of(asked),
             hosts: vec![Description::here().facts()],
             doubts,
-        }))
+        };
+        Ok((!watch.cancelled()).then_some((around, limiter)))
     }
 
-    /// Reads the data once, so that the curve tells of computing.
+    /// Reads the data once, so that the curve is one of computing.
     pub fn warm(&self, asked: &Sensitivity, watch: &Watch<'_>, context: &Context) {
         if let Some(path) = asked.data.as_deref().filter(|_| self.fits) {
             context.console.note(format_args!("reading {} into memory", path.display()));
@@ -110,7 +114,7 @@ fn counted(data: Option<&Path>, watch: &Watch<'_>, context: &Context) -> Result<
     }
 }
 
-/// The bandwidth of storage, as asked or measured, and in the latter case where it lies; what is not known is a doubt, and no reason to
+/// The bandwidth of storage, as asked or measured, and in the latter case with its interval; what is not known is a doubt, and no reason to
 /// measure nothing.
 fn storage(asked: &Sensitivity, watch: &Watch<'_>, doubts: &mut Vec<String>) -> Option<(f64, Option<[f64; 2]>)> {
     if let Some(bandwidth) = asked.storage_bandwidth {
@@ -131,7 +135,7 @@ fn storage(asked: &Sensitivity, watch: &Watch<'_>, doubts: &mut Vec<String>) -> 
     }
 }
 
-/// Where a bandwidth lies, by how it wavered while it was measured; none where that took too short a time.
+/// The interval of a bandwidth, by how it fluctuated while it was measured; none where that took too short a time.
 fn between(bandwidth: &Bandwidth) -> Option<[f64; 2]> {
     let step = |(after, read): &(Duration, Bytes)| Step { number: read.0, time: after.as_secs_f64(), wait: None };
     let mut steps: Vec<Step> = bandwidth.progress.iter().map(step).collect();
@@ -147,16 +151,16 @@ fn memory(asked: &Sensitivity, watch: &Watch<'_>) -> Option<f64> {
     asked.or_else(|| memory_bandwidth(threads(), watch).map(|moved| moved / 2.0))
 }
 
-/// Whether the data has room in memory beside everything else, and beside the job where its memory is limited.
+/// Whether the data fits into memory in addition to everything else, and to the job where its memory is limited.
 fn fits(size: DataSize, asked: &Sensitivity) -> bool {
     let free = Bytes((Description::here().available().0 as f64 * FILLED) as u64);
     size.bytes() <= asked.memory.map_or(free, |memory| memory.min(free))
 }
 
-/// What may be tried: without means to limit CPUs, the most alone.
-pub(super) fn grid(asked: &Sensitivity, most: f64, limiter: &Limiter) -> Grid {
+/// What may be tried: where nothing can limit CPUs, the most alone.
+pub(super) fn grid(asked: &Sensitivity, most: f64, survey: &Survey) -> Grid {
     let step = asked.cpu_step.unwrap_or_else(|| Grid::usual_step(most));
-    match limiter.survey().by(Axis::Cpus) {
+    match survey.by(Resource::Cpus) {
         Some(_) => Grid::new(most, step),
         None => Grid::new(most, most.max(WHOLE)),
     }

@@ -1,7 +1,8 @@
 //! What is shown of a profile on the console, and as CSV.
 
-use super::profile::{Epoch, Profile, StorageEpoch, cpus_words};
-use super::store::{Outcome, Point};
+use super::points::cpus_words;
+use super::points::{Point, remark};
+use super::profile::{Epoch, Profile, StorageEpoch};
 use crate::Estimate;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Column, Table, significant};
@@ -21,13 +22,13 @@ pub(super) fn curve(profile: &Profile) -> Table {
     let mut table = Table::new(format!("Rate of {} over CPUs", profile.job.name), columns);
     let best = profile.curve().map(|curve| curve.best().rate.per_second);
     let mut points: Vec<&Point> = profile.curve_points().collect();
-    points.sort_by(|a, b| a.place.cpus.total_cmp(&b.place.cpus));
+    points.sort_by(|a, b| a.configuration.cpus.total_cmp(&b.configuration.cpus));
     for point in points {
         let measured = point.counts().map(|(_, measured)| measured);
         let rate = measured.map(|measured| measured.rate.per_second);
         let interval = point.interval();
         table.row([
-            point.place.cpus.into(),
+            point.configuration.cpus.into(),
             rate.into(),
             interval.map(|interval| interval[0]).into(),
             interval.map(|interval| interval[1]).into(),
@@ -38,36 +39,6 @@ pub(super) fn curve(profile: &Profile) -> Table {
         ]);
     }
     table
-}
-
-/// What is to be known of a point; nothing where it is sound.
-pub(super) fn remark(point: &Point) -> String {
-    let disturbed = point.runs.iter().filter(|run| matches!(run.outcome, Outcome::Disturbed { .. })).count();
-    let again = format!("disturbed {disturbed} of {} times", point.runs.len());
-    // A repeat of a disturbed run may have told nothing.
-    match point.counts().map(|(run, _)| run).or(point.runs.last()).map(|run| &run.outcome) {
-        Some(Outcome::Sound) if disturbed == 0 => String::new(),
-        Some(Outcome::Sound) => again,
-        Some(Outcome::Disturbed { .. }) => format!("{again}: as uncertain as that makes it"),
-        Some(Outcome::OutOfMemory) => format!("out of memory{}", on(point)),
-        Some(Outcome::Crashed { how, .. }) => format!("failed: {how}"),
-        Some(Outcome::NoRate { how, .. }) => format!("no rate: {how}"),
-        None => "not measured".to_owned(),
-    }
-}
-
-/// What a job that failed wrote last, beneath a sentence that says so.
-pub(super) fn last_lines(lines: &[String]) -> String {
-    match lines {
-        [] => "; it wrote nothing".to_owned(),
-        lines => format!("\n  its last lines:\n    {}", lines.join("\n    ")),
-    }
-}
-
-/// Which of several nodes the last run tells of.
-pub(super) fn on(point: &Point) -> String {
-    let node = point.runs.last().and_then(|run| run.node.as_ref());
-    node.map_or(String::new(), |node| format!(" on {node}"))
 }
 
 /// Epochs over CPUs and memory, one row each.
@@ -149,7 +120,7 @@ pub(super) fn throttled(profile: &Profile) -> Option<Table> {
             milliseconds(held.seconds).into(),
             milliseconds(held.side_by_side).into(),
             held.model.likely.map(milliseconds).into(),
-            if places { "tells the overlap" } else { "holds the model to it" }.into(),
+            if places { "measures the overlap" } else { "verifies the model" }.into(),
         ]);
     }
     (!profile.throttled.is_empty()).then_some(table)
@@ -193,7 +164,7 @@ fn is_rough(seconds: &Estimate) -> bool {
     seconds.likely.is_some_and(|likely| (likely - seconds.least).max(seconds.most - likely) > 0.1 * likely)
 }
 
-/// A time where it is known, marked where it is rough, else between which it lies.
+/// A time where it is known, marked where it is rough, else its bounds.
 fn estimate(seconds: &Estimate) -> String {
     match seconds.likely {
         Some(likely) if is_rough(seconds) => format!("~{}", milliseconds(likely)),

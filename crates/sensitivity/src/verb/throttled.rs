@@ -1,22 +1,23 @@
 //! Storage as a third axis: where it can be held to a bandwidth, the job runs once where reading should take as long as computing, and, where
-//! that did not hold the model to it already, once at half of that. The first tells how far the two go on side by side, the second holds the
-//! model to it.
+//! that did not verify the model already, once at half of that. The first measures how far the two go on side by side, the second verifies
+//! the model.
 
 use super::campaign::{Campaign, Stop};
-use super::conclusion::SLACK;
-use super::profile::{ModelFacts, Profile, Throttled};
-use super::run::Goal;
-use super::store::{Place, Point};
+use super::points::{Configuration, Point};
+use super::profile::{Profile, Throttled};
+use super::runner::Goal;
 use crate::{Estimate, LONGER, MeasuredOverlap, Model, Overlap};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::{Bytes, Milliseconds};
-use perf4sight_limit::Axis;
+use perf4sight_limit::Resource;
 use perf4sight_report::significant;
 use perf4sight_verb::Context;
 
+/// So far beside what was computed, as a share of it, a measured epoch is no contradiction: rates are known to 3 %.
+pub(super) const SLACK: f64 = 0.05;
 /// Runs with storage that is held to a bandwidth, at most.
 pub(super) const POINTS: usize = 2;
-/// Storage is held to so much of what it gives at most, for what it gives wavers.
+/// Storage is limited to this fraction of its measured bandwidth at most, because the bandwidth fluctuates.
 const HELD: f64 = 0.9;
 /// So much of the first epoch counts: nothing of it was read before, but whoever reads ahead is done before the others.
 const COLD: f64 = 0.8;
@@ -33,13 +34,13 @@ impl Campaign<'_> {
     /// See [`Campaign::search`].
     pub fn throttle(&mut self, model: &Model, context: &mut Context) -> Result<Stop> {
         let progress = self.progress(POINTS as u64, context);
-        while let Some(place) = self.next_throttled(model) {
-            if self.is_time_up(context) {
+        while let Some(configuration) = self.next_throttled(model) {
+            if self.is_time_up() {
                 return Ok(Stop::Budget);
             }
-            let (asked, counted) = (self.runner.asked, self.counted(model));
+            let (asked, counted) = (self.asked, self.counted(model));
             let goal = Goal { warm_up: asked.warm_up, least: 0, most: Some(counted), time: asked.point_time };
-            let Some(point) = self.measure(place, goal, &progress, context)? else { return Ok(Stop::Cancelled) };
+            let Some(point) = self.measure(configuration, goal, &progress)? else { return Ok(Stop::Cancelled) };
             self.keep(point, &progress)?;
         }
         Ok(Stop::Done)
@@ -47,18 +48,19 @@ impl Campaign<'_> {
 
     /// Those that were measured, the fastest storage first.
     pub fn throttled(&self) -> Vec<&Point> {
-        let mut points: Vec<&Point> = self.store.points.iter().filter(|point| self.is_throttled(point.place)).collect();
-        points.sort_by_key(|point| std::cmp::Reverse(point.place.storage));
+        let mut points: Vec<&Point> =
+            self.store.points.iter().filter(|point| self.is_throttled(point.configuration)).collect();
+        points.sort_by_key(|point| std::cmp::Reverse(point.configuration.storage));
         points
     }
 
-    fn is_throttled(&self, place: Place) -> bool {
-        self.is_asked(place) && place != self.runner.place(place.cpus, place.memory)
+    fn is_throttled(&self, configuration: Configuration) -> bool {
+        self.is_asked(configuration) && configuration != self.configuration(configuration.cpus, configuration.memory)
     }
 
     /// Iterations that count of a first epoch.
     fn counted(&self, model: &Model) -> u64 {
-        ((COLD * model.iterations) as u64).saturating_sub(self.runner.asked.warm_up)
+        ((COLD * model.iterations) as u64).saturating_sub(self.asked.warm_up)
     }
 
     /// Bytes a second at which reading takes as long as computing, or what storage gives for sure; none where that is too much for a rate
@@ -70,48 +72,47 @@ impl Campaign<'_> {
         (self.counted(model) as f64 * epoch >= SHORTEST * model.iterations).then_some(held)
     }
 
-    /// Whether the first run holds the model to it already, so that a second one would say no more.
+    /// Whether the first run verifies the model already, so that a second one would add nothing.
     fn confirms(&self, first: &Point, model: &Model) -> bool {
-        let held = held(first, model, self.nodes());
-        held.is_some_and(|(held, seconds)| is_as_published(&held, first.place.cpus, seconds))
+        let held = held(first, model, self.runner.nodes());
+        held.is_some_and(|(held, seconds)| is_as_published(&held, first.configuration.cpus, seconds))
     }
 
-    fn next_throttled(&self, model: &Model) -> Option<Place> {
-        self.runner.limiter.survey().by(Axis::Storage)?;
-        if let Some(due) = self.throttled().iter().find(|point| self.store.is_due(point.place)) {
-            return Some(due.place);
+    fn next_throttled(&self, model: &Model) -> Option<Configuration> {
+        self.runner.survey().by(Resource::Storage)?;
+        if let Some(due) = self.throttled().iter().find(|point| self.store.is_due(point.configuration)) {
+            return Some(due.configuration);
         }
         let held = match self.throttled()[..] {
             // Each node reads its share.
-            [] => self.telling(model)? as u64 / self.nodes() as u64,
+            [] => self.telling(model)? as u64 / self.runner.nodes() as u64,
             [first] if self.confirms(first, model) => return None,
-            [first] => first.place.storage?.0 / 2,
+            [first] => first.configuration.storage?.0 / 2,
             [_, _, ..] => return None,
         };
-        Some(Place { cpus: model.curve.best().cpus, memory: self.runner.asked.memory, storage: Some(Bytes(held)) })
+        Some(Configuration { cpus: model.curve.best().cpus, memory: self.asked.memory, storage: Some(Bytes(held)) })
     }
 }
 
-/// Fills in what was measured with storage held to a bandwidth, and how far reading and computing go on side by side by the first of it.
-pub(super) fn place(profile: &mut Profile, campaign: &Campaign<'_>) {
-    let Some(model) = profile.model() else { return };
-    let nodes = profile.hosts.len();
+/// How far reading and computing go on side by side by the first run with storage held to a bandwidth, and the epochs of all of them.
+pub(super) fn learned(campaign: &Campaign<'_>, model: &Model) -> (Option<MeasuredOverlap>, Vec<Throttled>) {
+    let nodes = campaign.runner.nodes();
     let overlap = campaign.throttled().first().and_then(|point| {
-        let (held, seconds) = held(point, &model, nodes)?;
-        held.overlap_of(point.place.cpus, seconds, point.epoch_between(model.iterations)?)
+        let (held, seconds) = held(point, model, nodes)?;
+        held.overlap_of(point.configuration.cpus, seconds, point.epoch_between(model.iterations)?)
     });
-    let hidden = may_be_hidden(&model, campaign);
+    let hidden = may_be_hidden(model, campaign);
     let overlap = overlap.map(|overlap| if hidden { overlap.at_least() } else { overlap });
     let overlapped = Model { overlap, ..model.clone() };
     let epoch = |point: &&Point| {
         let (held, seconds) = held(point, &overlapped, nodes)?;
-        let from_storage = |model: &Model| model.epoch(point.place.cpus, 0.0);
+        let cpus = point.configuration.cpus;
+        let from_storage = |model: &Model| model.epoch(cpus, 0.0);
         let side_by_side = from_storage(&side_by_side(&held)).likely?;
         let storage_bandwidth = held.data.storage_bandwidth;
-        Some(Throttled { cpus: point.place.cpus, storage_bandwidth, seconds, side_by_side, model: from_storage(&held) })
+        Some(Throttled { cpus, storage_bandwidth, seconds, side_by_side, model: from_storage(&held) })
     };
-    profile.throttled = campaign.throttled().iter().filter_map(epoch).collect();
-    profile.model = profile.model.map(|facts| ModelFacts { overlap, ..facts });
+    (overlap, campaign.throttled().iter().filter_map(epoch).collect())
 }
 
 /// Whether reading took longer than computing, the epoch as long as reading, and no overlap follows from what it took longer.
@@ -128,10 +129,10 @@ fn side_by_side(model: &Model) -> Model {
     Model { overlap: Some(MeasuredOverlap::exactly(Overlap::SIDE_BY_SIDE)), ..model.clone() }
 }
 
-/// Whether reading and computing may get in each other's way more than limits on storage show; where the storage that is told of is one that is
+/// Whether reading and computing may get in each other's way more than limits on storage show; where the storage in question is one that is
 /// held to a bandwidth so, they show it all.
 fn may_be_hidden(model: &Model, campaign: &Campaign<'_>) -> bool {
-    is_evened_out(model) && campaign.runner.asked.storage_bandwidth.is_none()
+    is_evened_out(model) && campaign.asked.storage_bandwidth.is_none()
 }
 
 /// Whether iterations are so short that a job may have caught up on reading while it computed.
@@ -141,13 +142,13 @@ fn is_evened_out(model: &Model) -> bool {
 
 /// A model with the storage that a point was held to on each node, and the seconds of an epoch there.
 fn held(point: &Point, model: &Model, nodes: usize) -> Option<(Model, f64)> {
-    Some((model.with_storage((point.place.storage?.0 * nodes as u64) as f64), point.epoch(model.iterations)?))
+    Some((model.with_storage((point.configuration.storage?.0 * nodes as u64) as f64), point.epoch(model.iterations)?))
 }
 
 /// What of this axis rests on assumptions alone, and why.
 pub(super) fn assumed(profile: &Profile, campaign: &Campaign<'_>) -> Option<String> {
     let model = profile.model()?;
-    let axis = campaign.runner.limiter.survey().held(Axis::Storage)?;
+    let axis = campaign.runner.survey().of(Resource::Storage)?;
     if model.overlap.is_some() {
         return may_be_hidden(&model, campaign).then(|| {
             format!(
@@ -164,7 +165,7 @@ pub(super) fn assumed(profile: &Profile, campaign: &Campaign<'_>) -> Option<Stri
         (Some(_), true) => "no epoch was measured with storage held to a bandwidth".to_owned(),
     };
     Some(format!(
-        "{why}, so that epochs lie between those where reading and computing go on side by side and those where one waits for the other; the storage that is needed is told as if they went on side by side"
+        "{why}: epochs are bounded by reading and computing side by side, and one after the other; the storage that is needed is computed side by side"
     ))
 }
 

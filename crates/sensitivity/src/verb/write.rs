@@ -22,11 +22,11 @@ pub(super) fn check_room(out: &Path) -> Result<()> {
     has_room(out, out)
 }
 
-/// The same, of a folder that is not made: where it is to lie, something can be written.
+/// The same, of a folder that is not made: where it is to be, something can be written.
 ///
 /// # Errors
 /// See [`check_room`].
-pub(super) fn could_keep(out: &Path) -> Result<()> {
+pub(super) fn check_writable(out: &Path) -> Result<()> {
     let there = out.ancestors().find(|folder| folder.exists() || folder.as_os_str().is_empty());
     let there = there.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     has_room(there, out)
@@ -38,7 +38,7 @@ fn has_room(folder: &Path, out: &Path) -> Result<()> {
     })
 }
 
-/// Writes all files, and tells where the report is.
+/// Writes all files, and returns where the report is.
 ///
 /// # Errors
 /// When they cannot be written.

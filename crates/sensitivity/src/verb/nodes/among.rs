@@ -4,11 +4,11 @@
 use super::message::Machine;
 use super::team::Team;
 use crate::verb::Sensitivity;
-use crate::verb::profile::cpus_words;
+use crate::verb::points::cpus_words;
 use crate::verb::surroundings::{Surroundings, grid};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
-use perf4sight_limit::{Axis, Means};
+use perf4sight_limit::{RESIDENCY, Resource};
 use perf4sight_machine::Limits;
 
 impl Surroundings {
@@ -21,13 +21,13 @@ impl Surroundings {
         let least = |of: fn(&Machine) -> f64| machines.iter().min_by(|a, b| of(a.1).total_cmp(&of(b.1)));
         let (fewest, smallest) = (least(|machine| machine.cpus), least(|machine| machine.memory.0 as f64));
         let Some((fewest, smallest)) = fewest.zip(smallest) else { return Ok(self) };
-        let lacking: Vec<(Axis, String)> =
-            Axis::ALL.into_iter().filter_map(|axis| Some((axis, lacks(axis, &machines)?))).collect();
-        let here = self.limiter.survey().cpus;
-        self.limiter = self.limiter.held_back(fewest.1.cpus, smallest.1.memory, &lacking);
+        let lacking: Vec<(Resource, String)> =
+            Resource::ALL.into_iter().filter_map(|resource| Some((resource, lacks(resource, &machines)?))).collect();
+        let here = self.survey.cpus;
+        self.survey.hold_back(fewest.1.cpus, smallest.1.memory, &lacking);
         self.most = asked.cpu.unwrap_or(fewest.1.cpus);
         let limits = Limits { cpus: Some(self.most), memory: asked.memory, storage: None };
-        self.limiter.check(&limits).map_err(|error| {
+        self.survey.check(&limits).map_err(|error| {
             let (cpus, memory) = (cpus_words(fewest.1.cpus), smallest.1.memory);
             error.help(format!(
                 "{} has {cpus}, {} has {memory}: no node may have less than is asked",
@@ -38,9 +38,9 @@ impl Surroundings {
             let cpus = cpus_words(fewest.1.cpus);
             self.doubts.push(format!("{} has the fewest, {cpus}: no more were tried on any node", fewest.0));
         }
-        self.grid = grid(asked, self.most, &self.limiter);
+        self.grid = grid(asked, self.most, &self.survey);
         [self.storage, self.memory] = [0, 1].map(|which| together(which, &machines));
-        // Of what others measured the middle alone was told.
+        // Others report the middle of what they measured alone.
         if self.storage_between.take().is_some() {
             self.doubts.push("how sure the bandwidth of storage of all nodes together is, is not known".to_owned());
         }
@@ -62,7 +62,7 @@ fn together(which: usize, machines: &[(&str, &Machine)]) -> Option<f64> {
     all?.into_iter().min_by(f64::total_cmp).map(|slowest| slowest * machines.len() as f64)
 }
 
-/// Nodes that read other data than node 0, or are not told of any, or do not know how fast it is read.
+/// Nodes that read other data than node 0, or know of none, or do not know how fast it is read.
 fn other_data(machines: &[(&str, &Machine)]) -> Vec<String> {
     let own = machines.first().and_then(|(_, machine)| machine.data);
     let told = |data: Option<[u64; 2]>| match data {
@@ -75,21 +75,21 @@ fn other_data(machines: &[(&str, &Machine)]) -> Vec<String> {
     });
     let slow = machines.iter().filter(|(_, machine)| own.is_some() && machine.bandwidths[0].is_none());
     let unknown = slow.map(|(name, _)| {
-        format!("{name} does not know how fast its data is read, so that no epochs are computed (--data or --storage-bandwidth there tells)")
+        format!("{name} does not know how fast its data is read, so no epochs are computed (give --data or --storage-bandwidth there)")
     });
     differ.chain(unknown).collect()
 }
 
-/// Why an axis cannot be limited on all nodes alike; none where it can.
-fn lacks(axis: Axis, machines: &[(&str, &Machine)]) -> Option<String> {
-    let by = |machine: &Machine| machine.limits.get(&axis.to_string()).cloned().flatten();
-    let governed = |means: &String| *means == Means::Residency.to_string();
+/// Why a resource cannot be limited on all nodes alike; none where it can.
+fn lacks(resource: Resource, machines: &[(&str, &Machine)]) -> Option<String> {
+    let by = |machine: &Machine| machine.limits.get(&resource.to_string()).cloned().flatten();
+    let governed = |by: &String| by == RESIDENCY.name;
     let own = machines.first().and_then(|(_, machine)| by(machine));
     machines.iter().find_map(|(name, machine)| match (by(machine), &own) {
-        (None, _) => Some(format!("{name} cannot limit {axis}")),
+        (None, _) => Some(format!("{name} cannot limit {resource}")),
         // One counts the memory of the job itself, and the other does not.
-        (Some(means), Some(own)) if governed(&means) != governed(own) => {
-            Some(format!("{name} has a {means} for {axis}, and node 0 a {own}"))
+        (Some(other), Some(own)) if governed(&other) != governed(own) => {
+            Some(format!("{name} has a {other} for {resource}, and node 0 a {own}"))
         }
         (Some(_), _) => None,
     })
@@ -117,7 +117,7 @@ mod tests {
     fn a_limit_is_possible_where_all_nodes_hold_it_alike() {
         let lacks = |others: [Option<&str>; 2]| {
             let machines = others.map(|means| machine(means, None));
-            lacks(Axis::Memory, &[("node 0", &machines[0]), ("node 1", &machines[1])])
+            lacks(Resource::Memory, &[("node 0", &machines[0]), ("node 1", &machines[1])])
         };
         assert_eq!(lacks([Some("control group v2"), Some("control group v1")]), None);
         assert_eq!(lacks([Some("residency governor"), Some("residency governor")]), None);

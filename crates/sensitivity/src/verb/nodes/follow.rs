@@ -4,17 +4,18 @@ use super::message::{self, Hello, Machine, Order, Report};
 use super::rendezvous::Nodes;
 use super::{Phase, job, name};
 use crate::verb::Sensitivity;
-use crate::verb::profile::cpus_words;
-use crate::verb::run::{Goal, Pace, Runner};
-use crate::verb::store::Outcome;
+use crate::verb::job::JobRunner;
+use crate::verb::points::Outcome;
+use crate::verb::points::cpus_words;
+use crate::verb::runner::{Goal, Pace};
 use crate::verb::surroundings::Surroundings;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_limit::Limiter;
 use perf4sight_machine::Limits;
 use perf4sight_machine::Watch;
 use perf4sight_machine::description::Description;
 use perf4sight_machine::link::{Heard, Link};
-use perf4sight_machine::turn;
-use perf4sight_machine::turn::Turn;
+use perf4sight_machine::measurement_lock::{self, MeasurementLock};
 use perf4sight_verb::{Context, Summary};
 use serde_json::json;
 use std::ops::ControlFlow;
@@ -22,13 +23,13 @@ use std::time::Duration;
 
 /// How long it is waited for an order before it is looked whether somebody wants to end.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long somebody is looked for who is told that this node cannot take part.
+/// How long node 0 is looked for, to report that this node cannot take part.
 const HASTE: Duration = Duration::from_secs(3);
 
 /// Follows until node 0 has all it wants.
 ///
 /// # Errors
-/// What is wrong here, which node 0 is told; a node 0 that cannot be reached, refuses this one, fails or is gone.
+/// What is wrong here, which is reported to node 0; a node 0 that cannot be reached, refuses this one, fails or is gone.
 pub(in super::super) fn follow(
     asked: &Sensitivity,
     nodes: &Nodes,
@@ -46,9 +47,18 @@ pub(in super::super) fn follow(
     };
     let followed = around.and_then(|around| match around {
         None => Ok(None),
-        Some(around) => {
-            let follower =
-                Follower { asked, nodes, around: &around, watch, leader: &leader, next: None, turn: None, runs: 0 };
+        Some((around, limiter)) => {
+            let follower = Follower {
+                asked,
+                nodes,
+                around: &around,
+                limiter: &limiter,
+                watch,
+                leader: &leader,
+                next: None,
+                lock: None,
+                runs: 0,
+            };
             follower.follow(context)
         }
     });
@@ -89,7 +99,7 @@ struct Leader {
 
 impl Leader {
     fn report(&self, report: &Report) -> Result<()> {
-        // Why it ended tells more than that it did.
+        // Why it ended is worth more than that it did.
         let broken = |cause: std::io::Error| self.last_words().unwrap_or_else(|| gone(&cause.to_string()));
         self.link.say(&message::line(report)).map_err(broken)
     }
@@ -129,12 +139,13 @@ struct Follower<'a> {
     asked: &'a Sensitivity,
     nodes: &'a Nodes,
     around: &'a Surroundings,
+    limiter: &'a Limiter,
     watch: Watch<'a>,
     leader: &'a Leader,
     /// The run that it is ready for.
     next: Option<Wanted>,
     /// Keeps other measurements away.
-    turn: Option<Turn>,
+    lock: Option<MeasurementLock>,
     /// How many it has made.
     runs: usize,
 }
@@ -147,7 +158,7 @@ struct Wanted {
     goal: Goal,
 }
 
-/// What follows an order: the next one, or the end, with nothing to say after Ctrl-C.
+/// What follows an order: the next one, or the end, without a summary after Ctrl-C.
 type Next = ControlFlow<Option<Summary>>;
 
 impl Follower<'_> {
@@ -180,10 +191,10 @@ impl Follower<'_> {
             Order::Refused { why } => {
                 return Err(Error::device(format!("node 0 has turned this node away: {why}")));
             }
-            Order::Begin { turn } => self.begin(turn, context)?,
+            Order::Begin { lock } => self.begin(lock, context)?,
             Order::Point { point, cpus, memory, storage, goal } => {
                 let limits = Limits { cpus, memory, storage };
-                self.around.limiter.check(&limits)?;
+                self.around.survey.check(&limits)?;
                 self.next = Some(Wanted { point, limits, goal });
                 self.leader.report(&Report::Ready { point })?;
             }
@@ -191,7 +202,7 @@ impl Follower<'_> {
                 let wanted = self.next.take().filter(|wanted| wanted.point == point);
                 let wanted = wanted.ok_or_else(|| gone("it starts a run that it has not asked for"))?;
                 context.console.note(format_args!("run {point}: {}", wanted.words()));
-                return self.run(wanted);
+                return self.run(wanted, context);
             }
             // Of a run that is over here already.
             Order::Close { .. } | Order::Stop { .. } => {}
@@ -207,16 +218,18 @@ impl Follower<'_> {
             let _ = self.leader.report(&Report::Waiting { why: why.to_owned() });
         };
         if alone {
-            self.turn = turn::take(&Watch { waiting: &waiting, ..self.watch })?;
+            self.lock = measurement_lock::take(&Watch { waiting: &waiting, ..self.watch })?;
         }
         self.around.warm(self.asked, &self.watch, context);
         self.leader.report(&Report::Here)
     }
 
     /// Runs the job, and reports what came of it.
-    fn run(&mut self, wanted: Wanted) -> Result<Next> {
-        let Follower { asked, around, watch, leader, .. } = *self;
-        let runner = Runner { asked, words: &around.command.words, limiter: &around.limiter, watch, team: None };
+    fn run(&mut self, wanted: Wanted, context: &Context) -> Result<Next> {
+        let Follower { asked, around, limiter, watch, leader, .. } = *self;
+        let (words, survey) = (around.command.words.as_slice(), &around.survey);
+        let (clock, begun) = (context.clock, context.now());
+        let runner = JobRunner { asked, words, limiter, survey, watch, team: None, clock, begun };
         let mut pace =
             Led { leader, point: wanted.point, known: false, phase: Phase::Running, end: None, failure: None };
         let run = runner.run_here(wanted.limits, wanted.goal, &mut pace)?;
@@ -252,11 +265,11 @@ impl Wanted {
     }
 }
 
-/// A run that ends when node 0 says so.
+/// A run that ends when node 0 orders it.
 struct Led<'a> {
     leader: &'a Leader,
     point: u64,
-    /// Whether node 0 was told that the rate is known.
+    /// Whether node 0 knows that the rate is known.
     known: bool,
     phase: Phase,
     /// Nothing more is wanted: whether all is done, and why not.

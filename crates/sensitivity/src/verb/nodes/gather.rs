@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const INTRODUCTION: Duration = Duration::from_secs(10);
 /// How many may do so at once.
 const STRANGERS: usize = 64;
-/// How often one is told who is missing.
+/// How often is reported who is missing.
 const TOLD: Duration = Duration::from_secs(10);
 
 /// Waits for all nodes; none after Ctrl-C.

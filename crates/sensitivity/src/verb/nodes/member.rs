@@ -20,7 +20,7 @@ impl Member {
     /// # Errors
     /// A node that is gone.
     pub fn order(&self, order: &Order) -> Result<()> {
-        // What was heard before the connection broke tells more than that it did.
+        // What came before the connection broke is worth more than that it did.
         match self.link.say(&message::line(order)) {
             Ok(()) => Ok(()),
             Err(cause) => Err(self.last_words().unwrap_or_else(|| self.gone(&cause.to_string()))),
@@ -30,7 +30,7 @@ impl Member {
     /// What it reports next; none where it reports nothing within this time.
     ///
     /// # Errors
-    /// A node that is gone, or leaves, or says what is no report.
+    /// A node that is gone, or leaves, or sends what is no report.
     pub fn hear(&self, patience: Duration) -> Result<Option<Report>> {
         let line = match self.link.hear(patience) {
             None => return Ok(None),

@@ -1,8 +1,8 @@
-//! What the profilers of several nodes say to each other: a line of JSON for each message. No command ever goes over the network: each
+//! The messages between the profilers of several nodes: a line of JSON each. No command ever goes over the network: each
 //! runs its own.
 
-use crate::verb::run::Goal;
-use crate::verb::store::Run;
+use crate::verb::points::Run;
+use crate::verb::runner::Goal;
 use perf4sight_base::units::Bytes;
 use perf4sight_machine::Setting;
 use serde::de::DeserializeOwned;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// What of a job's last lines goes over the network, in characters of each.
 const LONGEST: usize = 1000;
 
-/// What a node that follows says.
+/// A message of a node that follows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub(super) enum Report {
@@ -35,7 +35,7 @@ pub(super) enum Report {
     Leaving { why: String },
 }
 
-/// What the node that leads says.
+/// A message of the node that leads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub(super) enum Order {
@@ -43,8 +43,8 @@ pub(super) enum Order {
     Welcome,
     /// It does not.
     Refused { why: String },
-    /// All nodes are there: get ready; with `turn`, wait until nobody else measures on its machine.
-    Begin { turn: bool },
+    /// All nodes are there: get ready; with `lock`, wait until nobody else measures on its machine.
+    Begin { lock: bool },
     /// What the next run is held to.
     Point { point: u64, cpus: Option<f64>, memory: Option<Bytes>, storage: Option<Bytes>, goal: Goal },
     /// All are ready.
@@ -62,7 +62,7 @@ pub(super) enum Order {
 pub(super) struct Hello {
     /// Its version of the program.
     pub perf4sight: String,
-    /// How many nodes it was told of.
+    /// How many nodes it was started for.
     pub nnodes: u32,
     /// Which of them it is.
     pub node_rank: u32,
@@ -181,73 +181,4 @@ pub(super) fn shortened(lines: &mut [String]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::verb::store::tests::run;
-    use serde_json::json;
-
-    fn said() -> Hello {
-        let machine = Machine {
-            name: "b".to_owned(),
-            boot: None,
-            cpus: 2.0,
-            memory: Bytes(1),
-            limits: BTreeMap::new(),
-            bandwidths: [None, Some(1e9)],
-            data: None,
-            facts: Setting::new(),
-        };
-        let job = Setting::from([("command".to_owned(), "sh job.sh".to_owned())]);
-        Hello { perf4sight: env!("CARGO_PKG_VERSION").to_owned(), nnodes: 2, node_rank: 1, job, machine }
-    }
-
-    #[test]
-    fn messages_are_lines_and_come_back_as_they_were() {
-        let report = Report::Ended { point: 3, run: Box::new(run(20.0, 10.0)) };
-        let line = line(&report);
-        assert!(!line.contains('\n'));
-        assert_eq!(message::<Report>(&line), Ok(report));
-        let hello = Report::Hello(Box::new(said()));
-        assert_eq!(super::hello(&super::line(&hello)), Ok(said()));
-    }
-
-    #[test]
-    fn another_version_is_told_though_nothing_else_is_understood() {
-        let unknown = |line: &str| match hello(line) {
-            Err(Stranger::Unknown(why)) => why,
-            other => panic!("{other:?}"),
-        };
-        let told = |value: Value| unknown(&value.to_string());
-        assert!(told(json!({"what": "greeting", "perf4sight": "9.9"})).contains("it is perf4sight 9.9, and node 0"));
-        assert!(told(json!({"what": "hello"})).contains("no message"));
-        assert!(told(json!({"what": "here"})).contains("did not say who"));
-        assert!(unknown("GET / HTTP/1.1").contains("no message"));
-        let leaving = json!({"what": "leaving", "why": "there is no data"}).to_string();
-        assert_eq!(hello(&leaving), Err(Stranger::Leaving("there is no data".to_owned())));
-    }
-
-    #[test]
-    fn what_cannot_be_is_no_message() {
-        let ended = |rate: f64| {
-            let mut run = run(20.0, 10.0);
-            run.measured = run.measured.map(|mut measured| {
-                measured.rate.interval[0] = rate;
-                measured
-            });
-            message::<Report>(&line(&Report::Ended { point: 1, run: Box::new(run) }))
-        };
-        assert!(ended(19.0).is_ok());
-        for wrong in [0.0, -1.0, 21.0, f64::NAN] {
-            assert!(ended(wrong).is_err(), "{wrong}");
-        }
-        assert!(message::<Order>("{\"what\": \"run\", \"command\": \"rm\"}").is_err());
-        assert!(message::<Order>("{\"what\": \"go\"}").is_err());
-    }
-
-    #[test]
-    fn long_lines_are_cut_between_characters() {
-        let mut lines = ["ä".repeat(2000), "short".to_owned()];
-        shortened(&mut lines);
-        assert_eq!((lines[0].chars().count(), lines[1].as_str()), (1000, "short"));
-    }
-}
+mod tests;

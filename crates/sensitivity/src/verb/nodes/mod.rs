@@ -1,9 +1,9 @@
 //! A job on several nodes: the profiler runs on each of them with the same command. Node 0 leads the search; the others follow: each holds
 //! the limits on its own machine, all run a point at once, and the slowest counts.
 //!
-//! The steps of one run: `Point` to all, `Ready` from all, `Go`; then each tells by `Look` whether its rate is known. When all are, or one
+//! The steps of one run: `Point` to all, `Ready` from all, `Go`; then each reports by `Look` whether its rate is known. When all are, or one
 //! has failed, or the time is up, `Close` says that the run is about to end, so that a job which fails because another node's has ended
-//! counts as ended. When all know that (`Closing`), `Stop` ends it, and each tells what came of it (`Ended`).
+//! counts as ended. When all know that (`Closing`), `Stop` ends it, and each reports what came of it (`Ended`).
 
 mod among;
 mod follow;
@@ -11,7 +11,8 @@ mod gather;
 mod member;
 mod message;
 mod rendezvous;
-mod step;
+mod run;
+
 mod team;
 mod together;
 
@@ -25,17 +26,17 @@ pub(super) use team::Team;
 use super::Sensitivity;
 use super::surroundings::Surroundings;
 use message::Machine;
+use perf4sight_limit::Limitable;
 use perf4sight_machine::Setting;
 use perf4sight_machine::description::Description;
-use std::fmt::Display;
 
 /// How far a run is, on the node that leads and on those that follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Running,
-    /// All are told that the end is near.
+    /// All were warned that the end is near.
     Closing,
-    /// All know, and are told to end.
+    /// All know, and were ordered to end.
     Stopped,
 }
 
@@ -43,7 +44,7 @@ enum Phase {
 fn job(asked: &Sensitivity, nodes: &Nodes) -> Setting {
     let number = |number: Option<u64>| number.map_or("none".to_owned(), |number| number.to_string());
     let job = [
-        // What tells one node from another is not part of it.
+        // What distinguishes nodes is not part of it.
         ("command", nodes.leader().told(&asked.command).join(" ")),
         ("--batch", number(asked.batch)),
         ("--workers", number(asked.workers)),
@@ -62,8 +63,9 @@ fn job(asked: &Sensitivity, nodes: &Nodes) -> Setting {
 impl Machine {
     /// This one.
     fn here(around: &Surroundings) -> Self {
-        let (here, survey) = (Description::here(), around.limiter.survey());
-        let text = |of: &dyn Display| of.to_string();
+        let (here, survey) = (Description::here(), &around.survey);
+        let of = |limitable: &Limitable| (limitable.resource.to_string(), limitable.by.map(ToString::to_string));
+        let limits = survey.resources.iter().map(of).collect();
         let own =
             [("name", here.name()), ("cpus", survey.cpus.to_string())].map(|(name, fact)| (name.to_owned(), fact));
         let facts = around.hosts.iter().flatten().map(|(name, fact)| (name.clone(), fact.clone())).chain(own).collect();
@@ -72,7 +74,7 @@ impl Machine {
             boot: here.boot(),
             cpus: survey.cpus,
             memory: survey.memory,
-            limits: survey.axes.iter().map(|held| (text(&held.axis), held.by.as_ref().map(|by| text(by)))).collect(),
+            limits,
             bandwidths: [around.storage, around.memory],
             data: around.size.map(|size| [size.bytes, size.files]),
             facts,

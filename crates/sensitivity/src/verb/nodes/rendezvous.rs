@@ -58,7 +58,7 @@ impl Nodes {
             0 => format!("leads, and waits for the others at {master_addr}:{port}"),
             _ => format!("follows node 0 at {master_addr}:{port}, which says what is measured"),
         };
-        format!("as node {rank} of {count} this one {does}; what is told here is of this one alone")
+        format!("as node {rank} of {count} this one {does}; this plan is for this node alone")
     }
 
     /// Where the profilers meet.

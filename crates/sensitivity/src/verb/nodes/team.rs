@@ -2,10 +2,10 @@
 
 use super::member::Member;
 use super::message::{Machine, Order, Report};
-use super::step::Step;
+use super::run::TeamRun;
 use super::together::together;
-use crate::verb::run::{Goal, Pace};
-use crate::verb::store::Run;
+use crate::verb::points::Run;
+use crate::verb::runner::{Goal, Pace};
 use perf4sight_base::error::Result;
 use perf4sight_machine::Limits;
 use perf4sight_machine::Watch;
@@ -44,8 +44,8 @@ impl Team {
         let boots: Vec<Option<&String>> = self.machines().map(|(_, machine)| machine.boot.as_ref()).collect();
         for (before, member) in (1..).zip(&self.members) {
             let boot = member.machine.boot.as_ref();
-            let turn = boot.is_none() || !boots[..before].contains(&boot);
-            member.order(&Order::Begin { turn })?;
+            let lock = boot.is_none() || !boots[..before].contains(&boot);
+            member.order(&Order::Begin { lock })?;
         }
         Ok(())
     }
@@ -87,9 +87,9 @@ impl Team {
             return Ok(None);
         }
         self.order(&Order::Go { point })?;
-        let mut step = Step::new(&self.members, point, goal.time);
-        let Some(own) = here(&mut step)? else { return Ok(None) };
-        let Some(others) = step.finish(&own, watch)? else { return Ok(None) };
+        let mut run = TeamRun::new(&self.members, point, goal.time);
+        let Some(own) = here(&mut run)? else { return Ok(None) };
+        let Some(others) = run.finish(&own, watch)? else { return Ok(None) };
         let names: Vec<String> = self.machines().map(|(name, _)| name.to_owned()).collect();
         Ok(together([own].into_iter().chain(others).collect(), &names))
     }

@@ -1,8 +1,8 @@
 //! The runs of one point on all nodes, taken together: all wait for the slowest, and what failed anywhere failed.
 
-use crate::verb::store::{Outcome, Run};
+use crate::verb::points::{Outcome, Run};
 
-/// One run of all: the slowest's where all have a rate, else that of the node that failed, and the most memory of any. Each says which node
+/// One run of all: the slowest's where all have a rate, else that of the node that failed, and the most memory of any. Each names the node
 /// it is of, by `names` in the same order.
 pub(super) fn together(runs: Vec<Run>, names: &[String]) -> Option<Run> {
     let named = runs.into_iter().zip(names).map(|(run, name)| Run { node: Some(name.clone()), ..run });
@@ -74,7 +74,7 @@ fn how(outcome: &Outcome) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verb::store::tests::run;
+    use crate::verb::points::tests::run;
     use perf4sight_base::units::Bytes;
 
     fn failed(outcome: Outcome, seconds: f64) -> Run {

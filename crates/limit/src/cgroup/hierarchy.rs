@@ -1,16 +1,17 @@
-//! Where control groups are mounted, which controllers they have, and where our own group lies.
+//! Where control groups are mounted, which controllers they have, and where our own group is.
 //!
 //! Each controller belongs to one hierarchy: of version 2, which has many, or of version 1, which has one or some. Both occur on the
 //! same machine.
 
-use super::Axis;
+use super::Version;
+use procfs::process::{MountInfo, MountInfos};
+use procfs::{FromRead, ProcessCGroup, ProcessCGroups};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A tree of groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hierarchy {
-    /// Its interface.
     pub version: Version,
     /// Where its root, or what we see of it, is mounted.
     pub mount: PathBuf,
@@ -20,69 +21,38 @@ pub(super) struct Hierarchy {
     pub controllers: Vec<String>,
 }
 
-/// A generation of the interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Version {
-    One,
-    Two,
-}
-
 impl Hierarchy {
     /// The hierarchies that this process is in and sees. `root` is the root of the file system, or a folder that holds copies.
     pub fn all(root: &Path) -> Vec<Hierarchy> {
-        let read = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
-        let membership = read("proc/self/cgroup");
-        let mounts = read("proc/self/mountinfo");
-        mounts.lines().filter_map(|line| mounted(line, &membership, root)).collect()
+        let membership = ProcessCGroups::from_file(root.join("proc/self/cgroup"));
+        let mounts = MountInfos::from_file(root.join("proc/self/mountinfo"));
+        let (Ok(membership), Ok(mounts)) = (membership, mounts) else { return Vec::new() };
+        mounts.0.iter().filter_map(|mount| Hierarchy::mounted(mount, &membership.0, root)).collect()
     }
 
     pub fn has(&self, controller: &str) -> bool {
         self.controllers.iter().any(|name| name == controller)
     }
-}
 
-/// What limits an axis in a version.
-pub(super) fn controller(axis: Axis, version: Version) -> &'static str {
-    match (axis, version) {
-        (Axis::Cpus, _) => "cpu",
-        (Axis::Memory, _) => "memory",
-        (Axis::Storage, Version::One) => "blkio",
-        (Axis::Storage, Version::Two) => "io",
+    fn mounted(mount: &MountInfo, membership: &[ProcessCGroup], root: &Path) -> Option<Self> {
+        let is_mounted = |controller: &String| mount.super_options.contains_key(controller);
+        let (version, group) = match mount.fs_type.as_str() {
+            "cgroup2" => (Version::Two, membership.iter().find(|group| group.hierarchy == 0)?),
+            "cgroup" => {
+                let is_this = |group: &&ProcessCGroup| group.hierarchy != 0 && group.controllers.iter().all(is_mounted);
+                (Version::One, membership.iter().find(is_this)?)
+            }
+            _ => return None,
+        };
+        let path = group.pathname.strip_prefix(&mount.root).unwrap_or(&group.pathname);
+        let mounted = root.join(mount.mount_point.strip_prefix("/").unwrap_or(&mount.mount_point));
+        let own = mounted.join(path.trim_start_matches('/'));
+        let controllers = match version {
+            Version::One => group.controllers.clone(),
+            Version::Two => words(&own.join("cgroup.controllers")),
+        };
+        Some(Hierarchy { version, mount: mounted, own, controllers })
     }
-}
-
-/// A hierarchy from a line of /proc/self/mountinfo, `32 31 0:29 /root /where rw - cgroup source rw,cpu` (proc_pid_mountinfo(5)), and
-/// from those of /proc/self/cgroup, `1:cpu:/path` or `0::/path`.
-fn mounted(line: &str, membership: &str, root: &Path) -> Option<Hierarchy> {
-    let (place, kind) = line.split_once(" - ")?;
-    let place: Vec<&str> = place.split(' ').collect();
-    let (seen, mount) = (place.get(3)?, place.get(4)?.replace("\\040", " "));
-    let kind: Vec<&str> = kind.split(' ').collect();
-    let options: Vec<&str> = kind.get(2)?.split(',').collect();
-    let (version, path) = match *kind.first()? {
-        "cgroup2" => (Version::Two, path_of(membership, |controllers| controllers.is_empty())?),
-        "cgroup" => {
-            let is_this =
-                |controllers: &str| !controllers.is_empty() && controllers.split(',').all(|c| options.contains(&c));
-            (Version::One, path_of(membership, is_this)?)
-        }
-        _ => return None,
-    };
-    let mount = root.join(mount.trim_start_matches('/'));
-    let own = mount.join(path.strip_prefix(seen).unwrap_or(path).trim_start_matches('/'));
-    let controllers = match version {
-        Version::One => options.iter().map(|&option| option.to_owned()).collect(),
-        Version::Two => words(&own.join("cgroup.controllers")),
-    };
-    Some(Hierarchy { version, mount, own, controllers })
-}
-
-/// The path of our group in the hierarchy whose controllers are meant.
-fn path_of(membership: &str, is_meant: impl Fn(&str) -> bool) -> Option<&str> {
-    membership.lines().find_map(|line| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        is_meant(controllers).then_some(path)
-    })
 }
 
 /// The words in a file.

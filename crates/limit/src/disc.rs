@@ -1,6 +1,8 @@
-//! The device whose bandwidth can be limited for a file: the disc below it, found by where the file system is mounted from.
+//! The disc below a file, whose bandwidth can be limited: found by where the file system is mounted from.
 
 use nix::sys::stat::{SFlag, major, minor, stat};
+use procfs::FromRead;
+use procfs::process::{MountInfo, MountInfos};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -35,12 +37,12 @@ impl Disc {
         Path::new("/dev").join(&self.name)
     }
 
-    /// The disc that data lies on, or why none can be limited. `root` is the root of the file system, or holds copies of its files.
+    /// The disc that holds the data, or why none can be limited. `root` is the root of the file system, or holds copies of its files.
     pub fn of(data: &Path, root: &Path) -> Result<Self, String> {
         let data = data.canonicalize().map_err(|cause| format!("{} cannot be found: {cause}", data.display()))?;
-        let mounts = fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
-        let mount = Mount::of(&data, &mounts).ok_or("where it is mounted from is not told")?;
-        let numbers = mount.device()?;
+        let mounts = MountInfos::from_file(root.join("proc/self/mountinfo")).map_err(|cause| cause.to_string())?;
+        let mount = mount_of(&data, &mounts.0).ok_or("where it is mounted from is not known")?;
+        let numbers = device_of(mount)?;
         // Whole discs are limited, not their partitions (Linux, block/blk-cgroup.c, blkg_conf_open_bdev).
         let known = root.join(format!("sys/dev/block/{}:{}", numbers.0, numbers.1));
         let folder =
@@ -48,60 +50,45 @@ impl Disc {
         let folder = if folder.join("partition").exists() { folder.parent().unwrap_or(&folder) } else { &folder };
         let numbers = fs::read_to_string(folder.join("dev")).ok().and_then(|text| parse(text.trim()));
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
-        let (numbers, name) = numbers.zip(name).ok_or("its device does not tell its numbers")?;
+        let (numbers, name) = numbers.zip(name).ok_or("its device has no numbers")?;
         Ok(Disc { numbers, name })
     }
 }
 
-/// Where a file system is mounted, and from what.
-#[derive(Debug, PartialEq, Eq)]
-struct Mount {
-    numbers: (u64, u64),
-    kind: String,
-    source: String,
+/// The innermost mount that holds a path; of several at one place the last one.
+fn mount_of<'a>(path: &Path, mounts: &'a [MountInfo]) -> Option<&'a MountInfo> {
+    let within = mounts.iter().map(|mount| (place_of(mount), mount)).filter(|(place, _)| path.starts_with(place));
+    within.max_by_key(|(place, _)| place.components().count()).map(|(_, mount)| mount)
 }
 
-impl Mount {
-    /// The last one, of those that hold a path the one that holds least beside it.
-    fn of(path: &Path, mounts: &str) -> Option<Self> {
-        let held = mounts.lines().filter_map(|line| {
-            let (place, kind) = line.split_once(" - ")?;
-            let place: Vec<&str> = place.split(' ').collect();
-            let at = PathBuf::from(place.get(4)?.replace("\\040", " "));
-            let mut kind = kind.split(' ');
-            let mount = Mount {
-                numbers: parse(place.get(2)?)?,
-                kind: kind.next()?.to_owned(),
-                source: kind.next()?.to_owned(),
-            };
-            path.starts_with(&at).then(|| (at.components().count(), mount))
-        });
-        held.reduce(|best, next| if next.0 >= best.0 { next } else { best }).map(|(_, mount)| mount)
-    }
+/// Where it is mounted: the kernel writes spaces as `\040`.
+fn place_of(mount: &MountInfo) -> PathBuf {
+    mount.mount_point.to_string_lossy().replace("\\040", " ").into()
+}
 
-    fn device(&self) -> Result<(u64, u64), String> {
-        if let Some((kind, whence)) = WITHOUT_DISC.iter().find(|(kind, _)| *kind == self.kind) {
-            return Err(format!("the data comes {whence} ({kind})"));
-        }
-        if self.kind.starts_with("fuse") && self.kind != "fuseblk" {
-            return Err(format!("the data comes through another process ({})", self.kind));
-        }
-        if self.kind == "overlay" {
-            return Err(
-                "the data lies in the layers of a container (overlay), whose discs are not told: put it into a volume"
-                    .to_owned(),
-            );
-        }
-        if self.numbers.0 != 0 {
-            return Ok(self.numbers);
-        }
-        // Btrfs and its like give numbers of no device to each of their parts, but are mounted from one.
-        let about = stat(self.source.as_str())
-            .ok()
-            .filter(|about| SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT == SFlag::S_IFBLK);
-        let device = about.map(|about| (major(about.st_rdev), minor(about.st_rdev)));
-        device.ok_or_else(|| format!("the data lies on no device that is told ({} from {})", self.kind, self.source))
+/// The numbers of the device that something is mounted from.
+fn device_of(mount: &MountInfo) -> Result<(u64, u64), String> {
+    let (kind, source) = (mount.fs_type.as_str(), mount.mount_source.as_deref().unwrap_or("none"));
+    if let Some((_, whence)) = WITHOUT_DISC.iter().find(|(without, _)| *without == kind) {
+        return Err(format!("the data comes {whence} ({kind})"));
     }
+    if kind.starts_with("fuse") && kind != "fuseblk" {
+        return Err(format!("the data comes through another process ({kind})"));
+    }
+    if kind == "overlay" {
+        return Err(
+            "the data is stored in the layers of a container (overlay), whose discs are not known: put it into a volume"
+                .to_owned(),
+        );
+    }
+    if let Some(numbers) = parse(&mount.majmin).filter(|(major, _)| *major != 0) {
+        return Ok(numbers);
+    }
+    // Btrfs and its like give numbers of no device to each of their parts, but are mounted from one.
+    let about = stat(source).ok();
+    let about = about.filter(|about| SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT == SFlag::S_IFBLK);
+    let device = about.map(|about| (major(about.st_rdev), minor(about.st_rdev)));
+    device.ok_or_else(|| format!("the data is on no device that is known ({kind} from {source})"))
 }
 
 /// `254:0`.
@@ -125,14 +112,16 @@ mod tests {
 
     #[test]
     fn the_innermost_mount_counts() {
-        let of = |path: &str| Mount::of(Path::new(path), MOUNTS).unwrap();
-        assert_eq!(of("/home/me").numbers, (259, 2));
-        assert_eq!(of("/data/imagenet").device(), Err("the data comes over the network (nfs4)".to_owned()));
-        assert_eq!(of("/data/local copy/imagenet").source, "/dev/sda");
-        assert_eq!(of("/database").numbers, (259, 2), "another folder that begins alike");
-        assert!(of("/layers/x").device().unwrap_err().contains("volume"));
-        assert_eq!(of("/dev/shm/x").device(), Err("the data comes from memory (tmpfs)".to_owned()));
-        assert_eq!(of("/mnt/x").device(), Err("the data comes through another process (fuse.sshfs)".to_owned()));
+        let mounts = MountInfos::from_read(MOUNTS.as_bytes()).unwrap().0;
+        let of = |path: &str| mount_of(Path::new(path), &mounts).unwrap();
+        let reason = |path: &str| device_of(of(path)).unwrap_err();
+        assert_eq!(device_of(of("/home/me")), Ok((259, 2)));
+        assert_eq!(reason("/data/imagenet"), "the data comes over the network (nfs4)");
+        assert_eq!(of("/data/local copy/imagenet").mount_source.as_deref(), Some("/dev/sda"));
+        assert_eq!(of("/database").majmin, "259:2", "another folder that begins alike");
+        assert!(reason("/layers/x").contains("volume"));
+        assert_eq!(reason("/dev/shm/x"), "the data comes from memory (tmpfs)");
+        assert_eq!(reason("/mnt/x"), "the data comes through another process (fuse.sshfs)");
     }
 
     #[test]

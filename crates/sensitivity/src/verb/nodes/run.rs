@@ -5,8 +5,8 @@ use super::Phase;
 use super::member::Member;
 use super::message::{Order, Report};
 use super::together::has_failed;
-use crate::verb::run::Pace;
-use crate::verb::store::Run;
+use crate::verb::points::Run;
+use crate::verb::runner::Pace;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_machine::{Deadline, Watch};
 use std::thread;
@@ -16,7 +16,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// One run.
-pub(super) struct Step<'a> {
+pub(super) struct TeamRun<'a> {
     others: Vec<Other<'a>>,
     point: u64,
     deadline: Deadline,
@@ -35,7 +35,7 @@ struct Other<'a> {
     run: Option<Run>,
 }
 
-impl Pace for Step<'_> {
+impl Pace for TeamRun<'_> {
     fn ends(&mut self, known: bool, _: Duration) -> bool {
         if let Err(error) = self.go_on(known, false) {
             self.failure.get_or_insert(error);
@@ -48,10 +48,16 @@ impl Pace for Step<'_> {
     }
 }
 
-impl<'a> Step<'a> {
+impl<'a> TeamRun<'a> {
     pub fn new(members: &'a [Member], point: u64, time: Duration) -> Self {
         let others = members.iter().map(|member| Other { member, enough: false, aware: false, run: None });
-        Step { others: others.collect(), point, deadline: Deadline::after(time), phase: Phase::Running, failure: None }
+        TeamRun {
+            others: others.collect(),
+            point,
+            deadline: Deadline::after(time),
+            phase: Phase::Running,
+            failure: None,
+        }
     }
 
     /// Waits for the runs of the others, when ours is over; none after Ctrl-C.

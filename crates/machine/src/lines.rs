@@ -1,6 +1,6 @@
-//! What a job writes, line by line as it comes, on threads of their own: a job that prints rubbish neither blocks nor fills memory.
+//! What a process writes, line by line as it comes, read on threads of their own and kept in bounded memory until somebody looks: a
+//! process that floods us neither blocks nor fills memory, whatever it writes.
 
-use super::{Line, Stream};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,18 +9,40 @@ use std::time::{Duration, Instant};
 
 /// What is kept of a line, in bytes.
 const LONGEST: usize = 64 << 10;
-/// Lines that are kept until they are seen; a job that writes more between two looks loses the oldest of them.
-const MOST: usize = 10_000;
+/// What is kept of all lines that nobody has seen, in bytes; a process that writes more between two looks loses the oldest of them.
+const UNSEEN: usize = 4 << 20;
+/// What a line takes in addition to its text, in bytes.
+const EACH: usize = size_of::<Line>();
 /// Last lines that are kept for a report.
 const LAST: usize = 20;
-/// What is kept of each of them, in characters.
-const READ: usize = 400;
+/// What is shown of each of them, in characters.
+const SHOWN: usize = 400;
 /// From this share of characters on that stand for none, a line is no text.
 const RUBBISH: f64 = 0.1;
 
-/// The lines of a job.
+/// A line that a process wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// When it came, since the process was started.
+    pub after: Duration,
+    /// Where it was written to.
+    pub stream: Stream,
+    /// Its text, without its end; of a very long one the beginning.
+    pub text: String,
+}
+
+/// What a line was written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+/// The lines of a process.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub struct Lines {
     begun: Instant,
     kept: Arc<Mutex<Kept>>,
     readers: Vec<JoinHandle<()>>,
@@ -29,11 +51,13 @@ pub(super) struct Lines {
 #[derive(Debug, Default)]
 struct Kept {
     unseen: VecDeque<Line>,
+    /// What those take.
+    bytes: usize,
     last: VecDeque<String>,
 }
 
 impl Lines {
-    /// No lines yet, of a job that was started at that time.
+    /// No lines yet, of a process that was started at that time.
     pub fn new(begun: Instant) -> Self {
         Lines { begun, kept: Arc::default(), readers: Vec::new() }
     }
@@ -52,7 +76,9 @@ impl Lines {
 
     /// The lines that have come since the last call.
     pub fn take(&self) -> Vec<Line> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).unseen.drain(..).collect()
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.bytes = 0;
+        kept.unseen.drain(..).collect()
     }
 
     /// Waits so long at most for the ends of all streams: something else may hold a pipe.
@@ -63,7 +89,7 @@ impl Lines {
         }
     }
 
-    /// The last lines.
+    /// The last lines, as they came.
     pub fn last(&self) -> Vec<String> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).last.iter().cloned().collect()
     }
@@ -74,16 +100,18 @@ impl Kept {
         if self.last.len() == LAST {
             self.last.pop_front();
         }
-        self.last.push_back(readable(&line.text));
-        if self.unseen.len() == MOST {
-            self.unseen.pop_front();
-        }
+        self.last.push_back(line.text.clone());
+        self.bytes += line.text.len() + EACH;
         self.unseen.push_back(line);
+        while self.bytes > UNSEEN {
+            let gone = self.unseen.pop_front();
+            self.bytes -= gone.map_or(self.bytes, |gone| gone.text.len() + EACH);
+        }
     }
 }
 
 /// A line as people can read it on a terminal: without what would move about there, cut where it is long.
-fn readable(line: &str) -> String {
+pub fn readable(line: &str) -> String {
     let line = without_sequences(line);
     let is_none =
         |character: &char| *character == char::REPLACEMENT_CHARACTER || character.is_control() && *character != '\t';
@@ -91,8 +119,8 @@ fn readable(line: &str) -> String {
     if none as f64 > RUBBISH * all as f64 && all > 1 {
         return format!("({} bytes that are no text)", line.len());
     }
-    let text: String = line.chars().filter(|character| !is_none(character)).take(READ).collect();
-    if all - none > READ { text + " ..." } else { text }
+    let text: String = line.chars().filter(|character| !is_none(character)).take(SHOWN).collect();
+    if all - none > SHOWN { text + " ..." } else { text }
 }
 
 /// Without what sets colours and moves about on a terminal: ECMA-48, 5.4, control sequences that `ESC [` introduces.
@@ -108,7 +136,7 @@ fn without_sequences(line: &str) -> String {
     parts.fold(first.to_owned(), |text, part| text + &behind(part))
 }
 
-/// The next line that says something, cut where it is too long; none at the end of the stream. What a progress bar writes over its last
+/// The next line that is not empty, cut where it is too long; none at the end of the stream. What a progress bar writes over its last
 /// state is a line too.
 fn next(pipe: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
@@ -149,8 +177,8 @@ mod tests {
         assert_eq!(readable("\u{1b}[91mCUDA error\u{1b}[0m"), "CUDA error");
         assert_eq!(readable("\u{1b}[2K\u{1b}[1;38;5;9m7 \u{e9}\u{1b}["), "7 \u{e9}");
         assert_eq!(readable("a\u{fffd}\u{1}\u{fffd}"), "(8 bytes that are no text)");
-        assert_eq!(readable(&"x".repeat(5000)), "x".repeat(READ) + " ...");
-        assert_eq!(readable(&"x".repeat(READ)), "x".repeat(READ));
+        assert_eq!(readable(&"x".repeat(5000)), "x".repeat(SHOWN) + " ...");
+        assert_eq!(readable(&"x".repeat(SHOWN)), "x".repeat(SHOWN));
     }
 
     #[test]
@@ -162,5 +190,17 @@ mod tests {
         assert_eq!(lines.take().len(), 100);
         assert!(lines.take().is_empty());
         assert_eq!((lines.last().len(), lines.last()[0].as_str()), (LAST, "line 80"));
+    }
+
+    /// 64 MiB in lines of 64 KiB, which nobody looks at: what is kept stays below four, and the newest line is among it.
+    #[test]
+    fn a_flood_is_kept_in_bounded_memory() {
+        let mut lines = Lines::new(Instant::now());
+        let line = [vec![b'x'; LONGEST - 1], b"\n".to_vec()].concat();
+        lines.listen(Cursor::new([line.repeat(1024), b"the end\n".to_vec()].concat()), Stream::Error);
+        lines.finish(Duration::from_secs(60));
+        let kept = lines.take();
+        assert!(kept.iter().map(|line| line.text.len()).sum::<usize>() <= UNSEEN);
+        assert_eq!(kept.last().unwrap().text, "the end");
     }
 }

@@ -1,0 +1,240 @@
+//! The control groups of one job, one in each hierarchy that limits or counts something; gone with the job.
+
+use super::Version;
+use super::hierarchy::{Hierarchy, words};
+use crate::Resource;
+use crate::backend::Memory;
+use crate::owner::Owner;
+use crate::peaks::ProcessPeak;
+use crate::processes::Entry;
+use crate::usage::Usage;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use perf4sight_machine::Limits;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The time that quotas are shares of, in microseconds: the kernel's own choice.
+const PERIOD: f64 = 100_000.0;
+/// The smallest quota that the kernel takes, in microseconds.
+const LEAST_QUOTA: f64 = 1000.0;
+/// How long a group may take to become empty and to go.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often is tried.
+const AGAIN: Duration = Duration::from_millis(10);
+/// Controllers of version 1 that only count.
+const COUNTS: &str = "cpuacct";
+
+/// Puts itself into the groups whose folders come first, then becomes what comes behind `--`. Children inherit groups, so nothing of
+/// the job is ever outside of them.
+const JOIN: &str = r#"while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@""#;
+/// Ends what is in the groups before `--` and takes them away, then runs what comes behind it.
+const SWEEP: &str = r#"for round in 1 2 3 4 5; do
+    for group; do
+        [ "$group" != -- ] || break
+        [ ! -d "$group" ] || kill -KILL $(cat "$group/cgroup.procs") || rmdir "$group"
+    done
+    sleep 0.1
+done
+while [ "$1" != -- ]; do shift; done; shift; [ $# = 0 ] || exec "$@""#;
+
+/// The groups of a job, in hierarchies of one version.
+#[derive(Debug)]
+pub(super) struct Groups {
+    groups: Vec<Group>,
+    limits_cpus: bool,
+}
+
+/// One group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    folder: PathBuf,
+    version: Version,
+    controllers: Vec<String>,
+}
+
+impl Groups {
+    /// New groups below our own wherever there can be some: where there can be none, another back-end holds what they would have held.
+    pub fn make(hierarchies: &[Hierarchy]) -> Self {
+        let name = new_name();
+        let useful = hierarchies.iter().filter(|hierarchy| {
+            let limits = |resource: &Resource| hierarchy.has(hierarchy.version.interface().controller(*resource));
+            hierarchy.version == Version::Two || hierarchy.has(COUNTS) || Resource::ALL.iter().any(limits)
+        });
+        let groups = useful.filter_map(|hierarchy| Group::make(hierarchy, &name).ok()).collect();
+        Groups { groups, limits_cpus: false }
+    }
+
+    /// A new group in one hierarchy.
+    pub fn in_one(hierarchy: &Hierarchy) -> io::Result<Self> {
+        Ok(Groups { groups: vec![Group::make(hierarchy, &new_name())?], limits_cpus: false })
+    }
+
+    /// Sets what may be used, of storage on the disc with these numbers.
+    pub fn limit(mut self, limits: &Limits, disc: Option<(u64, u64)>) -> io::Result<Self> {
+        if let Some(cpus) = limits.cpus {
+            let (group, quota) = (self.of(Resource::Cpus)?, (cpus * PERIOD).max(LEAST_QUOTA).round());
+            group.version.interface().limit_cpus(group, quota, PERIOD)?;
+            self.limits_cpus = true;
+        }
+        if let Some(memory) = limits.memory {
+            let group = self.of(Resource::Memory)?;
+            group.version.interface().limit_memory(group, memory)?;
+        }
+        if let Some((bandwidth, disc)) = limits.storage.zip(disc) {
+            let group = self.of(Resource::Storage)?;
+            group.version.interface().limit_reads(group, disc, bandwidth)?;
+        }
+        Ok(self)
+    }
+
+    /// The group that limits a resource.
+    fn of(&self, resource: Resource) -> io::Result<&Group> {
+        let group = self.groups.iter().find(|group| {
+            let wanted = group.version.interface().controller(resource);
+            group.controllers.iter().any(|name| name == wanted)
+        });
+        let missing = || io::Error::new(io::ErrorKind::Unsupported, format!("no control group limits {resource}"));
+        group.ok_or_else(missing)
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    pub fn limits_cpus(&self) -> bool {
+        self.limits_cpus
+    }
+
+    /// What to put before a command, so that it starts within the groups.
+    pub fn prefix(&self) -> Vec<String> {
+        self.command(JOIN, "join")
+    }
+
+    /// What ends and removes all of them, for whoever outlives us.
+    pub fn cleanup(&self) -> Vec<String> {
+        self.command(SWEEP, "sweep")
+    }
+
+    fn command(&self, script: &str, name: &str) -> Vec<String> {
+        let words = ["/bin/sh", "-c", script, name].map(str::to_owned);
+        let folders = self.groups.iter().map(|group| group.folder.to_string_lossy().into_owned());
+        words.into_iter().chain(folders).chain(["--".to_owned()]).collect()
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        for group in &self.groups {
+            // The next run takes away what does not go now.
+            let _ = remove(&group.folder);
+        }
+    }
+}
+
+/// A name for something of ours that nothing else has.
+pub(crate) fn new_name() -> String {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    Owner::own().name(MADE.fetch_add(1, Ordering::Relaxed))
+}
+
+impl Group {
+    /// A group of version 2 that somebody else made, and takes away.
+    pub fn of_version_2(folder: PathBuf) -> Self {
+        Group { folder, version: Version::Two, controllers: Vec::new() }
+    }
+
+    fn make(hierarchy: &Hierarchy, name: &str) -> io::Result<Self> {
+        let folder = hierarchy.own.join(name);
+        fs::create_dir(&folder).map_err(|cause| {
+            io::Error::new(cause.kind(), format!("no group can be made in {}: {cause}", hierarchy.own.display()))
+        })?;
+        Ok(Group { folder, version: hierarchy.version, controllers: hierarchy.controllers.clone() })
+    }
+
+    /// What its processes hold now; none where it does not count memory.
+    pub fn memory(&self) -> Option<Memory> {
+        self.version.interface().memory(self)
+    }
+
+    /// What each of its processes holds, and held at most.
+    pub fn processes(&self) -> Vec<ProcessPeak> {
+        let processes = words(&self.folder.join("cgroup.procs"));
+        processes.iter().filter_map(|process| Some(ProcessPeak::of(&Entry::read(process.parse().ok()?)?))).collect()
+    }
+
+    /// What it counted so far.
+    pub fn usage(&self) -> Usage {
+        self.version.interface().usage(self)
+    }
+
+    pub(super) fn write(&self, file: &str, text: &str) -> io::Result<()> {
+        let file = self.folder.join(file);
+        fs::write(&file, text)
+            .map_err(|cause| io::Error::new(cause.kind(), format!("{text:?} to {}: {cause}", file.display())))
+    }
+
+    pub(super) fn write_if_there(&self, file: &str, text: &str) -> io::Result<()> {
+        if self.folder.join(file).exists() { self.write(file, text) } else { Ok(()) }
+    }
+
+    pub(super) fn read(&self, file: &str) -> Option<String> {
+        fs::read_to_string(self.folder.join(file)).ok()
+    }
+
+    pub(super) fn number(&self, file: &str) -> Option<u64> {
+        self.read(file)?.trim().parse().ok()
+    }
+
+    pub(super) fn field(&self, file: &str, name: &str) -> Option<u64> {
+        value(&self.read(file)?, name)
+    }
+}
+
+/// The number behind a name in lines of `name number`.
+pub(super) fn value(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+/// Ends what is in a group and takes it away, groups in it first.
+pub(super) fn remove(folder: &Path) -> io::Result<()> {
+    let below = fs::read_dir(folder)?.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    below.for_each(|entry| drop(remove(&entry.path())));
+    let until = Instant::now() + PATIENCE;
+    loop {
+        for process in words(&folder.join("cgroup.procs")).iter().filter_map(|word| word.parse().ok()) {
+            // It may have ended by itself meanwhile.
+            let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
+        }
+        match fs::remove_dir(folder) {
+            Err(cause) if cause.kind() == io::ErrorKind::ResourceBusy && Instant::now() < until => thread::sleep(AGAIN),
+            done => return done,
+        }
+    }
+}
+
+/// Takes away the groups whose owner is dead, in any group that we see, with what still runs in them.
+pub(super) fn sweep(hierarchies: &[Hierarchy]) {
+    for hierarchy in hierarchies {
+        let mut visit = vec![hierarchy.mount.clone()];
+        while let Some(folder) = visit.pop() {
+            let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+            for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+                match Owner::of(&entry.file_name().to_string_lossy()) {
+                    // Another one may be sweeping too, or it may be another user's.
+                    Some(owner) if owner.is_dead() => drop(remove(&entry.path())),
+                    Some(_) => {}
+                    None => visit.push(entry.path()),
+                }
+            }
+        }
+    }
+}

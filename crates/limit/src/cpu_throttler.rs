@@ -1,0 +1,207 @@
+//! A limit on CPUs without privileges: all processes of a job are stopped whenever they have had their share of a period, and go on in the next.
+
+use super::Resource;
+use super::backend::{Backend, BackendInfo, Grip, Hold, Request};
+use super::family::Family;
+use super::orphans::Orphans;
+use super::usage::Usage;
+use nix::sys::signal::Signal;
+use perf4sight_machine::Watch;
+use perf4sight_machine::guard::Guarded;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+static DUTY_CYCLE: BackendInfo = BackendInfo {
+    name: "affinity and duty cycle",
+    resources: &[Resource::Cpus],
+    grip: Grip::Watches,
+    page_cache_only: false,
+};
+
+/// As long as the kernel's own period of quotas.
+const PERIOD: Duration = Duration::from_millis(100);
+/// The shortest time between two looks: /proc counts CPU time in hundredths of a second.
+const SHORTEST: Duration = Duration::from_millis(10);
+/// How much more or less than its share a job may have had and have it made up for, in periods.
+const CARRIED_OVER: f64 = 2.0;
+
+/// Affinity and duty cycle: what needs no privileges. It counts too, for jobs that nothing else counts.
+#[derive(Debug)]
+pub(super) struct DutyCycle;
+
+impl Backend for DutyCycle {
+    fn info(&self) -> &'static BackendInfo {
+        &DUTY_CYCLE
+    }
+
+    fn check(&mut self, _: Resource, _: &Watch<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn hold(&self, request: &Request<'_>) -> io::Result<Option<Box<dyn Hold>>> {
+        let cpus = request.limits.cpus;
+        if cpus.is_none() && request.held.iter().any(|hold| hold.counts_cpu()) {
+            return Ok(None);
+        }
+        // Nothing else knows what the job starts.
+        let orphans = request.held.is_empty().then(Orphans::adopt).transpose()?;
+        Ok(Some(Box::new(Throttled { cpus, orphans, throttler: None })))
+    }
+}
+
+/// A job that is watched, and held to its share of CPU time where it has one.
+struct Throttled {
+    cpus: Option<f64>,
+    orphans: Option<Orphans>,
+    throttler: Option<CpuThrottler>,
+}
+
+impl Hold for Throttled {
+    fn started(&mut self, job: &Guarded) {
+        self.throttler = Some(CpuThrottler::start(job.child.id() as i32, job.guard(), self.cpus));
+    }
+
+    fn pauses(&self) -> bool {
+        self.cpus.is_some()
+    }
+
+    fn counts_cpu(&self) -> bool {
+        true
+    }
+
+    /// What was used until now; the job is let go.
+    fn usage(&mut self) -> Usage {
+        self.throttler.take().and_then(CpuThrottler::finish).unwrap_or_default()
+    }
+}
+
+impl Drop for Throttled {
+    fn drop(&mut self) {
+        drop(self.throttler.take());
+        self.orphans.iter().for_each(|orphans| orphans.end());
+    }
+}
+
+/// Watches a job on a thread of its own.
+#[derive(Debug)]
+struct CpuThrottler {
+    over: Arc<AtomicBool>,
+    watching: Option<JoinHandle<Usage>>,
+}
+
+impl CpuThrottler {
+    /// Watches a process and all that it starts; with a number of CPUs, gives it no more than these.
+    fn start(first: i32, guard: i32, cpus: Option<f64>) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&over);
+        let watching = thread::spawn(move || {
+            let mut periods =
+                Periods { family: Family::of(first, guard), over: is_over, stopped: Duration::ZERO, cpus };
+            periods.all();
+            Usage {
+                out_of_memory_kills: None,
+                peak: Some(periods.family.peak()),
+                cpu_seconds: Some(periods.family.cpu_seconds()),
+                throttled_seconds: cpus.map(|_| periods.stopped.as_secs_f64()),
+                bytes_read: Some(periods.family.bytes_read()),
+            }
+        });
+        CpuThrottler { over, watching: Some(watching) }
+    }
+
+    /// Lets the job go on.
+    fn finish(mut self) -> Option<Usage> {
+        self.over.store(true, Ordering::Relaxed);
+        self.watching.take().and_then(|watching| watching.join().ok())
+    }
+}
+
+impl Drop for CpuThrottler {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(watching) = self.watching.take() {
+            let _ = watching.join();
+        }
+    }
+}
+
+struct Periods {
+    family: Family,
+    over: Arc<AtomicBool>,
+    stopped: Duration,
+    cpus: Option<f64>,
+}
+
+impl Periods {
+    /// Period after period until it is over. What a job had too much in one, it misses in the next.
+    fn all(&mut self) {
+        let mut balance = 0.0;
+        while !self.over.load(Ordering::Relaxed) {
+            let begun = Instant::now();
+            self.family.look();
+            match self.cpus {
+                None => thread::sleep(PERIOD),
+                Some(cpus) => {
+                    let before = self.family.cpu_seconds();
+                    let share = cpus * PERIOD.as_secs_f64();
+                    self.run_for(balance + share, begun + PERIOD);
+                    self.wait_until(begun + PERIOD);
+                    self.family.glance();
+                    let allowed = cpus * begun.elapsed().as_secs_f64();
+                    // A job that did not want its share does not save it for later: quotas do not either.
+                    let had = self.family.cpu_seconds() - before;
+                    balance = (balance + allowed - had).clamp(-CARRIED_OVER * share, 0.1 * share);
+                }
+            }
+        }
+        self.family.look();
+        self.family.signal(Signal::SIGCONT);
+    }
+
+    /// Lets the job run until it has had so many seconds of CPU time, or the period ends.
+    fn run_for(&mut self, seconds: f64, end: Instant) {
+        let before = self.family.cpu_seconds();
+        if seconds > 0.0 {
+            self.family.signal(Signal::SIGCONT);
+        }
+        loop {
+            let left = seconds - (self.family.cpu_seconds() - before);
+            let now = Instant::now();
+            if left <= 0.0 || now >= end || self.over.load(Ordering::Relaxed) {
+                return;
+            }
+            // On all the CPUs that it has it can use them up in no less.
+            let soonest = Duration::from_secs_f64(left / self.cpus.unwrap_or(1.0).ceil());
+            thread::sleep(soonest.max(SHORTEST).min(end - now));
+            self.family.glance();
+        }
+    }
+
+    /// Stops the job for the rest of a period.
+    fn wait_until(&mut self, end: Instant) {
+        let begun = Instant::now();
+        if begun >= end {
+            return;
+        }
+        self.stop();
+        thread::sleep(end.saturating_duration_since(Instant::now()));
+        self.stopped += begun.elapsed();
+    }
+
+    /// Stops every member, also those that are started meanwhile.
+    fn stop(&mut self) {
+        loop {
+            let before = self.family.len();
+            self.family.signal(Signal::SIGSTOP);
+            self.family.look();
+            if self.family.len() <= before {
+                // Those that came in the place of others.
+                self.family.signal(Signal::SIGSTOP);
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What processes held between two looks: the kernel keeps the most that each ever held.
+
+use super::processes::Entry;
+use perf4sight_base::units::Bytes;
+use std::collections::BTreeMap;
+
+/// What was seen of each process at the last look.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Peaks(BTreeMap<i32, Seen>);
+
+/// What was seen of a process.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    most: Bytes,
+    /// What all held beyond what this one did; below zero where it holds pages of files, which are not counted among that of all.
+    others: i64,
+}
+
+/// Memory of one process: now, and the most that it ever held.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ProcessPeak {
+    pub process: i32,
+    pub now: Bytes,
+    pub most: Bytes,
+}
+
+impl ProcessPeak {
+    pub fn of(entry: &Entry) -> Self {
+        ProcessPeak { process: entry.process, now: entry.resident, most: entry.most_resident() }
+    }
+}
+
+impl Peaks {
+    /// The most that all held at a time since the look before, who hold `own` now: by the peak of each process in turn, what it held then and what the others do. A peak
+    /// of before was seen then. The others count by the less of what they held at the two looks: of a process that frees, the kernel counts pages as its own no longer when the group still holds up to 10,000 of them
+    /// (`MAX_GATHER_BATCH_COUNT` in mm/mmu_gather.c), which would count twice.
+    pub fn most(&mut self, own: Bytes, processes: &[ProcessPeak]) -> Bytes {
+        let others = |process: &ProcessPeak| own.0 as i64 - process.now.0 as i64;
+        let mut most = own;
+        for process in processes {
+            let before = self.0.get(&process.process);
+            if before.is_none_or(|before| before.most < process.most) {
+                let others = before.map_or(others(process), |before| before.others.min(others(process)));
+                most = most.max(Bytes(process.most.0.saturating_add_signed(others)));
+            }
+        }
+        self.0 = processes
+            .iter()
+            .map(|process| (process.process, Seen { most: process.most, others: others(process) }))
+            .collect();
+        most
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A process that holds so much, and held so much at most.
+    pub fn mark(process: i32, now: u64, most: u64) -> ProcessPeak {
+        ProcessPeak { process, now: Bytes(now), most: Bytes(most) }
+    }
+
+    /// One reads 5 and frees 4 of them; then others hold 10 beside the 1 that is left: 11, and not 15. For a moment it holds 3 more beside them.
+    #[test]
+    fn what_was_held_before_others_came_is_not_held_beside_them() {
+        let mut peaks = Peaks::default();
+        assert_eq!(peaks.most(Bytes(1), &[mark(1, 1, 5)]), Bytes(5));
+        assert_eq!(peaks.most(Bytes(11), &[mark(1, 1, 5), mark(2, 10, 10)]), Bytes(11));
+        assert_eq!(peaks.most(Bytes(11), &[mark(1, 1, 5), mark(2, 10, 13)]), Bytes(14));
+        assert_eq!(peaks.most(Bytes(11), &[mark(1, 1, 5), mark(2, 10, 13)]), Bytes(11));
+    }
+
+    /// Beside 10 of others, one that holds 50 takes 30 more and is seen freeing them all: of 40 that are its own no longer the group still
+    /// holds 25. 90 at most, and not 115.
+    #[test]
+    fn what_is_being_freed_does_not_count_twice() {
+        let mut peaks = Peaks::default();
+        assert_eq!(peaks.most(Bytes(60), &[mark(1, 50, 50)]), Bytes(60));
+        assert_eq!(peaks.most(Bytes(75), &[mark(1, 40, 80)]), Bytes(90));
+    }
+}

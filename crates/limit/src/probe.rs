@@ -1,0 +1,36 @@
+//! Trying what holds limits: commands that are asked, and limits that hold nobody back.
+
+use super::Resource;
+use perf4sight_base::units::Bytes;
+use perf4sight_machine::process::{self, Call, End};
+use perf4sight_machine::{Limits, Watch};
+use std::process::Command;
+use std::time::Duration;
+
+/// How long a command may take to answer: a bus that does not answer is none.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A limit on one resource alone, so high that nobody is held back by it.
+pub(super) fn tried(resource: Resource) -> Limits {
+    let none = Limits::default();
+    match resource {
+        Resource::Cpus => Limits { cpus: Some(1.0), ..none },
+        Resource::Memory => Limits { memory: Some(Bytes(1 << 30)), ..none },
+        Resource::Storage => Limits { storage: Some(Bytes(1 << 40)), ..none },
+    }
+}
+
+/// What a command writes to its standard output; where it fails, its complaint.
+pub(super) fn output_of(words: &[String], watch: &Watch<'_>) -> Result<String, String> {
+    let mut command = Command::new(&words[0]);
+    let output = process::run(command.args(&words[1..]), Call::line("", PATIENCE), watch);
+    let output = output.map_err(|cause| format!("{} cannot be started: {cause}", words[0]))?;
+    let output = output.ok_or_else(|| "it was cancelled".to_owned())?;
+    let complaint: Vec<&str> = output.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+    match output.end {
+        End::Exited(status) if status.success() => Ok(output.stdout),
+        End::Exited(status) if complaint.is_empty() => Err(format!("{} ended with {status}", words[0])),
+        End::Exited(_) => Err(complaint.join("; ")),
+        End::TimedOut | End::Lost(_) => Err(format!("{} did not answer within {} s", words[0], PATIENCE.as_secs())),
+    }
+}

@@ -1,0 +1,81 @@
+//! The processes of this machine: who started whom, how much CPU time and memory each has taken (proc(5)).
+
+use perf4sight_base::units::Bytes;
+use procfs::FromRead;
+use procfs::process::{Io, Stat, Status};
+use std::fs;
+
+/// Ticks a second of the times in /proc/PID/stat: USER_HZ, 100 on everything this runs on.
+const TICKS: f64 = 100.0;
+/// Bytes of a page as /proc/PID/stat counts them where nothing else is known.
+const PAGE: u64 = 4096;
+
+/// A process.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    pub process: i32,
+    /// As `ps` shows it: R, S, D, T, Z, ...
+    pub state: char,
+    pub parent: i32,
+    pub group: i32,
+    pub session: i32,
+    /// Seconds of CPU time, its own and that of the children it waited for.
+    pub cpu_seconds: f64,
+    /// In ticks since the machine was started.
+    pub started: u64,
+    /// Memory that it holds.
+    pub resident: Bytes,
+}
+
+impl Entry {
+    /// None where there is no such process.
+    pub fn read(process: i32) -> Option<Self> {
+        let stat = Stat::from_file(format!("/proc/{process}/stat")).ok()?;
+        Some(Entry {
+            process,
+            state: stat.state,
+            parent: stat.ppid,
+            group: stat.pgrp,
+            session: stat.session,
+            cpu_seconds: (stat.utime as f64 + stat.stime as f64 + stat.cutime as f64 + stat.cstime as f64) / TICKS,
+            started: stat.starttime,
+            resident: Bytes(stat.rss * PAGE),
+        })
+    }
+
+    /// All processes, the oldest first: parents before children.
+    pub fn all() -> Vec<Self> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut all: Vec<Self> = processes.filter_map(Self::read).collect();
+        all.sort_by_key(|entry| (entry.started, entry.process));
+        all
+    }
+
+    /// Whether it has ended and only waits to be noticed.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+
+    /// The most memory that it ever held.
+    pub fn most_resident(&self) -> Bytes {
+        let status = Status::from_file(format!("/proc/{}/status", self.process)).ok();
+        Bytes(status.and_then(|status| status.vmhwm).unwrap_or(0) << 10)
+    }
+
+    /// What it read from storage, with what the children did that it waited for.
+    pub fn bytes_read(&self) -> u64 {
+        Io::from_file(format!("/proc/{}/io", self.process)).map_or(0, |io| io.read_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn we_are_among_all() {
+        let own = std::process::id() as i32;
+        assert!(Entry::all().iter().any(|entry| entry.process == own && entry.state != 'Z'));
+    }
+}

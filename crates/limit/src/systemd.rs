@@ -1,0 +1,192 @@
+//! Scopes of systemd as back-ends: of the user's, and of the system's (systemd.resource-control(5)).
+
+use super::Resource;
+use super::backend::{Backend, BackendInfo, Grip, Hold, Memory, Request};
+use super::cgroup::{Group, controller_v2, new_name};
+use super::disc::Disc;
+use super::owner::Owner;
+use super::peaks::ProcessPeak;
+use super::probe::{output_of, tried};
+use super::usage::Usage;
+use perf4sight_machine::guard::Guarded;
+use perf4sight_machine::{Limits, Watch};
+use procfs::{FromRead, ProcessCGroups};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+static USER: BackendInfo =
+    BackendInfo { name: "systemd-run --user", resources: &Resource::ALL, grip: Grip::Wraps, page_cache_only: false };
+static SYSTEM: BackendInfo =
+    BackendInfo { name: "systemd-run --system", resources: &Resource::ALL, grip: Grip::Wraps, page_cache_only: false };
+
+/// Keeps a scope alive, whose counters go with it, beyond the end of what it becomes. It is nobody's child, so that a job may wait for
+/// all of its own.
+const KEEP: &str = r#"(sleep 2147483647 < /dev/null > /dev/null 2>&1 &) ; exec "$@""#;
+/// Writes the controllers of the group that it is in.
+const CONTROLLERS: &str = r#"cat "/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/cgroup.controllers""#;
+
+/// Which of the two systemds makes a scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manager {
+    User,
+    System,
+}
+
+impl Manager {
+    /// As an option of systemd-run and systemctl.
+    fn option(self) -> &'static str {
+        match self {
+            Manager::User => "--user",
+            Manager::System => "--system",
+        }
+    }
+}
+
+/// One of the two systemds.
+#[derive(Debug)]
+pub(super) struct Systemd {
+    manager: Manager,
+    disc: Option<Disc>,
+    /// The controllers that it gives to a scope, or why it makes none; asked once.
+    controllers: Option<Result<Vec<String>, String>>,
+}
+
+impl Systemd {
+    pub fn new(manager: Manager, disc: Option<&Disc>) -> Self {
+        Systemd { manager, disc: disc.cloned(), controllers: None }
+    }
+
+    fn asked(&self, watch: &Watch<'_>) -> Result<Vec<String>, String> {
+        let limits = Limits { cpus: tried(Resource::Cpus).cpus, ..tried(Resource::Memory) };
+        let shell = ["/bin/sh", "-c", CONTROLLERS].map(str::to_owned);
+        let words: Vec<String> = scope(self.manager, &new_name(), &limits, None).into_iter().chain(shell).collect();
+        Ok(output_of(&words, watch)?.split_whitespace().map(str::to_owned).collect())
+    }
+}
+
+impl Backend for Systemd {
+    fn info(&self) -> &'static BackendInfo {
+        match self.manager {
+            Manager::User => &USER,
+            Manager::System => &SYSTEM,
+        }
+    }
+
+    /// Asks for a scope, and looks whether it got the controller.
+    fn check(&mut self, resource: Resource, watch: &Watch<'_>) -> Result<(), String> {
+        let controllers = self.controllers.take().unwrap_or_else(|| self.asked(watch));
+        let wanted = controller_v2(resource);
+        let given = match &controllers {
+            Ok(controllers) if controllers.iter().any(|name| name == wanted) => Ok(()),
+            Ok(_) => Err(format!("its scopes are not given the controller `{wanted}`")),
+            Err(reason) => Err(reason.clone()),
+        };
+        self.controllers = Some(controllers);
+        given
+    }
+
+    fn hold(&self, request: &Request<'_>) -> io::Result<Option<Box<dyn Hold>>> {
+        let (manager, name) = (self.manager, new_name());
+        let prefix = scope(manager, &name, &request.limits, self.disc.as_ref());
+        Ok(Some(Box::new(Scope { manager, name, prefix, process: None, group: None })))
+    }
+}
+
+/// The scope of one job.
+struct Scope {
+    manager: Manager,
+    name: String,
+    prefix: Vec<String>,
+    process: Option<u32>,
+    group: Option<Group>,
+}
+
+impl Scope {
+    /// Its group, as soon as the job is in it.
+    fn find(&self) -> Option<Group> {
+        let groups = ProcessCGroups::from_file(format!("/proc/{}/cgroup", self.process?)).ok()?;
+        let path = &groups.0.iter().find(|group| group.hierarchy == 0)?.pathname;
+        let name = path.rsplit('/').next()?.strip_suffix(".scope")?;
+        Owner::of(name).map(|_| Group::of_version_2(Path::new("/sys/fs/cgroup").join(path.trim_start_matches('/'))))
+    }
+}
+
+impl Hold for Scope {
+    fn prefix(&self) -> Vec<String> {
+        self.prefix.clone()
+    }
+
+    fn cleanup(&self) -> Vec<String> {
+        end_scope(self.manager, &self.name)
+    }
+
+    fn started(&mut self, job: &Guarded) {
+        self.process = Some(job.child.id());
+    }
+
+    fn counts_cpu(&self) -> bool {
+        true
+    }
+
+    fn memory(&mut self) -> Option<Memory> {
+        self.group = self.group.take().or_else(|| self.find());
+        self.group.as_ref()?.memory()
+    }
+
+    fn processes(&self) -> Vec<ProcessPeak> {
+        self.group.as_ref().map_or(Vec::new(), Group::processes)
+    }
+
+    fn usage(&mut self) -> Usage {
+        self.group.as_ref().map_or_else(Usage::default, Group::usage)
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        // Where it is gone already, nothing is left to end.
+        let _ = output_of(&self.cleanup(), &Watch::quiet(&AtomicBool::new(false)));
+    }
+}
+
+/// What to put before a command, so that systemd runs it in a scope of this name (systemd.resource-control(5)).
+fn scope(manager: Manager, name: &str, limits: &Limits, disc: Option<&Disc>) -> Vec<String> {
+    let mut words = ["systemd-run", manager.option(), "--scope", "--quiet", "--collect"].map(str::to_owned).to_vec();
+    words.push(format!("--unit={name}"));
+    let cpus = limits.cpus.map(|cpus| vec![format!("CPUQuota={}%", (cpus * 100.0).round().max(1.0))]);
+    let memory = limits.memory.map(|memory| vec![format!("MemoryMax={}", memory.0), "MemorySwapMax=0".to_owned()]);
+    let storage = limits.storage.zip(disc);
+    let storage =
+        storage.map(|(bandwidth, disc)| vec![format!("IOReadBandwidthMax={} {}", disc.path().display(), bandwidth.0)]);
+    words.extend(
+        [cpus, memory, storage].into_iter().flatten().flatten().map(|property| format!("--property={property}")),
+    );
+    words.extend(["--", "/bin/sh", "-c", KEEP, "keep"].map(str::to_owned));
+    words
+}
+
+/// The command that ends everything in a scope.
+fn end_scope(manager: Manager, name: &str) -> Vec<String> {
+    let scope = format!("{name}.scope");
+    ["systemctl", manager.option(), "kill", "--signal=KILL", &scope].map(str::to_owned).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_base::units::Bytes;
+
+    #[test]
+    fn systemd_is_given_all_limits_as_properties() {
+        let limits = Limits { cpus: Some(1.5), memory: Some(Bytes(2 << 30)), storage: Some(Bytes(100_000_000)) };
+        let disc = Disc { numbers: (259, 0), name: "nvme0n1".to_owned() };
+        let words = scope(Manager::User, "perf4sight.1", &limits, Some(&disc));
+        let expected = "systemd-run --user --scope --quiet --collect --unit=perf4sight.1 --property=CPUQuota=150% \
+            --property=MemoryMax=2147483648 --property=MemorySwapMax=0 \
+            --property=IOReadBandwidthMax=/dev/nvme0n1 100000000";
+        assert_eq!(words[..10].join(" "), expected);
+        let without = scope(Manager::System, "perf4sight.2", &Limits::default(), None);
+        assert_eq!(without[6..9], ["--", "/bin/sh", "-c"]);
+    }
+}

@@ -1,0 +1,107 @@
+//! Tests of `foreground`.
+
+use super::*;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tempfile::TempDir;
+
+/// Runs lines of shell that find a folder in `$TOLD`; `done` may look into it. A shell cannot trap a signal that it finds ignored, as
+/// all do that runs in the background of a script.
+fn run(lines: &str, limit: Option<Duration>, done: impl Fn(&Path) -> bool) -> (Ended, TempDir) {
+    run_until(&AtomicBool::new(false), lines, limit, done)
+}
+
+/// The same, while nobody cancels it.
+fn run_until(
+    cancel: &AtomicBool,
+    lines: &str,
+    limit: Option<Duration>,
+    done: impl Fn(&Path) -> bool,
+) -> (Ended, TempDir) {
+    let told = TempDir::new().unwrap();
+    let words = ["/usr/bin/env", "--default-signal", "/bin/sh", "-c", lines].map(str::to_owned);
+    let environment = [("TOLD", told.path().as_os_str().to_owned())];
+    let command = Foreground {
+        words: &words,
+        environment: &environment,
+        first_folder: ("PERF4SIGHT_TEST_PATH", told.path()),
+        quiet: true,
+        limit,
+    };
+    let ended = command.run(&Watch::quiet(cancel), || done(told.path())).unwrap();
+    (ended, told)
+}
+
+fn runs(process: &str) -> bool {
+    fs::read_to_string(format!("/proc/{}/stat", process.trim())).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[test]
+fn its_own_exit_code_and_signal_are_told() {
+    let (ended, _) = run("exit 7", None, |_| false);
+    assert_eq!((ended.status.unwrap().code(), ended.asked), (Some(7), None));
+    let (ended, _) = run("kill -TERM $$", None, |_| false);
+    assert_eq!((ended.status.unwrap().signal(), ended.asked), (Some(15), None));
+}
+
+#[test]
+fn a_folder_is_put_first() {
+    let (_, told) = run("echo \"$PERF4SIGHT_TEST_PATH\" > \"$TOLD/path\"", None, |_| false);
+    assert_eq!(fs::read_to_string(told.path().join("path")).unwrap(), format!("{}\n", told.path().display()));
+}
+
+#[test]
+fn it_is_interrupted_as_by_the_keyboard_when_its_time_is_up() {
+    let lines = "trap 'exit 3' INT; while :; do sleep 0.02; done";
+    let (ended, _) = run(lines, Some(Duration::from_secs(1)), |_| false);
+    assert_eq!((ended.status.unwrap().code(), ended.asked), (Some(3), Some(Asked::TimeUp)));
+    let (ended, _) = run(lines, None, |_| true);
+    assert_eq!(ended.asked, Some(Asked::Done));
+}
+
+#[test]
+fn what_it_started_ends_with_it_though_it_left_the_group() {
+    let lines = "setsid sleep 60 & echo $! > \"$TOLD/stray\"; sleep 0.2; exit 0";
+    let (ended, told) = run(lines, None, |_| false);
+    assert!(ended.status.unwrap().success());
+    let stray = fs::read_to_string(told.path().join("stray")).unwrap();
+    // On a machine with much to do, who was killed takes a while to be gone.
+    let until = Instant::now() + Duration::from_secs(10);
+    while runs(&stray) {
+        assert!(Instant::now() < until, "it goes on");
+        thread::sleep(LOOK);
+    }
+}
+
+#[test]
+fn what_does_not_listen_to_ctrl_c_is_killed() {
+    let lines = "trap '' INT; echo $$ > \"$TOLD/process\"; while :; do sleep 0.02; done";
+    let (cancel, begun) = (AtomicBool::new(false), Instant::now());
+    // Cancelled once it listens no more.
+    let (ended, told) = run_until(&cancel, lines, None, |told| {
+        cancel.fetch_or(told.join("process").exists(), Ordering::Relaxed);
+        false
+    });
+    assert_eq!(ended, Ended { status: None, asked: Some(Asked::Cancelled) });
+    assert!(begun.elapsed() >= GRACE);
+    assert!(!runs(&fs::read_to_string(told.path().join("process")).unwrap()));
+}
+
+#[test]
+fn a_limit_is_kept_though_nothing_listens() {
+    let lines = "trap '' INT TERM; while :; do sleep 0.02; done";
+    let begun = Instant::now();
+    let (ended, _) = run(lines, Some(Duration::from_secs(1)), |_| false);
+    assert_eq!(ended, Ended { status: None, asked: Some(Asked::TimeUp) });
+    assert!(begun.elapsed() < Duration::from_secs(1) + 2 * GRACE, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    let words = ["no-such-program".to_owned()];
+    let folder = ("PERF4SIGHT_TEST_PATH", Path::new("/"));
+    let command = Foreground { words: &words, environment: &[], first_folder: folder, quiet: false, limit: None };
+    let error = command.run(&Watch::quiet(&AtomicBool::new(false)), || false).unwrap_err().to_string();
+    assert!(error.contains("no-such-program: cannot start this command"), "{error}");
+}

@@ -1,0 +1,89 @@
+//! What drivers report of GPUs: memory, clocks, temperature, power, who uses them. A file a driver, and its line in a list here; what a driver
+//! does not know is none or empty.
+
+mod amd;
+mod jetson;
+mod nvml;
+
+use super::Moment;
+use perf4sight_base::units::Bytes;
+use std::path::Path;
+
+/// A GPU, as its driver knows it.
+pub trait Gpu {
+    /// Version of the driver.
+    fn driver(&self) -> Option<String> {
+        None
+    }
+
+    /// Memory in use, whoever uses it.
+    fn used(&self) -> Option<Bytes>;
+
+    /// Adds its clock, temperature, power and use at this moment, and what holds the clock down.
+    fn add_to(&self, moment: &mut Moment);
+
+    /// The processes that compute on it, this one left out, for people: `pid 4711 (python3), 4321 MiB`.
+    fn processes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether it lists this process, which must be computing on it, under the number that it has here.
+    fn lists_this(&self) -> bool {
+        false
+    }
+}
+
+/// Opens a GPU by its bus address, on the machine whose files are in this folder.
+type Open = fn(&Path, &str) -> Option<Box<dyn Gpu>>;
+
+/// The drivers of cards.
+const CARDS: [Open; 2] = [nvml::open, amd::open];
+
+/// The card with a bus address.
+pub fn at(bus: &str) -> Option<Box<dyn Gpu>> {
+    CARDS.iter().find_map(|open| open(Path::new("/"), bus))
+}
+
+/// The GPU of a board, which has no bus address, on the machine whose files are in this folder.
+pub fn on_board(root: &Path) -> Option<Box<dyn Gpu>> {
+    jetson::open(root)
+}
+
+/// Version of NVIDIA's driver.
+pub fn driver() -> Option<String> {
+    nvml::driver()
+}
+
+/// See [`Gpu::used`].
+pub fn used(bus: &str) -> Option<Bytes> {
+    at(bus)?.used()
+}
+
+/// See [`Gpu::add_to`].
+pub fn add(bus: &str, moment: &mut Moment) {
+    at(bus).into_iter().for_each(|gpu| gpu.add_to(moment));
+}
+
+/// See [`Gpu::processes`].
+pub fn processes(bus: &str) -> Vec<String> {
+    at(bus).map_or(Vec::new(), |gpu| gpu.processes())
+}
+
+/// See [`Gpu::lists_this`].
+pub fn lists_this(bus: &str) -> bool {
+    at(bus).is_some_and(|gpu| gpu.lists_this())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_gpu_that_is_not_there_nothing_is_known() {
+        let nowhere = "ffff:ff:1f.7";
+        let mut moment = Moment::default();
+        add(nowhere, &mut moment);
+        assert_eq!((used(nowhere), moment, processes(nowhere)), (None, Moment::default(), Vec::new()));
+        assert!(!lists_this(nowhere));
+    }
+}

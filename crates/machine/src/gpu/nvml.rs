@@ -1,0 +1,123 @@
+//! A card with NVIDIA's driver, by its management library (NVML). On Jetson boards there is none, or it does not know of memory.
+
+use super::Gpu;
+use crate::Moment;
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::struct_wrappers::device::ProcessInfo;
+use nvml_wrapper::{Device, Nvml};
+use perf4sight_base::units::Bytes;
+use std::fs;
+use std::path::Path;
+
+/// The library as drivers install it; the name without a number is there for compilers only.
+const NAME: &str = "libnvidia-ml.so.1";
+
+/// Reasons for low clocks that are no choice of anybody's. Idleness is none, nor is the power cap, at which large cards run under any
+/// heavy load.
+const HELD: ThrottleReasons = ThrottleReasons::HW_SLOWDOWN
+    .union(ThrottleReasons::SW_THERMAL_SLOWDOWN)
+    .union(ThrottleReasons::HW_THERMAL_SLOWDOWN)
+    .union(ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN);
+
+/// Version of the driver.
+pub(super) fn driver() -> Option<String> {
+    library()?.sys_driver_version().ok()
+}
+
+/// The GPU with a bus address, where there is NVML and it knows one.
+pub(super) fn open(_: &Path, bus: &str) -> Option<Box<dyn Gpu>> {
+    let nvml = library()?;
+    nvml.device_by_pci_bus_id(bus).ok()?;
+    Some(Box::new(Card { nvml, bus: bus.to_owned() }))
+}
+
+struct Card {
+    nvml: Nvml,
+    bus: String,
+}
+
+impl Card {
+    fn ask<T>(&self, question: impl FnOnce(&Device<'_>) -> Option<T>) -> Option<T> {
+        question(&self.nvml.device_by_pci_bus_id(self.bus.as_str()).ok()?)
+    }
+
+    fn users(&self) -> Vec<ProcessInfo> {
+        self.ask(|gpu| gpu.running_compute_processes().ok()).unwrap_or_default()
+    }
+}
+
+impl Gpu for Card {
+    fn driver(&self) -> Option<String> {
+        self.nvml.sys_driver_version().ok()
+    }
+
+    fn used(&self) -> Option<Bytes> {
+        self.ask(|gpu| Some(Bytes(gpu.memory_info().ok()?.used)))
+    }
+
+    fn add_to(&self, moment: &mut Moment) {
+        self.ask(|gpu| {
+            let named = |value: Option<f64>| value.map(|value| ("gpu".to_owned(), value));
+            moment.clocks.extend(named(gpu.clock_info(Clock::SM).ok().map(f64::from)));
+            moment.temperatures.extend(named(gpu.temperature(TemperatureSensor::Gpu).ok().map(f64::from)));
+            moment.powers.extend(named(gpu.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1e3)));
+            moment.uses.extend(named(gpu.utilization_rates().ok().map(|rates| f64::from(rates.gpu))));
+            moment.held_by.extend(gpu.current_throttle_reasons().map(held_by).unwrap_or_default());
+            Some(())
+        });
+    }
+
+    fn processes(&self) -> Vec<String> {
+        let users = self.users();
+        let others = users.iter().filter(|process| process.pid != std::process::id());
+        others.map(|process| described(process.pid, &process.used_gpu_memory)).collect()
+    }
+
+    fn lists_this(&self) -> bool {
+        self.users().iter().any(|process| process.pid == std::process::id())
+    }
+}
+
+/// `hw thermal slowdown`, as the driver's interface calls them.
+fn held_by(reasons: ThrottleReasons) -> Vec<String> {
+    let held = reasons.intersection(HELD);
+    held.iter_names().map(|(name, _)| name.to_lowercase().replace('_', " ")).collect()
+}
+
+fn described(pid: u32, memory: &UsedGpuMemory) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+    let name = name.map_or(String::new(), |name| format!(" ({})", name.trim()));
+    match memory {
+        UsedGpuMemory::Used(bytes) => format!("pid {pid}{name}, {:.0} MiB", Bytes(*bytes).mib()),
+        UsedGpuMemory::Unavailable => format!("pid {pid}{name}"),
+    }
+}
+
+fn library() -> Option<Nvml> {
+    Nvml::builder().lib_path(NAME.as_ref()).init().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_told_by_its_number_name_and_memory() {
+        let own = std::process::id();
+        let name = fs::read_to_string("/proc/self/comm").unwrap();
+        let told = described(own, &UsedGpuMemory::Used(3 << 20));
+        assert_eq!(told, format!("pid {own} ({}), 3 MiB", name.trim()));
+        // No process has the highest number.
+        assert_eq!(described(u32::MAX, &UsedGpuMemory::Unavailable), "pid 4294967295");
+    }
+
+    #[test]
+    fn idle_capped_and_chosen_clocks_are_not_held_down() {
+        let usual =
+            ThrottleReasons::GPU_IDLE | ThrottleReasons::SW_POWER_CAP | ThrottleReasons::APPLICATIONS_CLOCKS_SETTING;
+        assert_eq!(held_by(usual), Vec::<String>::new());
+        assert_eq!(held_by(usual | ThrottleReasons::HW_THERMAL_SLOWDOWN), ["hw thermal slowdown"]);
+    }
+}

@@ -1,0 +1,103 @@
+//! Tests of `link`.
+
+use super::*;
+use std::sync::atomic::AtomicBool;
+
+const SOON: Duration = Duration::from_secs(5);
+
+/// What we hear of somebody who does this with the other end.
+fn hears(silence: Duration, does: impl FnOnce(TcpStream) + Send + 'static) -> Link {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    thread::spawn(move || does(other));
+    Link::of(listener.accept().unwrap().0, silence).unwrap()
+}
+
+fn lost(link: &Link) -> String {
+    match link.hear(SOON) {
+        Some(Heard::Lost(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn line(link: &Link) -> String {
+    match link.hear(SOON) {
+        Some(Heard::Line(line)) => line,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn lines_come_as_they_were_said_and_the_last_one_too() {
+    let listener = Listener::open("127.0.0.1", 0).unwrap();
+    let port = listener.0.local_addr().unwrap().port();
+    let cancelled = AtomicBool::new(false);
+    let here = Link::reach("127.0.0.1", port, SOON, &Watch::quiet(&cancelled)).unwrap().unwrap();
+    let there = (0..1000).find_map(|_| {
+        thread::sleep(Duration::from_millis(1));
+        listener.next().unwrap()
+    });
+    let there = there.unwrap();
+    here.say("{\"a\": 1}").unwrap();
+    there.say("ä").unwrap();
+    assert_eq!((line(&there), line(&here)), ("{\"a\": 1}".to_owned(), "ä".to_owned()));
+    here.say("farewell").unwrap();
+    let closing = thread::spawn(|| here.close());
+    assert_eq!((line(&there), lost(&there)), ("farewell".to_owned(), "it closed the connection".to_owned()));
+    assert!(lost(&there).contains("over"), "and so it stays");
+    drop(there);
+    closing.join().unwrap();
+}
+
+#[test]
+fn what_is_no_line_ends_it() {
+    let says = |bytes: Vec<u8>| lost(&hears(SOON, move |mut other| drop(other.write_all(&bytes))));
+    assert!(says(vec![b'a'; 2 << 20]).contains("more than 1048576 bytes"));
+    assert!(says(vec![0xff, b'\n']).contains("no text"));
+    assert_eq!(says(b"cut off".to_vec()), "it closed the connection");
+}
+
+#[test]
+fn silence_is_an_end_and_signs_of_life_are_none() {
+    let silent = hears(Duration::from_millis(200), |other| {
+        thread::sleep(SOON);
+        drop(other);
+    });
+    assert_eq!(lost(&silent), "nothing was heard of it for 0.2 s");
+    let alive = hears(Duration::from_millis(200), |mut other| {
+        (0..10).for_each(|_| {
+            other.write_all(b"\n").unwrap();
+            thread::sleep(Duration::from_millis(50));
+        });
+        other.write_all(b"here\n").unwrap();
+        thread::sleep(SOON);
+    });
+    assert_eq!(line(&alive), "here");
+    // Ours is given every second.
+    let beaten = hears(SOON, |other| {
+        let mut first = [0];
+        (&other).read_exact(&mut first).unwrap();
+        (&other).write_all(format!("{first:?}\n").as_bytes()).unwrap();
+    });
+    assert_eq!(line(&beaten), "[10]");
+}
+
+#[test]
+fn whoever_does_not_listen_is_tried_again_until_patience_ends() {
+    let (waited, cancelled) = (AtomicBool::new(false), AtomicBool::new(false));
+    let waiting = |_: &str| waited.store(true, std::sync::atomic::Ordering::Relaxed);
+    let watch = Watch { waiting: &waiting, ..Watch::quiet(&cancelled) };
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let cause = Link::reach("127.0.0.1", port, Duration::from_millis(300), &watch).unwrap_err();
+    assert_eq!(cause.kind(), ErrorKind::ConnectionRefused);
+    assert!(waited.into_inner());
+    let cancelled = AtomicBool::new(true);
+    assert!(Link::reach("127.0.0.1", port, SOON, &Watch::quiet(&cancelled)).unwrap().is_none());
+}
+
+#[test]
+fn the_loopback_is_for_this_machine_alone() {
+    let at = |address: &str| Listener::open(address, 0).unwrap().0.local_addr().unwrap().ip();
+    assert!(at("127.0.0.1").is_loopback() && at("localhost").is_loopback());
+    assert!(at("192.0.2.1").is_unspecified(), "an address of documentation, which is nobody's");
+}

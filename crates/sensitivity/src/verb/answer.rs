@@ -1,0 +1,180 @@
+//! The answer of a profile, in sentences.
+
+use super::derived::PERCENTS;
+use super::points::{Point, cpus_words};
+use super::profile::{Profile, number};
+use crate::{Bound, Knee, LONGER, MeasuredOverlap, Overlap};
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_report::significant;
+
+/// An interval whose upper end is more than so many times its lower one says little.
+const WIDE: f64 = 2.0;
+
+impl Profile {
+    /// The answer in sentences.
+    pub fn answer(&self) -> String {
+        let Some(curve) = self.curve() else { return "nothing was measured".to_owned() };
+        let best = curve.best();
+        let knees: Vec<String> = self.knees.iter().map(knee_words).collect();
+        let rate = self.curve_points().find(|point| point.configuration.cpus == best.cpus).and_then(rate_words);
+        let mut sentences = vec![format!(
+            "{}; the best rate is {} with {}",
+            knees.join(", "),
+            rate.unwrap_or_else(|| "not known".to_owned()),
+            cpus_words(best.cpus)
+        )];
+        sentences.extend(self.waits());
+        sentences.extend(self.bounds());
+        sentences.extend(self.storage());
+        sentences.join("\n")
+    }
+
+    /// How long the job waits for data where it is fastest.
+    fn waits(&self) -> Option<String> {
+        let fastest = self.curve()?.best().cpus;
+        let point = self.curve_points().find(|point| point.configuration.cpus == fastest)?;
+        let waiting = point.counts()?.1.waiting?;
+        Some(format!("with {} it waits for data {} of the time", cpus_words(fastest), Percent(100.0 * waiting)))
+    }
+
+    /// Which storage the job needs, and what was measured of that.
+    fn storage(&self) -> Option<String> {
+        let (model, knee) = (self.model()?, self.knees.last()?);
+        let megabytes = |bytes: f64| format!("{} MB/s", significant(bytes / 1e6));
+        let estimate = model.needed(knee.cpus, 0.0)?;
+        let [low, high] = [estimate.least, estimate.most].map(|bytes| significant(bytes / 1e6));
+        let needed = format!("{} ({low} to {high})", megabytes(number(&estimate)));
+        let mut words =
+            vec![format!("with {} and no memory for its data it needs {needed} of storage", cpus_words(knee.cpus))];
+        words.extend(self.throttled.iter().map(|held| {
+            let [took, computed] = [held.seconds, held.side_by_side].map(|seconds| Milliseconds(1000.0 * seconds));
+            format!("held to {} an epoch took {took}, computed {computed}", megabytes(held.storage_bandwidth))
+        }));
+        words.extend(model.overlap.and_then(together));
+        Some(words.join("; "))
+    }
+
+    /// What an epoch waits for, in words: the GPUs of a job cannot be distinguished from what it does not do in parallel.
+    pub fn bound_words(&self, bound: Bound) -> &'static str {
+        match (bound, self.job.gpus) {
+            (Bound::Storage, _) => "storage",
+            (Bound::Cpu, _) => "CPUs",
+            (Bound::Accelerator, 0) => "what does not run in parallel",
+            (Bound::Accelerator, _) => "its GPUs, or what does not run in parallel",
+        }
+    }
+
+    /// Why it is not known what storage does to the job.
+    fn unmodelled(&self) -> &'static str {
+        match (&self.job.data, self.job.batch) {
+            (None, _) => "what storage does to it is unknown without its data (--data)",
+            (Some(_), None) => "what storage does to it is unknown without the samples of an iteration (-b)",
+            (Some(_), Some(_)) => {
+                "what storage does to it is unknown, for the bandwidth of its storage is (--storage-bandwidth)"
+            }
+        }
+    }
+
+    /// What holds the job back, and where that changes.
+    fn bounds(&self) -> Option<String> {
+        let knee = self.knees.last()?;
+        let storage = self.model().map_or_else(
+            || self.unmodelled().to_owned(),
+            |model| {
+                let most = |waits: Option<bool>| {
+                    let share = |percent: &u32| f64::from(*percent) / 100.0;
+                    PERCENTS
+                        .into_iter()
+                        .filter(|percent| model.waits_for_storage(knee.cpus, share(percent)) == waits)
+                        .max()
+                };
+                storage_words(most(Some(true)), most(None))
+            },
+        );
+        Some(format!("{}; {storage}", self.waits_for_cpus(knee)?))
+    }
+
+    /// With how many CPUs it waits for more of them.
+    fn waits_for_cpus(&self, knee: &Knee) -> Option<String> {
+        let curve = self.curve()?;
+        let (least, most) = (curve.points().first()?.cpus, curve.points().last()?.cpus);
+        let beyond = self.bound_words(Bound::Accelerator);
+        let [low, high] = knee.between;
+        Some(match (least < knee.cpus, low < high) {
+            _ if !curve.levels_off(knee.share) => {
+                format!("with {}, the most that were tried, it may still wait for CPUs", cpus_words(most))
+            }
+            (false, false) => {
+                format!("even with {} it does not wait for CPUs, but for {beyond}", cpus_words(knee.cpus))
+            }
+            (false, true) => {
+                format!(
+                    "from {} on it does not wait for CPUs, but for {beyond}; with fewer that is open",
+                    cpus_words(high)
+                )
+            }
+            (true, false) => {
+                format!("with fewer than {} it waits for CPUs, from there on for {beyond}", cpus_words(high))
+            }
+            (true, true) => {
+                format!("with fewer than {low} it waits for CPUs, from {} on for {beyond}", cpus_words(high))
+            }
+        })
+    }
+}
+
+/// "12.5 iterations/s (12.3 to 12.7)"; where the interval is so wide that it says little, what the job makes for sure.
+pub(super) fn rate_words(point: &Point) -> Option<String> {
+    let rate = significant(point.rate()?.per_second);
+    Some(match point.interval() {
+        None => format!("{rate} iterations/s"),
+        Some([low, high]) if high > WIDE * low => {
+            format!("at least {} iterations/s, and nobody knows how many more", significant(low))
+        }
+        Some(interval) => {
+            let [low, high] = interval.map(significant);
+            format!("{rate} iterations/s ({low} to {high})")
+        }
+    })
+}
+
+/// Up to which memory in percent of the data storage holds a job back for sure, and as far as is known.
+fn storage_words(surely: Option<u32>, perhaps: Option<u32>) -> String {
+    let room = |percent: u32| format!("while memory has room for at most {percent} % of the data");
+    match (surely, perhaps.filter(|perhaps| surely.is_none_or(|surely| surely < *perhaps))) {
+        (None, None) => "storage is fast enough whatever the memory".to_owned(),
+        (Some(surely), None) => format!("storage holds it back {}", room(surely)),
+        (None, Some(perhaps)) => format!("storage may hold it back {}", room(perhaps)),
+        (Some(surely), Some(perhaps)) => format!("storage holds it back {}, and may up to {perhaps} %", room(surely)),
+    }
+}
+
+/// How much longer an epoch takes where reading and computing take as long, where that may be worth a word.
+fn together(overlap: MeasuredOverlap) -> Option<String> {
+    let longer = |end: Overlap| end.epoch(1.0, 1.0) - 1.0;
+    let [low, high] = overlap.ends().map(longer);
+    let percent = |share: f64| Percent(100.0 * share);
+    (1.0 + high > LONGER).then(|| {
+        format!(
+            "where reading and computing take as long, an epoch takes {} ({} to {}) longer than either",
+            percent(longer(overlap.likely())),
+            percent(low),
+            percent(high)
+        )
+    })
+}
+
+/// "90 % of the best rate take 2.5 CPUs"
+fn knee_words(knee: &Knee) -> String {
+    let [low, high] = knee.between;
+    let cpus = match (knee.verified, low == high) {
+        (true, true) => cpus_words(knee.cpus),
+        (true, false) => format!("{} ({low} to {high})", cpus_words(knee.cpus)),
+        (false, true) => format!("{} (not verified)", cpus_words(knee.cpus)),
+        (false, false) => format!("{low} to {high} CPUs (not verified)"),
+    };
+    format!("{:.0} % of the best rate take {cpus}", 100.0 * knee.share)
+}
+
+#[cfg(test)]
+mod tests;

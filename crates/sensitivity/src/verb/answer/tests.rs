@@ -1,0 +1,58 @@
+//! Tests of `answer`.
+
+use super::super::points::Configuration;
+use super::super::points::tests::{profile_of, run};
+use super::super::profile::JobFacts;
+use super::*;
+
+/// The same rate with 1, 2 and 3 CPUs: where others took time of the job at 3, the knee may lie anywhere up to there.
+#[test]
+fn what_a_knee_that_is_not_verified_leaves_open_is_said() {
+    let point = |cpus: f64| Point {
+        configuration: Configuration { cpus, memory: None, storage: None },
+        runs: vec![run(30.0, 10.0)],
+    };
+    let profile = Profile {
+        job: JobFacts { gpus: 1, ..profile_of(Vec::new(), 3.0).job },
+        ..profile_of([1.0, 2.0, 3.0].map(point).to_vec(), 3.0)
+    };
+    let told = |verified, between| profile.waits_for_cpus(&Knee { share: 0.9, cpus: 1.0, verified, between }).unwrap();
+    assert!(told(true, [1.0, 1.0]).starts_with("even with 1 CPU it does not wait for CPUs, but for "));
+    let open = told(false, [1.0, 3.0]);
+    assert!(open.starts_with("from 3 CPUs on it does not wait for CPUs, but for "), "{open}");
+    assert!(open.ends_with("; with fewer that is open"), "{open}");
+}
+
+#[test]
+fn what_storage_does_is_told_as_far_as_it_is_known() {
+    assert_eq!(storage_words(None, None), "storage is fast enough whatever the memory");
+    assert_eq!(
+        storage_words(Some(40), Some(70)),
+        "storage holds it back while memory has room for at most 40 % of the data, and may up to 70 %"
+    );
+    assert!(storage_words(Some(40), Some(30)).ends_with("at most 40 % of the data"));
+    assert!(storage_words(None, Some(30)).starts_with("storage may hold it back"));
+}
+
+/// 2^0.1 is 1.0718; nothing is worth a word that lengthens an epoch by less than 5 %.
+#[test]
+fn an_overlap_is_told_with_its_interval() {
+    let told = |in_turn: f64, between: [f64; 2]| together(MeasuredOverlap { in_turn, between });
+    assert_eq!(
+        told(0.1, [0.0, 1.0]).unwrap(),
+        "where reading and computing take as long, an epoch takes 7.2 % (0.0 % to 100.0 %) longer than either"
+    );
+    assert_eq!(told(0.005, [0.0, 0.02]), None);
+}
+
+/// Of a job that others held back all the time, only what it made is known.
+#[test]
+fn of_a_rate_that_may_be_ten_times_as_high_the_lower_end_is_told() {
+    let point = |high: f64| {
+        let mut run = run(9.74, 10.0);
+        run.measured.as_mut().unwrap().rate.interval = [9.63, high];
+        Point { configuration: Configuration { cpus: 2.0, memory: None, storage: None }, runs: vec![run] }
+    };
+    assert_eq!(rate_words(&point(99.5)).unwrap(), "at least 9.63 iterations/s, and nobody knows how many more");
+    assert_eq!(rate_words(&point(9.9)).unwrap(), "9.74 iterations/s (9.63 to 9.90)");
+}

@@ -1,0 +1,101 @@
+//! One run of some epochs with little memory, which shows how the machine caches what was read.
+
+use super::campaign::{Campaign, Stop};
+use super::points::Configuration;
+use super::runner::Goal;
+use crate::{Cache, Model};
+use perf4sight_base::error::Result;
+use perf4sight_base::units::Bytes;
+use perf4sight_limit::Resource;
+use perf4sight_verb::Context;
+use std::time::Duration;
+
+/// Epochs behind the first that a run with little memory takes for its rate to be known.
+const EPOCHS: u64 = 2;
+/// How much longer such a run may take than a cache that throws out what was not used for the longest time lets expect.
+const PATIENCE: f64 = 1.5;
+/// Cached fractions this close to the most informative one count as equally informative.
+const NEAR: f64 = 0.1;
+
+impl Campaign<'_> {
+    /// Measures an epoch with the memory that shows best how the machine caches what was read, where that is open and can be measured.
+    ///
+    /// # Errors
+    /// See [`Campaign::search`].
+    pub fn measure_cache(&mut self, model: &Model, own: Bytes, context: &mut Context) -> Result<Stop> {
+        let Some((configuration, cached)) = self.most_informative_cache_size(model, own) else { return Ok(Stop::Done) };
+        if self.store.at(configuration).is_some() && !self.store.is_due(configuration) {
+            return Ok(Stop::Done);
+        }
+        if self.runner.survey().by(Resource::Memory).is_none() || self.ends_before_epochs(model) {
+            return Ok(Stop::Done);
+        }
+        let longest = model.epoch(configuration.cpus, cached).most * (1 + EPOCHS) as f64 * PATIENCE;
+        let time = Duration::from_secs_f64(longest.clamp(1.0, 1e9)).max(self.asked.point_time);
+        if self.is_time_up() || self.left().is_some_and(|left| time > left) {
+            return Ok(Stop::Budget);
+        }
+        let epoch = model.iterations.ceil() as u64;
+        let epochs = EPOCHS * epoch;
+        let goal = Goal { warm_up: epoch.max(self.asked.warm_up), least: epochs, most: Some(epochs), time };
+        let progress = self.progress(1, context);
+        let Some(point) = self.measure(configuration, goal, &progress)? else { return Ok(Stop::Cancelled) };
+        self.keep(point, &progress)?;
+        Ok(Stop::Done)
+    }
+
+    /// Whether runs end, as asked, before they are through with those epochs.
+    pub fn ends_before_epochs(&self, model: &Model) -> bool {
+        let needed = (1 + EPOCHS) * model.iterations.ceil() as u64;
+        self.asked.max_iterations.is_some_and(|most| most < needed)
+    }
+
+    /// The configuration that shows most of the cache, and which share of the data has room there. One that was measured or begun with nearly
+    /// as much memory is taken instead: what the job holds itself differs from run to run.
+    pub fn most_informative_cache_size(&self, model: &Model, own: Bytes) -> Option<(Configuration, f64)> {
+        let cpus = model.curve.best().cpus;
+        let shares: Vec<f64> = (1..10).map(|tenth| f64::from(tenth) / 10.0).collect();
+        let most = model.worth_measuring(cpus, &shares)?;
+        let governed = self.runner.survey().by(Resource::Memory).is_some_and(|by| by.page_cache_only);
+        let own = if governed { Bytes(0) } else { own };
+        let wanted = self.configuration(cpus, Some(Bytes(own.0 + (most * model.data.bytes) as u64)));
+        let known = self.store.configurations().filter(|configuration| configuration.memory != self.asked.memory);
+        let configuration = nearest(wanted, NEAR * model.data.bytes, known).unwrap_or(wanted);
+        let cached = configuration.memory.map_or(most, |memory| (memory.0 as f64 - own.0 as f64) / model.data.bytes);
+        Some((configuration, cached))
+    }
+
+    /// How the machine caches what was read, where that was measured.
+    pub fn cache(&self, model: &Model, own: Bytes) -> Option<Cache> {
+        let (configuration, cached) = self.most_informative_cache_size(model, own)?;
+        let seconds = self.store.at(configuration)?.epoch(model.iterations)?;
+        model.cache_of(configuration.cpus, cached, seconds)
+    }
+}
+
+/// Of some configurations the one with the memory that is nearest to a configuration's, and differs by less than so many bytes; all else is the same.
+fn nearest(wanted: Configuration, bytes: f64, places: impl Iterator<Item = Configuration>) -> Option<Configuration> {
+    let beside =
+        |configuration: &Configuration| configuration.memory.zip(wanted.memory).map(|(a, b)| a.0.abs_diff(b.0));
+    let near = places.filter(|configuration| Configuration { memory: wanted.memory, ..*configuration } == wanted);
+    near.filter(|configuration| beside(configuration).is_some_and(|off| (off as f64) < bytes)).min_by_key(beside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a job holds itself differs by some pages from run to run: what was measured for 70 % of 600 MB is measured.
+    #[test]
+    fn an_epoch_that_was_measured_with_nearly_as_much_memory_is_taken() {
+        let configuration = |cpus: f64, memory: u64| Configuration { cpus, memory: Some(Bytes(memory)), storage: None };
+        let kept = [configuration(2.0, 432_004_096), configuration(2.0, 372_000_000), configuration(1.0, 432_000_000)];
+        let found = |memory: u64| nearest(configuration(2.0, memory), 60e6, kept.into_iter());
+        assert_eq!(found(432_000_000), Some(kept[0]));
+        assert_eq!(found(380_000_000), Some(kept[1]));
+        assert_eq!(found(500_000_000), None);
+        assert_eq!(nearest(Configuration { memory: None, ..kept[0] }, 60e6, kept.into_iter()), None);
+        let held = Configuration { storage: Some(Bytes(1)), ..kept[0] };
+        assert_eq!(nearest(held, 60e6, kept.into_iter()), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! What follows from points and model: knees, epochs, what to request.
+
+use super::points::cpus_words;
+use super::profile::{Epoch, Profile, Requested, StorageEpoch, number};
+use crate::{Curve, Grid, Knee, LONGER, Model, Request, knees};
+use perf4sight_base::units::Bytes;
+
+/// The memory that the matrices are computed for, in percent of the data.
+pub(super) const PERCENTS: [u32; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
+/// The bandwidths of storage that epochs are computed for, as shares of what a job needs that finds nothing in memory.
+const BANDWIDTHS: [f64; 6] = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0];
+/// What is requested of memory, as a multiple of what the job was seen to hold: where the knee is verified, and where it is not.
+const SPARE: [f64; 2] = [1.1, 1.25];
+/// What is requested beyond it at the least where it is not: the start of an interpreter differs by as much.
+const LEAST_SPARE: f64 = 33_554_432.0;
+
+impl Profile {
+    /// With all that follows from points and model.
+    pub fn concluded(mut self, grid: &Grid) -> Self {
+        let Some(curve) = self.curve() else { return self };
+        self.knees = self.knees_on(grid, &curve);
+        self.oddities = curve.oddities();
+        self.own_memory = self.own_memory_of_points();
+        self.matrix = self.model().map_or(Vec::new(), |model| matrix(&model));
+        self.storage_matrix = self.storage_epochs().unwrap_or_default();
+        self.request = self.knee().map(|knee| self.requested(knee));
+        self
+    }
+
+    /// The knees of a curve, none of which is verified where others took time of the job, or nobody knows how sure rates are.
+    pub fn knees_on(&self, grid: &Grid, curve: &Curve) -> Vec<Knee> {
+        let mut knees = knees(grid, curve);
+        for point in self.curve_points().filter(|point| point.is_doubtful() || point.is_divided()) {
+            knees.iter_mut().for_each(|knee| knee.doubt(grid, point.configuration.cpus));
+        }
+        knees
+    }
+
+    pub fn storage_epochs(&self) -> Option<Vec<StorageEpoch>> {
+        let (model, cpus) = (self.model()?, self.knees.last()?.cpus);
+        let needed = number(&model.needed(cpus, 0.0)?);
+        let epochs = BANDWIDTHS.iter().flat_map(|share| {
+            let model = model.with_storage(share * needed);
+            let at =
+                |percent: u32| StorageEpoch { storage_bandwidth: share * needed, epoch: epoch(&model, cpus, percent) };
+            PERCENTS.map(at)
+        });
+        Some(epochs.collect())
+    }
+
+    /// What a knee asks for: of one that is not verified its upper end, with which nobody gets too little.
+    pub fn requested(&self, knee: Knee) -> Requested {
+        let cpus = if knee.verified { knee.cpus } else { knee.between[1] };
+        let spare = |own: f64| match knee.verified {
+            true => own * SPARE[0],
+            false => f64::max(own * SPARE[1], own + LEAST_SPARE),
+        };
+        let own = self.own_memory.map(|own| spare(own.0 as f64));
+        let share = self.model().and_then(|model| {
+            let seconds = LONGER * model.compute(cpus).likely?;
+            let shares = PERCENTS.map(|percent| f64::from(percent) / 100.0);
+            Some((model.enough_memory(cpus, seconds, &shares)?, model))
+        });
+        let data = share.as_ref().map(|(share, model)| share * model.data.bytes);
+        let storage = share.and_then(|(share, model)| Some(number(&model.needed(cpus, share)?)));
+        let memory = match (own, data, self.job.data.is_some()) {
+            (Some(own), Some(data), _) => Some(own + data),
+            (Some(own), None, false) => Some(own),
+            (None, _, _) | (Some(_), None, true) => None,
+        };
+        let request = Request { cpus, memory: memory.map(|bytes| Bytes(bytes as u64)), gpus: self.job.gpus };
+        let mark = mark(knee).unwrap_or_default();
+        let [kubernetes, slurm, docker] = [request.kubernetes(), request.slurm(self.hosts.len()), request.docker()]
+            .map(|line| format!("{mark}{line}"));
+        Requested { request, storage, kubernetes, slurm, docker }
+    }
+}
+
+pub(super) fn matrix(model: &Model) -> Vec<Epoch> {
+    let cpus: Vec<f64> = model.curve.points().iter().map(|point| point.cpus).collect();
+    cpus.iter().flat_map(|cpus| PERCENTS.map(|percent| epoch(model, *cpus, percent))).collect()
+}
+
+fn epoch(model: &Model, cpus: f64, memory_percent: u32) -> Epoch {
+    let cached = f64::from(memory_percent) / 100.0;
+    Epoch {
+        cpus,
+        memory_percent,
+        seconds: model.epoch(cpus, cached),
+        storage_needed: model.needed(cpus, cached),
+        bound: model.bound(cpus, cached),
+    }
+}
+
+/// A line above those that ask for the CPUs of a knee that is not verified: a comment in the language of each.
+pub(super) fn mark(knee: Knee) -> Option<String> {
+    (!knee.verified).then(|| format!("# not verified: {}\n", doubt_words(knee)))
+}
+
+/// "90 % of the best rate may take 0.5 to 2 CPUs"
+pub(super) fn doubt_words(knee: Knee) -> String {
+    let [low, high] = knee.between;
+    let cpus = if low == high { cpus_words(high) } else { format!("{low} to {high} CPUs") };
+    format!("{:.0} % of the best rate may take {cpus}", 100.0 * knee.share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::points::tests::{profile_of, run};
+    use super::super::points::{Configuration, Outcome, Point, Run};
+    use super::*;
+
+    /// Copied without its profile, a request still says what is not known of it.
+    #[test]
+    fn lines_of_a_knee_that_is_not_verified_are_marked() {
+        let knee = Knee { share: 0.9, cpus: 0.75, verified: false, between: [0.5, 2.0] };
+        assert_eq!(mark(knee).unwrap(), "# not verified: 90 % of the best rate may take 0.5 to 2 CPUs\n");
+        assert_eq!(mark(Knee { verified: true, ..knee }), None);
+    }
+
+    /// Others ran all the time, at 0.25 CPUs and at 2: where the knee lies is not known, and who gets 2 CPUs has enough. The job held 200 MB:
+    /// with a quarter more it has 250 MB, and one that held 1 MB has 32 MiB more.
+    #[test]
+    fn of_points_that_were_all_disturbed_the_safe_end_is_requested() {
+        let point = |cpus: f64, rate: f64, peak: u64| Point {
+            configuration: Configuration { cpus, memory: None, storage: None },
+            runs: vec![Run {
+                outcome: Outcome::Disturbed { how: "others".to_owned() },
+                cpu_seconds: Some(0.1 * 10.0),
+                waited: Some(0.99),
+                peak_memory: Some(Bytes(peak)),
+                ..run(rate, 10.0)
+            }],
+        };
+        let requested = |peak: u64| {
+            let profile = profile_of(vec![point(0.25, 9.8, peak), point(2.0, 9.7, peak)], 2.0);
+            profile.concluded(&Grid::new(2.0, 0.25)).request.unwrap()
+        };
+        let large = requested(200_000_000);
+        assert_eq!((large.request.cpus, large.request.memory), (2.0, Some(Bytes(250_000_000))));
+        assert!(large.kubernetes.starts_with("# not verified: 90 % of the best rate may take 0.25 to 2 CPUs\n"));
+        assert!(large.kubernetes.contains("cpu: 2,"), "{}", large.kubernetes);
+        assert_eq!(requested(1_000_000).request.memory, Some(Bytes(1_000_000 + (32 << 20))));
+    }
+}

@@ -1,0 +1,98 @@
+//! Runs the job for real, on this node and on those that follow.
+
+use super::Sensitivity;
+use super::monitor::Monitor;
+use super::nodes::Team;
+use super::points::{Configuration, Run};
+use super::progress::{Progress, VARIABLE};
+use super::runner::{Alone, Goal, Pace, Runner};
+use perf4sight_base::error::Result;
+use perf4sight_limit::{Job, JobEnd, Limiter, Survey};
+use perf4sight_machine::{Limits, Watch, foreground};
+use perf4sight_record::python::Python;
+use std::env;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// Where Python looks for modules.
+const MODULES: &str = "PYTHONPATH";
+
+/// Runs the job that is asked for.
+pub(super) struct JobRunner<'a> {
+    pub asked: &'a Sensitivity,
+    pub words: &'a [String],
+    pub limiter: &'a Limiter,
+    /// What can be limited: on several nodes, what all of them can.
+    pub survey: &'a Survey,
+    pub watch: Watch<'a>,
+    /// The other nodes, where there are any and this one leads.
+    pub team: Option<&'a Team>,
+    /// The time, and when measuring began.
+    pub clock: fn() -> SystemTime,
+    pub begun: SystemTime,
+}
+
+impl Runner for JobRunner<'_> {
+    fn survey(&self) -> &Survey {
+        self.survey
+    }
+
+    fn nodes(&self) -> usize {
+        self.team.map_or(1, |team| team.machines().count())
+    }
+
+    fn elapsed(&self) -> Duration {
+        (self.clock)().duration_since(self.begun).unwrap_or_default()
+    }
+
+    fn run(&self, configuration: Configuration, goal: Goal) -> Result<Option<Run>> {
+        let Configuration { cpus, memory, storage } = configuration;
+        let limits = Limits { cpus: Some(cpus), memory, storage };
+        match self.team {
+            None => self.run_here(limits, goal, &mut Alone(goal.time)),
+            Some(team) => team.run(&limits, goal, &self.watch, &mut |pace| self.run_here(limits, goal, pace)),
+        }
+    }
+}
+
+impl JobRunner<'_> {
+    /// Runs it once on this node, at a pace that others may have a say in; none after Ctrl-C.
+    ///
+    /// # Errors
+    /// See [`Runner::run`], but for other nodes.
+    pub fn run_here(&self, limits: Limits, goal: Goal, pace: &mut dyn Pace) -> Result<Option<Run>> {
+        let python = Python::write(&env::temp_dir())?;
+        let progress = Progress::new(&python.told(), self.asked.step_pattern.as_ref().map(|pattern| &pattern.0));
+        let mut environment = environment(&progress.file(), &python.modules());
+        environment.extend(self.asked.nodes.iter().flat_map(|nodes| nodes.environment(self.asked.processes())));
+        let job = Job {
+            words: self.words,
+            environment: &environment,
+            limits,
+            processes: self.asked.processes(),
+            // The whole search holds the measurement lock.
+            alone: false,
+            ..Job::default()
+        };
+        let mut monitor = Monitor::new(self.asked, goal, progress);
+        let ended = self.limiter.run(&job, &self.watch, &mut |seen| {
+            monitor.progress.hear(&seen.lines);
+            pace.ends(monitor.is_enough(seen.after), seen.after)
+        })?;
+        monitor.progress.read_the_rest();
+        Ok(ended.map(|mut ended| {
+            if pace.is_closing() && matches!(ended.end, JobEnd::Exited(status) if !status.success()) {
+                ended.end = JobEnd::Enough;
+            }
+            monitor.outcome(&ended)
+        }))
+    }
+}
+
+/// What the job finds in its environment: the file for its steps, and the folder that Python loads the hooks from.
+fn environment(file: &Path, modules: &Path) -> Vec<(String, OsString)> {
+    let folders = foreground::with_first(MODULES, modules);
+    let told: [(&str, OsString); 3] = [(VARIABLE, file.into()), (MODULES, folders), ("PYTHONUNBUFFERED", "1".into())];
+    told.map(|(name, value)| (name.to_owned(), value)).into()
+}

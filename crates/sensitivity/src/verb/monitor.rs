@@ -1,0 +1,116 @@
+//! Watches the progress of a run, decides when enough is known, and judges what came of it.
+
+use super::Sensitivity;
+use super::points::{Outcome, Run};
+use super::progress::{Progress, Way};
+use super::runner::Goal;
+use crate::{Measured, Rate};
+use perf4sight_limit::{Ended, JobEnd, Verdict};
+use std::time::Duration;
+
+/// The rate is looked at when the run is by such a part longer: looking again and again ends runs too early.
+const LONGER: f64 = 0.1;
+/// The rate is looked at after so long at the earliest.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+
+/// A run that goes on.
+pub(super) struct Monitor<'a> {
+    asked: &'a Sensitivity,
+    goal: Goal,
+    pub progress: Progress<'a>,
+    next_look: Duration,
+    /// Whether the last look saw enough.
+    enough: bool,
+}
+
+impl<'a> Monitor<'a> {
+    pub fn new(asked: &'a Sensitivity, goal: Goal, progress: Progress<'a>) -> Self {
+        Monitor { asked, goal, progress, next_look: FIRST_LOOK, enough: false }
+    }
+
+    /// Whether what there is after so long is enough.
+    pub fn is_enough(&mut self, after: Duration) -> bool {
+        if after >= self.next_look {
+            let iterations = self.progress.iterations(self.goal.span());
+            self.next_look = self.look_after(after, iterations);
+            self.enough = self.is_reached(iterations);
+        }
+        self.enough
+    }
+
+    /// When to look again: not much later than the last iteration is to come.
+    fn look_after(&self, after: Duration, iterations: u64) -> Duration {
+        let left = self.goal.most.filter(|_| iterations > 0).map(|most| most.saturating_sub(iterations) as f64);
+        let share = left.map_or(LONGER, |left| LONGER.min(left / (iterations + self.goal.warm_up) as f64));
+        after.mul_f64(1.0 + share)
+    }
+
+    fn is_reached(&self, iterations: u64) -> bool {
+        if self.goal.most.is_some_and(|most| iterations >= most) {
+            return true;
+        }
+        let Some((_, measured)) = self.progress.measured(self.goal.span()) else { return false };
+        let reached = |most: u64| iterations + self.goal.warm_up >= most;
+        measured.is_known() && iterations >= self.goal.least || self.asked.max_iterations.is_some_and(reached)
+    }
+
+    /// What came of the run.
+    pub fn outcome(&self, ended: &Ended) -> Run {
+        let measured = self.progress.measured(self.goal.span()).or_else(|| self.divided(ended));
+        let last_lines = || ended.last_lines.clone();
+        let outcome = match (ended.verdict(), measured) {
+            (Verdict::OutOfMemory, _) => Outcome::OutOfMemory,
+            (Verdict::Crashed(how), _) => Outcome::Crashed { how, last_lines: last_lines() },
+            (Verdict::Disturbed(_) | Verdict::Sound, None) => {
+                let told = self.progress.fewest();
+                Outcome::NoRate { how: self.without_rate(ended, told), told, last_lines: last_lines() }
+            }
+            (Verdict::Disturbed(how), Some(_)) => Outcome::Disturbed { how },
+            (Verdict::Sound, Some(_)) => Outcome::Sound,
+        };
+        let (way, measured) = measured.unzip();
+        Run {
+            outcome,
+            way,
+            measured,
+            seconds: ended.wall.as_secs_f64(),
+            cpu_seconds: ended.cpu_seconds,
+            throttled_seconds: ended.throttled_seconds,
+            peak_memory: ended.peak_memory,
+            own_memory: ended.own_memory,
+            doubts: self.progress.doubts(),
+            bytes_read: ended.bytes_read,
+            pressure: ended.pressure.cpu,
+            waited: ended.waited(),
+            node: None,
+            nodes: Vec::new(),
+        }
+    }
+
+    /// The whole run divided by its number of iterations: how far that is from the truth is not known.
+    fn divided(&self, ended: &Ended) -> Option<(Way, Measured)> {
+        let iterations = self.asked.iterations.filter(|_| matches!(ended.end, JobEnd::Exited(_)))?;
+        let seconds = ended.wall.as_secs_f64();
+        let rate = Rate::exactly(iterations as f64 / seconds);
+        Some((Way::Division, Measured { rate, iterations, seconds, blocks: 1, waiting: None, changed: None }))
+    }
+
+    /// Why there is no rate.
+    fn without_rate(&self, ended: &Ended, told: usize) -> String {
+        let end = match ended.end {
+            JobEnd::Exited(_) => "it ended by itself",
+            JobEnd::Enough | JobEnd::TimeUp => "its time was up",
+            JobEnd::WantedTerminal => "it wanted a terminal",
+        };
+        let after = humantime::format_duration(Duration::from_millis(ended.wall.as_millis() as u64));
+        let why = match (told, self.progress.rubbish()) {
+            (0, 0) => self.progress.unmatched().unwrap_or_else(|| "no iteration was reported".to_owned()),
+            (0, lines) => format!("{lines} lines of the file of iterations are none"),
+            (told, _) => {
+                let told = format!("{told} iterations were reported, too few or in too short a time for a rate");
+                [told].into_iter().chain(self.progress.doubts()).collect::<Vec<_>>().join("; ")
+            }
+        };
+        format!("{end} after {after}: {why}")
+    }
+}

@@ -1,0 +1,45 @@
+//! Tests of `points`.
+
+use super::super::profile::{FORMAT, JobFacts, Profile};
+use super::*;
+use perf4sight_machine::Setting;
+
+/// A profile of a job without data, from these points, of up to so many CPUs.
+pub fn profile_of(points: Vec<Point>, most_cpus: f64) -> Profile {
+    let job = JobFacts { name: "job".to_owned(), most_cpus, cpu_step: Some(0.25), ..JobFacts::default() };
+    Profile { format: FORMAT, job, hosts: vec![Setting::new()], points, ..Profile::default() }
+}
+
+/// A run with so many iterations a second, which took so many seconds.
+pub fn run(per_second: f64, seconds: f64) -> Run {
+    let rate = Rate::exactly(per_second);
+    Run {
+        outcome: Outcome::Sound,
+        way: None,
+        measured: Some(Measured { rate, iterations: 100, seconds, blocks: 12, waiting: None, changed: None }),
+        seconds,
+        cpu_seconds: None,
+        throttled_seconds: None,
+        peak_memory: Some(Bytes(seconds as u64)),
+        own_memory: None,
+        doubts: Vec::new(),
+        bytes_read: None,
+        pressure: None,
+        waited: None,
+        node: None,
+        nodes: Vec::new(),
+    }
+}
+
+/// Two nodes of 2 CPUs, which both wait for the slower: node 0, which made 10.0 iterations a second, was alone, node 1, which made 10.1, waited
+/// for others half of the time. Without them it may all have been twice as fast, and what node 0 saw does not tell.
+#[test]
+fn of_several_nodes_the_one_that_others_held_back_tells_how_far_a_rate_may_be_off() {
+    let used =
+        |waited: f64, per_second: f64| Run { cpu_seconds: Some(5.0), waited: Some(waited), ..run(per_second, 10.0) };
+    let outcome = Outcome::Disturbed { how: "others on node 1".to_owned() };
+    let all = Run { outcome, nodes: vec![used(0.0, 10.0), used(0.5, 10.1)], ..used(0.0, 10.0) };
+    let point = Point { configuration: Configuration { cpus: 2.0, memory: None, storage: None }, runs: vec![all] };
+    let rate = point.rate().unwrap();
+    assert!((rate.interval[1] - 20.0).abs() < 1e-9, "{rate:?}");
+}

@@ -1,0 +1,204 @@
+//! The progress of a job: the ends of its iterations, as it reports them by hooks of PyTorch, lines in a file or lines of output.
+
+use super::steps_file::StepsFile;
+use crate::{Measured, Span, Step, slowest};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_limit::Line;
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How iterations are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Way {
+    /// Hooks in PyTorch's optimizers and loaders, or calls of `perf4sight.Profiler`.
+    Hook,
+    /// Lines that the job appends to the file that is named in its environment.
+    File,
+    /// Lines of its output.
+    Output,
+    /// The whole command divided by a number of iterations.
+    Division,
+}
+
+/// The variable that names the file.
+pub(super) const VARIABLE: &str = "PERF4SIGHT_STEPS";
+/// The file.
+const FILE: &str = "steps.jsonl";
+/// How files begin that hooks write next to it, one for each process.
+const HOOKED: &str = "hooked-";
+/// Files of hooks that are read: processes of one job on one machine.
+const MOST_FILES: usize = 1024;
+
+/// The progress of one run.
+pub(super) struct Progress<'a> {
+    folder: PathBuf,
+    /// The file of PERF4SIGHT_STEPS.
+    own: StepsFile,
+    /// Files of hooks, one for each process.
+    hooked: BTreeMap<PathBuf, StepsFile>,
+    pattern: Option<&'a Regex>,
+    matched: Vec<Step>,
+    /// Lines that it was looked for in.
+    lines: usize,
+}
+
+impl Way {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Way::Hook => "hooks in PyTorch",
+            Way::File => "lines in the file of PERF4SIGHT_STEPS",
+            Way::Output => "lines of output",
+            Way::Division => "the whole run divided by its number of iterations",
+        }
+    }
+}
+
+/// A regular expression for lines of output.
+///
+/// # Errors
+/// One that is none.
+pub fn pattern(text: &str) -> Result<Regex> {
+    Regex::new(text).map_err(|cause| Error::usage(format!("\"{text}\" is no regular expression: {cause}")))
+}
+
+impl<'a> Progress<'a> {
+    /// Nothing yet, of a run whose files are in this folder.
+    pub fn new(folder: &Path, pattern: Option<&'a Regex>) -> Self {
+        let own = StepsFile::new(folder.join(FILE));
+        Progress { folder: folder.to_owned(), own, hooked: BTreeMap::new(), pattern, matched: Vec::new(), lines: 0 }
+    }
+
+    /// The file for the job.
+    pub fn file(&self) -> PathBuf {
+        self.folder.join(FILE)
+    }
+
+    /// Takes lines of output, and a piece of what was written to files meanwhile.
+    pub fn hear(&mut self, lines: &[Line]) {
+        self.read();
+        let Some(pattern) = self.pattern else { return };
+        self.lines += lines.len();
+        for line in lines {
+            let Some(found) = pattern.captures(&line.text) else { continue };
+            let number = found.name("step").and_then(|step| step.as_str().parse().ok());
+            self.matched_at(line.after.as_secs_f64(), number);
+        }
+    }
+
+    /// A line of output that ended an iteration, with its number where it has one.
+    fn matched_at(&mut self, time: f64, number: Option<u64>) {
+        match self.matched.last_mut() {
+            // Lines that come in one breath have waited for each other: the time of the last counts.
+            Some(last) if last.time >= time => last.number = number.unwrap_or(last.number + 1),
+            last => {
+                let before = last.map_or(0, |last| last.number);
+                let number = number.unwrap_or(before + 1);
+                if number > before || self.matched.is_empty() {
+                    self.matched.push(Step { number, time, wait: None });
+                }
+            }
+        }
+    }
+
+    /// Reads a piece of each file, and returns whether that was all.
+    fn read(&mut self) -> bool {
+        let is_hooked =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(HOOKED));
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        for path in entries.map(|entry| entry.path()).filter(is_hooked).take(MOST_FILES) {
+            if self.hooked.len() < MOST_FILES {
+                self.hooked.entry(path.clone()).or_insert_with(|| StepsFile::new(path));
+            }
+        }
+        let own = self.own.read();
+        self.hooked.values_mut().fold(own, |all, file| file.read() && all)
+    }
+
+    /// Reads what a job that has ended has written, as far as anything of it counts.
+    pub fn read_the_rest(&mut self) {
+        while !self.read() {}
+    }
+
+    /// What one process wrote into the file, of a simulated run.
+    pub fn write(&mut self, lines: &str) {
+        self.own.steps.add(lines);
+    }
+
+    /// The steps of each rank, and by which way: each process that is hooked is a rank, whatever it is called.
+    pub fn steps(&self) -> Option<(Way, Vec<&[Step]>)> {
+        let (way, files) = self.files();
+        let ranks: Vec<&[Step]> = files.flat_map(|file| file.steps.ranks.values().map(Vec::as_slice)).collect();
+        if !ranks.is_empty() {
+            return Some((way, ranks));
+        }
+        (!self.matched.is_empty()).then(|| (Way::Output, vec![self.matched.as_slice()]))
+    }
+
+    /// The files that count: those of hooks where these know of steps.
+    fn files(&self) -> (Way, impl Iterator<Item = &StepsFile>) {
+        let is_hooked = self.hooked.values().any(|file| !file.steps.ranks.is_empty());
+        let way = if is_hooked { Way::Hook } else { Way::File };
+        (way, self.hooked.values().chain((!is_hooked).then_some(&self.own)))
+    }
+
+    /// Why its output shows no iterations, where it was to.
+    pub fn unmatched(&self) -> Option<String> {
+        let pattern = self.pattern.filter(|_| self.matched.is_empty())?.as_str();
+        Some(match self.lines {
+            0 => format!("it wrote no line that \"{pattern}\" could match"),
+            lines => format!("of {lines} lines that it wrote none matches \"{pattern}\""),
+        })
+    }
+
+    /// How many lines of files are no steps.
+    pub fn rubbish(&self) -> usize {
+        self.files().1.map(|file| file.steps.rubbish).sum()
+    }
+
+    /// Iterations that every rank has reported.
+    pub fn fewest(&self) -> usize {
+        self.steps().map_or(0, |(_, ranks)| ranks.iter().map(|steps| steps.len()).min().unwrap_or(0))
+    }
+
+    /// What files hold that cannot be.
+    pub fn doubts(&self) -> Vec<String> {
+        let words = |of: fn(&StepsFile) -> usize, what: &str| {
+            let count: usize = self.files().1.map(of).sum();
+            (count > 0).then(|| format!("of the lines of iterations, {count} {what}"))
+        };
+        let doubts = [
+            words(|file| file.steps.rubbish, "are none and were passed over"),
+            words(
+                |file| file.steps.backwards,
+                "have a time no later than that of the line before, and were passed over",
+            ),
+            words(
+                |file| file.steps.long_waits,
+                "have a wait longer than the time since the line before: how long the job waited is not known",
+            ),
+        ];
+        let refused =
+            self.files().1.filter_map(|file| file.refused.map(|why| format!("{}: {why}", file.path.display())));
+        doubts.into_iter().flatten().chain(refused).collect()
+    }
+
+    /// The rate of the slowest rank.
+    pub fn measured(&self, span: Span) -> Option<(Way, Measured)> {
+        let (way, ranks) = self.steps()?;
+        Some((way, slowest(ranks, span)?))
+    }
+
+    /// How many iterations count that every rank has reported.
+    pub fn iterations(&self, span: Span) -> u64 {
+        let ranks = self.steps().map_or(Vec::new(), |(_, ranks)| ranks);
+        ranks.iter().map(|steps| span.iterations(steps)).min().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

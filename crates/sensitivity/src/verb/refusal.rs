@@ -1,0 +1,44 @@
+//! Why a search ends at its first point: a job that fails, or reports no iterations, and what to do about it.
+
+use super::Sensitivity;
+use super::points::{Outcome, Point, last_lines, on};
+use perf4sight_base::error::{Error, Result};
+
+/// Refuses to go on with a job that nothing comes of with the most CPUs: it will hardly do better with fewer.
+///
+/// # Errors
+/// A point without a rate.
+pub(super) fn check_runs(point: &Point, asked: &Sensitivity) -> Result<()> {
+    let Some(run) = point.runs.last().filter(|_| point.rate().is_none()) else { return Ok(()) };
+    let with = point.configuration.words();
+    let (how, lines) = match &run.outcome {
+        Outcome::Sound | Outcome::Disturbed { .. } => return Ok(()),
+        Outcome::OutOfMemory => {
+            return Err(Error::device(format!("with {with} the job ran out of memory{}", on(point)))
+                .help("give it more (memory), or let it need less, as with a smaller batch; this point is kept, and is measured anew with --overwrite alone"));
+        }
+        Outcome::Crashed { how, last_lines: lines } => (format!("with {with} the job failed: {how}"), lines),
+        Outcome::NoRate { how, last_lines: lines, .. } => (format!("with {with} no rate is known: {how}"), lines),
+    };
+    let error = Error::device(format!("{how}{}", last_lines(lines)));
+    Err(match run.outcome {
+        Outcome::NoRate { told: 0, .. } if asked.step_pattern.is_some() => error.help(PATTERN),
+        Outcome::NoRate { told: 0, .. } => error.help(WAYS),
+        Outcome::NoRate { .. } if !run.doubts.is_empty() => error.help(LINES),
+        Outcome::NoRate { .. } => error.help(LONGER),
+        Outcome::Sound | Outcome::Disturbed { .. } | Outcome::OutOfMemory | Outcome::Crashed { .. } => error,
+    })
+}
+
+/// What to do where there are too few iterations.
+const LONGER: &str = "a rate takes eight iterations behind the warm-up (--warm-up) and two seconds at the least, and twelve and three to be known well: give a \
+run more time (--point-time, and --budget where less is left of it), or let the job go on for longer";
+/// What to do where lines cannot be.
+const LINES: &str = "each line is to be of the form {\"step\": 12, \"time\": 3.25, \"wait\": 0.01, \"rank\": 0}, wait and rank being optional: time in seconds, later than that of \
+the line before of its rank, and wait no longer than the time between the two; processes that share the file take a rank each";
+/// What to do where nothing that a job writes matches.
+const PATTERN: &str = "a pattern is looked for in each line of output and of errors, and what is written over a carriage return is a line: compare it with what the job \
+writes";
+/// What to do where a job reports no iteration.
+const WAYS: &str = "PyTorch's optimizers and loaders tell by themselves; else have the job append {\"step\": 1, \"time\": 0.5} to the file that PERF4SIGHT_STEPS names, \
+or say what its output matches (--step-pattern), or how many iterations the whole of it makes (--iterations)";

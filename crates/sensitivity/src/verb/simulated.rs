@@ -1,0 +1,228 @@
+//! A job that is simulated: its runs take no time, and all that is done with them can be tried without waiting.
+
+use super::Sensitivity;
+use super::command::Command;
+use super::monitor::Monitor;
+use super::points::{Configuration, Run};
+use super::progress::Progress;
+use super::runner::{Goal, Runner};
+use super::surroundings::{Surroundings, grid};
+use perf4sight_base::error::Result;
+use perf4sight_base::units::Bytes;
+use perf4sight_limit::{BackendInfo, Ended, Grip, JobEnd, Limitable, Pressure, Resource, Survey};
+use perf4sight_machine::Setting;
+use perf4sight_machine::data::DataSize;
+use std::cell::{Cell, RefCell};
+use std::fmt::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+static SIMULATED: BackendInfo =
+    BackendInfo { name: "simulation", resources: &Resource::ALL, grip: Grip::Wraps, page_cache_only: false };
+
+/// How often a simulated run is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// The memory of the simulated machine.
+const MEMORY: Bytes = Bytes(1 << 40);
+
+/// A job and the machine that it runs on.
+#[derive(Debug, Clone)]
+pub struct SimulatedJob {
+    /// CPUs of the machine.
+    pub cpus: f64,
+    /// Iterations a second with so many CPUs, where all data is in memory.
+    pub rate: fn(f64) -> f64,
+    /// Seconds of each iteration that the job waits for data.
+    pub wait: f64,
+    /// Memory that it holds itself.
+    pub own_memory: Bytes,
+    /// Bytes of its data, in as many files; nothing is read where there are none.
+    pub data: (u64, u64),
+    /// Bytes a second that the storage gives. The job reads nothing ahead.
+    pub storage: f64,
+    /// What can be limited.
+    pub limited: &'static [Resource],
+    /// What becomes of a run with so many CPUs, by how many runs with as many there were before.
+    pub fate: fn(f64, usize) -> Fate,
+}
+
+/// What becomes of a simulated run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Fate {
+    /// It goes on until it is ended.
+    Sound,
+    /// The same, while others use its CPUs for this share of the time.
+    Disturbed(f64),
+    /// It ends with this exit code after a second, and writes this.
+    Exits(i32, &'static str),
+    /// It goes on, and writes nothing.
+    Silent,
+    /// Ctrl-C comes.
+    Interrupted,
+}
+
+impl Default for SimulatedJob {
+    fn default() -> Self {
+        SimulatedJob {
+            cpus: 4.0,
+            rate: |cpus| 10.0 * cpus,
+            wait: 0.0,
+            own_memory: Bytes(100_000_000),
+            data: (0, 0),
+            storage: 1e9,
+            limited: &Resource::ALL,
+            fate: |_, _| Fate::Sound,
+        }
+    }
+}
+
+impl SimulatedJob {
+    pub(super) fn surroundings(&self, asked: &Sensitivity) -> Surroundings {
+        let by = |resource: &Resource| self.limited.contains(resource).then_some(&SIMULATED);
+        let limitable = |resource| Limitable { resource, by: by(&resource), remark: None, refused: Vec::new() };
+        let survey = Survey { cpus: self.cpus, memory: MEMORY, resources: Resource::ALL.map(limitable).to_vec() };
+        let most = asked.cpu.unwrap_or(self.cpus);
+        let (bytes, files) = self.data;
+        Surroundings {
+            most,
+            grid: grid(asked, most, &survey),
+            survey,
+            holds_daemons: true,
+            size: (bytes > 0).then_some(DataSize { bytes, files, links: 0, unreadable: 0 }),
+            storage: (bytes > 0).then_some(self.storage),
+            storage_between: None,
+            memory: (bytes > 0).then_some(1e12),
+            gpus: asked.num_gpus.unwrap_or(0),
+            command: Command::of(asked),
+            fits: true,
+            hosts: vec![Setting::new()],
+            doubts: Vec::new(),
+        }
+    }
+
+    pub(super) fn runner<'a>(
+        &'a self,
+        asked: &'a Sensitivity,
+        around: &'a Surroundings,
+        cancel: Arc<AtomicBool>,
+    ) -> impl Runner {
+        let (elapsed, runs) = (Cell::default(), RefCell::default());
+        SimulatedRunner { job: self, asked, survey: &around.survey, cancel, elapsed, runs }
+    }
+
+    /// Seconds of an iteration: of each file of the data one is read, as far as it is not in memory.
+    fn seconds(&self, configuration: Configuration) -> f64 {
+        let (bytes, files) = self.data;
+        let cached = configuration.memory.map(|memory| {
+            let room = memory.0.saturating_sub(self.own_memory.0) as f64;
+            (room / bytes.max(1) as f64).min(1.0)
+        });
+        let is_cold = configuration.storage.is_some() || cached.is_some();
+        let missed = if is_cold { 1.0 - cached.unwrap_or(0.0) } else { 0.0 };
+        let storage = configuration.storage.map_or(self.storage, |held| self.storage.min(held.0 as f64));
+        let reading = missed * bytes as f64 / files.max(1) as f64 / storage;
+        1.0 / (self.rate)(configuration.cpus) + reading
+    }
+}
+
+struct SimulatedRunner<'a> {
+    job: &'a SimulatedJob,
+    asked: &'a Sensitivity,
+    survey: &'a Survey,
+    cancel: Arc<AtomicBool>,
+    elapsed: Cell<Duration>,
+    /// The CPUs of all runs until now.
+    runs: RefCell<Vec<f64>>,
+}
+
+impl Runner for SimulatedRunner<'_> {
+    fn survey(&self) -> &Survey {
+        self.survey
+    }
+
+    fn nodes(&self) -> usize {
+        1
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.elapsed.get()
+    }
+
+    fn run(&self, configuration: Configuration, goal: Goal) -> Result<Option<Run>> {
+        let before = self.runs.borrow().iter().filter(|cpus| **cpus == configuration.cpus).count();
+        self.runs.borrow_mut().push(configuration.cpus);
+        let fate = (self.job.fate)(configuration.cpus, before);
+        if fate == Fate::Interrupted {
+            self.cancel.store(true, Ordering::Relaxed);
+            return Ok(None);
+        }
+        let progress = Progress::new(Path::new("/nonexistent"), None);
+        let mut monitor = Monitor::new(self.asked, goal, progress);
+        let mut ended = self.started(configuration, fate);
+        let is_short = ended.ran_out_of_memory || matches!(fate, Fate::Exits(..));
+        let last = if is_short { Duration::from_secs(1) } else { goal.time };
+        let (seconds, mut steps) = (self.job.seconds(configuration), 0);
+        while ended.wall < last && !monitor.is_enough(ended.wall) {
+            ended.wall += LOOK;
+            let done = (ended.wall.as_secs_f64() / seconds) as u64;
+            if !is_short && fate != Fate::Silent {
+                monitor.progress.write(&lines(steps + 1..=done, seconds, self.job.wait));
+            }
+            steps = done;
+        }
+        self.elapsed.set(self.elapsed.get() + ended.wall);
+        ended.cpu_seconds = Some(ended.wall.as_secs_f64() * used(configuration.cpus, fate));
+        Ok(Some(monitor.outcome(&ended)))
+    }
+}
+
+impl SimulatedRunner<'_> {
+    /// A run that has just begun.
+    fn started(&self, configuration: Configuration, fate: Fate) -> Ended {
+        let own = self.job.own_memory;
+        let ran_out_of_memory = configuration.memory.is_some_and(|memory| memory < own);
+        let (end, last_lines) = match fate {
+            Fate::Exits(code, line) => (JobEnd::Exited(ExitStatus::from_raw(code << 8)), vec![line.to_owned()]),
+            Fate::Sound | Fate::Disturbed(_) | Fate::Silent | Fate::Interrupted => (JobEnd::TimeUp, Vec::new()),
+        };
+        let others = match fate {
+            Fate::Disturbed(share) => share,
+            Fate::Sound | Fate::Exits(..) | Fate::Silent | Fate::Interrupted => 0.0,
+        };
+        Ended {
+            end,
+            wall: Duration::ZERO,
+            cpus: configuration.cpus,
+            ran_out_of_memory,
+            peak_memory: Some(own),
+            own_memory: Some(own),
+            cpu_seconds: None,
+            throttled_seconds: None,
+            bytes_read: None,
+            pressure: Pressure { cpu: Some(others), others: Some(others), ..Pressure::default() },
+            last_lines,
+        }
+    }
+}
+
+/// CPUs that a run uses.
+fn used(cpus: f64, fate: Fate) -> f64 {
+    match fate {
+        Fate::Disturbed(share) => cpus * (1.0 - share),
+        Fate::Sound | Fate::Exits(..) | Fate::Silent | Fate::Interrupted => cpus,
+    }
+}
+
+/// The lines of some steps.
+fn lines(steps: impl Iterator<Item = u64>, seconds: f64, wait: f64) -> String {
+    steps.fold(String::new(), |mut lines, step| {
+        let time = step as f64 * seconds;
+        // Text never refuses text.
+        let _ = writeln!(lines, "{{\"step\": {step}, \"time\": {time}, \"wait\": {wait}}}");
+        lines
+    })
+}

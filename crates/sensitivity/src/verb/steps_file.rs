@@ -1,0 +1,134 @@
+//! A file that a job writes its steps to, read piece by piece while it grows. The job may put anything there: what is no regular file is not
+//! read, and of what is one only so much as a rate can use.
+
+use crate::Steps;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+/// What is read between two looks at the clock, in bytes.
+const PIECE: u64 = 1 << 20;
+/// What is read of a file in all, in bytes: a million lines, and some more.
+const MOST: u64 = 128 << 20;
+/// The longest line of a step, in bytes.
+const LONGEST: usize = 4 << 10;
+
+/// A file of steps.
+pub(super) struct StepsFile {
+    pub path: PathBuf,
+    /// What was read until now.
+    pub steps: Steps,
+    /// Why it is not read, or not to its end.
+    pub refused: Option<&'static str>,
+    file: Option<File>,
+    read: u64,
+    /// A line whose end has not come yet.
+    begun: Vec<u8>,
+}
+
+impl StepsFile {
+    /// Nothing was read yet; it need not be there.
+    pub fn new(path: PathBuf) -> Self {
+        StepsFile { path, steps: Steps::default(), refused: None, file: None, read: 0, begun: Vec::new() }
+    }
+
+    /// Reads a piece, and returns whether there is no more for now.
+    pub fn read(&mut self) -> bool {
+        if self.refused.is_none() && self.file.is_none() {
+            self.open();
+        }
+        let Some(file) = self.file.as_mut().filter(|_| self.refused.is_none()) else { return true };
+        let mut piece = Vec::new();
+        // What cannot be read now may be at the next look.
+        let count = file.take(PIECE).read_to_end(&mut piece).unwrap_or(0);
+        self.read += count as u64;
+        self.begun.extend_from_slice(&piece);
+        self.take_lines();
+        if self.read >= MOST || self.steps.is_full() {
+            self.refused = Some("it is too long, and only its beginning was read");
+        }
+        count == 0 || self.refused.is_some()
+    }
+
+    /// Opens it without waiting for whoever is at the other end of a pipe.
+    fn open(&mut self) {
+        let Ok(file) = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(&self.path) else {
+            return;
+        };
+        match file.metadata() {
+            Ok(about) if about.is_file() => self.file = Some(file),
+            Ok(_) | Err(_) => self.refused = Some("it is no regular file, and was not read"),
+        }
+    }
+
+    fn take_lines(&mut self) {
+        let Some(end) = self.begun.iter().rposition(|byte| *byte == b'\n') else {
+            if self.begun.len() > LONGEST {
+                // Whatever follows up to the end of the line is none either.
+                self.begun.clear();
+                self.steps.rubbish += 1;
+            }
+            return;
+        };
+        let lines: Vec<u8> = self.begun.drain(..=end).collect();
+        self.steps.add(&String::from_utf8_lossy(&lines));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::time::{Duration, Instant};
+    use tempfile::TempDir;
+
+    fn read_whole(path: PathBuf) -> StepsFile {
+        let mut file = StepsFile::new(path);
+        while !file.read() {}
+        file
+    }
+
+    /// Nobody ever writes to the pipe, and the device never ends.
+    #[test]
+    fn pipes_and_devices_are_refused_at_once() {
+        let folder = TempDir::new().unwrap();
+        let (pipe, zero) = (folder.path().join("pipe"), folder.path().join("zero"));
+        mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+        symlink("/dev/zero", &zero).unwrap();
+        let begun = Instant::now();
+        for path in [pipe, zero] {
+            assert_eq!(read_whole(path).refused, Some("it is no regular file, and was not read"));
+        }
+        assert!(begun.elapsed() < Duration::from_secs(5));
+    }
+
+    /// A file of 600 GB without a line, as a job can make in no time.
+    #[test]
+    fn a_file_without_end_is_read_in_pieces_and_not_to_its_end() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("steps");
+        File::create(&path).unwrap().set_len(600_000_000_000).unwrap();
+        let mut file = StepsFile::new(path);
+        assert!(!file.read() && file.read == PIECE && file.begun.len() <= LONGEST);
+        while !file.read() {}
+        assert_eq!((file.read, file.refused.is_some()), (MOST, true));
+    }
+
+    #[test]
+    fn a_line_counts_when_its_end_has_come() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("steps");
+        let mut file = StepsFile::new(path.clone());
+        assert!(file.read() && file.refused.is_none(), "it is not there yet");
+        fs::write(&path, "{\"step\": 1, \"time\": 1}\n{\"step\": 2, \"ti").unwrap();
+        assert!(!file.read());
+        assert_eq!(file.steps.ranks[&0].len(), 1);
+        fs::write(&path, "{\"step\": 1, \"time\": 1}\n{\"step\": 2, \"time\": 2}\n").unwrap();
+        assert!(!file.read() && file.read());
+        assert_eq!((file.steps.ranks[&0].len(), file.steps.rubbish), (2, 0));
+    }
+}

@@ -1,0 +1,219 @@
+//! What a reader of a profile should know, in sentences.
+
+use super::campaign::{Campaign, Stop};
+use super::points::{Outcome, Point, cpus_words, last_lines, remark};
+use super::profile::Profile;
+use super::progress::Way;
+use super::surroundings::Surroundings;
+use super::throttled::SLACK;
+use super::{Sensitivity, throttled};
+use crate::{Model, Oddity};
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_limit::Resource;
+use perf4sight_report::significant;
+
+/// So many times its CPUs a job may have used, by clocks that count hundredths of seconds.
+const EXCEEDING: f64 = 1.15;
+/// From this share of the time on that something waited while others used the CPUs of a job, they are worth a word.
+const SHARED: f64 = 0.1;
+
+/// What a reader should know.
+pub(super) fn warnings(around: &Surroundings, campaign: &Campaign<'_>, profile: &Profile, stop: Stop) -> Vec<String> {
+    let mut told = around.doubts.clone();
+    told.extend(around.command.kept.iter().map(|option| {
+        format!("{option} was not passed to the script, which does not name it (--pass passes it anyway)")
+    }));
+    told.extend(stopped(stop));
+    told.extend(of_points(profile));
+    told.extend(unlimited(around, profile));
+    told.extend(profile.model().filter(|model| campaign.ends_before_epochs(model)).map(|_| {
+        "runs end before three epochs are over (--max-iterations), so epochs with little memory are bounded by two kinds of cache".to_owned()
+    }));
+    told.extend(throttled::assumed(profile, campaign));
+    told.extend(missed(profile, campaign));
+    told.extend(unmodelled(around, campaign.asked));
+    told
+}
+
+/// What a reader should know by the points alone.
+pub(super) fn of_points(profile: &Profile) -> Vec<String> {
+    let mut told: Vec<String> = profile.oddities.iter().map(|oddity| odd(*oddity)).collect();
+    told.extend(profile.points.iter().filter_map(doubtful));
+    told.extend(profile.points.iter().filter_map(exceeding));
+    told.extend(profile.points.iter().filter_map(incredible));
+    told.extend(profile.curve_points().filter_map(changing));
+    told.extend(shared(profile.curve_points()));
+    told.extend(ways(profile));
+    told.extend(throttled::missed(profile));
+    told
+}
+
+fn stopped(stop: Stop) -> Option<String> {
+    match stop {
+        Stop::Done => None,
+        Stop::Budget => Some("the time was up before all was measured: what is not verified is marked".to_owned()),
+        Stop::Cancelled => Some("interrupted before all was measured: what is not verified is marked".to_owned()),
+    }
+}
+
+fn odd(oddity: Oddity) -> String {
+    match oddity {
+        Oddity::NotConcave(cpus) => format!(
+            "the rate is not concave over CPUs: with {} it is lower than between its neighbours; numbers of CPUs that were not measured may surprise",
+            cpus_words(cpus)
+        ),
+        Oddity::Falls(cpus) => format!("the rate falls: with {} it is lower than with fewer", cpus_words(cpus)),
+    }
+}
+
+/// A point that failed, or that others disturbed every time.
+fn doubtful(point: &Point) -> Option<String> {
+    let words = point.configuration.words();
+    let Some((run, _)) = point.counts() else {
+        let last = match point.runs.last().map(|run| &run.outcome) {
+            Some(Outcome::Crashed { last_lines: lines, .. } | Outcome::NoRate { last_lines: lines, .. }) => {
+                last_lines(lines)
+            }
+            Some(Outcome::Sound | Outcome::Disturbed { .. } | Outcome::OutOfMemory) | None => String::new(),
+        };
+        return Some(format!("with {words}: {}{last}", remark(point)));
+    };
+    let Outcome::Disturbed { how } = &run.outcome else { return None };
+    let tries = match point.runs.len() {
+        1 => "in the only try".to_owned(),
+        tries => format!("in all {tries} tries"),
+    };
+    let [low, high] = point.rate()?.interval.map(significant);
+    Some(format!(
+        "with {words}: other programs ran {tries} ({how}). The true rate lies between {low} and {high} iterations/s. The same command measures it once more"
+    ))
+}
+
+/// Points during which others used the CPUs of the job, had it all its time or not: with busy neighbours one was seen to lose a third of its rate,
+/// and had every millisecond of its quota.
+fn shared<'a>(points: impl Iterator<Item = &'a Point>) -> Option<String> {
+    let waited = |point: &Point| point.counts().and_then(|(run, _)| run.waited).filter(|waited| *waited >= SHARED);
+    let mut cpus: Vec<f64> =
+        points.filter(|point| waited(point).is_some()).map(|point| point.configuration.cpus).collect();
+    cpus.sort_by(f64::total_cmp);
+    let words: Vec<String> = cpus.into_iter().map(cpus_words).collect();
+    (!words.is_empty()).then(|| {
+        format!(
+            "with {}: other programs used the same CPUs meanwhile; what CPUs do in their time is less then, by what cores and caches share, and rates alone may be above their intervals",
+            words.join(", ")
+        )
+    })
+}
+
+/// What a job reported that cannot be.
+fn incredible(point: &Point) -> Option<String> {
+    let (run, _) = point.counts()?;
+    (!run.doubts.is_empty()).then(|| format!("with {}: {}", point.configuration.words(), run.doubts.join("; ")))
+}
+
+/// A job that became faster or slower while it was measured: which of its rates lasts is not known.
+fn changing(point: &Point) -> Option<String> {
+    let [before, after] = point.counts()?.1.changed?.map(significant);
+    Some(format!(
+        "with {}: the rate changed while it was measured, from {before} to {after} iterations/s: which of them lasts is not known; count later (--warm-up), or for longer (--point-time)",
+        point.configuration.words()
+    ))
+}
+
+/// A job that did not keep to its CPUs, as one that got away from what holds it: its rate is one of more.
+fn exceeding(point: &Point) -> Option<String> {
+    let (run, _) = point.counts()?;
+    let used = run.cpu_seconds? / run.seconds;
+    (used > EXCEEDING * point.configuration.cpus).then(|| {
+        format!(
+            "with {}: the job used {} CPUs, more than its limit, and its rate is one of more CPUs",
+            point.configuration.words(),
+            significant(used)
+        )
+    })
+}
+
+/// Rates that hold more than iterations.
+fn ways(profile: &Profile) -> Option<String> {
+    let divided = profile.curve_points().filter_map(Point::counts).any(|(run, _)| run.way == Some(Way::Division));
+    divided.then(|| {
+        "rates are whole runs divided by their iterations: starting up counts, and their error is unknown".to_owned()
+    })
+}
+
+/// What could not be limited.
+fn unlimited(around: &Surroundings, profile: &Profile) -> Vec<String> {
+    let by = |resource: Resource| around.survey.by(resource).is_some();
+    let memory = "memory cannot be limited here, so epochs with little of it are bounded by two kinds of cache";
+    let told = [
+        (!by(Resource::Cpus), "CPUs cannot be limited here, so there is one point"),
+        (!by(Resource::Memory) && profile.model.is_some(), memory),
+    ];
+    told.into_iter().filter(|(lacks, _)| *lacks).map(|(_, words)| words.to_owned()).collect()
+}
+
+/// A measured epoch that is not between both caches: the model lacks something.
+fn missed(profile: &Profile, campaign: &Campaign<'_>) -> Option<String> {
+    let model = Model { cache: None, ..profile.model()? };
+    let (configuration, cached) = campaign.most_informative_cache_size(&model, profile.own_memory?)?;
+    let seconds = campaign.store.at(configuration)?.epoch(model.iterations)?;
+    let epoch = model.epoch(configuration.cpus, cached);
+    let inside = (epoch.least * (1.0 - SLACK)..=epoch.most * (1.0 + SLACK)).contains(&seconds);
+    let words = |seconds: f64| Milliseconds(1000.0 * seconds);
+    (!inside).then(|| {
+        format!(
+            "with room for {} of the data an epoch took {}, and not {} to {} as computed: epochs with little memory are doubtful, and storage may be faster or slower than was taken",
+            Percent(100.0 * cached),
+            words(seconds),
+            words(epoch.least),
+            words(epoch.most)
+        )
+    })
+}
+
+/// Why there are no epochs, or what they rest on.
+fn unmodelled(around: &Surroundings, asked: &Sensitivity) -> Vec<String> {
+    let mut told = Vec::new();
+    let Some(size) = around.size else { return told };
+    if asked.batch.is_none() {
+        told.push("epochs are not known without the samples of an iteration (-b)".to_owned());
+    }
+    if asked.samples.is_none() && asked.batch.is_some() {
+        told.push(format!(
+            "each of the {} files of the data counts as a sample (--samples says otherwise)",
+            size.files
+        ));
+    }
+    if !around.fits {
+        told.push("the data does not fit into memory, so rates include reading from storage".to_owned());
+    }
+    if size.links > 0 {
+        told.push(format!(
+            "symbolic links in the data: {} were followed, as the job is taken to follow them, and count as what they lead to",
+            size.links
+        ));
+    }
+    if size.unreadable > 0 {
+        told.push(super::data::unreadable(size.unreadable));
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verb::points::tests::run;
+    use crate::verb::points::{Configuration, Run};
+
+    /// With a quarter of a CPU it had all of its quota, and others the rest of the time; with one CPU it was alone.
+    #[test]
+    fn what_others_did_meanwhile_is_told_of_sound_points_too() {
+        let at = |cpus: f64, waited: f64| Point {
+            configuration: Configuration { cpus, memory: None, storage: None },
+            runs: vec![Run { waited: Some(waited), ..run(3.1, 20.0) }],
+        };
+        let told = shared([at(1.0, 0.02), at(0.25, 0.74)].iter()).unwrap();
+        assert!(told.starts_with("with 0.25 CPUs: other programs used the same CPUs"), "{told}");
+        assert_eq!(shared([at(1.0, 0.02)].iter()), None);
+    }
+}
