@@ -3,6 +3,8 @@
 mod floor;
 mod rounds;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 use super::Profile;
 use super::keys::TABLE;
