@@ -5,7 +5,7 @@
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use perf4sight_base::units::{Bytes, Milliseconds};
-use perf4sight_cost::plan::{Adaptive, Configuration, Ledger, Means, Offer, Plan, Turn};
+use perf4sight_cost::plan::{Adaptive, Configuration, Decision, Ledger, Means, Offer, Plan};
 use perf4sight_cost::pruning::{Goal, Pruner, Ranking, generator};
 use perf4sight_cost::records::{MemoryColumns, Outcome, Reading, Record, Variant};
 use perf4sight_network::Network;
@@ -61,7 +61,7 @@ fn means() -> Means {
 fn under_way(offers: &[Offer], rows: usize) -> (Adaptive, Ledger) {
     let (mut plan, mut ledger) = (Adaptive::new(offers.to_vec(), means()), Ledger::default());
     for _ in 0..rows {
-        let Turn::Measure(next) = plan.next(&ledger, 0.0).expect("a decision") else { break };
+        let Decision::Measure(next) = plan.next(&ledger, 0.0).expect("a decision") else { break };
         answer(&next, offers).iter().for_each(|row| ledger.enter(row));
     }
     (plan, ledger)

@@ -145,6 +145,78 @@ class Published(WithPets):
         self.fail(ratios)
 
 
+class Watching(WithPets):
+    def setUp(self):
+        super().setUp()
+        with open(self.path("own.py"), "w") as file:
+            file.write(OWN)
+        for name in self.boxes:  # of the size of photographs, which take some milliseconds to read
+            for path in (self.path("images", name + ".jpg"), self.path("annotations", "trimaps", name + ".png")):
+                with worker.Image.open(path) as image:
+                    image.resize((600, 500), worker.Image.NEAREST).save(path)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+
+    def test_watching_takes_nothing_from_what_loaders_deliver(self):
+        """Images a second of free steps and of a plain loop over the same data, whose network does next to nothing, in turns."""
+        for num_workers in (0, 2, 4):
+            self.compare(num_workers)
+
+    def compare(self, num_workers):
+        asked = dict(worker.DEFAULTS, **request(self.folder, network="own:small", size=None, num_workers=num_workers))
+        ours = worker.Training(asked, torch.device("cpu"), worker.Memory(torch.device("cpu"), None))
+        data = worker.Pets(self.folder, "trimap")
+        own = worker.detector(asked).train()
+        optimizer = torch.optim.AdamW(own.parameters(), lr=1e-4, weight_decay=5e-4)
+        loader = torch.utils.data.DataLoader(data, batch_size=1, shuffle=True, drop_last=True, collate_fn=worker.collate, num_workers=num_workers)
+
+        def plain(images, targets):
+            loss = sum(own(images, targets).values())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+        def plain_epoch():
+            batches = iter(loader)
+            plain(*next(batches)[:2])
+            began = time.perf_counter(), time.process_time()
+            for images, targets, _ in batches:
+                plain(images, targets)
+            return time.perf_counter() - began[0], time.process_time() - began[1]
+
+        def own_epoch():
+            ours.batches.current = None
+            ours.run(1, False)
+            began = time.process_time()
+            return ours.run(self.COUNT - 1, False)["seconds"], time.process_time() - began
+
+        # Other programs only ever make an epoch slower: the quickest of each is what both can do. Where they leave none alone, processor time,
+        # which they change less, tells what of an epoch is ours.
+        epochs = {plain_epoch: [], own_epoch: []}
+        for turn in range(16):
+            for epoch in (plain_epoch, own_epoch)[::1 - turn % 2 * 2]:
+                with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+                    epochs[epoch].append(epoch())
+            quickest = {epoch: min(wall for wall, _ in taken) for epoch, taken in epochs.items()}
+            if turn >= 3 and abs(quickest[own_epoch] / quickest[plain_epoch] - 1) <= 0.05:
+                return
+        worked = {epoch: statistics.median(processor for _, processor in taken) for epoch, taken in epochs.items()}
+        self.assertLessEqual((worked[own_epoch] - worked[plain_epoch]) / quickest[plain_epoch], 0.05, "%d loaders: %s" % (num_workers, epochs))
+
+    def test_loaders_are_watched_in_exact_steps_alone_and_that_counts_for_none(self):
+        ours = worker.Training(dict(worker.DEFAULTS, **request(self.folder, network="own:small", size=None)), torch.device("cpu"),
+                               worker.Memory(torch.device("cpu"), None))
+        watched = []
+        ours.memory.watch_loaders = lambda: watched.append(time.sleep(1))
+        with contextlib.redirect_stderr(io.StringIO()):
+            ours.run(3, False)
+            self.assertEqual(len(watched), 0)
+            exact = ours.run(2, True)
+        self.assertEqual(len(watched), 2)
+        self.assertLess(exact["seconds"], 1)
+        self.assertLess(sum(step["other"] for step in exact["parts"]), 1)
+
+
 class Training(WithPets):
     def test_workers_and_another_epoch(self):
         os.makedirs(self.path("few"))

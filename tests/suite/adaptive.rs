@@ -9,9 +9,9 @@ use perf4sight_cost::evaluation::Evaluation;
 use perf4sight_cost::fingerprint::{
     Fingerprint, Gathered, Levels, Method, Networks, Recipe, Selection, Subject, gather,
 };
-use perf4sight_cost::plan::{Adaptive, Configuration, Ledger, Means, Offer, Plan, Turn};
+use perf4sight_cost::plan::{Adaptive, Configuration, Decision, Ledger, Means, Offer, Plan};
 use perf4sight_cost::records::{MemoryColumns, Outcome, Provenance, Reading, Record, Variant};
-use perf4sight_cost::verbs::profile::{Campaign, Journal, Planned, Tally};
+use perf4sight_cost::verbs::profile::{Counts, MeasurementRun, Planned, ProfileLog};
 use perf4sight_network::Network;
 use perf4sight_network::zoo::{Dataset, build};
 use perf4sight_onnx as onnx;
@@ -153,7 +153,7 @@ impl Bench {
     /// What is measured, in order, by a plan that knows these rows.
     fn run(&self, known: &[Record]) -> Vec<Configuration> {
         let (mut plan, mut ledger, mut order) = (self.plan(), Ledger::of(known), Vec::new());
-        while let Turn::Measure(next) = plan.next(&ledger, 0.0).unwrap() {
+        while let Decision::Measure(next) = plan.next(&ledger, 0.0).unwrap() {
             self.answer(&next).iter().for_each(|row| ledger.enter(row));
             order.push(next);
             assert!(order.len() <= 120, "a plan ends");
@@ -245,19 +245,19 @@ fn adaptive(planned: &[Planned], device: &dyn Device) -> Adaptive {
 }
 
 /// Profiles into a folder by the adaptive plan.
-fn measure(tx2: &Path, planned: &[Planned], folder: &Path) -> Tally {
+fn measure(tx2: &Path, planned: &[Planned], folder: &Path) -> Counts {
     let device = Recorded::open(&tx2.join("profiling_csvs"), NETWORKS, Stage::Training).unwrap();
     let (out, err) = (Sink::default(), Sink::default());
     let mut context = context(Mode::Quiet, &out, &err);
-    let journal = Journal::open(folder, planned, &device, 1, &mut context).unwrap();
+    let log = ProfileLog::open(folder, planned, &device, 1, &mut context).unwrap();
     let mut plan = adaptive(planned, &device);
-    let campaign = Campaign { devices: &[&device], planned, till_first_fail: false };
-    let tally = campaign.run(&mut plan, Some(journal), &mut context).unwrap();
-    println!("{}", tally.ending.unwrap());
+    let run = MeasurementRun { devices: &[&device], planned, till_first_fail: false };
+    let counts = run.run(&mut plan, Some(log), &mut context).unwrap();
+    println!("{}", counts.ending.unwrap());
     for learned in plan.learned() {
         println!("  after {}: {} {:.2} %", learned.measured, learned.quantity, learned.error);
     }
-    tally
+    counts
 }
 
 fn part(gathered: &Gathered, wanted: impl Fn(&Variant) -> bool) -> Gathered {
@@ -309,8 +309,8 @@ type Protocol = fn(Quantity, &Gathered, &Gathered) -> Evaluation;
 fn is_within_a_point(wanted: impl Fn(&Variant) -> bool, protocol: Protocol) {
     let Some(tx2) = shared("tx2") else { return };
     let (planned, folder) = (planned(&tx2, wanted), tempfile::TempDir::new().unwrap());
-    let tally = measure(&tx2, &planned, folder.path());
-    let failing = failing_runs(&tally.rows);
+    let counts = measure(&tx2, &planned, folder.path());
+    let failing = failing_runs(&counts.rows);
     let worst = failing.values().map(BTreeSet::len).max().unwrap_or_default();
     println!("{} failing runs, at most {worst} a variant", failing.values().map(BTreeSet::len).sum::<usize>());
     assert!(worst <= 2);

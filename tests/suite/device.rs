@@ -10,7 +10,7 @@ use perf4sight_cost::device::protocol;
 use perf4sight_cost::device::protocol::{About, Gpu, PROTOCOL, Request, StepRule, StepTask, Task};
 use perf4sight_cost::device::recorded::Recorded;
 use perf4sight_cost::device::simulated::{Abilities, Simulated};
-use perf4sight_cost::device::{Device, GpuOptions, Job, Measurement, check_all};
+use perf4sight_cost::device::{Allowance, Device, GpuOptions, Job, Measurement, check_all};
 use perf4sight_cost::records::Outcome;
 use perf4sight_machine::{LocalMachine, Setting, Watch};
 use perf4sight_network::{Conv, NetworkBuilder, Op, Shape, Window};
@@ -368,6 +368,16 @@ fn an_answer_counts_however_the_worker_behaves_around_it() {
     }
     let disturbed = format!("echo '{}'", MEASURED.replace("\"disturbed\":false", "\"disturbed\":true"));
     assert_eq!(measure(&scripted(&disturbed), &job(Path::new("x"))).outcome(), Some(Outcome::Disturbed));
+}
+
+#[test]
+fn the_threads_of_a_worker_yield_where_that_is_asked_for() {
+    let device = scripted(&format!("[ \"$OMP_WAIT_POLICY\" = passive ] && echo '{MEASURED}'"));
+    let outcome = |yields| {
+        let allowance = Allowance { yields, ..Allowance::default() };
+        measure(&device, &Job { allowance, ..job(Path::new("x")) }).outcome()
+    };
+    assert_eq!([outcome(true), outcome(false)], [Some(Outcome::Measured), Some(Outcome::Crashed)]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use perf4sight_cost::device::protocol::StepRule;
 use perf4sight_cost::plan::{Configuration, Ending, Grid};
 use perf4sight_cost::records;
 use perf4sight_cost::records::{Appender, Provenance, Record, Variant};
-use perf4sight_cost::verbs::profile::{Campaign, Journal, Planned, Tally, test_config};
+use perf4sight_cost::verbs::profile::{Counts, MeasurementRun, Planned, ProfileLog, test_config};
 use perf4sight_machine::{LocalMachine, Watch, measurement_lock};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
@@ -444,7 +444,7 @@ fn a_killed_sweep_goes_on_where_it_stopped() {
 fn a_sweep_killed_between_visits_makes_those_that_are_left() {
     // All of them fit, so that hundreds of second visits follow the few that are waited for.
     let uninterrupted = long_scene_within("64GiB");
-    profile(&uninterrupted).succeeds().prints("rows differ by");
+    profile(&uninterrupted).succeeds().prints("rows were measured twice or more");
     let scene = long_scene_within("64GiB");
     let mut child = start(&scene);
     let file = scene.path(LOGS).join("latency/squeezenet_0-gt.csv");
@@ -454,7 +454,7 @@ fn a_sweep_killed_between_visits_makes_those_that_are_left() {
     };
     let deadline = Instant::now() + Duration::from_secs(60);
     while visited() < 3 {
-        assert!(Instant::now() < deadline, "no row was visited twice");
+        assert!(Instant::now() < deadline, "no row was repeated");
         thread::sleep(Duration::from_millis(5));
     }
     child.kill().unwrap();
@@ -522,8 +522,8 @@ fn waiting_for_another_measurement_counts_towards_no_budget() {
             thread::sleep(Duration::from_secs(3));
             drop(lock);
         });
-        let (tally, said) = swept(folder.path(), &planned, &device);
-        assert_eq!((tally.rows.len(), tally.ending, said.as_str()), (2, Some(Ending::Complete), ""));
+        let (counts, said) = swept(folder.path(), &planned, &device);
+        assert_eq!((counts.rows.len(), counts.ending, said.as_str()), (2, Some(Ending::Complete), ""));
     });
     let run = &Provenance::load(folder.path()).unwrap().unwrap().runs[0];
     // Other tests measure, too, so that it may be more.
@@ -567,7 +567,7 @@ fn a_worker_that_goes_wrong_costs_one_configuration_and_the_sweep_goes_on() {
     let planned: Vec<Planned> =
         variants.iter().flat_map(|variant| [1, 2, 4].map(|batch| planned(variant, batch))).collect();
     let folder = tempfile::TempDir::new().unwrap();
-    let (tally, said) = swept(folder.path(), &planned, &device);
+    let (counts, said) = swept(folder.path(), &planned, &device);
 
     let file = |variant| records::log_file(folder.path(), Quantity::Latency, variant);
     let expected = [
@@ -581,8 +581,8 @@ fn a_worker_that_goes_wrong_costs_one_configuration_and_the_sweep_goes_on() {
         assert_eq!(outcomes(&log.records), expected, "{variant}");
         assert!(log.records[0].steps == Some(9) && log.records[0].spread == Some(0.01));
     }
-    assert_eq!((tally.rows.len(), tally.ending), (12, Some(Ending::Complete)));
-    assert_eq!(tally.failures.count(), 3);
+    assert_eq!((counts.rows.len(), counts.ending), (12, Some(Ending::Complete)));
+    assert_eq!(counts.failures.count(), 3);
     for words in ["a_0 training bs 2: garbled", "rubbish", "b_0 training bs 2: timed_out", "SIGSEGV"] {
         assert!(said.contains(words), "{said}");
     }
@@ -590,8 +590,8 @@ fn a_worker_that_goes_wrong_costs_one_configuration_and_the_sweep_goes_on() {
     // The next run tries again what went wrong, and nothing else; then the failures say nothing any more.
     let asked = folder.path().join("asked");
     let mended = scripted(&format!("echo $request >> {}; {answer}", asked.display()));
-    let (tally, said) = swept(folder.path(), &planned, &mended);
-    assert_eq!((tally.failures.count(), said.as_str()), (0, ""));
+    let (counts, said) = swept(folder.path(), &planned, &mended);
+    assert_eq!((counts.failures.count(), said.as_str()), (0, ""));
     assert_eq!(fs::read_to_string(asked).unwrap().lines().count(), 3);
     for variant in &variants {
         let log = records::read(&file(variant), Quantity::Latency, Stage::Training).unwrap();
@@ -600,15 +600,15 @@ fn a_worker_that_goes_wrong_costs_one_configuration_and_the_sweep_goes_on() {
     }
 }
 
-/// Sweeps everything there is on a device; the tally, and what was warned of.
-fn swept(log_dir: &Path, planned: &[Planned], device: &Hardware) -> (Tally, String) {
+/// Sweeps everything there is on a device; the counts, and what was warned of.
+fn swept(log_dir: &Path, planned: &[Planned], device: &Hardware) -> (Counts, String) {
     let (out, err) = (Sink::default(), Sink::default());
     let mut context = context(Mode::Normal, &out, &err);
-    let journal = Journal::open(log_dir, planned, device, 0, &mut context).unwrap();
-    let campaign = Campaign { devices: &[device], planned, till_first_fail: false };
+    let log = ProfileLog::open(log_dir, planned, device, 0, &mut context).unwrap();
+    let run = MeasurementRun { devices: &[device], planned, till_first_fail: false };
     let mut plan = Grid::new(planned.iter().map(|planned| planned.configuration.clone()).collect());
-    let tally = campaign.run(&mut plan, Some(journal), &mut context).unwrap();
-    (tally, context.warnings().join("\n"))
+    let counts = run.run(&mut plan, Some(log), &mut context).unwrap();
+    (counts, context.warnings().join("\n"))
 }
 
 /// A profile of squeezenet whose worker does what `worker.sh` says.
@@ -683,8 +683,8 @@ fn a_profile_is_written_by_one_run_at_a_time() {
     let planned = [planned(&Variant::new("a", 0), 1)];
     let (out, err) = (Sink::default(), Sink::default());
     let mut context = context(Mode::Normal, &out, &err);
-    let _held = Journal::open(folder.path(), &planned, &device, 0, &mut context).unwrap();
-    let error = Journal::open(folder.path(), &planned, &device, 0, &mut context).unwrap_err().to_string();
+    let _held = ProfileLog::open(folder.path(), &planned, &device, 0, &mut context).unwrap();
+    let error = ProfileLog::open(folder.path(), &planned, &device, 0, &mut context).unwrap_err().to_string();
     assert!(error.contains("another perf4sight is writing into this folder"), "{error}");
 }
 

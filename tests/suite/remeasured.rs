@@ -1,4 +1,4 @@
-//! Visits: every step is timed at least twice, apart in time; what is doubtful is visited again, and marked where that does not help.
+//! Repetitions: every step is timed at least twice, apart in time; what is doubtful is visited again, and marked where that does not help.
 
 use crate::device::script_worker;
 use crate::fixtures::{Sink, context};
@@ -6,10 +6,10 @@ use perf4sight_base::units::Bytes;
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::kind::DeviceKind;
 use perf4sight_cost::device::protocol::StepRule;
-use perf4sight_cost::plan::{Configuration, Grid, Visits};
+use perf4sight_cost::plan::{Configuration, Grid, Repetitions};
 use perf4sight_cost::records;
 use perf4sight_cost::records::{CONDITIONS_FILE, Provenance, Record, Variant};
-use perf4sight_cost::verbs::profile::{Campaign, Journal, Planned, Tally};
+use perf4sight_cost::verbs::profile::{Counts, MeasurementRun, Planned, ProfileLog};
 use perf4sight_machine::LocalMachine;
 use perf4sight_report::Mode;
 use perf4sight_step::workload::{Quantity, Stage, Variable, Workload};
@@ -33,7 +33,7 @@ fn answer(milliseconds: f64, disturbed: bool, megahertz: f64) -> String {
 /// What became of one configuration whose worker gives these answers, one after the other.
 struct Profiled {
     folder: TempDir,
-    tally: Tally,
+    counts: Counts,
     warnings: String,
 }
 
@@ -65,12 +65,12 @@ impl Profiled {
         let (out, err) = (Sink::default(), Sink::default());
         let mut context = context(Mode::Normal, &out, &err);
         let log_dir = folder.path().join("logs");
-        let journal = Journal::open(&log_dir, &planned, &device, 0, &mut context).unwrap();
-        let campaign = Campaign { devices: &[&device], planned: &planned, till_first_fail: false };
+        let log = ProfileLog::open(&log_dir, &planned, &device, 0, &mut context).unwrap();
+        let run = MeasurementRun { devices: &[&device], planned: &planned, till_first_fail: false };
         let all = [planned[0].configuration.clone()];
-        let mut plan = Visits::new(Box::new(Grid::new(all.to_vec())), &all, 2, None);
-        let tally = campaign.run(&mut plan, Some(journal), &mut context).unwrap();
-        Profiled { folder, tally, warnings: context.warnings().join("\n") }
+        let mut plan = Repetitions::new(Box::new(Grid::new(all.to_vec())), &all, 2, None);
+        let counts = run.run(&mut plan, Some(log), &mut context).unwrap();
+        Profiled { folder, counts, warnings: context.warnings().join("\n") }
     }
 
     fn asked(&self) -> usize {
@@ -115,7 +115,7 @@ fn a_step_is_timed_in_two_visits_whose_disagreement_is_its_spread() {
     assert!((row.spread.unwrap() - 0.02).abs() < 1e-9);
     assert_eq!(profiled.runs(), [("measured".into(), 10.4, true), ("measured".into(), 10.0, true)]);
     assert_eq!(profiled.warnings, "");
-    let told = profiled.tally.wander.unwrap();
+    let told = profiled.counts.repeatability.unwrap();
     assert_eq!((told.rows, told.single, told.more, told.marked), (1, 0, 0, 0));
     assert!((told.median - 0.02).abs() < 1e-9);
     let provenance = Provenance::load(&profiled.folder.path().join("logs")).unwrap().unwrap();
@@ -130,7 +130,7 @@ fn visits_that_disagree_are_followed_by_more() {
     let never = [355.0, 252.0, 300.0, 400.0].map(|time| answer(time, false, 3000.0));
     let profiled = Profiled::with(&never);
     assert_eq!((profiled.asked(), profiled.row().0.as_str()), (4, "disturbed"), "as far as it goes, and then marked");
-    assert_eq!(profiled.tally.wander.unwrap().marked, 1);
+    assert_eq!(profiled.counts.repeatability.unwrap().marked, 1);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn what_stays_doubtful_is_marked() {
 fn a_second_visit_that_fails_changes_nothing_and_is_told() {
     let profiled = Profiled::with(&[answer(15.0, true, 3000.0), "rubbish".into()]);
     assert_eq!((profiled.asked(), profiled.row()), (2, ("disturbed".into(), Some(15.0))));
-    assert_eq!(profiled.tally.failures.count(), 1);
+    assert_eq!(profiled.counts.failures.count(), 1);
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn what_teaches_is_measured_beside_what_was_asked_for_and_only_once() {
         .run("--config-file config.ini --check")
         .succeeds()
         .prints("[profile] 26 runs")
-        .prints("writes 6 small networks that teach operations to nets");
+        .prints("writes 6 calibration networks to nets");
     assert!(!scene.path("nets/teach-attention_0.onnx").exists());
     profile(&scene).succeeds();
     for network in teaching::all().unwrap() {

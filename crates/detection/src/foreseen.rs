@@ -34,10 +34,10 @@ const TIME_BELIEFS: Terms = [0.5, 1.0, 0.1, 0.1, 0.1, 0.1];
 /// Memory is simulated; that of both graphs does not peak at the same moment, and images lie in it in several copies.
 const MEMORY_BELIEFS: Terms = [0.03, 0.03, 0.1, 0.1, 0.0, 0.0];
 
-/// What is told.
+/// What is answered.
 struct Answer {
-    foretold: Vec<Foretold>,
-    /// Settings that were measured, on which it rests.
+    predictions: Vec<Prediction>,
+    /// Settings that were measured, which the predictions are based on.
     rows: u64,
     /// Images of an epoch.
     images: u64,
@@ -46,11 +46,11 @@ struct Answer {
 }
 
 /// A setting that was asked about.
-struct Foretold {
+struct Prediction {
     setting: Setting,
     /// Seconds of a step without waiting for data, and its 90 % interval.
     step: Estimate,
-    /// Seconds of waiting for data where that can be told.
+    /// Seconds of waiting for data, where that is known.
     waiting: Option<f64>,
     /// Bytes above what the process holds before the network, of the largest batch.
     memory: Option<Estimate>,
@@ -100,26 +100,27 @@ pub(super) fn run(asked: &Detection, fingerprint: &Path, context: &mut Context) 
     };
     drop(progress);
     let device = Device::open(fingerprint, &asked.task, &graphs, context)?;
-    let foretold = asked
+    let predictions = asked
         .settings
         .iter()
         .zip(&graphs.asked)
-        .map(|(&setting, drawn)| foretell(setting, drawn, asked, &evidence, &device));
-    let foretold = foretold.collect::<Result<Vec<Foretold>>>()?;
-    let answer = Answer { foretold, rows: evidence.len() as u64, images: graphs.images, device: device.told() };
+        .map(|(&setting, drawn)| predict(setting, drawn, asked, &evidence, &device));
+    let predictions = predictions.collect::<Result<Vec<Prediction>>>()?;
+    let answer =
+        Answer { predictions, rows: evidence.len() as u64, images: graphs.images, device: device.description() };
     summary(asked, &answer, context)
 }
 
 /// The answer, which is a page and a table in the folder too.
 fn summary(asked: &Detection, answer: &Answer, context: &Context) -> Result<Summary> {
-    let (sentences, rests, table) = (tables::sentences(answer), tables::rests(answer), tables::table(answer, asked));
-    let page = page::of(asked, answer, &table, [&sentences, &rests], context.warnings());
+    let (sentences, basis, table) = (tables::sentences(answer), tables::basis(answer), tables::table(answer, asked));
+    let page = page::of(asked, answer, &table, [&sentences, &basis], context.warnings());
     let report = asked.out.join("predicted.html");
     whole_file::save(&report, page.to_html())?;
     whole_file::save(&asked.out.join("predicted.csv"), table.to_csv())?;
     Ok(Summary {
         answer: sentences,
-        headline: rests,
+        headline: basis,
         json: json!({
             "network": asked.task.network,
             "size": asked.task.size,
@@ -135,13 +136,13 @@ fn summary(asked: &Detection, answer: &Answer, context: &Context) -> Result<Summ
 }
 
 /// Predicts a setting from everything that was measured but itself.
-fn foretell(
+fn predict(
     setting: Setting,
     drawn: &Drawn,
     asked: &Detection,
     evidence: &[Evidence],
     device: &Device,
-) -> Result<Foretold> {
+) -> Result<Prediction> {
     let own = |known: &&Evidence| known.task.batch == setting.batch && known.task.size == asked.task.size;
     let others: Vec<&Evidence> = evidence.iter().filter(|known| !own(known)).collect();
     let images = setting.batch as f64;
@@ -158,7 +159,7 @@ fn foretell(
         _ => None,
     };
     let measured = evidence.iter().filter(own).find(|known| known.task.num_workers == setting.num_workers);
-    Ok(Foretold {
+    Ok(Prediction {
         setting,
         step,
         waiting: waiting(setting, &others),

@@ -2,20 +2,22 @@
 
 #![warn(missing_docs)]
 
-mod campaign;
 mod dataset;
 mod foreseen;
+mod measurement_run;
 mod page;
 mod parse;
 mod settings;
 mod store;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod timing;
 mod trainer;
 
 pub use perf4sight_step::detection::{Boxes, DetectionTask};
 
-use campaign::Campaign;
+use measurement_run::MeasurementRun;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Bytes, Percent, counted};
 use perf4sight_base::whole_file;
@@ -52,7 +54,7 @@ pub struct Detection {
     pub out: PathBuf,
     /// Whether what was measured there is measured anew.
     pub overwrite: bool,
-    /// Epochs of the training whose time is told.
+    /// Epochs of the training whose time is reported.
     pub epochs: u64,
     /// The Python that has PyTorch and torchvision.
     pub python: String,
@@ -307,9 +309,9 @@ impl Detection {
         let mut store = Store::open(&self.out)?;
         let trainer = Trainer::open(self)?;
         slow_arithmetic(&trainer.software()).into_iter().for_each(|slow| context.warn(slow));
-        let mut campaign = Campaign::new(self, &trainer, &mut store, context);
-        let tried = campaign.run(context)?;
-        let headline = format!("{} measured, {} found in {}", campaign.measured, campaign.found, self.out.display());
+        let mut run = MeasurementRun::new(self, &trainer, &mut store, context);
+        let tried = run.run(context)?;
+        let headline = format!("{} measured, {} found in {}", run.measured, run.found, self.out.display());
         tried.iter().for_each(|one| one.warn(context));
         self.summary(&tried, &trainer, headline, context)
     }
@@ -428,24 +430,4 @@ fn findings(ran: &[(Setting, &Ran)]) -> Vec<Finding> {
 /// "84.0 %".
 fn share(share: f64) -> Percent {
     Percent(100.0 * share)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn prefetching_matters_where_somebody_loads_ahead() {
-        let all = Setting::all(&[2], &[0, 1], &[2, 4]);
-        let pairs: Vec<(u64, u64)> = all.iter().map(|one| (one.num_workers, one.prefetch_factor)).collect();
-        assert_eq!(pairs, [(0, 2), (1, 2), (1, 4)]);
-    }
-
-    #[test]
-    fn what_needs_as_much_as_what_did_not_fit_is_spared() {
-        let setting = |batch, num_workers| Setting { batch, num_workers, prefetch_factor: 2 };
-        let failed = Tried { setting: setting(8, 2), became: Became::OutOfMemory(None) };
-        assert!(failed.rules_out(setting(8, 4)) && failed.rules_out(setting(16, 2)));
-        assert!(!failed.rules_out(setting(8, 0)) && !failed.rules_out(setting(4, 2)));
-    }
 }

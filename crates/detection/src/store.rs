@@ -38,7 +38,7 @@ pub(super) struct Row {
     pub visits: u32,
     /// What came of it.
     pub outcome: Outcome,
-    /// What the machine told meanwhile.
+    /// What the machine reported meanwhile.
     #[serde(default, skip_serializing_if = "Seen::is_empty")]
     pub seen: Seen,
     /// When it ended.
@@ -139,6 +139,14 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Row>> {
 }
 
 impl Row {
+    /// What became of its setting.
+    pub fn became(&self, setting: Setting) -> Became {
+        match &self.outcome {
+            Outcome::Measured(measured) => Became::of((**measured).clone(), setting, self.seen.clone()),
+            Outcome::OutOfMemory(memory) => Became::OutOfMemory(*memory),
+        }
+    }
+
     fn is_of(&self, circumstances: &Circumstances, task: &DetectionTask) -> bool {
         // A trace beside it changes nothing of what was measured.
         let untraced = |task: &DetectionTask| DetectionTask { trace: None, ..task.clone() };
@@ -159,11 +167,11 @@ impl Outcome {
         }
     }
 
-    /// What is told of it.
-    pub fn became(&self, setting: Setting, seen: &Seen) -> Became {
+    /// How many of the free steps others disturbed.
+    pub fn disturbed_steps(&self) -> u64 {
         match self {
-            Outcome::Measured(measured) => Became::of((**measured).clone(), setting, seen.clone()),
-            Outcome::OutOfMemory(memory) => Became::OutOfMemory(*memory),
+            Outcome::Measured(measured) => measured.plain.disturbed,
+            Outcome::OutOfMemory(_) => 0,
         }
     }
 }

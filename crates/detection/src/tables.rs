@@ -61,13 +61,13 @@ pub(super) fn settings(tried: &[Tried], epochs: u64) -> Table {
         let Setting { batch, num_workers, prefetch_factor } = one.setting;
         let ahead = (num_workers > 0).then_some(prefetch_factor);
         let named: [Cell; 3] = [batch.into(), num_workers.into(), ahead.into()];
-        table.row(named.into_iter().chain(told(one, epochs)));
+        table.row(named.into_iter().chain(outcome(one, epochs)));
     }
     table
 }
 
 /// What became of a setting: its outcome, times and memory.
-fn told(one: &Tried, epochs: u64) -> Vec<Cell> {
+fn outcome(one: &Tried, epochs: u64) -> Vec<Cell> {
     let (outcome, memory) = match &one.became {
         Became::Ran(ran) if ran.doubt.is_some() => ("doubtful", Some(ran.measured.memory)),
         Became::Ran(ran) if ran.disturbance.is_some() => ("disturbed", Some(ran.measured.memory)),
@@ -112,13 +112,13 @@ pub(super) fn parts(setting: Setting, ran: &Ran) -> Table {
     let columns = [Column::text("part", "part"), Column::number("mean_ms", "mean"), Column::number("percent", "share")];
     let mut table = Table::new(format!("Where a step's time goes: {}", words(setting)), columns);
     let sum: f64 = ran.timing.parts.iter().sum();
-    for (told, seconds) in PARTS.into_iter().zip(ran.timing.parts) {
-        table.row([told.into(), milliseconds(seconds), share(seconds / sum).into()]);
+    for (part, seconds) in PARTS.into_iter().zip(ran.timing.parts) {
+        table.row([part.into(), milliseconds(seconds), share(seconds / sum).into()]);
     }
     table.row(["step".into(), milliseconds(sum), share(1.0).into()]);
-    for (told, seconds) in ["of forward, the backbone", "of backward, the backbone"].into_iter().zip(trunk(ran)) {
+    for (part, seconds) in ["of forward, the backbone", "of backward, the backbone"].into_iter().zip(trunk(ran)) {
         if let Some(seconds) = seconds {
-            table.row([told.into(), milliseconds(seconds), share(seconds / sum).into()]);
+            table.row([part.into(), milliseconds(seconds), share(seconds / sum).into()]);
         }
     }
     table
@@ -134,7 +134,7 @@ pub(super) fn trunk(ran: &Ran) -> [Option<f64>; 2] {
     [mean(&|parts| parts.trunk_forward), mean(&|parts| parts.trunk_backward)]
 }
 
-/// What the machine told while settings ran; empty where it told nothing.
+/// What the machine reported while settings ran; empty where it reported nothing.
 pub(super) fn machine(ran: &[(Setting, &Ran)]) -> Table {
     let columns = [
         Column::text("setting", "setting"),
@@ -145,13 +145,13 @@ pub(super) fn machine(ran: &[(Setting, &Ran)]) -> Table {
     ];
     let mut table = Table::new("The machine meanwhile", columns);
     for (setting, ran) in ran {
-        let told: [(&str, &BTreeMap<String, f64>, &str); 4] = [
+        let reported: [(&str, &BTreeMap<String, f64>, &str); 4] = [
             ("use", &ran.seen.uses, "%"),
             ("clock", &ran.seen.clocks, "MHz"),
             ("power", &ran.seen.powers, "W"),
             ("highest temperature", &ran.seen.temperatures, "degrees C"),
         ];
-        for (what, values, unit) in told {
+        for (what, values, unit) in reported {
             for (name, value) in values {
                 table.row([words(*setting).into(), what.into(), name.as_str().into(), (*value).into(), unit.into()]);
             }
@@ -240,10 +240,10 @@ impl Answer<'_> {
         if !waits_for_data(waiting) {
             return format!("the device is what takes the time: {} of a step goes by waiting for data", share(waiting));
         }
-        format!("it waits for data {} of a step: {}", share(waiting), self.mending())
+        format!("it waits for data {} of a step: {}", share(waiting), self.remedy())
     }
 
-    fn mending(&self) -> String {
+    fn remedy(&self) -> String {
         let waits = |ran: &Ran| ran.timing.waiting(&ran.measured);
         let same =
             self.ran.iter().filter(|(other, ran)| other.batch == self.setting.batch && !waits_for_data(waits(ran)));

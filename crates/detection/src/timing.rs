@@ -6,7 +6,7 @@ use perf4sight_step::detection::{Measured, Parts, Phase};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The share of a step spent waiting for data from which on loading it is worth changing.
-const WORTH_MENDING: f64 = 0.1;
+const WORTH_CHANGING: f64 = 0.1;
 /// A loss that many times the first one is that of a training which diverges.
 const DIVERGED: f64 = 10.0;
 
@@ -81,7 +81,7 @@ pub(super) fn disturbance(measured: &Measured) -> Option<String> {
 
 /// Whether loading data is worth changing.
 pub(super) fn waits_for_data(share: f64) -> bool {
-    share > WORTH_MENDING
+    share > WORTH_CHANGING
 }
 
 /// What is wrong with the losses of a training, whose times are then not those of one that learns.
@@ -112,80 +112,4 @@ fn half_width(values: &[f64]) -> Option<f64> {
     let middle = mean(values);
     let variance = values.iter().map(|value| (value - middle).powi(2)).sum::<f64>() / (count - 1.0);
     Some(student.inverse_cdf(0.975) * (variance / count).sqrt())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use perf4sight_step::detection::Memory;
-    use std::collections::BTreeMap;
-
-    fn phase(waits: &[f64]) -> Phase {
-        let parts: Vec<Parts> =
-            waits.iter().map(|wait| Parts { wait: *wait, forward: 0.2, backward: 0.3, ..Parts::default() }).collect();
-        Phase { seconds: parts.iter().map(Parts::sum).sum(), parts, disturbed: 0 }
-    }
-
-    fn measured() -> Measured {
-        Measured {
-            first: phase(&[1.0]),
-            plain: phase(&[0.4, 0.5, 0.6]),
-            exact: phase(&[0.0, 0.1]),
-            losses: Vec::new(),
-            memory: Memory { resident: 0, used: 0, heap: None, loaders: 0, allocated: None, reserved: None },
-            images: 32,
-            epoch_starts: vec![2.0, 4.0],
-            damaged: BTreeMap::new(),
-            seconds: 9.0,
-            batches: Vec::new(),
-            largest: None,
-            weights: 0,
-            conditions: Box::default(),
-        }
-    }
-
-    #[test]
-    fn rates_come_with_students_interval() {
-        let timing = Timing::of(&measured(), 4).unwrap();
-        assert!((timing.rate - 4.0).abs() < 1e-12 && (timing.exact - 0.55).abs() < 1e-12);
-        // Steps of 0.9, 1.0 and 1.1 s: deviation 0.1, 4.3027 of its errors of the mean (two degrees of freedom).
-        let half = 4.302_652_7 * 0.1 / 3f64.sqrt();
-        let (low, high) = timing.interval.unwrap();
-        assert!((low - 4.0 / (1.0 + half)).abs() < 1e-6 && (high - 4.0 / (1.0 - half)).abs() < 1e-6);
-        assert!((timing.waiting(&measured()) - 0.5).abs() < 1e-12);
-        // 33 images: eight whole batches of four, and three seconds to begin.
-        assert!((timing.epoch(33, 4) - 11.0).abs() < 1e-12);
-        assert_eq!(Timing::of(&Measured { plain: phase(&[0.1, 0.2]), ..measured() }, 4).unwrap().interval, None);
-        assert_eq!(timing.percentiles, [None, None]);
-        let ten: Vec<f64> = (0..10).map(f64::from).collect();
-        // Steps of 0.5, 1.5, ... 9.5 s: a tenth of the way from the ninth to the tenth.
-        let [nine_of_ten, _] = Timing::of(&Measured { plain: phase(&ten), ..measured() }, 4).unwrap().percentiles;
-        assert!((nine_of_ten.unwrap() - 8.6).abs() < 1e-12);
-        assert_eq!(Timing::of(&Measured { exact: phase(&[]), ..measured() }, 4), None);
-    }
-
-    #[test]
-    fn as_many_load_as_keep_up() {
-        // Steps of 0.9, 1.0 and 1.1 s, of which 0.4, 0.5 and 0.6 s wait: half a second of computing.
-        let timing = Timing::of(&measured(), 4).unwrap();
-        assert_eq!(timing.workers_needed(&measured(), 0), 1, "half a second to load, half a second to compute");
-        assert_eq!(timing.workers_needed(&measured(), 2), 4, "two deliver two batches in a step of a second");
-    }
-
-    #[test]
-    fn most_steps_make_a_disturbance() {
-        let disturbed = |disturbed| Measured { plain: Phase { disturbed, ..phase(&[0.4, 0.5, 0.6]) }, ..measured() };
-        assert_eq!(disturbance(&disturbed(1)), None);
-        assert!(disturbance(&disturbed(2)).unwrap().contains("2 of 3 free steps"));
-    }
-
-    #[test]
-    fn losses_that_are_none_or_grow_are_doubted() {
-        assert_eq!(doubt(&[Some(1.4), Some(1.0)]), None);
-        assert!(doubt(&[Some(1.4), None]).unwrap().contains("step 2"));
-        assert!(doubt(&[None, None]).unwrap().contains("step 1"));
-        assert_eq!(doubt(&[Some(-5.0), Some(-5.0)]), None);
-        assert!(doubt(&[Some(-5.0), Some(51.0)]).unwrap().contains("diverges"));
-        assert!(doubt(&[Some(1.4), Some(2345.0), Some(2.0)]).unwrap().contains("diverges"));
-    }
 }

@@ -48,7 +48,7 @@ pub(super) struct Trainer {
 pub(super) struct Trained {
     pub reply: Reply,
     pub seen: Seen,
-    /// What the machine told around it, where the worker did not look.
+    /// What the machine reported around it, where the worker did not look.
     pub conditions: Box<Conditions>,
 }
 

@@ -342,7 +342,7 @@ class Timer(object):
 
     def __init__(self, device, exact):
         self.device, self.exact = device, exact
-        self.parts, self.trunk, self.last = {}, {}, time.perf_counter()
+        self.parts, self.trunk, self.last, self.skipped = {}, {}, time.perf_counter(), 0.0
 
     def synchronize(self):
         if self.device.type == "cuda":
@@ -351,12 +351,22 @@ class Timer(object):
     def end(self, part):
         if self.exact:
             self.synchronize()
-        self.parts[part] = self.parts.get(part, 0.0) + self.skip()
+        self.parts[part] = self.parts.get(part, 0.0) + self.lap()
 
-    def skip(self):
-        """Seconds since the last border, which count for no part."""
+    def lap(self):
+        """Seconds since the last border."""
         last, self.last = self.last, time.perf_counter()
         return self.last - last
+
+    def skip(self):
+        """Seconds since the last border, which count for no part and no step."""
+        seconds = self.lap()
+        self.skipped += seconds
+        return seconds
+
+    def clock(self):
+        """Seconds without those that were skipped."""
+        return time.perf_counter() - self.skipped
 
     def step(self):
         """The parts of the step that is over, with how long of forward and backward the trunk was at work where that is known."""
@@ -411,22 +421,30 @@ class Trunk(object):
 
 
 class Neighbours(object):
-    """Whether other programs had the processors while a step stood ready for them; the loaders of this one are no others."""
+    """Whether other programs had the processors while steps stood ready for them; the loaders of this one are no others."""
+
+    PERIOD = 10 * TICK  # looking takes 0.1 ms, and sooner the kernel's ticks tell nothing
 
     def __init__(self, threads):
-        self.threads, self.last = threads, self.look()
+        self.threads, self.last, self.steps = threads, self.look(), 0
 
     def look(self):
         machine = torch_worker.processors()
         return time.perf_counter(), Wall.waited(), machine.get("busy", 0.0) + machine.get("stolen", 0.0), own_time()
 
+    def step(self):
+        """Of each step since it looked last whether it was disturbed, where it is time to look again."""
+        self.steps += 1
+        return self.disturbed() if time.perf_counter() - self.last[0] >= self.PERIOD else []
+
     def disturbed(self):
-        """Since it was asked last: the rule of crates/step/src/sampling.rs, and others worked meanwhile."""
+        """The same in any case: the rule of crates/step/src/sampling.rs, and others worked meanwhile."""
         (began, waited, busy, own), self.last = self.last, self.look()
         now, waits, works, owns = self.last
+        steps, self.steps = self.steps, 0
         tolerated = TOLERATED_LOSS * (now - began) * self.threads
         lost = waits is None or waited is None or waits - waited > tolerated
-        return bool(lost and (works - busy) - (owns - own) > max(tolerated, 2 * TICK))
+        return [bool(lost and (works - busy) - (owns - own) > max(tolerated, 2 * TICK))] * steps
 
 
 def own_time():
@@ -465,11 +483,14 @@ class Memory(object):
         Heap.set(Heap.M_MMAP_THRESHOLD, 32 << 20)  # DEFAULT_MMAP_THRESHOLD_MAX, to which glibc raises it by itself
         Heap.set(Heap.M_TRIM_THRESHOLD, 64 << 20)
 
-    def watch(self):
+    def check_limit(self):
         """Python cannot cap torch's allocator on a processor: a step that needs more than the limit is the last. What the heap keeps
         later, because there is room for it, no step needs."""
         if self.device.type == "cpu" and self.limit is not None and self.needed is None and self.used() > self.limit:
             raise MemoryError("past mem_limit")
+
+    def watch_loaders(self):
+        """The kernel walks through all pages of a loader for this, 16 ms each: no step that is timed freely waits for it."""
         self.loaders = max(self.loaders, sum(map(private, children())))
 
     def reading(self):
@@ -567,22 +588,25 @@ class Training(object):
         self.update()
         timer.end("optimizer")
         self.losses.append(loss.detach())  # read when all are done: reading waits for the device
-        self.memory.watch()
-        self.disturbed.append(self.neighbours.disturbed())
+        self.memory.check_limit()
+        self.disturbed += self.neighbours.step()
         tell(len(self.losses), self.whole, len(self.batches.starts))
         timer.end("other")
+        if timer.exact:
+            self.memory.watch_loaders()
+            timer.skip()
         return timer.step()
 
     def run(self, steps, exact):
-        """Some steps, in the time that a clock around them all measured, what epochs took to start left out."""
+        """Some steps, in the time that a clock around them all measured, what epochs took to start and what watching took left out."""
         self.timer.synchronize()
         self.timer.exact = exact
-        starts = len(self.batches.starts)
         self.neighbours.disturbed()
         self.timer.skip()
-        began, parts = time.perf_counter(), [self.step() for _ in range(steps)]
+        began, parts = self.timer.clock(), [self.step() for _ in range(steps)]
         self.timer.synchronize()
-        seconds = time.perf_counter() - began - sum(self.batches.starts[starts:])
+        seconds = self.timer.clock() - began
+        self.disturbed += self.neighbours.disturbed()
         return {"parts": parts, "seconds": seconds, "disturbed": sum(self.disturbed[-steps:])}
 
     def warm_up(self):
@@ -592,11 +616,12 @@ class Training(object):
         if self.data.resizing:  # else a network of the user's own that resizes otherwise
             indices, self.largest = Sizes(self.data.resizing, self.data).largest(self.request["batch"])
         self.timer.skip()
-        began = time.perf_counter()
+        began = self.timer.clock()
         if self.data.resizing:
             batch = self.batches.of(indices)
         first["parts"].append(self.step(batch))
-        first["seconds"] += time.perf_counter() - began
+        first["seconds"] += self.timer.clock() - began
+        self.disturbed += self.neighbours.disturbed()
         first["disturbed"] += self.disturbed[-1]
         self.memory.settle()
         return first

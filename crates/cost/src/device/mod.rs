@@ -12,6 +12,8 @@ pub mod recorded;
 mod rows;
 mod shipping;
 pub mod simulated;
+#[cfg(test)]
+mod tests;
 
 pub use perf4sight_step::{protocol, sampling};
 
@@ -94,6 +96,8 @@ pub struct Allowance {
     pub steps: Option<StepRule>,
     /// Time after which it counts as hung, if sooner than the device has it.
     pub timeout: Option<Duration>,
+    /// Whether threads give their processors to other programs while they wait for each other.
+    pub yields: bool,
 }
 
 /// What became of a job.
@@ -131,9 +135,8 @@ pub enum Measurement {
 }
 
 impl Measurement {
-    fn broken(outcome: Outcome, reason: impl Into<String>) -> Self {
-        // One line, for a worker could else forge lines of ours.
-        Measurement::Broken { outcome, reason: reason.into().trim().replace('\n', "\\n") }
+    fn broken(outcome: Outcome, reason: impl AsRef<str>) -> Self {
+        Measurement::Broken { outcome, reason: one_line(reason.as_ref()) }
     }
 
     /// Seconds the device spent in steps; what a measurement took beyond them was start-up and bookkeeping.
@@ -166,6 +169,22 @@ impl Measurement {
             Measurement::Interrupted => None,
         }
     }
+}
+
+/// Characters that are kept of what a worker says.
+const LONGEST_REASON: usize = 4000;
+
+/// A worker's words in one line, at most [`LONGEST_REASON`] characters; what would break the line or turn its direction is escaped, for a
+/// worker could else forge lines of ours.
+fn one_line(words: &str) -> String {
+    let mut line = String::new();
+    for character in words.trim().chars().take(LONGEST_REASON) {
+        match character {
+            '"' | '\'' | '\\' => line.push(character),
+            _ => line.extend(character.escape_debug()),
+        }
+    }
+    line
 }
 
 /// Refuses jobs that can be known to fail before anything runs, also for steps that their networks cannot take; each network is read once, and

@@ -193,23 +193,3 @@ fn unfit(words: &[String], machine: &dyn Machine, output: &Output, why: &str) ->
             false => "run the command with it by hand, or use the workers/torch_worker.py of this version".to_owned(),
         })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    #[test]
-    fn where_there_is_no_libtorch_the_python_beside_the_program_measures() {
-        let folder = tempfile::TempDir::new().unwrap();
-        let [program, python, worker] = ["perf4sight", "python3", WORKER].map(|name| folder.path().join(name));
-        let missing = own_words(&program).unwrap_err().to_string();
-        assert!(missing.contains("python3 -m perf4sight.torch_worker"), "{missing}");
-        fs::write(&python, "").unwrap();
-        let words = own_words(&program).unwrap();
-        assert_eq!(words, [python.to_str().unwrap(), "-m", "perf4sight.torch_worker"]);
-        assert!(!is_own(&words));
-        fs::write(&worker, "").unwrap();
-        assert_eq!(own_words(&program).unwrap(), [worker.to_str().unwrap()]);
-    }
-}

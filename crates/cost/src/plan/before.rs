@@ -1,8 +1,8 @@
 //! One plan before another: what is measured in any case, then what is chosen.
 
+use super::decision::{Decision, Plan};
 use super::grid::Grid;
 use super::ledger::Ledger;
-use super::turn::{Plan, Turn};
 use crate::records::Learned;
 use perf4sight_base::error::Result;
 
@@ -20,10 +20,10 @@ impl Before {
 }
 
 impl Plan for Before {
-    fn next(&mut self, ledger: &Ledger, seconds: f64) -> Result<Turn> {
+    fn next(&mut self, ledger: &Ledger, seconds: f64) -> Result<Decision> {
         match self.first.next(ledger, seconds)? {
-            Turn::Stop(_) | Turn::Wait => self.then.next(ledger, seconds),
-            turn @ (Turn::Measure(_) | Turn::Visit { .. } | Turn::Skip(_)) => Ok(turn),
+            Decision::Stop(_) | Decision::Wait => self.then.next(ledger, seconds),
+            decision @ (Decision::Measure(_) | Decision::Repeat { .. } | Decision::Skip(_)) => Ok(decision),
         }
     }
 

@@ -1,8 +1,8 @@
 //! The plan that measures everything, in a given order.
 
-use super::ledger::{Decision, Ledger};
+use super::decision::{Decision, Ending, Plan};
+use super::ledger::{Ledger, Status};
 use super::sweep::Configuration;
-use super::turn::{Ending, Plan, Turn};
 use perf4sight_base::error::Result;
 
 /// Every configuration in turn, but none larger than one that ran out of memory.
@@ -21,22 +21,22 @@ impl Grid {
 }
 
 impl Plan for Grid {
-    fn next(&mut self, ledger: &Ledger, _: f64) -> Result<Turn> {
-        let done = |configuration: &&Configuration| ledger.decide(configuration) == Decision::Done;
+    fn next(&mut self, ledger: &Ledger, _: f64) -> Result<Decision> {
+        let done = |configuration: &&Configuration| ledger.status(configuration) == Status::Done;
         self.at += self.configurations[self.at..].iter().take_while(done).count();
         for configuration in &self.configurations[self.at..] {
             let only = |variables| Configuration { variables, ..configuration.clone() };
-            match ledger.decide(configuration) {
-                Decision::Done | Decision::UnderWay => {}
-                Decision::Measure(variables) => return Ok(Turn::Measure(only(variables))),
-                Decision::Skip { missing, .. } => return Ok(Turn::Skip(only(missing))),
+            match ledger.status(configuration) {
+                Status::Done | Status::UnderWay => {}
+                Status::Measure(variables) => return Ok(Decision::Measure(only(variables))),
+                Status::Skip { missing, .. } => return Ok(Decision::Skip(only(missing))),
             }
         }
-        Ok(if ledger.is_under_way() { Turn::Wait } else { Turn::Stop(Ending::Complete) })
+        Ok(if ledger.is_under_way() { Decision::Wait } else { Decision::Stop(Ending::Complete) })
     }
 
     fn left(&self, ledger: &Ledger) -> usize {
         let ahead = self.configurations[self.at..].iter();
-        ahead.filter(|configuration| ledger.decide(configuration) != Decision::Done).count()
+        ahead.filter(|configuration| ledger.status(configuration) != Status::Done).count()
     }
 }

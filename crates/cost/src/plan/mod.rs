@@ -2,17 +2,19 @@
 
 mod adaptive;
 mod before;
+mod decision;
 mod expected;
 mod grid;
 mod ledger;
+mod repetitions;
 mod sweep;
-mod turn;
-mod visits;
+#[cfg(test)]
+mod tests;
 
 pub use adaptive::{Adaptive, Means, Offer, Share};
 pub use before::Before;
+pub use decision::{Decision, Ending, Pace, Plan};
 pub use grid::Grid;
-pub use ledger::{Decision, Ledger};
+pub use ledger::{Ledger, Status};
+pub use repetitions::{Doubt, Repetitions, doubts};
 pub use sweep::{Configuration, Sweep, Test, regroup};
-pub use turn::{Ending, Pace, Plan, Turn};
-pub use visits::{Doubt, Visits, doubts};

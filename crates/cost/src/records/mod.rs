@@ -3,6 +3,7 @@
 //! The dialect is the published one: `|` between cells, the header first, `True`/`False`, `None` or `-1` for what a
 //! failed measurement could not give. Cells are found by column name.
 
+mod agreement;
 mod append;
 mod attempts;
 mod cells;
@@ -15,13 +16,12 @@ mod log;
 mod provenance;
 mod record;
 mod variant;
-mod visits;
 
+pub use agreement::{Agreement, agreement};
 pub use append::{Appender, ensure_writable};
 pub use attempts::{Attempt, CONDITIONS_FILE};
 pub use dialect::check_cell;
 pub use log::{Duplicate, Log, any_rows, list, log_file, read, row_file};
-pub use provenance::{Learned, PROVENANCE_FILE, Provenance, Run, Wander};
+pub use provenance::{Learned, PROVENANCE_FILE, Provenance, Repeatability, Run};
 pub use record::{Identity, MemoryColumns, Outcome, Reading, Record};
 pub use variant::{Variant, check_network_name};
-pub use visits::{Agreement, agreement};

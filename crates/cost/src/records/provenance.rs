@@ -38,9 +38,9 @@ pub struct Run {
     /// How good the rows were estimated to be as they came, where the plan goes by that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub learned: Vec<Learned>,
-    /// How far the visits to its rows lay apart, where these were timed more than once.
+    /// How far the repetitions of its rows lay apart, where there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub visits: Option<Wander>,
+    pub visits: Option<Repeatability>,
     /// Its seed.
     pub seed: u64,
     /// Clocks and temperatures at its first measurement's start and its last one's end, where the device tells them.
@@ -55,18 +55,18 @@ fn is_zero(seconds: &f64) -> bool {
     *seconds == 0.0
 }
 
-/// How far visits to the same step, apart in time, lay from each other: how well the machine could be measured.
+/// How far repeated measurements of the same step lay from each other: how well the machine could be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Wander {
-    /// Rows with two visits or more, those of earlier runs included.
+pub struct Repeatability {
+    /// Rows measured twice or more, those of earlier runs included.
     pub rows: usize,
-    /// Rows with a single one, because time was over.
+    /// Rows measured once, because time was over.
     pub single: usize,
-    /// Rows whose first visits disagreed or were not what the other rows let expect, so that there were more.
+    /// Rows measured more than twice, because they disagreed or were not what the other rows let expect.
     pub more: usize,
     /// Rows whose time is marked as doubtful.
     pub marked: usize,
-    /// Median of the rows' spreads: half of the range of a row's visits relative to its time.
+    /// Median of the rows' spreads: half of what the next time took longer than the quickest, relative to it.
     pub median: f64,
     /// The spread that nine rows of ten do not exceed.
     pub most: f64,

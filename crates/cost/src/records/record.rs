@@ -19,8 +19,7 @@ pub enum Outcome {
     Disturbed,
     /// The step ran, but the machine slowed itself down, for heat mostly: the value is doubtful.
     Throttled,
-    /// The step ran, visit after visit, but takes far longer or shorter than the other rows of its network let expect: the value is
-    /// doubtful.
+    /// The step ran, time after time, but takes far longer or shorter than the other rows of its network let expect: the value is doubtful.
     Unexpected,
     /// The step did not fit: a censored observation, never a regression target.
     OutOfMemory,
@@ -135,10 +134,10 @@ pub struct Record {
     pub reading: Reading,
     /// Timed steps behind the values, where they were counted.
     pub steps: Option<usize>,
-    /// What visits apart in time disagree by: half of their range relative to the time; of a single visit the half-width of its median's
+    /// How closely a second measurement confirms the time ([`agreement`](super::agreement())); of a single one the half-width of its median's
     /// confidence interval, where it was computed.
     pub spread: Option<f64>,
-    /// The median milliseconds of every visit behind the time; empty where they were not kept.
+    /// The median milliseconds of every measurement, apart in time; empty where they were not kept.
     pub visits: Vec<f64>,
 }
 

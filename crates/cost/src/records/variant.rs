@@ -11,7 +11,7 @@ const MAX_LEVEL: u8 = 99;
 /// A network at a pruning level; where a level was pruned several times, one of the repeats.
 ///
 /// ```
-/// use crate::records::Variant;
+/// use perf4sight_cost::records::Variant;
 /// let variant = Variant::parse("resnet18_30_2", ["resnet18", "resnet50"])?;
 /// assert_eq!((variant.network.as_str(), variant.level, variant.repeat), ("resnet18", 30, Some(2)));
 /// assert_eq!(variant.to_string(), "resnet18_30_2");
@@ -93,7 +93,7 @@ fn is_digits(word: &str) -> bool {
 /// Such a name, with what would be right.
 ///
 /// ```
-/// use crate::records::check_network_name;
+/// use perf4sight_cost::records::check_network_name;
 /// assert!(check_network_name("my_net").is_ok());
 /// assert!(check_network_name("ghostnet_100").is_ok()); // no level
 /// assert!(check_network_name("net_5").unwrap_err().to_string().contains("net-5"));

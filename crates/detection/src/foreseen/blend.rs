@@ -107,13 +107,17 @@ mod tests {
         let blend = fitted(&[(1.0, 1e5), (2.0, 1e5)]);
         for (images, pixels) in [(4.0, 1e5), (4.0, 2e5), (8.0, 1e5), (1.0, 3e5)] {
             let truth = seconds(images, pixels);
-            let told = blend.at(&truth.terms);
+            let estimate = blend.at(&truth.terms);
             assert!(
-                (told.value / truth.measured - 1.0).abs() < 0.08,
-                "{images} of {pixels}: {told:?} for {}",
+                (estimate.value / truth.measured - 1.0).abs() < 0.08,
+                "{images} of {pixels}: {estimate:?} for {}",
                 truth.measured
             );
-            assert!(told.low <= truth.measured && truth.measured <= told.high, "{told:?} for {}", truth.measured);
+            assert!(
+                estimate.low <= truth.measured && truth.measured <= estimate.high,
+                "{estimate:?} for {}",
+                truth.measured
+            );
         }
     }
 
@@ -121,9 +125,13 @@ mod tests {
     fn one_measurement_already_says_something_but_less_surely() {
         let truth = seconds(8.0, 1e5);
         let width = |blend: &Blend| {
-            let told = blend.at(&truth.terms);
-            assert!(told.low <= truth.measured && truth.measured <= told.high, "{told:?} for {}", truth.measured);
-            told.high - told.low
+            let estimate = blend.at(&truth.terms);
+            assert!(
+                estimate.low <= truth.measured && truth.measured <= estimate.high,
+                "{estimate:?} for {}",
+                truth.measured
+            );
+            estimate.high - estimate.low
         };
         assert!(width(&fitted(&[(1.0, 1e5)])) > 1.2 * width(&fitted(&[(1.0, 1e5), (4.0, 1e5)])));
     }
@@ -144,7 +152,7 @@ mod tests {
     #[test]
     fn before_anything_is_measured_graphs_cost_what_the_fingerprint_says() {
         let truth = seconds(2.0, 1e5);
-        let told = Blend::before(BELIEFS, &truth, 0.04).at(&truth.terms);
-        assert!((told.value - (truth.terms[0] + truth.terms[1])).abs() < 1e-12);
+        let estimate = Blend::before(BELIEFS, &truth, 0.04).at(&truth.terms);
+        assert!((estimate.value - (truth.terms[0] + truth.terms[1])).abs() < 1e-12);
     }
 }

@@ -61,7 +61,7 @@ impl Device {
         let found = self.dense.iter().find(|(known, _)| *known == shape);
         found
             .map(|(_, network)| network)
-            .ok_or_else(|| Error::device(format!("the worker told no graph for batches of {shape:?}")))
+            .ok_or_else(|| Error::device(format!("the worker gave no graph for batches of {shape:?}")))
     }
 
     /// Terms of a step's time: that of one shape, by as many times as the load has more pixels.
@@ -113,7 +113,7 @@ impl Device {
     }
 
     /// Whose fingerprint it is.
-    pub fn told(&self) -> String {
+    pub fn description(&self) -> String {
         self.fingerprints.subject().device.clone()
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn gather(asked: &Detection, trainer: &Trainer, context: &mut Context
     let (mut evidence, mut doubtful) = (Vec::new(), false);
     for (task, measured) in alike.filter_map(measured) {
         if let Some(doubt) = timing::doubt(&measured.losses) {
-            context.warn(format!("{}: {doubt}; predictions do not rest on it", words(&task)));
+            context.warn(format!("{}: {doubt}; predictions leave it out", words(&task)));
             doubtful = true;
         } else {
             evidence.push(Evidence { disturbance: timing::disturbance(&measured), task, measured });
@@ -96,7 +96,7 @@ fn differences(
     (measured, its): &(Circumstances, DetectionTask),
     (asked, task): &(Circumstances, DetectionTask),
 ) -> String {
-    let told = |circumstances: &Circumstances, task: &DetectionTask| {
+    let facts_of = |circumstances: &Circumstances, task: &DetectionTask| {
         let facts = [serde_json::to_value(circumstances), serde_json::to_value(task)];
         let members = facts.into_iter().flatten().filter_map(|value| value.as_object().cloned());
         let each = members.flatten().flat_map(|(name, value)| match value {
@@ -105,7 +105,7 @@ fn differences(
         });
         each.filter(|(_, value)| !value.is_null()).collect::<BTreeMap<String, Value>>()
     };
-    let (there, here) = (told(measured, its), told(asked, task));
+    let (there, here) = (facts_of(measured, its), facts_of(asked, task));
     let names: BTreeSet<&String> = there.keys().chain(here.keys()).collect();
     let differs = names.into_iter().filter(|name| there.get(*name) != here.get(*name));
     let word = |value: Option<&Value>| value.map_or("none".to_owned(), Value::to_string);

@@ -1,43 +1,43 @@
-//! What was predicted of a detector as a page: the answer, steps and memory over batch sizes beside what was measured, what it rests on.
+//! What was predicted of a detector as a page: the answer, steps and memory over batch sizes beside what was measured, what it is based on.
 
 use super::super::Detection;
-use super::{Answer, Estimate, Foretold};
+use super::{Answer, Estimate, Prediction};
 use perf4sight_base::units::Bytes;
 use perf4sight_report::{Axis, Block, Chart, Line, Page, Plot, Series, Table, Tone, Value, sentence};
 
-/// The whole page; `answer` and `rests` are what the console says.
+/// The whole page; `sentences` and `basis` are what the console says.
 pub(super) fn of(
     asked: &Detection,
-    told: &Answer,
+    answer: &Answer,
     table: &Table,
-    [answer, rests]: [&str; 2],
+    [sentences, basis]: [&str; 2],
     warnings: &[String],
 ) -> Page {
-    let mut page = Page::new(format!("Training {}", asked.task.network), format!("Predicted for {}", told.device));
-    let verdicts = answer.lines().map(|line| Block::Verdict(Tone::Caution, sentence(line)));
+    let mut page = Page::new(format!("Training {}", asked.task.network), format!("Predicted for {}", answer.device));
+    let verdicts = sentences.lines().map(|line| Block::Verdict(Tone::Caution, sentence(line)));
     page.chapter("Answer", verdicts.chain([Block::Table(table.clone())]));
-    let charts = [Some(steps(&told.foretold)), memory(&told.foretold)];
+    let charts = [Some(steps(&answer.predictions)), memory(&answer.predictions)];
     page.chapter("Over batch sizes", charts.into_iter().flatten().map(Block::Chart));
     page.chapter(
-        "What it rests on",
-        [Block::List([rests].into_iter().chain(warnings.iter().map(String::as_str)).map(sentence).collect())],
+        "What it is based on",
+        [Block::List([basis].into_iter().chain(warnings.iter().map(String::as_str)).map(sentence).collect())],
     );
     page
 }
 
-fn steps(foretold: &[Foretold]) -> Chart {
-    let predicted = |one: &Foretold| Some(one.step);
-    let measured = |one: &Foretold| one.measured.map(|(seconds, _)| seconds);
-    let plot = over_batches("seconds", foretold, predicted, measured, 1.0);
+fn steps(predictions: &[Prediction]) -> Chart {
+    let predicted = |one: &Prediction| Some(one.step);
+    let measured = |one: &Prediction| one.measured.map(|(seconds, _)| seconds);
+    let plot = over_batches("seconds", predictions, predicted, measured, 1.0);
     Chart::new("A step without waiting for data", "Predicted, with intervals that hold nine of ten.", plot)
 }
 
 /// None without a fingerprint of memory.
-fn memory(foretold: &[Foretold]) -> Option<Chart> {
-    foretold.iter().find(|one| one.memory.is_some())?;
+fn memory(predictions: &[Prediction]) -> Option<Chart> {
+    predictions.iter().find(|one| one.memory.is_some())?;
     let mib = Bytes::from_mib(1.0).0 as f64;
-    let measured = |one: &Foretold| one.measured.map(|(_, used)| used as f64);
-    let plot = over_batches("MiB", foretold, |one| one.memory, measured, mib);
+    let measured = |one: &Prediction| one.measured.map(|(_, used)| used as f64);
+    let plot = over_batches("MiB", predictions, |one| one.memory, measured, mib);
     let caption = "Of the largest batch that the data may give.";
     Some(Chart::new("Memory above what the process holds before", caption, plot))
 }
@@ -45,24 +45,24 @@ fn memory(foretold: &[Foretold]) -> Option<Chart> {
 /// Two lines: what was predicted, and what was measured where it was.
 fn over_batches(
     name: &str,
-    foretold: &[Foretold],
-    predicted: impl Fn(&Foretold) -> Option<Estimate>,
-    measured: impl Fn(&Foretold) -> Option<f64>,
+    predictions: &[Prediction],
+    estimate: impl Fn(&Prediction) -> Option<Estimate>,
+    measured: impl Fn(&Prediction) -> Option<f64>,
     unit: f64,
 ) -> Plot {
-    let mut sorted: Vec<&Foretold> = foretold.iter().collect();
+    let mut sorted: Vec<&Prediction> = predictions.iter().collect();
     sorted.sort_by_key(|one| one.setting.batch);
-    let value = |one: &Foretold, value: f64, interval: Option<(f64, f64)>| Value {
+    let value = |one: &Prediction, value: f64, interval: Option<(f64, f64)>| Value {
         x: one.setting.batch as f64,
         y: value / unit,
         interval: interval.map(|(low, high)| (low / unit, high / unit)),
     };
-    let told = sorted.iter().filter_map(|one| {
-        let Estimate { value: middle, low, high } = predicted(one)?;
+    let predicted = sorted.iter().filter_map(|one| {
+        let Estimate { value: middle, low, high } = estimate(one)?;
         Some(value(one, middle, Some((low, high))))
     });
     let seen = sorted.iter().filter_map(|one| Some(value(one, measured(one)?, None)));
-    let series = [Series::new("predicted", told), Series::new("measured", seen)];
+    let series = [Series::new("predicted", predicted), Series::new("measured", seen)];
     let series = series.into_iter().filter(|series| !series.data.is_empty()).collect();
     Plot::Line(Line::new(Axis::linear("batch size"), Axis::linear(name), series))
 }

@@ -2,26 +2,26 @@
 
 use super::super::Detection;
 use super::super::tables::words;
-use super::{Answer, Estimate, Foretold};
+use super::{Answer, Estimate, Prediction};
 use perf4sight_base::units::{Bytes, Milliseconds, Percent, counted};
 use perf4sight_report::{Cell, Column, Table, significant};
 
-/// What is told of each setting.
+/// A sentence for each setting.
 pub(super) fn sentences(answer: &Answer) -> String {
-    answer.foretold.iter().map(sentence).collect::<Vec<String>>().join("\n")
+    answer.predictions.iter().map(sentence).collect::<Vec<String>>().join("\n")
 }
 
-/// What it rests on.
-pub(super) fn rests(answer: &Answer) -> String {
+/// What the predictions are based on.
+pub(super) fn basis(answer: &Answer) -> String {
     format!(
-        "from the fingerprint of {} and {} of this detector, less those of the batch and size that is predicted; a step is told without its \
+        "from the fingerprint of {} and {} of this detector, less those of the batch and size that is predicted; steps are predicted without \
          waiting for data; intervals hold nine of ten where steps differ by chance and graphs cost what the fingerprint says",
         answer.device,
         counted(answer.rows, "measured setting")
     )
 }
 
-fn sentence(one: &Foretold) -> String {
+fn sentence(one: &Prediction) -> String {
     let step = one.step;
     let images = one.setting.batch as f64;
     let waiting = one.waiting.unwrap_or_default();
@@ -59,7 +59,7 @@ pub(super) fn table(answer: &Answer, asked: &Detection) -> Table {
         Column::number("used_off_percent", "off"),
     ];
     let mut table = Table::new("Predicted", columns);
-    for one in &answer.foretold {
+    for one in &answer.predictions {
         let whole = one.step.value + one.waiting.unwrap_or_default();
         let steps = (answer.images / one.setting.batch) as f64;
         let milliseconds = |seconds: f64| Cell::from(Milliseconds(1e3 * seconds));

@@ -1,4 +1,4 @@
-//! Which row teaches most: a Gaussian process over everything that could be measured says how well each is known, and the row is
+//! Which row is most informative: a Gaussian process over everything that could be measured says how well each is known, and the row is
 //! chosen that makes all of it known best.
 //!
 //! Only where something was measured matters for that, not what came of it (D. A. Cohn, Z. Ghahramani, M. I. Jordan, "Active
@@ -21,7 +21,7 @@ const VARIANT: f64 = 1.0;
 /// What a measurement leaves open, beside 1 for what is open before it.
 const NOISE: f64 = 0.05;
 
-/// As many candidates as this stand for all: what a row teaches is summed over them.
+/// As many candidates as this stand for all: what a row says is summed over them.
 const REFERENCES: usize = 700;
 
 /// How well everything is known.

@@ -1,6 +1,6 @@
-//! The plan that measures what teaches most, and stops when more would teach nothing: a profile for a tenth of the rows.
+//! The plan that measures what is most informative, and stops when more rows would not help: a profile for a tenth of the rows.
 //!
-//! Three things are wanted of a profile, and turns are shared out between them: rows that make the fits of time and memory better
+//! Three things are wanted of a profile, and its measurements are shared out between them: rows that make the fits of time and memory better
 //! ([`design`]), the size from which on steps do not fit ([`edge`]), and the noise floor of the device, from rows measured twice.
 //! All of it follows from the rows so far, so an interrupted profile goes on where it was.
 
@@ -14,9 +14,9 @@ mod share;
 pub use candidate::Offer;
 pub use share::Share;
 
-use super::ledger::{Decision, Ledger};
+use super::decision::{Decision, Ending, Plan};
+use super::ledger::{Ledger, Status};
 use super::sweep::Configuration;
-use super::turn::{Ending, Plan, Turn};
 use crate::records::Learned;
 use candidate::{Candidate, candidates};
 use design::Design;
@@ -30,16 +30,16 @@ use seen::{Index, Seen};
 /// A step that fits with this probability is safe to run, and one that does not fit with this probability is not worth trying.
 const SURE: f64 = 0.9;
 
-/// Every so many turns the edge of memory is looked for.
-const EDGE_TURNS: usize = 8;
+/// Every so many measurements the edge of memory is looked for.
+const EDGE_EVERY: usize = 8;
 
-/// Every so many turns something is measured a second time.
-const REPEAT_TURNS: usize = 9;
+/// Every so many measurements something is measured a second time.
+const REPEAT_EVERY: usize = 9;
 
-/// Things measured twice: as many tell the noise floor.
+/// So many configurations are measured twice, for the noise floor.
 const REPEATED: usize = 6;
 
-/// What a plan has to go by, beside the rows.
+/// What a plan knows besides the rows.
 #[derive(Debug, Clone)]
 pub struct Means {
     /// The facts of the device.
@@ -52,7 +52,7 @@ pub struct Means {
     pub seed: u64,
 }
 
-/// Measures what teaches most.
+/// Measures what is most informative.
 #[derive(Debug, Clone)]
 pub struct Adaptive {
     candidates: Vec<Candidate>,
@@ -120,18 +120,18 @@ impl Adaptive {
         let chances = chances(&self.candidates, seen, capacity)?;
         let open: Vec<Option<Configuration>> =
             self.candidates.iter().map(|one| missing(ledger, &one.configuration)).collect();
-        let teaching = || self.teaching(&open, &chances).and_then(|at| open[at].clone());
-        let bisecting = || self.bisecting(&open, &chances).and_then(|at| open[at].clone());
-        let due = |turns: usize| measured % turns == turns - 1;
-        let again = if due(REPEAT_TURNS) { self.again(ledger, seen) } else { None };
-        Ok(again.or_else(|| match due(EDGE_TURNS) {
-            true => bisecting().or_else(teaching),
-            false => teaching().or_else(bisecting),
+        let informative = || self.most_informative(&open, &chances).and_then(|at| open[at].clone());
+        let bisecting = || self.most_uncertain(&open, &chances).and_then(|at| open[at].clone());
+        let due = |every: usize| measured % every == every - 1;
+        let again = if due(REPEAT_EVERY) { self.again(ledger, seen) } else { None };
+        Ok(again.or_else(|| match due(EDGE_EVERY) {
+            true => bisecting().or_else(informative),
+            false => informative().or_else(bisecting),
         }))
     }
 
-    /// The candidate that is safe to run and teaches most about all that may fit.
-    fn teaching(&self, open: &[Option<Configuration>], chances: &[Chance]) -> Option<usize> {
+    /// The candidate that is safe to run and says most about all that may fit.
+    fn most_informative(&self, open: &[Option<Configuration>], chances: &[Chance]) -> Option<usize> {
         let weights: Vec<f64> = chances.iter().map(|chance| chance.fits).collect();
         let gain = |at: usize| match (&open[at], chances[at]) {
             (Some(left), Chance { fits, may_fail: true }) if fits >= SURE => {
@@ -142,8 +142,8 @@ impl Adaptive {
         best(self.candidates.len(), gain)
     }
 
-    /// The candidate that nobody knows whether it fits; of equally uncertain ones the one of which least is known.
-    fn bisecting(&self, open: &[Option<Configuration>], chances: &[Chance]) -> Option<usize> {
+    /// The candidate of which it is least known whether it fits; of equal ones the one of which least is known otherwise.
+    fn most_uncertain(&self, open: &[Option<Configuration>], chances: &[Chance]) -> Option<usize> {
         let uncertainty = |at: usize| match chances[at] {
             Chance { fits, may_fail: true } if open[at].is_some() && fits > 1.0 - SURE && fits < SURE => {
                 fits * (1.0 - fits) * self.design.variance(at)
@@ -172,18 +172,18 @@ impl Adaptive {
 }
 
 impl Plan for Adaptive {
-    fn next(&mut self, ledger: &Ledger, seconds: f64) -> Result<Turn> {
+    fn next(&mut self, ledger: &Ledger, seconds: f64) -> Result<Decision> {
         let seen = self.index.seen(ledger);
         let measured = seen.iter().map(|seen| seen.times as usize).sum();
         if let Some(ending) = self.ending(ledger, measured, seconds)? {
-            return Ok(Turn::Stop(ending));
+            return Ok(Decision::Stop(ending));
         }
         self.learn(&seen);
         let chosen = self.choose(ledger, &seen, measured)?;
-        Ok(match chosen.filter(|chosen| ledger.decide(chosen) != Decision::UnderWay) {
-            Some(chosen) => Turn::Measure(chosen),
-            None if ledger.is_under_way() => Turn::Wait,
-            None => Turn::Stop(Ending::Complete),
+        Ok(match chosen.filter(|chosen| ledger.status(chosen) != Status::UnderWay) {
+            Some(chosen) => Decision::Measure(chosen),
+            None if ledger.is_under_way() => Decision::Wait,
+            None => Decision::Stop(Ending::Complete),
         })
     }
 
@@ -200,9 +200,9 @@ impl Plan for Adaptive {
 
 /// What has to be measured of a configuration, if anything.
 fn missing(ledger: &Ledger, configuration: &Configuration) -> Option<Configuration> {
-    match ledger.decide(configuration) {
-        Decision::Measure(variables) => Some(Configuration { variables, ..configuration.clone() }),
-        Decision::Done | Decision::UnderWay | Decision::Skip { .. } => None,
+    match ledger.status(configuration) {
+        Status::Measure(variables) => Some(Configuration { variables, ..configuration.clone() }),
+        Status::Done | Status::UnderWay | Status::Skip { .. } => None,
     }
 }
 

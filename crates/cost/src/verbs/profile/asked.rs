@@ -14,7 +14,7 @@ impl Profile {
     pub(super) fn tests(&self, foreseen: &Foreseen) -> Result<Vec<NetworkTests>> {
         if self.create_config {
             let asked = self.networks.iter().map(|network| self.network_tests(network, foreseen));
-            return asked.chain(self.lesson_tests().map(Ok)).collect();
+            return asked.chain(self.calibration_tests().map(Ok)).collect();
         }
         let files = test_config::files(&self.places.test_config, &self.names());
         let sections: Vec<Vec<NetworkTests>> =

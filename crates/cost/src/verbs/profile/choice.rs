@@ -1,10 +1,11 @@
 //! Which plan chooses what is measured: `plan = grid` or `plan = adaptive`.
 
 use super::Profile;
-use super::planned::Planned;
-use super::teach::is_lesson;
+use super::calibration::is_calibration;
+use super::estimate;
+use super::planned::{Planned, cheapest_first};
 use crate::device::Device;
-use crate::plan::{Adaptive, Before, Configuration, Grid, Means, Offer, Plan, Visits};
+use crate::plan::{Adaptive, Before, Configuration, Grid, Means, Offer, Plan, Repetitions};
 use perf4sight_base::error::Result;
 use perf4sight_network::Network;
 use perf4sight_onnx as onnx;
@@ -18,8 +19,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often every step is timed at least, apart in time.
-const VISITS: u32 = 2;
+/// How often every row is measured, apart in time.
+const REPETITIONS: u32 = 2;
 
 /// A plan by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,28 +89,42 @@ impl Profile {
         }
     }
 
-    /// The plan, ready to be asked: what is chosen, in as many visits as tell anything.
+    /// The plan, ready to be asked: what is chosen, repeated where that tells anything.
     ///
     /// # Errors
     /// A network that cannot be read.
     pub(super) fn plan(&self, offered: &[Planned], device: &dyn Device) -> Result<Box<dyn Plan>> {
-        let mut all: Vec<Configuration> = offered.iter().map(|planned| planned.configuration.clone()).collect();
         // One that only looks up says the same again.
         let anew = offered.iter().any(|planned| device.offers(&planned.again().job()));
+        let (all, least) = self.order(offered);
         let plan: Box<dyn Plan> = match self.choice {
             Choice::Grid => Box::new(Grid::new(all.clone())),
-            Choice::Adaptive => {
-                let (platform, capacity, seed) = (self.platform(device)?, device.capacity(), self.device.seed);
-                all.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
-                let (lessons, others): (Vec<&Planned>, Vec<&Planned>) = offered.iter().partition(|one| is_lesson(one));
-                let lessons = lessons.into_iter().map(|planned| planned.configuration.clone()).collect();
-                let means = Means { platform, capacity, repeats: anew, seed };
-                let chosen = Adaptive::new(offers(&others)?, means);
-                Box::new(Before::new(Grid::new(lessons), Box::new(chosen)))
-            }
+            Choice::Adaptive => Box::new(self.adaptive(offered, device, anew)?),
         };
         let budget = self.budget.map(|budget| budget.as_secs_f64());
-        Ok(Box::new(Visits::new(plan, &all, if anew { VISITS } else { 1 }, budget)))
+        let repetitions = if anew { REPETITIONS } else { 1 };
+        Ok(Box::new(Repetitions::new(plan, &all, repetitions, budget).after(least)))
+    }
+
+    /// The order of everything that may be measured, and how many of it are measured before any is repeated.
+    fn order(&self, offered: &[Planned]) -> (Vec<Configuration>, usize) {
+        if self.choice == Choice::Grid && self.budget.is_some() && self.order.shuffled.is_some() {
+            return cheapest_first(offered, &estimate::each(offered.iter(), &self.device));
+        }
+        let mut all: Vec<Configuration> = offered.iter().map(|planned| planned.configuration.clone()).collect();
+        if self.choice == Choice::Adaptive {
+            all.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(self.device.seed));
+        }
+        (all, 0)
+    }
+
+    /// All calibration networks, then what teaches most.
+    fn adaptive(&self, offered: &[Planned], device: &dyn Device, repeats: bool) -> Result<Before> {
+        let (platform, capacity, seed) = (self.platform(device)?, device.capacity(), self.device.seed);
+        let (calibration, others): (Vec<&Planned>, Vec<&Planned>) = offered.iter().partition(|one| is_calibration(one));
+        let calibration = calibration.into_iter().map(|planned| planned.configuration.clone()).collect();
+        let chosen = Adaptive::new(offers(&others)?, Means { platform, capacity, repeats, seed });
+        Ok(Before::new(Grid::new(calibration), Box::new(chosen)))
     }
 
     /// The facts of the device, where it or its name tells them. Elsewhere those of any processor: a guess only makes the plan choose

@@ -15,33 +15,32 @@ use std::time::Duration;
 /// Multiply-accumulates per second of one core under libtorch: 68e9 were measured on a recent server core with AVX-512
 /// (a resnet18 training step of 4 images, 0.16 s on two); most machines are slower.
 const MACS_PER_CORE: f64 = 40e9;
-/// Seconds to start a worker that loads libtorch (0.24-0.37 s were measured) and to build a network in it, for each of two visits.
+/// Seconds to start a worker that loads libtorch (0.24-0.37 s were measured) and to build a network in it, twice.
 const START: f64 = 2.0 * 0.5;
 /// What is assumed of a network that cannot be looked at yet.
 const UNKNOWN_MACS: f64 = 1e9;
 
 /// The time for configurations on a device; computed and recorded devices answer at once, and of machines over ssh nothing is known here.
 pub(super) fn time(ahead: &[&Planned], device: &device::Options) -> Option<Duration> {
-    if device.kind != DeviceKind::Cpu || !device.routes.is_empty() {
-        return None;
-    }
-    let rate = MACS_PER_CORE * device.threads.unwrap_or_else(machine::threads) as f64;
-    let mut macs = BTreeMap::new();
-    let seconds: f64 = ahead
-        .iter()
-        .map(|planned| {
-            let network = &planned.configuration.variant.network;
-            let whole = *macs.entry(network).or_insert_with(|| unpruned_macs(planned));
-            START + seconds(planned, whole / rate)
-        })
-        .sum();
-    Some(Duration::from_secs_f64(seconds))
+    let known = device.kind == DeviceKind::Cpu && device.routes.is_empty();
+    known.then(|| Duration::from_secs_f64(each(ahead.iter().copied(), device).iter().sum()))
 }
 
 /// The time for so many of the configurations, whichever these will be.
 pub(super) fn time_of_part(ahead: &[&Planned], part: usize, device: &device::Options) -> Option<Duration> {
     let all = time(ahead, device)?;
     Some(all.mul_f64(part as f64 / ahead.len().max(1) as f64))
+}
+
+/// Seconds of each configuration, as if this machine's processor ran it.
+pub(super) fn each<'a>(planned: impl Iterator<Item = &'a Planned>, device: &device::Options) -> Vec<f64> {
+    let rate = MACS_PER_CORE * device.threads.unwrap_or_else(machine::threads) as f64;
+    let mut macs: BTreeMap<&str, f64> = BTreeMap::new();
+    let seconds = planned.map(|one| {
+        let whole = *macs.entry(&one.configuration.variant.network).or_insert_with(|| unpruned_macs(one));
+        START + seconds(one, whole / rate)
+    });
+    seconds.collect()
 }
 
 /// Seconds of steps, when one image takes `image` seconds forward at level 0.

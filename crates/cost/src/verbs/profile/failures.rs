@@ -118,7 +118,7 @@ mod tests {
     fn what_the_budget_ended_is_not_told_to_set_a_longer_timeout() {
         let worked = Duration::from_secs(46);
         let of = |timeout| {
-            let allowance = Allowance { steps: None, timeout };
+            let allowance = Allowance { timeout, ..Allowance::default() };
             Failure::of(Outcome::TimedOut, "the worker was still running after 45 s", &allowance, worked)
         };
         let share = of(Some(Duration::from_secs(45)));

@@ -1,31 +1,33 @@
 //! `[profile]`: writes down what to measure, measures it on a device, keeps every row at once.
 
 mod asked;
-mod campaign;
+mod calibration;
 mod check_noise;
 mod choice;
-mod crew;
+mod counts;
+mod device_pool;
 mod estimate;
 mod failures;
-mod journal;
+mod measurement_run;
 mod outline;
 mod parse;
 mod planned;
+mod profile_log;
+mod repetitions;
 mod settings;
 mod shortfall;
-mod tally;
-mod teach;
 pub mod test_config;
-mod visits;
+#[cfg(test)]
+mod tests;
 
-pub use campaign::Campaign;
 pub use check_noise::{CheckNoise, VERB};
 use choice::Choice;
+pub use counts::{Counts, Spent};
 pub use failures::Failures;
-pub use journal::{Entry, Journal};
+pub use measurement_run::MeasurementRun;
 use planned::Order;
 pub use planned::Planned;
-pub use tally::{Spent, Tally};
+pub use profile_log::ProfileLog;
 
 use super::NETWORKS;
 use super::images;
@@ -88,16 +90,16 @@ impl Verb for Profile {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let present = Foreseen::default();
         let tests = self.tests(&present)?;
-        self.write_lessons()?;
+        self.write_calibration_networks()?;
         if !self.run_profiling {
             let files = self.write_tests(&tests)?;
             return Ok(Summary { headline: "wrote the test configuration".to_owned(), files, ..Summary::default() });
         }
-        let (tally, mut files) = self.measure(&tests, &present, context)?;
+        let (counts, mut files) = self.measure(&tests, &present, context)?;
         if self.save {
             files.push(("rows", self.places.log_dir.clone()));
         }
-        Ok(tally.summary(files))
+        Ok(counts.summary(files))
     }
 }
 
@@ -116,7 +118,7 @@ impl Profile {
         tests: &[NetworkTests],
         present: &Foreseen,
         context: &mut Context,
-    ) -> Result<(Tally, Vec<(&'static str, PathBuf)>)> {
+    ) -> Result<(Counts, Vec<(&'static str, PathBuf)>)> {
         let devices = self.open_devices(tests, &context.executable)?;
         let devices: Vec<&dyn Device> = devices.iter().map(|device| &**device).collect();
         // They are of one kind.
@@ -129,8 +131,8 @@ impl Profile {
         self.tell_what_cannot_be_fitted(device, context);
         Remarks::about(planned.iter().map(|planned| planned.file.as_path())).tell(context);
         let mut plan = self.plan(&planned, device)?;
-        let journal = match self.save {
-            true => Some(Journal::open(&self.places.log_dir, &planned, device, self.device.seed, context)?),
+        let log = match self.save {
+            true => Some(ProfileLog::open(&self.places.log_dir, &planned, device, self.device.seed, context)?),
             false => {
                 context.warn(NOT_KEPT);
                 None
@@ -138,10 +140,10 @@ impl Profile {
         };
         // Only now is it certain that no other run is at work here.
         let files = self.write_tests(tests)?;
-        let campaign = Campaign { devices: &devices, planned: &planned, till_first_fail: self.till_first_fail };
-        let tally = campaign.run(&mut *plan, journal, context)?;
-        tally.shortfall().into_iter().for_each(|words| context.fall_short(words));
-        Ok((tally.of_networks(tests.iter().map(|network| network.network.clone())), files))
+        let run = MeasurementRun { devices: &devices, planned: &planned, till_first_fail: self.till_first_fail };
+        let counts = run.run(&mut *plan, log, context)?;
+        counts.shortfall().into_iter().for_each(|words| context.fall_short(words));
+        Ok((counts.of_networks(tests.iter().map(|network| network.network.clone())), files))
     }
 
     /// Rows of a precision may be worth measuring that [fingerprint] refuses afterwards: said before hours of them.

@@ -1,10 +1,10 @@
 //! What the section would do, found out without doing it.
 
-use super::teach::is_lesson;
+use super::calibration::is_calibration;
 use super::test_config::{self, NetworkTests};
-use super::{Choice, NOT_KEPT, Planned, Profile, estimate, journal};
+use super::{Choice, NOT_KEPT, Planned, Profile, estimate, profile_log};
 use crate::device::check_all;
-use crate::plan::{Decision, Ledger, Share};
+use crate::plan::{Ledger, Share, Status};
 use crate::records::row_file;
 use perf4sight_base::error::Result;
 use perf4sight_step::workload::Variable;
@@ -17,7 +17,7 @@ impl Profile {
     pub(super) fn foresee(&self, foreseen: &Foreseen, executable: &Path) -> Result<Outline> {
         let tests = self.tests(foreseen)?;
         let mut outline = Outline::default();
-        let foreseen = &self.foresee_lessons(foreseen, &mut outline);
+        let foreseen = &self.foresee_calibration_networks(foreseen, &mut outline);
         if self.create_config {
             self.foresee_config(&tests, &mut outline);
         }
@@ -51,11 +51,11 @@ impl Profile {
         check_all(&**device, &there.map(Planned::job).collect::<Vec<_>>())?;
         let log_dir = &self.places.log_dir;
         let (ledger, earlier) = match self.save {
-            true => journal::look(log_dir, &planned, &device.setting())?,
+            true => profile_log::look(log_dir, &planned, &device.setting())?,
             false => (Ledger::default(), 0.0),
         };
         let ahead: Vec<&Planned> =
-            planned.iter().filter(|p| matches!(ledger.decide(&p.configuration), Decision::Measure(_))).collect();
+            planned.iter().filter(|p| matches!(ledger.status(&p.configuration), Status::Measure(_))).collect();
         match self.choice {
             Choice::Grid => {
                 outline.runs = ahead.len();
@@ -64,10 +64,10 @@ impl Profile {
                 outline.steps.extend(left_out(planned.len() - ahead.len(), log_dir));
             }
             Choice::Adaptive => {
-                let chosen = planned.iter().filter(|planned| !is_lesson(planned));
+                let chosen = planned.iter().filter(|planned| !is_calibration(planned));
                 let most = Share::of(chosen.clone().map(|planned| &planned.configuration)).configurations();
-                let lessons = planned.len() - chosen.count();
-                outline.runs = (most + lessons).saturating_sub(planned.len() - ahead.len());
+                let calibration = planned.len() - chosen.count();
+                outline.runs = (most + calibration).saturating_sub(planned.len() - ahead.len());
                 outline.time = estimate::time_of_part(&ahead, outline.runs, &self.device);
                 outline.steps.push(at_most(outline.runs, ahead.len(), device.name()));
             }
@@ -86,7 +86,7 @@ impl Profile {
                 log_dir.display(),
                 self.words()
             ));
-            let rows = journal::files(&planned).into_iter();
+            let rows = profile_log::files(&planned).into_iter();
             let place = |(variant, variable)| KeyedPath { key: "log_dir", path: row_file(log_dir, variable, &variant) };
             outline.writes.extend(rows.map(place));
         } else {

@@ -1,8 +1,8 @@
 //! The checked values of the section.
 
+use super::calibration;
 use super::choice::{self, Choice};
 use super::planned::Order;
-use super::teach;
 use super::{Places, Profile};
 use crate::device;
 use crate::device::kind::DeviceKind;
@@ -43,7 +43,7 @@ impl Profile {
             create_config,
             run_profiling,
             dataset: dataset(values)?,
-            teach: teach::parse(values, &variables)?,
+            teach: calibration::parse(values, &variables)?,
             variables,
             batches,
             steps,

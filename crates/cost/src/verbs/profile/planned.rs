@@ -1,13 +1,16 @@
 //! A configuration with its network file and dataset: all that its measurement and its rows need.
 
+use super::calibration::is_calibration;
 use super::test_config::NetworkTests;
 use crate::device::{Allowance, Job};
 use crate::plan::{Configuration, regroup};
 use crate::records::Identity;
-use perf4sight_step::workload::Variable;
+use perf4sight_step::workload::{Step, Variable};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A configuration that is to be measured.
@@ -53,6 +56,33 @@ impl Planned {
         let Configuration { variant, workload, variables, .. } = &self.configuration;
         variables.iter().map(|&variable| Identity { variant: variant.clone(), workload: *workload, variable })
     }
+}
+
+/// So many configurations of every network and step come first where time is limited, as many as the adaptive plan takes at least
+/// ([`Share`](crate::plan::Share)). Of three networks, six of whose ten levels are fitted on, a fit has its ten rows after the thirteenth.
+const ESSENTIAL: usize = 12;
+
+/// The order where time is limited: the cheapest configurations of every network come first, in turns, so that a fit has its rows however
+/// slow the machine is; the others stay in their order. Also tells how many come first. `seconds` are those of each of them.
+pub(super) fn cheapest_first(planned: &[Planned], seconds: &[f64]) -> (Vec<Configuration>, usize) {
+    let mut networks: BTreeMap<(&str, Step), Vec<(u64, Reverse<u64>, usize)>> = BTreeMap::new();
+    for (at, (one, seconds)) in planned.iter().zip(seconds).enumerate() {
+        let Configuration { variant, workload, round, .. } = &one.configuration;
+        if *round == 1 && !is_calibration(one) {
+            // Of equally cheap ones the larger batch, so that batch sizes are mixed early.
+            let cost = ((1e3 * seconds).round() as u64, Reverse(workload.batch), at);
+            networks.entry((&variant.network, workload.step)).or_default().push(cost);
+        }
+    }
+    let mut first: Vec<(usize, (u64, Reverse<u64>, usize))> = Vec::new();
+    for mut costs in networks.into_values() {
+        costs.sort_unstable();
+        first.extend(costs.into_iter().take(ESSENTIAL).enumerate());
+    }
+    first.sort_unstable();
+    let first: Vec<usize> = first.into_iter().map(|(_, (_, _, at))| at).collect();
+    let rest = (0..planned.len()).filter(|at| !first.contains(at));
+    (first.iter().copied().chain(rest).map(|at| planned[at].configuration.clone()).collect(), first.len())
 }
 
 /// In which order configurations run, and how often.

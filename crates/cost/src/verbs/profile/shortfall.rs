@@ -1,6 +1,6 @@
 //! What a profile leaves undone, and how to go on.
 
-use super::tally::Tally;
+use super::counts::Counts;
 use crate::plan::Ending;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,18 +8,21 @@ use std::time::Duration;
 /// A budget that is proposed has this much more than what was measured lets expect.
 const MARGIN: f64 = 1.25;
 
-impl Tally {
+impl Counts {
     /// What is not measured although it could be, and the command that measures it; none where nothing is left, or only Ctrl-C is why.
     pub(super) fn shortfall(&self) -> Option<String> {
         let failed = self.failures.count();
         match self.ending {
             Some(Ending::Budget { seconds, unmeasured }) if unmeasured + failed > 0 => {
                 let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+                let all = unmeasured + self.measured();
+                let once = self.rows.iter().filter(|row| row.visits.len() == 1).count();
+                let once = if once > 0 { format!(", {once} rows were timed only once") } else { String::new() };
                 let enough = humantime::format_duration(self.enough(seconds, unmeasured));
                 Some(format!(
-                    "the budget of {seconds} s ended the profile early: {unmeasured} configurations are unmeasured{failed}. The same \
-                     command goes on with a larger budget, as by --set \"profile.budget={enough}\", and with the same one measures \
-                     nothing more, for earlier runs count"
+                    "the budget of {seconds} s ended the profile early: {unmeasured} of {all} configurations are unmeasured{failed}{once}. \
+                     To measure them, run the same command with a larger budget, as by --set \"profile.budget={enough}\"; earlier runs \
+                     count towards it"
                 ))
             }
             _ if failed > 0 && !self.interrupted => {
@@ -29,11 +32,15 @@ impl Tally {
         }
     }
 
+    /// Configurations that are settled.
+    fn measured(&self) -> usize {
+        let settled = self.rows.iter().filter(|row| !row.outcome.broken());
+        settled.map(|row| (&row.variant, row.workload)).collect::<BTreeSet<_>>().len()
+    }
+
     /// A budget that what is left would fit into: whole minutes, at least twice the one that was spent.
     fn enough(&self, budget: f64, unmeasured: usize) -> Duration {
-        let settled = self.rows.iter().filter(|row| !row.outcome.broken());
-        let measured: BTreeSet<_> = settled.map(|row| (&row.variant, row.workload)).collect();
-        let each = budget / measured.len().max(1) as f64;
+        let each = budget / self.measured().max(1) as f64;
         let seconds = (MARGIN * (budget + each * unmeasured as f64)).max(2.0 * budget);
         Duration::try_from_secs_f64(60.0 * (seconds / 60.0).ceil()).unwrap_or(Duration::MAX)
     }

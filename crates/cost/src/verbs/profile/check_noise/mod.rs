@@ -3,6 +3,8 @@
 mod floor;
 mod rounds;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 use super::parse;
 use super::settings::{OF_DEVICES, TABLE as PROFILE};

@@ -1,9 +1,9 @@
 //! What came of a profile: rows by network and outcome, and what they cost in time.
 
 use super::failures::Failures;
-use super::journal::Entry;
+use super::profile_log::Entry;
 use crate::plan::Ending;
-use crate::records::{Outcome, Reading, Record, Wander};
+use crate::records::{Outcome, Reading, Record, Repeatability};
 use perf4sight_base::error::Error;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Column, Table};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 /// The rows of a profile, those of earlier runs included.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Tally {
+pub struct Counts {
     /// Rows of earlier runs, then those of this one; skipped ones are here even if they leave no row in the profile.
     pub rows: Vec<Record>,
     /// Whether Ctrl-C ended the run.
@@ -23,10 +23,10 @@ pub struct Tally {
     pub ending: Option<Ending>,
     /// Layer rows of this run.
     pub layers: usize,
-    /// Further visits of this run to rows, and how many of them came to something.
-    pub visits: [usize; 2],
-    /// How far the visits to all rows lie apart, where these were visited more than once.
-    pub wander: Option<Wander>,
+    /// How often this run repeated a row, and how often that came to something.
+    pub repeated: [usize; 2],
+    /// How far the repetitions of all rows lie apart, where rows were repeated.
+    pub repeatability: Option<Repeatability>,
     /// What this run could not measure, memory aside.
     pub failures: Failures,
     /// The networks of the run, as they were asked for: rows come in random order.
@@ -86,15 +86,15 @@ fn measurement(row: &Record) -> Value {
     Value::Object(both.flatten().collect())
 }
 
-impl Tally {
-    /// The tally of so many earlier rows.
+impl Counts {
+    /// Of so many earlier rows.
     pub(super) fn new(earlier: usize) -> Self {
-        Tally { earlier, ..Tally::default() }
+        Counts { earlier, ..Counts::default() }
     }
 
     /// The same, of networks asked for in this order.
     pub(super) fn of_networks(self, asked: impl Iterator<Item = String>) -> Self {
-        Tally { asked: asked.collect(), ..self }
+        Counts { asked: asked.collect(), ..self }
     }
 
     /// Takes note of rows of one configuration of a network, which took so long.
@@ -103,11 +103,11 @@ impl Tally {
         self.layers += entry.layers.len();
     }
 
-    /// Takes note of a visit to a row of a network, and whether it came to something.
-    pub(super) fn visit(&mut self, network: &str, told: bool, spent: Spent) {
+    /// Takes note that a row of a network was repeated, and whether that came to something.
+    pub(super) fn repeat(&mut self, network: &str, kept: bool, spent: Spent) {
         *self.spent.entry(network.to_owned()).or_default() += spent;
-        self.visits[0] += 1;
-        self.visits[1] += usize::from(told);
+        self.repeated[0] += 1;
+        self.repeated[1] += usize::from(kept);
     }
 
     /// What the configurations of this run took.
@@ -123,7 +123,7 @@ impl Tally {
         let Spent { seconds, measuring, waiting } = self.spent();
         let json = json!({
             "networks": table.to_json(), "earlier_rows": self.earlier, "rows": self.rows.len(), "layer_rows": self.layers,
-            "measurements": self.rows.iter().map(measurement).collect::<Value>(), "failures": failures.as_ref().map(Table::to_json), "visits": self.visits[0], "wander": self.wander, "seconds": seconds, "seconds_measuring": measuring, "seconds_waiting": waiting,
+            "measurements": self.rows.iter().map(measurement).collect::<Value>(), "failures": failures.as_ref().map(Table::to_json), "visits": self.repeated[0], "wander": self.repeatability, "seconds": seconds, "seconds_measuring": measuring, "seconds_waiting": waiting,
         });
         Summary {
             headline: self.headline(),
@@ -140,7 +140,7 @@ impl Tally {
     fn failure(&self) -> Option<Error> {
         let new = &self.rows[self.earlier..];
         let measured = new.iter().any(|row| row.outcome.passed() || row.outcome == Outcome::OutOfMemory);
-        if measured || self.visits[1] > 0 || self.interrupted { None } else { self.failures.error() }
+        if measured || self.repeated[1] > 0 || self.interrupted { None } else { self.failures.error() }
     }
 
     fn headline(&self) -> String {
@@ -148,21 +148,21 @@ impl Tally {
         let ending = if self.interrupted { "; interrupted: run the same command again to go on from here" } else { "" };
         let layers = if self.layers > 0 { format!(" and {} of layers", self.layers) } else { String::new() };
         let earlier = if earlier > 0 { format!(", {earlier} more from earlier runs") } else { String::new() };
-        let (twice, shares) = (self.steadiness(), self.shares());
+        let (steadiness, shares) = (self.steadiness(), self.shares());
         let why =
             self.ending.filter(|ending| *ending != Ending::Complete).map_or(String::new(), |why| format!("; {why}"));
-        format!("{new} rows{layers}{earlier}{twice}{shares}{why}{ending}")
+        format!("{new} rows{layers}{earlier}{steadiness}{shares}{why}{ending}")
     }
 
     /// How well the machine could be measured.
     fn steadiness(&self) -> String {
-        let Some(Wander { rows, single, more, marked, median, most }) = self.wander else { return String::new() };
-        let [median, most] = [median, most].map(|spread| Percent(100.0 * spread));
-        let mut told =
-            format!("; visits to {rows} rows differ by {median} to either side (of 9 in 10 by at most {most})");
-        let parts = [(single, "got a single one"), (more, "got more than two"), (marked, "stay marked as doubtful")];
-        parts.iter().filter(|(count, _)| *count > 0).for_each(|(count, what)| told += &format!(", {count} {what}"));
-        told
+        let Some(Repeatability { rows, single, marked, median, .. }) = self.repeatability else { return String::new() };
+        let spread = Percent(100.0 * median);
+        let twice =
+            format!("; {rows} rows were measured twice or more, and the times of half of them agree within ±{spread}");
+        let parts = [(single, "rows were measured once"), (marked, "rows stayed noisy and are marked")];
+        let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("; {count} {what}"));
+        twice + &parts.collect::<String>()
     }
 
     /// Where the time went; nothing of devices that answer without running anything.

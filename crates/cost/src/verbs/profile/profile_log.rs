@@ -1,11 +1,11 @@
 //! The folder of a profile while it is being written: earlier rows, provenance, one more row at a time.
 
+use super::counts::Spent;
 use super::planned::Planned;
-use super::tally::Spent;
 use crate::device::Device;
 use crate::plan::Ledger;
 use crate::records::layers::{self, LayerAppender, LayerLog, LayerRecord, Pass};
-use crate::records::{self, Appender, Attempt, Learned, Provenance, Record, Run, Variant, Wander, row_file};
+use crate::records::{self, Appender, Attempt, Learned, Provenance, Record, Repeatability, Run, Variant, row_file};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::held_folder::hold;
 use perf4sight_machine::{Conditions, Setting};
@@ -18,24 +18,22 @@ use std::time::Duration;
 
 /// A profile that rows are added to; no other process can add to it meanwhile.
 #[derive(Debug)]
-pub struct Journal {
-    log_dir: PathBuf,
+pub struct ProfileLog {
+    pub(super) log_dir: PathBuf,
     appenders: BTreeMap<(Variant, Quantity), Appender>,
     layer_appenders: BTreeMap<Variant, LayerAppender>,
     timed_layers: Vec<(Variant, Workload)>,
-    earlier: Vec<Record>,
+    /// The rows that were there when it was opened, of the planned variants and quantities.
+    pub(super) earlier: Vec<Record>,
     provenance: Provenance,
     _lock: File,
 }
 
-/// What one configuration adds.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Entry {
-    /// Rows of the whole step.
+/// What one configuration adds: rows of the whole step; of its operations, the plain step last; the runs behind them.
+#[derive(Default)]
+pub(super) struct Entry {
     pub records: Vec<Record>,
-    /// Of its operations, the plain step last; none where the step failed.
     pub layers: Vec<LayerRecord>,
-    /// The runs behind them, with what the machine told.
     pub attempts: Vec<Attempt>,
 }
 
@@ -70,7 +68,7 @@ fn timed(log: &LayerLog) -> impl Iterator<Item = (&Variant, Workload)> {
     steps.map(|layer| (&layer.record.variant, layer.record.workload))
 }
 
-impl Journal {
+impl ProfileLog {
     /// Opens the folder: everything that could keep a row from being written is found out now.
     ///
     /// # Errors
@@ -101,7 +99,7 @@ impl Journal {
             conditions: Conditions::default(),
             config,
         });
-        let mut journal = Journal {
+        let mut log = ProfileLog {
             log_dir: log_dir.to_owned(),
             appenders: BTreeMap::new(),
             layer_appenders: BTreeMap::new(),
@@ -112,11 +110,11 @@ impl Journal {
         };
         for (variant, variable) in files(planned) {
             match variable.quantity() {
-                Some(quantity) => journal.open_rows(variant, quantity, context)?,
-                None => journal.open_layers(variant, context)?,
+                Some(quantity) => log.open_rows(variant, quantity, context)?,
+                None => log.open_layers(variant, context)?,
             }
         }
-        Ok(journal)
+        Ok(log)
     }
 
     fn open_rows(&mut self, variant: Variant, quantity: Quantity, context: &mut Context) -> Result<()> {
@@ -139,26 +137,13 @@ impl Journal {
         Ok(())
     }
 
-    /// The folder.
-    pub fn log_dir(&self) -> &Path {
-        &self.log_dir
-    }
-
-    /// The rows that were there when it was opened, of the planned variants and quantities.
-    pub fn earlier(&self) -> &[Record] {
-        &self.earlier
-    }
-
     /// Seconds that the configurations of all runs took, this one's included.
-    pub fn seconds(&self) -> f64 {
+    pub(super) fn seconds(&self) -> f64 {
         seconds(&self.provenance)
     }
 
     /// Keeps what the rows were estimated to be worth; a run that added none leaves no trace.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn learn(&mut self, learned: &[Learned]) -> Result<()> {
+    pub(super) fn learn(&mut self, learned: &[Learned]) -> Result<()> {
         match self.provenance.runs.last_mut().filter(|run| run.rows > 0 && run.learned != learned) {
             Some(run) => {
                 run.learned = learned.to_vec();
@@ -169,15 +154,12 @@ impl Journal {
     }
 
     /// The configurations whose layers were there when it was opened.
-    pub fn timed_layers(&self) -> impl Iterator<Item = (&Variant, Workload)> {
+    pub(super) fn timed_layers(&self) -> impl Iterator<Item = (&Variant, Workload)> {
         self.timed_layers.iter().map(|(variant, workload)| (variant, *workload))
     }
 
     /// Adds the entry of a configuration that took so long.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn add(&mut self, entry: &Entry, spent: Spent) -> Result<()> {
+    pub(super) fn add(&mut self, entry: &Entry, spent: Spent) -> Result<()> {
         let Entry { records, layers, attempts } = entry;
         // Provenance first: rows without one could not be continued after a crash.
         self.account(records.len() + layers.len(), attempts, spent)?;
@@ -188,28 +170,24 @@ impl Journal {
         }
     }
 
-    /// Takes note of a visit to a row, and puts what the row has become in its place.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn visit(&mut self, rows: Option<(&Record, &Record)>, attempts: &[Attempt], spent: Spent) -> Result<()> {
+    /// Takes note of a repetition, and puts what the row has become in its place.
+    pub(super) fn repeat(
+        &mut self,
+        rows: Option<(&Record, &Record)>,
+        attempts: &[Attempt],
+        spent: Spent,
+    ) -> Result<()> {
         self.account(0, attempts, spent)?;
         rows.map_or(Ok(()), |(old, new)| self.appender(old)?.replace(old, new))
     }
 
     /// Puts a row with another mark in its place.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn mark(&self, old: &Record, new: &Record) -> Result<()> {
+    pub(super) fn mark(&self, old: &Record, new: &Record) -> Result<()> {
         self.appender(old)?.replace(old, new)
     }
 
     /// Ends a run with how well the machine could be measured; a run that added nothing leaves no trace.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn close(&mut self, visits: Option<Wander>) -> Result<()> {
+    pub(super) fn close(&mut self, visits: Option<Repeatability>) -> Result<()> {
         match self.provenance.runs.last_mut().filter(|run| (run.rows > 0 || run.seconds > 0.0) && run.visits != visits)
         {
             Some(run) => {

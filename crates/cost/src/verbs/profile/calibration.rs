@@ -1,4 +1,4 @@
-//! `teach = True`: small networks of our own are measured beside those asked for, so that a fit knows what every operation costs.
+//! `teach = True`: small calibration networks of our own are measured too, so that a fit knows what every operation costs.
 
 use super::Profile;
 use super::planned::Planned;
@@ -20,48 +20,48 @@ const BATCHES: [u64; 2] = [1, 4];
 /// They are not pruned.
 const LEVEL: u8 = 0;
 
-/// Whether the section asks for them. They are timed and nothing else, for memory is simulated.
+/// Whether the section asks for them. They are only timed, for memory is simulated.
 pub(super) fn parse(values: &Values<'_>, variables: &[Variable]) -> Result<bool> {
     let teach: bool = values.get("teach")?;
     match teach && !variables.contains(&Variable::Latency) {
         true => Err(values
-            .error("teach", "operations are taught by their times, and no latency is measured")
+            .error("teach", "calibration networks are timed, and no latency is measured")
             .expected("latency among profile_variables, or teach = False")),
         false => Ok(teach),
     }
 }
 
-/// Whether something is measured to teach operations.
-pub(super) fn is_lesson(planned: &Planned) -> bool {
+/// Whether it measures a calibration network.
+pub(super) fn is_calibration(planned: &Planned) -> bool {
     teaching::is_reserved(&planned.configuration.variant.network)
 }
 
 impl Profile {
-    /// The names of all networks that are measured, those that teach included.
+    /// The names of all networks that are measured, calibration networks included.
     pub(super) fn names(&self) -> Vec<String> {
-        let lessons = teaching::names().filter(|_| self.teach).map(str::to_owned);
-        self.networks.iter().cloned().chain(lessons).collect()
+        let calibration = teaching::names().filter(|_| self.teach).map(str::to_owned);
+        self.networks.iter().cloned().chain(calibration).collect()
     }
 
-    fn lesson_files(&self) -> impl Iterator<Item = (Variant, PathBuf)> {
+    fn calibration_files(&self) -> impl Iterator<Item = (Variant, PathBuf)> {
         let variants = teaching::names().filter(|_| self.teach).map(|name| Variant::new(name, LEVEL));
         variants.map(|variant| (variant.clone(), self.places.networks.join(format!("{variant}.onnx"))))
     }
 
     /// Times of whole steps and, where there is something that runs them, of every operation: that is what they are for.
-    fn lesson_variables(&self) -> Vec<Variable> {
+    fn calibration_variables(&self) -> Vec<Variable> {
         let layers = Some(Variable::Layers).filter(|_| self.device.kind.runs());
         [Variable::Latency].into_iter().chain(layers).collect()
     }
 
     /// Their tests, of every stage that is asked for, whole: what an operation costs is the same in the parts of a step.
-    pub(super) fn lesson_tests(&self) -> impl Iterator<Item = NetworkTests> {
-        self.lesson_files().map(|(variant, file)| NetworkTests {
+    pub(super) fn calibration_tests(&self) -> impl Iterator<Item = NetworkTests> {
+        self.calibration_files().map(|(variant, file)| NetworkTests {
             network: variant.network.clone(),
             dataset: self.dataset.clone(),
             files: vec![self.places.networks_on_device.join(file.file_name().unwrap_or_default())],
             sweep: Sweep {
-                variables: self.lesson_variables(),
+                variables: self.calibration_variables(),
                 batches: BATCHES.to_vec(),
                 steps: self.steps.iter().map(|step| step.whole()).collect(),
                 variants: vec![variant],
@@ -73,8 +73,8 @@ impl Profile {
     ///
     /// # Errors
     /// A folder that cannot be written to.
-    pub(super) fn write_lessons(&self) -> Result<()> {
-        let missing: Vec<(Variant, PathBuf)> = self.lesson_files().filter(|(_, file)| !file.exists()).collect();
+    pub(super) fn write_calibration_networks(&self) -> Result<()> {
+        let missing: Vec<(Variant, PathBuf)> = self.calibration_files().filter(|(_, file)| !file.exists()).collect();
         if missing.is_empty() {
             return Ok(());
         }
@@ -88,12 +88,12 @@ impl Profile {
     }
 
     /// What is there and will be once their files are written; says in the outline which those are.
-    pub(super) fn foresee_lessons(&self, foreseen: &Foreseen, outline: &mut Outline) -> Foreseen {
-        let missing = self.lesson_files().map(|(_, path)| path).filter(|path| !path.exists());
+    pub(super) fn foresee_calibration_networks(&self, foreseen: &Foreseen, outline: &mut Outline) -> Foreseen {
+        let missing = self.calibration_files().map(|(_, path)| path).filter(|path| !path.exists());
         let writes: Vec<KeyedPath> = missing.map(|path| KeyedPath { key: "local_model_loc", path }).collect();
         if !writes.is_empty() {
             let folder = self.places.networks.display();
-            outline.steps.push(format!("writes {} small networks that teach operations to {folder}", writes.len()));
+            outline.steps.push(format!("writes {} calibration networks to {folder}", writes.len()));
         }
         outline.writes.extend(writes);
         let mut all = foreseen.clone();

@@ -1,13 +1,13 @@
 //! Measuring what a plan asks for, configuration by configuration; whatever a single one does, the next one follows.
 
-use super::crew::{Assignment, Crew, Done, Message};
+use super::counts::{Counts, Spent};
+use super::device_pool::{Assignment, DevicePool, Done, Message};
 use super::failures::Failure;
-use super::journal::{Entry, Journal};
 use super::planned::Planned;
-use super::tally::{Spent, Tally};
-use super::visits;
+use super::profile_log::{Entry, ProfileLog};
+use super::repetitions;
 use crate::device::{Device, Job, Measurement};
-use crate::plan::{Configuration, Decision, Ledger, Pace, Plan, Turn};
+use crate::plan::{Configuration, Decision, Ledger, Pace, Plan, Status};
 use crate::records::{Attempt, Identity, Outcome, Reading, Record};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
@@ -20,7 +20,7 @@ use std::thread;
 
 /// Configurations and the devices to measure them on.
 #[derive(Clone, Copy)]
-pub struct Campaign<'a> {
+pub struct MeasurementRun<'a> {
     /// The devices: one, or several of one kind, among which the configurations are shared out.
     pub devices: &'a [&'a dyn Device],
     /// What the plan chooses from.
@@ -29,114 +29,114 @@ pub struct Campaign<'a> {
     pub till_first_fail: bool,
 }
 
-/// What a campaign has come to.
-struct Course {
+/// Where a run stands.
+struct State {
     ledger: Ledger,
-    tally: Tally,
-    journal: Option<Journal>,
+    counts: Counts,
+    log: Option<ProfileLog>,
     progress: Progress,
     /// Seconds that earlier runs took.
     before: f64,
-    /// How fast the plan wants it.
+    /// What there is time for.
     pace: Option<Pace>,
 }
 
-impl Campaign<'_> {
-    /// Measures what `plan` asks for, and keeps every row in `journal` at once; without a journal it shows the rows instead. Ends
+impl MeasurementRun<'_> {
+    /// Measures what `plan` asks for, and keeps every row in `log` at once; without a log it shows the rows instead. Ends
     /// early, with what it has, after Ctrl-C. A device that cannot measure any more leaves its work to the others.
     ///
     /// # Errors
     /// When a row cannot be kept or the last device as a whole fails; rows kept until then stay.
-    pub fn run(&self, plan: &mut dyn Plan, journal: Option<Journal>, context: &mut Context) -> Result<Tally> {
-        let mut course = self.course(plan, journal, context);
+    pub fn run(&self, plan: &mut dyn Plan, log: Option<ProfileLog>, context: &mut Context) -> Result<Counts> {
+        let mut state = self.state(plan, log, context);
         let cancelled = Arc::clone(&context.cancel);
         thread::scope(|scope| -> Result<()> {
-            let mut crew = Crew::new(scope, self.devices, &cancelled);
+            let mut pool = DevicePool::new(scope, self.devices, &cancelled);
             loop {
-                self.hand_out(plan, &mut crew, &mut course, context)?;
-                match crew.listen() {
+                self.assign(plan, &mut pool, &mut state, context)?;
+                match pool.next_message() {
                     Some(Message::Waiting(what)) => context.console.note(format_args!("waiting: {what}")),
-                    Some(Message::Done(done)) => self.take_in(*done, crew.size(), &mut course, context)?,
+                    Some(Message::Done(done)) => self.finish(*done, pool.size(), &mut state, context)?,
                     None => return Ok(()),
                 }
             }
         })?;
-        course.tally.interrupted = context.cancelled();
-        course.close()
+        state.counts.interrupted = context.cancelled();
+        state.close()
     }
 
-    /// What earlier runs left.
-    fn course(&self, plan: &dyn Plan, journal: Option<Journal>, context: &mut Context) -> Course {
-        let earlier = journal.as_ref().map_or(Vec::new(), |journal| self.asked(journal.earlier()));
+    /// Where earlier runs left it.
+    fn state(&self, plan: &dyn Plan, log: Option<ProfileLog>, context: &mut Context) -> State {
+        let earlier = log.as_ref().map_or(Vec::new(), |log| self.asked(&log.earlier));
         let mut ledger = Ledger::of(&earlier);
-        if let Some(journal) = &journal {
-            journal.timed_layers().for_each(|(variant, workload)| ledger.enter_layers(variant, workload));
+        if let Some(log) = &log {
+            log.timed_layers().for_each(|(variant, workload)| ledger.enter_layers(variant, workload));
         }
-        self.announce(&ledger, journal.as_ref(), context);
+        self.announce(&ledger, log.as_ref(), context);
         let progress = context.console.progress(plan.left(&ledger) as u64, "profile");
-        let before = journal.as_ref().map_or(0.0, Journal::seconds);
-        let tally = Tally::new(ledger.rows().len());
+        let before = log.as_ref().map_or(0.0, ProfileLog::seconds);
+        let counts = Counts::new(ledger.rows().len());
         let pace = plan.pace(&ledger, before);
-        Course { ledger, tally, journal, progress, before, pace }
+        State { ledger, counts, log, progress, before, pace }
     }
 
     /// Gives every free device something to do, until there is nothing to do for now.
-    fn hand_out(
+    fn assign(
         &self,
         plan: &mut dyn Plan,
-        crew: &mut Crew<'_, '_>,
-        course: &mut Course,
+        pool: &mut DevicePool<'_, '_>,
+        state: &mut State,
         context: &Context,
     ) -> Result<()> {
-        while crew.has_free() && !context.cancelled() && course.tally.ending.is_none() {
-            let seconds = course.before + course.tally.spent().seconds;
-            let turn = plan.next(&course.ledger, seconds)?;
-            course.progress.expect(plan.left(&course.ledger) as u64);
-            course.journal.iter_mut().try_for_each(|journal| journal.learn(plan.learned()))?;
-            course.pace = plan.pace(&course.ledger, seconds);
-            match turn {
-                Turn::Measure(configuration) => crew.start(self.assignment(configuration, None, course, context)?),
-                Turn::Visit { configuration, place } => {
-                    crew.start(self.assignment(configuration, Some(place), course, context)?);
+        while pool.has_free() && !context.cancelled() && state.counts.ending.is_none() {
+            let seconds = state.before + state.counts.spent().seconds;
+            let decision = plan.next(&state.ledger, seconds)?;
+            state.progress.expect(plan.left(&state.ledger) as u64);
+            state.log.iter_mut().try_for_each(|log| log.learn(plan.learned()))?;
+            state.pace = plan.pace(&state.ledger, seconds);
+            match decision {
+                Decision::Measure(configuration) => pool.start(self.assignment(configuration, None, state, context)?),
+                Decision::Repeat { configuration, place } => {
+                    pool.start(self.assignment(configuration, Some(place), state, context)?);
                 }
-                Turn::Skip(configuration) => self.skip(&self.find(configuration)?, course, context)?,
-                Turn::Wait => return Ok(()),
-                Turn::Stop(ending) => course.tally.ending = Some(ending),
+                Decision::Skip(configuration) => self.skip(&self.find(configuration)?, state, context)?,
+                Decision::Wait => return Ok(()),
+                Decision::Stop(ending) => state.counts.ending = Some(ending),
             }
         }
         Ok(())
     }
 
-    /// A configuration to measure, or to time again for the row at a place.
+    /// A configuration to measure, or to repeat for the row at a place.
     fn assignment(
         &self,
         configuration: Configuration,
         place: Option<usize>,
-        course: &mut Course,
+        state: &mut State,
         context: &Context,
     ) -> Result<Assignment> {
-        course.ledger.begin(&configuration);
-        course.progress.doing(configuration.to_string());
+        state.ledger.begin(&configuration);
+        state.progress.doing(configuration.to_string());
         let planned = self.find(configuration)?;
-        let run = course.ledger.runs(&planned.configuration) + 1;
+        let run = state.ledger.runs(&planned.configuration) + 1;
         let round = planned.configuration.round.max(run);
         let job = planned.job();
-        let job = Job { round, allowance: visits::allowance(course.pace, job.layers), ..job };
+        let job = Job { round, allowance: repetitions::allowance(state.pace, job.layers), ..job };
         Ok(Assignment { planned, place, job, began: context.now() })
     }
 
     /// Keeps what became of an assignment of one of so many devices.
-    fn take_in(&self, done: Done, devices: usize, course: &mut Course, context: &mut Context) -> Result<()> {
+    fn finish(&self, done: Done, devices: usize, state: &mut State, context: &mut Context) -> Result<()> {
         let Done { device, assignment: Assignment { planned, place, job, began }, waited, measurement } = done;
         let name = planned.configuration.to_string();
-        course.ledger.end(&planned.configuration);
+        state.ledger.end(&planned.configuration);
         let measurement = match measurement {
             Ok(measurement) => measurement,
             Err(error) if devices == 0 => return Err(error),
             Err(error) => {
                 context.warn(format!("{name} is left to the other devices: {error}"));
                 // The plan may have seen nothing more to do.
-                course.tally.ending = None;
+                state.counts.ending = None;
                 return Ok(());
             }
         };
@@ -146,37 +146,37 @@ impl Campaign<'_> {
             Measurement::Broken { outcome, reason } => {
                 let failure = Failure::of(*outcome, reason, &job.allowance, worked);
                 context.warn(format!("{name}: {outcome}: {}", failure.reason));
-                course.tally.failures.add(&planned.configuration, failure);
+                state.counts.failures.add(&planned.configuration, failure);
             }
             Measurement::OutOfMemory { .. } if place.is_some() => {
-                let reason = "it ran out of memory at a later visit, although it had fitted before".to_owned();
+                let reason = "it ran out of memory when it was repeated, although it had fitted before".to_owned();
                 context.warn(format!("{name}: {reason}"));
                 let failure = Failure { outcome: Outcome::OutOfMemory, reason, of_budget: false };
-                course.tally.failures.add(&planned.configuration, failure);
+                state.counts.failures.add(&planned.configuration, failure);
             }
             Measurement::Measured { .. } | Measurement::OutOfMemory { .. } => {}
         }
         let [seconds, waiting] = [worked, waited].map(|time| time.as_secs_f64());
         let spent = Spent { seconds, measuring: measurement.seconds(), waiting };
         match place {
-            Some(place) => course.visit(&planned, place, &measurement, spent),
+            Some(place) => state.repeat(&planned, place, &measurement, spent),
             None => {
                 let entry = self.entry(&planned, &measurement, self.devices[device].capacity(), context);
-                course.keep(&planned, &entry, spent, context)
+                state.keep(&planned, &entry, spent, context)
             }
         }
     }
 
     /// Rows for what is not run, where they are wanted.
-    fn skip(&self, planned: &Planned, course: &mut Course, context: &Context) -> Result<()> {
+    fn skip(&self, planned: &Planned, state: &mut State, context: &Context) -> Result<()> {
         let capacity = self.devices.first().and_then(|device| device.capacity());
         let entry = Entry { records: planned.job().skipped(&planned.dataset, capacity), ..Entry::default() };
-        match course.journal {
+        match state.log {
             Some(_) if self.till_first_fail => {
-                course.enter(planned, &entry, Spent::default());
+                state.enter(planned, &entry, Spent::default());
                 Ok(())
             }
-            _ => course.keep(planned, &entry, Spent::default(), context),
+            _ => state.keep(planned, &entry, Spent::default(), context),
         }
     }
 
@@ -205,7 +205,7 @@ impl Campaign<'_> {
             context.warn(error);
             Vec::new()
         });
-        let attempts = visits::told(planned, measurement, true).into_iter().collect();
+        let attempts = repetitions::attempt(planned, measurement, true).into_iter().collect();
         Entry { records: measurement.rows(&job, dataset, capacity), layers, attempts }
     }
 
@@ -216,11 +216,11 @@ impl Campaign<'_> {
     }
 
     /// Says what will not be measured again.
-    fn announce(&self, ledger: &Ledger, journal: Option<&Journal>, context: &Context) {
-        let decisions = self.planned.iter().map(|planned| ledger.decide(&planned.configuration));
-        let done = decisions.filter(|decision| *decision == Decision::Done).count();
-        if let (1.., Some(journal)) = (done, journal) {
-            let (all, log_dir) = (self.planned.len(), journal.log_dir().display());
+    fn announce(&self, ledger: &Ledger, log: Option<&ProfileLog>, context: &Context) {
+        let decisions = self.planned.iter().map(|planned| ledger.status(&planned.configuration));
+        let done = decisions.filter(|decision| *decision == Status::Done).count();
+        if let (1.., Some(log)) = (done, log) {
+            let (all, log_dir) = (self.planned.len(), log.log_dir.display());
             context.console.note(format_args!(
                 "skipping {done} of {all} configurations whose rows are in {log_dir} already; delete a row to measure it again"
             ));
@@ -228,11 +228,11 @@ impl Campaign<'_> {
     }
 }
 
-impl Course {
+impl State {
     /// Keeps the rows of a configuration, or shows them where nothing is kept.
     fn keep(&mut self, planned: &Planned, entry: &Entry, spent: Spent, context: &Context) -> Result<()> {
-        match self.journal.as_mut() {
-            Some(journal) => journal.add(entry, spent)?,
+        match self.log.as_mut() {
+            Some(log) => log.add(entry, spent)?,
             None => entry.records.iter().for_each(|row| context.console.line(shown(row))),
         }
         self.enter(planned, entry, spent);
@@ -246,43 +246,43 @@ impl Course {
         if variables.contains(&Variable::Layers) {
             self.ledger.enter_layers(variant, *workload);
         }
-        self.tally.add(&variant.network, entry, spent);
+        self.counts.add(&variant.network, entry, spent);
         self.progress.advance(1);
     }
 
-    /// Keeps what became of a row by another visit.
-    fn visit(&mut self, planned: &Planned, place: usize, run: &Measurement, spent: Spent) -> Result<()> {
-        self.ledger.visit(place);
+    /// Keeps what became of a row by another repetition.
+    fn repeat(&mut self, planned: &Planned, place: usize, run: &Measurement, spent: Spent) -> Result<()> {
+        self.ledger.repeat(place);
         if !matches!(run, Measurement::Measured { .. }) {
             self.ledger.give_up(place);
         }
         let old = self.ledger.rows()[place].clone();
-        let new = visits::revised(&old, run);
-        let told: Vec<Attempt> = visits::told(planned, run, new.is_some()).into_iter().collect();
-        if let Some(journal) = &mut self.journal {
-            journal.visit(new.as_ref().map(|new| (&old, new)), &told, spent)?;
+        let new = repetitions::revised(&old, run);
+        let attempts: Vec<Attempt> = repetitions::attempt(planned, run, new.is_some()).into_iter().collect();
+        if let Some(log) = &mut self.log {
+            log.repeat(new.as_ref().map(|new| (&old, new)), &attempts, spent)?;
         }
-        self.tally.visit(&old.variant.network, new.is_some(), spent);
+        self.counts.repeat(&old.variant.network, new.is_some(), spent);
         new.into_iter().for_each(|new| self.ledger.revise(place, new));
         self.progress.advance(1);
         Ok(())
     }
 
-    /// What all came to.
-    fn close(mut self) -> Result<Tally> {
-        let visits = self.pace.map_or(1, |pace| pace.visits as usize);
-        if visits > 1 {
-            for (place, new) in visits::marks(self.ledger.rows()) {
-                if let Some(journal) = &self.journal {
-                    journal.mark(&self.ledger.rows()[place], &new)?;
+    /// Marks what stayed noisy, and counts.
+    fn close(mut self) -> Result<Counts> {
+        let repetitions = self.pace.map_or(1, |pace| pace.repetitions as usize);
+        if repetitions > 1 {
+            for (place, new) in repetitions::marks(self.ledger.rows()) {
+                if let Some(log) = &self.log {
+                    log.mark(&self.ledger.rows()[place], &new)?;
                 }
                 self.ledger.revise(place, new);
             }
-            self.tally.wander = visits::wander(self.ledger.rows(), visits);
-            self.journal.iter_mut().try_for_each(|journal| journal.close(self.tally.wander))?;
+            self.counts.repeatability = repetitions::repeatability(self.ledger.rows(), repetitions);
+            self.log.iter_mut().try_for_each(|log| log.close(self.counts.repeatability))?;
         }
-        self.tally.rows = self.ledger.rows().to_vec();
-        Ok(self.tally)
+        self.counts.rows = self.ledger.rows().to_vec();
+        Ok(self.counts)
     }
 }
 

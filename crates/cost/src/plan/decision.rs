@@ -1,4 +1,4 @@
-//! A plan: asked after every row what comes next.
+//! What a plan decides after every row.
 
 use super::ledger::Ledger;
 use super::sweep::Configuration;
@@ -14,14 +14,14 @@ pub trait Plan {
     ///
     /// # Errors
     /// What makes going on impossible.
-    fn next(&mut self, ledger: &Ledger, seconds: f64) -> Result<Turn>;
+    fn next(&mut self, ledger: &Ledger, seconds: f64) -> Result<Decision>;
 
     /// How fast to measure; none: as the device does by itself.
     fn pace(&self, _ledger: &Ledger, _seconds: f64) -> Option<Pace> {
         None
     }
 
-    /// How many turns may be left at most.
+    /// How many measurements may be left at most.
     fn left(&self, ledger: &Ledger) -> usize;
 
     /// What it estimated the rows to be worth, oldest first; nothing where it goes by no estimate.
@@ -33,20 +33,24 @@ pub trait Plan {
 /// What there is time for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
-    /// How many visits a row is timed in.
-    pub visits: u32,
-    /// Seconds for each of the visits that are left, and in all; none where time is not limited.
+    /// How often a row is measured.
+    pub repetitions: u32,
+    /// Seconds for each of the measurements that are left, and in all; none where time is not limited.
     pub seconds: Option<[f64; 2]>,
+    /// Whether measurements take so much longer that there is no time for more than one step of each.
+    pub short: bool,
+    /// Whether other programs disturbed any.
+    pub disturbed: bool,
 }
 
-/// What a plan says when it is asked.
+/// What a plan wants to be done next.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Turn {
+pub enum Decision {
     /// Measure this.
     Measure(Configuration),
-    /// Time this again.
-    Visit {
-        /// What is timed.
+    /// Measure the time of a row again.
+    Repeat {
+        /// What is measured.
         configuration: Configuration,
         /// The place of its row in the ledger.
         place: usize,

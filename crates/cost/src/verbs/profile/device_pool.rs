@@ -1,4 +1,4 @@
-//! Devices of one kind at work on one campaign, each on one configuration at a time.
+//! Devices of one kind that share a measurement run, each on one configuration at a time.
 
 use super::planned::Planned;
 use crate::device::{Device, Job, Measurement};
@@ -11,7 +11,7 @@ use std::thread::Scope;
 use std::time::{Duration, SystemTime};
 
 /// Devices, who of them is free, and what the others report.
-pub(super) struct Crew<'scope, 'env> {
+pub(super) struct DevicePool<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     devices: &'env [&'env dyn Device],
     cancelled: &'env AtomicBool,
@@ -33,7 +33,7 @@ pub(super) enum Message {
 pub(super) struct Assignment {
     /// What it is part of.
     pub planned: Planned,
-    /// The place of the row that it is another visit to; none: it has no row yet.
+    /// The place of the row that it repeats; none: it has no row yet.
     pub place: Option<usize>,
     /// What to measure.
     pub job: Job,
@@ -53,7 +53,7 @@ pub(super) struct Done {
     pub measurement: Result<Measurement>,
 }
 
-impl<'scope, 'env> Crew<'scope, 'env> {
+impl<'scope, 'env> DevicePool<'scope, 'env> {
     /// All devices, free.
     pub fn new(
         scope: &'scope Scope<'scope, 'env>,
@@ -61,7 +61,7 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         cancelled: &'env AtomicBool,
     ) -> Self {
         let (sender, messages) = channel();
-        Crew { scope, devices, cancelled, free: (0..devices.len()).rev().collect(), busy: 0, sender, messages }
+        DevicePool { scope, devices, cancelled, free: (0..devices.len()).rev().collect(), busy: 0, sender, messages }
     }
 
     /// Whether one of them has nothing to do.
@@ -80,7 +80,7 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         self.busy += 1;
         let (sender, cancelled, measures) = (self.sender.clone(), self.cancelled, self.devices[device]);
         self.scope.spawn(move || {
-            // Nobody listens any more only when the campaign has failed.
+            // Nobody receives any more only when the run has failed.
             let waiting = |what: &str| drop(sender.send(Message::Waiting(what.to_owned())));
             let waits = Cell::new(Duration::ZERO);
             let waited = |time| waits.set(waits.get() + time);
@@ -91,7 +91,7 @@ impl<'scope, 'env> Crew<'scope, 'env> {
     }
 
     /// The next message of one at work; none when all are free.
-    pub fn listen(&mut self) -> Option<Message> {
+    pub fn next_message(&mut self) -> Option<Message> {
         if self.busy == 0 {
             return None;
         }

@@ -1,0 +1,184 @@
+//! Measures every row in repetitions that lie apart, within a budget: everything that a plan chooses once, then all of it again.
+//!
+//! A machine that others share is slow for seconds at a time. Steps timed in one go agree with one another and are all wrong; two
+//! repetitions half a profile apart are rarely both slow. Rows whose repetitions disagree, and rows far from what the others of their
+//! network let expect, are repeated further times. Nothing is repeated before there are as many rows as a fit needs.
+
+use super::decision::{Decision, Ending, Pace, Plan};
+use super::expected::far;
+use super::ledger::Ledger;
+use super::sweep::Configuration;
+use crate::records::{Learned, Outcome, Reading, Record, Variant};
+use perf4sight_base::error::Result;
+use perf4sight_step::workload::{Variable, Workload};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Further repetitions of a doubtful row.
+const MORE: u32 = 2;
+
+/// Repetitions that lie this much to either side of their middle do not agree.
+const AGREED: f64 = 0.05;
+
+/// The share of a budget that is kept for the further repetitions.
+const KEPT: f64 = 0.1;
+
+/// Time is short where a measurement has taken this many times what the budget leaves for each. Half of a measurement is timed steps, which
+/// shrink by themselves; from there on only fewer steps help.
+const SHORT: f64 = 2.0;
+
+/// Why a row is not to be trusted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Doubt {
+    /// Its repetitions disagree: by this share to either side.
+    Repetitions(f64),
+    /// It takes this many times as long as the others of its network let expect.
+    Unexpected(f64),
+}
+
+/// The doubtful ones among the rows of whole steps, by their places; of each what speaks against it most.
+pub fn doubts(rows: &[Record]) -> BTreeMap<usize, Doubt> {
+    let mut doubts: BTreeMap<usize, Doubt> =
+        far(rows).into_iter().map(|(place, factor)| (place, Doubt::Unexpected(factor))).collect();
+    for (place, row) in rows.iter().enumerate() {
+        if let Some(spread) = row.spread.filter(|spread| row.visits.len() > 1 && *spread > AGREED) {
+            doubts.insert(place, Doubt::Repetitions(spread));
+        }
+    }
+    doubts
+}
+
+/// A plan whose rows are measured several times, and that ends when its budget is spent.
+pub struct Repetitions {
+    plan: Box<dyn Plan>,
+    repetitions: u32,
+    budget: Option<f64>,
+    /// Configurations that are measured before any is repeated.
+    least: usize,
+    /// Repetitions go in the order of the first ones, so that all of a profile lies between two.
+    order: BTreeMap<(Variant, Workload), usize>,
+    /// How the plan ended.
+    ended: Option<Ending>,
+}
+
+impl Repetitions {
+    /// What `plan` chooses from `all`, each measured so often, in so many seconds.
+    pub fn new(plan: Box<dyn Plan>, all: &[Configuration], repetitions: u32, budget: Option<f64>) -> Self {
+        let key = |one: &Configuration| (one.variant.clone(), one.workload);
+        let order = all.iter().map(key).zip(0..).collect();
+        Repetitions { plan, repetitions, budget, least: 0, order, ended: None }
+    }
+
+    /// The same, with so many configurations measured before any is repeated, however short the time.
+    #[must_use]
+    pub fn after(self, least: usize) -> Self {
+        Repetitions { least, ..self }
+    }
+
+    /// Rows that are to be repeated.
+    fn due<'a>(&self, ledger: &'a Ledger) -> impl Iterator<Item = (usize, &'a Record)> {
+        let rows = ledger.rows().iter().enumerate();
+        let wanted = self.repetitions;
+        rows.filter(move |(place, row)| {
+            (1..wanted).contains(&(row.visits.len() as u32)) && ledger.repeated(*place) < wanted
+        })
+    }
+
+    /// The row to repeat next, if any is free.
+    fn next_row(&self, ledger: &Ledger) -> Option<usize> {
+        let free = |(_, row): &(usize, &Record)| !ledger.is_busy(row);
+        let first = |(place, row): &(usize, &Record)| {
+            (ledger.repeated(*place), self.order.get(&(row.variant.clone(), row.workload)).copied(), *place)
+        };
+        if let Some((place, _)) = self.due(ledger).filter(free).min_by_key(first) {
+            return Some(place);
+        }
+        if self.due(ledger).next().is_some() {
+            return None;
+        }
+        let most = self.repetitions + MORE;
+        let doubts = doubts(ledger.rows());
+        let rows = doubts.keys().map(|&place| (place, &ledger.rows()[place]));
+        let open = |(place, row): &(usize, &Record)| {
+            (1..most).contains(&(row.visits.len() as u32)) && ledger.repeated(*place) < most - 1
+        };
+        rows.filter(open).filter(free).min_by_key(first).map(|(place, _)| place)
+    }
+
+    /// Whether no further configuration is to be measured: what is left of the budget is needed to repeat the rows there are.
+    fn must_return(&self, ledger: &Ledger, seconds: f64) -> bool {
+        let Some(budget) = self.budget else { return false };
+        let owed = self.due(ledger).count();
+        measured(ledger) >= self.least && seconds + average(ledger, seconds) * owed as f64 >= budget
+    }
+
+    /// The end that a budget makes.
+    fn spent(&self, ledger: &Ledger, budget: f64) -> Ending {
+        // A plan that has ended has chosen all it wants.
+        let unmeasured = if self.ended.is_none() { self.plan.left(ledger) } else { 0 };
+        Ending::Budget { seconds: budget, unmeasured }
+    }
+}
+
+/// Configurations that ran, or did not fit.
+fn measured(ledger: &Ledger) -> usize {
+    let ran = ledger.rows().iter().filter(|row| row.outcome != Outcome::Skipped && !row.outcome.broken());
+    ran.map(|row| (&row.variant, row.workload)).collect::<BTreeSet<_>>().len()
+}
+
+/// Seconds that a measurement took.
+fn average(ledger: &Ledger, seconds: f64) -> f64 {
+    let made: usize = ledger.rows().iter().map(|row| row.visits.len()).sum();
+    seconds / made.max(1) as f64
+}
+
+impl Plan for Repetitions {
+    fn next(&mut self, ledger: &Ledger, seconds: f64) -> Result<Decision> {
+        if let Some(budget) = self.budget.filter(|budget| seconds >= *budget) {
+            return Ok(Decision::Stop(self.spent(ledger, budget)));
+        }
+        // A device that was lost leaves work to the others, so that what was complete is not any more.
+        let open = self.ended.is_none_or(|ended| ended == Ending::Complete);
+        if open && !self.must_return(ledger, seconds) {
+            match self.plan.next(ledger, seconds)? {
+                Decision::Stop(ending) => self.ended = Some(ending),
+                decision @ (Decision::Measure(_) | Decision::Repeat { .. } | Decision::Skip(_) | Decision::Wait) => {
+                    return Ok(decision);
+                }
+            }
+        }
+        if let Some(place) = self.next_row(ledger) {
+            return Ok(Decision::Repeat { configuration: again(ledger.rows(), place), place });
+        }
+        Ok(match (ledger.is_under_way(), self.ended, self.budget) {
+            (true, ..) => Decision::Wait,
+            (false, None, Some(budget)) => Decision::Stop(self.spent(ledger, budget)),
+            (false, ended, _) => Decision::Stop(ended.unwrap_or(Ending::Complete)),
+        })
+    }
+
+    fn pace(&self, ledger: &Ledger, seconds: f64) -> Option<Pace> {
+        let left = self.budget.map(|budget| (budget - seconds).max(0.0));
+        let each = left.map(|left| [(1.0 - KEPT) * left / self.left(ledger).max(1) as f64, left]);
+        let short = each.is_some_and(|[each, _]| average(ledger, seconds) > SHORT * each);
+        let disturbed = ledger.rows().iter().any(|row| row.outcome == Outcome::Disturbed);
+        Some(Pace { repetitions: self.repetitions, seconds: each, short, disturbed })
+    }
+
+    fn left(&self, ledger: &Ledger) -> usize {
+        self.plan.left(ledger) * self.repetitions as usize + self.due(ledger).count()
+    }
+
+    fn learned(&self) -> &[Learned] {
+        self.plan.learned()
+    }
+}
+
+/// The configuration that repeats a row: of the same round.
+fn again(rows: &[Record], place: usize) -> Configuration {
+    let row = &rows[place];
+    let same = |other: &&Record| {
+        matches!(other.reading, Reading::Latency(_)) && (&other.variant, other.workload) == (&row.variant, row.workload)
+    };
+    let round = 1 + rows[..place].iter().filter(same).count() as u32;
+    Configuration { variant: row.variant.clone(), workload: row.workload, variables: vec![Variable::Latency], round }
+}

@@ -1,0 +1,125 @@
+//! What a budget is spent on, on a simulated device in virtual time: the shipped run on a quiet machine and on one that others keep busy.
+
+use super::planned::cheapest_first;
+use super::{Counts, MeasurementRun, Planned, estimate};
+use crate::device::kind::DeviceKind;
+use crate::device::simulated::{Abilities, Simulated};
+use crate::device::{Device, Job, Measurement, Options};
+use crate::plan::{Configuration, Ending, Grid, Repetitions};
+use crate::records::{Reading, Record, Variant};
+use perf4sight_base::error::Result;
+use perf4sight_base::units::Bytes;
+use perf4sight_machine::{Setting, Watch};
+use perf4sight_network::zoo::{self, Dataset};
+use perf4sight_onnx as onnx;
+use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_step::workload::{Stage, Variable, Workload};
+use perf4sight_verb::Context;
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+/// What config.ini measures, in the time it gives, and the levels that it fits on.
+const NETWORKS: [&str; 3] = ["resnet18", "mobilenetv2", "squeezenet"];
+const BATCHES: [u64; 3] = [1, 2, 4];
+const BUDGET: f64 = 180.0;
+const FITTED_LEVELS: [u8; 6] = [0, 10, 30, 50, 70, 90];
+
+/// Milliseconds of a clock that nothing but measurements move.
+static CLOCK: AtomicU64 = AtomicU64::new(0);
+
+/// A simulated device, every measurement of which takes so many milliseconds.
+struct Slow {
+    device: Simulated,
+    milliseconds: u64,
+    /// The fewest steps that each measurement was asked to time.
+    steps: Mutex<Vec<usize>>,
+}
+
+impl Device for Slow {
+    fn name(&self) -> &str {
+        self.device.name()
+    }
+
+    fn capacity(&self) -> Option<Bytes> {
+        self.device.capacity()
+    }
+
+    fn setting(&self) -> Setting {
+        self.device.setting()
+    }
+
+    fn check(&self, job: &Job) -> Result<()> {
+        self.device.check(job)
+    }
+
+    fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement> {
+        CLOCK.fetch_add(self.milliseconds, Ordering::Relaxed);
+        self.steps.lock().unwrap().extend(job.allowance.steps.map(|steps| steps.minimum));
+        self.device.measure(job, watch)
+    }
+}
+
+fn planned(folder: &Path) -> Vec<Planned> {
+    let mut planned = Vec::new();
+    for network in NETWORKS {
+        let file = folder.join(network).with_extension("onnx");
+        onnx::write(&zoo::build(network, Dataset::Imagenet).unwrap(), &file).unwrap();
+        for (level, batch) in (0..10).flat_map(|tenth| BATCHES.map(|batch| (10 * tenth, batch))) {
+            let variables = vec![Variable::Latency, Variable::Memory];
+            let workload = Workload::published(Stage::Training, batch);
+            let configuration = Configuration { variant: Variant::new(network, level), workload, variables, round: 1 };
+            planned.push(Planned { configuration, file: file.clone(), dataset: "imagenet".into() });
+        }
+    }
+    planned
+}
+
+/// What the budget comes to, and how many steps each measurement had to time.
+fn run(planned: &[Planned], milliseconds: u64) -> (Counts, Vec<usize>) {
+    let seconds = estimate::each(planned.iter(), &Options::new(DeviceKind::Cpu));
+    let (all, least) = cheapest_first(planned, &seconds);
+    let mut plan = Repetitions::new(Box::new(Grid::new(all.clone())), &all, 2, Some(BUDGET)).after(least);
+    let device = Simulated { abilities: Abilities::default(), mem_limit: None, seed: 0 };
+    let slow = Slow { device, milliseconds, steps: Mutex::default() };
+    let settings = Settings { mode: Mode::Quiet, colour: false, bars: false, width: None };
+    let console = Console::writing_to(settings, io::sink(), io::sink());
+    let clock = || SystemTime::UNIX_EPOCH + Duration::from_millis(CLOCK.load(Ordering::Relaxed));
+    let mut context = Context::new(console, clock, Arc::default(), PathBuf::new(), String::new());
+    let run = MeasurementRun { devices: &[&slow], planned, till_first_fail: false };
+    let counts = run.run(&mut plan, None, &mut context).unwrap();
+    (counts, slow.steps.into_inner().unwrap())
+}
+
+fn latency(counts: &Counts) -> Vec<&Record> {
+    counts.rows.iter().filter(|row| matches!(row.reading, Reading::Latency(_))).collect()
+}
+
+#[test]
+fn a_busy_machine_measures_what_a_fit_needs_first_and_a_quiet_one_everything_twice() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let planned = planned(folder.path());
+
+    let (quiet, steps) = run(&planned, 900);
+    assert_eq!((quiet.rows.len(), quiet.ending, quiet.shortfall()), (180, Some(Ending::Complete), None));
+    assert!(latency(&quiet).iter().all(|row| row.visits.len() >= 2) && steps.iter().all(|steps| *steps == 2));
+
+    // Twelve seconds each: fifteen of ninety.
+    let (busy, steps) = run(&planned, 12_000);
+    assert_eq!(busy.ending, Some(Ending::Budget { seconds: BUDGET, unmeasured: 75 }));
+    let rows = latency(&busy);
+    let of = |network: &str| rows.iter().filter(|row| row.variant.network == network).count();
+    assert_eq!(NETWORKS.map(of), [5; 3]);
+    // The tenth row is the first that can be fitted to.
+    assert!(rows.iter().filter(|row| FITTED_LEVELS.contains(&row.variant.level)).count() >= 10, "{rows:?}");
+    assert_eq!(rows.iter().map(|row| row.workload.batch).collect::<BTreeSet<_>>(), BTreeSet::from(BATCHES));
+    assert!(rows.iter().all(|row| row.visits.len() == 1));
+    // Nothing is known of how slow it is before the first.
+    assert_eq!((steps[0], &steps[1..]), (2, [1; 14].as_slice()));
+    let words = busy.shortfall().unwrap();
+    assert!(words.contains("75 of 90 configurations are unmeasured, 15 rows were timed only once"), "{words}");
+}

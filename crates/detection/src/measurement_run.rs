@@ -1,0 +1,166 @@
+//! Measures every setting that is not known yet in a process of its own, and disturbed ones once more.
+
+use super::store::{Circumstances, Outcome, Row, Store};
+use super::tables::words;
+use super::trainer::{Trained, Trainer};
+use super::{Became, Detection, Setting, Tried};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_machine::{Conditions, Watch};
+use perf4sight_report::{Progress, significant};
+use perf4sight_step::detection::{Reply, Step};
+use perf4sight_verb::Context;
+use std::cell::Cell;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
+
+/// How often a disturbed setting is measured.
+const MOST: u32 = 2;
+
+/// Everything that measuring takes.
+pub(super) struct MeasurementRun<'a> {
+    asked: &'a Detection,
+    trainer: &'a Trainer,
+    store: &'a mut Store,
+    circumstances: Circumstances,
+    /// Settings that were found measured.
+    pub found: usize,
+    /// Those that were measured now.
+    pub measured: usize,
+    cancel: Arc<AtomicBool>,
+}
+
+impl<'a> MeasurementRun<'a> {
+    pub fn new(asked: &'a Detection, trainer: &'a Trainer, store: &'a mut Store, context: &Context) -> Self {
+        let circumstances = asked.circumstances(trainer);
+        let cancel = Arc::clone(&context.cancel);
+        MeasurementRun { asked, trainer, store, circumstances, found: 0, measured: 0, cancel }
+    }
+
+    /// Measures what is not known; after Ctrl-C returns what is known until then.
+    ///
+    /// # Errors
+    /// A machine that is gone; a folder that cannot be written.
+    pub fn run(&mut self, context: &mut Context) -> Result<Vec<Tried>> {
+        if let Some(folder) = &self.asked.trace {
+            fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
+        }
+        let steps = self.steps();
+        let progress = context.console.progress(steps * self.asked.settings.len() as u64, "measuring");
+        let mut tried: Vec<Tried> = Vec::new();
+        for &setting in &self.asked.settings {
+            let became = match self.known(setting) {
+                Some(became) => Some(became),
+                None if tried.iter().any(|one| one.rules_out(setting)) => Some(Became::Spared),
+                None => self.measure(setting, 1, &progress, context)?,
+            };
+            let Some(became) = became else { break };
+            tried.push(Tried { setting, became });
+            progress.expect(steps * (self.asked.settings.len() - tried.len()) as u64);
+        }
+        self.repeat_disturbed(&mut tried, &progress, context)?;
+        Ok(tried)
+    }
+
+    /// Steps of one setting.
+    fn steps(&self) -> u64 {
+        self.asked.task.warm_up + 2 * self.asked.task.steps
+    }
+
+    fn row(&self, setting: Setting) -> Option<&Row> {
+        self.store.row(&self.circumstances, &self.asked.task_of(setting))
+    }
+
+    /// What was measured before, as it is asked now.
+    fn known(&mut self, setting: Setting) -> Option<Became> {
+        let became = self.row(setting).filter(|_| !self.asked.overwrite)?.became(setting);
+        self.found += 1;
+        Some(became)
+    }
+
+    /// Measures once more what others disturbed, and keeps the less disturbed of both.
+    fn repeat_disturbed(&mut self, tried: &mut [Tried], progress: &Progress, context: &Context) -> Result<()> {
+        for one in tried.iter_mut().filter(|one| one.is_disturbed()) {
+            let times = self.row(one.setting).map_or(MOST, |row| row.visits);
+            if times >= MOST || context.cancelled() {
+                continue;
+            }
+            progress.expect(self.steps());
+            let Some(again) = self.measure(one.setting, times + 1, progress, context)? else { return Ok(()) };
+            one.became = again;
+        }
+        Ok(())
+    }
+
+    /// Measures a setting for the given time and keeps what came of it; none after Ctrl-C.
+    fn measure(
+        &mut self,
+        setting: Setting,
+        times: u32,
+        progress: &Progress,
+        context: &Context,
+    ) -> Result<Option<Became>> {
+        let steps = Steps { setting, progress, clock: context.clock, first: Cell::new(None), done: Cell::new(0) };
+        progress.doing(words(setting));
+        let watch = Watch { waiting: &|why| context.console.note(why), ..Watch::quiet(&self.cancel) };
+        let Some(trained) = self.trainer.train(self.asked, setting, &watch, &|step| steps.show(step))? else {
+            return Ok(None);
+        };
+        let Trained { reply, seen, conditions } = trained;
+        self.measured += usize::from(times == 1);
+        let before = self.row(setting).filter(|_| times > 1).cloned();
+        let row = match (Outcome::of(with_conditions(reply, *conditions)), before) {
+            (Err(reason), None) => return Ok(Some(Became::Failed(reason))),
+            (Err(_), Some(before)) => return Ok(Some(before.became(setting))),
+            (Ok(outcome), Some(before)) if before.outcome.disturbed_steps() < outcome.disturbed_steps() => {
+                Row { visits: times, ..before }
+            }
+            (Ok(outcome), _) => Row {
+                circumstances: self.circumstances.clone(),
+                task: self.asked.task_of(setting),
+                visits: times,
+                outcome,
+                seen,
+                date: humantime::format_rfc3339_seconds(context.now()).to_string(),
+            },
+        };
+        let became = row.became(setting);
+        self.store.keep(row)?;
+        Ok(Some(became))
+    }
+}
+
+/// The answer with the conditions that were seen from here, where the worker reported none.
+fn with_conditions(mut reply: Reply, here: Conditions) -> Reply {
+    if let Reply::Measured(measured) = &mut reply
+        && measured.conditions.is_empty()
+    {
+        *measured.conditions = here;
+    }
+    reply
+}
+
+/// Shows how far a setting is: epoch, step, images a second.
+struct Steps<'a> {
+    setting: Setting,
+    progress: &'a Progress,
+    clock: fn() -> SystemTime,
+    /// When its first step was over.
+    first: Cell<Option<SystemTime>>,
+    done: Cell<u64>,
+}
+
+impl Steps<'_> {
+    fn show(&self, Step { step, of, epoch }: Step) {
+        let now = (self.clock)();
+        let first = self.first.get().unwrap_or(now);
+        self.first.set(Some(first));
+        let seconds = now.duration_since(first).unwrap_or(Duration::ZERO).as_secs_f64();
+        let images = step.saturating_sub(1) as f64 * self.setting.batch as f64;
+        let known = images > 0.0 && seconds > 0.0;
+        let rate = if known { format!(", {} images/s", significant(images / seconds)) } else { String::new() };
+        self.progress.doing(format!("{}: epoch {epoch}, step {step} of {of}{rate}", words(self.setting)));
+        self.progress.advance(step.saturating_sub(self.done.replace(step)));
+    }
+}
