@@ -42,7 +42,7 @@ impl Page {
     }
 }
 
-/// The finished text. No control may stand in HTML, and marks of direction would turn around what follows; templates have none.
+/// The finished text. HTML allows no controls, and marks of direction would turn around what follows; templates have none.
 pub(crate) fn shown(markup: Markup) -> String {
     markup.into_string().replace(is_obeyed, "\u{fffd}")
 }
@@ -89,12 +89,15 @@ fn verdict_html(tone: Tone, text: &str) -> Markup {
     html! { p class={ "verdict " (class) } { strong { (word) "." } " " (text) } }
 }
 
+/// Letters of a headline number in large type that its card has room for.
+const CARD: usize = 9;
+
 fn facts_html(facts: &[Fact]) -> Markup {
     html! {
-        @for fact in facts {
+        @for (fact, value) in facts.iter().map(|fact| (fact, fact.value.to_string())) {
             div {
                 dt { (fact.name) }
-                dd { (fact.value.to_string()) @if !fact.remark.is_empty() { " " small { (fact.remark) } } }
+                dd class=[(value.chars().count() > CARD).then_some("long")] { (value) @if !fact.remark.is_empty() { " " small { (fact.remark) } } }
             }
             "\n"
         }
