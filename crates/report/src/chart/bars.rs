@@ -33,7 +33,7 @@ impl Draw for Bars {
         let group = self.series.len() as f64 * BAR + GAP;
         let drawing = Drawing::new(width, Axes::HEIGHT + self.categories.len() as f64 * group);
         let rows = Extent::rows(self.categories.len());
-        let axes = Axes::with_names(&drawing, self.lengths(), rows, &self.categories);
+        let axes = Axes::new(&drawing, self.lengths(), rows, &self.categories);
         for (row, name) in self.categories.iter().enumerate() {
             let top = axes.area.top + row as f64 * group;
             drawing.name(name, &axes, top + group / 2.0);

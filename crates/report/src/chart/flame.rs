@@ -37,7 +37,7 @@ const LEVEL: f64 = 18.0;
 const LEVELS: usize = 60;
 /// Narrower calls are not drawn, in pixels.
 const NARROW: f64 = 1.5;
-/// A call with one callee and a smaller share of its time in itself is drawn as one box with that callee.
+/// A call with one callee and a smaller share of its time in itself is drawn as one frame with that callee.
 const LITTLE: f64 = 0.005;
 
 /// A call in the tree.
@@ -55,8 +55,8 @@ struct Tree<'a> {
     outermost: Vec<usize>,
 }
 
-/// Calls that are drawn as one box: each calls the next, and hardly anything else.
-struct Box {
+/// Calls that are drawn as one, as a frame of a flame graph: each calls the next, and hardly anything else.
+struct Frame {
     chain: Vec<usize>,
     from: f64,
     level: usize,
@@ -71,12 +71,12 @@ impl Draw for Flame {
         let tree = Tree::new(self);
         // As much as the axes leave.
         let least = NARROW * self.whole / (width - 2.0 * FONT);
-        let (boxes, hidden) = tree.boxes(least);
-        let levels = boxes.iter().map(|one| one.level + 1).max().unwrap_or(1);
+        let (frames, hidden) = tree.frames(least);
+        let levels = frames.iter().map(|one| one.level + 1).max().unwrap_or(1);
         let mut drawing = Drawing::new(width, Axes::HEIGHT + levels as f64 * LEVEL);
         let extent = Extent::up_to(&self.value, if self.whole > 0.0 { self.whole } else { 1.0 });
-        let axes = Axes::new(&drawing, extent, Extent::rows(0));
-        boxes.iter().for_each(|one| self.draw_box(&drawing, &axes, &tree, one));
+        let axes = Axes::new(&drawing, extent, Extent::rows(0), &[]);
+        frames.iter().for_each(|one| self.draw_frame(&drawing, &axes, &tree, one));
         if let Some(hidden) = hidden {
             let share = significant(100.0 * hidden / self.whole);
             drawing.note = format!("Calls too short or too deep to be drawn, {share} % of the time, are left out.");
@@ -90,7 +90,7 @@ impl Draw for Flame {
 }
 
 impl Flame {
-    fn draw_box(&self, drawing: &Drawing, axes: &Axes, tree: &Tree, Box { chain, from, level }: &Box) {
+    fn draw_frame(&self, drawing: &Drawing, axes: &Axes, tree: &Tree, Frame { chain, from, level }: &Frame) {
         let nodes: Vec<&Node> = chain.iter().map(|index| &tree.nodes[*index]).collect();
         let [first, .., last] = [nodes[0], nodes[nodes.len() - 1]];
         let x = |length: f64| axes.at_position(length, 0.0).0;
@@ -138,8 +138,8 @@ impl<'a> Tree<'a> {
     }
 
     /// What is drawn, and the time of what is not, if there is any.
-    fn boxes(&self, least: f64) -> (Vec<Box>, Option<f64>) {
-        let (mut boxes, mut hidden) = (Vec::new(), None);
+    fn frames(&self, least: f64) -> (Vec<Frame>, Option<f64>) {
+        let (mut frames, mut hidden) = (Vec::new(), None);
         let mut open: Vec<(usize, f64, usize)> = Vec::new();
         let push = |open: &mut Vec<_>, calls: &[usize], mut from: f64, level: usize| {
             for &call in calls {
@@ -156,9 +156,9 @@ impl<'a> Tree<'a> {
             }
             let chain = self.chain(call);
             push(&mut open, &self.nodes[chain[chain.len() - 1]].callees, from, level + 1);
-            boxes.push(Box { chain, from, level });
+            frames.push(Frame { chain, from, level });
         }
-        (boxes, hidden)
+        (frames, hidden)
     }
 
     /// A call, and those of its category that each do nothing but call the next.

@@ -31,7 +31,7 @@ impl Draw for Histogram {
         let drawing = Drawing::new(width, HEIGHT);
         let edges = heights.keys().flat_map(|bin| [*bin as f64 - 0.5, *bin as f64 + 0.5]).map(|edge| edge * self.bin);
         let y = Extent::from_zero(&Axis::linear(&self.counted), heights.values().map(|count| *count as f64));
-        let axes = Axes::new(&drawing, Extent::around(&self.x, edges), y);
+        let axes = Axes::new(&drawing, Extent::around(&self.x, edges), y, &[]);
         let mut bottoms: BTreeMap<i64, u64> = BTreeMap::new();
         for (i, (series, counts)) in self.series.iter().zip(counts).enumerate() {
             for (bin, count) in counts {

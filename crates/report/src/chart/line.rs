@@ -60,7 +60,7 @@ impl Draw for Line {
         let x = values().map(|value| value.x).chain(uprights(&self.references));
         let highest = values().flat_map(|value| [value.y, value.interval.map_or(0.0, |(_, high)| high)]);
         let y = from_zero(&self.y, highest, &self.references);
-        let mut axes = Axes::new(&drawing, Extent::at_values(&self.x, x), y);
+        let mut axes = Axes::new(&drawing, Extent::at_values(&self.x, x), y, &[]);
         for (i, series) in self.series.iter().enumerate() {
             for band in series.data.chunk_by(|a, b| a.interval.is_some() && b.interval.is_some()) {
                 draw_band(&drawing, outline(&axes, band), series.ink(i));

@@ -36,7 +36,7 @@ impl Draw for Scatter {
         // Nearly square, so that the line of equality rises at 45 degrees.
         let drawing = Drawing::new(width, width * 0.95);
         let values = || self.series.iter().flat_map(|series| &series.data).flat_map(|point| [point.x, point.y]);
-        let mut axes = Axes::new(&drawing, Extent::around(&self.x, values()), Extent::around(&self.y, values()));
+        let mut axes = Axes::new(&drawing, Extent::around(&self.x, values()), Extent::around(&self.y, values()), &[]);
         let place = |(x, y)| axes.at_position(x, y);
         let (low, high) = (self.edge(&axes, 1.0 - self.band), self.edge(&axes, 1.0 + self.band));
         let outline = low.into_iter().chain(high.into_iter().rev()).map(place).collect();

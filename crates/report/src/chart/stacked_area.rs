@@ -40,7 +40,7 @@ impl Draw for StackedArea {
         let drawing = Drawing::new(width, HEIGHT);
         let x = self.places.iter().copied().chain(uprights(&self.references));
         let y = from_zero(&self.y, self.intervals().map(|interval| self.sum(interval)), &self.references);
-        let axes = Axes::new(&drawing, Extent::within(&Axis::linear(&self.x.label), x), y);
+        let axes = Axes::new(&drawing, Extent::within(&Axis::linear(&self.x.label), x), y, &[]);
         let columns = self.columns(&axes);
         for (i, series) in self.series.iter().enumerate() {
             let most = self.intervals().map(|interval| series.length(interval)).fold(0.0, f64::max);

@@ -53,7 +53,7 @@ impl Draw for StackedBars {
         let heads = self.groups.iter().filter(|group| !group.name.is_empty()).count() as f64 * NAME;
         let names: Vec<String> = self.groups.iter().flat_map(|group| group.bars.clone()).collect();
         let drawing = Drawing::new(width, Axes::HEIGHT + heads + names.len() as f64 * (BAR + GAP));
-        let axes = Axes::with_names(&drawing, self.lengths(names.len()), Extent::rows(0), &names);
+        let axes = Axes::new(&drawing, self.lengths(names.len()), Extent::rows(0), &names);
         let (mut top, mut bar) = (axes.area.top + GAP / 2.0, 0);
         for group in &self.groups {
             if !group.name.is_empty() {

@@ -59,7 +59,7 @@ impl Draw for Timeline {
         let levels: usize = tracks.iter().map(|levels| levels.len().max(1)).sum();
         let mut drawing = Drawing::new(width, Axes::HEIGHT + levels as f64 * LEVEL + tracks.len() as f64 * GAP);
         let time = Extent::within(&self.time, self.spans().flat_map(|(_, span)| [span.start, span.end]));
-        let axes = Axes::with_names(&drawing, time, Extent::rows(0), &self.tracks);
+        let axes = Axes::new(&drawing, time, Extent::rows(0), &self.tracks);
         let (mut top, mut merged) = (axes.area.top + GAP / 2.0, 0);
         for (name, levels) in self.tracks.iter().zip(&tracks) {
             drawing.name(name, &axes, top + LEVEL / 2.0);

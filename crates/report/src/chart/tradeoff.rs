@@ -25,7 +25,7 @@ impl Draw for Tradeoff {
         let points = || self.series.iter().flat_map(|series| &series.data);
         let x = Extent::around(&self.x, points().map(|point| point.x).chain(uprights(&self.references)));
         let y = Extent::around(&self.y, points().map(|point| point.y).chain(levels(&self.references)));
-        let mut axes = Axes::new(&drawing, x, y);
+        let mut axes = Axes::new(&drawing, x, y, &[]);
         draw_references(&drawing, &axes, &self.references);
         for (i, series) in self.series.iter().enumerate() {
             let positions = series.data.iter().filter_map(|point| axes.positions(point.x, point.y));

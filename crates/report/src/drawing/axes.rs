@@ -238,13 +238,8 @@ impl Axes {
     /// What the axes take of a drawing's height.
     pub const HEIGHT: f64 = GAP + NUMBERS + LABEL;
 
-    /// Draws both axes with their grid into all of the drawing.
-    pub fn new(drawing: &Drawing, x: Extent, y: Extent) -> Self {
-        Self::with_names(drawing, x, y, &[])
-    }
-
-    /// The same with room for names on the left, which the caller draws.
-    pub fn with_names(drawing: &Drawing, x: Extent, y: Extent, names: &[String]) -> Self {
+    /// Draws both axes with their grid into all of the drawing, with room on the left for names that the caller draws.
+    pub fn new(drawing: &Drawing, x: Extent, y: Extent, names: &[String]) -> Self {
         Self::build(drawing, x, y, names).expect("a drawing in memory takes every shape")
     }
 
