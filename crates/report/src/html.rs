@@ -70,8 +70,8 @@ fn block_html(block: &Block) -> Markup {
     match block {
         Block::Text(text) => html! { p { (text) } },
         Block::Verdict(tone, text) => verdict_html(*tone, text),
-        Block::Headline(facts) => html! { dl.headline { (facts_html(facts)) } },
-        Block::Facts(facts) => html! { dl.facts { (facts_html(facts)) } },
+        Block::Headline(facts) => html! { dl.headline { (facts_html(facts, CARD)) } },
+        Block::Facts(facts) => html! { dl.facts { (facts_html(facts, usize::MAX)) } },
         Block::List(items) => html! { ul { @for item in items { li { (item) } "\n" } } },
         Block::Table(table) => table_html(table, true),
         Block::Folded(table) => html! { details { summary { (table.title) } (table_html(table, false)) } },
@@ -89,15 +89,15 @@ fn verdict_html(tone: Tone, text: &str) -> Markup {
     html! { p class={ "verdict " (class) } { strong { (word) "." } " " (text) } }
 }
 
-/// Letters of a headline number in large type that its card has room for.
+/// Letters in large type that a card has room for.
 const CARD: usize = 9;
 
-fn facts_html(facts: &[Fact]) -> Markup {
+fn facts_html(facts: &[Fact], room: usize) -> Markup {
     html! {
         @for (fact, value) in facts.iter().map(|fact| (fact, fact.value.to_string())) {
             div {
                 dt { (fact.name) }
-                dd class=[(value.chars().count() > CARD).then_some("long")] { (value) @if !fact.remark.is_empty() { " " small { (fact.remark) } } }
+                dd class=[(value.chars().count() > room).then_some("long")] { (value) @if !fact.remark.is_empty() { " " small { (fact.remark) } } }
             }
             "\n"
         }

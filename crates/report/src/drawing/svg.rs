@@ -25,25 +25,24 @@ impl Drawing {
         html! {
             svg width=(Px(self.width)) height=(Px(self.height)) viewBox=(self.view_box()) font-size=(Px(FONT))
                 role=[description.map(|_| "img")] aria-label=[description] aria-hidden=[description.is_none().then_some("true")]
-                style=[description.map(|_| least)] {
-                @for mark in self.marks.borrow().iter() { (mark.to_markup(None)) }
-            }
+                style=[description.map(|_| least)] { (self.marks_in(None)) }
         }
     }
 
     /// A file of its own.
     pub fn to_svg(&self, theme: Theme, description: &str) -> String {
-        let markup = html! {
+        crate::html::shown(html! {
             svg xmlns="http://www.w3.org/2000/svg" width=(Px(self.width)) height=(Px(self.height)) viewBox=(self.view_box())
-                font-family=(FAMILY) font-size=(Px(FONT)) role="img" aria-label=(description) {
-                @for mark in self.marks.borrow().iter() { (mark.to_markup(Some(theme))) "\n" }
-            }
-        };
-        crate::html::shown(markup)
+                font-family=(FAMILY) font-size=(Px(FONT)) role="img" aria-label=(description) { (self.marks_in(Some(theme))) }
+        })
     }
 
     fn view_box(&self) -> Markup {
         html! { "0 0 " (Px(self.width)) " " (Px(self.height)) }
+    }
+
+    fn marks_in(&self, theme: Option<Theme>) -> Markup {
+        html! { @for mark in self.marks.borrow().iter() { (mark.to_markup(theme)) } }
     }
 }
 
