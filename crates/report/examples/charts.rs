@@ -80,7 +80,7 @@ fn tradeoff() -> Chart {
     let series = (0..3).map(|n| Series::new(FRUIT[n], (0..7).map(|i| point(n, i)))).collect();
     let (x, y) = (Axis::log("time (ms)"), Axis::linear("memory (GiB)"));
     let plot = Tradeoff { x, y, series, references: vec![Reference::Level(6.0, "limit 6 GiB".into())] };
-    Chart::new("Time against memory", "The line joins what nothing betters in both.", Plot::Tradeoff(plot))
+    Chart::new("Time against memory", "The line joins the best trade-offs.", Plot::Tradeoff(plot))
 }
 
 fn histogram() -> Chart {
@@ -146,17 +146,17 @@ fn piled() -> Chart {
     let places: Vec<f64> = (0..=900).map(f64::from).collect();
     let hill = |of: usize| (0..900).map(move |i| (450 - (i as i64 - 450 * of as i64).abs()).max(0) as f64 / 150.0);
     let series = vec![
-        Series::new("lies there", vec![2.5; 900]),
-        Series::new("comes and goes", hill(1)),
-        Series::new("for a moment", (0..900).map(|i| if i % 60 == 0 { 1.5 } else { 0.0 })),
+        Series::new("weights", vec![2.5; 900]),
+        Series::new("activations", hill(1)),
+        Series::new("workspace", (0..900).map(|i| if i % 60 == 0 { 1.5 } else { 0.0 })),
     ];
     let references = vec![Reference::Upright(450.0, "peak".into()), Reference::Level(8.0, "limit".into())];
     let (x, y) = (Axis::linear("operations done"), Axis::linear("memory (GiB)"));
     let plot = StackedArea { x, y, places, series, references };
-    Chart::new("What lies there when", "The highest place is the peak.", Plot::StackedArea(plot))
+    Chart::new("Memory over a step", "The highest place is the peak.", Plot::StackedArea(plot))
 }
 
-/// Colour and texture each tell something of their own.
+/// Colour and texture each have a meaning.
 fn operations() -> Chart {
     let operations = ["forward", "backward", "optimizer", "data loading"];
     let classes = [("Python", Texture::Rising), ("C++", Texture::Crossed), ("GPU", Texture::Plain)];
@@ -179,7 +179,7 @@ fn operations() -> Chart {
         keys: colours.chain(textures).collect(),
         intervals: Vec::new(),
     };
-    Chart::new("Operations", "The colour is the operation, the texture whose time it is.", Plot::StackedBars(plot))
+    Chart::new("Operations", "The colour is the operation, the texture the category.", Plot::StackedBars(plot))
 }
 
 /// A call that makes three others, of which the first does the same, and so on.
@@ -192,7 +192,7 @@ fn flame() -> Chart {
     let class = |name: &str, class: usize| Series::new(name, (0..200).filter(|i| i % 3 == class).map(call));
     let series = ["Python", "C++", "CUDA API"].iter().enumerate().map(|(i, name)| class(name, i)).collect();
     let plot = Flame { value: Axis::linear("time (ms)"), whole: 120.0, series };
-    Chart::new("Who calls what", "Each call lies below the one that makes it.", Plot::Flame(plot))
+    Chart::new("Who calls what", "Each call is below its caller.", Plot::Flame(plot))
 }
 
 fn heatmap() -> Chart {

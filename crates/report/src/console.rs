@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Nobody wants to be told of work that takes less.
+/// Work that takes less reports no progress.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How much is said, and in which form.
@@ -153,7 +153,7 @@ impl Console {
         }
     }
 
-    /// Flushes, and tells whether everything could be written.
+    /// Flushes, and returns whether everything could be written.
     ///
     /// # Errors
     /// The first write that failed for another reason than a reader that went away, such as a full disk.

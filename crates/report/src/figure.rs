@@ -1,14 +1,14 @@
 //! A chart as a picture of its own, with its title, its legend and how to read it.
 
 use crate::chart::{Chart, Entry};
-use crate::drawing::{Anchor, Drawing, FONT, Mark, text_width};
+use crate::drawing::{Anchor, Drawing, FONT, Mark, Shape, text_width};
 use crate::theme::{Ink, Theme};
 use perf4sight_base::error::Result;
 
 /// Around everything, and between its parts, in pixels.
 const MARGIN: f64 = 16.0;
 const GAP: f64 = 12.0;
-/// Height of a line of text, in pixels.
+/// Height of a line of the legend, in pixels.
 const LINE: f64 = 20.0;
 /// Size of the title's letters, in pixels.
 const TITLE: f64 = 18.0;
@@ -19,12 +19,12 @@ impl Chart {
         self.figure().to_svg(theme, &self.description())
     }
 
-    /// A PNG file with two pixels for each of the SVG's, in letters that the program brings along. Equal charts give equal bytes.
+    /// A PNG file with two pixels for each of the SVG's, in a font that is part of the program. Equal charts give equal bytes.
     ///
     /// # Errors
     /// When it is too large for a picture.
     pub fn to_png(&self, theme: Theme) -> Result<Vec<u8>> {
-        self.figure().to_png(theme, 2.0)
+        self.figure().to_png(theme)
     }
 
     /// For those who cannot see it.
@@ -36,39 +36,37 @@ impl Chart {
         let plot = self.plot.drawn();
         let drawing = plot.draw(plot.widths()[0]);
         let width = drawing.width.max(plot.widths()[0]);
-        let mut below = lines(&self.caption, width);
-        below.extend(lines(&drawing.note, width));
-        let parts = [title(&self.title, width), legend(plot.legend(), width), drawing, text(&below, width, Ink::MUTED)];
+        let [caption, note] = [&self.caption, &drawing.note].map(|text| paragraph(text, width, FONT, Ink::MUTED));
+        let title = paragraph(&self.title, width, TITLE, Ink::TEXT);
+        let parts = [title, legend(plot.legend(), width), drawing, caption, note];
         stacked(parts.into_iter().filter(|part| part.height > 0.0).collect(), width)
     }
 }
 
 fn stacked(parts: Vec<Drawing>, width: f64) -> Drawing {
     let height: f64 = parts.iter().map(|part| part.height + GAP).sum::<f64>() - GAP;
-    let mut all = Drawing::new(width + 2.0 * MARGIN, height + 2.0 * MARGIN);
+    let all = Drawing::new(width + 2.0 * MARGIN, height + 2.0 * MARGIN);
     let mut top = MARGIN;
     for part in parts {
-        let next = top + part.height + GAP;
-        all.place(part, (MARGIN, top));
-        top = next;
+        all.place(&part, (MARGIN, top));
+        top += part.height + GAP;
     }
     all
 }
 
-fn title(title: &str, width: f64) -> Drawing {
-    let lines = lines_of(title, width, TITLE);
-    let mut drawing = Drawing::new(width, lines.len() as f64 * 1.3 * TITLE);
-    for (i, line) in lines.into_iter().enumerate() {
-        let middle = (i as f64 + 0.5) * 1.3 * TITLE;
-        drawing.add(Mark::text(line, (0.0, middle), Anchor::Start, Ink::TEXT).sized(TITLE));
+/// Words in lines no longer than that; a longer word has a line of its own.
+fn paragraph(text: &str, width: f64, size: f64, ink: Ink) -> Drawing {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if text_width(&format!("{line} {word}"), size) <= width => *line = format!("{line} {word}"),
+            _ => lines.push(word.to_string()),
+        }
     }
-    drawing
-}
-
-fn text(lines: &[String], width: f64, ink: Ink) -> Drawing {
-    let mut drawing = Drawing::new(width, lines.len() as f64 * LINE);
-    for (i, line) in lines.iter().enumerate() {
-        drawing.add(Mark::text(line, (0.0, (i as f64 + 0.5) * LINE), Anchor::Start, ink));
+    let drawing = Drawing::new(width, lines.len() as f64 * 1.4 * size);
+    for (i, text) in lines.into_iter().enumerate() {
+        let at = (0.0, (i as f64 + 0.5) * 1.4 * size);
+        drawing.add(Mark::new(Shape::Text { text, at, anchor: Anchor::Start, size }, ink));
     }
     drawing
 }
@@ -85,28 +83,9 @@ fn legend(entries: Vec<Entry>, width: f64) -> Drawing {
         }
         drawing.add(Mark::text(name, (left + name_at, top + LINE / 2.0), Anchor::Start, Ink::TEXT));
         let lower = (LINE - sign.height) / 2.0;
-        drawing.place(sign, (left, top + lower));
+        drawing.place(&sign, (left, top + lower));
         left += wide + 1.5 * FONT;
         drawing.height = top + LINE;
     }
     drawing
-}
-
-fn lines(text: &str, width: f64) -> Vec<String> {
-    lines_of(text, width, FONT)
-}
-
-/// Words in lines no longer than that; a longer word has a line of its own.
-fn lines_of(text: &str, width: f64, size: f64) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if text_width(line, size) + text_width(" ", size) + text_width(word, size) <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_string()),
-        }
-    }
-    lines
 }

@@ -42,7 +42,7 @@ impl Page {
     }
 }
 
-/// The finished text. No control may stand in HTML, and marks of direction would turn around what follows; templates have none.
+/// The finished text. HTML allows no controls, and marks of direction would turn around what follows; templates have none.
 pub(crate) fn shown(markup: Markup) -> String {
     markup.into_string().replace(is_obeyed, "\u{fffd}")
 }
@@ -70,8 +70,8 @@ fn block_html(block: &Block) -> Markup {
     match block {
         Block::Text(text) => html! { p { (text) } },
         Block::Verdict(tone, text) => verdict_html(*tone, text),
-        Block::Headline(facts) => html! { dl.headline { (facts_html(facts)) } },
-        Block::Facts(facts) => html! { dl.facts { (facts_html(facts)) } },
+        Block::Headline(facts) => html! { dl.headline { (facts_html(facts, CARD)) } },
+        Block::Facts(facts) => html! { dl.facts { (facts_html(facts, usize::MAX)) } },
         Block::List(items) => html! { ul { @for item in items { li { (item) } "\n" } } },
         Block::Table(table) => table_html(table, true),
         Block::Folded(table) => html! { details { summary { (table.title) } (table_html(table, false)) } },
@@ -89,12 +89,15 @@ fn verdict_html(tone: Tone, text: &str) -> Markup {
     html! { p class={ "verdict " (class) } { strong { (word) "." } " " (text) } }
 }
 
-fn facts_html(facts: &[Fact]) -> Markup {
+/// Letters in large type that a card has room for.
+const CARD: usize = 9;
+
+fn facts_html(facts: &[Fact], room: usize) -> Markup {
     html! {
-        @for fact in facts {
+        @for (fact, value) in facts.iter().map(|fact| (fact, fact.value.to_string())) {
             div {
                 dt { (fact.name) }
-                dd { (fact.value.to_string()) @if !fact.remark.is_empty() { " " small { (fact.remark) } } }
+                dd class=[(value.chars().count() > room).then_some("long")] { (value) @if !fact.remark.is_empty() { " " small { (fact.remark) } } }
             }
             "\n"
         }

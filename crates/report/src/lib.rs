@@ -4,9 +4,9 @@
 //! [`Table::to_json`], [`Page::to_html`], [`Chart::to_svg`], [`Chart::to_png`]. Nothing here reads a clock or the environment, so equal
 //! data give equal bytes.
 //!
-//! A chart says what is plotted against what and what colours stand for, never how many pixels it takes. It is laid out as a few kinds of
-//! shapes in the colours of roles (`drawing`), which are written as SVG in the colours of the page around it, or as SVG and PNG files in
-//! those of a [`Theme`]. `examples/charts.rs` draws every kind.
+//! A chart says what is plotted against what and what colours mean, never how many pixels it takes. plotters draws axes, grid, labels and
+//! lines on a `Drawing` of ours, which keeps colours by their roles: a page shows them in its own colours (light, dark, printed), SVG and
+//! PNG files in those of a [`Theme`]. `examples/charts.rs` draws every kind.
 //!
 //! ```
 //! use perf4sight_report::{Axis, Chart, Line, Plot, Reference, Series, Theme, Value};

@@ -38,15 +38,15 @@ pub enum Block {
     List(Vec<String>),
     /// A table.
     Table(Table),
-    /// A table that most readers skip: folded until asked for.
+    /// A table that most readers skip: closed on the screen, open in print.
     Folded(Table),
-    /// A chart; neighbours stand side by side where there is room.
+    /// A chart; neighbours are side by side where there is room.
     Chart(Chart),
-    /// A title, and text to be shown as it is, such as a file: folded until asked for.
+    /// A title, and text to be shown as it is, such as a file: closed on the screen, open in print.
     Source(String, String),
 }
 
-/// Whether the reader should rejoice; the better one is the smaller.
+/// How good the answer is; the better one is the smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tone {
     /// All well.
@@ -81,7 +81,7 @@ impl Page {
 }
 
 impl Fact {
-    /// A value that speaks for itself.
+    /// A value without a remark.
     pub fn new(name: impl Into<String>, value: impl Into<Cell>) -> Self {
         Fact { name: name.into(), value: value.into(), remark: String::new() }
     }

@@ -68,11 +68,11 @@ impl Progress {
     /// That many more pieces are done; what was not expected makes the whole larger.
     pub fn advance(&self, pieces: u64) {
         let before = self.bar.position();
-        let told = self.tenths(before);
+        let reported = self.tenths(before);
         self.bar.set_length(self.total().max(before + pieces));
         self.bar.inc(pieces);
         if let Some(log) = &self.log
-            && told < self.tenths(before + pieces)
+            && reported < self.tenths(before + pieces)
             && self.bar.elapsed() >= log.patience
         {
             self.write(log, before + pieces);
@@ -107,7 +107,7 @@ impl Drop for Progress {
     }
 }
 
-/// A bar of work that takes so long at most; time left is told once something was done to tell it from.
+/// A bar of work that takes so long at most; time left is shown once some of it is done.
 fn style(most: Duration) -> ProgressStyle {
     let key = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
         if state.pos() > 0 {
@@ -131,14 +131,4 @@ fn hidden(total: u64) -> ProgressBar {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_more_time_is_left_than_there_is() {
-        let [ten, thirty, sixty] = [10, 30, 60].map(Duration::from_secs);
-        assert_eq!(left(sixty, ten, Duration::MAX), sixty);
-        assert_eq!(left(sixty, thirty, sixty), thirty);
-        assert_eq!(left(sixty, sixty, thirty), Duration::ZERO);
-    }
-}
+mod tests;

@@ -259,38 +259,4 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn floats_keep_three_significant_digits() {
-        let written = [0.0, 0.001234, 1.2345, -12.345, 999.4, 999.6, -12_345.6, f64::NAN].map(significant);
-        assert_eq!(written, ["0.00", "0.00123", "1.23", "-12.3", "999", "1,000", "-12,346", "–"]);
-        // As a headline, ten digits of nothing would run out of their box.
-        assert_eq!([3.2e-11, -3.2e-11, 1.26e-6].map(significant), ["< 0.000001", "> -0.000001", "0.000001"]);
-    }
-
-    #[test]
-    fn words_are_no_formulas_in_csv() {
-        let mut table = Table::new("t", [Column::text("name", "name"), Column::number("change", "change")]);
-        table.row(["=HYPERLINK(\"http://example.org\")".into(), (-2.5).into()]);
-        let mut lines = Table::new("t", [Column::text("name", "name")]);
-        lines.row(["a\n\u{1b}b".into()]);
-        assert_eq!(lines.to_csv(), "name\na\\n\\u{1b}b\n");
-        assert_eq!(table.to_csv(), "name,change\n\"'=HYPERLINK(\"\"http://example.org\"\")\",-2.5\n");
-        assert_eq!(table.to_json()[0]["name"], "=HYPERLINK(\"http://example.org\")");
-    }
-
-    #[test]
-    fn a_missing_value_is_empty_in_csv_and_null_in_json() {
-        let mut table = Table::new("t", [Column::text("name", "name"), Column::number("latency_ms", "latency")]);
-        table.row(["a,b".into(), None::<Milliseconds>.into()]);
-        table.row(["c".into(), Milliseconds(0.1 + 0.2).into()]);
-        assert_eq!(table.to_csv(), "name,latency_ms\n\"a,b\",\nc,0.30000000000000004\n");
-        let json = serde_json::json!([
-            { "name": "a,b", "latency_ms": null },
-            { "name": "c", "latency_ms": 0.30000000000000004 },
-        ]);
-        assert_eq!(table.to_json(), json);
-    }
-}
+mod tests;

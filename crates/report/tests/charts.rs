@@ -10,7 +10,7 @@ use perf4sight_report::{
     Scatter, Series, Sign, Span, StackedArea, StackedBars, Theme, Timeline, Tradeoff, Value, Whole,
 };
 use roxmltree::{Document, Node};
-use tiny_skia::Pixmap;
+use std::io::Cursor;
 
 fn svg(plot: Plot) -> String {
     Chart::new("title", "caption", plot).to_svg(Theme::Light)
@@ -31,11 +31,13 @@ fn equal_charts_give_equal_bytes() {
     }
 }
 
-/// Pixels of the upper left that are no paper: the height of a title.
+/// Pixels of the upper left that are not white: the height of a title.
 fn ink_of_title(chart: &Chart) -> usize {
-    let picture = Pixmap::decode_png(&chart.to_png(Theme::Light).unwrap()).unwrap();
-    let (width, white) = (picture.width() as usize, tiny_skia::ColorU8::from_rgba(255, 255, 255, 255).premultiply());
-    picture.pixels()[..width * 2 * 36].iter().filter(|pixel| **pixel != white).count()
+    let file = chart.to_png(Theme::Light).unwrap();
+    let mut picture = png::Decoder::new(Cursor::new(file)).read_info().unwrap();
+    let mut pixels = vec![0; picture.output_buffer_size().unwrap()];
+    let width = picture.next_frame(&mut pixels).unwrap().width as usize;
+    pixels[..width * 2 * 36 * 3].chunks(3).filter(|pixel| **pixel != [255; 3]).count()
 }
 
 #[test]
@@ -260,7 +262,7 @@ fn thousands_of_short_spans_take_the_room_of_their_time() {
     // A level is 17 high; the first class takes 0.4 of about 880 pixels.
     let expected = 0.4 * 17.0 * 880.0;
     assert!((a / expected - 1.0).abs() < 0.1, "{a}, expected {expected}");
-    assert!(svg.contains("40,000 spans too short to be seen alone"), "the reader is not told");
+    assert!(svg.contains("40,000 spans too short to be drawn alone"), "the reader is not told");
 }
 
 /// By hand: 100,000 stretches, of which one of the second series is 30 high, where the first lies 10 high throughout; all that is seen of
@@ -382,7 +384,7 @@ fn calls_lie_below_those_that_make_them_as_wide_as_their_time() {
     }
     assert!(main[0] == a[0] && a[0] == c[0] && b[0] > a[0] && a[1] == b[1] && c[1] == a[1] + 18.0 && a[1] > main[1]);
     assert_eq!(told.len(), 4);
-    assert!(svg.contains("Calls too short or too deep to be seen, 0.00500 % of the time, are not drawn"));
+    assert!(svg.contains("Calls too short or too deep to be drawn, 0.00500 % of the time, are left out"));
 }
 
 #[test]
@@ -450,8 +452,10 @@ fn a_line_is_interrupted_where_nothing_is_known() {
     let values = [(1.0, 1.0), (2.0, 2.0), (3.0, f64::NAN), (4.0, 4.0), (5.0, 5.0)];
     let svg = svg(Plot::Line(Line::new(Axis::linear("x"), Axis::linear("y"), vec![Series::new("a", values)])));
     let document = Document::parse(&svg).unwrap();
-    let line = document.descendants().find(|node| node.attribute("stroke-width") == Some("1.5")).unwrap();
-    assert_eq!(line.attribute("d").unwrap().matches('M').count(), 2);
+    // From 1 to 2 and from 4 to 5.
+    let lines = document.descendants().filter(|node| node.attribute("stroke-width") == Some("1.5"));
+    let points: Vec<usize> = lines.map(|line| line.attribute("d").unwrap().matches(['M', 'L']).count()).collect();
+    assert_eq!(points, [2, 2]);
 }
 
 #[test]
@@ -476,33 +480,80 @@ fn numbers_of_a_heat_map_are_written_and_its_legend_tells_what_occurs() {
     assert!(!svg.contains("not tried"));
 }
 
+/// The numbers along an axis: those of the horizontal one are centred, those of the vertical one end at it.
+fn labels(x: Axis, anchor: &str, values: &[(f64, f64)]) -> Vec<String> {
+    let svg = svg(Plot::Line(Line::new(x, Axis::linear(""), vec![Series::new("a", values.to_vec())])));
+    let document = Document::parse(&svg).unwrap();
+    let texts = document.descendants().filter(|node| node.attribute("text-anchor") == Some(anchor));
+    let texts = texts.filter_map(|node| node.text().map(str::to_owned));
+    texts.filter(|text| text.starts_with(|c: char| c.is_ascii_digit())).collect()
+}
+
 #[test]
-fn every_chart_tells_its_numbers() {
-    let csv = |name: &str| {
-        let charts = gallery::charts();
-        charts.iter().find(|(own, _)| *own == name).unwrap().1.numbers().to_csv()
+fn ticks_are_round_numbers_or_the_values_themselves() {
+    let linear = || Axis::linear("");
+    // From zero to the next tick beyond 17.3.
+    assert_eq!(labels(linear(), "end", &[(1.0, 17.3)]), ["0", "5", "10", "15", "20"]);
+    let batches = [1.0, 2.0, 8.0, 32.0].map(|batch| (batch, 1.0));
+    assert_eq!(labels(Axis::log(""), "middle", &batches), ["1", "2", "8", "32"]);
+    // Thirty values are too many for labels; over less than a power of ten numbers are evenly spaced.
+    let many = |from: f64, to: f64| -> Vec<(f64, f64)> {
+        (0..30).map(|i| (from * (to / from).powf(f64::from(i) / 29.0), 1.0)).collect()
     };
-    let lines = |name: &str| csv(name).lines().count() - 1;
-    // 6 x 20 and 3 x 7 points; 6 x 7 and 2 x 12 values; 6 categories; 2 x 3 bars; 4 x 5 and 6 x 11 cells.
-    let counts = [
-        ("scatter", 120),
-        ("tradeoff", 21),
-        ("line", 42),
-        ("curve", 24),
-        ("bars", 6),
-        ("shares", 6),
-        ("heatmap", 20),
-        ("map", 66),
-    ];
-    for (name, count) in counts {
-        assert_eq!(lines(name), count, "{name}");
+    let decades = labels(Axis::log(""), "middle", &many(3.0, 4000.0));
+    assert_eq!(decades, ["3", "10", "30", "100", "300", "1,000", "3,000"]);
+    assert_eq!(labels(linear(), "middle", &many(1.0, 32.0)), ["0", "5", "10", "15", "20", "25", "30"]);
+    let even = labels(Axis::log(""), "middle", &many(120.0, 150.0));
+    assert_eq!(even, ["120", "125", "130", "135", "140", "145", "150"]);
+}
+
+/// Corners of a path or a rectangle.
+fn points(node: &Node) -> Vec<(f64, f64)> {
+    let pair = |words: &str| words.split_once(' ').map(|(x, y)| (x.parse().unwrap(), y.parse().unwrap()));
+    match node.attribute("d") {
+        Some(path) => path.split(['M', 'L']).filter_map(pair).collect(),
+        None => {
+            let [x, y, width, height] = ["x", "y", "width", "height"].map(|side| number(node, side));
+            vec![(x, y), (x + width, y + height)]
+        }
     }
-    assert_eq!((lines("flame"), lines("operations")), (200, 2));
-    assert_eq!(lines("stacked_area"), 900);
-    assert_eq!(lines("timeline"), 3 + 40 + 2300 + 900 + 2);
-    let counted: u64 =
-        csv("histogram").lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse::<u64>().unwrap()).sum();
-    assert_eq!(counted, 120);
-    assert!(csv("bars").starts_with("category,own,other\napple,3.5,5.95\n"), "{}", csv("bars"));
-    assert!(csv("bars").contains("\nquince,,\n") && csv("heatmap").contains("\n16,16,,out of memory\n"));
+}
+
+#[test]
+fn stripes_are_inside_of_what_they_fill() {
+    let histogram = gallery::charts().into_iter().find(|(name, _)| *name == "histogram").unwrap().1;
+    let svg = histogram.to_svg(Theme::Light);
+    let document = Document::parse(&svg).unwrap();
+    let shapes: Vec<Node> = document.root_element().children().filter(Node::is_element).collect();
+    let striped = shapes.windows(2).filter(|pair| pair[1].attribute("opacity") == Some("0.40"));
+    let striped: Vec<_> = striped.map(|pair| (points(&pair[0]), points(&pair[1]))).collect();
+    // Five of six series have stripes, also in the legend.
+    assert!(striped.len() > 5 * 8, "{}", striped.len());
+    for (area, stripes) in striped {
+        let [(left, top), (right, bottom)] = area[..] else { panic!("{area:?}") };
+        let inside =
+            |(x, y): &(f64, f64)| (left - 0.2..=right + 0.2).contains(x) && (top - 0.2..=bottom + 0.2).contains(y);
+        assert!(stripes.iter().all(inside), "{area:?} {stripes:?}");
+    }
+}
+
+/// 90 and 95 % of the best rate are often one CPU apart: less than their names are long.
+#[test]
+fn names_of_references_never_overlap() {
+    let references = vec![
+        Reference::Upright(7.0, "90 % of the best".into()),
+        Reference::Upright(7.4, "95 % of the best".into()),
+        Reference::Level(900.0, "best".into()),
+        Reference::Level(880.0, "goal".into()),
+    ];
+    let values = (1..=8).map(|n| (f64::from(n), 100.0 * f64::from(n)));
+    let (x, y) = (Axis::linear("CPUs"), Axis::linear("rate"));
+    let svg = svg(Plot::Line(Line { x, y, series: vec![Series::new("a", values)], references }));
+    let document = Document::parse(&svg).unwrap();
+    let height = |name: &str| {
+        let found = document.descendants().find(|node| node.tag_name().name() == "text" && node.text() == Some(name));
+        number(&found.unwrap(), "y")
+    };
+    let [ninety, ninety_five, best, goal] = ["90 % of the best", "95 % of the best", "best", "goal"].map(height);
+    assert!((ninety - ninety_five).abs() > 12.0 && (best - goal).abs() > 12.0, "{ninety} {ninety_five} {best} {goal}");
 }

@@ -149,6 +149,15 @@ fn wide_tables_and_sources_can_be_scrolled_with_the_keyboard() {
 }
 
 #[test]
+fn long_numbers_of_a_headline_are_smaller() {
+    let mut page = Page::new("", "");
+    page.chapter("", [Block::Headline(["0.123", "< 0.000001"].map(|value| Fact::new("score", value)).into())]);
+    let html = page.to_html();
+    // A card is at least 11 rem wide; ten digits of 1.75 rem are wider than its inside.
+    assert!(html.contains("<dd>0.123</dd>") && html.contains("<dd class=\"long\">&lt; 0.000001</dd>"), "{html}");
+}
+
+#[test]
 #[ignore = "needs chromium; run with: cargo test -p perf4sight-report browser -- --ignored"]
 fn a_browser_shows_the_page() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! A grid of numbers: the larger, the stronger the colour; cells without a number carry a sign.
 
-use super::{Axis, Draw, Entry, SIGN, SIGN_AREA, Scale, sign};
-use crate::drawing::{Anchor, Area, Drawing, FONT, Mark, text_width, tick_text};
-use crate::table::{Cell, Column, significant};
+use super::{Axis, Draw, Entry, SIGN, SIGN_AREA, sign};
+use crate::drawing::{Anchor, Area, Drawing, Extent, FONT, Mark, Shape, text_width, tick_text};
+use crate::table::significant;
 use crate::theme::Ink;
 
 /// A grid of cells, such as a time for each number of processors and amount of memory.
@@ -20,11 +20,11 @@ pub struct Heatmap {
     pub cells: Vec<HeatCell>,
     /// What the numbers are.
     pub value: Axis,
-    /// The numbers of the faintest and the strongest colour; those of the cells where nobody says.
+    /// The numbers of the faintest and the strongest colour; of the cells by default.
     pub range: Option<(f64, f64)>,
     /// Whether numbers are printed in their cells.
     pub printed: bool,
-    /// What the signs mean here, in the words of the legend; those that occur are told.
+    /// What the signs mean here, in the words of the legend, which lists those that occur.
     pub signs: Vec<(Sign, String)>,
 }
 
@@ -33,7 +33,7 @@ pub struct Heatmap {
 pub struct HeatCell {
     /// What it shows.
     pub content: Content,
-    /// What is shown under the pointer.
+    /// Its tooltip.
     pub label: String,
 }
 
@@ -53,7 +53,7 @@ pub enum Sign {
     Cross,
     /// A dot on a faint colour: it follows from the others.
     Dot,
-    /// A hole in the colour of numbers: there is one, but nobody knows it.
+    /// A hole in the colour of numbers: there is one, but it is unknown.
     Hole,
     /// Grey: nothing is known.
     Blank,
@@ -92,33 +92,15 @@ impl Draw for Heatmap {
             layout.left + self.columns.len() as f64 * layout.column + MARGIN,
             HEAD + self.rows.len() as f64 * ROW + MARGIN,
         );
-        let mut drawing = Drawing::new(size.0.max(text_width(&self.column_label, FONT)), size.1);
-        self.draw_names(&mut drawing, &layout);
+        let drawing = Drawing::new(size.0.max(text_width(&self.column_label, FONT)), size.1);
+        self.draw_names(&drawing, &layout);
+        let extent = self.extent();
         for (i, cell) in self.cells.iter().enumerate() {
             let (row, column) = (i / self.columns.len().max(1), i % self.columns.len().max(1));
             let corner = (layout.left + column as f64 * layout.column, HEAD + row as f64 * ROW);
-            self.draw_cell(&mut drawing, Area::new(corner, (corner.0 + layout.column, corner.1 + ROW)), cell);
+            self.draw_cell(&drawing, Area::new(corner, (corner.0 + layout.column, corner.1 + ROW)), &extent, cell);
         }
         drawing
-    }
-
-    fn numbers(&self) -> (Vec<Column>, Vec<Vec<Cell>>) {
-        let columns = vec![
-            Column::text("row", &self.row_label),
-            Column::text("column", &self.column_label),
-            Column::number("value", &self.value.label),
-            Column::text("sign", "remark"),
-        ];
-        let words = |sign: Sign| self.signs.iter().find(|(known, _)| *known == sign).map(|(_, words)| words.as_str());
-        let places = self.rows.iter().flat_map(|row| self.columns.iter().map(move |column| (row, column)));
-        let row = |((row, column), cell): ((&String, &String), &HeatCell)| {
-            let (number, remark) = match cell.content {
-                Content::Number(number) => (number.into(), Cell::Missing),
-                Content::Sign(sign) => (Cell::Missing, words(sign).into()),
-            };
-            vec![row.as_str().into(), column.as_str().into(), number, remark]
-        };
-        (columns, places.zip(&self.cells).map(row).collect())
     }
 
     fn legend(&self) -> Vec<Entry> {
@@ -148,29 +130,14 @@ impl Heatmap {
         })
     }
 
-    fn range(&self) -> (f64, f64) {
-        let position = |number: f64| match self.value.scale {
-            Scale::Linear => number.is_finite(),
-            Scale::Log => number.is_finite() && number > 0.0,
-        };
-        let shown = self.numbers().filter(|number| position(*number));
-        let span = |(low, high): (f64, f64), number: f64| (low.min(number), high.max(number));
-        self.range.unwrap_or_else(|| shown.fold((f64::INFINITY, f64::NEG_INFINITY), span))
+    fn extent(&self) -> Extent {
+        match self.range {
+            Some((low, high)) => Extent::within(&self.value, [low, high].into_iter()),
+            None => Extent::within(&self.value, self.numbers()),
+        }
     }
 
-    /// Where a number lies in the range, from 0 to 1; `None` where it has no place there.
-    fn share(&self, number: f64) -> Option<f64> {
-        let (low, high) = self.range();
-        let place = |number: f64| match self.value.scale {
-            Scale::Linear => number,
-            Scale::Log => number.ln(),
-        };
-        let share = (place(number) - place(low)) / (place(high) - place(low));
-        // All numbers alike are neither small nor large.
-        if low == high { Some(0.5) } else { Some(share).filter(|share| share.is_finite()) }
-    }
-
-    fn draw_names(&self, drawing: &mut Drawing, layout: &Layout) {
+    fn draw_names(&self, drawing: &Drawing, layout: &Layout) {
         let middle = layout.left + layout.column * self.columns.len() as f64 / 2.0;
         // In the middle of the columns, but not beyond the edge.
         let half = text_width(&self.column_label, FONT) / 2.0;
@@ -189,11 +156,11 @@ impl Heatmap {
         }
     }
 
-    fn draw_cell(&self, drawing: &mut Drawing, area: Area, cell: &HeatCell) {
+    fn draw_cell(&self, drawing: &Drawing, area: Area, extent: &Extent, cell: &HeatCell) {
         let inside = area.inset(0.5);
         match cell.content {
             Content::Sign(sign) => draw_sign(drawing, inside, sign, &cell.label),
-            Content::Number(number) => match self.share(number) {
+            Content::Number(number) => match extent.position(number).map(|at| extent.share(at)) {
                 None => draw_sign(drawing, inside, Sign::Blank, &cell.label),
                 Some(share) => {
                     drawing.add(Mark::rect(inside, Ink::FILLED).alpha(strength(share, self.printed)).tip(&cell.label));
@@ -207,11 +174,11 @@ impl Heatmap {
 
     /// From the faintest to the strongest colour, with the numbers at both ends.
     fn scale(&self) -> Drawing {
-        let (low, high) = self.range();
-        let [low, high] = [low, high].map(tick_text);
+        let extent = self.extent();
+        let [low, high] = [extent.low, extent.high].map(|end| tick_text(extent.value(end)));
         let left = text_width(&low, FONT) + 4.0;
         let right = left + STEPS as f64 * SIGN;
-        let mut scale = Drawing::new(right + 4.0 + text_width(&high, FONT), SIGN);
+        let scale = Drawing::new(right + 4.0 + text_width(&high, FONT), SIGN);
         scale.add(Mark::text(low, (0.0, SIGN / 2.0), Anchor::Start, Ink::TEXT));
         for step in 0..STEPS {
             let at = left + step as f64 * SIGN;
@@ -223,7 +190,7 @@ impl Heatmap {
     }
 }
 
-fn draw_sign(drawing: &mut Drawing, area: Area, sign: Sign, label: &str) {
+fn draw_sign(drawing: &Drawing, area: Area, sign: Sign, label: &str) {
     let (x, y) = area.middle();
     match sign {
         Sign::Cross => {
@@ -238,7 +205,7 @@ fn draw_sign(drawing: &mut Drawing, area: Area, sign: Sign, label: &str) {
         }
         Sign::Hole => {
             drawing.add(Mark::rect(area, Ink::FILLED).alpha(strength(0.6, false)).tip(label));
-            drawing.add(Mark::circle((x, y), 3.0, Ink::PAPER));
+            drawing.add(Mark::new(Shape::Circle((x, y), 3.0), Ink::PAPER));
         }
         Sign::Blank => drawing.add(Mark::rect(area, Ink::GRID).alpha(0.4).tip(label)),
     }

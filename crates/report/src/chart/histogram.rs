@@ -1,8 +1,7 @@
 //! How often values occur, stacked by series.
 
 use super::{Axis, Draw, Entry, Series, filled_legend};
-use crate::drawing::{Area, Drawing, Frame, Ruler};
-use crate::table::{Cell, Column};
+use crate::drawing::{Area, Axes, Drawing, Extent};
 use std::collections::BTreeMap;
 
 /// Counts of values in bins of equal width.
@@ -29,17 +28,16 @@ impl Draw for Histogram {
         for (bin, count) in counts.iter().flatten() {
             *heights.entry(*bin).or_default() += count;
         }
-        let mut drawing = Drawing::new(width, HEIGHT);
+        let drawing = Drawing::new(width, HEIGHT);
         let edges = heights.keys().flat_map(|bin| [*bin as f64 - 0.5, *bin as f64 + 0.5]).map(|edge| edge * self.bin);
-        let y = Ruler::from_zero(&Axis::linear(&self.counted), heights.values().map(|count| *count as f64));
-        let frame = Frame::new(&mut drawing, Ruler::around(&self.x, edges), y);
+        let y = Extent::from_zero(&Axis::linear(&self.counted), heights.values().map(|count| *count as f64));
+        let axes = Axes::new(&drawing, Extent::around(&self.x, edges), y, &[]);
         let mut bottoms: BTreeMap<i64, u64> = BTreeMap::new();
-        for (i, counts) in counts.iter().enumerate() {
-            let series = &self.series[i];
+        for (i, (series, counts)) in self.series.iter().zip(counts).enumerate() {
             for (bin, count) in counts {
-                let (centre, bottom) = (*bin as f64, bottoms.entry(*bin).or_default());
-                let (left, low) = frame.at_position((centre - 0.5) * self.bin, *bottom as f64);
-                let (right, high) = frame.at_position((centre + 0.5) * self.bin, (*bottom + count) as f64);
+                let (centre, bottom) = (bin as f64, bottoms.entry(bin).or_default());
+                let (left, low) = axes.at_position((centre - 0.5) * self.bin, *bottom as f64);
+                let (right, high) = axes.at_position((centre + 0.5) * self.bin, (*bottom + count) as f64);
                 let tip = format!("{}: {count} {} at {}", series.name, self.counted, centre * self.bin);
                 drawing.fill(Area::new((left + 0.5, high), (right - 0.5, low)), series.filling(i), tip);
                 *bottom += count;
@@ -50,19 +48,6 @@ impl Draw for Histogram {
 
     fn legend(&self) -> Vec<Entry> {
         filled_legend(&self.series)
-    }
-
-    fn numbers(&self) -> (Vec<Column>, Vec<Vec<Cell>>) {
-        let columns = vec![
-            Column::text("series", "series"),
-            Column::number("x", &self.x.label),
-            Column::number("count", &self.counted),
-        ];
-        let row = |name: &str, (bin, count)| vec![name.into(), (bin as f64 * self.bin).into(), Cell::Count(count)];
-        let rows = |series: &Series<f64>| -> Vec<_> {
-            self.count(&series.data).into_iter().map(|bin: (i64, u64)| row(&series.name, bin)).collect()
-        };
-        (columns, self.series.iter().flat_map(rows).collect())
     }
 }
 

@@ -1,8 +1,8 @@
-//! Values along an axis: lines with a marker at every value, bands of what is likely, references to compare with.
+//! Values along an axis: lines with a marker at every value, bands for intervals, references to compare with.
 
 use super::{Axis, Draw, Entry, Series, marker_legend};
-use crate::drawing::{Anchor, Drawing, FONT, Frame, Mark, Point, Ruler, text_width};
-use crate::table::{Cell, Column, significant};
+use crate::drawing::{Anchor, Area, Axes, Drawing, Extent, FONT, Mark, Point, Shape, text_width};
+use crate::table::significant;
 use crate::theme::Ink;
 
 /// Lines with a marker at every value.
@@ -29,7 +29,7 @@ pub struct Value {
     pub interval: Option<(f64, f64)>,
 }
 
-/// A line across the plot with its name on it.
+/// A line across the plot with its name.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reference {
     /// At a place: a knee, a limit.
@@ -49,50 +49,32 @@ impl Line {
     pub fn new(x: Axis, y: Axis, series: Vec<Series<Value>>) -> Self {
         Line { x, y, series, references: Vec::new() }
     }
-
-    fn values(&self) -> impl Iterator<Item = &Value> {
-        self.series.iter().flat_map(|series| &series.data)
-    }
-
-    fn rulers(&self) -> (Ruler, Ruler) {
-        let (mut across, mut up): (Vec<f64>, Vec<f64>) = self.values().map(|value| (value.x, value.y)).unzip();
-        up.extend(self.values().filter_map(|value| value.interval).map(|(_, high)| high));
-        for reference in &self.references {
-            match reference {
-                Reference::Upright(at, _) => across.push(*at),
-                Reference::Level(at, _) => up.push(*at),
-            }
-        }
-        (Ruler::at_values(&self.x, across.into_iter()), Ruler::from_zero(&self.y, up.into_iter()))
-    }
 }
 
 const HEIGHT: f64 = 330.0;
 
 impl Draw for Line {
     fn draw(&self, width: f64) -> Drawing {
-        let mut drawing = Drawing::new(width, HEIGHT);
-        let (x, y) = self.rulers();
-        let frame = Frame::new(&mut drawing, x, y);
+        let drawing = Drawing::new(width, HEIGHT);
+        let values = || self.series.iter().flat_map(|series| &series.data);
+        let x = values().map(|value| value.x).chain(uprights(&self.references));
+        let highest = values().flat_map(|value| [value.y, value.interval.map_or(0.0, |(_, high)| high)]);
+        let y = from_zero(&self.y, highest, &self.references);
+        let mut axes = Axes::new(&drawing, Extent::at_values(&self.x, x), y, &[]);
         for (i, series) in self.series.iter().enumerate() {
             for band in series.data.chunk_by(|a, b| a.interval.is_some() && b.interval.is_some()) {
-                let outline = outline(&frame, band);
-                match outline.len() {
-                    0 => {}
-                    2 => drawing.add(Mark::lines(vec![outline], series.ink(i), 1.5)),
-                    _ => drawing.add(Mark::polygon(outline, series.ink(i)).alpha(0.2)),
-                }
+                draw_band(&drawing, outline(&axes, band), series.ink(i));
             }
         }
-        self.references.iter().for_each(|reference| draw_reference(&mut drawing, &frame, reference));
+        draw_references(&drawing, &axes, &self.references);
         for (i, series) in self.series.iter().enumerate() {
-            let placed: Vec<_> = series.data.iter().map(|value| (frame.at(value.x, value.y), value)).collect();
-            let runs = placed.split(|(at, _)| at.is_none()).filter(|run| run.len() > 1);
-            let lines: Vec<Vec<Point>> = runs.map(|run| run.iter().filter_map(|(at, _)| *at).collect()).collect();
-            drawing.add(Mark::lines(lines, series.ink(i), 1.5));
-            for (at, value) in placed {
-                if let Some(at) = at {
-                    drawing.add(Mark::marker(at, i, series.ink(i)).tip(tip(&series.name, value)));
+            let positions: Vec<_> = series.data.iter().map(|value| axes.positions(value.x, value.y)).collect();
+            for run in positions.split(Option::is_none).filter(|run| run.len() > 1) {
+                axes.line(run.iter().copied().flatten().collect(), series.ink(i));
+            }
+            for (position, value) in positions.iter().zip(&series.data) {
+                if let Some((x, y)) = *position {
+                    drawing.add(Mark::marker(axes.at_position(x, y), i, series.ink(i)).tip(tip(&series.name, value)));
                 }
             }
         }
@@ -102,57 +84,96 @@ impl Draw for Line {
     fn legend(&self) -> Vec<Entry> {
         marker_legend(&self.series)
     }
-
-    fn numbers(&self) -> (Vec<Column>, Vec<Vec<Cell>>) {
-        let columns = vec![
-            Column::text("series", "series"),
-            Column::number("x", &self.x.label),
-            Column::number("y", &self.y.label),
-            Column::number("low", "from"),
-            Column::number("high", "to"),
-        ];
-        let row = |name: &str, value: &Value| {
-            let (low, high) = value.interval.unzip();
-            vec![name.into(), value.x.into(), value.y.into(), low.into(), high.into()]
-        };
-        let rows = self.series.iter().flat_map(|series| series.data.iter().map(|value| row(&series.name, value)));
-        (columns, rows.collect())
-    }
 }
 
 /// Along the upper ends of intervals, back along the lower ones.
-fn outline(frame: &Frame, band: &[Value]) -> Vec<Point> {
-    let inside = |y: f64| y.clamp(frame.y.low, frame.y.high);
-    let ends = |value: &Value| value.interval.map(|(low, high)| (value.x, inside(low), inside(high)));
-    let ends: Vec<(f64, f64, f64)> = band.iter().filter_map(ends).collect();
-    let upper = ends.iter().filter_map(|(x, _, high)| frame.at(*x, *high));
-    let lower = ends.iter().rev().filter_map(|(x, low, _)| frame.at(*x, *low));
+fn outline(axes: &Axes, band: &[Value]) -> Vec<Point> {
+    let end = |value: &Value, y: f64| axes.at(value.x, y.clamp(axes.y.low, axes.y.high));
+    let upper = band.iter().filter_map(|value| end(value, value.interval?.1));
+    let lower = band.iter().rev().filter_map(|value| end(value, value.interval?.0));
     upper.chain(lower).collect()
 }
 
-pub(super) fn draw_reference(drawing: &mut Drawing, frame: &Frame, reference: &Reference) {
-    let (ends, name) = match reference {
-        Reference::Upright(at, name) => ([(*at, frame.y.low), (*at, frame.y.high)].map(|(x, y)| frame.at(x, y)), name),
-        Reference::Level(at, name) => {
-            let (low, high) = (frame.x.value(frame.x.low), frame.x.value(frame.x.high));
-            ([frame.at(low, *at), frame.at(high, *at)], name)
-        }
-    };
-    let [Some(from), Some(to)] = ends else { return };
-    drawing.add(Mark::dashed(vec![from, to], Ink::MUTED));
-    // Above the end of a level line, beside the upper end of an upright one, on the side that has room.
-    let wide = text_width(name, FONT) + 5.0;
-    let (at, anchor) = match reference {
-        Reference::Level(..) => ((to.0, to.1 - 9.0), Anchor::End),
-        Reference::Upright(..) if to.0 + wide > frame.area.right => {
-            ((to.0 - 5.0, frame.area.bottom - 9.0), Anchor::End)
-        }
-        Reference::Upright(..) => ((to.0 + 5.0, frame.area.bottom - 9.0), Anchor::Start),
-    };
-    drawing.add(Mark::text(name, at, anchor, Ink::TEXT));
+fn draw_band(drawing: &Drawing, outline: Vec<Point>, ink: Ink) {
+    match outline.len() {
+        0 => {}
+        2 => drawing.add(Mark::lines(vec![outline], ink, 1.5)),
+        _ => drawing.add(Mark::new(Shape::Polygon(outline), ink).alpha(0.2)),
+    }
 }
 
 fn tip(name: &str, value: &Value) -> String {
     let interval = value.interval.map(|(low, high)| format!(" ({} to {})", significant(low), significant(high)));
     format!("{name}: {}{} at {}", significant(value.y), interval.unwrap_or_default(), value.x)
+}
+
+/// Height of a row of names in pixels, and the share of the height that is left free for one.
+const ROW: f64 = 16.0;
+const FREE: f64 = 0.07;
+
+pub(super) fn uprights(references: &[Reference]) -> impl Iterator<Item = f64> + Clone {
+    references.iter().filter_map(|reference| match reference {
+        Reference::Upright(at, _) => Some(*at),
+        Reference::Level(..) => None,
+    })
+}
+
+pub(super) fn levels(references: &[Reference]) -> impl Iterator<Item = f64> {
+    references.iter().filter_map(|reference| match reference {
+        Reference::Upright(..) => None,
+        Reference::Level(at, _) => Some(*at),
+    })
+}
+
+/// Spans zero, the values, the references and above these the names of upright ones.
+pub(super) fn from_zero(axis: &Axis, values: impl Iterator<Item = f64>, references: &[Reference]) -> Extent {
+    let mut values: Vec<f64> = values.chain(levels(references)).collect();
+    let highest = values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
+    values.push(highest * (1.0 + FREE * uprights(references).count() as f64));
+    Extent::from_zero(axis, values.into_iter())
+}
+
+/// Draws lines with their names, each name at the first of some places where it overlaps none before it.
+pub(super) fn draw_references(drawing: &Drawing, axes: &Axes, references: &[Reference]) {
+    let Area { left, top, right, bottom } = axes.area;
+    let mut taken: Vec<Area> = Vec::new();
+    for reference in references {
+        let (name, ends, places) = match reference {
+            Reference::Upright(at, name) => {
+                let Some((x, _)) = axes.x.position(*at).map(|at| axes.at_position(at, axes.y.low)) else { continue };
+                let row = |i: usize| top + ROW * (i as f64 + 0.5);
+                // Where there is no room on its right the name is on the left.
+                let on_right = x + text_width(name, FONT) + 10.0 <= right;
+                let place =
+                    |i| if on_right { ((x + 5.0, row(i)), Anchor::Start) } else { ((x - 5.0, row(i)), Anchor::End) };
+                (name, [(x, bottom), (x, top)], (0..=taken.len()).map(place).collect::<Vec<_>>())
+            }
+            Reference::Level(at, name) => {
+                let Some((_, y)) = axes.y.position(*at).map(|at| axes.at_position(axes.x.low, at)) else { continue };
+                let places = [(right, -9.0, Anchor::End), (right, 9.0, Anchor::End), (left + 5.0, -9.0, Anchor::Start)];
+                (name, [(left, y), (right, y)], places.map(|(x, away, anchor)| ((x, y + away), anchor)).into())
+            }
+        };
+        drawing.add(Mark::dashed(ends[0], ends[1], Ink::MUTED));
+        let free =
+            |(at, anchor): &&(Point, Anchor)| !taken.iter().any(|other| overlap(*other, extent(name, *at, *anchor)));
+        if let Some((at, anchor)) = places.iter().find(free).or(places.first()).copied() {
+            taken.push(extent(name, at, anchor));
+            drawing.add(Mark::text(name, at, anchor, Ink::TEXT));
+        }
+    }
+}
+
+fn extent(name: &str, (x, y): Point, anchor: Anchor) -> Area {
+    let wide = text_width(name, FONT) + 10.0;
+    let left = match anchor {
+        Anchor::Start => x,
+        Anchor::Middle => x - wide / 2.0,
+        Anchor::End => x - wide,
+    };
+    Area::new((left, y - ROW / 2.0), (left + wide, y + ROW / 2.0))
+}
+
+fn overlap(one: Area, other: Area) -> bool {
+    one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom
 }

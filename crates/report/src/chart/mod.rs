@@ -23,7 +23,6 @@ pub use timeline::{Span, Timeline};
 pub use tradeoff::Tradeoff;
 
 use crate::drawing::{Area, Drawing, Mark, Texture};
-use crate::table::{Cell, Column, Table};
 use crate::theme::Ink;
 
 /// A titled plot.
@@ -87,18 +86,18 @@ pub struct Series<T> {
     pub name: String,
     /// What is drawn.
     pub data: Vec<T>,
-    /// What its colour stands for.
+    /// What its colour means.
     pub colour: Colour,
-    /// How filled areas are striped; by its place among the others where nobody says.
+    /// How filled areas are striped; by its index among the others by default.
     pub texture: Option<Texture>,
 }
 
-/// What the colour of a series stands for: one thing throughout a page.
+/// What the colour of a series means: one thing throughout a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colour {
-    /// One of several of a kind that all charts name in the same order.
+    /// One of several of a kind that all charts list in the same order.
     Member,
-    /// The member with that number, whatever its place.
+    /// The member with that number, whatever its index.
     Nth(usize),
     /// What the page is about.
     Subject,
@@ -114,14 +113,6 @@ impl Chart {
     /// A chart with its title and the sentence that says how to read it.
     pub fn new(title: impl Into<String>, caption: impl Into<String>, plot: Plot) -> Self {
         Chart { title: title.into(), caption: caption.into(), plot }
-    }
-
-    /// The numbers that it shows: for programs, and for those who cannot see it.
-    pub fn numbers(&self) -> Table {
-        let (columns, rows) = self.plot.drawn().numbers();
-        let mut table = Table::new(&self.title, columns);
-        rows.into_iter().for_each(|row| table.row(row));
-        table
     }
 }
 
@@ -150,15 +141,15 @@ impl<T> Series<T> {
         Series { colour, ..self }
     }
 
-    /// With other stripes than those of its place: then colour and texture each tell something.
+    /// With other stripes than those of its index: then colour and texture each have a meaning.
     #[must_use]
     pub fn textured(self, texture: Texture) -> Self {
         Series { texture: Some(texture), ..self }
     }
 
-    fn ink(&self, place: usize) -> Ink {
+    fn ink(&self, index: usize) -> Ink {
         match self.colour {
-            Colour::Member => Ink::member(place),
+            Colour::Member => Ink::member(index),
             Colour::Nth(number) => Ink::member(number),
             Colour::Subject => Ink::SUBJECT,
             Colour::Variation => Ink::VARIATION,
@@ -167,8 +158,15 @@ impl<T> Series<T> {
         }
     }
 
-    fn filling(&self, place: usize) -> (Ink, Texture) {
-        (self.ink(place), self.texture.unwrap_or(Texture::nth(place)))
+    fn filling(&self, index: usize) -> (Ink, Texture) {
+        (self.ink(index), self.texture.unwrap_or(Texture::nth(index)))
+    }
+}
+
+impl Series<f64> {
+    /// The length at an index; zero where there is none to draw.
+    fn length(&self, index: usize) -> f64 {
+        self.data.get(index).copied().filter(|length| length.is_finite() && *length > 0.0).unwrap_or(0.0)
     }
 }
 
@@ -182,14 +180,11 @@ pub(crate) trait Draw {
     /// The plot without title and legend, on about so many pixels.
     fn draw(&self, width: f64) -> Drawing;
 
-    /// What the signs in it stand for.
+    /// The signs in it and what they mean.
     fn legend(&self) -> Vec<Entry>;
-
-    /// Everything that is drawn as columns and rows.
-    fn numbers(&self) -> (Vec<Column>, Vec<Vec<Cell>>);
 }
 
-/// A sign of a legend and what it stands for.
+/// A sign of a legend and what it means.
 pub(crate) struct Entry {
     pub sign: Drawing,
     pub name: String,
@@ -197,6 +192,9 @@ pub(crate) struct Entry {
 
 /// Width of a drawing that shares a page with others, in pixels.
 pub(crate) const COLUMN: f64 = 480.0;
+
+/// Widths of a drawing across a page, and of the same for a phone.
+const ACROSS: [f64; 2] = [2.0 * COLUMN, 400.0];
 
 impl Plot {
     pub(crate) fn drawn(&self) -> &dyn Draw {
@@ -221,20 +219,15 @@ const SIGN: f64 = 14.0;
 /// All of a legend's sign.
 const SIGN_AREA: Area = Area { left: 0.0, top: 0.0, right: SIGN, bottom: SIGN };
 
-fn sign(draw: impl FnOnce(&mut Drawing)) -> Drawing {
-    let mut sign = Drawing::new(SIGN, SIGN);
-    draw(&mut sign);
+fn sign(draw: impl FnOnce(&Drawing)) -> Drawing {
+    let sign = Drawing::new(SIGN, SIGN);
+    draw(&sign);
     sign
 }
 
-fn legend<T>(series: &[Series<T>], draw: impl Fn(&mut Drawing, usize, &Series<T>)) -> Vec<Entry> {
+fn legend<T>(series: &[Series<T>], draw: impl Fn(&Drawing, usize, &Series<T>)) -> Vec<Entry> {
     let entry = |(i, one): (usize, &Series<T>)| Entry { sign: sign(|sign| draw(sign, i, one)), name: one.name.clone() };
     series.iter().enumerate().map(entry).collect()
-}
-
-/// A column of numbers for each of a chart's series.
-fn named<T>(series: &[Series<T>]) -> impl Iterator<Item = Column> {
-    series.iter().map(|one| Column::number(&one.name, &one.name))
 }
 
 fn marker_legend<T>(series: &[Series<T>]) -> Vec<Entry> {

@@ -1,8 +1,7 @@
 //! Two values of the same kind against each other, around the line where they are equal.
 
 use super::{Axis, Draw, Entry, Series, marker_legend};
-use crate::drawing::{Drawing, Frame, Mark, Ruler};
-use crate::table::{Cell, Column};
+use crate::drawing::{Axes, Drawing, Extent, Mark, Shape};
 use crate::theme::Ink;
 
 /// Points around the line where both values are equal. Both axes span the same range.
@@ -25,7 +24,7 @@ pub struct Point {
     pub x: f64,
     /// Along the vertical axis.
     pub y: f64,
-    /// What it is, shown under the pointer.
+    /// What it is: its tooltip.
     pub label: String,
 }
 
@@ -35,61 +34,40 @@ const EDGE: usize = 24;
 impl Draw for Scatter {
     fn draw(&self, width: f64) -> Drawing {
         // Nearly square, so that the line of equality rises at 45 degrees.
-        let mut drawing = Drawing::new(width, width * 0.95);
+        let drawing = Drawing::new(width, width * 0.95);
         let values = || self.series.iter().flat_map(|series| &series.data).flat_map(|point| [point.x, point.y]);
-        let frame = Frame::new(&mut drawing, Ruler::around(&self.x, values()), Ruler::around(&self.y, values()));
-        self.draw_band(&mut drawing, &frame);
-        draw_points(&mut drawing, &frame, &self.series);
+        let mut axes = Axes::new(&drawing, Extent::around(&self.x, values()), Extent::around(&self.y, values()), &[]);
+        let place = |(x, y)| axes.at_position(x, y);
+        let (low, high) = (self.edge(&axes, 1.0 - self.band), self.edge(&axes, 1.0 + self.band));
+        let outline = low.into_iter().chain(high.into_iter().rev()).map(place).collect();
+        drawing.add(Mark::new(Shape::Polygon(outline), Ink::MUTED).alpha(0.16));
+        axes.line(self.edge(&axes, 1.0), Ink::MUTED);
+        draw_points(&drawing, &axes, &self.series);
         drawing
     }
 
     fn legend(&self) -> Vec<Entry> {
         marker_legend(&self.series)
     }
-
-    fn numbers(&self) -> (Vec<Column>, Vec<Vec<Cell>>) {
-        numbers([&self.x, &self.y], &self.series)
-    }
-}
-
-/// Marks every point that lies on the frame, each series in its own way, with its label under the pointer.
-pub(super) fn draw_points(drawing: &mut Drawing, frame: &Frame, series: &[Series<Point>]) {
-    for (i, series) in series.iter().enumerate() {
-        for point in &series.data {
-            if let Some(at) = frame.at(point.x, point.y) {
-                drawing.add(Mark::marker(at, i, series.ink(i)).tip(&point.label));
-            }
-        }
-    }
-}
-
-/// Points of series with their labels.
-pub(super) fn numbers([x, y]: [&Axis; 2], series: &[Series<Point>]) -> (Vec<Column>, Vec<Vec<Cell>>) {
-    let columns = vec![
-        Column::text("series", "series"),
-        Column::text("label", "label"),
-        Column::number("x", &x.label),
-        Column::number("y", &y.label),
-    ];
-    let row =
-        |name: &str, point: &Point| vec![name.into(), point.label.as_str().into(), point.x.into(), point.y.into()];
-    let rows = series.iter().flat_map(|series| series.data.iter().map(|point| row(&series.name, point)));
-    (columns, rows.collect())
 }
 
 impl Scatter {
-    fn draw_band(&self, drawing: &mut Drawing, frame: &Frame) {
-        let (low, high) = (frame.x.low, frame.x.high);
-        let position = |i: usize| low + (high - low) * i as f64 / EDGE as f64;
-        let edge = |share: f64| {
-            let point = move |i: usize| {
-                let y = frame.y.position(frame.x.value(position(i)) * share)?;
-                Some(frame.at_position(position(i), y.clamp(frame.y.low, frame.y.high)))
-            };
-            (0..=EDGE).filter_map(point).collect::<Vec<_>>()
-        };
-        let outline = edge(1.0 + self.band).into_iter().chain(edge(1.0 - self.band).into_iter().rev()).collect();
-        drawing.add(Mark::polygon(outline, Ink::MUTED).alpha(0.16));
-        drawing.add(Mark::lines(vec![edge(1.0)], Ink::MUTED, 1.0));
+    /// Positions where y is a share of x.
+    fn edge(&self, axes: &Axes, share: f64) -> Vec<(f64, f64)> {
+        let (low, high) = (axes.x.low, axes.x.high);
+        let across = (0..=EDGE).map(|i| low + (high - low) * i as f64 / EDGE as f64);
+        let up = |x| Some((x, axes.y.position(axes.x.value(x) * share)?.clamp(axes.y.low, axes.y.high)));
+        across.filter_map(up).collect()
+    }
+}
+
+/// Draws every point that the axes can show with the marker of its series and its label as tooltip.
+pub(super) fn draw_points(drawing: &Drawing, axes: &Axes, series: &[Series<Point>]) {
+    for (i, series) in series.iter().enumerate() {
+        for point in &series.data {
+            if let Some(at) = axes.at(point.x, point.y) {
+                drawing.add(Mark::marker(at, i, series.ink(i)).tip(&point.label));
+            }
+        }
     }
 }

@@ -1,11 +1,11 @@
-//! Parts of a whole per category, as lying bars: of different lengths, or all of the same.
+//! Parts of a whole per category, as horizontal bars: of different lengths, or all of the same.
 
-use super::{Axis, Draw, Entry, Series, filled_legend, named};
-use crate::drawing::{Anchor, Area, Drawing, FONT, Frame, Mark, Ruler, text_width};
-use crate::table::{Cell, Column, significant};
+use super::{Axis, Draw, Entry, Series, filled_legend};
+use crate::drawing::{Anchor, Area, Axes, Drawing, Extent, FONT, Mark, text_width};
+use crate::table::significant;
 use crate::theme::Ink;
 
-/// Lying bars made of parts, in groups.
+/// Horizontal bars made of parts, in groups.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StackedBars {
     /// From the top.
@@ -16,16 +16,16 @@ pub struct StackedBars {
     pub series: Vec<Series<f64>>,
     /// What the bars' lengths show.
     pub whole: Whole,
-    /// What colours and textures stand for, where each tells something of its own; empty where every series stands for itself.
+    /// What colours and textures mean, where each has a meaning of its own; empty where every series has its own entry.
     pub keys: Vec<Series<f64>>,
-    /// For each bar the smallest and the largest that its sum may be, drawn as a whisker below it; empty where nobody knows.
+    /// For each bar the smallest and the largest that its sum may be, drawn as a whisker below it; empty where unknown.
     pub intervals: Vec<Option<(f64, f64)>>,
 }
 
 /// Bars under one name, such as the operations of a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Stands above the bars; may be empty.
+    /// Printed above the bars; may be empty.
     pub name: String,
     /// Names of its bars, from the top.
     pub bars: Vec<String>,
@@ -48,94 +48,21 @@ const GAP: f64 = 8.0;
 /// How much longer the axis is than the longest bar, for the number behind that.
 const ROOM: f64 = 1.1;
 
-impl StackedBars {
-    fn length(&self, series: usize, bar: usize) -> f64 {
-        let length = self.series[series].data.get(bar).copied().unwrap_or(0.0);
-        if length.is_finite() && length > 0.0 { length } else { 0.0 }
-    }
-
-    fn sum(&self, bar: usize) -> f64 {
-        (0..self.series.len()).map(|series| self.length(series, bar)).sum()
-    }
-
-    fn bars(&self) -> usize {
-        self.groups.iter().map(|group| group.bars.len()).sum()
-    }
-
-    fn lengths(&self) -> Ruler {
-        match self.whole {
-            Whole::Share => Ruler::up_to(&self.value, 100.0),
-            Whole::Sum => {
-                let highest = self.intervals.iter().flatten().map(|(_, high)| *high);
-                // With room for the longest sum behind its bar.
-                Ruler::from_zero(&self.value, (0..self.bars()).map(|bar| ROOM * self.sum(bar)).chain(highest))
-            }
-        }
-    }
-
-    /// What a length is multiplied by.
-    fn factor(&self, bar: usize) -> f64 {
-        match self.whole {
-            Whole::Sum => 1.0,
-            Whole::Share if self.sum(bar) > 0.0 => 100.0 / self.sum(bar),
-            Whole::Share => 0.0,
-        }
-    }
-
-    fn draw_bar(&self, drawing: &mut Drawing, frame: &Frame, (bar, top, name): (usize, f64, &str)) {
-        let middle = top + BAR / 2.0;
-        drawing.name(name, (frame.area.left - 8.0, middle), frame.area.left - 8.0);
-        let (sum, factor) = (self.sum(bar), self.factor(bar));
-        let x = |length: f64| frame.at_position(length * factor, 0.0).0;
-        let mut from = 0.0;
-        for (i, series) in self.series.iter().enumerate() {
-            let length = self.length(i, bar);
-            if length > 0.0 {
-                let area = Area::new((x(from), top), (x(from + length), top + BAR));
-                let share = 100.0 * length / sum;
-                let (ink, texture) = series.filling(i);
-                let tip = format!("{name}, {}: {} ({} %)", series.name, significant(length), significant(share));
-                drawing.fill(area, (ink, texture), tip);
-                // The only part of a sum is the sum, which stands behind it.
-                if self.series.len() > 1 || self.whole == Whole::Share {
-                    drawing.words_inside(area, &significant(length * factor), ink);
-                }
-                from += length;
-            }
-        }
-        if self.whole == Whole::Sum {
-            if let Some((low, high)) = self.intervals.get(bar).copied().flatten() {
-                draw_whisker(drawing, (x(low), x(high)), top + BAR + GAP / 2.0 - 0.5);
-            }
-            if x(sum) + 5.0 + text_width(&significant(sum), FONT) <= drawing.width {
-                drawing.add(Mark::text(significant(sum), (x(sum) + 5.0, middle), Anchor::Start, Ink::TEXT));
-            }
-        }
-    }
-}
-
-/// An interval below its bar, where it covers no number.
-fn draw_whisker(drawing: &mut Drawing, (low, high): (f64, f64), y: f64) {
-    if low.is_finite() && high.is_finite() {
-        let end = |x: f64| vec![(x, y - 2.5), (x, y + 2.5)];
-        drawing.add(Mark::lines(vec![vec![(low, y), (high, y)], end(low), end(high)], Ink::TEXT, 1.5));
-    }
-}
-
 impl Draw for StackedBars {
     fn draw(&self, width: f64) -> Drawing {
         let heads = self.groups.iter().filter(|group| !group.name.is_empty()).count() as f64 * NAME;
-        let mut drawing = Drawing::new(width, Frame::HEIGHT + heads + self.bars() as f64 * (BAR + GAP));
         let names: Vec<String> = self.groups.iter().flat_map(|group| group.bars.clone()).collect();
-        let frame = Frame::beside(&mut drawing, self.lengths(), Ruler::of_names(&[]), &names);
-        let (mut top, mut bar) = (frame.area.top + GAP / 2.0, 0);
+        let drawing = Drawing::new(width, Axes::HEIGHT + heads + names.len() as f64 * (BAR + GAP));
+        let axes = Axes::new(&drawing, self.lengths(names.len()), Extent::rows(0), &names);
+        let (mut top, mut bar) = (axes.area.top + GAP / 2.0, 0);
         for group in &self.groups {
             if !group.name.is_empty() {
                 drawing.add(Mark::text(&group.name, (0.0, top + NAME / 2.0), Anchor::Start, Ink::TEXT));
                 top += NAME;
             }
             for name in &group.bars {
-                self.draw_bar(&mut drawing, &frame, (bar, top, name));
+                drawing.name(name, &axes, top + BAR / 2.0);
+                self.draw_bar(&drawing, &axes, (bar, top, name));
                 (top, bar) = (top + BAR + GAP, bar + 1);
             }
         }
@@ -145,15 +72,58 @@ impl Draw for StackedBars {
     fn legend(&self) -> Vec<Entry> {
         filled_legend(if self.keys.is_empty() { &self.series } else { &self.keys })
     }
+}
 
-    fn numbers(&self) -> (Vec<Column>, Vec<Vec<Cell>>) {
-        let heads = [Column::text("group", "group"), Column::text("bar", &self.value.label)];
-        let names =
-            self.groups.iter().flat_map(|group| group.bars.iter().map(|bar| (group.name.as_str(), bar.as_str())));
-        let row = |(bar, (group, name)): (usize, (&str, &str))| {
-            let lengths = (0..self.series.len()).map(|series| self.length(series, bar).into());
-            [group.into(), name.into()].into_iter().chain(lengths).collect()
-        };
-        (heads.into_iter().chain(named(&self.series)).collect(), names.enumerate().map(row).collect())
+impl StackedBars {
+    fn sum(&self, bar: usize) -> f64 {
+        self.series.iter().map(|series| series.length(bar)).sum()
     }
+
+    fn lengths(&self, bars: usize) -> Extent {
+        match self.whole {
+            Whole::Share => Extent::up_to(&self.value, 100.0),
+            Whole::Sum => {
+                let highest = self.intervals.iter().flatten().map(|(_, high)| *high);
+                Extent::from_zero(&self.value, (0..bars).map(|bar| ROOM * self.sum(bar)).chain(highest))
+            }
+        }
+    }
+
+    fn draw_bar(&self, drawing: &Drawing, axes: &Axes, (bar, top, name): (usize, f64, &str)) {
+        let sum = self.sum(bar);
+        let factor = match self.whole {
+            Whole::Sum => 1.0,
+            Whole::Share => 100.0 / sum,
+        };
+        let x = |length: f64| axes.at_position(length * factor, 0.0).0;
+        let mut from = 0.0;
+        for (i, series) in self.series.iter().enumerate() {
+            let length = series.length(bar);
+            if length > 0.0 {
+                let area = Area::new((x(from), top), (x(from + length), top + BAR));
+                let (share, filling) = (significant(100.0 * length / sum), series.filling(i));
+                drawing.fill(area, filling, format!("{name}, {}: {} ({share} %)", series.name, significant(length)));
+                // The only part of a sum is the sum, whose number is behind the bar.
+                if self.series.len() > 1 || self.whole == Whole::Share {
+                    drawing.words_inside(area, &significant(length * factor), filling.0);
+                }
+                from += length;
+            }
+        }
+        if self.whole == Whole::Sum {
+            if let Some((low, high)) = self.intervals.get(bar).copied().flatten() {
+                draw_whisker(drawing, (x(low), x(high)), top + BAR + GAP / 2.0 - 0.5);
+            }
+            let (end, number) = (x(sum) + 5.0, significant(sum));
+            if end + text_width(&number, FONT) <= drawing.width {
+                drawing.add(Mark::text(number, (end, top + BAR / 2.0), Anchor::Start, Ink::TEXT));
+            }
+        }
+    }
+}
+
+/// An interval below its bar, where it covers no number.
+fn draw_whisker(drawing: &Drawing, (low, high): (f64, f64), y: f64) {
+    let end = |x: f64| vec![(x, y - 2.5), (x, y + 2.5)];
+    drawing.add(Mark::lines(vec![vec![(low, y), (high, y)], end(low), end(high)], Ink::TEXT, 1.5));
 }

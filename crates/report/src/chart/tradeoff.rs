@@ -1,9 +1,8 @@
-//! Two costs of many choices against each other, and those of each group that nothing else of it betters in both.
+//! Two costs of many choices against each other, with the Pareto front of each group.
 
-use super::line::draw_reference;
+use super::line::{draw_references, levels, uprights};
 use super::{Axis, Draw, Entry, Point, Reference, Series, marker_legend, scatter};
-use crate::drawing::{Drawing, Frame, Mark, Point as Place, Ruler};
-use crate::table::{Cell, Column};
+use crate::drawing::{Axes, Drawing, Extent};
 
 /// Choices by what each costs in two ways; of either less is better.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,56 +19,36 @@ pub struct Tradeoff {
 
 const HEIGHT: f64 = 380.0;
 
-impl Tradeoff {
-    fn points(&self) -> impl Iterator<Item = &Point> {
-        self.series.iter().flat_map(|series| &series.data)
-    }
-
-    fn frame(&self, drawing: &mut Drawing) -> Frame {
-        let (mut across, mut up): (Vec<f64>, Vec<f64>) = self.points().map(|point| (point.x, point.y)).unzip();
-        for reference in &self.references {
-            match reference {
-                Reference::Upright(at, _) => across.push(*at),
-                Reference::Level(at, _) => up.push(*at),
-            }
-        }
-        let (x, y) = (Ruler::around(&self.x, across.into_iter()), Ruler::around(&self.y, up.into_iter()));
-        Frame::new(drawing, x, y)
-    }
-}
-
 impl Draw for Tradeoff {
     fn draw(&self, width: f64) -> Drawing {
-        let mut drawing = Drawing::new(width, HEIGHT);
-        let frame = self.frame(&mut drawing);
-        self.references.iter().for_each(|reference| draw_reference(&mut drawing, &frame, reference));
+        let drawing = Drawing::new(width, HEIGHT);
+        let points = || self.series.iter().flat_map(|series| &series.data);
+        let x = Extent::around(&self.x, points().map(|point| point.x).chain(uprights(&self.references)));
+        let y = Extent::around(&self.y, points().map(|point| point.y).chain(levels(&self.references)));
+        let mut axes = Axes::new(&drawing, x, y, &[]);
+        draw_references(&drawing, &axes, &self.references);
         for (i, series) in self.series.iter().enumerate() {
-            drawing.add(Mark::lines(vec![front(&series.data, &frame)], series.ink(i), 1.5));
+            let positions = series.data.iter().filter_map(|point| axes.positions(point.x, point.y));
+            axes.line(front(positions.collect()), series.ink(i));
         }
-        scatter::draw_points(&mut drawing, &frame, &self.series);
+        scatter::draw_points(&drawing, &axes, &self.series);
         drawing
     }
 
     fn legend(&self) -> Vec<Entry> {
         marker_legend(&self.series)
     }
-
-    fn numbers(&self) -> (Vec<Column>, Vec<Vec<Cell>>) {
-        scatter::numbers([&self.x, &self.y], &self.series)
-    }
 }
 
-/// Those that no other betters in both, from left to right, as steps: between two of them nothing is better than the left one.
-fn front(points: &[Point], frame: &Frame) -> Vec<Place> {
-    let mut places: Vec<Place> = points.iter().filter_map(|point| frame.at(point.x, point.y)).collect();
-    // On the drawing what is less lies lower, which is further from its top.
-    places.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.total_cmp(&one.1)));
-    let mut steps: Vec<Place> = Vec::new();
-    for place in places {
+/// The Pareto front from left to right, as steps: between two choices nothing is better than the left one.
+fn front(mut positions: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    positions.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
+    let mut steps: Vec<(f64, f64)> = Vec::new();
+    for position in positions {
         match steps.last() {
-            Some(&(_, lowest)) if place.1 <= lowest => {}
-            Some(&(_, lowest)) => steps.extend([(place.0, lowest), place]),
-            None => steps.push(place),
+            Some(&(_, lowest)) if position.1 >= lowest => {}
+            Some(&(_, lowest)) => steps.extend([(position.0, lowest), position]),
+            None => steps.push(position),
         }
     }
     steps

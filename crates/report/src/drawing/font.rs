@@ -1,35 +1,51 @@
-//! The letters of pictures that are no part of a page: DejaVu Sans (Bitstream Vera's licence: free to use and to embed), so that they
-//! look alike on machines with and without fonts.
+//! The font of pictures: DejaVu Sans (Bitstream Vera's licence: free to use and to embed), so that they look alike on all machines.
 
-use std::sync::OnceLock;
-use ttf_parser::{Face, GlyphId, OutlineBuilder};
+use super::{FONT, Point};
+use ab_glyph::{Font, FontRef, ScaleFont, point};
+use std::sync::LazyLock;
 
 /// The name by which a machine that has the font knows it.
 pub const FAMILY: &str = "DejaVu Sans, sans-serif";
 
-fn face() -> &'static Face<'static> {
-    static FACE: OnceLock<Face> = OnceLock::new();
-    FACE.get_or_init(|| {
-        Face::parse(dejavu::sans::regular(), 0).expect("the font is part of the program and was read in tests")
-    })
+static DEJAVU: LazyLock<FontRef> = LazyLock::new(|| {
+    FontRef::try_from_slice(dejavu::sans::regular()).expect("the font is part of the program and was read in tests")
+});
+
+/// ab_glyph counts sizes by the height of a line, SVG by the em.
+fn height(size: f64) -> f32 {
+    size as f32 * DEJAVU.height_unscaled() / DEJAVU.units_per_em().unwrap_or(2048.0)
 }
 
-/// The glyph of a character; where the font has none, the box that says so.
-fn glyph(c: char) -> GlyphId {
-    face().glyph_index(c).unwrap_or_default()
+/// The width of a text in pixels; most of a browser's fonts are narrower.
+pub fn text_width(text: &str, size: f64) -> f64 {
+    let font = DEJAVU.as_scaled(height(size));
+    text.chars().map(|c| f64::from(font.h_advance(font.glyph_id(c)))).sum()
 }
 
-/// How far a character moves the next one, in parts of the font's size.
-pub fn advance(c: char) -> f64 {
-    f64::from(face().glyph_hor_advance(glyph(c)).unwrap_or(0)) / units()
+/// As much of a text as there is room for.
+pub fn cut(text: &str, room: f64) -> String {
+    if text_width(text, FONT) <= room {
+        return text.to_string();
+    }
+    let mut left = room - text_width("…", FONT);
+    let fits = |c: &char| {
+        left -= text_width(c.encode_utf8(&mut [0; 4]), FONT);
+        left >= 0.0
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
 }
 
-/// Units of outlines in the font's size.
-pub fn units() -> f64 {
-    f64::from(face().units_per_em())
-}
-
-/// The shape of a character in the font's units, upwards.
-pub fn outline(c: char, builder: &mut impl OutlineBuilder) {
-    face().outline_glyph(glyph(c), builder);
+/// Calls `draw` with every pixel of a text that starts at a point of its baseline, and how much of the pixel is covered.
+pub fn rasterize(text: &str, (mut x, y): Point, size: f64, mut draw: impl FnMut((i32, i32), f64)) {
+    let font = DEJAVU.as_scaled(height(size));
+    for id in text.chars().map(|c| font.glyph_id(c)) {
+        if let Some(outline) = DEJAVU.outline_glyph(id.with_scale_and_position(height(size), point(x as f32, y as f32)))
+        {
+            let corner = outline.px_bounds().min;
+            outline.draw(|right, down, covered| {
+                draw((corner.x as i32 + right as i32, corner.y as i32 + down as i32), covered.min(1.0).into());
+            });
+        }
+        x += f64::from(font.h_advance(id));
+    }
 }

@@ -1,40 +1,42 @@
-//! A laid-out picture: a few kinds of shapes in pixels, each in a colour by its meaning. Written as SVG or PNG.
+//! A drawing: shapes in pixels, each in a colour by its role. Charts and plotters add shapes; the drawing is written as SVG or PNG.
 
+mod axes;
+mod backend;
 mod font;
-mod frame;
 mod png;
-mod ruler;
 mod svg;
 mod texture;
 
-pub use frame::Frame;
-pub use ruler::{Ruler, tick_text};
+pub use axes::{Axes, Extent, tick_text};
+pub use font::{cut, text_width};
 pub use texture::Texture;
 
 use super::theme::Ink;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// Font size of labels, in pixels.
 pub const FONT: f64 = 14.0;
-/// How much markers cover of what is below them.
+/// Opacity of markers.
 pub const MARKER_ALPHA: f64 = 0.8;
-/// How much the stripes of a texture cover of the colour that they tell from others.
+/// Opacity of the stripes of a texture.
 pub const TEXTURE_ALPHA: f64 = 0.4;
 
 /// Pixels from the left and from the top.
 pub type Point = (f64, f64);
 
-/// What is drawn, later marks above earlier ones.
-#[derive(Debug, Clone, PartialEq)]
+/// Shapes, later ones above earlier ones. Clones share them, as plotters' areas do.
+#[derive(Debug, Clone)]
 pub struct Drawing {
     pub width: f64,
     pub height: f64,
-    pub marks: Vec<Mark>,
-    /// What the reader must know of how it was drawn; empty where nothing was left out or merged.
+    marks: Rc<RefCell<Vec<Mark>>>,
+    /// What was left out or merged; else empty.
     pub note: String,
 }
 
-/// A shape, its colour, and the text under the pointer.
-#[derive(Debug, Clone, PartialEq)]
+/// A shape, its colour and its tooltip.
+#[derive(Debug, Clone)]
 pub struct Mark {
     pub shape: Shape,
     pub ink: Ink,
@@ -43,32 +45,21 @@ pub struct Mark {
 }
 
 /// The kinds of shapes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Shape {
-    /// Filled.
-    Rect(Area),
-    /// Filled, all of them one shape: hundreds take little room in a page.
+    /// Filled rectangles; many of them as one shape take little room in a page.
     Rects(Vec<Area>),
     /// Filled, with its centre and radius.
     Circle(Point, f64),
     /// Filled.
     Polygon(Vec<Point>),
-    /// Lines through points, so many pixels wide.
-    Lines(Vec<Vec<Point>>, Stroke),
-    /// A line of text, the middle of its height at that point.
+    /// Lines through points, and their width.
+    Lines(Vec<Vec<Point>>, f64),
+    /// A line of text; `at` is at half its height.
     Text { text: String, at: Point, anchor: Anchor, size: f64 },
 }
 
-/// How a line is drawn.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stroke {
-    /// In pixels.
-    pub width: f64,
-    /// Interrupted.
-    pub dashed: bool,
-}
-
-/// What a text's position refers to.
+/// Where a text's position is along the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     Start,
@@ -102,16 +93,6 @@ impl Area {
         ((self.left + self.right) / 2.0, (self.top + self.bottom) / 2.0)
     }
 
-    /// The part of it that another one shows.
-    fn within(self, other: Area) -> Self {
-        let (x, y) = (|x: f64| x.clamp(other.left, other.right), |y: f64| y.clamp(other.top, other.bottom));
-        Area { left: x(self.left), top: y(self.top), right: x(self.right), bottom: y(self.bottom) }
-    }
-
-    fn moved(self, (right, down): Point) -> Self {
-        Area::new((self.left + right, self.top + down), (self.right + right, self.bottom + down))
-    }
-
     /// Smaller by so much on every side.
     pub fn inset(self, by: f64) -> Self {
         Area { left: self.left + by, top: self.top + by, right: self.right - by, bottom: self.bottom - by }
@@ -119,116 +100,88 @@ impl Area {
 }
 
 impl Shape {
-    fn lies_somewhere(&self) -> bool {
-        let finite = |(x, y): &Point| x.is_finite() && y.is_finite();
-        let whole = |area: &Area| finite(&(area.left, area.top)) && finite(&(area.right, area.bottom));
+    /// Calls `change` with every point.
+    fn for_each_point(&mut self, mut change: impl FnMut(&mut f64, &mut f64)) {
         match self {
-            Shape::Rect(area) => whole(area),
-            Shape::Rects(areas) => areas.iter().all(whole),
-            Shape::Circle(at, _) | Shape::Text { at, .. } => finite(at),
-            Shape::Polygon(points) => points.iter().all(finite),
-            Shape::Lines(lines, _) => lines.iter().flatten().all(finite),
+            Shape::Rects(areas) => areas.iter_mut().for_each(|area| {
+                change(&mut area.left, &mut area.top);
+                change(&mut area.right, &mut area.bottom);
+            }),
+            Shape::Circle((x, y), _) | Shape::Text { at: (x, y), .. } => change(x, y),
+            Shape::Polygon(points) => points.iter_mut().for_each(|(x, y)| change(x, y)),
+            Shape::Lines(lines, _) => lines.iter_mut().flatten().for_each(|(x, y)| change(x, y)),
         }
     }
 }
 
 impl Mark {
+    pub fn new(shape: Shape, ink: Ink) -> Self {
+        Mark { shape, ink, alpha: 1.0, tip: String::new() }
+    }
+
     pub fn rect(area: Area, ink: Ink) -> Self {
-        Self::new(Shape::Rect(area), ink)
-    }
-
-    pub fn rects(areas: Vec<Area>, ink: Ink) -> Self {
-        Self::new(Shape::Rects(areas), ink)
-    }
-
-    pub fn circle(centre: Point, radius: f64, ink: Ink) -> Self {
-        Self::new(Shape::Circle(centre, radius), ink)
-    }
-
-    pub fn polygon(points: Vec<Point>, ink: Ink) -> Self {
-        Self::new(Shape::Polygon(points), ink)
+        Self::new(Shape::Rects(vec![area]), ink)
     }
 
     pub fn lines(lines: Vec<Vec<Point>>, ink: Ink, width: f64) -> Self {
-        Self::new(Shape::Lines(lines, Stroke { width, dashed: false }), ink)
+        Self::new(Shape::Lines(lines, width), ink)
     }
 
-    pub fn dashed(line: Vec<Point>, ink: Ink) -> Self {
-        Self::new(Shape::Lines(vec![line], Stroke { width: 1.5, dashed: true }), ink)
+    /// Dashes as long as the gaps between them.
+    pub fn dashed(from: Point, to: Point, ink: Ink) -> Self {
+        let dashes = f64::hypot(to.0 - from.0, to.1 - from.1) / 8.0;
+        let at = |i: f64| (from.0 + (to.0 - from.0) * i / dashes, from.1 + (to.1 - from.1) * i / dashes);
+        let dash = |i: u32| vec![at(i.into()), at((f64::from(i) + 0.5).min(dashes))];
+        Self::lines((0..dashes.ceil() as u32).map(dash).collect(), ink, 1.5)
     }
 
     pub fn text(text: impl Into<String>, at: Point, anchor: Anchor, ink: Ink) -> Self {
         Self::new(Shape::Text { text: text.into(), at, anchor, size: FONT }, ink)
     }
 
-    /// The marker of the series at a place: its colour and its shape both tell which one it is.
-    pub fn marker((x, y): Point, place: usize, ink: Ink) -> Self {
-        let shape = match place % 4 {
+    /// The marker of the series with that index: its colour and its shape both identify the series.
+    pub fn marker((x, y): Point, series: usize, ink: Ink) -> Self {
+        let shape = match series % 4 {
             0 => Shape::Circle((x, y), 4.0),
-            1 => Shape::Rect(Area::new((x - 3.5, y - 3.5), (x + 3.5, y + 3.5))),
+            1 => Shape::Rects(vec![Area::new((x - 3.5, y - 3.5), (x + 3.5, y + 3.5))]),
             2 => Shape::Polygon(vec![(x, y - 5.0), (x + 4.5, y + 3.5), (x - 4.5, y + 3.5)]),
             _ => Shape::Polygon(vec![(x, y - 5.0), (x + 5.0, y), (x, y + 5.0), (x - 5.0, y)]),
         };
         Self::new(shape, ink).alpha(MARKER_ALPHA)
     }
 
-    fn new(shape: Shape, ink: Ink) -> Self {
-        Mark { shape, ink, alpha: 1.0, tip: String::new() }
-    }
-
-    /// Lets what is below it through.
+    /// Sets the opacity.
     #[must_use]
     pub fn alpha(self, alpha: f64) -> Self {
         Mark { alpha, ..self }
     }
 
-    /// What is shown under the pointer.
+    /// Sets the tooltip.
     #[must_use]
     pub fn tip(self, tip: impl Into<String>) -> Self {
         Mark { tip: tip.into(), ..self }
     }
-
-    /// In letters of another size.
-    #[must_use]
-    pub fn sized(mut self, pixels: f64) -> Self {
-        if let Shape::Text { size, .. } = &mut self.shape {
-            *size = pixels;
-        }
-        self
-    }
-
-    fn moved(mut self, (right, down): Point) -> Self {
-        let shift = |(x, y): &mut Point| (*x, *y) = (*x + right, *y + down);
-        match &mut self.shape {
-            Shape::Rect(area) => *area = area.moved((right, down)),
-            Shape::Rects(areas) => areas.iter_mut().for_each(|area| *area = area.moved((right, down))),
-            Shape::Circle(at, _) | Shape::Text { at, .. } => shift(at),
-            Shape::Polygon(points) => points.iter_mut().for_each(shift),
-            Shape::Lines(lines, _) => lines.iter_mut().flatten().for_each(shift),
-        }
-        self
-    }
 }
 
 impl Drawing {
-    /// Nothing yet, on so many pixels.
+    /// Empty, of that size in pixels.
     pub fn new(width: f64, height: f64) -> Self {
-        Drawing { width, height, marks: Vec::new(), note: String::new() }
+        Drawing { width, height, marks: Rc::default(), note: String::new() }
     }
 
-    /// Puts a mark above the others; one that lies nowhere, such as at infinity, is not drawn.
-    pub fn add(&mut self, mark: Mark) {
-        if mark.shape.lies_somewhere() {
-            self.marks.push(mark);
+    /// Adds a shape above the others; one with a point that is not finite is not drawn.
+    pub fn add(&self, mut mark: Mark) {
+        let mut finite = true;
+        mark.shape.for_each_point(|x, y| finite &= x.is_finite() && y.is_finite());
+        if finite {
+            self.marks.borrow_mut().push(mark);
         }
     }
 
-    /// A rectangle that is told from others by texture as well as by colour.
-    pub fn fill(&mut self, area: Area, (ink, texture): (Ink, Texture), tip: impl Into<String>) {
-        if !Shape::Rect(area).lies_somewhere() {
-            return;
-        }
-        let area = area.within(Area::new((0.0, 0.0), (self.width, self.height)));
+    /// A rectangle with a texture, cut at the edges of the drawing.
+    pub fn fill(&self, area: Area, (ink, texture): (Ink, Texture), tip: impl Into<String>) {
+        let (x, y) = (|x: f64| x.clamp(0.0, self.width), |y: f64| y.clamp(0.0, self.height));
+        let area = Area { left: x(area.left), top: y(area.top), right: x(area.right), bottom: y(area.bottom) };
         self.add(Mark::rect(area, ink).tip(tip));
         let stripes = texture.stripes(area);
         if !stripes.is_empty() {
@@ -237,7 +190,7 @@ impl Drawing {
     }
 
     /// Words in a filled rectangle, on a plain ground; nothing where there is no room for them.
-    pub fn words_inside(&mut self, area: Area, words: &str, ink: Ink) {
+    pub fn words_inside(&self, area: Area, words: &str, ink: Ink) {
         let (half, (x, y)) = (text_width(words, FONT) / 2.0 + 3.0, area.middle());
         if !words.is_empty() && 2.0 * half <= area.width() && FONT <= area.height() {
             self.add(Mark::rect(Area::new((x - half, area.top), (x + half, area.bottom)), ink));
@@ -245,33 +198,28 @@ impl Drawing {
         }
     }
 
-    /// What stands left of something; cut where there is too little room, then whole under the pointer.
-    pub fn name(&mut self, name: &str, end: Point, room: f64) {
-        let cut = cut(name, room);
+    /// A box with as much of a name in it as there is room for.
+    pub fn named_box(&self, area: Area, (ink, texture): (Ink, Texture), tip: String, name: &str) {
+        self.fill(area, (ink, texture), tip);
+        if area.width() >= 2.5 * FONT {
+            self.words_inside(area, &cut(name, area.width() - 8.0), ink);
+        }
+    }
+
+    /// A name left of the axes; where it is cut, its tooltip is the whole name.
+    pub fn name(&self, name: &str, axes: &Axes, y: f64) {
+        let end = axes.area.left - 8.0;
+        let cut = cut(name, end);
         let tip = if cut == name { "" } else { name };
-        self.add(Mark::text(&cut, end, Anchor::End, Ink::MUTED).tip(tip));
+        self.add(Mark::text(&cut, (end, y), Anchor::End, Ink::MUTED).tip(tip));
     }
 
-    /// Takes over what another drawing holds, its corner at that point.
-    pub fn place(&mut self, other: Drawing, corner: Point) {
-        self.marks.extend(other.marks.into_iter().map(|mark| mark.moved(corner)));
+    /// Adds the shapes of another drawing, its corner at that point.
+    pub fn place(&self, other: &Drawing, (right, down): Point) {
+        for mark in other.marks.borrow().iter() {
+            let mut mark = mark.clone();
+            mark.shape.for_each_point(|x, y| (*x, *y) = (*x + right, *y + down));
+            self.add(mark);
+        }
     }
-}
-
-/// How wide a text is, in pixels, in the font that pictures are written with; most of a browser's fonts are narrower.
-pub fn text_width(text: &str, size: f64) -> f64 {
-    text.chars().map(font::advance).sum::<f64>() * size
-}
-
-/// As much of a text as there is room for.
-pub fn cut(text: &str, room: f64) -> String {
-    if text_width(text, FONT) <= room {
-        return text.to_string();
-    }
-    let mut left = room - text_width("…", FONT);
-    let fits = |c: &char| {
-        left -= font::advance(*c) * FONT;
-        left >= 0.0
-    };
-    text.chars().take_while(fits).chain(['…']).collect()
 }

@@ -6,7 +6,7 @@ use crate::theme::Theme;
 use maud::{Markup, Render, html};
 use std::fmt::Write;
 
-/// A length rounded to tenths of a pixel, which nobody sees and which keeps pages small.
+/// A length rounded to tenths of a pixel, which is invisible and keeps pages small.
 struct Px(f64);
 
 impl Render for Px {
@@ -18,32 +18,31 @@ impl Render for Px {
 }
 
 impl Drawing {
-    /// Part of a page. Without a description it is an ornament whose meaning stands beside it.
+    /// Part of a page. Without a description it is an ornament whose meaning is next to it.
     pub fn to_markup(&self, description: Option<&str>) -> Markup {
         // Letters are never smaller than 10 pixels: what does not fit then is scrolled.
         let least = format!("min-width: {}px", (self.width * 10.0 / FONT).floor());
         html! {
             svg width=(Px(self.width)) height=(Px(self.height)) viewBox=(self.view_box()) font-size=(Px(FONT))
                 role=[description.map(|_| "img")] aria-label=[description] aria-hidden=[description.is_none().then_some("true")]
-                style=[description.map(|_| least)] {
-                @for mark in &self.marks { (mark.to_markup(None)) }
-            }
+                style=[description.map(|_| least)] { (self.marks_in(None)) }
         }
     }
 
     /// A file of its own.
     pub fn to_svg(&self, theme: Theme, description: &str) -> String {
-        let markup = html! {
+        crate::html::shown(html! {
             svg xmlns="http://www.w3.org/2000/svg" width=(Px(self.width)) height=(Px(self.height)) viewBox=(self.view_box())
-                font-family=(FAMILY) font-size=(Px(FONT)) role="img" aria-label=(description) {
-                @for mark in &self.marks { (mark.to_markup(Some(theme))) "\n" }
-            }
-        };
-        crate::html::shown(markup)
+                font-family=(FAMILY) font-size=(Px(FONT)) role="img" aria-label=(description) { (self.marks_in(Some(theme))) }
+        })
     }
 
     fn view_box(&self) -> Markup {
         html! { "0 0 " (Px(self.width)) " " (Px(self.height)) }
+    }
+
+    fn marks_in(&self, theme: Option<Theme>) -> Markup {
+        html! { @for mark in self.marks.borrow().iter() { (mark.to_markup(theme)) } }
     }
 }
 
@@ -53,18 +52,19 @@ impl Mark {
         let alpha = (self.alpha < 1.0).then(|| format!("{:.2}", self.alpha));
         let tip = html! { @if !self.tip.is_empty() { title { (self.tip) } } };
         match &self.shape {
-            Shape::Rect(area) => html! {
-                rect x=(Px(area.left)) y=(Px(area.top)) width=(Px(area.width())) height=(Px(area.height())) fill=(ink) opacity=[alpha] { (tip) }
+            Shape::Rects(areas) => match areas.as_slice() {
+                [area] => html! {
+                    rect x=(Px(area.left)) y=(Px(area.top)) width=(Px(area.width())) height=(Px(area.height())) fill=(ink) opacity=[alpha] { (tip) }
+                },
+                areas => html! { path d={ @for area in areas { (area) } } fill=(ink) opacity=[alpha] { (tip) } },
             },
-            Shape::Rects(areas) => html! { path d=(Boxes(areas)) fill=(ink) opacity=[alpha] { (tip) } },
             Shape::Circle((x, y), radius) => html! {
                 circle cx=(Px(*x)) cy=(Px(*y)) r=(Px(*radius)) fill=(ink) opacity=[alpha] { (tip) }
             },
             Shape::Polygon(points) => html! { path d={ (Path(points)) "Z" } fill=(ink) opacity=[alpha] { (tip) } },
-            Shape::Lines(lines, stroke) => html! {
+            Shape::Lines(lines, width) => html! {
                 path d={ @for line in lines { (Path(line)) } } fill="none" stroke=(ink) opacity=[alpha]
-                    stroke-width=[(stroke.width != 1.0).then_some(Px(stroke.width))]
-                    stroke-dasharray=[stroke.dashed.then_some("4 4")] { (tip) }
+                    stroke-width=[(*width != 1.0).then_some(Px(*width))] { (tip) }
             },
             Shape::Text { text, at: (x, y), anchor, size } => html! {
                 text x=(Px(*x)) y=(Px(baseline(*y, *size))) fill=(ink) text-anchor=[anchor.css()]
@@ -74,7 +74,7 @@ impl Mark {
     }
 }
 
-/// Where letters stand whose middle is at a height: capitals are about 0.7 of the size high.
+/// The baseline of a text whose middle is at a height: capitals are about 0.7 of the size high.
 pub fn baseline(middle: f64, size: f64) -> f64 {
     middle + 0.35 * size
 }
@@ -89,20 +89,12 @@ impl Anchor {
     }
 }
 
-/// Rectangles as one path.
-struct Boxes<'a>(&'a [Area]);
-
-impl Render for Boxes<'_> {
+/// A rectangle as part of a path.
+impl Render for Area {
     fn render_to(&self, out: &mut String) {
-        for area in self.0 {
-            let edges =
-                [("M", area.left), (" ", area.top), ("h", area.width()), ("v", area.height()), ("h", -area.width())];
-            for (command, length) in edges {
-                out.push_str(command);
-                Px(length).render_to(out);
-            }
-            out.push('z');
-        }
+        let (width, height) = (Px(self.width()), Px(self.height()));
+        html! { "M" (Px(self.left)) " " (Px(self.top)) "h" (width) "v" (height) "h" (Px(-self.width())) "z" }
+            .render_to(out);
     }
 }
 
@@ -112,10 +104,7 @@ struct Path<'a>(&'a [Point]);
 impl Render for Path<'_> {
     fn render_to(&self, out: &mut String) {
         for (i, (x, y)) in self.0.iter().enumerate() {
-            out.push(if i == 0 { 'M' } else { 'L' });
-            Px(*x).render_to(out);
-            out.push(' ');
-            Px(*y).render_to(out);
+            html! { (if i == 0 { "M" } else { "L" }) (Px(*x)) " " (Px(*y)) }.render_to(out);
         }
     }
 }

@@ -1,0 +1,101 @@
+//! plotters draws on a [`Drawing`]: its colours name roles, and its whole pixels are quarters of ours, so that lines keep their places.
+
+use super::{Anchor, Area, Drawing, FONT, Mark, Point, Shape};
+use crate::theme::{Ink, Theme};
+use plotters::style::{Color, FontDesc, FontFamily, FontStyle, RGBColor, ShapeStyle, TextStyle};
+use plotters_backend::text_anchor::{HPos, VPos};
+use plotters_backend::{BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind};
+use std::convert::Infallible;
+
+/// Pixels of plotters for one of ours.
+const UNIT: f64 = 4.0;
+
+/// A length in pixels of plotters.
+pub fn units(pixels: f64) -> i32 {
+    (pixels * UNIT).round() as i32
+}
+
+pub fn pixels(units: i32) -> f64 {
+    f64::from(units) / UNIT
+}
+
+/// A line of that width in pixels, or a filling.
+pub fn style(ink: Ink, width: f64) -> ShapeStyle {
+    ShapeStyle { color: colour(ink).to_rgba(), filled: true, stroke_width: units(width).unsigned_abs() }
+}
+
+/// Labels of axes.
+pub fn text_style(ink: Ink) -> TextStyle<'static> {
+    FontDesc::new(FontFamily::SansSerif, FONT, FontStyle::Normal).color(&colour(ink))
+}
+
+fn colour(ink: Ink) -> RGBColor {
+    let [red, green, blue] = ink.rgb(Theme::Light);
+    RGBColor(red, green, blue)
+}
+
+fn ink(BackendColor { rgb: (red, green, blue), .. }: BackendColor) -> Ink {
+    Ink::of_light([red, green, blue])
+}
+
+fn point((x, y): BackendCoord) -> Point {
+    (pixels(x), pixels(y))
+}
+
+type Drawn = Result<(), DrawingErrorKind<Infallible>>;
+
+impl Drawing {
+    fn draw(&self, shape: Shape, color: BackendColor) -> Drawn {
+        self.add(Mark::new(shape, ink(color)).alpha(color.alpha));
+        Ok(())
+    }
+}
+
+impl DrawingBackend for Drawing {
+    type ErrorType = Infallible;
+
+    fn get_size(&self) -> (u32, u32) {
+        (units(self.width).unsigned_abs(), units(self.height).unsigned_abs())
+    }
+
+    fn ensure_prepared(&mut self) -> Drawn {
+        Ok(())
+    }
+
+    fn present(&mut self) -> Drawn {
+        Ok(())
+    }
+
+    fn draw_pixel(&mut self, at: BackendCoord, color: BackendColor) -> Drawn {
+        let (x, y) = point(at);
+        self.draw(Shape::Rects(vec![Area::new((x, y), (x + 1.0 / UNIT, y + 1.0 / UNIT))]), color)
+    }
+
+    fn draw_line<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S) -> Drawn {
+        self.draw_path([from, to], style)
+    }
+
+    fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(&mut self, path: I, style: &S) -> Drawn {
+        let line = path.into_iter().map(point).collect();
+        self.draw(Shape::Lines(vec![line], f64::from(style.stroke_width()) / UNIT), style.color())
+    }
+
+    fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(&mut self, path: I, style: &S) -> Drawn {
+        self.draw(Shape::Polygon(path.into_iter().map(point).collect()), style.color())
+    }
+
+    fn draw_text<T: BackendTextStyle>(&mut self, text: &str, style: &T, at: BackendCoord) -> Drawn {
+        let (x, y) = point(at);
+        let anchor = match style.anchor().h_pos {
+            HPos::Left => Anchor::Start,
+            HPos::Center => Anchor::Middle,
+            HPos::Right => Anchor::End,
+        };
+        let down = match style.anchor().v_pos {
+            VPos::Top => FONT / 2.0,
+            VPos::Center => 0.0,
+            VPos::Bottom => -FONT / 2.0,
+        };
+        self.draw(Shape::Text { text: text.to_owned(), at: (x, y + down), anchor, size: style.size() }, style.color())
+    }
+}
