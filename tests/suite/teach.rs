@@ -1,7 +1,7 @@
 //! `teach = True`: the networks that teach operations are measured like others, fitted on, and scored nowhere.
 
 use super::profile::{LOGS, profile, rows, scene};
-use perf4sight_network::zoo::teaching;
+use perf4sight_network::zoo::calibration;
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::Quantity;
 
@@ -17,7 +17,7 @@ fn what_teaches_is_measured_beside_what_was_asked_for_and_only_once() {
         .prints("writes 6 calibration networks to nets");
     assert!(!scene.path("nets/teach-attention_0.onnx").exists());
     profile(&scene).succeeds();
-    for network in teaching::all().unwrap() {
+    for network in calibration::all().unwrap() {
         let variant = format!("{}_0", network.name());
         let measured: Vec<u64> =
             rows(&scene, Quantity::Latency, &variant).iter().map(|row| row.workload.batch).collect();
@@ -39,7 +39,7 @@ fn what_teaches_is_measured_whole_whatever_part_of_a_step_is_asked_for() {
     let networks = ["squeezenet", "resnet18", "mobilenetv2"];
     let scene = scene(&networks, &format!("bs = [4,8,12,16]\n{part}{LATENCY}\n{more}pruned_models_storedir = nets"));
     profile(&scene).succeeds();
-    for name in teaching::names() {
+    for name in calibration::names() {
         let rows = rows(&scene, Quantity::Latency, &format!("{name}_0"));
         let steps: Vec<String> = rows.iter().map(|row| row.workload.step.cell()).collect();
         assert_eq!(steps, ["optimizer=adamw; zero_grad=free"; 2], "{name}");
@@ -49,7 +49,7 @@ fn what_teaches_is_measured_whole_whatever_part_of_a_step_is_asked_for() {
     let store = "fingerprinting/simulated/imagenet";
     let fitted: serde_json::Value =
         serde_json::from_str(&scene.read(&format!("{store}/training_stage_latency.json"))).unwrap();
-    assert_eq!(fitted["taught_by"].as_array().unwrap().len(), teaching::names().count());
+    assert_eq!(fitted["taught_by"].as_array().unwrap().len(), calibration::names().count());
     let absent = scene.run("--config-file config.ini --set profile.trainable=layer9.* --check").fails(4);
     assert!(absent.stderr().contains("trainable = layer9.* leaves nothing of"), "{}", absent.stderr());
 }
@@ -61,7 +61,7 @@ fn a_plan_that_chooses_measures_all_that_teaches() {
         &format!("bs = [1,2,3,4,5,6,7,8,9,10,11,12,13]\nplan = adaptive\n{LATENCY}"),
     );
     profile(&scene).succeeds();
-    for name in teaching::names() {
+    for name in calibration::names() {
         assert_eq!(rows(&scene, Quantity::Latency, &format!("{name}_0")).len(), 2, "{name}");
     }
     let chosen: usize =
@@ -84,12 +84,12 @@ fn a_fit_takes_what_teaches_and_scores_it_nowhere() {
     };
     let fitted: serde_json::Value =
         serde_json::from_str(&scene.read(&format!("{store}/training_stage_latency.json"))).unwrap();
-    assert_eq!(fitted["taught_by"].as_array().unwrap().len(), teaching::names().count());
+    assert_eq!(fitted["taught_by"].as_array().unwrap().len(), calibration::names().count());
     assert_eq!(fitted["fitted_on"].as_array().unwrap().len(), networks.len());
-    assert!(fitted["left_out"].as_object().unwrap().keys().all(|name| !teaching::is_reserved(name)));
+    assert!(fitted["left_out"].as_object().unwrap().keys().all(|name| !calibration::is_reserved(name)));
     assert!(!scene.read(&format!("{store}/predictions.csv")).contains("teach-"));
     assert!(scene.read(&format!("{store}/report.html")).contains("in no score of this report"));
-    assert!(names("fitted_on").iter().all(|name| !teaching::is_reserved(name)));
+    assert!(names("fitted_on").iter().all(|name| !calibration::is_reserved(name)));
     // What no CNN has was measured all the same.
     let asked = "predict nets/teach-attention_0.onnx --bs 4 --fingerprint fingerprinting/simulated/imagenet";
     let answer = scene.run(asked).succeeds();
@@ -105,7 +105,7 @@ fn what_was_not_taught_is_asked_for() {
     let networks = ["squeezenet", "resnet18", "mobilenetv2"];
     let scene = scene(&networks, &format!("bs = [1,2,4,8]\n{latency}\n{more}pruned_models_storedir = nets"));
     profile(&scene).succeeds();
-    let attention = teaching::all().unwrap().swap_remove(0);
+    let attention = calibration::all().unwrap().swap_remove(0);
     std::fs::write(scene.path("nets/attention.onnx"), onnx::to_bytes(&attention)).unwrap();
     let asked =
         |network: &str| format!("predict nets/{network}.onnx --bs 4 --fingerprint fingerprinting/simulated/imagenet");

@@ -13,7 +13,6 @@ pub struct Numbers {
     pub weights: Number,
 }
 
-/// What autocast does to an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Policy {
     /// `lower_precision_fp`: operands and weights are cast down.
@@ -22,7 +21,7 @@ enum Policy {
     Single,
     /// It is on no list, or on one that only says what happens anyway: it takes the widest of its operands.
     Widest,
-    /// What lies there, as it is held.
+    /// What is stored, in its own precision.
     Held,
 }
 

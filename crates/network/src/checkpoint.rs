@@ -31,16 +31,16 @@ enum Kept {
 
 impl Network {
     /// The nodes behind which a step cuts the network: there a segment ends that runs again. What is behind the last of them runs once, as in
-    /// `torch.utils.checkpoint.checkpoint_sequential`. None where the network has fewer segments than are asked for.
+    /// `torch.utils.checkpoint.checkpoint_sequential`. None where the network has fewer segments than requested.
     ///
     /// It may be cut where a single activation crosses that a gradient flows back through, which nobody overwrites; masks, positions and
-    /// other things without a gradient may cross, too. Between two such places lies a *stretch*.
+    /// other things without a gradient may cross, too. Between two such places is a *stretch*.
     ///
     /// - so many segments have equally many stretches, rounded down, and the last one the rest.
     /// - a block is one stretch, or several up to the first two operations with products.
     ///
     /// ```
-    /// use crate::zoo::{Dataset, build};
+    /// use perf4sight_network::zoo::{Dataset, build};
     /// use perf4sight_step::workload::Checkpoint;
     /// let network = build("resnet18", Dataset::Imagenet)?;
     /// let ends = |checkpoint| network.cuts(checkpoint).iter().map(|cut| network.node(*cut).name.clone()).collect::<Vec<_>>();
@@ -68,7 +68,7 @@ impl Network {
     /// Refuses to cut where there is no place for it.
     ///
     /// # Errors
-    /// The network has fewer stretches than segments are asked for, or no two blocks.
+    /// The network has fewer stretches than the requested segments, or no two blocks.
     pub(super) fn check_checkpoint(&self, checkpoint: Checkpoint) -> Result<()> {
         if checkpoint == Checkpoint::None || !self.cuts(checkpoint).is_empty() {
             return Ok(());

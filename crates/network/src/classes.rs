@@ -1,21 +1,20 @@
-//! The same network for another number of classes: its classifiers give more or fewer, and what lies behind them follows.
+//! The same network for another number of classes: its classifiers give more or fewer, and what is behind them follows.
 
 use super::graph::{Network, NetworkBuilder, Node, NodeId};
 use super::op::{ConvTranspose, Op};
 use super::shape::Shape;
 use perf4sight_base::error::{Error, Result};
 
-/// Why a network cannot tell another number of classes apart: one clause.
 type Clause = String;
 
 impl Network {
-    /// The same network where it tells so many classes apart.
+    /// The same network for so many classes.
     ///
     /// A classifier is the fully connected layer or convolution that a result comes from, with nothing behind it but what keeps classes apart:
     /// activations, pooling, views. Several results have one each, of as many classes.
     ///
     /// ```
-    /// use crate::zoo::{Dataset, Images, build};
+    /// use perf4sight_network::zoo::{Dataset, Images, build};
     /// let seven = build("squeezenet", Images::named("imagenet-3x224x224-7")?)?;
     /// assert_eq!(build("squeezenet", Dataset::Imagenet)?.telling_apart(7)?, seven);
     /// # Ok::<(), perf4sight_base::error::Error>(())
@@ -37,7 +36,6 @@ impl Network {
         self.widened(&axes, classes)
     }
 
-    /// The classifiers of its results, in the order they run.
     fn classifiers(&self) -> std::result::Result<Vec<NodeId>, Clause> {
         let of_results = self.outputs().iter().map(|output| self.classifier(*output));
         let mut classifiers: Vec<NodeId> = of_results.collect::<std::result::Result<_, _>>()?;
@@ -53,7 +51,6 @@ impl Network {
         }
     }
 
-    /// The classifier that a result comes from.
     fn classifier(&self, output: NodeId) -> std::result::Result<NodeId, Clause> {
         let mut at = output;
         loop {
@@ -81,7 +78,7 @@ impl Network {
         }
     }
 
-    /// For every node the axis of its result along which classes lie, if they do.
+    /// For every node the axis of its result that holds classes.
     fn axes(&self, classifiers: &[NodeId]) -> std::result::Result<Vec<Option<usize>>, Clause> {
         let mut axes: Vec<Option<usize>> = Vec::with_capacity(self.nodes().len());
         for (id, node) in self.iter() {
@@ -97,7 +94,7 @@ impl Network {
         Ok(axes)
     }
 
-    /// The axis along which classes lie in what a node makes of them; none where it does more than to keep them apart.
+    /// The axis of a node's result that holds the classes it reads; none where it mixes them.
     fn behind(&self, node: &Node, axis: usize) -> Option<usize> {
         let [input] = node.inputs.as_slice() else { return None };
         let from = &self.node(*input).shape;
@@ -143,13 +140,12 @@ fn again(builder: &mut NetworkBuilder, node: &Node, op: Op, inputs: &[NodeId], i
 }
 
 impl Node {
-    /// How many classes it tells apart where it is a classifier; none where it is no layer that could be one.
+    /// How many classes it has where it is a classifier; none where it is no layer that could be one.
     pub fn classes(&self) -> Option<usize> {
         given(&mut self.op.clone()).map(|classes| *classes)
     }
 }
 
-/// How many classes a layer gives that can be a classifier.
 fn given(op: &mut Op) -> Option<&mut usize> {
     if let Op::Linear(linear) = op {
         Some(&mut linear.out_features)
@@ -162,12 +158,11 @@ fn given(op: &mut Op) -> Option<&mut usize> {
     }
 }
 
-/// The axis of its result along which a classifier's classes lie.
 fn first_axis(node: &Node) -> usize {
     if matches!(node.op, Op::Linear(_)) { node.shape.rank() - 1 } else { 0 }
 }
 
-/// A classifier, or what lies behind one, for so many classes along this axis of its result.
+/// A classifier, or what is behind one, for so many classes along this axis of its result.
 fn telling(node: &Node, axis: usize, classes: usize) -> Op {
     let mut op = node.op.clone();
     if let Some(own) = given(&mut op) {
@@ -181,7 +176,7 @@ fn telling(node: &Node, axis: usize, classes: usize) -> Op {
 }
 
 /// Whether an operation of one input makes something of every class that depends on no weights, and on how many there are no more than a
-/// softmax does. Of two inputs it is told by what it reads.
+/// softmax does. Of two inputs it depends on what it reads.
 fn keeps_apart(op: &Op) -> bool {
     matches!(
         op,

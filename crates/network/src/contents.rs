@@ -1,7 +1,7 @@
 //! What a step is taken with: numbers that a network's inputs may hold.
 
 use super::graph::{Network, NodeId};
-use super::op::{Element, Op};
+use super::op::{Element, Nature, Op};
 
 /// What an input is filled with; which numbers exactly does not change what a step costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Contents {
 }
 
 impl Network {
-    /// What one of its inputs is filled with: integers that are looked up in tables lie within the smallest of them, and all others, with
+    /// What one of its inputs is filled with: integers that are looked up in tables are rows of the smallest of them, and all others, with
     /// truths, are masks that keep everything.
     pub fn contents(&self, input: NodeId) -> Contents {
         match self.node(input).element {
@@ -34,20 +34,12 @@ impl Network {
             if !node.inputs.iter().any(|input| holds[input.index()]) {
                 continue;
             }
-            match &node.op {
-                Op::Embedding(embedding) => rows = Some(rows.map_or(embedding.rows, |rows| rows.min(embedding.rows))),
-                Op::Flatten | Op::Reshape(_) | Op::Transpose { .. } | Op::Slice { .. } => holds[id.index()] = true,
-                Op::Contiguous { .. } | Op::Every { .. } | Op::Pick(_) => holds[id.index()] = true,
-                Op::Expand(_) | Op::Concat { .. } => holds[id.index()] = true,
-                // What is computed of numbers lies elsewhere.
-                Op::Cast(_) | Op::Pad { .. } | Op::Where | Op::Binary(_) | Op::Activation(_) | Op::Reduce { .. } => {}
-                Op::Input(_) | Op::Parameter(_) | Op::Conv(_) | Op::ConvTranspose(_) | Op::Linear(_) => {}
-                Op::BatchNorm { .. } | Op::LayerNorm { .. } | Op::GroupNorm { .. } | Op::Softmax { .. } => {}
-                Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } | Op::Resize { .. } => {}
-                Op::Conv3d(_) | Op::MaxPool3d(_) | Op::AvgPool3d { .. } | Op::Fold(_) | Op::GridSample(_) => {}
-                Op::CumSum { .. } | Op::TopK(_) | Op::ArgMax(_) => {}
-                Op::MatMul | Op::Attention | Op::Dropout { .. } | Op::DropPath { .. } | Op::Unknown(_) => {}
+            if let Op::Embedding(embedding) = &node.op {
+                rows = Some(rows.map_or(embedding.rows, |rows| rows.min(embedding.rows)));
             }
+            // What is computed from numbers is no number of a row any more; padding and sums are others.
+            let moves = self.facts(node).nature == Nature::Movement;
+            holds[id.index()] = moves && !matches!(node.op, Op::Cast(_) | Op::Pad { .. } | Op::Fold(_));
         }
         rows
     }

@@ -5,7 +5,6 @@ use super::op::{Facts, Op, Spans};
 use perf4sight_step::workload::Workload;
 
 impl Facts<'_> {
-    /// Elements of the weights that the operation reads.
     pub(super) fn weights_read(&self) -> u64 {
         self.weights.iter().map(|weight| weight.dims.elements()).fold(0, u64::saturating_add)
     }

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 const BIAS: usize = 1;
 
 impl Network {
-    /// The same network where nothing else is trained. Of weights that others share the owner says whether they are.
+    /// The same network where nothing else is trained. Shared weights are trained where their owner is.
     pub fn trained_in(&self, trainable: Trainable) -> Cow<'_, Network> {
         if trainable == Trainable::All {
             return Cow::Borrowed(self);
@@ -60,7 +60,7 @@ impl Network {
         self.check_checkpoint(step.checkpoint)
     }
 
-    /// Refuses to train nothing, and patterns that are another word for everything: steps are told apart by their words.
+    /// Refuses to train nothing, and patterns that match everything: a step has one spelling.
     fn check_trainable(&self, trainable: Trainable) -> Result<()> {
         let mut weighty = self.nodes().iter().filter(|node| self.parameters_of(node) > 0);
         if let Trainable::Layers(patterns) = trainable

@@ -4,7 +4,7 @@ use super::graph::{Network, Node};
 use super::op::Gradient;
 
 impl Network {
-    /// For every node, whether the gradient of its result is asked for: where weights are trained at it or before it.
+    /// For every node, whether the gradient of its result is computed: where weights are trained at it or before it.
     pub fn gradients(&self) -> Vec<bool> {
         let mut asked: Vec<bool> = Vec::with_capacity(self.nodes().len());
         for node in self.nodes() {

@@ -37,7 +37,7 @@ pub struct Node {
     pub trained: Option<u64>,
     /// Whether its weight and its bias stay as they are, where only a part of a network is trained.
     pub frozen: [bool; 2],
-    /// Elements of the weight or scale that its operation reads, and of the bias or shift: asked for too often to be told from its facts.
+    /// Elements of the weight or scale that its operation reads, and of the bias or shift: used too often to be computed from its facts.
     pub(super) weights: [Option<u64>; 2],
 }
 
@@ -67,7 +67,6 @@ impl Node {
         self.trained.filter(|trained| matches!(self.op, Op::Parameter(_)) && *trained > 0 && *trained != own)
     }
 
-    /// All that is true of its operation where it stands among `nodes`.
     fn facts<'a>(&'a self, nodes: &[Node]) -> Facts<'a> {
         self.op.facts(At { nodes, node: self })
     }
@@ -78,7 +77,7 @@ impl Node {
 /// Nodes stand in the order they run, the network's own inputs first; a result depends on every one of them but perhaps on inputs.
 ///
 /// ```
-/// use crate::{Conv, NetworkBuilder, Op, Shape, Window};
+/// use perf4sight_network::{Conv, NetworkBuilder, Op, Shape, Window};
 /// let mut builder = NetworkBuilder::new("tiny", Shape::new([3, 8, 8]));
 /// let conv = Conv { out_channels: 4, window: Window::square(3, 1, 1), groups: 1, bias: true };
 /// let features = builder.add("conv", Op::Conv(conv), &[builder.input()])?;
@@ -124,7 +123,7 @@ impl Network {
     }
 
     /// Numbers that its modules hold, nobody trains and no operation reads: all but the first rows of a table of places, or a table that is
-    /// added as it is. They lie there beside what operations hold.
+    /// added as it is. They are in memory beside what operations hold.
     pub fn unread(&self) -> u64 {
         self.unread
     }
@@ -202,12 +201,12 @@ impl Network {
         &self.node(self.output()).shape
     }
 
-    /// Classes told apart: length of the result's last axis.
+    /// How many classes there are: the length of the result's last axis.
     pub fn classes(&self) -> usize {
         self.output_shape().dims().last().copied().unwrap_or(1)
     }
 
-    /// What a loss of a result tells apart: so many classes, at places of this shape for one sample. The classes of a vector and of an image
+    /// What a loss compares a result with: so many classes, at places of this shape for one sample. The classes of a vector and of an image
     /// lie on the first axis, as channels; those of a sequence, such as the words that may come next, on the last.
     pub fn labels(&self, output: NodeId) -> (usize, Shape) {
         let mut places = self.node(output).shape.dims().to_vec();
@@ -255,7 +254,6 @@ impl Network {
     }
 }
 
-/// Elements of a node's weight and of its bias.
 fn weights(node: &Node, nodes: &[Node]) -> [Option<u64>; 2] {
     let mut elements = node.facts(nodes).weights.into_iter().map(|weight| weight.dims.elements());
     [elements.next(), elements.next()]
@@ -278,7 +276,7 @@ impl NetworkBuilder {
     /// An empty network whose first input has this name; others are added as any node, before or between them.
     ///
     /// ```
-    /// use crate::{Element, Embedding, Input, NetworkBuilder, Op, Shape};
+    /// use perf4sight_network::{Element, Embedding, Input, NetworkBuilder, Op, Shape};
     /// let mut builder = NetworkBuilder::reading("words", "ids", Input::integers(Shape::new([16])));
     /// let mask = builder.add("mask", Op::Input(Input::truths(Shape::new([16, 1]))), &[])?;
     /// let table = Op::Embedding(Embedding { rows: 1000, width: 64, fixed: None });
@@ -402,7 +400,7 @@ impl NetworkBuilder {
         let [a, b] = [node, owner].map(|id| &self.nodes[id.0]);
         let weights = |node: &Node| node.facts(&self.nodes).weights;
         let dims = |node: &Node| weights(node).into_iter().map(|weight| weight.dims).collect::<Vec<_>>();
-        // Words are told from each other by what they are looked up as.
+        // The classifier of words is their table.
         let turned = matches!((&a.op, &b.op), (Op::Linear(_), Op::Embedding(_)));
         let alike = (a.op.kind() == b.op.kind() || turned) && !dims(a).is_empty() && dims(b).starts_with(&dims(a));
         if owner >= node || !alike {

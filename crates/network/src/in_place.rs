@@ -7,11 +7,11 @@ impl Network {
     /// For every node, whether it overwrites its input instead of allocating a result.
     ///
     /// The published networks say `ReLU(inplace=True)`, but an ONNX file does not keep that. The rule that gives it back: a ReLU or
-    /// ReLU6 runs in place where it is the only reader of its input, and whatever made that input owns the memory it lies in and
+    /// ReLU6 runs in place where it is the only reader of its input, and whatever made that input owns its memory and
     /// does not need it again to compute gradients.
     ///
     /// ```
-    /// use crate::zoo::{Dataset, build};
+    /// use perf4sight_network::zoo::{Dataset, build};
     /// let network = build("resnet18", Dataset::Imagenet)?;
     /// let in_place = network.in_place().iter().filter(|yes| **yes).count();
     /// assert_eq!(in_place, 17); // every ReLU of it: one in the stem, two in each of eight blocks

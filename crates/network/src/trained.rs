@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Trained<'a> {
     /// It, with what is not trained frozen.
     pub network: Cow<'a, Network>,
-    /// For every node, whether the gradient of its result is asked for.
+    /// For every node, whether the gradient of its result is computed.
     pub gradients: Vec<bool>,
     /// For every node, whether it overwrites its input.
     pub in_place: Vec<bool>,
@@ -19,7 +19,7 @@ pub struct Trained<'a> {
     pub reads: Vec<usize>,
 }
 
-/// All that of one network may be trained, and all places where it may be cut, each looked for when it is first asked for.
+/// All that of one network may be trained, and all places where it may be cut, each computed when it is first used.
 #[derive(Debug)]
 pub struct Trainings<'a> {
     network: &'a Network,

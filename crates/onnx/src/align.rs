@@ -6,7 +6,6 @@ use super::translate::{Translation, own_name};
 use super::value::{Feature, Table, Value, Weight};
 use perf4sight_network::{Op, Shape};
 
-/// What the operands are brought to: the tensor rank and the batch of the one that holds it.
 #[derive(Clone, Copy)]
 struct Frame {
     rank: usize,
@@ -16,7 +15,7 @@ struct Frame {
 /// All inputs as features whose samples broadcast as the tensors do; weights and tables become nodes.
 ///
 /// # Errors
-/// Unsupported where the batch lies in different places.
+/// Unsupported where the batch is in different axes.
 pub(super) fn aligned(to: &mut Translation, call: &Call) -> Result<Vec<Feature>, Misfit> {
     let held = call.features().filter(|feature| feature.batch.is_some());
     let frame = match held.max_by_key(|feature| to.dims(*feature).len()) {

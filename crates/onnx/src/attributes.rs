@@ -26,22 +26,18 @@ pub(super) fn tensor(name: &str, value: TensorProto) -> AttributeProto {
     AttributeProto { t: Some(Box::new(value)), ..attribute(name, AttributeType::Tensor) }
 }
 
-/// A single-precision number.
 pub(super) fn scalar(value: f32) -> TensorProto {
     TensorProto { data_type: Some(DataType::Float as i32), float_data: vec![value], ..Default::default() }
 }
 
-/// A truth value.
 pub(super) fn truth(value: bool) -> TensorProto {
     TensorProto { data_type: Some(DataType::Bool as i32), int32_data: vec![i32::from(value)], ..Default::default() }
 }
 
-/// A 64-bit integer.
 pub(super) fn integer(value: i64) -> TensorProto {
     TensorProto { dims: vec![], ..vector(vec![value]) }
 }
 
-/// A vector of 64-bit integers.
 pub(super) fn vector(values: Vec<i64>) -> TensorProto {
     TensorProto {
         dims: vec![values.len() as i64],

@@ -1,4 +1,4 @@
-//! Where the batch lies in a tensor: ONNX counts it as an axis like any other, networks here are per sample.
+//! Where the batch is in a tensor: ONNX counts it as an axis like any other, networks here are per sample.
 
 use perf4sight_network::{Layout, Shape};
 
@@ -17,12 +17,11 @@ impl Batch {
     /// The outermost axis, as in every image.
     pub const FIRST: Batch = Batch::alone_at(0);
 
-    /// An axis of its own.
     pub const fn alone_at(axis: usize) -> Batch {
         Batch { axis, before: 1, after: 1 }
     }
 
-    /// In an axis `times` as long as the batch. What lies before it there is as in `source`, where that axis is as long.
+    /// In an axis `times` as long as the batch. What is before it there is as in `source`, where that axis is as long.
     pub fn holding(axis: usize, times: u64, source: Option<Batch>) -> Batch {
         let times = times as usize;
         match source {
@@ -36,12 +35,10 @@ impl Batch {
         (self.before as u64).checked_mul(self.after as u64).and_then(|times| times.checked_mul(batch)) == Some(dim)
     }
 
-    /// Whether the axis is the batch and nothing else.
     pub fn alone(self) -> bool {
         self.before == 1 && self.after == 1
     }
 
-    /// The same, in the words of operations that are kept as they are; `None` where there are none.
     pub fn layout(self) -> Option<Layout> {
         match self {
             Batch { axis, before: 1, after: 1 } => Some(Layout::Alone(axis)),
@@ -112,7 +109,6 @@ impl Batch {
 /// An open batch is followed through the file's shape arithmetic as this prime: no real dimension is a multiple of it.
 const OPEN: u64 = 1_000_003;
 
-/// How many samples a file's own tensors hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Samples(u64);
 
@@ -156,7 +152,6 @@ pub(super) fn written(dim: impl Into<i128>) -> String {
     }
 }
 
-/// Dimensions for messages.
 pub(super) fn listed<D: Copy + Into<i128>>(dims: &[D]) -> String {
     format!("[{}]", dims.iter().map(|&dim| written(dim)).collect::<Vec<_>>().join(", "))
 }

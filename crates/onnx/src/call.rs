@@ -66,7 +66,6 @@ impl<'a> Call<'a> {
         self.attribute(name).map(|attribute| attribute.floats.as_slice())
     }
 
-    /// The `index`-th input; absent where the node has fewer.
     pub fn input(&self, index: usize) -> &Value {
         self.inputs.get(index).unwrap_or(&Value::Absent)
     }
@@ -75,7 +74,6 @@ impl<'a> Call<'a> {
         matches!(self.input(index), Value::Absent)
     }
 
-    /// An input that a node of the network computes.
     pub fn feature(&self, index: usize) -> Result<Feature, Misfit> {
         match self.input(index) {
             Value::Feature(feature) => Ok(*feature),
@@ -84,7 +82,6 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// All inputs that nodes of the network compute.
     pub fn features(&self) -> impl Iterator<Item = Feature> + '_ {
         self.inputs.iter().filter_map(|input| match input {
             Value::Feature(feature) => Some(*feature),
@@ -92,7 +89,6 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// An input whose values are known.
     pub fn constant(&self, index: usize) -> Option<&Constant> {
         match self.input(index) {
             Value::Weight(weight) => weight.values.as_deref(),
@@ -100,7 +96,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// What an attribute said in early opsets and an input says since.
+    /// An attribute in early opsets and an input since.
     pub fn integers(&self, attribute: &str, input: usize) -> Option<Vec<i64>> {
         match self.ints(attribute) {
             Some(values) => Some(values.to_vec()),
@@ -108,7 +104,6 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The same for one number.
     pub fn number(&self, attribute: &str, input: usize) -> Option<f64> {
         match self.float(attribute) {
             Some(value) => Some(value),

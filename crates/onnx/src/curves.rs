@@ -17,7 +17,6 @@ const TOLERANCE: f64 = 6e-4;
 /// Longer chains than this are no activation.
 const MAX_CHAIN: usize = 8;
 
-/// Values of a function at [`PLACES`].
 pub(super) type Samples = [f64; PLACES.len()];
 
 /// One element-wise node as a function of the values of an earlier node.
@@ -32,7 +31,7 @@ pub(super) struct Curve {
 pub(super) struct Curves(HashMap<NodeId, Vec<Curve>>);
 
 impl Curves {
-    fn of(&self, node: NodeId) -> Vec<Curve> {
+    fn functions_of(&self, node: NodeId) -> Vec<Curve> {
         let itself = Curve { root: node, samples: PLACES };
         std::iter::once(itself).chain(self.0.get(&node).into_iter().flatten().cloned()).collect()
     }
@@ -40,21 +39,20 @@ impl Curves {
     /// `function` of one node, as functions of everything that node is a function of.
     pub fn map(&self, node: NodeId, function: impl Fn(f64) -> f64) -> Vec<Curve> {
         let apply = |curve: Curve| Curve { samples: curve.samples.map(&function), ..curve };
-        self.of(node).into_iter().map(apply).take(MAX_CHAIN).collect()
+        self.functions_of(node).into_iter().map(apply).take(MAX_CHAIN).collect()
     }
 
     /// `function` of two nodes, for every node that both are functions of.
     pub fn zip(&self, a: NodeId, b: NodeId, function: impl Fn(f64, f64) -> f64) -> Vec<Curve> {
-        let others = self.of(b);
+        let others = self.functions_of(b);
         let join = |curve: Curve| {
             let other = others.iter().find(|other| other.root == curve.root)?;
             let samples = std::array::from_fn(|i| function(curve.samples[i], other.samples[i]));
             Some(Curve { root: curve.root, samples })
         };
-        self.of(a).into_iter().filter_map(join).take(MAX_CHAIN).collect()
+        self.functions_of(a).into_iter().filter_map(join).take(MAX_CHAIN).collect()
     }
 
-    /// Remembers what a node is a function of.
     pub fn set(&mut self, node: NodeId, curves: Vec<Curve>) {
         self.0.insert(node, curves);
     }
@@ -69,10 +67,8 @@ pub(super) fn recognised(curves: &[Curve]) -> Option<(Activation, NodeId)> {
     })
 }
 
-/// A function of one number.
 type Function = fn(f64) -> f64;
 
-/// The activations without a parameter of their own.
 const KNOWN: [(Activation, Function); 10] = [
     (Activation::Relu, |x| x.max(0.0)),
     (Activation::Relu6, |x| x.clamp(0.0, 6.0)),
@@ -86,7 +82,6 @@ const KNOWN: [(Activation, Function); 10] = [
     (Activation::Softplus, softplus),
 ];
 
-/// The values of an activation that the file names.
 pub(super) fn function(activation: Activation) -> Option<Function> {
     KNOWN.iter().find(|(known, _)| *known == activation).map(|(_, function)| *function)
 }

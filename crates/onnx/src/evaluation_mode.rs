@@ -21,6 +21,9 @@ use super::schema::{GraphProto, ModelProto, NodeProto, StringStringEntryProto};
 use super::warning::Warning;
 use perf4sight_network::{Activation, Binary, Nature, Network, Node, NodeId, Op, Reduction};
 
+#[cfg(test)]
+mod tests;
+
 /// What files of ours say of batch-norm: that it was folded, or that there never was one although it looks so.
 const KEY: &str = "perf4sight.batch_norm";
 const FOLDED: &str = "folded";
@@ -39,7 +42,6 @@ fn noted(model: &ModelProto) -> Option<&str> {
     model.metadata_props.iter().find(|note| note.key() == KEY).map(|note| note.value())
 }
 
-/// Whether a network looks folded.
 pub(super) fn is_batch_norm_folded(model: &ModelProto, graph: &GraphProto, reading: &Reading) -> bool {
     if let Some(note) = noted(model) {
         return note == FOLDED;
@@ -100,16 +102,10 @@ fn is_convolution(network: &Network, node: &Node) -> bool {
 /// Whether anything is normalised, were it filters, or by the root of a mean that is spelled out.
 fn normalises(network: &Network) -> bool {
     network.nodes().iter().any(|node| {
-        is_root_of_mean(network, node)
-            || match network.facts(node).nature {
-                Nature::Normalisation => true,
-                Nature::Convolution(_) | Nature::Volume(_) | Nature::Transposed(_) => node.trained.is_some(),
-                Nature::Unknown(unknown) => unknown.op_type.contains("Normalization"),
-                Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => false,
-                Nature::Embedding(_) | Nature::Attention | Nature::Activation(_) | Nature::Arithmetic(_) => false,
-                Nature::Choice | Nature::Dropout => false,
-                Nature::Pooling(_) | Nature::Movement => false,
-            }
+        let nature = network.facts(node).nature;
+        let is_unknown = matches!(nature, Nature::Unknown(unknown) if unknown.op_type.contains("Normalization"));
+        let has_filters = node.trained.is_some() && is_convolution(network, node);
+        nature == Nature::Normalisation || is_unknown || has_filters || is_root_of_mean(network, node)
     })
 }
 
@@ -124,16 +120,16 @@ fn is_root_of_mean(network: &Network, node: &Node) -> bool {
 
 /// Residual sums, depthwise convolutions, products of an image with one factor a channel.
 fn needs_normalisation(network: &Network, node: &Node) -> bool {
-    let is_image = node.shape.rank() == 3;
-    let is_factor = |id: &NodeId| network.node(*id).shape.image() == [1, 1];
-    match network.facts(node).nature {
-        Nature::Convolution(conv) => conv.is_depthwise(network.input_of(node, 0).channels()),
-        Nature::Volume(conv) => conv.is_depthwise(network.input_of(node, 0).channels()),
-        Nature::Arithmetic(Binary::Add) => is_image && node.inputs.len() == 2,
-        Nature::Arithmetic(Binary::Mul) => is_image && node.inputs.iter().any(is_factor),
-        Nature::Arithmetic(_) | Nature::Choice | Nature::Activation(_) | Nature::Dropout => false,
-        Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => false,
-        Nature::Normalisation | Nature::Pooling(_) | Nature::Movement => false,
-        Nature::Transposed(_) | Nature::Attention | Nature::Embedding(_) | Nature::Unknown(_) => false,
+    let nature = network.facts(node).nature;
+    let channels = || network.input_of(node, 0).channels();
+    if let Nature::Convolution(conv) = nature {
+        return conv.is_depthwise(channels());
     }
+    if let Nature::Volume(conv) = nature {
+        return conv.is_depthwise(channels());
+    }
+    let is_factor = |id: &NodeId| network.node(*id).shape.image() == [1, 1];
+    let is_residual = nature == Nature::Arithmetic(Binary::Add) && node.inputs.len() == 2;
+    let is_excitation = nature == Nature::Arithmetic(Binary::Mul) && node.inputs.iter().any(is_factor);
+    node.shape.rank() == 3 && (is_residual || is_excitation)
 }

@@ -26,7 +26,6 @@ pub(super) struct Exporter<'a> {
     marked: HashSet<&'a str>,
     /// The parameters' own names, as in `conv1.weight`, by their marked ones.
     parameters: HashMap<&'a str, &'a str>,
-    /// Their own names.
     trained: HashSet<&'a str>,
     /// Those of them that the file has no tensor of: merged with an equal one, or computed from.
     absent: HashSet<&'a str>,
@@ -34,7 +33,6 @@ pub(super) struct Exporter<'a> {
     buffers: HashSet<&'a str>,
     /// The parameters that no node reads, and that none came from an operation of.
     missing: BTreeSet<&'a str>,
-    /// What the exporter computed.
     computed: HashMap<&'a str, Constant<'a>>,
     /// The modules that multiply by filters which the exporter computed, and what those are called.
     products: BTreeMap<&'a str, &'a str>,
@@ -42,11 +40,7 @@ pub(super) struct Exporter<'a> {
 
 impl<'a> Exporter<'a> {
     /// The notes of a graph; some more tensors are known to be buffers.
-    pub fn new(
-        graph: &'a GraphProto,
-        initializers: &'a [Initializer],
-        buffers: impl Iterator<Item = &'a str>,
-    ) -> Self {
+    pub fn new(graph: &'a GraphProto, initializers: &'a [Initializer], buffers: impl Iterator<Item = &'a str>) -> Self {
         let signature =
             graph.metadata_props.iter().find(|note| note.key() == SIGNATURE).map_or("", |note| note.value());
         let lines = || signature.lines().filter_map(signed);
@@ -77,7 +71,8 @@ impl<'a> Exporter<'a> {
         exporter.missing.extend(multiplied);
         let tied = exporter.tied(&graph.node);
         exporter.missing.retain(|name| !tied.contains(&parted(name)));
-        exporter.products = graph.node.iter().filter_map(|node| exporter.computed_filters(node, initializers)).collect();
+        exporter.products =
+            graph.node.iter().filter_map(|node| exporter.computed_filters(node, initializers)).collect();
         exporter.computed = constants::computed(&exporter, &graph.node, initializers);
         exporter
     }
@@ -172,35 +167,17 @@ fn is_statistic(name: &str) -> bool {
 /// Whether PyTorch would not train a tensor of this name, by the names its modules, its tutorials, torchvision, timm and transformers give
 /// their buffers. Graph inputs do not say which of them are parameters.
 pub(super) fn is_buffer(name: &str) -> bool {
-    const BUFFERS: [&str; 15] = [
-        "running_mean",
-        "running_var",
-        "num_batches_tracked",
-        "filt",
-        "relative_coords_table",
-        "relative_position_index",
-        "attn_mask",
-        "causal_mask",
-        "mask",
-        "buffer",
-        "k_bias",
-        "pe",
-        "inv_freq",
-        "cos_cached",
-        "sin_cached",
-    ];
-    BUFFERS.contains(&name.rsplit('.').next().unwrap_or(name))
+    const BUFFERS: &str = "running_mean running_var num_batches_tracked filt relative_coords_table relative_position_index \
+        attn_mask causal_mask mask buffer k_bias pe inv_freq cos_cached sin_cached";
+    BUFFERS.split(' ').any(|buffer| buffer == parted(name).1)
 }
 
-/// A batch normalisation that an exporter folded.
+/// A batch normalisation that the exporter folded: its name in PyTorch, and how many trained vectors it has.
 pub(super) struct BatchNorm<'a> {
-    /// What PyTorch calls it.
     pub name: Option<&'a str>,
-    /// How many trained vectors it has.
     pub tensors: u64,
 }
 
-/// A line of a signature.
 struct Signed<'a> {
     mark: &'a str,
     kind: &'a str,

@@ -1,4 +1,4 @@
-//! Reads a file's messages around its weights: large payloads are noted by where they lie, what nobody asks for is passed over.
+//! Reads a file's messages around its weights: of large payloads only the position is kept, and fields that are not used are skipped.
 
 use super::functions;
 use super::node;
@@ -10,7 +10,6 @@ use std::ops::Range;
 /// Payloads up to this many bytes are kept: shapes, axes and scalars are that small, weights worth skipping are not.
 const KEPT: u64 = 64 * 1024;
 
-/// Bytes that are read at a time.
 const ROOM: usize = 128 * 1024;
 
 /// A file without its large payloads.
@@ -21,7 +20,7 @@ pub(super) struct File {
     pub initializers: Vec<Initializer>,
 }
 
-/// One initializer and where in the file its payload lies, if it was left out.
+/// One initializer and the position of its payload in the file, if it was left out.
 pub(super) struct Initializer {
     /// Name, shape, type, and the payload if it is small.
     pub tensor: TensorProto,
@@ -53,7 +52,6 @@ pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<File> {
     Ok(File { model, initializers })
 }
 
-/// A graph as far as it has been read.
 #[derive(Default)]
 struct Graph {
     /// The bytes of those of its fields that are kept, nodes and initializers apart.
@@ -70,15 +68,13 @@ fn nested(problem: String) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, problem)
 }
 
-/// The protobuf wire format: a sequence of keys and values.
 struct Wire<R> {
     input: BufReader<R>,
     position: u64,
-    /// Room for a node.
     node: Vec<u8>,
 }
 
-/// One field: its number, its key and value as written, and where a length-delimited body lies.
+/// One field: its number, its key and value as written, and the position of a length-delimited body.
 struct Field {
     number: u64,
     /// The bytes up to the body, or of the whole field where it has none.
@@ -148,7 +144,6 @@ impl<R: Read + Seek> Wire<R> {
         Ok(Field { number, head, body })
     }
 
-    /// A number of fixed length.
     fn number<const BYTES: usize>(&mut self, head: &mut Head) -> io::Result<()> {
         (0..BYTES).try_for_each(|_| self.byte().map(|byte| head.push(byte)))
     }

@@ -1,6 +1,7 @@
 //! Arithmetic on constants: what exporters write around shapes, axes and scalars is done while reading.
 
 use super::call::Call;
+use super::infer::broadcast;
 use super::rearrange::{self, MAX_ELEMENTS, expanded};
 use super::tensor::Constant;
 
@@ -17,7 +18,7 @@ pub(super) fn evaluate(call: &Call) -> Option<Constant> {
         ("Range", [start, limit, delta]) => range(start, limit, delta),
         ("Where", [condition, yes, no]) => choose(condition, yes, no),
         ("OneHot", [indices, depth, values]) => one_hot(call, indices, depth, values),
-        ("Expand", [data, shape]) => expanded(data, &common(&data.dims, &sizes(shape)?)?),
+        ("Expand", [data, shape]) => expanded(data, &broadcast(&data.dims, &shape.sizes::<usize>()?)?),
         ("Concat", parts) => rearrange::concat(call, parts),
         ("Gather", [data, indices]) => rearrange::gather(call, data, indices),
         ("Slice", [data, ..]) => rearrange::slice(call, data),
@@ -126,7 +127,7 @@ fn filled(call: &Call, shape: &Constant) -> Option<Constant> {
         Some(tensor) => Constant::from_message(tensor)?,
         None => Constant::scalar(0.0),
     };
-    expanded(&Constant { dims: vec![], ..fill }, &sizes(shape)?)
+    expanded(&Constant { dims: vec![], ..fill }, &shape.sizes::<usize>()?)
 }
 
 fn range(start: &Constant, limit: &Constant, delta: &Constant) -> Option<Constant> {
@@ -152,7 +153,7 @@ fn one_hot(call: &Call, indices: &Constant, depth: &Constant, values: &Constant)
 }
 
 fn choose(condition: &Constant, yes: &Constant, no: &Constant) -> Option<Constant> {
-    let target = common(&common(&condition.dims, &yes.dims)?, &no.dims)?;
+    let target = broadcast(&broadcast(&condition.dims, &yes.dims)?, &no.dims)?;
     let [condition, yes, no] = [expanded(condition, &target)?, expanded(yes, &target)?, expanded(no, &target)?];
     let pick = |((keep, yes), no): ((&f64, &f64), &f64)| if *keep != 0.0 { *yes } else { *no };
     let values = condition.values.iter().zip(&yes.values).zip(&no.values).map(pick).collect();
@@ -179,28 +180,10 @@ fn cast(call: &Call, data: &Constant) -> Constant {
 
 fn arithmetic(op: &str, a: &Constant, b: &Constant) -> Option<Constant> {
     let function = binary(op)?;
-    let target = common(&a.dims, &b.dims)?;
+    let target = broadcast(&a.dims, &b.dims)?;
     let [a, b] = [expanded(a, &target)?, expanded(b, &target)?];
     let integer = a.integer && b.integer;
     let exact = |value: f64| if integer && op == "Div" { value.trunc() } else { value };
     let values = a.values.iter().zip(&b.values).map(|(&a, &b)| exact(function(a, b))).collect();
     Some(Constant { dims: a.dims, values, integer })
-}
-
-/// A constant that is a shape.
-fn sizes(shape: &Constant) -> Option<Vec<usize>> {
-    shape.as_integers().into_iter().map(|dim| usize::try_from(dim).ok()).collect()
-}
-
-/// The shape two shapes broadcast to.
-fn common(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
-    let rank = a.len().max(b.len());
-    let dim = |dims: &[usize], i: usize| (i + dims.len()).checked_sub(rank).map_or(1, |axis| dims[axis]);
-    (0..rank)
-        .map(|i| match (dim(a, i), dim(b, i)) {
-            (x, y) if x == y || y == 1 => Some(x),
-            (1, y) => Some(y),
-            _ => None,
-        })
-        .collect()
 }

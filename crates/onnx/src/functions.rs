@@ -12,7 +12,6 @@ const MAX_NODES: usize = 1 << 20;
 /// A function's domain and name, and which of several that are called alike.
 type Key<'a> = (&'a str, &'a str, &'a str);
 
-/// Names that graphs inside a node give themselves.
 type Names<'a> = HashSet<&'a str>;
 
 /// The graph without calls of the model's own functions.
@@ -46,7 +45,6 @@ struct Inliner<'a> {
     graphs: usize,
     /// The innermost one's nodes so far.
     nodes: Vec<NodeProto>,
-    /// Those of all graphs.
     made: usize,
 }
 
@@ -88,7 +86,6 @@ impl Inliner<'_> {
     }
 }
 
-/// One call of a function.
 struct Call<'a> {
     function: &'a FunctionProto,
     node: &'a NodeProto,
@@ -135,7 +132,6 @@ impl Call<'_> {
         Some(AttributeProto { name: attribute.name.clone(), ..known.clone() })
     }
 
-    /// A graph inside a node of the function.
     fn graph(&self, graph: &GraphProto, around: &Names) -> GraphProto {
         let made = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
         let held = graph.initializer.iter().map(|tensor| tensor.name());

@@ -13,7 +13,6 @@ use super::rearrange;
 use super::tensor::Constant;
 use perf4sight_network::MAX_ELEMENTS;
 
-/// The shape of a tensor.
 pub(super) type Dims = Vec<u64>;
 
 /// The shapes of all outputs of a call whose inputs have these shapes (`None`: left out, or unknown).
@@ -41,15 +40,15 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
             let dims = first()?;
             vec![rearrange::order(call, dims.len()).ok()?.into_iter().map(|from| dims[from]).collect()]
         }
-        "Expand" => vec![broadcast(&first()?, &sizes(call.constant(1)?)?)?],
+        "Expand" => vec![broadcast(&first()?, &call.constant(1)?.sizes::<u64>()?)?],
         "Tile" => {
-            let repeats = sizes(call.constant(1)?)?;
+            let repeats = call.constant(1)?.sizes::<u64>()?;
             vec![first()?.iter().zip(repeats).map(|(&dim, times)| dim.checked_mul(times)).collect::<Option<_>>()?]
         }
         "Shape" => vec![vec![first()?.len() as u64]],
         "Size" => vec![vec![]],
         "Range" => vec![vec![counted(call)?]],
-        "ConstantOfShape" => vec![sizes(call.constant(0)?)?],
+        "ConstantOfShape" => vec![call.constant(0)?.sizes::<u64>()?],
         "Gather" | "GatherElements" | "GatherND" | "OneHot" | "TopK" => lookup::outputs(call, inputs)?,
         "MatMul" | "Gemm" | "Einsum" | "LSTM" | "GRU" | "RNN" => product::outputs(call, inputs)?,
         _ if keeps_shape(operator) => vec![first()?],
@@ -61,12 +60,10 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
     })
 }
 
-/// How many products the sums of an einsum of two tensors have.
 pub(super) fn terms(call: &Call, operands: &[Dims; 2]) -> Option<u64> {
     product_of(&product::lengths(call.text("equation"), operands)?)
 }
 
-/// How many numbers a range holds.
 fn counted(call: &Call) -> Option<u64> {
     let number = |place| call.constant(place).and_then(Constant::uniform);
     let steps = ((number(1)? - number(0)?) / number(2)?).ceil();
@@ -88,25 +85,18 @@ fn is_broadcast(operator: &str) -> bool {
 }
 
 /// The shape two tensors are stretched to: axes are counted from the last, those of length 1 stretch.
-pub(super) fn broadcast(a: &[u64], b: &[u64]) -> Option<Dims> {
-    let rank = a.len().max(b.len());
-    let dim = |dims: &[u64], axis: usize| (axis + dims.len()).checked_sub(rank).map_or(1, |axis| dims[axis]);
+pub(super) fn broadcast<D: Copy + PartialEq + From<u8>>(a: &[D], b: &[D]) -> Option<Vec<D>> {
+    let (rank, one) = (a.len().max(b.len()), D::from(1));
+    let dim = |dims: &[D], axis: usize| (axis + dims.len()).checked_sub(rank).map_or(one, |axis| dims[axis]);
     let stretched = |axis| match (dim(a, axis), dim(b, axis)) {
-        (x, y) if x == y || y == 1 => Some(x),
-        (1, y) => Some(y),
-        _ => None,
+        (x, y) if x == y || y == one => Some(x),
+        (x, y) => (x == one).then_some(y),
     };
     (0..rank).map(stretched).collect()
 }
 
-/// Elements; `None` beyond 64 bits.
 fn product_of(dims: &[u64]) -> Option<u64> {
     super::batch::product(dims)
-}
-
-/// A constant that is a shape.
-fn sizes(constant: &Constant) -> Option<Dims> {
-    constant.as_integers().into_iter().map(|dim| u64::try_from(dim).ok()).collect()
 }
 
 fn keeps_axes(call: &Call) -> bool {

@@ -3,7 +3,7 @@
 //!
 //! Training changes all of a table of which operations read a part, and the gradient of a part is as large as all of it (`slice_backward`).
 //! Where the part consists of whole rows, reading it is looking these up, and it becomes that; else the rest counts nowhere, and a warning
-//! says so. Of buffers, such as places that are waves, the rest lies in memory beside what is read.
+//! says so. Of buffers, such as places that are waves, the rest stays in memory as well.
 
 use super::value::{Held, Weight, elements};
 use super::warning::{PartlyRead, Warning};
@@ -12,9 +12,7 @@ use perf4sight_network::{Embedding, NetworkBuilder, NodeId, Op, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Where the filters of a layer are stored.
 pub(super) struct Filters {
-    /// The name of their tensor.
     pub tensor: String,
     /// The axis along which they lie one behind the other.
     pub axis: usize,
@@ -52,7 +50,6 @@ struct Partial {
 }
 
 impl Ledger {
-    /// The first node that reads a tensor, or a part of one.
     pub fn owner(&self, tensor: &str) -> Option<NodeId> {
         self.owners.get(tensor).copied()
     }
@@ -62,7 +59,6 @@ impl Ledger {
         self.owners.entry(tensor.into()).or_insert(node);
     }
 
-    /// What the bias of a layer is called.
     pub fn bias(&self, layer: NodeId) -> Option<&Rc<str>> {
         self.biases.get(&layer)
     }
@@ -145,7 +141,8 @@ impl Ledger {
         let twice = Some(std::mem::take(&mut self.read_twice)).filter(|tensors| !tensors.is_empty());
         let parts = Some(std::mem::take(&mut self.read_in_parts)).filter(|tensors| !tensors.is_empty());
         let partly = Some(partly).filter(|tensors| !tensors.is_empty());
-        let warnings = [twice.map(Warning::ReadTwice), parts.map(Warning::ReadInParts), partly.map(Warning::PartlyRead)];
+        let warnings =
+            [twice.map(Warning::ReadTwice), parts.map(Warning::ReadInParts), partly.map(Warning::PartlyRead)];
         warnings.into_iter().flatten().collect()
     }
 

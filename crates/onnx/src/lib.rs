@@ -1,7 +1,8 @@
 //! Network files: ONNX, read in every form people have, written without weights.
 //!
 //! ```
-//! use perf4sight_network::{Conv, NetworkBuilder, Op, Shape, Window, onnx};
+//! use perf4sight_network::{Conv, NetworkBuilder, Op, Shape, Window};
+//! use perf4sight_onnx as onnx;
 //! let mut builder = NetworkBuilder::new("tiny", Shape::new([3, 8, 8]));
 //! let conv = Conv { out_channels: 4, window: Window::square(3, 1, 1), groups: 1, bias: true };
 //! let conv = builder.add("conv", Op::Conv(conv), &[builder.input()])?;

@@ -1,9 +1,9 @@
 //! Mean magnitudes of filters and of the outputs of fully connected layers, the only thing about weights that l1 pruning asks for.
 
 use super::file::{File, Initializer};
+use super::ledger::Filters;
 use super::schema::{TensorProto, tensor_proto::DataType};
 use super::tensor::{dims, raw_values};
-use super::ledger::Filters;
 use perf4sight_base::error;
 use perf4sight_base::error::Error;
 use perf4sight_network::{Network, Node, Op};
@@ -18,11 +18,9 @@ pub type Magnitudes = BTreeMap<String, Vec<f64>>;
 const WITH_WEIGHTS: &str =
     "export with the weights: torch.onnx.export(..., export_params=True), and keep a .data file beside the .onnx file";
 
-/// Where the elements of a weight are stored.
 enum Payload {
     /// In this file, at these bytes.
     Bytes(PathBuf, Range<u64>),
-    /// In the message itself.
     Message,
 }
 
@@ -66,7 +64,6 @@ fn of_groups(values: &[f64], dims: &[usize], axis: usize, groups: usize) -> Opti
     means.map(|means| means.concat())
 }
 
-/// The means along an axis of a tensor of that shape.
 fn means(values: &[f64], dims: &[usize], axis: usize) -> Option<Vec<f64>> {
     let filters = *dims.get(axis)?;
     let inner: usize = dims[axis + 1..].iter().product();

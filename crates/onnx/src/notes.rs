@@ -21,7 +21,7 @@ pub(super) fn operation(node: &NodeProto) -> &str {
     call.split_once(']').map_or(call, |(target, _)| target)
 }
 
-/// The rate of an attention whose weights are dropped, which the exporter tells in no other way: `dropout_p` is the fifth operand of
+/// The rate of an attention whose weights are dropped, which the exporter notes in no other way: `dropout_p` is the fifth operand of
 /// `scaled_dot_product_attention`, zero where the network was evaluated.
 pub(super) fn attention_dropout(node: &NodeProto) -> Option<f32> {
     let is_attention = operation(node).contains("scaled_dot_product_attention");
@@ -62,7 +62,7 @@ pub(super) fn arguments(node: &NodeProto) -> Vec<&str> {
     arguments
 }
 
-/// The module that a node is of, as in `layers.0.attn`; empty for the network itself, `None` where nothing tells.
+/// The module that a node is of, as in `layers.0.attn`; empty for the network itself, `None` where no note says.
 pub(super) fn module(node: &NodeProto) -> Option<&str> {
     // ['', 'layers', 'layers.0', 'layers.0.attn', 'add_3']: the operation comes last.
     let (scopes, _) = note(node, SCOPES).rsplit_once("', '")?;

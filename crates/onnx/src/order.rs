@@ -6,7 +6,6 @@ use hashbrown::HashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Which node gives a value.
 type Producers<'a> = HashMap<&'a str, usize>;
 
 /// The nodes that the values `outputs` need, producers before readers, in the file's order wherever that is one.

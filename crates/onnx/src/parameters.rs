@@ -6,6 +6,9 @@ use super::value::{Feature, Held, Table, Value, View, Weight, elements};
 use perf4sight_network::{Binary, NodeId, Op, Shape};
 use std::rc::Rc;
 
+#[cfg(test)]
+mod tests;
+
 impl Translation<'_> {
     /// Whether the layer of a call has a bias: as the exporter notes, else if it reads one. PyTorch's default exporter gives one of zeros
     /// to those that have none.
@@ -80,8 +83,8 @@ impl Translation<'_> {
         owner.filter(|&owner| owner != node && self.is_same(call, weight))
     }
 
-    /// Whether a tensor that two nodes read under one name is one tensor. Exporters merge equal vectors; those that are told apart by the
-    /// exporter's notes, or that a node of the module reads which they are of, are what they are called, and so are all in files of ours.
+    /// Whether a tensor that two nodes read under one name is one tensor. Exporters merge equal vectors; those that the exporter's
+    /// notes distinguish, or that a node of the module reads which they are of, are what they are called, and so are all in files of ours.
     fn is_same(&self, call: &Call, weight: &Weight) -> bool {
         weight.is_matrix()
             || self.ours
@@ -211,9 +214,7 @@ impl Translation<'_> {
 /// What a layer has to do with another one that reads the same weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tie {
-    /// Nothing does.
     None,
-    /// They are one layer.
     Shared,
     /// It reads the same elements in another shape.
     Elsewhere,
@@ -227,7 +228,7 @@ fn part_read<'c>(call: &Call<'c>, weight: &Weight) -> Option<&'c str> {
     call.node.input.get(place).map(String::as_str)
 }
 
-/// What tells a weight from others where a call reads it: the tensor, or which part of it.
+/// What identifies a weight where a call reads it: the tensor, or which part of it.
 fn identity(weight: &Weight, call: &Call, place: usize) -> String {
     match weight.view {
         View::Stored | View::Turned => weight.tensor.to_string(),
@@ -239,7 +240,6 @@ fn identity(weight: &Weight, call: &Call, place: usize) -> String {
     }
 }
 
-/// The name of the tensor that is added.
 fn bias_name(call: &Call) -> Option<Rc<str>> {
     call.inputs
         .iter()
@@ -247,7 +247,7 @@ fn bias_name(call: &Call) -> Option<Rc<str>> {
 }
 
 /// Whether a node lies in the module that a tensor is of, by the names that PyTorch gives both: `/blocks.0/attn/Mul` and
-/// `blocks.0.attn.scale`. Equal vectors of other modules, which exporters merge, are told from what is used twice by that.
+/// `blocks.0.attn.scale`. Equal vectors of other modules, which exporters merge, differ from what is used twice by that.
 fn is_within(node: &str, tensor: &str) -> bool {
     let module = tensor.rsplit_once('.').map_or("", |(module, _)| module);
     // Blocks are named with all that they lie in: `/stages/stages.0/blocks/blocks.1`; what runs again gets a number, as `/norm_1`.
@@ -267,4 +267,3 @@ fn is_within(node: &str, tensor: &str) -> bool {
     }
     scope.replace('/', ".").ends_with(module) || place.join(".").ends_with(module)
 }
-

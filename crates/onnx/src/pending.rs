@@ -23,7 +23,6 @@ pub(super) type Patterns = HashMap<NodeId, Pending>;
 pub(super) struct Padding {
     pub source: Feature,
     pub number: f64,
-    /// Top, left, bottom, right.
     pub sides: [usize; 4],
 }
 
@@ -34,7 +33,6 @@ impl Padding {
         self.number == number || number == f64::NEG_INFINITY && self.number <= f64::from(f32::MIN)
     }
 
-    /// This padding and a further one around it.
     pub fn within(&self, outer: &Padding) -> Option<Padding> {
         let sides = std::array::from_fn(|side| self.sides[side] + outer.sides[side]);
         (self.number == outer.number).then_some(Padding { sides, ..*self })

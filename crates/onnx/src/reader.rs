@@ -19,13 +19,15 @@ use hashbrown::HashMap;
 use perf4sight_network::{Network, NetworkBuilder, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
+#[cfg(test)]
+mod tests;
+
 /// What files of ours call the numbers that modules hold and no operation does.
 pub(super) const UNREAD: &str = "unread.buffer";
 
 /// The note of our Python module that names buffers.
 const BUFFERS: &str = "perf4sight.buffers";
 
-/// A network as a graph has it.
 pub(super) struct Reading {
     pub network: Network,
     /// Where the filters of its layers are stored, by node name.
@@ -40,7 +42,7 @@ pub(super) struct Reading {
 /// Reads a graph as a network of this name.
 ///
 /// # Errors
-/// What of it contradicts itself, or has no cost that could be told.
+/// What of it contradicts itself, or has no cost that can be computed.
 pub(super) fn read(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Reading, Problem> {
     refused::check(graph)?;
     let data = source::data(graph, &file.initializers)?;
@@ -86,7 +88,6 @@ pub(super) fn read(file: &File, graph: &GraphProto, name: &str, opset: i64) -> R
     Ok(Reading { network, filters: ledger.into_filters(), restored, has_notes: exporter.has_notes(), warnings })
 }
 
-/// The versions of the operator sets that are not ONNX's own.
 fn domains(model: &ModelProto) -> HashMap<&str, i64> {
     let foreign = model.opset_import.iter().filter(|import| !matches!(import.domain(), "" | "ai.onnx"));
     foreign.map(|import| (import.domain(), import.version())).collect()
@@ -109,7 +110,6 @@ fn begin(network: &str, data: &[Data]) -> Result<(NetworkBuilder, Vec<Feature>),
     Ok((builder, features))
 }
 
-/// The names of what the graph gives.
 fn outputs(graph: &GraphProto) -> Result<Vec<&str>, Problem> {
     let names: Vec<&str> = graph.output.iter().map(|output| output.name()).collect();
     match names.is_empty() {
@@ -152,7 +152,6 @@ fn unread(to: &Translation, buffers: &BTreeMap<&str, u64>) -> u64 {
     left_out.chain([written]).fold(to.ledger.unread(), u64::saturating_add)
 }
 
-/// Whether a tensor holds numbers that may be trained.
 fn is_float(tensor: &TensorProto) -> bool {
     tensor::kind(tensor).is_some_and(tensor::is_float)
 }
@@ -223,7 +222,6 @@ impl<'a> Translation<'a> {
         Some(Contradiction { value: name.into(), node: described(node), declared: declared.to_vec(), made })
     }
 
-    /// What a node reads.
     fn operands(&self, node: &NodeProto) -> Vec<Value> {
         let operands = node.input.iter().enumerate().map(|(place, name)| self.operand(node, place, name));
         let mut operands: Vec<Value> = operands.collect();

@@ -135,7 +135,6 @@ pub(super) fn gather(call: &Call, data: &Constant, indices: &Constant) -> Option
     })
 }
 
-/// One after the other along an axis.
 pub(super) fn concat(call: &Call, parts: &[&Constant]) -> Option<Constant> {
     let first = parts.first()?;
     let along = axis(call.int("axis")?, first.dims.len()).ok()?;
@@ -158,7 +157,6 @@ pub(super) fn concat(call: &Call, parts: &[&Constant]) -> Option<Constant> {
     Some(Constant { dims, values: rows.collect(), integer: parts.iter().all(|part| part.integer) })
 }
 
-/// A constant broadcast to `target`.
 pub(super) fn expanded(data: &Constant, target: &[usize]) -> Option<Constant> {
     if data.dims == target {
         return Some(data.clone());

@@ -1,9 +1,12 @@
-//! What no cost can be told of: quantised and sparse tensors, graphs that data decide about.
+//! Graphs whose cost cannot be computed: quantised and sparse tensors, graphs in which data decide what runs.
 
 use super::batch::{is_across, written};
 use super::schema::{GraphProto, ValueInfoProto, type_proto};
 use super::source::{Problem, described};
 use perf4sight_network::Network;
+
+#[cfg(test)]
+mod tests;
 
 /// What is wrong with a node whose data decide what runs.
 pub(super) const BY_DATA: &str = "decides by its data what runs, so that what a step costs depends on the image";

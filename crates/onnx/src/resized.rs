@@ -10,6 +10,9 @@ use perf4sight_network::{Network, Node, Op, Shape};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+#[cfg(test)]
+mod tests;
+
 /// As [`read_sized`](super::read_sized), one sample of its only input being of shape `input`, whatever the file says.
 ///
 /// What the graph fixes holds: a pooling of so many pixels pools as many, and an image that is resized to a size stays of that size, of which a
@@ -71,7 +74,7 @@ fn pairs<'a>(own: &'a Network, resized: &'a Network) -> impl Iterator<Item = (&'
     resized.nodes().iter().filter_map(move |now| Some((*before.get(&*now.name)?, now)))
 }
 
-/// What tells that a node was made for another size: it was understood before and is not now, or makes several of every sample where it made
+/// Why a node fits only another size: it was understood before and is not now, or makes several of every sample where it made
 /// one, as a view does whose shape is written out behind a batch that is left open.
 fn misfit(before: &Node, now: &Node) -> Option<String> {
     if is_unknown(now) && !is_unknown(before) {

@@ -15,18 +15,19 @@ use perf4sight_network::{Element, Input, MAX_ELEMENTS, Shape};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+#[cfg(test)]
+mod tests;
+
 /// Tensors have no more axes; a vector of numbers about axes is no longer.
 const MAX_RANK: usize = 8;
 
 /// What a problem in a file is, and what would help, before it is known which file.
 pub(super) type Problem = (String, Option<&'static str>);
 
-/// A tensor that a network reads.
 #[derive(Debug)]
 pub(super) struct Data {
     pub name: String,
     pub input: Input,
-    /// Where the batch lies.
     pub batch: Batch,
     /// The batch size the file is fixed to; `None` when it is symbolic.
     pub samples: Option<u64>,
@@ -58,7 +59,7 @@ fn read_by<'a>(graph: &'a GraphProto, initializers: &[Initializer]) -> Vec<&'a V
     let stored_weights = initializers.iter().any(|initializer| initializer.tensor.dims.len() > 1);
     let read_as_data = data_names(graph);
     let mut data: Vec<_> = open.iter().filter(|input| is_open(input)).copied().collect();
-    // Only data has a batch; where none is symbolic, what layers read as data tells.
+    // Only data has a batch; where none is symbolic, it is what layers read as data.
     if data.is_empty() {
         let is_data =
             |input: &ValueInfoProto| stored_weights || read_as_data.contains(input.name()) || is_counted(input);
@@ -73,7 +74,7 @@ fn is_open(input: &ValueInfoProto) -> bool {
     dims(input).iter().flatten().any(Option::is_none)
 }
 
-/// Whether an input is ids or a mask of samples: parameters are no integers, and buffers lie in modules, whose names have dots.
+/// Whether an input is ids or a mask of samples: parameters are no integers, and buffers belong to modules, whose names have dots.
 fn is_counted(input: &ValueInfoProto) -> bool {
     let integers = element_type(input).is_some_and(|kind| !tensor::is_float(kind));
     integers && !input.name().contains('.') && dims(input).is_some_and(|dims| dims.len() > 1)
@@ -112,7 +113,6 @@ fn batch_axis(input: &ValueInfoProto) -> usize {
     if first_open { 0 } else { called().unwrap_or(0) }
 }
 
-/// Refuses inputs whose batches differ.
 fn alike(data: &[Data]) -> Result<(), Problem> {
     let Some(other) = data.iter().find(|other| other.samples != data[0].samples) else { return Ok(()) };
     let said = |data: &Data| match data.samples {
@@ -128,18 +128,8 @@ fn alike(data: &[Data]) -> Result<(), Problem> {
 
 /// Values that a layer reads where its data goes, not its weights.
 fn data_names(graph: &GraphProto) -> HashSet<&str> {
-    const LAYERS: [&str; 9] = [
-        "Conv",
-        "Gemm",
-        "MatMul",
-        "BatchNormalization",
-        "MaxPool",
-        "AveragePool",
-        "GlobalAveragePool",
-        "Relu",
-        "Flatten",
-    ];
-    let layers = graph.node.iter().filter(|node| LAYERS.contains(&node.op_type()));
+    const LAYERS: &str = "Conv Gemm MatMul BatchNormalization MaxPool AveragePool GlobalAveragePool Relu Flatten";
+    let layers = graph.node.iter().filter(|node| LAYERS.split(' ').any(|layer| layer == node.op_type()));
     layers.filter_map(|node| node.input.first()).map(String::as_str).collect()
 }
 
@@ -328,15 +318,15 @@ fn constant_folded(tensor: &TensorProto, origin: Origin) -> Result<Value, Proble
     Ok(Value::Weight(Weight { computed: trained != own, elements: trained, ..weight }))
 }
 
-/// A tensor in the file.
 pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter) -> Result<Value, Problem> {
     let problem = || impossible(tensor);
     let dims = tensor::dims(tensor).ok_or_else(problem)?;
     let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
     // A single number is a constant unless it is called as a layer's weight is, such as the one slope of a PReLU.
     let several = dims.iter().any(|&dim| dim > 1) || tensor.name().ends_with(".weight");
-    let trainable =
-        tensor::is_float(kind) && (several || exporter.is_parameter(tensor.name())) && !exporter.is_buffer(tensor.name());
+    let trainable = tensor::is_float(kind)
+        && (several || exporter.is_parameter(tensor.name()))
+        && !exporter.is_buffer(tensor.name());
     Ok(match Constant::from_message(tensor) {
         values if trainable => {
             let values = values.filter(|constant| constant.values.len() <= MAX_RANK).map(Rc::new);

@@ -26,6 +26,11 @@ impl Constant {
         self.values.iter().map(|&value| value as i64).collect()
     }
 
+    /// The values as lengths of axes.
+    pub fn sizes<D: TryFrom<i64>>(&self) -> Option<Vec<D>> {
+        self.as_integers().into_iter().map(|size| D::try_from(size).ok()).collect()
+    }
+
     /// The one value all elements have.
     pub fn uniform(&self) -> Option<f64> {
         let first = *self.values.first()?;
@@ -60,7 +65,6 @@ pub(super) fn kind(tensor: &TensorProto) -> Option<DataType> {
     DataType::try_from(tensor.data_type()).ok()
 }
 
-/// Whether the elements can be trained.
 pub(super) fn is_float(kind: DataType) -> bool {
     matches!(kind, DataType::Float | DataType::Float16 | DataType::Bfloat16 | DataType::Double)
 }

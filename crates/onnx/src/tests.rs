@@ -1,42 +1,32 @@
 //! Small files written message by message: one form or one fault each.
 
-mod contiguous;
-mod evaluated;
-mod inputs;
-mod normalisation;
-mod operators;
-mod parameters;
-mod refused;
-mod resized;
-mod structure;
-
-use super::attributes as with;
-use super::attributes::text;
-use super::schema::tensor_shape_proto::{Dimension, dimension};
-use super::schema::{
+pub(crate) use super::attributes as with;
+pub(crate) use super::attributes::text;
+pub(crate) use super::schema::tensor_shape_proto::{Dimension, dimension};
+pub(crate) use super::schema::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
     TensorShapeProto, TypeProto, ValueInfoProto, tensor_proto, tensor_proto::DataType, type_proto,
 };
-use super::*;
-use perf4sight_network::{
+pub(crate) use super::*;
+pub(crate) use perf4sight_network::{
     Activation, Affine, Binary, Conv, Element, Fill, Linear, NetworkBuilder, NodeId, Op, Shape, Window,
 };
-use prost::Message;
+pub(crate) use prost::Message;
 
 /// A file in the making. Names of nodes and of what they give are the same.
 #[derive(Clone)]
-struct Draft(ModelProto);
+pub(crate) struct Draft(pub(crate) ModelProto);
 
 /// A dimension of an input: a number or a symbol.
-enum Dim {
+pub(crate) enum Dim {
     Is(i64),
     Named(&'static str),
 }
 
-use Dim::{Is, Named};
+pub(crate) use Dim::{Is, Named};
 
 impl Draft {
-    fn opset(version: i64) -> Draft {
+    pub(crate) fn opset(version: i64) -> Draft {
         let import = OperatorSetIdProto { domain: Some(String::new()), version: Some(version) };
         Draft(ModelProto {
             ir_version: Some(8),
@@ -47,19 +37,19 @@ impl Draft {
     }
 
     /// An image of 3x8x8 with a symbolic batch, called `x`.
-    fn new() -> Draft {
+    pub(crate) fn new() -> Draft {
         Draft::opset(17).image()
     }
 
-    fn image(self) -> Draft {
+    pub(crate) fn image(self) -> Draft {
         self.input("x", [Named("batch"), Is(3), Is(8), Is(8)])
     }
 
-    fn graph(&mut self) -> &mut GraphProto {
+    pub(crate) fn graph(&mut self) -> &mut GraphProto {
         self.0.graph.as_mut().unwrap()
     }
 
-    fn typed(name: &str, dims: impl IntoIterator<Item = Dim>, kind: DataType) -> ValueInfoProto {
+    pub(crate) fn typed(name: &str, dims: impl IntoIterator<Item = Dim>, kind: DataType) -> ValueInfoProto {
         let value = |dim| match dim {
             Is(number) => dimension::Value::DimValue(number),
             Named(symbol) => dimension::Value::DimParam(symbol.into()),
@@ -70,21 +60,21 @@ impl Draft {
         ValueInfoProto { name: Some(name.into()), r#type: Some(r#type) }
     }
 
-    fn input(mut self, name: &str, dims: impl IntoIterator<Item = Dim>) -> Draft {
+    pub(crate) fn input(mut self, name: &str, dims: impl IntoIterator<Item = Dim>) -> Draft {
         self.graph().input.push(Self::typed(name, dims, DataType::Float));
         self
     }
 
-    fn weight<const N: usize>(self, name: &str, dims: [i64; N]) -> Draft {
+    pub(crate) fn weight<const N: usize>(self, name: &str, dims: [i64; N]) -> Draft {
         self.input(name, dims.map(Is))
     }
 
-    fn stored(mut self, name: &str, tensor: TensorProto) -> Draft {
+    pub(crate) fn stored(mut self, name: &str, tensor: TensorProto) -> Draft {
         self.graph().initializer.push(TensorProto { name: Some(name.into()), ..tensor });
         self
     }
 
-    fn node(mut self, operator: &str, inputs: &[&str], name: &str, attribute: Vec<AttributeProto>) -> Draft {
+    pub(crate) fn node(mut self, operator: &str, inputs: &[&str], name: &str, attribute: Vec<AttributeProto>) -> Draft {
         self.graph().node.push(NodeProto {
             op_type: Some(operator.into()),
             input: inputs.iter().map(ToString::to_string).collect(),
@@ -97,44 +87,44 @@ impl Draft {
     }
 
     /// More outputs for the node added last.
-    fn also(mut self, outputs: &[&str]) -> Draft {
+    pub(crate) fn also(mut self, outputs: &[&str]) -> Draft {
         self.graph().node.last_mut().unwrap().output.extend(outputs.iter().map(ToString::to_string));
         self
     }
 
-    fn number(self, name: &str, value: f32) -> Draft {
+    pub(crate) fn number(self, name: &str, value: f32) -> Draft {
         self.node("Constant", &[], name, vec![with::tensor("value", with::scalar(value))])
     }
 
-    fn numbers(self, name: &str, values: &[i64]) -> Draft {
+    pub(crate) fn numbers(self, name: &str, values: &[i64]) -> Draft {
         self.node("Constant", &[], name, vec![with::tensor("value", with::vector(values.to_vec()))])
     }
 
-    fn output(mut self, name: &str) -> Draft {
+    pub(crate) fn output(mut self, name: &str) -> Draft {
         let output = ValueInfoProto { name: Some(name.into()), ..Default::default() };
         self.graph().output.push(output);
         self
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         self.0.encode_to_vec()
     }
 
-    fn load(&self) -> Loaded {
+    pub(crate) fn load(&self) -> Loaded {
         from_bytes("draft.onnx", &self.bytes()).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn error(&self) -> String {
+    pub(crate) fn error(&self) -> String {
         from_bytes("draft.onnx", &self.bytes()).unwrap_err().to_string()
     }
 
     /// The operations behind the input.
-    fn ops(&self) -> Vec<Op> {
+    pub(crate) fn ops(&self) -> Vec<Op> {
         self.load().network.nodes()[1..].iter().map(|node| node.op.clone()).collect()
     }
 }
 
-fn floats(dims: &[i64], values: &[f32]) -> TensorProto {
+pub(crate) fn floats(dims: &[i64], values: &[f32]) -> TensorProto {
     TensorProto {
         dims: dims.to_vec(),
         data_type: Some(DataType::Float as i32),
@@ -143,7 +133,7 @@ fn floats(dims: &[i64], values: &[f32]) -> TensorProto {
     }
 }
 
-fn conv(out_channels: usize, window: Window) -> Op {
+pub(crate) fn conv(out_channels: usize, window: Window) -> Op {
     Op::Conv(Conv { out_channels, window, groups: 1, bias: false })
 }
 
@@ -261,7 +251,7 @@ fn dropout_in_all_its_forms() {
 }
 
 /// `softmax(x x^T) x` with what is done to either factor before, and to the scores.
-fn looked_up(query: &str, key: &str, mask: &str) -> Draft {
+pub(crate) fn looked_up(query: &str, key: &str, mask: &str) -> Draft {
     let draft = Draft::new().number("s", 0.59).weight("attn.bias", [1, 3, 8, 8]);
     let draft = draft.node("Mul", &["x", "s"], "q", vec![]).node(
         "Transpose",
@@ -540,7 +530,7 @@ fn folded_batch_norm_is_noticed_and_its_absence_is_not() {
 }
 
 /// One convolution with a filter of -1, 2 and one of 0.5, 0.5, stored as `weights`.
-fn two_filters(weights: TensorProto) -> Draft {
+pub(crate) fn two_filters(weights: TensorProto) -> Draft {
     let draft = Draft::opset(17).input("x", [Named("batch"), Is(2), Is(4), Is(4)]).stored("conv.weight", weights);
     draft.node("Conv", &["x", "conv.weight"], "y", vec![]).output("y")
 }
@@ -630,7 +620,7 @@ fn large_payloads_are_skipped_and_found_again() {
 
 impl Draft {
     /// What an exporter notes beside the node added last.
-    fn noted(mut self, key: &str, value: &str) -> Draft {
+    pub(crate) fn noted(mut self, key: &str, value: &str) -> Draft {
         let note = StringStringEntryProto { key: Some(key.into()), value: Some(value.into()) };
         self.graph().node.last_mut().unwrap().metadata_props.push(note);
         self
@@ -638,12 +628,12 @@ impl Draft {
 }
 
 /// The node of a network that has this name.
-fn named<'a>(network: &'a Network, name: &str) -> &'a perf4sight_network::Node {
+pub(crate) fn named<'a>(network: &'a Network, name: &str) -> &'a perf4sight_network::Node {
     network.nodes().iter().find(|node| node.name == name).unwrap_or_else(|| panic!("no {name} in {network:?}"))
 }
 
 /// What is written is read again, as it was.
-fn rewritten(network: &Network) -> Loaded {
+pub(crate) fn rewritten(network: &Network) -> Loaded {
     let again = from_bytes(network.name(), &to_bytes(network)).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(again.network, *network);
     again
@@ -742,7 +732,7 @@ fn the_default_exporters_zero_biases_are_none() {
 }
 
 /// One convolution as PyTorch's default exporter leaves it.
-fn one_conv() -> Draft {
+pub(crate) fn one_conv() -> Draft {
     let draft = Draft::new().weight("c.weight", [4, 3, 1, 1]);
     draft.node("Conv", &["x", "c.weight"], "y", vec![]).output("y")
 }
@@ -787,7 +777,7 @@ fn tensors_that_the_exporter_computed_ahead_are_told() {
 }
 
 /// timm's ScaledStdConv2d: filters normalised over all but their first axis, times a trained gain.
-fn standardised() -> Draft {
+pub(crate) fn standardised() -> Draft {
     let draft = Draft::new().weight("c.weight", [4, 3, 2, 2]).weight("c.gain", [4, 1, 1, 1]).weight("c.bias", [4]);
     let draft =
         draft.numbers("rows", &[1, 4, -1]).node("Reshape", &["c.weight", "rows"], "flat", vec![]).number("k", 0.25);

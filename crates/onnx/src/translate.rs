@@ -14,7 +14,6 @@ use hashbrown::{HashMap, HashSet};
 use perf4sight_network::{NetworkBuilder, NodeId, Op};
 use std::collections::BTreeSet;
 
-/// The network as far as it has been read.
 pub(super) struct Translation<'a> {
     pub builder: NetworkBuilder,
     /// The samples of the file's own tensors.
@@ -24,7 +23,6 @@ pub(super) struct Translation<'a> {
     pub ours: bool,
     /// The operator sets of other domains than ONNX's own.
     pub domains: HashMap<&'a str, i64>,
-    /// The notes of PyTorch's exporter.
     pub exporter: &'a Exporter<'a>,
     pub values: Values<'a>,
     pub ledger: Ledger,
@@ -55,15 +53,16 @@ impl Noticed {
 }
 
 impl Translation<'_> {
-    /// Adds a node to the network.
     pub fn add(&mut self, name: &str, op: Op, inputs: &[Feature]) -> Result<NodeId, Misfit> {
         let ids: Vec<NodeId> = inputs.iter().map(|input| input.id).collect();
         let shapes = || inputs.iter().map(|input| self.builder.shape(input.id));
         let is_across = self.samples.is_open() && shapes().any(is_across);
-        self.builder.insert(&self.free(name), op, &ids).map_err(|why| Misfit::Wrong(match is_across {
-            true => "combines what is of one sample with what is of all samples of the batch".to_string(),
-            false => why,
-        }))
+        self.builder.insert(&self.free(name), op, &ids).map_err(|why| {
+            Misfit::Wrong(match is_across {
+                true => "combines what is of one sample with what is of all samples of the batch".to_string(),
+                false => why,
+            })
+        })
     }
 
     /// Adds a node whose output holds the batch where its first input does.
@@ -81,13 +80,11 @@ impl Translation<'_> {
         weights.into_iter().next().filter(|stem| !self.builder.has(stem)).unwrap_or_else(|| own_name(call)).to_string()
     }
 
-    /// A name like this one that no node has.
     pub fn free(&self, name: &str) -> String {
         let numbered = (2..).map(|number| format!("{name}_{number}"));
         std::iter::once(name.to_string()).chain(numbered).find(|name| !self.builder.has(name)).unwrap_or_default()
     }
 
-    /// The full ONNX shape of a feature.
     pub fn dims(&self, feature: Feature) -> Vec<u64> {
         let sample = self.builder.shape(feature.id);
         match feature.batch {
@@ -125,7 +122,6 @@ impl Translation<'_> {
         }
     }
 
-    /// Whether a node is computed from one of the network's inputs.
     pub fn depends_on_data(&self, node: NodeId) -> bool {
         let mut open = vec![node];
         let mut seen = HashSet::new();
@@ -152,7 +148,6 @@ fn stem_of_attention(weight: &Weight) -> Option<&str> {
     weight.tensor.strip_suffix("_weight").filter(|_| weight.view != View::Other && weight.tensor.contains('.'))
 }
 
-/// What the file calls a node.
 pub(super) fn own_name<'c>(call: &'c Call<'_>) -> &'c str {
     match call.node.name() {
         "" => call.node.output.first().map_or("node", String::as_str),
@@ -160,12 +155,10 @@ pub(super) fn own_name<'c>(call: &'c Call<'_>) -> &'c str {
     }
 }
 
-/// One output.
 pub(super) fn single(feature: Feature) -> Outcome {
     Ok(vec![Value::Feature(feature)])
 }
 
-/// One output that is a constant.
 pub(super) fn known(constant: Constant) -> Outcome {
     Ok(vec![Value::constant(constant)])
 }

@@ -6,7 +6,6 @@ use super::tensor::{Constant, is_float};
 use perf4sight_network::NodeId;
 use std::rc::Rc;
 
-/// What an ONNX value is.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     /// Depends on the network's input, or at least is computed by a node of the network.
@@ -19,7 +18,6 @@ pub(super) enum Value {
     Opaque(Table),
     /// Values in a row that are no tensor, as SplitToSequence gives them.
     Sequence(Rc<[Value]>),
-    /// Random numbers.
     Random(Random),
     /// An input left out, or an output nobody should read.
     Absent,
@@ -33,18 +31,16 @@ pub(super) struct Table {
     pub of: Option<Held>,
 }
 
-/// A tensor that a module holds, and nobody trains.
 #[derive(Debug, Clone)]
 pub(super) struct Held {
-    /// The name it lies under in the file.
+    /// Its name in the file.
     pub stored: Rc<str>,
-    /// As how many numbers of four bytes it lies there.
+    /// How many numbers of four bytes it takes.
     pub elements: u64,
     /// Whether its own elements are seen, or what is computed from them.
     pub is_seen: bool,
 }
 
-/// What is known of random numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Random {
     /// The share of them that a comparison keeps.
@@ -53,7 +49,6 @@ pub(super) struct Random {
     pub each_sample: bool,
 }
 
-/// The output of a node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Feature {
     pub id: NodeId,
@@ -68,15 +63,12 @@ pub(super) struct Feature {
 pub(super) struct Weight {
     /// The name of the initializer or graph input; of the first, where it is computed from several.
     pub tensor: Rc<str>,
-    /// The name it lies under in the file.
+    /// Its name in the file.
     pub stored: Rc<str>,
-    /// Whether it is told that it is no other tensor that an exporter merged with its equal.
+    /// Whether it is known not to be a tensor that an exporter merged with an equal one.
     pub certain: bool,
-    /// Its shape as seen here.
     pub dims: Vec<usize>,
-    /// Elements stored.
     pub elements: u64,
-    /// How it is seen.
     pub view: View,
     /// Whether each element may depend on all that is stored; else it is a part of it, in another order.
     pub computed: bool,
@@ -89,7 +81,6 @@ pub(super) struct Weight {
 /// How a tensor is seen beside how it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
-    /// As it is stored.
     Stored,
     /// A matrix whose rows are stored as columns.
     Turned,
@@ -97,7 +88,6 @@ pub(super) enum View {
     Other,
 }
 
-/// Elements of a tensor, at most 2^64 - 1.
 pub(super) fn elements(dims: &[usize]) -> u64 {
     dims.iter().fold(1, |product, &dim| product.saturating_mul(dim as u64))
 }
@@ -108,7 +98,6 @@ impl Table {
         Table { dims, of: None }
     }
 
-    /// One of the file's tensors.
     pub fn stored(name: &str, dims: Vec<usize>, kind: DataType) -> Self {
         let is_seen = is_float(kind);
         let numbers = match kind {

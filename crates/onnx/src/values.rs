@@ -6,7 +6,6 @@ use super::source::{dims, reads};
 use super::value::Value;
 use hashbrown::{HashMap, HashSet};
 
-/// The values that nodes read and give.
 pub(super) struct Values<'a> {
     known: HashMap<&'a str, Value>,
     declared: HashMap<&'a str, Vec<Option<u64>>>,
@@ -28,7 +27,6 @@ impl<'a> Values<'a> {
         Values { known, declared, readers, moved: HashSet::new() }
     }
 
-    /// What is known of a value; `None` where no node has given it yet.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.known.get(name)
     }

@@ -15,7 +15,7 @@ pub(super) enum Warning {
     Unknown(Unknown),
     /// Nodes whose shape is a guess.
     GuessedShapes(Vec<String>),
-    /// Tensors folded from parameters whose size nothing tells, and the parameter that the first may be folded from.
+    /// Tensors folded from parameters whose size is not known, and the parameter that the first may be folded from.
     LostParameters(Folded, Option<String>),
     /// The first of so many parameters that nothing reads.
     UnreadParameters(String, usize),
@@ -45,7 +45,6 @@ pub(super) enum Warning {
     FixedSizes(Vec<String>, String),
 }
 
-/// Operations that are not understood.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Unknown {
     pub known: usize,
@@ -63,7 +62,6 @@ pub(super) struct Folded {
     pub count: usize,
 }
 
-/// A parameter of which operations read so many numbers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PartlyRead {
     pub tensor: String,

@@ -88,15 +88,13 @@ impl Writer<'_> {
             Op::LayerNorm { axis, affine } => self.layer_norm(node, *axis, *affine),
             Op::GroupNorm { groups, affine } => self.group_norm(node, *groups, *affine),
             Op::Activation(activation) => self.activation(node, *activation),
-            Op::MaxPool(window) => self.push(node, "MaxPool", pooling(window)),
+            Op::MaxPool(window) => self.push(node, "MaxPool", pooling(windowed(window), window.ceil)),
             Op::AvgPool { window, count_include_pad } => {
-                let counted = with::int("count_include_pad", i64::from(*count_include_pad));
-                self.push(node, "AveragePool", pooling(window).into_iter().chain([counted]).collect());
+                self.average(node, pooling(windowed(window), window.ceil), *count_include_pad);
             }
-            Op::MaxPool3d(window) => self.push(node, "MaxPool", pooling_3d(window)),
+            Op::MaxPool3d(window) => self.push(node, "MaxPool", pooling(volumed(window), window.ceil)),
             Op::AvgPool3d { window, count_include_pad } => {
-                let counted = with::int("count_include_pad", i64::from(*count_include_pad));
-                self.push(node, "AveragePool", pooling_3d(window).into_iter().chain([counted]).collect());
+                self.average(node, pooling(volumed(window), window.ceil), *count_include_pad);
             }
             Op::ArgMax(place) => self.arg_max(node, place),
             Op::TopK(top) => self.top_k(node, top),
@@ -131,7 +129,6 @@ impl Writer<'_> {
         }
     }
 
-    /// A node with the network's own inputs.
     fn push(&mut self, node: &Node, operator: &str, attributes: Vec<AttributeProto>) {
         let inputs = self.inputs(node);
         self.emit(node, operator, inputs, attributes);
@@ -186,11 +183,7 @@ impl Writer<'_> {
 
     fn conv<W>(&mut self, node: &Node, conv: &Conv<W>, window: Vec<AttributeProto>) {
         let filters = self.network.facts(node).weights.swap_remove(0).dims;
-        let mut inputs = self.inputs(node);
-        inputs.push(self.matrix(node, filters.dims(), conv.bias.then_some(conv.out_channels)));
-        if conv.bias {
-            inputs.push(self.weight(node, "bias", &[conv.out_channels]));
-        }
+        let inputs = self.filtered(node, conv, filters.dims());
         let attributes = window.into_iter().chain([with::int("group", conv.groups as i64)]);
         self.emit(node, "Conv", inputs, attributes.collect());
     }
@@ -199,14 +192,19 @@ impl Writer<'_> {
         let ConvTranspose { conv, extra } = transposed;
         let [height, width] = conv.window.kernel;
         let dims = [self.network.input_of(node, 0).channels(), conv.out_channels / conv.groups, height, width];
-        let mut inputs = self.inputs(node);
-        inputs.push(self.matrix(node, &dims, conv.bias.then_some(conv.out_channels)));
-        if conv.bias {
-            inputs.push(self.weight(node, "bias", &[conv.out_channels]));
-        }
+        let inputs = self.filtered(node, conv, &dims);
         let more = with::ints("output_padding", extra.map(|more| more as i64).to_vec());
         let attributes = windowed(&conv.window).into_iter().chain([with::int("group", conv.groups as i64), more]);
         self.emit(node, "ConvTranspose", inputs, attributes.collect());
+    }
+
+    /// What a convolution reads: its input, filters of this shape, and its bias.
+    fn filtered<W>(&mut self, node: &Node, conv: &Conv<W>, filters: &[usize]) -> Vec<String> {
+        let bias = conv.bias.then_some(conv.out_channels);
+        let mut inputs = self.inputs(node);
+        inputs.push(self.matrix(node, filters, bias));
+        inputs.extend(bias.map(|channels| self.weight(node, "bias", &[channels])));
+        inputs
     }
 
     /// The filters or the matrix of a layer, from all that is trained of it where that is not just they.
@@ -227,7 +225,6 @@ impl Writer<'_> {
         }
     }
 
-    /// One number made of so many trained elements.
     fn number_from(&mut self, node: &Node, name: &str, elements: usize) -> String {
         let inputs = vec![self.weight(node, name, &[elements])];
         let sum = format!("{}/{name}", node.name);
@@ -259,7 +256,7 @@ impl Writer<'_> {
         self.called(format!("{}/sum", node.name));
     }
 
-    /// The table of an embedding as the matrix of a layer that tells words from each other.
+    /// The table of an embedding as the matrix of a layer that classifies words.
     fn turned(&mut self, node: &Node, owner: &Node) -> String {
         let table = self.weight(node, if owner.trained == Some(0) { "buffer" } else { "weight" }, &[]);
         let turned = format!("{}/turned_weight", node.name);
@@ -285,7 +282,6 @@ impl Writer<'_> {
         whole
     }
 
-    /// A weight that has no layer: repeated for every sample, so that its readers find a batch.
     fn parameter(&mut self, node: &Node, shape: &Shape) {
         let stored: Vec<usize> = std::iter::once(1).chain(shape.dims().iter().copied()).collect();
         let weight = match node.trained {
@@ -305,6 +301,11 @@ impl Writer<'_> {
         let target = format!("{}/target", node.name);
         self.step(&target, "Concat", vec![batch, rest], vec![with::int("axis", 0)]);
         self.emit(node, "Expand", vec![once, target], vec![]);
+    }
+
+    fn average(&mut self, node: &Node, mut window: Vec<AttributeProto>, count_include_pad: bool) {
+        window.push(with::int("count_include_pad", i64::from(count_include_pad)));
+        self.push(node, "AveragePool", window);
     }
 
     /// A lookup of rows. Which ones are the same for all samples is given when the network runs.
@@ -358,37 +359,26 @@ fn trained_biases(node: &Node, matrix: u64, outputs: usize) -> usize {
     left.filter(|&left| left < outputs).unwrap_or(outputs)
 }
 
-/// A sample's axis in a tensor with a batch.
 fn behind_batch(axis: usize) -> i64 {
     axis as i64 + 1
 }
 
 fn windowed(window: &Window) -> Vec<AttributeProto> {
-    let numbers = |values: &[usize]| values.iter().map(|&value| value as i64).collect();
-    vec![
-        with::ints("kernel_shape", numbers(&window.kernel)),
-        with::ints("strides", numbers(&window.stride)),
-        with::ints("pads", numbers(&window.padding)),
-        with::ints("dilations", numbers(&window.dilation)),
-    ]
-}
-
-fn pooling(window: &Window) -> Vec<AttributeProto> {
-    windowed(window).into_iter().chain([with::int("ceil_mode", i64::from(window.ceil))]).collect()
+    moves([&window.kernel, &window.stride, &window.padding, &window.dilation])
 }
 
 fn volumed(window: &Volume) -> Vec<AttributeProto> {
-    let numbers = |values: &[usize]| values.iter().map(|&value| value as i64).collect();
-    vec![
-        with::ints("kernel_shape", numbers(&window.kernel)),
-        with::ints("strides", numbers(&window.stride)),
-        with::ints("pads", numbers(&[window.padding, window.padding].concat())),
-        with::ints("dilations", numbers(&window.dilation)),
-    ]
+    let padding = [window.padding, window.padding].concat();
+    moves([&window.kernel, &window.stride, &padding, &window.dilation])
 }
 
-fn pooling_3d(window: &Volume) -> Vec<AttributeProto> {
-    volumed(window).into_iter().chain([with::int("ceil_mode", i64::from(window.ceil))]).collect()
+fn moves(numbers: [&[usize]; 4]) -> Vec<AttributeProto> {
+    let named = ["kernel_shape", "strides", "pads", "dilations"].into_iter().zip(numbers);
+    named.map(|(name, numbers)| with::ints(name, numbers.iter().map(|&number| number as i64).collect())).collect()
+}
+
+fn pooling(window: Vec<AttributeProto>, ceil: bool) -> Vec<AttributeProto> {
+    window.into_iter().chain([with::int("ceil_mode", i64::from(ceil))]).collect()
 }
 
 fn batched(sample: &Shape) -> Vec<Dimension> {

@@ -8,7 +8,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Percent;
 use perf4sight_network::Network;
 use perf4sight_network::zoo;
-use perf4sight_network::zoo::{Dataset, Images, teaching};
+use perf4sight_network::zoo::{Dataset, Images, calibration};
 use perf4sight_onnx as onnx;
 use perf4sight_onnx::{Dims, Loaded};
 use perf4sight_verb::Context;
@@ -143,7 +143,7 @@ const AS_A_FILE: &str = "name a network of your own by its file, with path and e
 /// Such a name, with what would be right.
 pub(super) fn check_own_name(name: &str) -> Result<()> {
     check_network_name(name)?;
-    match teaching::is_reserved(name) {
+    match calibration::is_reserved(name) {
         true => Err(Error::config(format!("\"{name}\" is a name of networks that only teach operations"))
             .expected("a name that does not begin so")
             .help("rename the network; teach = True in [profile] measures those that teach")),

@@ -1,111 +1,9 @@
 //! Functions of one element and of two, choices, and dropout.
 
-use super::facts::{At, Backward, Beside, Coupling, Facts, Gradient, Nature, Needs, Storage, Traffic};
+use super::effects::{Backward, Beside, Gradient, Needs, Storage, Traffic};
+use super::facts::{At, Coupling, Facts, Nature};
+use super::functions::{Activation, Binary, Family};
 use crate::Shape;
-
-/// Declares element-wise functions, a row each: the variant, its name as tables print it, and what its facts follow from. Whatever else is
-/// true of one is asked for by the compiler: the operator of ONNX, the worker's function.
-macro_rules! elementwise {
-    ($(#[$doc:meta])* $kind:ident: $facts:ty { $($(#[$own:meta])* $function:ident $name:literal $row:expr,)+ }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[allow(missing_docs)] // the names are the documentation
-        pub enum $kind {
-            $($(#[$own])* $function,)+
-        }
-
-        impl $kind {
-            /// All there are.
-            pub const ALL: [$kind; [$($name),+].len()] = [$($kind::$function),+];
-
-            /// Its name as tables print it.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $($kind::$function => $name,)+
-                }
-            }
-
-            fn row(self) -> $facts {
-                match self {
-                    $($kind::$function => $row,)+
-                }
-            }
-        }
-    };
-}
-
-elementwise! {
-    /// Functions of one element. Where the gradient can be read off the result, PyTorch does (tools/autograd/derivatives.yaml).
-    Activation: Needs {
-        Relu "relu" Needs::Result,
-        Relu6 "relu6" Needs::Inputs,
-        LeakyRelu "leaky-relu" Needs::Inputs,
-        Elu "elu" Needs::Inputs,
-        Selu "selu" Needs::Inputs,
-        Celu "celu" Needs::Inputs,
-        Sigmoid "sigmoid" Needs::Result,
-        HardSigmoid "hard-sigmoid" Needs::Inputs,
-        Tanh "tanh" Needs::Result,
-        Silu "silu" Needs::Inputs,
-        HardSwish "hard-swish" Needs::Inputs,
-        Gelu "gelu" Needs::Inputs,
-        Mish "mish" Needs::Inputs,
-        Softplus "softplus" Needs::Inputs,
-        Clip "clip" Needs::Inputs,
-        Abs "abs" Needs::Inputs,
-        Neg "neg" Needs::Nothing,
-        Exp "exp" Needs::Result,
-        Log "log" Needs::Inputs,
-        Sqrt "sqrt" Needs::Result,
-        Reciprocal "reciprocal" Needs::Result,
-        Erf "erf" Needs::Inputs,
-        Sin "sin" Needs::Inputs,
-        Cos "cos" Needs::Inputs,
-        Sign "sign" Needs::Nothing,
-        Floor "floor" Needs::Nothing,
-        Ceil "ceil" Needs::Nothing,
-        Round "round" Needs::Nothing,
-        Not "not" Needs::Nothing,
-    }
-}
-
-/// Functions of two elements with the same derivative.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Family {
-    /// The gradient passes as it is.
-    Sum,
-    /// Multiplied with the other operand, which is saved unless it is a constant.
-    Product,
-    Power,
-    /// One operand or the other.
-    Choice,
-    /// Comparisons and logic, which have no gradient.
-    Truth,
-}
-
-elementwise! {
-    /// Functions of two elements: arithmetic, comparisons, logic.
-    Binary: Family {
-        Add "add" Family::Sum,
-        Sub "sub" Family::Sum,
-        Mul "mul" Family::Product,
-        Div "div" Family::Product,
-        Pow "pow" Family::Power,
-        Max "max" Family::Choice,
-        Min "min" Family::Choice,
-        Mod "mod" Family::Product,
-        Equal "equal" Family::Truth,
-        Less "less" Family::Truth,
-        LessOrEqual "less-or-equal" Family::Truth,
-        Greater "greater" Family::Truth,
-        GreaterOrEqual "greater-or-equal" Family::Truth,
-        And "and" Family::Truth,
-        Or "or" Family::Truth,
-        Xor "xor" Family::Truth,
-        /// The first where it is positive, else times the second, the trained slopes.
-        PRelu "prelu" Family::Choice,
-    }
-}
 
 impl Activation {
     pub(super) fn facts<'a>(self, at: At) -> Facts<'a> {
@@ -115,8 +13,8 @@ impl Activation {
         Facts {
             needs: self.row(),
             storage: Storage::Needed,
-            traffic: Traffic::of(2.0 * outputs, 3.0 * outputs),
-            ..Facts::of(Nature::Activation(self), Coupling::Same, gradient)
+            traffic: Traffic::new(2.0 * outputs, 3.0 * outputs),
+            ..Facts::new(Nature::Activation(self), Coupling::Same, gradient)
         }
     }
 }
@@ -165,19 +63,19 @@ impl Binary {
         let traffic = Traffic {
             strided: operands.iter().any(|&elements| elements < outputs),
             backward: Backward::Each(operands.iter().map(backward).collect()),
-            ..Traffic::of(operands.iter().sum::<f64>() + outputs, 0.0)
+            ..Traffic::new(operands.iter().sum::<f64>() + outputs, 0.0)
         };
         let (needs, gradient) = self.backward(operands.len());
         let storage = if self == Binary::Pow { Storage::Needed } else { Storage::Own };
-        Facts { needs, storage, traffic, ..Facts::of(Nature::Arithmetic(self), Coupling::Tied, gradient) }
+        Facts { needs, storage, traffic, ..Facts::new(Nature::Arithmetic(self), Coupling::Tied, gradient) }
     }
 }
 
 /// A copy as other elements. None but numbers have a gradient.
 pub(super) fn cast<'a>(at: At) -> Facts<'a> {
-    let traffic = Traffic::of(2.0 * at.outputs(), 0.0);
+    let traffic = Traffic::new(2.0 * at.outputs(), 0.0);
     let storage = Storage::Needed;
-    Facts { storage, traffic, ..Facts::of(Nature::Movement, Coupling::Same, Gradient::Ends) }
+    Facts { storage, traffic, ..Facts::new(Nature::Movement, Coupling::Same, Gradient::Ends) }
 }
 
 /// What is chosen where a condition holds and where it does not, all three stretched to one shape.
@@ -194,16 +92,16 @@ pub(super) fn choice<'a>(at: At) -> Facts<'a> {
     let read: f64 = at.inputs().map(|shape| shape.elements() as f64).sum();
     let traffic = Traffic {
         backward: Backward::Each(vec![0.0, 3.0 * outputs, 3.0 * outputs]),
-        ..Traffic::of(read + outputs, 0.0)
+        ..Traffic::new(read + outputs, 0.0)
     };
-    Facts { needs: Needs::First, traffic, ..Facts::of(Nature::Choice, Coupling::Tied, Gradient::Made) }
+    Facts { needs: Needs::First, traffic, ..Facts::new(Nature::Choice, Coupling::Tied, Gradient::Made) }
 }
 
 /// Draws a number for every sample in training: torchvision's `stochastic_depth` and timm's `drop_path` multiply with it, for whose gradient
 /// the numbers drawn are enough.
 pub(super) fn drop_path<'a>(rate: f32, at: At) -> Facts<'a> {
     let outputs = at.outputs();
-    let traffic = Traffic { inference: 0.0, ..Traffic::of(2.0 * outputs, 2.0 * outputs) };
+    let traffic = Traffic { inference: 0.0, ..Traffic::new(2.0 * outputs, 2.0 * outputs) };
     Facts { traffic, beside: Some(Beside::Draw), ..dropout(rate, at) }
 }
 
@@ -225,9 +123,9 @@ fn broadcast(a: &Shape, b: &Shape) -> Result<Shape, String> {
 /// aten/src/ATen/native/Dropout.cpp returns its input itself for a rate of 0.
 pub(super) fn dropout<'a>(rate: f32, at: At) -> Facts<'a> {
     if rate == 0.0 {
-        return Facts { storage: Storage::View, ..Facts::of(Nature::Dropout, Coupling::Same, Gradient::Passed) };
+        return Facts { storage: Storage::View, ..Facts::new(Nature::Dropout, Coupling::Same, Gradient::Passed) };
     }
     let outputs = at.outputs();
-    let traffic = Traffic { inference: 0.0, ..Traffic::of(2.25 * outputs, 2.25 * outputs) };
-    Facts { storage: Storage::Needed, traffic, ..Facts::of(Nature::Dropout, Coupling::Same, Gradient::Made) }
+    let traffic = Traffic { inference: 0.0, ..Traffic::new(2.25 * outputs, 2.25 * outputs) };
+    Facts { storage: Storage::Needed, traffic, ..Facts::new(Nature::Dropout, Coupling::Same, Gradient::Made) }
 }

@@ -1,22 +1,12 @@
 //! Rows of a table looked up by number: words, places, kinds.
 
-use super::facts::{Coupling, Facts, Gradient, Nature, Spans, Storage, Weight};
+use super::attributes::Embedding;
+use super::effects::{Gradient, Spans, Storage, Weight};
+use super::facts::{Coupling, Facts, Nature};
 use super::one;
 use crate::Shape;
 
-/// A trained table of which rows are looked up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Embedding {
-    /// How many rows it has: the words of a vocabulary.
-    pub rows: usize,
-    /// How long a row is.
-    pub width: usize,
-    /// Where the same rows are looked up for every sample, and the operation has no input: the shape of their numbers.
-    pub fixed: Option<Shape>,
-}
-
 impl Embedding {
-    /// A row in place of every number.
     pub(super) fn shape(&self, inputs: &[&Shape]) -> Result<Shape, String> {
         let numbers = match (&self.fixed, inputs) {
             (Some(numbers), []) => numbers,
@@ -34,7 +24,7 @@ impl Embedding {
         Facts {
             weights: vec![table],
             storage,
-            ..Facts::of(Nature::Embedding(self), Coupling::Rows(self), Gradient::Ends)
+            ..Facts::new(Nature::Embedding(self), Coupling::Rows(self), Gradient::Ends)
         }
     }
 }

@@ -1,13 +1,9 @@
-//! All that is true of an operation where it stands, whatever device and framework run it; every operation says it of itself, and
-//! whoever asks (costs, memory, time, pruning, the workers) asks here.
+//! All that is true of an operation where it stands, whatever device and framework run it; costs, memory, time, pruning and the workers
+//! read it here.
 
-use super::elementwise::{Activation, Binary};
-use super::embedding::Embedding;
-use super::normalisation::Affine;
-use super::pooling::Window;
-use super::product::{Conv, ConvTranspose, Linear};
-use super::unknown::Unknown;
-use super::volume::Volume;
+use super::attributes::{Affine, Conv, ConvTranspose, Embedding, Linear, Unknown, Volume, Window};
+use super::effects::{Beside, Gradient, Needs, Storage, Traffic, Weight};
+use super::functions::{Activation, Binary};
 use crate::{Node, Shape};
 
 /// What is true of one operation; elements and multiply-accumulates are those of one sample.
@@ -25,7 +21,7 @@ pub struct Facts<'a> {
     pub across: bool,
     /// What it moves, where it multiplies no matrices.
     pub traffic: Traffic,
-    /// Where its result lies.
+    /// Where its result is stored.
     pub storage: Storage,
     /// What backward needs of its operands.
     pub needs: Needs,
@@ -61,120 +57,6 @@ pub enum Nature<'a> {
     Pooling(Option<&'a Window>),
     Movement,
     Unknown(&'a Unknown),
-}
-
-/// A trained tensor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Weight {
-    /// Its dimensions.
-    pub dims: Shape,
-    /// Which of them follow the channels.
-    pub spans: Spans,
-}
-
-/// Along which axes of what is read and given a trained tensor lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spans {
-    /// Its first axis along the result's channels, its second along that axis of the input.
-    Filters {
-        /// The axis that it sums over.
-        input: usize,
-    },
-    /// Its first axis along that axis of the input, its second along the result's channels.
-    Transposed {
-        /// The axis that it sums over.
-        input: usize,
-    },
-    /// Its axes along the result's.
-    Result {
-        /// The one that its first lies along.
-        first: usize,
-    },
-    /// Its second axis along the result's last, its first along none.
-    Rows,
-    /// None that is known.
-    Nothing,
-}
-
-/// Elements read and written; backward where a gradient flows on.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Traffic {
-    /// Forward in training.
-    pub training: f64,
-    /// Forward in inference.
-    pub inference: f64,
-    /// Backward.
-    pub backward: Backward,
-    /// Not in the order they lie in.
-    pub strided: bool,
-}
-
-/// Elements that backward reads and writes.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Backward {
-    /// For all inputs together.
-    Once(f64),
-    /// For each input whose gradient is asked for.
-    Each(Vec<f64>),
-    /// Of what normalises by the batch's statistics, and where it keeps those that it has.
-    Normalised {
-        /// With the gradients of the statistics.
-        batch: f64,
-        /// Without.
-        kept: f64,
-    },
-}
-
-/// Where a result lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Storage {
-    /// In memory of its own, which the operation needs no more: another may overwrite it.
-    Own,
-    /// In memory of its own that stays as it is.
-    Needed,
-    /// In that of the first input: a view.
-    View,
-    /// Where it lies between steps.
-    Resident,
-}
-
-/// What backward needs of an operation's operands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
-    /// Nothing.
-    Nothing,
-    /// The first input.
-    First,
-    /// Every input.
-    Inputs,
-    /// The result.
-    Result,
-    /// Every input and the result.
-    All,
-}
-
-/// What forward makes for backward beside the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beside {
-    /// A mean and an inverse deviation for each of so many.
-    Statistics(u64),
-    /// An index for every element of the result.
-    Indices,
-    /// The logarithm of a sum for each of so many.
-    Sums(u64),
-    /// A number drawn for every sample.
-    Draw,
-}
-
-/// What an operation makes of the gradient that comes in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gradient {
-    /// It has no inputs, or nothing that a gradient could say about them.
-    Ends,
-    /// A tensor for each input.
-    Made,
-    /// It hands it on as it is, or a part of it.
-    Passed,
 }
 
 /// What the channels of a result have to do with those of the inputs.
@@ -216,11 +98,11 @@ pub enum Coupling<'a> {
     Regrouped,
     /// The same in another order of axes.
     Permuted(&'a [usize]),
-    /// The same, on an axis that stays as long; those on another cannot be told from each other any more.
+    /// The same, on an axis that stays as long; those on another are mixed.
     Kept,
     /// As kept, with the other axes stretched to this length.
     Stretched,
-    /// The same, if they do not lie on this axis, which is read in another order.
+    /// The same, if they are not on this axis, which is read in another order.
     Beside {
         /// The axis.
         axis: usize,
@@ -244,7 +126,7 @@ pub enum Coupling<'a> {
     /// Those of the axes before the last two of every input, which run side by side; the last two are multiplied. What is added to products
     /// stretches.
     Multiplied,
-    /// They cannot be told from each other any more.
+    /// They are mixed.
     Lost,
     /// Nobody knows.
     Unknown(&'a Unknown),
@@ -253,27 +135,20 @@ pub enum Coupling<'a> {
 impl<'a> Facts<'a> {
     /// Of an operation without weights that allocates its result, needs nothing for backward and costs nothing: what is more or other
     /// is said by whoever has it.
-    pub(super) fn of(nature: Nature<'a>, channels: Coupling<'a>, gradient: Gradient) -> Self {
+    pub(super) fn new(nature: Nature<'a>, channels: Coupling<'a>, gradient: Gradient) -> Self {
         Facts {
             nature,
             weights: Vec::new(),
             buffers: Vec::new(),
             macs: 0,
             across: false,
-            traffic: Traffic::of(0.0, 0.0),
+            traffic: Traffic::new(0.0, 0.0),
             storage: Storage::Own,
             needs: Needs::Nothing,
             beside: None,
             gradient,
             channels,
         }
-    }
-}
-
-impl Traffic {
-    /// Forward whatever the stage, and backward.
-    pub(super) fn of(forward: f64, backward: f64) -> Self {
-        Traffic { training: forward, inference: forward, backward: Backward::Once(backward), strided: false }
     }
 }
 

@@ -1,8 +1,9 @@
 //! What a network reads: tensors of numbers, of integers such as the ids of words, of truths such as masks.
 
 use super::Op;
-use super::elementwise::Activation;
-use super::facts::{Coupling, Facts, Gradient, Nature, Storage};
+use super::effects::{Gradient, Storage};
+use super::facts::{Coupling, Facts, Nature};
+use super::functions::Activation;
 use crate::Shape;
 
 /// What the elements of a tensor are.
@@ -58,7 +59,7 @@ impl Input {
     }
 
     pub(super) fn facts<'a>() -> Facts<'a> {
-        Facts { storage: Storage::Resident, ..Facts::of(Nature::Input, Coupling::Given, Gradient::Ends) }
+        Facts { storage: Storage::Resident, ..Facts::new(Nature::Input, Coupling::Given, Gradient::Ends) }
     }
 }
 

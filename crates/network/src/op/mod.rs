@@ -1,8 +1,11 @@
 //! The operations a network is made of, with their attributes; sizes that follow from the input are not repeated here.
 
+mod attributes;
+mod effects;
 mod elementwise;
 mod embedding;
 mod facts;
+mod functions;
 mod input;
 mod movement;
 mod normalisation;
@@ -12,19 +15,17 @@ mod product;
 mod unknown;
 mod volume;
 
-pub use elementwise::{Activation, Binary};
-pub use embedding::Embedding;
-pub use facts::At;
-pub use facts::{Backward, Beside, Coupling, Facts, Gradient, Nature, Needs, Spans, Storage, Traffic, Weight};
+pub use attributes::{
+    Affine, Conv, ConvTranspose, Embedding, Layout, Linear, Operand, Original, Unknown, Volume, Window,
+};
+pub use effects::{Backward, Beside, Gradient, Needs, Spans, Storage, Traffic, Weight};
+pub use facts::{At, Coupling, Facts, Nature};
+pub use functions::{Activation, Binary};
 pub use input::{Element, Input};
 pub use movement::{Fill, Pick};
-pub use normalisation::Affine;
 pub use places::{ArgMax, Beyond, Fold, GridSample, TopK};
-pub use pooling::{Interpolation, Reduction, Window};
-pub use product::{Conv, ConvTranspose, Linear};
+pub use pooling::{Interpolation, Reduction};
 pub use unknown::continued;
-pub use unknown::{Layout, Operand, Original, Unknown};
-pub use volume::Volume;
 
 use super::shape::{MAX_ELEMENTS, Shape};
 
@@ -121,9 +122,9 @@ pub enum Op {
         /// A permutation of the axes.
         order: Vec<usize>,
     },
-    /// A copy that lies without gaps, which somebody asks for before others view parts of it.
+    /// A contiguous copy.
     Contiguous {
-        /// How many axes of a sample lie outside the batch in memory: PyTorch's recurrent networks and attention put the tokens first.
+        /// How many axes of a sample are outside the batch in memory: PyTorch's recurrent networks and attention put the tokens first.
         batch: usize,
     },
     /// The elements `start..start + length` along `axis`.
@@ -144,7 +145,7 @@ pub enum Op {
         /// Distance of those kept.
         step: usize,
     },
-    /// Elements along an axis in the order they are asked for.
+    /// Elements along an axis by position.
     Pick(Pick),
     /// More elements around the input, or fewer at some sides.
     Pad {
@@ -250,7 +251,6 @@ impl Op {
         }
     }
 
-    /// All that is true of it where it stands.
     pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
         match self {
             Op::Input(_) => Input::facts(),
@@ -259,7 +259,7 @@ impl Op {
             Op::Parameter(shape) => Facts {
                 weights: vec![Weight { dims: shape.clone(), spans: Spans::Result { first: 0 } }],
                 storage: Storage::Resident,
-                ..Facts::of(Nature::Parameter, Coupling::Partner, Gradient::Ends)
+                ..Facts::new(Nature::Parameter, Coupling::Partner, Gradient::Ends)
             },
             Op::Conv(conv) => conv.facts(at),
             Op::Conv3d(conv) => conv.facts(at),

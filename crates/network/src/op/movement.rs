@@ -1,6 +1,7 @@
 //! What computes nothing: tensors joined, cut, padded, stretched, turned and seen in other shapes.
 
-use super::facts::{At, Backward, Coupling, Facts, Gradient, Nature, Storage, Traffic};
+use super::effects::{Backward, Gradient, Storage, Traffic};
+use super::facts::{At, Coupling, Facts, Nature};
 use crate::{Op, Shape};
 
 pub(super) fn concat_shape(inputs: &[&Shape], axis: usize) -> Result<Shape, String> {
@@ -24,7 +25,7 @@ pub(super) fn concat<'a>(axis: usize, at: At) -> Facts<'a> {
     let outputs = at.outputs();
     // Its gradients are views into the one that comes in, but what reads those is as much slower.
     let traffic = copied(outputs);
-    Facts { traffic, ..Facts::of(Nature::Movement, Coupling::Joined { axis }, Gradient::Passed) }
+    Facts { traffic, ..Facts::new(Nature::Movement, Coupling::Joined { axis }, Gradient::Passed) }
 }
 
 /// The same elements in other axes; all in one where there is no target.
@@ -36,7 +37,7 @@ pub(super) fn reshape_shape(target: &Shape, input: &Shape) -> Result<Shape, Stri
 }
 
 pub(super) fn reshape<'a>() -> Facts<'a> {
-    Facts { storage: Storage::View, ..Facts::of(Nature::Movement, Coupling::Regrouped, Gradient::Passed) }
+    Facts { storage: Storage::View, ..Facts::new(Nature::Movement, Coupling::Regrouped, Gradient::Passed) }
 }
 
 pub(super) fn transpose_shape(order: &[usize], input: &Shape) -> Result<Shape, String> {
@@ -51,7 +52,7 @@ pub(super) fn transpose_shape(order: &[usize], input: &Shape) -> Result<Shape, S
 /// A view as such; counted where it costs, which is the copy that whatever follows makes of it.
 pub(super) fn transpose<'a>(order: &'a [usize], at: At) -> Facts<'a> {
     let (storage, traffic) = (Storage::Needed, copied(at.outputs()));
-    Facts { storage, traffic, ..Facts::of(Nature::Movement, Coupling::Permuted(order), Gradient::Made) }
+    Facts { storage, traffic, ..Facts::new(Nature::Movement, Coupling::Permuted(order), Gradient::Made) }
 }
 
 pub(super) fn contiguous_shape(batch: usize, input: &Shape) -> Result<Shape, String> {
@@ -63,7 +64,7 @@ pub(super) fn contiguous_shape(batch: usize, input: &Shape) -> Result<Shape, Str
 pub(super) fn contiguous<'a>(at: At) -> Facts<'a> {
     let is_counted = matches!(at.nodes[at.node.inputs[0].index()].op, Op::Transpose { .. });
     let traffic = copied(if is_counted { 0.0 } else { at.outputs() });
-    Facts { storage: Storage::Needed, traffic, ..Facts::of(Nature::Movement, Coupling::Kept, Gradient::Made) }
+    Facts { storage: Storage::Needed, traffic, ..Facts::new(Nature::Movement, Coupling::Kept, Gradient::Made) }
 }
 
 pub(super) fn slice_shape([axis, start, length]: [usize; 3], input: &Shape) -> Result<Shape, String> {
@@ -81,7 +82,7 @@ pub(super) fn slice<'a>([axis, start, length]: [usize; 3], at: At) -> Facts<'a> 
     let backward = at.input(0).elements() as f64 + 2.0 * at.outputs();
     let traffic = Traffic { backward: Backward::Once(backward), ..copied(0.0) };
     let coupling = Coupling::Part { axis, start, length };
-    Facts { storage: Storage::View, traffic, ..Facts::of(Nature::Movement, coupling, Gradient::Made) }
+    Facts { storage: Storage::View, traffic, ..Facts::new(Nature::Movement, coupling, Gradient::Made) }
 }
 
 /// What is laid around a tensor.
@@ -95,7 +96,7 @@ pub enum Fill {
     Reflect,
     /// The edge, again and again.
     Edge,
-    /// What lies at the other end.
+    /// What is at the other end.
     Wrap,
 }
 
@@ -114,8 +115,8 @@ pub(super) fn pad_shape(sides: &[[i64; 2]], input: &Shape) -> Result<Shape, Stri
 /// A copy with something around it (constant_pad_nd, reflection_pad2d, ...), whose backward cuts the gradient.
 pub(super) fn pad<'a>(at: At) -> Facts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
-    let traffic = Traffic { strided: true, ..Traffic::of(inputs + outputs, inputs + outputs) };
-    Facts { traffic, ..Facts::of(Nature::Movement, Coupling::Kept, Gradient::Made) }
+    let traffic = Traffic { strided: true, ..Traffic::new(inputs + outputs, inputs + outputs) };
+    Facts { traffic, ..Facts::new(Nature::Movement, Coupling::Kept, Gradient::Made) }
 }
 
 pub(super) fn expand_shape(target: &Shape, input: &Shape) -> Result<Shape, String> {
@@ -128,10 +129,9 @@ pub(super) fn expand_shape(target: &Shape, input: &Shape) -> Result<Shape, Strin
 pub(super) fn expand<'a>(at: At) -> Facts<'a> {
     let backward = at.input(0).elements() as f64 + at.outputs();
     let traffic = Traffic { backward: Backward::Once(backward), ..copied(0.0) };
-    Facts { storage: Storage::View, traffic, ..Facts::of(Nature::Movement, Coupling::Stretched, Gradient::Made) }
+    Facts { storage: Storage::View, traffic, ..Facts::new(Nature::Movement, Coupling::Stretched, Gradient::Made) }
 }
 
-/// Every `step`-th element of an axis from `start` on.
 pub(super) fn every_shape([axis, start, step]: [usize; 3], input: &Shape) -> Result<Shape, String> {
     let mut dims = input.dims().to_vec();
     let dim = dims.get_mut(axis).ok_or(format!("has no axis {axis} in {input}"))?;
@@ -146,7 +146,7 @@ pub(super) fn every_shape([axis, start, step]: [usize; 3], input: &Shape) -> Res
 pub(super) fn every<'a>(axis: usize, at: At) -> Facts<'a> {
     let backward = at.input(0).elements() as f64 + 2.0 * at.outputs();
     let traffic = Traffic { backward: Backward::Once(backward), ..copied(0.0) };
-    Facts { storage: Storage::View, traffic, ..Facts::of(Nature::Movement, Coupling::Beside { axis }, Gradient::Made) }
+    Facts { storage: Storage::View, traffic, ..Facts::new(Nature::Movement, Coupling::Beside { axis }, Gradient::Made) }
 }
 
 /// Elements of an axis picked by number.
@@ -156,7 +156,7 @@ pub struct Pick {
     pub axis: usize,
     /// How many elements of it are picked.
     pub count: usize,
-    /// Which ones; empty where the file does not tell.
+    /// Which ones; empty where the file does not say.
     pub places: Vec<usize>,
 }
 
@@ -176,11 +176,11 @@ impl Pick {
     pub(super) fn facts<'a>(&self, at: At) -> Facts<'a> {
         let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
         let traffic = Traffic { backward: Backward::Once(inputs + 2.0 * outputs), ..copied(outputs) };
-        Facts { traffic, ..Facts::of(Nature::Movement, Coupling::Beside { axis: self.axis }, Gradient::Made) }
+        Facts { traffic, ..Facts::new(Nature::Movement, Coupling::Beside { axis: self.axis }, Gradient::Made) }
     }
 }
 
-/// So many elements read and written, not in the order they lie in.
+/// So many elements read and written, not in memory order.
 fn copied(elements: f64) -> Traffic {
-    Traffic { strided: true, ..Traffic::of(2.0 * elements, 2.0 * elements) }
+    Traffic { strided: true, ..Traffic::new(2.0 * elements, 2.0 * elements) }
 }

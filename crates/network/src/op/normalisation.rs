@@ -1,9 +1,10 @@
 //! Normalisations, and softmax, which is one too.
 
-use super::facts::{At, Backward, Beside, Coupling, Facts, Gradient, Nature, Needs, Spans, Storage, Traffic, Weight};
+use super::attributes::Affine;
+use super::effects::{Backward, Beside, Gradient, Needs, Spans, Storage, Traffic, Weight};
+use super::facts::{At, Coupling, Facts, Nature};
 use crate::Shape;
 
-/// What is normalised along an axis keeps its shape.
 pub(super) fn shape(axis: usize, input: &Shape) -> Result<Shape, String> {
     match axis < input.rank() {
         true => Ok(input.clone()),
@@ -19,15 +20,6 @@ pub(super) fn batch_shape(axis: usize, input: &Shape) -> Result<Shape, String> {
     }
 }
 
-/// What is multiplied with and added to normalised values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names are the documentation
-pub enum Affine {
-    None,
-    Scale,
-    ScaleAndShift,
-}
-
 impl Affine {
     /// How many trained tensors it has.
     pub fn tensors(self) -> usize {
@@ -39,7 +31,6 @@ impl Affine {
     }
 }
 
-/// Channels in groups of equal size.
 pub(super) fn grouped_shape(groups: usize, input: &Shape) -> Result<Shape, String> {
     match input.rank() > 0 && groups > 0 && input.channels().is_multiple_of(groups) {
         true => Ok(input.clone()),
@@ -55,7 +46,7 @@ pub(super) fn batch<'a>(at: At, axis: usize) -> Facts<'a> {
     // keeps it reads both for the sums of scale and shift all the same, whoever asks for those, and then the gradient alone
     // (batch_norm_cpu_backward_contiguous_impl in aten/src/ATen/native/cpu/batch_norm_kernel.cpp).
     let backward = Backward::Normalised { batch: 5.0 * outputs, kept: 4.0 * outputs };
-    let traffic = Traffic { inference: 2.0 * outputs, backward, ..Traffic::of(3.0 * outputs, 0.0) };
+    let traffic = Traffic { inference: 2.0 * outputs, backward, ..Traffic::new(3.0 * outputs, 0.0) };
     Facts { buffers: vec![channels.clone(); 2], traffic, ..scaled(channels, axis, Affine::ScaleAndShift) }
 }
 
@@ -66,31 +57,30 @@ pub(super) fn layer<'a>(at: At, axis: usize, affine: Affine) -> Facts<'a> {
     Facts {
         // aten/src/ATen/native/layer_norm.cpp: mean and inverse deviation of every normalised row.
         beside: Some(Beside::Statistics(Shape::new(rows).elements())),
-        traffic: Traffic::of(3.0 * outputs, 5.0 * outputs),
+        traffic: Traffic::new(3.0 * outputs, 5.0 * outputs),
         ..scaled(Shape::new(normalised), axis, affine)
     }
 }
 
-/// Normalises every group of channels of every sample by itself.
 pub(super) fn group<'a>(at: At, groups: usize, affine: Affine) -> Facts<'a> {
     let outputs = at.outputs();
     let apart = groups == at.output().channels();
     Facts {
         // aten/src/ATen/native/group_norm.cpp: mean and inverse deviation of every group.
         beside: Some(Beside::Statistics(groups as u64)),
-        traffic: Traffic::of(3.0 * outputs, 5.0 * outputs),
+        traffic: Traffic::new(3.0 * outputs, 5.0 * outputs),
         channels: if apart { Coupling::Each(affine) } else { Coupling::Grouped { groups } },
         ..scaled(Shape::new([at.output().channels()]), 0, affine)
     }
 }
 
-/// What normalises and has a scale and a shift of these dimensions, where it has any, which lie along the result's axes from `first` on.
+/// What normalises and has a scale and a shift of these dimensions, where it has any, which extend along the result's axes from `first` on.
 fn scaled<'a>(dims: Shape, first: usize, affine: Affine) -> Facts<'a> {
     let weight = Weight { dims, spans: Spans::Result { first } };
     Facts {
         weights: vec![weight; affine.tensors()],
         needs: Needs::Inputs,
-        ..Facts::of(Nature::Normalisation, Coupling::Same, Gradient::Made)
+        ..Facts::new(Nature::Normalisation, Coupling::Same, Gradient::Made)
     }
 }
 
@@ -99,7 +89,7 @@ pub(super) fn softmax<'a>(at: At) -> Facts<'a> {
     Facts {
         needs: Needs::Result,
         storage: Storage::Needed,
-        traffic: Traffic::of(3.0 * outputs, 4.0 * outputs),
-        ..Facts::of(Nature::Softmax, Coupling::Same, Gradient::Made)
+        traffic: Traffic::new(3.0 * outputs, 4.0 * outputs),
+        ..Facts::new(Nature::Softmax, Coupling::Same, Gradient::Made)
     }
 }

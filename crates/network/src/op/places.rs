@@ -1,7 +1,9 @@
-//! What looks elements up by where they lie: the largest ones, sums so far, images put together from columns or sampled by a grid.
+//! Operations that look elements up by position: the largest ones, sums so far, images put together from columns or sampled by a grid.
 
-use super::facts::{At, Backward, Beside, Coupling, Facts, Gradient, Nature, Needs, Storage, Traffic};
-use super::pooling::{Window, image};
+use super::attributes::Window;
+use super::effects::{Backward, Beside, Gradient, Needs, Storage, Traffic};
+use super::facts::{At, Coupling, Facts, Nature};
+use super::pooling::image;
 use super::two;
 use crate::Shape;
 
@@ -12,16 +14,16 @@ pub struct ArgMax {
     pub axis: usize,
     /// Whether it stays as an axis of length 1.
     pub keep: bool,
-    /// Whether the largest is asked for.
+    /// Whether it is the largest, else the smallest.
     pub largest: bool,
 }
 
 impl ArgMax {
-    /// A place is nothing that a gradient says anything about.
+    /// A position has no gradient.
     pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
         let coupling = Coupling::Reduced { axes: std::slice::from_ref(&self.axis), keep: self.keep };
-        let traffic = Traffic::of(at.input(0).elements() as f64 + 2.0 * at.outputs(), 0.0);
-        Facts { traffic, storage: Storage::Needed, ..Facts::of(Nature::Pooling(None), coupling, Gradient::Ends) }
+        let traffic = Traffic::new(at.input(0).elements() as f64 + 2.0 * at.outputs(), 0.0);
+        Facts { traffic, storage: Storage::Needed, ..Facts::new(Nature::Pooling(None), coupling, Gradient::Ends) }
     }
 }
 
@@ -32,7 +34,7 @@ pub struct TopK {
     pub axis: usize,
     /// How many of it stay.
     pub count: usize,
-    /// Whether the largest are asked for.
+    /// Whether they are the largest, else the smallest.
     pub largest: bool,
     /// Whether their places are the result, else they themselves.
     pub places: bool,
@@ -54,20 +56,20 @@ impl TopK {
         let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
         let coupling = Coupling::Beside { axis: self.axis };
         if self.places {
-            let traffic = Traffic::of(2.0 * inputs + 2.0 * outputs, 0.0);
+            let traffic = Traffic::new(2.0 * inputs + 2.0 * outputs, 0.0);
             let storage = Storage::Needed;
-            return Facts { traffic, storage, ..Facts::of(Nature::Pooling(None), coupling, Gradient::Ends) };
+            return Facts { traffic, storage, ..Facts::new(Nature::Pooling(None), coupling, Gradient::Ends) };
         }
-        let traffic = Traffic::of(2.0 * inputs + 3.0 * outputs, inputs + 3.0 * outputs);
-        Facts { traffic, beside: Some(Beside::Indices), ..Facts::of(Nature::Pooling(None), coupling, Gradient::Made) }
+        let traffic = Traffic::new(2.0 * inputs + 3.0 * outputs, inputs + 3.0 * outputs);
+        Facts { traffic, beside: Some(Beside::Indices), ..Facts::new(Nature::Pooling(None), coupling, Gradient::Made) }
     }
 }
 
 /// Sums of all elements up to each; backward sums the gradient from the other end, which turns it round twice (cumsum_backward).
 pub(super) fn cumulated<'a>(at: At) -> Facts<'a> {
     let outputs = at.outputs();
-    let traffic = Traffic::of(2.0 * outputs, 6.0 * outputs);
-    Facts { traffic, ..Facts::of(Nature::Pooling(None), Coupling::Same, Gradient::Made) }
+    let traffic = Traffic::new(2.0 * outputs, 6.0 * outputs);
+    Facts { traffic, ..Facts::new(Nature::Pooling(None), Coupling::Same, Gradient::Made) }
 }
 
 /// Windows that lie side by side as columns, each in its place of an image again, where they overlap added.
@@ -95,8 +97,8 @@ impl Fold {
     pub(super) fn facts<'a>(&self, at: At) -> Facts<'a> {
         let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
         let backward = Backward::Once(inputs + outputs);
-        let traffic = Traffic { strided: true, backward, ..Traffic::of(2.0 * inputs + outputs, 0.0) };
-        Facts { traffic, ..Facts::of(Nature::Movement, Coupling::Lost, Gradient::Made) }
+        let traffic = Traffic { strided: true, backward, ..Traffic::new(2.0 * inputs + outputs, 0.0) };
+        Facts { traffic, ..Facts::new(Nature::Movement, Coupling::Lost, Gradient::Made) }
     }
 }
 
@@ -105,13 +107,13 @@ impl Fold {
 pub struct GridSample {
     /// Where numbers between pixels come from.
     pub interpolation: super::Interpolation,
-    /// What lies beyond the edge.
+    /// What is beyond the edge.
     pub beyond: Beyond,
     /// Whether the corners of the grid are the centres of the corner pixels, else their edges.
     pub corners: bool,
 }
 
-/// What lies beyond the edge of an image.
+/// What is beyond the edge of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beyond {
     /// Zeros.
@@ -139,7 +141,7 @@ pub(super) fn sampled<'a>(sample: &GridSample, at: At) -> Facts<'a> {
     let traffic = Traffic {
         strided: true,
         backward: Backward::Each(vec![inputs + outputs + 2.0 * read, outputs + read + 2.0 * grid]),
-        ..Traffic::of(read + grid + outputs, 0.0)
+        ..Traffic::new(read + grid + outputs, 0.0)
     };
-    Facts { needs: Needs::Inputs, traffic, ..Facts::of(Nature::Pooling(None), Coupling::Image, Gradient::Made) }
+    Facts { needs: Needs::Inputs, traffic, ..Facts::new(Nature::Pooling(None), Coupling::Image, Gradient::Made) }
 }

@@ -1,22 +1,9 @@
 //! Windows that move over an image, what reduces windows, whole images or axes to a number, and images at another size.
 
-use super::facts::{At, Beside, Coupling, Facts, Gradient, Nature, Needs, Storage, Traffic};
+use super::attributes::Window;
+use super::effects::{Beside, Gradient, Needs, Storage, Traffic};
+use super::facts::{At, Coupling, Facts, Nature};
 use crate::Shape;
-
-/// How a kernel moves over an image; pairs are height, width.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Window {
-    /// Size of the kernel.
-    pub kernel: [usize; 2],
-    /// Step between positions.
-    pub stride: [usize; 2],
-    /// Rows and columns added around the image: top, left, bottom, right.
-    pub padding: [usize; 4],
-    /// Distance between kernel elements.
-    pub dilation: [usize; 2],
-    /// Round the number of positions up instead of down.
-    pub ceil: bool,
-}
 
 impl Window {
     /// A square kernel with equal stride and padding on all sides.
@@ -35,14 +22,12 @@ impl Window {
         (self.kernel[0] * self.kernel[1]) as f64
     }
 
-    /// The image that a pooling gives.
     pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
         let [channels, height, width] = image(input)?;
         let [height, width] = self.positions([height, width])?;
         Ok(Shape::new([channels, height, width]))
     }
 
-    /// Positions of the window along height and width.
     pub(super) fn positions(&self, size: [usize; 2]) -> Result<[usize; 2], String> {
         let along = |axis: usize| Along {
             size: size[axis],
@@ -87,7 +72,6 @@ impl Along {
     }
 }
 
-/// Channels, height and width.
 pub(super) fn image(shape: &Shape) -> Result<[usize; 3], String> {
     match shape.dims() {
         [channels, height, width] => Ok([*channels, *height, *width]),
@@ -101,14 +85,14 @@ pub(super) fn max<'a>(window: &'a Window, at: At) -> Facts<'a> {
         needs: Needs::Inputs,
         beside: Some(Beside::Indices),
         // Every result looks at its window; two words more say where the maximum was found, and are read back.
-        traffic: Traffic::of((window.area() + 3.0) * outputs, 3.0 * outputs + 2.0 * inputs),
+        traffic: Traffic::new((window.area() + 3.0) * outputs, 3.0 * outputs + 2.0 * inputs),
         ..pooled(Some(window))
     }
 }
 
 pub(super) fn average<'a>(window: &'a Window, at: At) -> Facts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
-    let traffic = Traffic::of((1.0 + window.area()) * outputs, inputs + outputs);
+    let traffic = Traffic::new((1.0 + window.area()) * outputs, inputs + outputs);
     Facts { needs: Needs::Inputs, traffic, ..pooled(Some(window)) }
 }
 
@@ -204,7 +188,6 @@ pub enum Interpolation {
 }
 
 impl Interpolation {
-    /// Pixels that each result reads.
     pub(super) fn pixels(self) -> f64 {
         match self {
             Interpolation::Nearest => 1.0,
@@ -218,16 +201,15 @@ impl Interpolation {
 pub(super) fn resized<'a>(interpolation: Interpolation, at: At) -> Facts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
     let read = interpolation.pixels() * outputs;
-    let traffic = Traffic::of(read + outputs, outputs + read.max(inputs));
+    let traffic = Traffic::new(read + outputs, outputs + read.max(inputs));
     Facts { traffic, ..pooled(None) }
 }
 
-/// Every element of the input once, every element of the result once, both ways.
 fn whole(at: At) -> Traffic {
     let moved = at.input(0).elements() as f64 + at.outputs();
-    Traffic::of(moved, moved)
+    Traffic::new(moved, moved)
 }
 
 fn pooled(window: Option<&Window>) -> Facts<'_> {
-    Facts::of(Nature::Pooling(window), Coupling::Image, Gradient::Made)
+    Facts::new(Nature::Pooling(window), Coupling::Image, Gradient::Made)
 }

@@ -1,40 +1,11 @@
 //! Convolutions, fully connected layers and products of two tensors: what multiplies matrices.
 
-use super::facts::{At, Beside, Coupling, Facts, Gradient, Nature, Needs, Spans, Storage, Weight};
-use super::pooling::{Window, image};
+use super::attributes::{Conv, ConvTranspose, Linear};
+use super::effects::{Beside, Gradient, Needs, Spans, Storage, Weight};
+use super::facts::{At, Coupling, Facts, Nature};
+use super::pooling::image;
 use super::two;
 use crate::Shape;
-
-/// Attributes of a convolution: of images, or of what else has windows; pairs are height, width.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Conv<W = Window> {
-    /// Filters.
-    pub out_channels: usize,
-    /// Kernel, stride, padding and dilation.
-    pub window: W,
-    /// Blocks of channels that do not see each other.
-    pub groups: usize,
-    /// Whether each filter has a bias.
-    pub bias: bool,
-}
-
-/// Attributes of a 2-D convolution turned around: what a convolution of this window makes of a result, it makes of the input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConvTranspose {
-    /// The convolution; its filters give the result's channels.
-    pub conv: Conv,
-    /// Rows and columns more at the bottom and on the right, where several sizes would be possible.
-    pub extra: [usize; 2],
-}
-
-/// Attributes of a fully connected layer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Linear {
-    /// Length of the last axis of the result.
-    pub out_features: usize,
-    /// Whether there is a bias.
-    pub bias: bool,
-}
 
 impl Conv {
     pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
@@ -50,7 +21,6 @@ impl Conv {
 }
 
 impl<W> Conv<W> {
-    /// Whether groups of channels can be equally large.
     pub(super) fn divides(&self, channels: usize) -> Result<(), String> {
         let divides = |channels: usize| self.groups > 0 && channels.is_multiple_of(self.groups);
         match divides(channels) && divides(self.out_channels) {
@@ -81,7 +51,7 @@ impl<W> Conv<W> {
             weights: [filters].into_iter().chain(bias).collect(),
             macs,
             needs: Needs::Inputs,
-            ..Facts::of(nature, channels, Gradient::Made)
+            ..Facts::new(nature, channels, Gradient::Made)
         }
     }
 
@@ -111,7 +81,7 @@ impl Linear {
             macs: at.output().elements().saturating_mul(inputs as u64),
             storage: if is_view { Storage::Needed } else { Storage::Own },
             needs: Needs::Inputs,
-            ..Facts::of(Nature::Linear(self), Coupling::Features(self), Gradient::Made)
+            ..Facts::new(Nature::Linear(self), Coupling::Features(self), Gradient::Made)
         }
     }
 }
@@ -149,7 +119,7 @@ impl ConvTranspose {
             // Every element of the input meets every filter of its group.
             macs: each.saturating_mul(at.input(0).elements()),
             needs: Needs::Inputs,
-            ..Facts::of(Nature::Transposed(self), Coupling::Spread(self), Gradient::Made)
+            ..Facts::new(Nature::Transposed(self), Coupling::Spread(self), Gradient::Made)
         }
     }
 }
@@ -174,7 +144,7 @@ pub(super) fn matmul_shape(inputs: &[&Shape]) -> Result<Shape, String> {
 
 pub(super) fn matmul<'a>(at: At) -> Facts<'a> {
     let macs = at.output().elements().saturating_mul(at.input(0).features() as u64);
-    Facts { macs, needs: Needs::Inputs, ..Facts::of(Nature::MatMul, Coupling::Multiplied, Gradient::Made) }
+    Facts { macs, needs: Needs::Inputs, ..Facts::new(Nature::MatMul, Coupling::Multiplied, Gradient::Made) }
 }
 
 /// Queries, keys and values of as many heads, and numbers for the scores, of which axes of length 1 stretch.
@@ -210,6 +180,6 @@ pub(super) fn attention<'a>(at: At) -> Facts<'a> {
         needs: Needs::All,
         storage: Storage::Needed,
         beside: Some(Beside::Sums(queries)),
-        ..Facts::of(Nature::Attention, Coupling::Multiplied, Gradient::Made)
+        ..Facts::new(Nature::Attention, Coupling::Multiplied, Gradient::Made)
     }
 }

@@ -1,24 +1,10 @@
 //! Windows that move over volumes: images with a depth in front of their height.
 
-use super::facts::{At, Backward, Beside, Coupling, Facts, Gradient, Nature, Needs, Traffic};
+use super::attributes::{Conv, Volume};
+use super::effects::{Backward, Beside, Gradient, Needs, Traffic};
+use super::facts::{At, Coupling, Facts, Nature};
 use super::pooling::Along;
-use super::product::Conv;
 use crate::Shape;
-
-/// How a kernel moves over a volume; triples are depth, height, width.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Volume {
-    /// Size of the kernel.
-    pub kernel: [usize; 3],
-    /// Step between positions.
-    pub stride: [usize; 3],
-    /// Added on both sides of every axis.
-    pub padding: [usize; 3],
-    /// Distance between kernel elements.
-    pub dilation: [usize; 3],
-    /// Round the number of positions up instead of down.
-    pub ceil: bool,
-}
 
 impl Volume {
     /// A kernel with equal sides, strides and paddings.
@@ -26,7 +12,6 @@ impl Volume {
         Volume { kernel: [kernel; 3], stride: [stride; 3], padding: [padding; 3], dilation: [1; 3], ceil: false }
     }
 
-    /// The volume that a pooling gives.
     pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
         self.positions(input, volume(input)?[0])
     }
@@ -64,7 +49,6 @@ impl Conv<Volume> {
     }
 }
 
-/// Channels, depth, height and width.
 fn volume(shape: &Shape) -> Result<[usize; 4], String> {
     match *shape.dims() {
         [channels, depth, height, width] => Ok([channels, depth, height, width]),
@@ -72,21 +56,21 @@ fn volume(shape: &Shape) -> Result<[usize; 4], String> {
     }
 }
 
-/// The maximum of every window, and where it was found.
 pub(super) fn max<'a>(window: &Volume, at: At) -> Facts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
-    let traffic = Traffic::of((window.elements() + 3.0) * outputs, 3.0 * outputs + 2.0 * inputs);
+    let traffic = Traffic::new((window.elements() + 3.0) * outputs, 3.0 * outputs + 2.0 * inputs);
     Facts { beside: Some(Beside::Indices), traffic, ..pooled() }
 }
 
-/// The mean of every window.
 pub(super) fn average<'a>(window: &Volume, at: At) -> Facts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
-    let traffic =
-        Traffic { backward: Backward::Once(inputs + outputs), ..Traffic::of((1.0 + window.elements()) * outputs, 0.0) };
+    let traffic = Traffic {
+        backward: Backward::Once(inputs + outputs),
+        ..Traffic::new((1.0 + window.elements()) * outputs, 0.0)
+    };
     Facts { traffic, ..pooled() }
 }
 
 fn pooled<'a>() -> Facts<'a> {
-    Facts { needs: Needs::Inputs, ..Facts::of(Nature::Pooling(None), Coupling::Image, Gradient::Made) }
+    Facts { needs: Needs::Inputs, ..Facts::new(Nature::Pooling(None), Coupling::Image, Gradient::Made) }
 }

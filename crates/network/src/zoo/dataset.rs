@@ -1,4 +1,4 @@
-//! The datasets networks are built for: how large an image is and how many classes are told apart.
+//! The datasets networks are built for: how large an image is and how many classes there are.
 
 use perf4sight_base::error::{Error, Result};
 use std::fmt;
@@ -47,7 +47,7 @@ impl Dataset {
         }
     }
 
-    /// Classes told apart.
+    /// How many classes there are.
     pub fn classes(self) -> usize {
         match self {
             Dataset::Imagenet => 1000,

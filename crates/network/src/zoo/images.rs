@@ -1,4 +1,4 @@
-//! What known networks are built for: how large their images are, and how many classes they tell apart.
+//! What known networks are built for: how large their images are, and how many classes they have.
 
 use super::Dataset;
 use crate::Shape;
@@ -7,7 +7,7 @@ use perf4sight_base::error::{Error, Result};
 /// Images and their classes: those of a dataset, or others, which its word then says as well: `imagenet-3x320x320-7`.
 ///
 /// ```
-/// use crate::zoo::{Dataset, Images};
+/// use perf4sight_network::zoo::{Dataset, Images};
 /// let images = Images::named("imagenet-3x320x320")?;
 /// assert_eq!((images.input().dims(), images.classes()), ([3, 320, 320].as_slice(), 1000));
 /// assert_eq!(Images::of("cifar10", None, Some(7))?.word(), "cifar10-7");
@@ -26,7 +26,7 @@ pub struct Images {
 /// What stands between a dataset, the size of its images and their classes.
 const BETWEEN: char = '-';
 
-/// More classes than any network tells apart.
+/// More classes than any network has.
 const MOST_CLASSES: usize = 1 << 24;
 
 impl Images {
@@ -78,7 +78,7 @@ impl Images {
         &self.input
     }
 
-    /// Classes told apart.
+    /// How many classes there are.
     pub fn classes(&self) -> usize {
         self.classes
     }

@@ -10,12 +10,10 @@ pub(super) struct Layers {
     pub at: NodeId,
 }
 
-/// A square convolution without bias.
 pub(super) fn conv(filters: usize, kernel: usize, stride: usize, padding: usize) -> Conv {
     Conv { out_channels: filters, window: Window::square(kernel, stride, padding), groups: 1, bias: false }
 }
 
-/// The same with a bias.
 pub(super) fn biased(filters: usize, kernel: usize, stride: usize, padding: usize) -> Conv {
     Conv { bias: true, ..conv(filters, kernel, stride, padding) }
 }

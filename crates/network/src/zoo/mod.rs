@@ -1,6 +1,7 @@
 //! The known families of networks in torchvision's layouts, built for a dataset's input and classes.
 
 mod alexnet;
+pub mod calibration;
 mod dataset;
 mod googlenet;
 mod images;
@@ -9,7 +10,6 @@ mod mnasnet;
 mod mobilenetv2;
 mod resnet;
 mod squeezenet;
-pub mod teaching;
 mod vgg;
 
 pub use dataset::Dataset;
@@ -19,7 +19,7 @@ use super::{Network, Shape};
 use layers::Layers;
 use perf4sight_base::error::{Error, Result};
 
-/// Appends a whole network that tells `classes` apart; nodes are named as torchvision names its modules.
+/// Appends a whole network of so many classes; nodes are named as torchvision names its modules.
 type Family = fn(&mut Layers, classes: usize) -> Result<()>;
 
 const FAMILIES: [(&str, Family); 14] = [
@@ -50,7 +50,7 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
 /// The network `name` for images of some size and classes: those of a dataset, or others.
 ///
 /// ```
-/// use crate::zoo::{Dataset, Images, build};
+/// use perf4sight_network::zoo::{Dataset, Images, build};
 /// assert_eq!(build("resnet18", Dataset::Imagenet)?.parameters(), 11_689_512);
 /// assert!(build("alexnet", Dataset::Cifar10).is_err()); // needs images of 63 x 63 or more
 /// let larger = build("resnet18", Images::named("imagenet-3x320x320-7")?)?;

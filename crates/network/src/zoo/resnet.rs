@@ -4,7 +4,6 @@ use super::layers::{Layers, conv};
 use crate::{Conv, Window};
 use perf4sight_base::error::Result;
 
-/// Appends the convolutions of one block.
 type Block = fn(&mut Layers, name: &str, width: usize, stride: usize) -> Result<()>;
 
 /// `depths`: blocks in each of the four groups.

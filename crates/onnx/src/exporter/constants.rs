@@ -22,13 +22,12 @@ pub(super) struct Constant<'a> {
 /// Where a tensor comes from that the exporter computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// From no parameter.
     Fixed,
     /// From parameters of so many elements.
     Trained(u64),
     /// From parameters that have so many elements wherever they are called so.
     Usual(u64),
-    /// From parameters whose size nothing tells.
+    /// From parameters whose size is not known.
     Lost,
 }
 
@@ -77,7 +76,6 @@ fn is_looked_up(name: &str) -> bool {
     is_by(name, "embedding")
 }
 
-/// A copy for every sample.
 fn is_copied(name: &str) -> bool {
     is_by(name, "expand")
 }
@@ -130,7 +128,6 @@ impl Exporter<'_> {
         })
     }
 
-    /// Warnings of parameters that the file no longer has.
     pub fn warnings(&self, batch: Option<u64>) -> Vec<Warning> {
         let mut left = self.missing.clone();
         // Gains and biases are counted with their layers.
@@ -162,9 +159,9 @@ impl Exporter<'_> {
         let folded = |first: &str, count: usize| Folded { first: first.to_string(), count };
         let of_set = |tensors: BTreeSet<&str>| tensors.first().map(|first| folded(first, tensors.len()));
         let unread = left.first().filter(|_| lost.is_empty());
-        let lost = lost.first_key_value().map(|(first, source)| {
-            Warning::LostParameters(folded(first, lost.len()), source.map(str::to_string))
-        });
+        let lost = lost
+            .first_key_value()
+            .map(|(first, source)| Warning::LostParameters(folded(first, lost.len()), source.map(str::to_string)));
         let unread = unread.map(|first| Warning::UnreadParameters(first.to_string(), left.len()));
         let usual = of_set(usual).map(Warning::UsualParameters);
         let alike = of_set(alike).map(Warning::AlikeParameters);
@@ -187,9 +184,8 @@ impl Exporter<'_> {
     /// The missing parameters that a tensor of a module may come from: its own, else those within it. What is copied for every sample may be
     /// any outer module's, and what is looked up any table's.
     fn missing_for(&self, name: &str, module: &str) -> Vec<&str> {
-        let missing = |is: &dyn Fn(&str) -> bool| -> Vec<&str> {
-            self.missing.iter().copied().filter(|name| is(name)).collect()
-        };
+        let missing =
+            |is: &dyn Fn(&str) -> bool| -> Vec<&str> { self.missing.iter().copied().filter(|name| is(name)).collect() };
         let mut found = missing(&|name| parted(name).0 == module);
         if found.is_empty() && !module.is_empty() {
             found = missing(&|name| name.strip_prefix(module).is_some_and(|rest| rest.starts_with('.')));
@@ -264,7 +260,6 @@ fn usual(parameter: &str, dims: &[u64]) -> Option<u64> {
     }
 }
 
-/// The side of a square.
 fn side(area: u64) -> Option<u64> {
     let side = area.isqrt();
     (side * side == area && side > 0).then_some(side)

@@ -7,22 +7,15 @@ use crate::notes::{arguments, marked, module, operation};
 use crate::schema::NodeProto;
 use hashbrown::HashSet;
 
-/// What the notes say of an operand.
 pub(crate) enum Noted<'a> {
-    /// A parameter, by its name in PyTorch.
     Parameter(&'a str),
     /// Nothing that is trained: a scale of ones where a normalisation has none.
     Constant,
-    /// Nothing.
     Nothing,
 }
 
-/// The operands of an operation that are trained.
-#[derive(Clone, Copy)]
-enum Role {
-    Weight,
-    Bias,
-}
+const WEIGHT: usize = 0;
+const BIAS: usize = 1;
 
 impl<'a> Exporter<'a> {
     /// What the operation of PyTorch that `node` came from has at this place.
@@ -34,13 +27,7 @@ impl<'a> Exporter<'a> {
         let arguments = arguments(node);
         let Some(role) = role(node.op_type(), place) else { return Noted::Nothing };
         match positions(node, operation) {
-            Some([weight, bias]) => {
-                let position = match role {
-                    Role::Weight => weight,
-                    Role::Bias => bias,
-                };
-                self.argument(arguments.get(position).copied().unwrap_or("None"))
-            }
+            Some(positions) => self.argument(arguments.get(positions[role]).copied().unwrap_or("None")),
             None if is_arithmetic(node, operation) => {
                 let mut parameters = marked(node).filter(|name| name.starts_with("p_"));
                 match (parameters.next(), parameters.next()) {
@@ -102,19 +89,15 @@ impl<'a> Exporter<'a> {
     }
 }
 
-/// What an operator has at a place, in operations that have weights and biases.
-fn role(operator: &str, place: usize) -> Option<Role> {
+/// Which of its two trained operands an operator has at a place: its weight or its bias.
+fn role(operator: &str, place: usize) -> Option<usize> {
+    const WEIGHTED: &str = "Conv ConvTranspose Gemm LayerNormalization BatchNormalization GroupNormalization";
+    let is_weighted = WEIGHTED.split(' ').any(|known| known == operator);
     match (operator, place) {
-        ("Add" | "Sub", _) => Some(Role::Bias),
-        ("Mul" | "Div" | "MatMul", _) | ("Gather" | "GatherND", 0) => Some(Role::Weight),
-        (
-            "Conv" | "ConvTranspose" | "Gemm" | "PRelu" | "LayerNormalization" | "BatchNormalization"
-            | "GroupNormalization" | "RMSNormalization",
-            1,
-        ) => Some(Role::Weight),
-        ("Conv" | "ConvTranspose" | "Gemm" | "LayerNormalization" | "BatchNormalization" | "GroupNormalization", 2) => {
-            Some(Role::Bias)
-        }
+        ("Add" | "Sub", _) => Some(BIAS),
+        ("Mul" | "Div" | "MatMul", _) | ("Gather" | "GatherND", 0) | ("PRelu" | "RMSNormalization", 1) => Some(WEIGHT),
+        (_, 1) if is_weighted => Some(WEIGHT),
+        (_, 2) if is_weighted => Some(BIAS),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! Shapes of what is picked out of tables: lookups by index, one-hot codes, the largest elements.
 
-use super::{Dims, sizes};
+use super::Dims;
 use crate::call::{Call, axis};
 
 pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>> {
@@ -21,7 +21,7 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
         }
         "OneHot" => {
             let mut dims = input(0)?.clone();
-            let depth = sizes(call.constant(1)?)?.first().copied()?;
+            let depth = call.constant(1)?.sizes::<u64>()?.first().copied()?;
             let along = along(dims.len() + 1, -1)?;
             dims.insert(along, depth);
             Some(vec![dims])

@@ -1,6 +1,6 @@
 //! Shapes of what works on images, sequences and volumes: one batch axis, one channel axis, any number of others.
 
-use super::{Dims, product_of, sizes};
+use super::{Dims, product_of};
 use crate::call::{Call, axis};
 use crate::tensor::Constant;
 
@@ -15,7 +15,7 @@ pub(super) fn output(call: &Call, inputs: &[Option<Dims>]) -> Option<Dims> {
             call,
             data,
             *data.get(1)?,
-            &sizes(&Constant::integers(call.ints("kernel_shape")?.iter().copied()))?,
+            &Constant::integers(call.ints("kernel_shape")?.iter().copied()).sizes::<u64>()?,
         ),
         "ConvTranspose" => transposed(call, data, input(1)?),
         "MaxUnpool" => unpooled(call, data),
@@ -26,7 +26,7 @@ pub(super) fn output(call: &Call, inputs: &[Option<Dims>]) -> Option<Dims> {
         "Col2Im" => columns_back(call, data),
         "GridSample" => Some([data.get(..2)?, input(1)?.get(1..data.len() - 1)?].concat()),
         "AffineGrid" => {
-            let wanted = sizes(call.constant(1)?)?;
+            let wanted = call.constant(1)?.sizes::<u64>()?;
             let (_, image) = wanted.split_at_checked(2)?;
             Some(wanted[..1].iter().chain(image).copied().chain([image.len() as u64]).collect())
         }
@@ -41,7 +41,7 @@ pub(super) fn output(call: &Call, inputs: &[Option<Dims>]) -> Option<Dims> {
 
 /// Every column holds a window of every channel.
 fn columns_back(call: &Call, data: &[u64]) -> Option<Dims> {
-    let (image, window) = (sizes(call.constant(1)?)?, sizes(call.constant(2)?)?);
+    let (image, window) = (call.constant(1)?.sizes::<u64>()?, call.constant(2)?.sizes::<u64>()?);
     let &[batch, elements, _] = data else { return None };
     let channels = elements.checked_div(product_of(&window)?)?;
     Some([batch, channels].into_iter().chain(image).collect())
@@ -70,7 +70,7 @@ fn resized(call: &Call, data: &[u64]) -> Option<Dims> {
         None => (0..data.len()).collect(),
     };
     let mut dims = data.to_vec();
-    if let Some(wanted) = call.constant(3).and_then(sizes) {
+    if let Some(wanted) = call.constant(3).and_then(Constant::sizes::<u64>) {
         // The batch stays what it is, whatever batch the file was exported with.
         axes.iter().zip(wanted).filter(|(along, _)| **along > 0).for_each(|(&along, wanted)| dims[along] = wanted);
         return Some(dims);
@@ -151,12 +151,12 @@ fn transposed(call: &Call, data: &[u64], filters: &[u64]) -> Option<Dims> {
     Some(dims)
 }
 
-/// The least image that a pooling by these windows makes so much of, where no input tells another.
+/// The least image that a pooling by these windows makes so much of, where no input has another.
 fn unpooled(call: &Call, data: &[u64]) -> Option<Dims> {
     if let Some(wanted) = call.constant(2) {
-        return sizes(wanted);
+        return wanted.sizes::<u64>();
     }
-    let kernel = sizes(&Constant::integers(call.ints("kernel_shape")?.iter().copied()))?;
+    let kernel = Constant::integers(call.ints("kernel_shape")?.iter().copied()).sizes::<u64>()?;
     let Moves { reach, strides, pads } = moves(call, &kernel)?;
     let mut dims = data.get(..2)?.to_vec();
     for (at, &size) in data.get(2..)?.iter().enumerate() {

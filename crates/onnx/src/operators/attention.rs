@@ -17,7 +17,6 @@ use perf4sight_network::{Binary, Node, NodeId, Op};
 /// What an attention reads beside its values.
 struct Scores {
     query: NodeId,
-    /// The keys, as columns.
     turned: NodeId,
     added: Option<NodeId>,
     /// What the product of the two is called.
@@ -60,7 +59,7 @@ pub(super) fn fused(
 }
 
 /// Queries, keys and values as the program laid them anew before: PyTorch has one operation for those alone whose features lie beside each other.
-/// The default exporter's notes tell of such copies; of a file without notes it is told that none are taken for granted.
+/// The default exporter's notes tell of such copies; for a file without notes a warning says that none are assumed.
 fn laid(to: &mut Translation, call: &Call, mut inputs: Vec<Feature>) -> Result<Vec<Feature>, Misfit> {
     for (place, input) in inputs.iter_mut().enumerate().take(3) {
         if is_copied(call.node, place) {
@@ -72,13 +71,12 @@ fn laid(to: &mut Translation, call: &Call, mut inputs: Vec<Feature>) -> Result<V
     Ok(inputs)
 }
 
-/// Whether the last axis was another one before.
 fn lies_apart(node: &Node) -> bool {
     matches!(&node.op, Op::Transpose { order } if order.last() != Some(&(order.len() - 1)))
 }
 
 /// The softmax whose weights are dropped in an attention, and the rate, where that is not what the nodes of the file say: the default exporter
-/// tells of the dropout in its note alone, and what makes rows safe before it is no operation of PyTorch's own.
+/// has the dropout in its note alone, and what makes rows safe before it is no operation of PyTorch's own.
 fn dropped(to: &Translation, call: &Call, weights: NodeId) -> Option<(NodeId, f32)> {
     if let Some(rate) = attention_dropout(call.node) {
         let softmax = made_safe(to, weights).unwrap_or(weights);
@@ -101,7 +99,6 @@ fn with_dropout(
     to.add_like(own_name(call), Op::MatMul, &[kept, value])
 }
 
-/// What weights are the softmax of.
 fn scores(to: &Translation, weights: NodeId) -> Option<Scores> {
     let last = to.builder.shape(weights).rank().checked_sub(1)?;
     let weights = made_safe(to, weights).unwrap_or(weights);

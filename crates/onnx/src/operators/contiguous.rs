@@ -1,4 +1,4 @@
-//! Copies that PyTorch makes and its files do not tell of: of what is laid tokens first where the batch was, as `nn.MultiheadAttention` does.
+//! Copies that PyTorch makes and its files do not have: of what is transposed to tokens first, as `nn.MultiheadAttention` does.
 
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
@@ -6,7 +6,10 @@ use crate::translate::{Translation, own_name};
 use crate::value::{Feature, Value};
 use perf4sight_network::{NodeId, Op, Shape};
 
-/// An identity: in files of ours a copy, the batch where it lies in it.
+#[cfg(test)]
+mod tests;
+
+/// An identity: in files of ours a copy, the batch where it is in it.
 pub(super) fn identity(to: &mut Translation, call: &Call) -> Outcome {
     match call.inputs.first() {
         Some(Value::Feature(input)) if to.ours => Ok(vec![Value::Feature(copied(to, own_name(call), *input)?)]),
@@ -21,7 +24,7 @@ pub(super) fn copied(to: &mut Translation, name: &str, input: Feature) -> Result
     to.add_like(name, Op::Contiguous { batch }, &[input])
 }
 
-/// Notes of what a call gives whether its batch lies elsewhere in memory than its axes say: where the call moved it, and it was not moved before.
+/// Notes whether the batch of what a call gives is elsewhere in memory than in the axes: where the call moved it, and it was not moved before.
 pub(super) fn moved(to: &mut Translation, call: &Call, now: bool) {
     let before = call.node.input.first().is_some_and(|input| to.values.is_moved(input));
     if !to.ours && before != now {
@@ -29,7 +32,7 @@ pub(super) fn moved(to: &mut Translation, call: &Call, now: bool) {
     }
 }
 
-/// What a fully connected layer reads: it folds all axes but the last, which copies what lies in another order (`reshape` in `_matmul_impl` of
+/// What a fully connected layer reads: it folds all axes but the last, which copies what is in another order (`reshape` in `_matmul_impl` of
 /// aten/src/ATen/native/LinearAlgebra.cpp).
 pub(super) fn folded(to: &mut Translation, call: &Call, input: Feature) -> Result<Feature, Misfit> {
     match call.node.input.first().is_some_and(|name| to.values.is_moved(name)) {
@@ -50,7 +53,6 @@ pub(super) fn is_packed_projection(to: &Translation, input: Feature, order: &[us
     !to.ours && input.batch == Some(Batch::alone_at(2)) && order == [2, 1, 0, 3] && is_layer
 }
 
-/// What a node sees in this shape.
 fn seen_as(to: &Translation, id: NodeId, shape: &Shape) -> Option<NodeId> {
     let node = to.builder.node(id);
     matches!(&node.op, Op::Reshape(target) if target == shape).then(|| node.inputs[0])

@@ -5,9 +5,9 @@ use crate::align::aligned;
 use crate::call::{Call, Misfit, Outcome};
 use crate::curves;
 use crate::curves::{Curve, recognised};
-use crate::notes::reads_parameter;
 use crate::fold;
 use crate::names;
+use crate::notes::reads_parameter;
 use crate::schema::tensor_proto::DataType;
 use crate::tensor::{Constant, is_float};
 use crate::translate::{Translation, own_name, single};
@@ -271,7 +271,8 @@ pub(super) fn random(to: &Translation, call: &Call) -> Outcome {
         Some(declared.iter().map(|dim| dim.unwrap_or(to.samples.number())).collect())
     });
     let each_sample = drawn.is_some_and(|dims| {
-        dims.split_first().is_some_and(|(&batch, rest)| batch == to.samples.number() && rest.iter().all(|&dim| dim == 1))
+        dims.split_first()
+            .is_some_and(|(&batch, rest)| batch == to.samples.number() && rest.iter().all(|&dim| dim == 1))
     });
     Ok(vec![Value::Random(Random { keep, each_sample })])
 }

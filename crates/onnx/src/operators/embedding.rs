@@ -2,8 +2,8 @@
 
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
-use crate::tensor::Constant;
 use crate::parameters::Tie;
+use crate::tensor::Constant;
 use crate::translate::{Translation, single};
 use crate::value::{Feature, Value, View, Weight};
 use perf4sight_network::{Element, Embedding, Op, Shape};
@@ -41,7 +41,9 @@ pub(super) fn fixed(to: &mut Translation, call: &Call) -> Option<Outcome> {
     }
     let (batch, places) = match numbers {
         [1, places @ ..] if !places.is_empty() => (Some(Batch::FIRST), places),
-        [samples, places @ ..] if *samples as u64 == to.samples.number() && !places.is_empty() => (Some(Batch::FIRST), places),
+        [samples, places @ ..] if *samples as u64 == to.samples.number() && !places.is_empty() => {
+            (Some(Batch::FIRST), places)
+        }
         places => (None, places),
     };
     let embedding = Embedding { rows, width, fixed: Some(Shape::new(places)) };

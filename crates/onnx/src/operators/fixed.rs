@@ -67,7 +67,6 @@ fn read_by_samples<'c>(to: &mut Translation, call: &Call<'c>) -> Result<Option<C
     Ok(any.then_some(Call { node: call.node, inputs, opset: call.opset }))
 }
 
-/// The parts of a weight in a sequence.
 fn in_parts(call: &Call, weight: &Weight) -> Outcome {
     let axis = axis(call.int("axis").unwrap_or(0), weight.dims.len())?;
     let lengths = super::movement::lengths(call, weight.dims[axis])?;
@@ -162,25 +161,9 @@ fn turns(call: &Call, dims: &[usize]) -> bool {
     call.node.op_type() == "Transpose" && rearrange::order(call, dims.len()).is_ok_and(|order| order == [1, 0])
 }
 
-/// Element by element, of one tensor.
 fn keeps_elements(operator: &str) -> bool {
-    const KEEP: [&str; 14] = [
-        "Add",
-        "Sub",
-        "Mul",
-        "Div",
-        "Pow",
-        "Sqrt",
-        "Exp",
-        "Log",
-        "Abs",
-        "Neg",
-        "Sigmoid",
-        "Tanh",
-        "DequantizeLinear",
-        "QuantizeLinear",
-    ];
-    KEEP.contains(&operator)
+    const KEEP: &str = "Add Sub Mul Div Pow Sqrt Exp Log Abs Neg Sigmoid Tanh DequantizeLinear QuantizeLinear";
+    KEEP.split(' ').any(|known| known == operator)
 }
 
 fn tensor_dims(dims: &[usize]) -> Vec<u64> {
@@ -218,7 +201,8 @@ fn expand(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
     let Some(target) = call.input(1).as_constant().map(Constant::as_integers) else { return derived(to, call) };
     let ones = target.len().saturating_sub(own.len());
     let mut own: Vec<usize> = std::iter::repeat_n(1, ones).chain(own.iter().copied()).collect();
-    let is_batch = |axis: usize| own.len() == target.len() && own[axis] == 1 && target[axis] as u64 == to.samples.number();
+    let is_batch =
+        |axis: usize| own.len() == target.len() && own[axis] == 1 && target[axis] as u64 == to.samples.number();
     let Some(axis) = place_of_batch(to, target.len(), is_batch) else { return derived(to, call) };
     own.remove(axis);
     let others = target.iter().enumerate().filter(|(other, _)| *other != axis);
@@ -232,9 +216,12 @@ fn expand(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
 fn tile(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
     let Some(repeats) = call.input(1).as_constant().map(Constant::as_integers) else { return derived(to, call) };
     let once = |axis: usize| (0..repeats.len()).all(|other| other == axis || repeats[other] == 1);
-    // Where the file's batch is a single sample, no copies are not told from one for every sample.
+    // Where the file's batch is a single sample, one copy for every sample looks like none.
     let is_batch = |axis: usize| {
-        to.samples.number() > 1 && repeats[axis] as u64 == to.samples.number() && once(axis) && (axis == 0 || own.get(axis) == Some(&1))
+        to.samples.number() > 1
+            && repeats[axis] as u64 == to.samples.number()
+            && once(axis)
+            && (axis == 0 || own.get(axis) == Some(&1))
     };
     let place = place_of_batch(to, repeats.len(), is_batch).filter(|_| own.len() == repeats.len());
     let Some(axis) = place else { return derived(to, call) };

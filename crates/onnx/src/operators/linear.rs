@@ -42,11 +42,8 @@ pub(super) fn matmul(to: &mut Translation, call: &Call) -> Outcome {
     }
 }
 
-/// The weights of a fully connected layer.
 struct Matrix {
-    /// Features in and out.
     sizes: [usize; 2],
-    /// Along which the outputs lie.
     axis: usize,
     bias: bool,
 }

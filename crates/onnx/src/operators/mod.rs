@@ -25,7 +25,6 @@ mod whole_attention;
 use super::call::{Call, Misfit, Outcome};
 use super::translate::Translation;
 
-/// The node's outputs, by its operator.
 pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
     if !matches!(call.node.domain(), "" | "ai.onnx") {
         return unknown::ours(to, call);

@@ -80,7 +80,6 @@ pub(super) fn slice(to: &mut Translation, call: &Call) -> Outcome {
     single(result)
 }
 
-/// Elements of an axis at equal distances.
 struct Run {
     axis: usize,
     first: usize,
@@ -173,7 +172,6 @@ pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
     single(Feature { batch, ..seen })
 }
 
-/// The axes of places that the network computes.
 fn found_dims(to: &Translation, found: Feature) -> Vec<usize> {
     to.dims(found).into_iter().map(|dim| dim as usize).collect()
 }
@@ -186,7 +184,7 @@ fn rows_of_samples(to: &Translation, input: Feature, axis: usize, indices: &[usi
     (samples as u64 == to.samples.number()).then(|| places.to_vec())
 }
 
-/// As many rows of every sample, which ones is not told.
+/// As many rows of every sample; which ones is not known.
 fn rows_picked(to: &mut Translation, call: &Call, input: Feature, places: Vec<usize>) -> Outcome {
     let shape = to.builder.shape(input.id).dims().to_vec();
     let count = places.iter().product();
@@ -224,7 +222,6 @@ fn of_strides(to: &Translation, call: &Call, input: Feature, indices: &[usize]) 
     strided && dims.len() == 1 && indices.iter().map(|&dim| dim as u64).product::<u64>() == dims[0]
 }
 
-/// The picked elements in a row.
 fn picked(to: &mut Translation, call: &Call, input: Feature, axis: usize) -> Result<Feature, Misfit> {
     let length = to.builder.shape(input.id).dims()[axis];
     let count = call.input(1).fixed_dims().unwrap_or_default().iter().product();

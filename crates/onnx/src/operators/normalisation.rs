@@ -8,6 +8,9 @@ use crate::translate::{Translation, own_name, single};
 use crate::value::{Feature, Value, elements};
 use perf4sight_network::{Activation, Affine, Binary, NodeId, Op, Reduction, Shape};
 
+#[cfg(test)]
+mod tests;
+
 /// Training and inference form alike: outputs beyond the first are running statistics. The batch may be in one axis with others, as all
 /// tokens of all samples are.
 pub(super) fn batch(to: &mut Translation, call: &Call) -> Outcome {
@@ -27,7 +30,7 @@ pub(super) fn batch(to: &mut Translation, call: &Call) -> Outcome {
     single(node)
 }
 
-/// A layer, and behind it the batch normalisation of its channels on `axis` that the exporter folded into it, where its notes tell.
+/// A layer, and behind it the batch normalisation of its channels on `axis` that the exporter folded into it, where its notes name it.
 pub(super) fn restored(to: &mut Translation, call: &Call, layer: Feature, axis: usize) -> Result<Feature, Misfit> {
     let Some(folded) = to.exporter.folded_batch_norm(call.node).filter(|_| axis < 2) else { return Ok(layer) };
     let channels = to.builder.shape(layer.id).dims()[axis] as u64;
@@ -249,7 +252,6 @@ fn operands(to: &Translation, node: NodeId, op: &Op) -> Option<[NodeId; 2]> {
     (node.op == *op).then(|| node.inputs.as_slice().try_into().ok()).flatten()
 }
 
-/// The one input of a node of that kind.
 pub(super) fn step(to: &Translation, node: NodeId, kind: &str) -> Option<NodeId> {
     let node = to.builder.node(node);
     match node.inputs.as_slice() {

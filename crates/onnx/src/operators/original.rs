@@ -87,7 +87,7 @@ pub(super) fn operands(to: &mut Translation, call: &Call) -> Result<Vec<Value>, 
     Ok(operands)
 }
 
-/// Whether what is read there says where something lies.
+/// Whether what is read there is a position.
 fn is_place(call: &Call, place: usize) -> bool {
     match call.node.op_type() {
         "Gather" | "GatherElements" | "GatherND" | "Scatter" | "ScatterElements" | "ScatterND" => place == 1,
@@ -156,7 +156,9 @@ fn open_batch(to: &Translation, call: &Call, batch: Batch, operands: &mut [Opera
         _ => return,
     };
     let Some(Operand::Integers(_, sizes)) = operands.get_mut(place) else { return };
-    if let Some(size) = sizes.get_mut(batch.axis).filter(|size| size[0] == 0 && batch.fits(size[1] as u64, to.samples.number())) {
+    if let Some(size) =
+        sizes.get_mut(batch.axis).filter(|size| size[0] == 0 && batch.fits(size[1] as u64, to.samples.number()))
+    {
         *size = [size[1] / to.samples.number() as i64, 0];
     }
 }

@@ -1,4 +1,4 @@
-//! What looks elements up by where they lie: extremes, sums so far, tuples of places, columns of windows, grids.
+//! Operators that look elements up by position: extremes, sums so far, tuples of places, columns of windows, grids.
 
 use super::convolution::{size, window};
 use crate::align::aligned;
@@ -43,8 +43,7 @@ fn top_k(to: &mut Translation, call: &Call) -> Outcome {
     let count = size(count.ok_or(Misfit::Unsupported)?)?;
     let axis = to.axis(input, call.int("axis").unwrap_or(-1))?;
     let largest = call.int("largest").unwrap_or(1) != 0;
-    let is_read =
-        |place: &usize| call.node.output.get(*place).is_some_and(|name| to.values.is_read(name));
+    let is_read = |place: &usize| call.node.output.get(*place).is_some_and(|name| to.values.is_read(name));
     let read: Vec<usize> = [0, 1].into_iter().filter(is_read).collect();
     let mut results = vec![Value::Absent, Value::Absent];
     for place in read.iter().copied() {
@@ -144,7 +143,6 @@ fn seen_as(to: &mut Translation, name: &str, input: Feature, dims: Vec<usize>) -
     if *to.builder.shape(input.id) == shape { Ok(input) } else { to.add_like(name, Op::Reshape(shape), &[input]) }
 }
 
-/// A place in axes seen as one.
 fn place(tuple: &[i64], dims: &[usize]) -> Result<usize, Misfit> {
     tuple.iter().zip(dims).try_fold(0, |place, (&index, &dim)| {
         let index = if index < 0 { index.saturating_add(dim as i64) } else { index };

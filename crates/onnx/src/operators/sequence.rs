@@ -1,6 +1,6 @@
 //! Convolutions and poolings of sequences: PyTorch runs them as those of images of one row.
 
-use super::convolution::{layer, check_channels, size};
+use super::convolution::{check_channels, layer, size};
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
 use crate::translate::{Translation, own_name, single};

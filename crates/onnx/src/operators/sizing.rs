@@ -137,7 +137,6 @@ fn stretched(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) 
     single(result)
 }
 
-/// Whole copies side by side.
 pub(super) fn tile(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let repeats = call.constant(1).map(Constant::as_integers).ok_or(Misfit::Unsupported)?;

@@ -1,6 +1,6 @@
 //! Images stacked in the batch's axis, such as those of heads or windows: the slices of a volume, which a kernel of depth 1 does not mix.
 
-use super::convolution::{layer, check_channels, size, window};
+use super::convolution::{check_channels, layer, size, window};
 use super::volume::{Sides, padded};
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};

@@ -1,4 +1,4 @@
-//! Operations this crate has no word for: loaded with their weights and, as well as can be told, their shape.
+//! Operators that are not understood: loaded with their weights and their shape, as far as it can be inferred.
 
 use super::original;
 use crate::batch::Batch;
@@ -10,6 +10,9 @@ use crate::translate::{Translation, own_name, single};
 use crate::value::{Feature, Table, Value, Weight};
 use crate::{ADAPTIVE, DOMAIN};
 use perf4sight_network::{NodeId, Op, Shape, Unknown};
+
+#[cfg(test)]
+mod tests;
 
 /// Operators outside ONNX's own set: the two forms that we write, else unknown.
 pub(super) fn ours(to: &mut Translation, call: &Call) -> Outcome {
@@ -31,16 +34,15 @@ pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, Stri
     let inputs: Vec<Feature> = call.features().collect();
     let weights = weights(call);
     if inputs.is_empty() && weights.is_empty() {
-        let table = call
-            .node
-            .output
-            .iter()
-            .map(|output| Value::Opaque(Table::made(to.values.declared_dims(output, to.samples).unwrap_or_default())));
+        let table =
+            call.node.output.iter().map(|output| {
+                Value::Opaque(Table::made(to.values.declared_dims(output, to.samples).unwrap_or_default()))
+            });
         return Ok(table.collect());
     }
     let Read { parameters, mut owner } = read(to, call, &weights);
     let mut outputs = Vec::new();
-    for index in asked(to, call) {
+    for index in read_outputs(to, call) {
         let Extent { shape, batch, guessed, across } = extent(to, call, index, inputs.first().copied());
         if guessed && !inputs.iter().any(|input| input.guessed) {
             to.noticed.guessed.push(described(call.node));
@@ -69,15 +71,14 @@ pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, Stri
     Ok(outputs)
 }
 
-/// The outputs that something reads; all where that cannot be told, as in a graph within a node.
-fn asked(to: &Translation, call: &Call) -> Vec<usize> {
+/// The outputs that something reads; all where that is not known, as in a graph within a node.
+fn read_outputs(to: &Translation, call: &Call) -> Vec<usize> {
     let named = call.node.output.iter().enumerate().filter(|(_, output)| !output.is_empty());
     let (read, others): (Vec<_>, Vec<_>) = named.partition(|(_, output)| to.values.is_read(output));
-    let asked = if read.is_empty() { others } else { read };
-    asked.into_iter().map(|(index, _)| index).collect()
+    let outputs = if read.is_empty() { others } else { read };
+    outputs.into_iter().map(|(index, _)| index).collect()
 }
 
-/// Weights that an operation reads.
 struct Read {
     /// Their elements; those of its owner, where it shares them all.
     parameters: u64,
@@ -106,7 +107,6 @@ pub(super) fn unweighted(to: &Translation, call: &Call, shape: Shape) -> Op {
     Op::Unknown(Unknown { original: original::kept(to, call, 0, batch, 0), ..Unknown::new(op_type(call), shape, 0) })
 }
 
-/// The trainable inputs.
 fn weights(call: &Call) -> Vec<Weight> {
     let weights = call.inputs.iter().enumerate().filter(|(place, _)| is_trained(call, *place));
     let weights = weights.filter_map(|(_, input)| match input {
@@ -163,7 +163,6 @@ fn recurrent(inputs: Dims, remembered: Dims, data: Dims) -> u64 {
     steps.saturating_mul(elements(&inputs).saturating_add(elements(&remembered)))
 }
 
-/// Shape and batch of an unknown output.
 struct Extent {
     shape: Shape,
     batch: Option<Batch>,
@@ -177,7 +176,8 @@ fn extent(to: &Translation, call: &Call, output: usize, input: Option<Feature>) 
     let ruled = ruled(to, call, output);
     let across = ruled.as_ref().is_some_and(|ruled| ruled.across);
     // What a file declares of two axes for samples fits only its own batch.
-    if let Some(dims) = to.values.declared_dims(name, to.samples).filter(|_| !across && !has_data_dependent_shape(call)) {
+    if let Some(dims) = to.values.declared_dims(name, to.samples).filter(|_| !across && !has_data_dependent_shape(call))
+    {
         let fits = |ruled: Ruled| ruled.batch.filter(|batch| batch.axis < dims.len());
         let batch = held(to, name, &dims, ruled.and_then(fits), input);
         return Extent { shape: sample(&dims, batch), batch, guessed: false, across };
@@ -208,7 +208,6 @@ fn held(to: &Translation, name: &str, dims: &[usize], ruled: Option<Batch>, inpu
     symbolic.or(ruled.filter(fits)).or_else(equal)
 }
 
-/// What an operator's rule says of an output.
 struct Ruled {
     dims: Dims,
     /// The first axis that is longer when the batch is larger.
@@ -223,7 +222,8 @@ fn ruled(to: &Translation, call: &Call, output: usize) -> Option<Ruled> {
         infer::outputs(call, &dims)?.into_iter().nth(output)
     };
     let mut dims = at(to.samples.number())?;
-    let longer = at(to.samples.number().checked_mul(2)?).filter(|longer| longer.len() == dims.len()).unwrap_or_default();
+    let longer =
+        at(to.samples.number().checked_mul(2)?).filter(|longer| longer.len() == dims.len()).unwrap_or_default();
     let mut moved =
         dims.iter().zip(longer).enumerate().filter(|(_, (dim, longer))| *dim != longer).map(|(axis, _)| axis);
     let axis = moved.next();
@@ -233,7 +233,9 @@ fn ruled(to: &Translation, call: &Call, output: usize) -> Option<Ruled> {
     let source = call.features().find_map(|input| input.batch);
     // What the rule takes from constants of the file does not move; the batch then lies where it lay.
     let axis = axis.or_else(|| {
-        source.map(|batch| batch.axis).filter(|&axis| dims.get(axis).is_some_and(|dim| dim.is_multiple_of(to.samples.number())))
+        source
+            .map(|batch| batch.axis)
+            .filter(|&axis| dims.get(axis).is_some_and(|dim| dim.is_multiple_of(to.samples.number())))
     });
     let batch = axis.map(|axis| Batch::holding(axis, dims[axis] / to.samples.number(), source));
     Some(Ruled { dims, batch, across })

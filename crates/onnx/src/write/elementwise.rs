@@ -72,34 +72,39 @@ impl Writer<'_> {
         self.emit(node, "Where", inputs, vec![]);
     }
 
-    /// Numbers compared; ONNX says truth of it, which is made a number again.
+    /// A comparison; ONNX gives truth values, which are cast to numbers again.
     fn compared(&mut self, node: &Node, operator: &str) {
         let inputs = self.operands(node);
-        self.tells(node, operator, inputs, vec![]);
+        self.cast_result(node, operator, inputs, vec![]);
     }
 
     fn logical(&mut self, node: &Node, operator: &str) {
         let inputs = if operator == "Not" { self.inputs(node) } else { self.operands(node) };
         let truths = inputs.into_iter().enumerate().map(|(place, input)| self.truth(node, place, input)).collect();
-        self.tells(node, operator, truths, vec![]);
+        self.cast_result(node, operator, truths, vec![]);
     }
 
-    /// The truth of a number.
     fn truth(&mut self, node: &Node, place: usize, input: String) -> String {
         let name = format!("{}/truth_{place}", node.name);
         self.step(&name, "Cast", vec![input], vec![with::int("to", DataType::Bool as i64)]);
         name
     }
 
-    /// An operator that says truth or a place, and the number or integer that it is.
-    pub(super) fn tells(&mut self, node: &Node, operator: &str, inputs: Vec<String>, attributes: Vec<AttributeProto>) {
+    /// An operator that gives truth values or positions, and a cast to the element of the node.
+    pub(super) fn cast_result(
+        &mut self,
+        node: &Node,
+        operator: &str,
+        inputs: Vec<String>,
+        attributes: Vec<AttributeProto>,
+    ) {
         let said = format!("{}/said", node.name);
         self.step(&said, operator, inputs, attributes);
         self.called(node.name.clone());
         self.number(node, said);
     }
 
-    /// What an operator said, as the node's elements are.
+    /// A cast of an operator's result to the element of the node.
     pub(super) fn number(&mut self, node: &Node, said: String) {
         self.step(&node.name, "Cast", vec![said], vec![with::int("to", data_type(node.element) as i64)]);
         self.called(format!("{}/number", node.name));

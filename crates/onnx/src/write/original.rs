@@ -45,7 +45,6 @@ impl Writer<'_> {
         free.map(|written| self.graph.node[written].output[original.output] = result.to_string()).is_some()
     }
 
-    /// The operation with all that it reads.
     fn whole(&mut self, node: &Node, original: &Original, (domain, operator): (&str, &str), result: &str) {
         let mut read = node.inputs.iter();
         let mut input = Vec::new();
@@ -106,7 +105,6 @@ impl Writer<'_> {
         sum
     }
 
-    /// The batch size, as a vector of one number.
     pub(super) fn batch(&mut self, node: &Node, what: &str) -> String {
         let input = self.network.nodes()[0].name.clone();
         let batch = format!("{}/{what}_batch", node.name);

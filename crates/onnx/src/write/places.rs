@@ -1,4 +1,4 @@
-//! Writes what looks elements up by where they lie.
+//! Writes operations that look elements up by position.
 
 use super::{Writer, behind_batch, windowed};
 use crate::attributes as with;
@@ -11,7 +11,7 @@ impl Writer<'_> {
         let inputs = self.inputs(node);
         let attributes =
             vec![with::int("axis", behind_batch(place.axis)), with::int("keepdims", i64::from(place.keep))];
-        self.tells(node, operator, inputs, attributes);
+        self.cast_result(node, operator, inputs, attributes);
     }
 
     /// Both results have a name; the places are made numbers.

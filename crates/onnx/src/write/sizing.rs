@@ -82,7 +82,7 @@ impl Writer<'_> {
         self.emit(node, operator, inputs, attributes);
     }
 
-    /// Lookups whose places the file did not tell read them when the network runs.
+    /// Lookups whose positions are not in the file read them when the network runs.
     pub(super) fn pick(&mut self, node: &Node, pick: &Pick) {
         let places = match pick.places.as_slice() {
             [] => self.places(node, &[pick.count]),

@@ -1,6 +1,6 @@
 //! Operations by what they have in common with others that are computed alike.
 
-use perf4sight_network::zoo::teaching;
+use perf4sight_network::zoo::calibration;
 use perf4sight_network::{Conv, Network, Node, Op, Window};
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ pub(super) fn operations(network: &Network) -> BTreeSet<String> {
 
 /// The same of the networks that teach a profile what operations cost.
 pub fn taught() -> BTreeSet<String> {
-    teaching::all().into_iter().flatten().flat_map(|network| operations(&network)).collect()
+    calibration::all().into_iter().flatten().flat_map(|network| operations(&network)).collect()
 }
 
 fn grouping(conv: &Conv, channels: usize) -> &'static str {

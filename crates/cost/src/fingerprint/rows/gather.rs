@@ -7,7 +7,7 @@ use crate::records::{self, Record, Variant};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::grouped;
 use perf4sight_network::Network;
-use perf4sight_network::zoo::{Images, teaching};
+use perf4sight_network::zoo::{Images, calibration};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Quantity, Workload};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -46,7 +46,7 @@ pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered
     let mut others = BTreeSet::new();
     for record in records {
         let stem = stem(&record).unwrap_or_default().to_owned();
-        let is_taught = teaching::is_reserved(&record.variant.network);
+        let is_taught = calibration::is_reserved(&record.variant.network);
         let network = networks.get(&stem).filter(|network| is_taught || reads(network, &record.dataset)).cloned();
         if network.is_none() && networks.get(&stem).is_some() {
             let folder = networks.folder().display();
@@ -117,14 +117,14 @@ fn read_logs(selection: &Selection, gathered: &mut Gathered) -> Result<Vec<Recor
     for file in files.into_values().flatten() {
         let log = records::read(&file, selection.quantity, selection.step.stage)?;
         gathered.warnings.extend(log.warnings());
-        let asked = |record: &Record| match teaching::is_reserved(&record.variant.network) {
+        let asked = |record: &Record| match calibration::is_reserved(&record.variant.network) {
             true => selection.step.whole(),
             false => selection.step,
         };
         let (own, others): (Vec<Record>, Vec<Record>) =
             log.settled().into_iter().partition(|record| record.workload.step == asked(record));
         // Those of lessons are no user's.
-        for record in others.iter().filter(|record| !teaching::is_reserved(&record.variant.network)) {
+        for record in others.iter().filter(|record| !calibration::is_reserved(&record.variant.network)) {
             *gathered.of_other_steps.entry(record.workload.step.to_string()).or_default() += 1;
         }
         records.extend(own);
@@ -162,7 +162,7 @@ fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<
     let mut files: BTreeMap<Variant, Vec<PathBuf>> = BTreeMap::new();
     let mut known: Vec<&str> = selection.networks.iter().map(String::as_str).collect();
     if selection.quantity == Quantity::Latency {
-        teaching::names().for_each(|name| known.push(name));
+        calibration::names().for_each(|name| known.push(name));
     }
     for folder in selection.folders {
         if !folder.is_dir() {
@@ -170,7 +170,7 @@ fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<
             continue;
         }
         for (variant, file) in records::list(folder, known.iter().copied())? {
-            if selection.levels.contain(variant.level) || teaching::is_reserved(&variant.network) {
+            if selection.levels.contain(variant.level) || calibration::is_reserved(&variant.network) {
                 files.entry(variant).or_default().push(file);
             }
         }

@@ -6,7 +6,7 @@ use super::test_config::NetworkTests;
 use crate::plan::Sweep;
 use crate::records::Variant;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_network::zoo::teaching;
+use perf4sight_network::zoo::calibration;
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::Variable;
 use perf4sight_verb::config::Values;
@@ -33,18 +33,18 @@ pub(super) fn parse(values: &Values<'_>, variables: &[Variable]) -> Result<bool>
 
 /// Whether it measures a calibration network.
 pub(super) fn is_calibration(planned: &Planned) -> bool {
-    teaching::is_reserved(&planned.configuration.variant.network)
+    calibration::is_reserved(&planned.configuration.variant.network)
 }
 
 impl Profile {
     /// The names of all networks that are measured, calibration networks included.
     pub(super) fn names(&self) -> Vec<String> {
-        let calibration = teaching::names().filter(|_| self.teach).map(str::to_owned);
+        let calibration = calibration::names().filter(|_| self.teach).map(str::to_owned);
         self.networks.iter().cloned().chain(calibration).collect()
     }
 
     fn calibration_files(&self) -> impl Iterator<Item = (Variant, PathBuf)> {
-        let variants = teaching::names().filter(|_| self.teach).map(|name| Variant::new(name, LEVEL));
+        let variants = calibration::names().filter(|_| self.teach).map(|name| Variant::new(name, LEVEL));
         variants.map(|variant| (variant.clone(), self.places.networks.join(format!("{variant}.onnx"))))
     }
 
@@ -80,7 +80,7 @@ impl Profile {
         }
         let folder = &self.places.networks;
         fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
-        let networks = teaching::all()?;
+        let networks = calibration::all()?;
         let named = |name: &str| networks.iter().find(|network| network.name() == name);
         missing.iter().try_for_each(|(variant, file)| {
             named(&variant.network).map_or(Ok(()), |network| onnx::write(network, file))

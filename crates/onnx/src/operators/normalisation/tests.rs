@@ -1,11 +1,11 @@
 //! Normalisations as exporters write them.
 
-use super::*;
+use crate::tests::*;
 
 const OPERATION: &str = "pkg.torch.onnx.fx_node";
 
 impl Draft {
-    pub(super) fn signed(mut self, signature: &str) -> Draft {
+    pub(crate) fn signed(mut self, signature: &str) -> Draft {
         let key = Some("pkg.torch.export.ExportedProgram.graph_signature".into());
         self.graph().metadata_props.push(StringStringEntryProto { key, value: Some(signature.into()) });
         self

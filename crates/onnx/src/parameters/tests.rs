@@ -1,6 +1,6 @@
 //! Whose a parameter is: layers that share one, and what PyTorch's default exporter merged or computed ahead.
 
-use super::*;
+use crate::tests::*;
 
 const OPERATION: &str = "pkg.torch.onnx.fx_node";
 
@@ -233,7 +233,7 @@ fn tensors_that_the_default_exporter_merged_are_told_apart_by_its_notes() {
 impl Draft {
     /// An image to which a table of 2 heads and 49 x 49 places is added that was computed from the parameter `table` of module `attn`, and
     /// is called after the last operation.
-    fn looked_up(table: &str, last: &str) -> Loaded {
+    pub(crate) fn looked_up(table: &str, last: &str) -> Loaded {
         let draft = Draft::opset(17).input("x", [Is(2), Is(2), Is(49), Is(49)]);
         let draft = draft
             .stored(last, floats(&[1, 2, 49, 49], &[0.5; 4802]))

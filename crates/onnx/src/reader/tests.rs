@@ -1,7 +1,7 @@
 //! Files of more than one graph, of several outputs, and those that are refused.
 
-use super::*;
 use crate::schema::FunctionProto;
+use crate::tests::*;
 
 fn relu(input: &str, output: &str) -> NodeProto {
     NodeProto {
@@ -154,14 +154,14 @@ fn what_has_no_cost_of_its_own_is_refused_by_name() {
     assert!(looping.contains("node \"y\" (Loop) decides by its data what runs"), "{looping}");
     let mut sparse = Draft::new().node("Relu", &["x"], "y", vec![]).output("y");
     let values = TensorProto { name: Some("w".into()), ..floats(&[1], &[1.0]) };
-    let tensor = super::super::schema::SparseTensorProto { values: Some(values), ..Default::default() };
+    let tensor = crate::schema::SparseTensorProto { values: Some(values), ..Default::default() };
     sparse.graph().sparse_initializer.push(tensor);
     assert!(sparse.error().contains("holds the sparse tensor \"w\""), "{}", sparse.error());
 }
 
 #[test]
 fn every_network_that_teaches_operations_is_read_as_it_was_written() {
-    for network in perf4sight_network::zoo::teaching::all().unwrap() {
+    for network in perf4sight_network::zoo::calibration::all().unwrap() {
         let read = from_bytes(network.name(), &to_bytes(&network)).unwrap().network;
         assert!(read.coverage().is_full(), "{}: {:?}", network.name(), read.coverage());
         assert_eq!((read.macs(), read.parameters()), (network.macs(), network.parameters()), "{}", network.name());

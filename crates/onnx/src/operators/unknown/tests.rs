@@ -1,6 +1,6 @@
 //! Operators that have no operation of their own here: shapes for any batch, parameters, products, and what is written of them.
 
-use super::*;
+use crate::tests::*;
 use perf4sight_step::workload::{Stage, Workload};
 
 /// What is known of an operator's node without understanding it.

@@ -1,6 +1,6 @@
 //! Copies that no file tells of, and what every sample has of its own.
 
-use super::*;
+use crate::tests::*;
 use perf4sight_network::Embedding;
 
 /// Five tokens of eight numbers, tokens or samples in front.

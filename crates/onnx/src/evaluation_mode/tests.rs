@@ -1,6 +1,6 @@
 //! Files that may lack what training draws.
 
-use super::*;
+use crate::tests::*;
 
 /// A token network's end, whose projection is called `weight`; PyTorch's older exporter writes a module in evaluation mode without `drawn`.
 fn normalised(weight: &str, drawn: bool) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! Files for inputs of other sizes than they were exported with.
 
-use super::*;
+use crate::tests::*;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::{Dataset, Images};
 

@@ -1,7 +1,7 @@
 //! Bad input: what a file must not do, and what is said of it.
 
-use super::*;
 use crate::schema::FunctionProto;
+use crate::tests::*;
 
 #[test]
 fn an_operator_set_of_tomorrow_is_read_with_a_warning() {
@@ -124,7 +124,7 @@ fn functions_that_are_only_many_call_nobody_wrongly_themselves() {
 fn what_is_refused_is_called_what_it_is() {
     let stored = TensorProto { name: Some("w".into()), ..floats(&[1], &[1.0]) };
     let mut sparse = Draft::new().node("MatMul", &["x", "w"], "y", vec![]).output("y");
-    let tensor = super::super::schema::SparseTensorProto { values: Some(stored), ..Default::default() };
+    let tensor = crate::schema::SparseTensorProto { values: Some(stored), ..Default::default() };
     sparse.graph().sparse_initializer.push(tensor);
     assert!(sparse.error().contains("holds the sparse tensor \"w\""), "{}", sparse.error());
     let mut input = Draft::new().node("Relu", &["x"], "y", vec![]).output("y");

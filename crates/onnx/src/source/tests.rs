@@ -1,16 +1,16 @@
 //! Several inputs, ids of words and masks, and the tables they are looked up in.
 
-use super::*;
+use crate::tests::*;
 use perf4sight_network::{Element, Embedding, Input};
 
 impl Draft {
-    fn ids(mut self, name: &str, dims: impl IntoIterator<Item = Dim>) -> Draft {
+    pub(crate) fn ids(mut self, name: &str, dims: impl IntoIterator<Item = Dim>) -> Draft {
         self.graph().input.push(Draft::typed(name, dims, DataType::Int64));
         self
     }
 
     /// Sixteen words of a vocabulary of 100, as rows of 8.
-    fn words() -> Draft {
+    pub(crate) fn words() -> Draft {
         let draft = Draft::opset(17).ids("ids", [Named("batch"), Is(16)]).weight("words.weight", [100, 8]);
         draft.node("Gather", &["words.weight", "ids"], "looked", vec![])
     }

@@ -1,4 +1,4 @@
-//! The vocabulary they are written in: stretches that begin at the image and end in a vector each.
+//! Builds them: branches that begin at the image and end in a vector each.
 
 use crate::zoo::layers::{Layers, biased};
 use crate::{Activation, Affine, Binary, Conv, Linear, Network, NodeId, Op, Reduction, Shape};
@@ -7,27 +7,26 @@ use perf4sight_base::error::Result;
 /// Height and width of the images, as most networks take them.
 const SIDE: usize = 224;
 
-/// Classes, so few that telling them apart costs nothing.
+/// So few classes that the classifier costs nothing.
 const CLASSES: usize = 10;
 
-/// A network in the making.
-pub(super) struct Lesson {
+pub(super) struct Builder {
     layers: Layers,
     image: NodeId,
     added: usize,
-    /// The vectors that the stretches so far end in.
+    /// The results of the branches so far.
     vectors: Vec<NodeId>,
 }
 
-impl Lesson {
+impl Builder {
     /// The network of that name with this content.
-    pub fn given(name: &str, content: super::Content) -> Result<Network> {
+    pub fn build(name: &str, content: super::Content) -> Result<Network> {
         let layers = Layers::new(name, Shape::new([3, SIDE, SIDE]));
-        let mut lesson = Lesson { image: layers.at, layers, added: 0, vectors: Vec::new() };
-        content(&mut lesson)?;
-        let vectors = std::mem::take(&mut lesson.vectors);
-        lesson.join(Op::Concat { axis: 0 }, &vectors)?.linear(CLASSES)?;
-        Ok(lesson.layers.finish())
+        let mut network = Builder { image: layers.at, layers, added: 0, vectors: Vec::new() };
+        content(&mut network)?;
+        let vectors = std::mem::take(&mut network.vectors);
+        network.join(Op::Concat { axis: 0 }, &vectors)?.linear(CLASSES)?;
+        Ok(network.layers.finish())
     }
 
     /// The last operation.
@@ -66,7 +65,7 @@ impl Lesson {
         Ok(parameter)
     }
 
-    /// Begins a stretch: the image in patches of so many pixels a side, each a vector that long.
+    /// Begins a branch: the image in patches of so many pixels a side, each a vector that long.
     pub fn patches(&mut self, side: usize, width: usize) -> Result<&mut Self> {
         let image = self.image;
         self.back_to(image).then(Op::Conv(biased(width, side, side, 0)))
@@ -78,14 +77,14 @@ impl Lesson {
         self.patches(side, width)?.reshape(&[width, patches])?.transpose(&[1, 0])
     }
 
-    /// Ends a stretch of images.
+    /// Ends a branch of images.
     pub fn end_images(&mut self) -> Result<()> {
         self.then(Op::AdaptiveAvgPool { output: [1; 2] })?.then(Op::Flatten)?;
         self.vectors.push(self.layers.at);
         Ok(())
     }
 
-    /// Ends a stretch of rows.
+    /// Ends a branch of rows.
     pub fn end_rows(&mut self) -> Result<()> {
         let axes = (0..self.shape().rank() - 1).collect();
         self.then(Op::Reduce { reduction: Reduction::Mean, axes, keep: false })?;

@@ -1,24 +1,22 @@
-//! Small networks that teach a profile what CNNs do not: between them they hold every class of operation, at sizes on both sides of what
-//! caches keep. Nobody trains them; each is a few stretches of blocks side by side, whose results are told apart by one classifier.
+//! Calibration networks: small networks that show a profile what CNNs do not. Between them they hold every class of operation, at sizes on both
+//! sides of what caches keep. Nobody trains them; each is a few branches of blocks side by side, whose results go into one classifier.
 
 mod attention;
+mod builder;
 mod convolutions;
 mod images;
-mod lesson;
 mod tokens;
 mod windows;
 
 use crate::Network;
-use lesson::Lesson;
+use builder::Builder;
 use perf4sight_base::error::Result;
 
-/// What the names of these networks begin with, and those of no others.
 const PREFIX: &str = "teach-";
 
-/// Adds the stretches of one of them.
-type Content = fn(&mut Lesson) -> Result<()>;
+type Content = fn(&mut Builder) -> Result<()>;
 
-const LESSONS: [(&str, Content); 6] = [
+const NETWORKS: [(&str, Content); 6] = [
     ("teach-attention", attention::attention),
     ("teach-windows", windows::windows),
     ("teach-tokens", tokens::tokens),
@@ -29,7 +27,7 @@ const LESSONS: [(&str, Content); 6] = [
 
 /// Their names.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
-    LESSONS.iter().map(|(name, _)| *name)
+    NETWORKS.iter().map(|(name, _)| *name)
 }
 
 /// Whether a name is reserved for these networks.
@@ -40,16 +38,16 @@ pub fn is_reserved(name: &str) -> bool {
 /// All of them.
 ///
 /// ```
-/// use crate::zoo::teaching;
-/// let networks = teaching::all()?;
-/// assert!(networks.iter().all(|network| teaching::is_reserved(network.name())));
+/// use perf4sight_network::zoo::calibration;
+/// let networks = calibration::all()?;
+/// assert!(networks.iter().all(|network| calibration::is_reserved(network.name())));
 /// # Ok::<(), perf4sight_base::error::Error>(())
 /// ```
 ///
 /// # Errors
 /// None that a test of this crate would not have met: operations that do not fit one another.
 pub fn all() -> Result<Vec<Network>> {
-    LESSONS.iter().map(|(name, content)| Lesson::given(name, *content)).collect()
+    NETWORKS.iter().map(|(name, content)| Builder::build(name, *content)).collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,107 @@
+//! Element-wise functions, a row each.
+
+use super::effects::Needs;
+
+/// Declares element-wise functions, a row each: the variant, its name as tables print it, and what its facts follow from. Whatever else is
+/// true of one is asked for by the compiler: the operator of ONNX, the worker's function.
+macro_rules! elementwise {
+    ($(#[$doc:meta])* $kind:ident: $facts:ty { $($(#[$own:meta])* $function:ident $name:literal $row:expr,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[allow(missing_docs)] // the names are the documentation
+        pub enum $kind {
+            $($(#[$own])* $function,)+
+        }
+
+        impl $kind {
+            /// All there are.
+            pub const ALL: [$kind; [$($name),+].len()] = [$($kind::$function),+];
+
+            /// Its name as tables print it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($kind::$function => $name,)+
+                }
+            }
+
+            pub(super) fn row(self) -> $facts {
+                match self {
+                    $($kind::$function => $row,)+
+                }
+            }
+        }
+    };
+}
+
+elementwise! {
+    /// Functions of one element. Where the gradient can be read off the result, PyTorch does (tools/autograd/derivatives.yaml).
+    Activation: Needs {
+        Relu "relu" Needs::Result,
+        Relu6 "relu6" Needs::Inputs,
+        LeakyRelu "leaky-relu" Needs::Inputs,
+        Elu "elu" Needs::Inputs,
+        Selu "selu" Needs::Inputs,
+        Celu "celu" Needs::Inputs,
+        Sigmoid "sigmoid" Needs::Result,
+        HardSigmoid "hard-sigmoid" Needs::Inputs,
+        Tanh "tanh" Needs::Result,
+        Silu "silu" Needs::Inputs,
+        HardSwish "hard-swish" Needs::Inputs,
+        Gelu "gelu" Needs::Inputs,
+        Mish "mish" Needs::Inputs,
+        Softplus "softplus" Needs::Inputs,
+        Clip "clip" Needs::Inputs,
+        Abs "abs" Needs::Inputs,
+        Neg "neg" Needs::Nothing,
+        Exp "exp" Needs::Result,
+        Log "log" Needs::Inputs,
+        Sqrt "sqrt" Needs::Result,
+        Reciprocal "reciprocal" Needs::Result,
+        Erf "erf" Needs::Inputs,
+        Sin "sin" Needs::Inputs,
+        Cos "cos" Needs::Inputs,
+        Sign "sign" Needs::Nothing,
+        Floor "floor" Needs::Nothing,
+        Ceil "ceil" Needs::Nothing,
+        Round "round" Needs::Nothing,
+        Not "not" Needs::Nothing,
+    }
+}
+
+/// Functions of two elements with the same derivative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    /// The gradient passes as it is.
+    Sum,
+    /// Multiplied with the other operand, which is saved unless it is a constant.
+    Product,
+    Power,
+    /// One operand or the other.
+    Choice,
+    /// Comparisons and logic, which have no gradient.
+    Truth,
+}
+
+elementwise! {
+    /// Functions of two elements: arithmetic, comparisons, logic.
+    Binary: Family {
+        Add "add" Family::Sum,
+        Sub "sub" Family::Sum,
+        Mul "mul" Family::Product,
+        Div "div" Family::Product,
+        Pow "pow" Family::Power,
+        Max "max" Family::Choice,
+        Min "min" Family::Choice,
+        Mod "mod" Family::Product,
+        Equal "equal" Family::Truth,
+        Less "less" Family::Truth,
+        LessOrEqual "less-or-equal" Family::Truth,
+        Greater "greater" Family::Truth,
+        GreaterOrEqual "greater-or-equal" Family::Truth,
+        And "and" Family::Truth,
+        Or "or" Family::Truth,
+        Xor "xor" Family::Truth,
+        /// The first where it is positive, else times the second, the trained slopes.
+        PRelu "prelu" Family::Choice,
+    }
+}
