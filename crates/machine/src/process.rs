@@ -207,17 +207,13 @@ fn complaint(lines: &Lines) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::description::counter;
-    use perf4sight_base::units::Bytes;
-    use std::path::Path;
     use std::sync::Mutex;
     use std::sync::atomic::AtomicBool;
 
-    /// Errors without any end of a line, for a second: hundreds of megabytes.
+    /// Errors without any end of a line, for a second: hundreds of megabytes. That they fill no memory is tested with the lines.
     #[test]
-    fn a_process_that_floods_its_errors_ends_in_time_and_fills_no_memory() {
-        let peak = || counter(Path::new("/proc/self/status"), "VmHWM").unwrap();
-        let (before, heard) = (peak(), Mutex::new(0));
+    fn a_process_that_floods_its_errors_ends_in_time() {
+        let heard = Mutex::new(0);
         let hear = |line: &str| *heard.lock().unwrap() += line.len();
         let mut command = Command::new("sh");
         command.args(["-c", "exec tr '\\0' x < /dev/zero >&2"]);
@@ -228,6 +224,5 @@ mod tests {
         assert_eq!(output.end, End::TimedOut);
         assert!(begun.elapsed() < Duration::from_secs(20) && output.stderr.len() <= LONGEST_COMPLAINT);
         assert_eq!(*heard.lock().unwrap(), 0, "no line has ended");
-        assert!(peak().0 - before.0 < Bytes(32 << 20).0, "{} after {before}", peak());
     }
 }

@@ -18,14 +18,20 @@ use std::time::{Duration, SystemTime};
 /// Where Python looks for modules.
 const MODULES: &str = "PYTHONPATH";
 
+/// What runs jobs on this node, and what is looked out for meanwhile.
+#[derive(Clone, Copy)]
+pub(super) struct Host<'a> {
+    pub limiter: &'a Limiter,
+    pub watch: Watch<'a>,
+}
+
 /// Runs the job that is asked for.
 pub(super) struct JobRunner<'a> {
     pub asked: &'a Sensitivity,
     pub words: &'a [String],
-    pub limiter: &'a Limiter,
+    pub host: Host<'a>,
     /// What can be limited: on several nodes, what all of them can.
     pub survey: &'a Survey,
-    pub watch: Watch<'a>,
     /// The other nodes, where there are any and this one leads.
     pub team: Option<&'a Team>,
     /// The time, and when measuring began.
@@ -51,7 +57,7 @@ impl Runner for JobRunner<'_> {
         let limits = Limits { cpus: Some(cpus), memory, storage };
         match self.team {
             None => self.run_here(limits, goal, &mut Alone(goal.time)),
-            Some(team) => team.run(&limits, goal, &self.watch, &mut |pace| self.run_here(limits, goal, pace)),
+            Some(team) => team.run(&limits, goal, &self.host.watch, &mut |pace| self.run_here(limits, goal, pace)),
         }
     }
 }
@@ -76,7 +82,7 @@ impl JobRunner<'_> {
             ..Job::default()
         };
         let mut monitor = Monitor::new(self.asked, goal, progress);
-        let ended = self.limiter.run(&job, &self.watch, &mut |seen| {
+        let ended = self.host.limiter.run(&job, &self.host.watch, &mut |seen| {
             monitor.progress.hear(&seen.lines);
             pace.ends(monitor.is_enough(seen.after), seen.after)
         })?;

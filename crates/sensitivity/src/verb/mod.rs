@@ -39,11 +39,11 @@ pub use simulated::{Fate, SimulatedJob};
 
 use crate::{Knee, LEAST_TIME};
 use campaign::{Campaign, Stop};
-use job::JobRunner;
+use job::{Host, JobRunner};
 use nodes::Team;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_limit::{self as limit, Limiter};
+use perf4sight_limit as limit;
 use perf4sight_machine::Watch;
 use perf4sight_machine::measurement_lock::{self, MeasurementLock};
 use perf4sight_report::{Cell, Column};
@@ -161,16 +161,17 @@ impl Verb for Sensitivity {
             return nodes::follow(self, nodes, watch, context);
         }
         let Some((around, limiter)) = Surroundings::look(self, &watch, context)? else { return Ok(interrupted()) };
+        let host = Host { limiter: &limiter, watch };
         if self.dry_run {
             if self.leads() {
                 write::check_writable(&self.out)?;
             }
-            let runner = self.runner(&around, &limiter, None, watch, context);
+            let runner = self.runner(&around, host, None, context);
             return Ok(plan::summary(self, &around, self.campaign(&around, &runner)?.known()));
         }
         let measured = write::check_room(&self.out).and_then(|()| match &self.nodes {
-            None => self.measure(&around, &limiter, None, watch, context),
-            Some(nodes) => self.lead(nodes, around, &limiter, watch, context),
+            None => self.measure(&around, host, None, context),
+            Some(nodes) => self.lead(nodes, around, host, context),
         });
         // Where nothing came of it, not even an empty folder is left; one that holds something stays.
         let _ = fs::remove_dir(&self.out);
@@ -189,19 +190,12 @@ impl Sensitivity {
     }
 
     /// Measures on several nodes, of which this one leads, and informs the others how it ended.
-    fn lead(
-        &self,
-        nodes: &Nodes,
-        around: Surroundings,
-        limiter: &Limiter,
-        watch: Watch<'_>,
-        context: &mut Context,
-    ) -> Result<Summary> {
-        let Some(team) = nodes::gather(self, nodes, &around, &watch, context)? else { return Ok(interrupted()) };
+    fn lead(&self, nodes: &Nodes, around: Surroundings, host: Host<'_>, context: &mut Context) -> Result<Summary> {
+        let Some(team) = nodes::gather(self, nodes, &around, &host.watch, context)? else { return Ok(interrupted()) };
         let around = around.among(self, &team);
-        let measured = around.and_then(|around| self.measure(&around, limiter, Some(&team), watch, context));
+        let measured = around.and_then(|around| self.measure(&around, host, Some(&team), context));
         team.end(match &measured {
-            Ok(_) if watch.cancelled() => Some("it was interrupted".to_owned()),
+            Ok(_) if host.watch.cancelled() => Some("it was interrupted".to_owned()),
             Ok(_) => None,
             Err(error) => Some(error.to_string()),
         });
@@ -212,17 +206,16 @@ impl Sensitivity {
     fn measure<'a>(
         &'a self,
         around: &'a Surroundings,
-        limiter: &'a Limiter,
+        host: Host<'a>,
         team: Option<&'a Team>,
-        watch: Watch<'a>,
         context: &mut Context,
     ) -> Result<Summary> {
-        let Some(_lock) = lock(watch.cancelled, context)? else { return Ok(interrupted()) };
-        let runner = self.runner(around, limiter, team, watch, context);
+        let Some(_lock) = lock(host.watch.cancelled, context)? else { return Ok(interrupted()) };
+        let runner = self.runner(around, host, team, context);
         let campaign = self.campaign(around, &runner)?;
         team.map_or(Ok(()), Team::begin)?;
-        around.warm(self, &watch, context);
-        if !team.map_or(Ok(true), |team| team.assembled(&watch, context))? {
+        around.warm(self, &host.watch, context);
+        if !team.map_or(Ok(true), |team| team.assembled(&host.watch, context))? {
             return Ok(interrupted());
         }
         self.conclude(around, campaign, context)
@@ -328,13 +321,12 @@ impl Sensitivity {
     fn runner<'a>(
         &'a self,
         around: &'a Surroundings,
-        limiter: &'a Limiter,
+        host: Host<'a>,
         team: Option<&'a Team>,
-        watch: Watch<'a>,
         context: &Context,
     ) -> JobRunner<'a> {
         let (words, survey) = (around.command.words.as_slice(), &around.survey);
-        JobRunner { asked: self, words, limiter, survey, watch, team, clock: context.clock, begun: context.now() }
+        JobRunner { asked: self, words, host, survey, team, clock: context.clock, begun: context.now() }
     }
 
     fn campaign<'a>(&'a self, around: &Surroundings, runner: &'a dyn Runner) -> Result<Campaign<'a>> {

@@ -4,7 +4,7 @@ use super::message::{self, Hello, Machine, Order, Report};
 use super::rendezvous::Nodes;
 use super::{Phase, job, name};
 use crate::verb::Sensitivity;
-use crate::verb::job::JobRunner;
+use crate::verb::job::{Host, JobRunner};
 use crate::verb::points::Outcome;
 use crate::verb::points::cpus_words;
 use crate::verb::runner::{Goal, Pace};
@@ -229,7 +229,7 @@ impl Follower<'_> {
         let Follower { asked, around, limiter, watch, leader, .. } = *self;
         let (words, survey) = (around.command.words.as_slice(), &around.survey);
         let (clock, begun) = (context.clock, context.now());
-        let runner = JobRunner { asked, words, limiter, survey, watch, team: None, clock, begun };
+        let runner = JobRunner { asked, words, host: Host { limiter, watch }, survey, team: None, clock, begun };
         let mut pace =
             Led { leader, point: wanted.point, known: false, phase: Phase::Running, end: None, failure: None };
         let run = runner.run_here(wanted.limits, wanted.goal, &mut pace)?;
