@@ -4,7 +4,7 @@ use crate::conformance::python;
 use crate::fixtures::{Outcome, Scene, runs, within_patience};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use perf4sight_breakdown::{Breakdown, Class, Options};
+use perf4sight_breakdown::{Breakdown, TimeCategory, Options};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -772,11 +772,11 @@ fn one_second_of_each_is_told_apart() {
     let rank = Breakdown::of(&ranks, &Options::default()).unwrap().ranks.remove(0);
     assert_eq!(rank.iterations.len(), 2);
     for (iteration, truth) in rank.iterations.iter().zip(&truth[7..9]) {
-        for class in [Class::Python, Class::Cpp, Class::Wait] {
-            let expected = truth[class.label()].as_f64().unwrap();
-            let found = iteration.sets.class(class).unwrap() as f64 / 1e9;
+        for category in [TimeCategory::Python, TimeCategory::Cpp, TimeCategory::Wait] {
+            let expected = truth[category.label()].as_f64().unwrap();
+            let found = iteration.sets.category(category).unwrap() as f64 / 1e9;
             let within = (0.02 * expected).max(0.02);
-            assert!((found - expected).abs() < within, "{class:?}: {found} s, not {expected}: {iteration:?}");
+            assert!((found - expected).abs() < within, "{category:?}: {found} s, not {expected}: {iteration:?}");
         }
         if let Some(expected) = truth["GPU"].as_f64() {
             let found = iteration.sets.gpu_busy() as f64 / 1e9;

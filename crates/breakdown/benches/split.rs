@@ -1,7 +1,7 @@
 //! Dividing a trace of a million events, which should take about a second: `cargo bench -p perf4sight-breakdown`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use perf4sight_breakdown::{Breakdown, Options, Stacks, rows, work_costs};
+use perf4sight_breakdown::{Breakdown, Options, Stacks, lanes, work_costs};
 use perf4sight_traces::{Category, Ranked};
 use std::hint::black_box;
 
@@ -52,12 +52,12 @@ fn split(criterion: &mut Criterion) {
         bench.iter(|| Breakdown::of(black_box(&ranks), &Options::default()).expect("it has steps"))
     });
     let rank = &Breakdown::of(&ranks, &Options::default()).expect("it has steps").ranks[0];
-    group.bench_function("stacks, the longest, and the rows of an iteration", |bench| {
+    group.bench_function("stacks, the longest, and the lanes of an iteration", |bench| {
         bench.iter(|| {
             let trace = &black_box(&ranks)[0].trace;
             let stacks = Stacks::of(trace, rank);
             let costs = [Category::Python, Category::Operator, Category::Runtime].map(|kind| stacks.costs(kind).len());
-            (costs, work_costs(trace, rank).len(), rows(trace, rank, &rank.iterations[0]).len())
+            (costs, work_costs(trace, rank).len(), lanes(trace, rank, &rank.iterations[0]).len())
         })
     });
     let mut unmarked = ranks.clone();

@@ -52,17 +52,17 @@ impl Recorded {
         let trace = ranks.pop().ok_or_else(nothing)?.trace;
         let recording = Recording::beside(&trace.file)?.ok_or_else(nothing)?;
         rank.correct(&trace, Some(&recording));
-        rank.warnings.iter().for_each(|warning| eprintln!("{}: {warning}", folder.display()));
+        rank.all_warnings().for_each(|warning| eprintln!("{}: {warning}", folder.display()));
         let timed = recording.wall.recorded.iter().flatten();
         let beyond = rank.iterations.iter().zip(timed).map(|(one, timed)| one.sets.total() as f64 - *timed as f64);
         let untimed = median(&beyond.collect::<Vec<f64>>());
-        Ok(Recorded { trace, overhead: rank.overhead.take().ok_or_else(nothing)?, rank, untimed, recording })
+        Ok(Recorded { trace, overhead: rank.correction.overhead.take().ok_or_else(nothing)?, rank, untimed, recording })
     }
 
     /// Mean nanoseconds of corrected iterations, of those that recording is told by.
     fn corrected(&self) -> Option<f64> {
-        let usual = self.rank.iterations.iter().zip(&self.overhead.usual).filter(|(_, usual)| **usual);
-        let totals: Option<Vec<f64>> = usual.map(|(one, _)| Some(one.corrected.as_ref()?.total as f64)).collect();
+        let ordinary = self.rank.iterations.iter().zip(&self.overhead.ordinary).filter(|(_, ordinary)| **ordinary);
+        let totals: Option<Vec<f64>> = ordinary.map(|(one, _)| Some(self.rank.corrected(one)?.total as f64)).collect();
         totals.map(|totals| mean(&totals))
     }
 
@@ -140,10 +140,10 @@ fn costs(times: &[Recorded]) -> String {
     let ends = ends.map(|(mean, ends)| format!(" ({})", ends.map(|end| milliseconds(mean + end)).join(" to ")));
     let corrected_told = corrected.map(|mean| format!("{}{}", milliseconds(mean), ends.unwrap_or_default()));
     let percent = |percent: Option<f64>| percent.map(|percent| format!("{percent:+.1} %")).unwrap_or_default();
-    let left_out = overhead.usual.iter().filter(|usual| !**usual).count();
+    let left_out = overhead.ordinary.iter().filter(|ordinary| !**ordinary).count();
     let again: Vec<String> = times[1..].iter().map(Recorded::range).collect();
     let cells = [
-        format!("({})", overhead.usual.len()),
+        format!("({})", overhead.ordinary.len()),
         milliseconds(overhead.plain),
         milliseconds(overhead.recorded),
         first.range(),

@@ -1,7 +1,7 @@
 //! Divides the iterations of traces and says how long that took:
 //! `cargo run --release -p perf4sight-breakdown --example split -- trace.json.gz`.
 
-use perf4sight_breakdown::{Breakdown, Class, Idle, Iteration, Metric, Options, RankBreakdown, Sets, Work};
+use perf4sight_breakdown::{Breakdown, Idle, Iteration, Metric, Options, RankBreakdown, Sets, TimeCategory, Work};
 use perf4sight_traces::Names;
 use std::time::Instant;
 
@@ -22,13 +22,19 @@ fn main() -> Result<(), perf4sight_base::error::Error> {
 }
 
 fn show(rank: &RankBreakdown, names: &Names) {
-    println!("  rank {} by {:?}, {:?}, {:?}", rank.rank, rank.markers, rank.warm_up, rank.warnings);
+    println!(
+        "  rank {} by {:?}, {:?}, {:?}",
+        rank.rank,
+        rank.markers,
+        rank.warm_up,
+        rank.all_warnings().collect::<Vec<_>>()
+    );
     for iteration in &rank.iterations {
         let milliseconds = |nanoseconds: i64| nanoseconds as f64 / 1e6;
         println!("    {}: {:.3} ms", iteration.name, milliseconds(iteration.sets.total()));
-        for (class, busy, nanoseconds) in iteration.sets.parts().filter(|(_, _, nanoseconds)| *nanoseconds > 0) {
+        for (category, busy, nanoseconds) in iteration.sets.parts().filter(|(_, _, nanoseconds)| *nanoseconds > 0) {
             let gpu = if busy { " with GPU" } else { "" };
-            println!("      {}{gpu} {:.3}", class.label(), milliseconds(nanoseconds));
+            println!("      {}{gpu} {:.3}", category.label(), milliseconds(nanoseconds));
         }
         for (operation, sets) in &iteration.operations {
             println!("      {}: {:.3}", operation.label(names), milliseconds(sets.total()));
@@ -39,15 +45,15 @@ fn show(rank: &RankBreakdown, names: &Names) {
         let works = Work::ALL.map(|work| (work.label(), iteration.device.total(work), iteration.device.exposed(work)));
         println!("      {works:?}");
     }
-    println!("    {:?}", rank.overhead);
-    for class in Class::ALL {
+    println!("    {:?}", rank.correction.overhead);
+    for category in TimeCategory::ALL {
         let mean = |sets: &dyn Fn(&Iteration) -> Option<Sets>| {
-            let summary =
-                rank.summary(|iteration| sets(iteration)?.class(class).map(|nanoseconds| nanoseconds as f64 / 1e6));
+            let summary = rank
+                .summary(|iteration| sets(iteration)?.category(category).map(|nanoseconds| nanoseconds as f64 / 1e6));
             summary.map(|summary| summary.mean)
         };
-        let corrected = mean(&|iteration| iteration.corrected.as_ref()?.sets().copied());
-        println!("    {} {:?} ms, corrected {corrected:?}", class.label(), mean(&|iteration| Some(iteration.sets)));
+        let corrected = mean(&|iteration| rank.corrected(iteration)?.sets().copied());
+        println!("    {} {:?} ms, corrected {corrected:?}", category.label(), mean(&|iteration| Some(iteration.sets)));
     }
     for metric in Metric::ALL {
         println!("    {} {:?}", metric.name(), rank.summary(|iteration| metric.of(&iteration.sets)));

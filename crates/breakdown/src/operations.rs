@@ -1,10 +1,10 @@
 //! The operations of a training step, the second axis of a breakdown: forward, backward, optimizer, data loading, `zero_grad`, and all
 //! that the script named itself.
 
-use crate::iterations::Found;
-use crate::nest::Nest;
-use crate::sets::Sets;
-use crate::state::is_function;
+use crate::categories::sets::Sets;
+use crate::categories::thread_state::is_function;
+use crate::iterations::marks::Found;
+use crate::threads::innermost::Innermost;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Event, NameId, Names, Phase, Trace, TrackId};
 use std::cmp::Reverse;
@@ -86,7 +86,7 @@ pub(crate) fn find(trace: &Trace, main: TrackId, found: &Found, python: bool) ->
     let mut spans = ranges(trace, main, found);
     spans.extend(if python { calls(trace, main) } else { passes(trace, main, &spans) });
     spans.sort_by_key(|((start, end), _)| (*start, Reverse(*end)));
-    let mut nest = Nest::new();
+    let mut nest = Innermost::new();
     let mut backward = i64::MIN;
     for (window, operation) in spans {
         if operation == Operation::Forward && window.0 < backward {

@@ -1,11 +1,14 @@
 //! What a reader should know of a breakdown beside its figures, in sentences.
 
 use crate::breakdown::{Breakdown, RankBreakdown};
-use crate::iterations::{self, Found, Markers};
-use crate::recorded::{Recorded, is_cut_off};
+use crate::calls::names::label;
+use crate::categories::recorded::{Recorded, is_cut_off};
+use crate::gpu::device::Device;
+use crate::iterations;
+use crate::iterations::marks::{self, Found, Markers};
 use crate::threads::Thread;
 use perf4sight_base::stats::{mean, median};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::{Milliseconds, counted};
 use perf4sight_record::warm_up::WarmUp;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Event, Ranked, Trace};
@@ -28,6 +31,7 @@ pub(crate) struct Told<'a> {
     pub recorded: Recorded,
     /// Names of ranges that are not told apart.
     pub merged: usize,
+    pub device: &'a Device,
 }
 
 impl Told<'_> {
@@ -41,11 +45,12 @@ impl Told<'_> {
         warnings.extend(self.unrecorded());
         warnings.extend(self.overlapping());
         warnings.extend(self.clipped());
+        warnings.extend(self.doubted());
         if self.found.behind > 0 {
             warnings.push(format!(
                 "left out: {} behind the first {}",
                 counted(self.found.behind as u64, "iteration"),
-                iterations::MOST
+                marks::MOST
             ));
         }
         if self.merged > 0 {
@@ -55,6 +60,21 @@ impl Told<'_> {
             ));
         }
         warnings
+    }
+
+    /// Work of a stream that cannot have taken as long as recorded.
+    fn doubted(&self) -> Option<String> {
+        let doubted = &self.device.doubted;
+        let longest = doubted.iter().max_by_key(|one| one.duration)?;
+        let milliseconds = |nanoseconds: i64| Milliseconds(nanoseconds as f64 / 1e6);
+        Some(format!(
+            "{} of a GPU end long after the next one on their stream began, which cannot be; they count up to there: the longest, {:?}, is \
+             recorded with {}, and the next one began after {}",
+            counted(doubted.len() as u64, "kernel or copy"),
+            label(self.trace.names.get(longest.name)),
+            milliseconds(longest.duration),
+            milliseconds(longest.next)
+        ))
     }
 
     fn clipped(&self) -> Option<String> {
@@ -142,11 +162,11 @@ impl Told<'_> {
     fn bare(&self) -> Option<String> {
         let length = |(begin, end): Interval| (end - begin) as f64;
         let total: f64 = self.found.marks.iter().map(|mark| length(mark.window)).sum();
-        let stretches = &self.threads.get(self.main?)?.stretches;
+        let spans = &self.threads.get(self.main?)?.spans;
         let covered = |(begin, end): Interval| -> f64 {
-            let first = stretches.partition_point(|stretch| stretch.end <= begin);
-            let within = stretches[first..].iter().take_while(|stretch| stretch.start < end);
-            within.map(|stretch| (stretch.end.min(end) - stretch.start.max(begin)) as f64).sum()
+            let first = spans.partition_point(|span| span.end <= begin);
+            let within = spans[first..].iter().take_while(|span| span.start < end);
+            within.map(|span| (span.end.min(end) - span.start.max(begin)) as f64).sum()
         };
         let of_all: Vec<(f64, f64)> =
             self.found.marks.iter().map(|mark| (covered(mark.window), length(mark.window))).collect();

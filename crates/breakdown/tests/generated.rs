@@ -5,7 +5,9 @@
 mod invented;
 
 use invented::Invented;
-use perf4sight_breakdown::{Breakdown, Class, Idle, Iteration, Markers, Metric, Options, RankBreakdown, State, Work};
+use perf4sight_breakdown::{
+    Breakdown, Idle, Iteration, Markers, Metric, Options, RankBreakdown, State, TimeCategory, Work,
+};
 use perf4sight_traces::Ranked;
 use proptest::prelude::*;
 
@@ -19,7 +21,7 @@ fn rank(trace: &Invented) -> RankBreakdown {
     broken_down(&[trace.read(0)]).ranks.remove(0)
 }
 
-fn sets(rank: &RankBreakdown, iteration: usize) -> Vec<(Class, bool, i64)> {
+fn sets(rank: &RankBreakdown, iteration: usize) -> Vec<(TimeCategory, bool, i64)> {
     rank.iterations[iteration].sets.parts().filter(|(_, _, time)| *time > 0).collect()
 }
 
@@ -69,12 +71,12 @@ fn five_seconds_of_each_come_out_to_the_nanosecond() {
     assert_eq!(rank.markers, Markers::ProfilerSteps);
     for iteration in 0..3 {
         let expected = [
-            (Class::Python, false, 4 * SECOND),
-            (Class::Python, true, SECOND),
-            (Class::Cpp, false, 3 * SECOND),
-            (Class::Cpp, true, 2 * SECOND),
-            (Class::CudaApi, true, SECOND),
-            (Class::Wait, true, SECOND),
+            (TimeCategory::Python, false, 4 * SECOND),
+            (TimeCategory::Python, true, SECOND),
+            (TimeCategory::Cpp, false, 3 * SECOND),
+            (TimeCategory::Cpp, true, 2 * SECOND),
+            (TimeCategory::CudaApi, true, SECOND),
+            (TimeCategory::Wait, true, SECOND),
         ];
         assert_eq!(sets(&rank, iteration), expected);
         assert_eq!(rank.iterations[iteration].sets.synchronising, SECOND);
@@ -104,10 +106,11 @@ fn the_busiest_thread_stands_in_for_one_that_is_blocked() {
         .event([8, 12], ("python_function", "other.py(1): f"), [0, 100]);
     let rank = rank(&trace);
     // 10 to 40 goes to autograd's thread: Python 10, C++ 10 and 10 that nobody works, which stay the engine's; 50 to 90 is C++ all along.
-    let expected = [(Class::Python, false, 30), (Class::Cpp, false, 60), (Class::CudaApi, false, 10)];
+    let expected =
+        [(TimeCategory::Python, false, 30), (TimeCategory::Cpp, false, 60), (TimeCategory::CudaApi, false, 10)];
     assert_eq!(sets(&rank, 0), expected);
     let stands_in: Vec<[i64; 2]> =
-        rank.timeline.iter().filter(|stretch| stretch.state == State::Python).map(|one| [one.start, one.end]).collect();
+        rank.timeline.iter().filter(|span| span.state == State::Python).map(|one| [one.start, one.end]).collect();
     assert_eq!(stands_in, [[0, 10], [20, 30], [90, 100]]);
 }
 
@@ -121,7 +124,8 @@ fn without_python_the_thread_of_a_backward_pass_stands_in_where_nothing_is_recor
         .event([9, 10], ("cpu_op", "autograd::engine::evaluate_function: MmBackward0"), [15, 50])
         .event([9, 10], ("cuda_runtime", "cudaLaunchKernel"), [30, 40])
         .event([9, 11], ("cpu_op", "aten::copy_"), [60, 65]);
-    let expected = [(Class::Cpp, false, 30), (Class::CudaApi, false, 10), (Class::PythonOrWait, false, 60)];
+    let expected =
+        [(TimeCategory::Cpp, false, 30), (TimeCategory::CudaApi, false, 10), (TimeCategory::PythonOrWait, false, 60)];
     assert_eq!(sets(&rank(&trace), 0), expected);
 }
 
@@ -254,7 +258,7 @@ fn iterations_are_what_repeats_and_not_the_layers_in_them() {
     assert!(found.warnings.iter().any(|warning| warning.contains("with a certainty of 85 %")), "{:?}", found.warnings);
 }
 
-/// Three occurrences, two stretches between them: that these are alike says next to nothing.
+/// Three occurrences, two spans between them: that these are alike says next to nothing.
 #[test]
 fn what_comes_a_few_times_is_no_iteration() {
     let mut trace = Invented::default();
@@ -357,7 +361,7 @@ fn extreme_times_are_divided_and_told() {
     let rank = rank(&trace);
     assert_eq!(rank.markers, Markers::WholeTrace);
     assert_eq!(rank.iterations[0].sets.total(), 1_000_000_005 * SECOND);
-    assert_eq!(rank.iterations[0].sets.class(Class::CppOrCudaApi), Some(2 * SECOND));
+    assert_eq!(rank.iterations[0].sets.category(TimeCategory::CppOrCudaApi), Some(2 * SECOND));
     for told in [
         "negative duration",
         "longer than a day, or more than a day from the others, which is in no recording: 2 of 3 events",
@@ -426,16 +430,16 @@ fn iterations_go_by_a_name_and_a_name_that_is_none_is_refused() {
 
 /// What thread and GPU do at one moment, by the definition: the innermost event is the last begun of those that last, in the order of
 /// beginnings; one ends with those it began in.
-fn at_moment(events: &[(i64, i64, Class)], gpu: &[(i64, i64)], moment: i64) -> (Class, bool) {
-    let mut open: Vec<(i64, Class)> = Vec::new();
-    for &(start, end, class) in events.iter().filter(|(start, ..)| *start <= moment) {
+fn at_moment(events: &[(i64, i64, TimeCategory)], gpu: &[(i64, i64)], moment: i64) -> (TimeCategory, bool) {
+    let mut open: Vec<(i64, TimeCategory)> = Vec::new();
+    for &(start, end, category) in events.iter().filter(|(start, ..)| *start <= moment) {
         open.retain(|(end, _)| *end > start);
         let end = open.iter().map(|(end, _)| *end).fold(end, i64::min);
-        open.push((end, class));
+        open.push((end, category));
     }
     open.retain(|(end, _)| *end > moment);
-    let class = open.last().map_or(Class::Wait, |(_, class)| *class);
-    (class, gpu.iter().any(|(start, end)| (*start..*end).contains(&moment)))
+    let category = open.last().map_or(TimeCategory::Wait, |(_, category)| *category);
+    (category, gpu.iter().any(|(start, end)| (*start..*end).contains(&moment)))
 }
 
 proptest! {
@@ -446,7 +450,7 @@ proptest! {
         gpu in prop::collection::vec((0i64..70, 1i64..30), 0..8),
         window in (0i64..40, 1i64..60),
     ) {
-        let kinds = [("python_function", "f.py(1): f", Class::Python), ("cpu_op", "aten::mm", Class::Cpp), ("cuda_runtime", "cudaMalloc", Class::CudaApi)];
+        let kinds = [("python_function", "f.py(1): f", TimeCategory::Python), ("cpu_op", "aten::mm", TimeCategory::Cpp), ("cuda_runtime", "cudaMalloc", TimeCategory::CudaApi)];
         let (begin, end) = (window.0, window.0 + window.1);
         let mut trace = Invented::default();
         // Events of each kind there are always, outside the window.
@@ -454,11 +458,11 @@ proptest! {
         for (at, (category, name, _)) in (1000..).zip(kinds) {
             trace.main((category, name), [at, at + 1]);
         }
-        let mut events: Vec<(i64, i64, Class)> = Vec::new();
+        let mut events: Vec<(i64, i64, TimeCategory)> = Vec::new();
         for (start, duration, kind) in host {
-            let (category, name, class) = kinds[kind];
-            trace.main((category, name), [start, start + duration]);
-            events.push((start, start + duration, class));
+            let (cat, name, category) = kinds[kind];
+            trace.main((cat, name), [start, start + duration]);
+            events.push((start, start + duration, category));
         }
         events.sort_by_key(|(start, end, _)| (*start, -end));
         let gpu: Vec<(i64, i64)> = gpu.into_iter().map(|(start, duration)| (start, start + duration)).collect();
@@ -467,10 +471,10 @@ proptest! {
         }
         let rank = rank(&trace);
         let found = &rank.iterations[0].sets;
-        for class in [Class::Python, Class::Cpp, Class::CudaApi, Class::Wait] {
+        for category in [TimeCategory::Python, TimeCategory::Cpp, TimeCategory::CudaApi, TimeCategory::Wait] {
             for busy in [false, true] {
-                let moments = (begin..end).filter(|moment| at_moment(&events, &gpu, *moment) == (class, busy)).count();
-                prop_assert_eq!(found.get(class, busy), Some(moments as i64), "{:?} {}", class, busy);
+                let moments = (begin..end).filter(|moment| at_moment(&events, &gpu, *moment) == (category, busy)).count();
+                prop_assert_eq!(found.get(category, busy), Some(moments as i64), "{:?} {}", category, busy);
             }
         }
     }

@@ -6,7 +6,9 @@
 #[path = "../../traces/tests/shared/mod.rs"]
 mod shared;
 
-use perf4sight_breakdown::{Breakdown, Class, Device, Idle, Iteration, Markers, Metric, Options, RankBreakdown, Work};
+use perf4sight_breakdown::{
+    Breakdown, Device, Idle, Iteration, Markers, Metric, Options, RankBreakdown, TimeCategory, Work,
+};
 use perf4sight_traces::{Category, Ranked, read, read_ranks};
 use shared::{files, shared};
 use std::fs;
@@ -31,39 +33,41 @@ fn milliseconds(nanoseconds: Option<i64>) -> f64 {
 }
 
 /// The reference is a prototype of its own: Python 78.97, with the GPU 49.27, C++ 555.84, with the GPU 122.71, CUDA 9.61, with the GPU 394.79 ms
-/// of 1211.182 ms.
+/// of 1211.182 ms. A sketch in Python of the same rules gives 0.991 ms and, with the GPU, 1.238 ms in functions of Python itself, which that
+/// prototype counted as C++.
 #[test]
 fn an_inference_step_of_an_h100_is_divided_as_the_reference_says() {
     let Some(file) = shared("tracelens/h100_google_owlv2-large-patch14-ensemble__1016001.json.gz") else { return };
     let rank = broken_down(&file, &Options::default());
     let sets = &iteration(&rank, "ProfilerStep#6").sets;
     let expected = [
-        (Class::Python, [78.97, 49.27]),
-        (Class::Cpp, [555.84, 122.71]),
-        (Class::CudaApi, [9.61, 394.79]),
-        (Class::Wait, [0.0, 0.0]),
+        (TimeCategory::Python, [78.97 + 0.991, 49.27 + 1.238]),
+        (TimeCategory::Cpp, [555.84 - 0.991, 122.71 - 1.238]),
+        (TimeCategory::CudaApi, [9.61, 394.79]),
+        (TimeCategory::Wait, [0.0, 0.0]),
     ];
-    for (class, times) in expected {
+    for (category, times) in expected {
         for (busy, expected) in [false, true].into_iter().zip(times) {
-            let found = milliseconds(sets.get(class, busy));
-            assert!((found - expected).abs() < 0.006, "{class:?} {busy}: {found} ms, not {expected}");
+            let found = milliseconds(sets.get(category, busy));
+            assert!((found - expected).abs() < 0.006, "{category:?} {busy}: {found} ms, not {expected}");
         }
     }
     assert_eq!((&rank.markers, sets.total()), (&Markers::ProfilerSteps, 1_211_182_252));
 }
 
 /// The reference: in 15.95 ms the main thread alone has 1.09 ms of CUDA calls; autograd's, which it waits for, another 2.06 ms, and 2.08 ms
-/// of Python. The main thread's own Python, 2.443 ms, is that of a sketch in Python of the same rules.
+/// of Python. The main thread's own Python, 2.443 ms, is that of a sketch in Python of the same rules, as are 0.168 ms of both threads in functions of
+/// Python itself.
 #[test]
 fn autograds_thread_stands_in_while_the_main_one_waits_for_it() {
     let Some(file) = shared("tracelens/mi300_resnet_act_checkpoint.json.gz") else { return };
     let rank = broken_down(&file, &Options::default());
     let step = iteration(&rank, "ProfilerStep#16");
-    let cuda = milliseconds(step.sets.class(Class::CudaApi));
-    let python = milliseconds(step.sets.class(Class::Python));
+    let cuda = milliseconds(step.sets.category(TimeCategory::CudaApi));
+    let python = milliseconds(step.sets.category(TimeCategory::Python));
     assert!((milliseconds(Some(step.sets.total())) - 15.95).abs() < 0.006);
     assert!((cuda - (1.09 + 2.06)).abs() < 0.011, "{cuda} ms");
-    assert!((python - (2.443 + 2.08)).abs() < 0.011, "{python} ms");
+    assert!((python - (2.443 + 2.08 + 0.168)).abs() < 0.011, "{python} ms");
     // Nearly all of the step its GPU is in a collective; some of that hides behind kernels.
     let [collective, exposed] = [step.device.total(Work::Collective), step.device.exposed(Work::Collective)];
     assert!(exposed > 10_000_000 && exposed < collective);
@@ -110,13 +114,13 @@ fn a_script_that_does_one_thing_after_the_other_is_told_apart_within_a_percent()
     for (at, iteration) in rank.iterations.iter().enumerate() {
         let seconds = |names: &[&str]| names.iter().map(|name| truth[name][at].as_f64().unwrap()).sum::<f64>();
         let expected = [
-            (Class::Python, seconds(&["python", "ctypes"])),
-            (Class::Cpp, seconds(&["cpp_builtin", "cpp_op"])),
-            (Class::Wait, seconds(&["sleep"])),
+            (TimeCategory::Python, seconds(&["python", "ctypes"])),
+            (TimeCategory::Cpp, seconds(&["cpp_builtin", "cpp_op"])),
+            (TimeCategory::Wait, seconds(&["sleep"])),
         ];
-        for (class, expected) in expected {
-            let found = iteration.sets.class(class).unwrap() as f64 / 1e9;
-            assert!((found / expected - 1.0).abs() < 0.01, "{class:?}: {found} s, not {expected}");
+        for (category, expected) in expected {
+            let found = iteration.sets.category(category).unwrap() as f64 / 1e9;
+            assert!((found / expected - 1.0).abs() < 0.01, "{category:?}: {found} s, not {expected}");
         }
         assert_eq!(iteration.sets.gpu_busy(), 0);
     }
@@ -139,9 +143,12 @@ fn a_share_of_python_that_was_not_recorded_is_unknown() {
     let rank = broken_down(&file, &Options::default());
     assert_eq!(rank.markers, Markers::OptimizerSteps("Optimizer.step#SGD.step".to_owned()));
     for iteration in &rank.iterations {
-        assert_eq!((iteration.sets.class(Class::Python), iteration.sets.class(Class::Wait)), (None, None));
+        assert_eq!(
+            (iteration.sets.category(TimeCategory::Python), iteration.sets.category(TimeCategory::Wait)),
+            (None, None)
+        );
         assert_eq!(Metric::PercentTimeInPython.of(&iteration.sets), None);
-        assert!(iteration.sets.class(Class::PythonOrWait).unwrap() > 0);
+        assert!(iteration.sets.category(TimeCategory::PythonOrWait).unwrap() > 0);
     }
     let named = broken_down(&shared("own/mlp_stack.json.gz").unwrap(), &named("train_iter"));
     assert!(named.summary(|iteration| Metric::PercentTimeInPython.of(&iteration.sets)).is_some());

@@ -7,7 +7,8 @@ mod invented;
 
 use invented::Invented;
 use perf4sight_breakdown::{
-    Breakdown, Class, Cost, Operation, Options, RankBreakdown, RowOf, Stacks, What, Work, WorkCost, rows, work_costs,
+    Breakdown, Cost, LaneContent, LaneKind, Operation, Options, RankBreakdown, Stacks, TimeCategory, Work, WorkCost,
+    lanes, work_costs,
 };
 use perf4sight_traces::{Category, Ranked};
 
@@ -92,29 +93,32 @@ fn the_longest_are_told_by_name() {
 #[test]
 fn rows_show_who_has_the_word_and_what_threads_and_streams_do() {
     let (ranked, rank) = broken_down(&steps());
-    let rows = rows(&ranked.trace, &rank, &rank.iterations[0]);
+    let rows = lanes(&ranked.trace, &rank, &rank.iterations[0]);
     let times = |row: usize| rows[row].spans.iter().map(|span| (span.time, span.what)).collect::<Vec<_>>();
-    let class = What::Class;
+    let category = LaneContent::TimeCategory;
     assert_eq!(
         times(0),
         [
-            ((0, 10), class(Class::Python)),
-            ((10, 20), class(Class::Cpp)),
-            ((20, 25), class(Class::CudaApi)),
-            ((25, 40), class(Class::Cpp)),
-            ((40, 50), class(Class::Python)),
-            ((50, 80), class(Class::Cpp)),
-            ((80, 90), class(Class::Python)),
-            ((90, 100), class(Class::Wait)),
+            ((0, 10), category(TimeCategory::Python)),
+            ((10, 20), category(TimeCategory::Cpp)),
+            ((20, 25), category(TimeCategory::CudaApi)),
+            ((25, 40), category(TimeCategory::Cpp)),
+            ((40, 50), category(TimeCategory::Python)),
+            ((50, 80), category(TimeCategory::Cpp)),
+            ((80, 90), category(TimeCategory::Python)),
+            ((90, 100), category(TimeCategory::Wait)),
         ]
     );
-    assert_eq!(times(1), [((22, 36), What::Busy), ((95, 100), What::Busy)]);
-    assert_eq!(times(2), [((50, 80), What::Operation(Operation::Backward))]);
-    let of: Vec<&RowOf> = rows.iter().map(|row| &row.of).collect();
-    assert!(matches!(of[3..], [RowOf::Thread(_), RowOf::Thread(_), RowOf::Stream(_), RowOf::Stream(_)]), "{of:?}");
+    assert_eq!(times(1), [((22, 36), LaneContent::Busy), ((95, 100), LaneContent::Busy)]);
+    assert_eq!(times(2), [((50, 80), LaneContent::Operation(Operation::Backward))]);
+    let of: Vec<&LaneKind> = rows.iter().map(|row| &row.of).collect();
+    assert!(
+        matches!(of[3..], [LaneKind::Thread(_), LaneKind::Thread(_), LaneKind::Stream(_), LaneKind::Stream(_)]),
+        "{of:?}"
+    );
     // Autograd's thread, then the stream that works longer.
-    assert_eq!(times(4), [((55, 70), class(Class::Cpp))]);
-    assert_eq!(times(5), [((22, 34), What::Work(Work::Kernel)), ((95, 100), What::Work(Work::Set))]);
+    assert_eq!(times(4), [((55, 70), category(TimeCategory::Cpp))]);
+    assert_eq!(times(5), [((22, 34), LaneContent::Work(Work::Kernel)), ((95, 100), LaneContent::Work(Work::Set))]);
 }
 
 /// Names of a megabyte, names that would be lines or frames of their own, and a recursion that goes on for ever.

@@ -6,7 +6,7 @@
 mod invented;
 
 use invented::Invented;
-use perf4sight_breakdown::{Breakdown, Class, Comparison, Idle, Measure, Metric, Options, RankBreakdown};
+use perf4sight_breakdown::{Breakdown, Comparison, Idle, Measure, Metric, Options, RankBreakdown, TimeCategory};
 use perf4sight_traces::Ranked;
 
 const STEP: (&str, &str) = ("user_annotation", "ProfilerStep#1");
@@ -22,10 +22,10 @@ fn rank(trace: &Invented) -> RankBreakdown {
     of(&[trace.read(0)])
 }
 
-/// What each class takes of the only step; none where that is unknown.
-fn classes(rank: &RankBreakdown) -> Vec<(Class, i64)> {
+/// What each category takes of the only step; none where that is unknown.
+fn categories(rank: &RankBreakdown) -> Vec<(TimeCategory, i64)> {
     let sets = &rank.iterations[0].sets;
-    Class::ALL.into_iter().filter_map(|class| Some((class, sets.class(class)?))).collect()
+    TimeCategory::ALL.into_iter().filter_map(|category| Some((category, sets.category(category)?))).collect()
 }
 
 /// The metrics that are told.
@@ -44,7 +44,7 @@ fn of_a_trace_of_kernels_alone_only_the_gpu_is_known() {
     let mut trace = Invented::default();
     trace.main(STEP, [0, 100]).kernel("gemm", [10, 60]);
     let rank = rank(&trace);
-    assert_eq!(classes(&rank), [(Class::Unrecorded, 100)]);
+    assert_eq!(categories(&rank), [(TimeCategory::Unrecorded, 100)]);
     assert_eq!(metrics(&rank), [(Metric::TotalTimeSec, 100.0), (Metric::GPUTimeSec, 50.0)]);
     for unknown in ["Python and waiting are unknown", "C++ is unknown", "the CUDA API is unknown"] {
         assert!(is_told(&rank, unknown), "{unknown}: {:?}", rank.warnings);
@@ -57,7 +57,7 @@ fn of_calls_of_the_runtime_alone_nobody_knows_what_lies_between() {
     let mut trace = Invented::default();
     trace.main(STEP, [0, 100]).launch(1, [10, 20], [30, 60]);
     let rank = rank(&trace);
-    assert_eq!(classes(&rank), [(Class::CudaApi, 10), (Class::Unrecorded, 90)]);
+    assert_eq!(categories(&rank), [(TimeCategory::CudaApi, 10), (TimeCategory::Unrecorded, 90)]);
     let known = [
         (Metric::TotalTimeSec, 100.0),
         (Metric::CudaCppTimeSec, 10.0),
@@ -74,7 +74,10 @@ fn without_calls_of_the_runtime_cpp_and_cuda_are_not_told_apart() {
     let mut trace = Invented::default();
     trace.main(STEP, [0, 100]).main(PYTHON, [0, 100]).main(OPERATOR, [20, 70]).kernel("gemm", [40, 60]);
     let with_python = rank(&trace);
-    assert_eq!(classes(&with_python), [(Class::Python, 50), (Class::Wait, 0), (Class::CppOrCudaApi, 50)]);
+    assert_eq!(
+        categories(&with_python),
+        [(TimeCategory::Python, 50), (TimeCategory::Wait, 0), (TimeCategory::CppOrCudaApi, 50)]
+    );
     let known = metrics(&with_python);
     let told = |metric| known.iter().find(|(known, _)| *known == metric).map(|(_, value)| *value);
     assert_eq!(told(Metric::CppAndGPUTimeSec), Some(50.0));
@@ -87,7 +90,7 @@ fn without_calls_of_the_runtime_cpp_and_cuda_are_not_told_apart() {
     // Without Python, a call of the runtime outside of operators is nowhere, either.
     let mut bare = Invented::default();
     bare.main(STEP, [0, 100]).main(OPERATOR, [20, 70]).kernel("gemm", [40, 60]);
-    assert_eq!(classes(&rank(&bare)), [(Class::CppOrCudaApi, 50), (Class::Unrecorded, 50)]);
+    assert_eq!(categories(&rank(&bare)), [(TimeCategory::CppOrCudaApi, 50), (TimeCategory::Unrecorded, 50)]);
 }
 
 /// A machine with a GPU whose profiler was told to record the processor alone, and one that was not allowed to look at its GPU.
@@ -106,8 +109,8 @@ fn a_gpu_that_was_not_recorded_is_not_idle() {
         assert!(metrics(&rank).iter().all(|(metric, _)| !of_gpu.contains(metric)), "{:?}", metrics(&rank));
         assert!(is_told(&rank, "when it is busy is unknown"), "{:?}", rank.warnings);
     }
-    assert_eq!(rank(&unasked).iterations[0].sets.class(Class::CudaApi), None);
-    assert_eq!(rank(&refused).iterations[0].sets.class(Class::CudaApi), Some(10));
+    assert_eq!(rank(&unasked).iterations[0].sets.category(TimeCategory::CudaApi), None);
+    assert_eq!(rank(&refused).iterations[0].sets.category(TimeCategory::CudaApi), Some(10));
     // Where there is none, or it is asked for nothing, it does nothing.
     let mut without = Invented::default();
     cpu(without.main(("cuda_runtime", "cudaDeviceSynchronize"), [90, 92]));
@@ -142,7 +145,8 @@ fn a_backward_pass_that_waits_for_other_ranks_waits() {
         .event([9, 12], ("user_annotation", "gloo:all_reduce"), [40, 75])
         .main(("cpu_op", "torch.distributed.ddp.reducer::copy_bucket_to_grad"), [80, 85]);
     let rank = rank(&trace);
-    let [python, wait] = [Class::Python, Class::Wait].map(|class| rank.iterations[0].sets.class(class));
+    let [python, wait] =
+        [TimeCategory::Python, TimeCategory::Wait].map(|category| rank.iterations[0].sets.category(category));
     assert_eq!((python, wait), (Some(20), Some(75 - 30)));
 }
 

@@ -5,19 +5,20 @@
 
 #![warn(missing_docs)]
 
-mod long;
+mod doubts;
+mod long_iterations;
+mod ordinary;
 mod outcome;
 pub mod overhead;
+mod process_reports;
 pub mod python;
 pub mod recording;
 mod settings;
-mod told;
-mod usual;
 pub mod warm_up;
 mod watcher;
 mod without_recording;
 
-pub use long::Long;
+pub use long_iterations::LongIterations;
 pub use overhead::{Clock, DOUBTFUL, Overhead, both};
 pub use recording::{Recording, Times};
 pub use warm_up::WarmUp;
@@ -126,7 +127,7 @@ impl Record {
             .file(out)
             .help("record into another folder (out)"));
         }
-        match told::files(&self.out).first() {
+        match process_reports::files(&self.out).first() {
             Some(file) if !self.overwrite => Err(Error::usage("a recording lies here already")
                 .file(file)
                 .help("record into another folder (out), or replace this one (overwrite)")),
@@ -144,9 +145,15 @@ impl Record {
         let replaced = Replaced::set_aside(&out)?;
         let ended = self.run_command(&out, &python, context);
         let removed = !python.modules().is_dir();
-        let recordings = told::recordings(&out);
+        let recordings = process_reports::recordings(&out);
         replaced.settle(&out, &recordings)?;
-        Ok(Outcome { asked: self, ended: ended?, told: told::read(&python.told()), recordings: recordings?, removed })
+        Ok(Outcome {
+            asked: self,
+            ended: ended?,
+            reports: process_reports::read(&python.told()),
+            recordings: recordings?,
+            removed,
+        })
     }
 
     fn run_command(&self, out: &Path, python: &Python, context: &Context) -> Result<Ended> {
@@ -184,20 +191,22 @@ impl Replaced {
         // One that holds anything else is somebody's own.
         let is_ours = |path: &PathBuf, prefix: &str| {
             let named = path.file_name().unwrap_or_default().to_string_lossy().starts_with(prefix);
-            named && fs::read_dir(path).is_ok_and(|files| files.count() == told::files(path).len())
+            named && fs::read_dir(path).is_ok_and(|files| files.count() == process_reports::files(path).len())
         };
         let folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         folders.iter().filter(|path| is_ours(path, REMOVED)).try_for_each(|path| removed(path))?;
         let set_aside = folders.into_iter().filter(|path| is_ours(path, REPLACED));
         set_aside.map(|folder| Replaced(Some(folder))).try_for_each(|replaced| match replaced.was_moving() {
             true => replaced.put_back(out),
-            false => replaced.settle(out, &told::recordings(out)),
+            false => replaced.settle(out, &process_reports::recordings(out)),
         })
     }
 
     /// Whether it was on its way when `record` was killed: what tells of traces goes first and comes back last, so that it lies here without them.
     fn was_moving(&self) -> bool {
-        self.0.as_deref().is_some_and(|folder| told::files(folder).iter().all(|file| told::tells(file)))
+        self.0
+            .as_deref()
+            .is_some_and(|folder| process_reports::files(folder).iter().all(|file| process_reports::tells(file)))
     }
 
     /// Where there are new recordings the older one goes; else it is back.
@@ -209,13 +218,14 @@ impl Replaced {
     }
 
     fn set_aside(out: &Path) -> Result<Self> {
-        let files = told::files(out);
+        let files = process_reports::files(out);
         if files.is_empty() {
             return Ok(Replaced(None));
         }
         let folder = tempfile::Builder::new().prefix(REPLACED).tempdir_in(out);
         let folder = folder.map_err(|cause| Error::io(out, "set the older recording aside", &cause))?.keep();
-        let (telling, traces): (Vec<PathBuf>, Vec<PathBuf>) = files.into_iter().partition(|file| told::tells(file));
+        let (telling, traces): (Vec<PathBuf>, Vec<PathBuf>) =
+            files.into_iter().partition(|file| process_reports::tells(file));
         let set_aside = move_into(&folder, telling.into_iter().chain(traces));
         let replaced = Replaced(Some(folder));
         match set_aside {
@@ -227,7 +237,7 @@ impl Replaced {
     fn put_back(self, out: &Path) -> Result<()> {
         let Some(folder) = self.0 else { return Ok(()) };
         let (telling, traces): (Vec<PathBuf>, Vec<PathBuf>) =
-            told::files(&folder).into_iter().partition(|file| told::tells(file));
+            process_reports::files(&folder).into_iter().partition(|file| process_reports::tells(file));
         move_into(out, traces.into_iter().chain(telling))?;
         fs::remove_dir(&folder).map_err(|cause| Error::io(&folder, "remove this folder", &cause))
     }

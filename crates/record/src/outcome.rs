@@ -1,7 +1,7 @@
 //! What came of a command: what was recorded, what was lost, or why nothing was recorded.
 
 use super::Record;
-use super::told::{Phase, Told, average};
+use super::process_reports::{Phase, ProcessReport, average};
 use crate::{Overhead, Recording};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Milliseconds, Percent, counted};
@@ -19,7 +19,7 @@ const SIGNALLED: i32 = 128;
 pub(super) struct Outcome<'a> {
     pub asked: &'a Record,
     pub ended: Ended,
-    pub told: Vec<Told>,
+    pub reports: Vec<ProcessReport>,
     pub recordings: Vec<Recording>,
     /// Whether the recorder's own folder has gone meanwhile.
     pub removed: bool,
@@ -76,10 +76,10 @@ impl Outcome<'_> {
 
     /// Processes with iterations and without a trace, and iterations that are missing.
     fn doubts(&self) -> Vec<String> {
-        let begun = self.told.iter().filter(|told| told.iterations_are.is_some() && told.trace.is_none());
-        let lost = begun.map(|told| match &told.problem {
-            Some(problem) => format!("a process of {} was not recorded: {problem}", told.executable),
-            None => format!("a process of {} ended before its recording; what it had is lost", told.executable),
+        let begun = self.reports.iter().filter(|report| report.iterations_are.is_some() && report.trace.is_none());
+        let lost = begun.map(|report| match &report.problem {
+            Some(problem) => format!("a process of {} was not recorded: {problem}", report.executable),
+            None => format!("a process of {} ended before its recording; what it had is lost", report.executable),
         });
         let asked = self.asked.iterations;
         let short = self.recordings.iter().filter(|one| count(&one.wall.plain) < asked).map(|one| {
@@ -104,7 +104,7 @@ impl Outcome<'_> {
             )
         });
         let unsure = self.recordings.iter().flat_map(unsure);
-        let own = self.told.iter().filter(|told| told.own_profiler > 0);
+        let own = self.reports.iter().filter(|report| report.own_profiler > 0);
         let own = own.map(|told| {
             let left = counted(told.own_profiler, "iteration");
             format!("not counted, for the script's own profiler ran in them: {left}")
@@ -216,18 +216,19 @@ impl Outcome<'_> {
             return failed("the folder of the recording was removed while the command ran")
                 .help("record into a folder that the command leaves alone (out)");
         }
-        let with_torch = || self.told.iter().filter(|told| told.torch.as_deref().is_some_and(|torch| torch != MISSING));
-        let failures = self.told.iter().filter_map(|told| Some((told.problem.as_deref()?, told.unwritten)));
+        let with_torch =
+            || self.reports.iter().filter(|report| report.torch.as_deref().is_some_and(|torch| torch != MISSING));
+        let failures = self.reports.iter().filter_map(|told| Some((told.problem.as_deref()?, told.unwritten)));
         if let Some((problem, unwritten)) = failures.max_by_key(|(_, unwritten)| *unwritten) {
             let unwritten = unwritten && self.exit_code().is_none();
             return if unwritten { self.unwritten(told(problem)) } else { failed(problem) };
         }
-        if let Some(told) = self.told.iter().find(|told| told.own_profiler > 0) {
+        if let Some(told) = self.reports.iter().find(|report| report.own_profiler > 0) {
             let left = counted(told.own_profiler, "iteration");
             return failed(&format!("left alone, for the script's own profiler ran in them: {left}"))
                 .help("the script has a trace already, or let it not use its profiler");
         }
-        if let Some(begun) = self.told.iter().find(|told| told.iterations_are.is_some()) {
+        if let Some(begun) = self.reports.iter().find(|report| report.iterations_are.is_some()) {
             let error = failed(&Self::too_few(begun));
             // What was killed says nothing of its end.
             let ended = begun.phase == Some(Phase::Finished);
@@ -236,7 +237,7 @@ impl Outcome<'_> {
             }
             return if ended { error.help("ask for fewer iterations, or for a shorter warm-up") } else { error };
         }
-        if self.ended.asked == Some(Asked::TimeUp) && !self.told.is_empty() {
+        if self.ended.asked == Some(Asked::TimeUp) && !self.reports.is_empty() {
             return failed("no iteration had ended by then, nor perhaps had PyTorch been imported").help(
                 "allow more time (time_limit); where iterations take no more than it, mark them (docs/recording.md)",
             );
@@ -245,7 +246,7 @@ impl Outcome<'_> {
             return failed("no step of an optimizer and no batch of a DataLoader was seen")
                 .help("put profiler.enable_profiling() and profiler.disable_profiling() around an iteration (docs/recording.md); what it starts with a PYTHONPATH of its own loads no recorder");
         }
-        match self.told.iter().find(|told| told.torch.is_some()) {
+        match self.reports.iter().find(|report| report.torch.is_some()) {
             Some(without) => failed(&format!("{} has no PyTorch", without.executable))
                 .expected("a Python that can import torch, 1.8 or later")
                 .help("name that Python in the command, such as venv/bin/python train.py"),
@@ -256,7 +257,7 @@ impl Outcome<'_> {
     /// That nothing of the command imported PyTorch: which Pythons ran, if any did.
     fn without_torch(&self, failed: &dyn Fn(&str) -> Error) -> Error {
         let pythons: BTreeSet<String> =
-            self.told.iter().map(|told| format!("{} (Python {})", told.executable, told.python)).collect();
+            self.reports.iter().map(|told| format!("{} (Python {})", told.executable, told.python)).collect();
         let pythons: Vec<String> = pythons.into_iter().collect();
         let elsewhere = "what runs in a container or on another machine is recorded by a perf4sight in there";
         if pythons.is_empty() {
@@ -276,7 +277,7 @@ impl Outcome<'_> {
     }
 
     /// How far a process came that has no trace.
-    fn too_few(begun: &Told) -> String {
+    fn too_few(begun: &ProcessReport) -> String {
         let marks = begun.iterations_are.as_deref().unwrap_or_default();
         match begun.recorded {
             0 => {

@@ -1,9 +1,10 @@
-//! What recording adds to an iteration, as far as a recording tells: iterations with the profiler held against those without it.
+//! What recording adds to an iteration: iterations with the profiler compared with those without it.
 
 use crate::WithoutRecording;
-use crate::long::Long;
+use crate::doubts;
+use crate::long_iterations::LongIterations;
+use crate::ordinary::Ordinary;
 use crate::recording::{Recording, Times};
-use crate::usual::Usual;
 use crate::warm_up::WarmUp;
 use perf4sight_base::stats::mean;
 use perf4sight_base::summary::{MISSES, Summary, quantile};
@@ -32,9 +33,9 @@ pub struct Overhead {
     pub off: Option<f64>,
     /// Which of the recorded iterations count for these numbers: all but the warm-up and those that took much longer than the ones around
     /// them.
-    pub usual: Vec<bool>,
+    pub ordinary: Vec<bool>,
     /// The others, where there are any.
-    pub long: Option<Long>,
+    pub long: Option<LongIterations>,
     /// What speaks against these numbers, in sentences.
     pub doubts: Vec<String>,
 }
@@ -54,13 +55,9 @@ pub enum Clock {
 const ONE_PROCESSOR: std::ops::Range<f64> = 0.95..1.05;
 /// The share of a plain iteration from which a difference is a doubt: what corrected iterations are to be right to.
 pub const DOUBTFUL: f64 = 0.05;
-/// The share of iterations from which long ones are many.
-const MANY: f64 = 0.1;
 /// Recording makes nothing so many times as long: a loop of built-in functions of Python takes three times as long (`docs/recording.md`), and
 /// nothing that is recorded is shorter.
 const MOST_TIMES: f64 = 20.0;
-/// Nanoseconds that a page of memory takes which the system gives a process anew: on one machine some 700 to 1,000 (`docs/recording.md`).
-const PAGE: f64 = 700.0;
 /// Fewer recorded periods do not tell how much they differ among themselves.
 const PERIODS: usize = 3;
 /// Neighbouring differences share a plain period, of which each has one half: the variance of their mean is `(1 + 1) / n` times that of a
@@ -74,28 +71,32 @@ impl Overhead {
         let durations: Vec<i64> = recording.wall.recorded.iter().flatten().map(|&time| time.cast_signed()).collect();
         let warm_up = WarmUp::of(&durations).iterations;
         let recording = &recording.behind(warm_up);
-        let usual = Usual::of(&recording.wall);
-        let times = usual.among(&recording.wall);
+        let ordinary = Ordinary::of(&recording.wall);
+        let times = ordinary.among(&recording.wall);
         let wall = Added::of(&times).filter(|wall| wall.plain > 0.0)?;
-        let processor = recording.processor.as_ref().map(|processor| usual.among(processor));
-        let of_processor = processor.as_ref().and_then(Added::of);
-        let of_processor = of_processor.filter(|of_processor| of_processor.plain > 0.0 && of_processor.recorded > 0.0);
-        let keeps_one = processor.as_ref().is_some_and(|processor| is_one_processor(&times, processor));
-        let processor = processor.filter(|_| keeps_one && of_processor.is_some());
-        let (clock, added) = match &of_processor {
-            Some(of_processor) if keeps_one => (Clock::Processor, of_processor),
-            Some(_) | None => (Clock::Wall, &wall),
+        let by_processor = |processor: &Times| {
+            let times = ordinary.among(processor);
+            let added = Added::of(&times).filter(|added| added.plain > 0.0 && added.recorded > 0.0)?;
+            Some((times, added))
         };
-        let others = of_processor.as_ref().and_then(|of_processor| others(&wall, of_processor, clock));
-        let interval = match &of_processor {
-            Some(of_processor) if others.is_some() && !keeps_one => both(wall.interval, of_processor.interval),
+        let processor = recording.processor.as_ref().and_then(by_processor);
+        let (clock, told_by, added) = match &processor {
+            Some((own, added)) if is_one_processor(&times, own) => (Clock::Processor, own, added),
+            Some(_) | None => (Clock::Wall, &times, &wall),
+        };
+        let clocks = processor.as_ref().filter(|(_, processor)| doubts::clocks_differ(&wall, processor, clock));
+        let interval = match clocks {
+            Some((_, processor)) if clock == Clock::Wall => both(wall.interval, processor.interval),
             Some(_) | None => added.interval,
         };
-        let changed = added.ends.and_then(|[first, last]| drift(last / first - 1.0));
-        let memory = recording.faults.as_ref().and_then(|faults| memory(&usual.among(faults), wall.plain));
-        let long = Long::of(&recording.wall, &usual);
-        let doubts = [long.filter(weighs).map(|long| long.told()), others, changed, memory];
-        let told = Overhead {
+        let long = LongIterations::of(&recording.wall, &ordinary);
+        let told = [
+            long.filter(doubts::weighs).map(|long| long.told()),
+            clocks.map(|(_, processor)| doubts::clocks(&wall, processor, clock)),
+            added.ends.and_then(doubts::speed),
+            recording.faults.as_ref().and_then(|faults| doubts::memory(&ordinary.among(faults), wall.plain)),
+        ];
+        let mut overhead = Overhead {
             plain: wall.plain,
             recorded: wall.recorded,
             measured: measured(&recording.wall.plain)?,
@@ -104,61 +105,28 @@ impl Overhead {
             clock,
             by_clock: [added.plain, added.recorded],
             off: None,
-            usual: iter::repeat_n(false, warm_up).chain(usual.recorded.concat()).collect(),
+            ordinary: iter::repeat_n(false, warm_up).chain(ordinary.recorded.concat()).collect(),
             long,
-            doubts: doubts.into_iter().flatten().collect(),
+            doubts: told.into_iter().flatten().collect(),
         };
-        Some(told.checked(&times, processor.as_ref().unwrap_or(&times)))
-    }
-
-    /// With how far off it is, and whether it is anything at all.
-    fn checked(mut self, wall: &Times, told_by: &Times) -> Self {
-        let together = self.contradiction().is_none();
-        self.off = if together { off(wall, told_by) } else { Some(self.apart()) };
-        let unsure = self.unsure().filter(|_| together);
-        self.doubts.extend(unsure);
-        self.doubts.extend(self.off.and_then(|off| missed(off, together)));
-        self
-    }
-
-    /// Percent that recorded iterations took longer than plain ones.
-    fn apart(&self) -> f64 {
-        self.percent_off(self.recorded)
+        let together = overhead.contradiction().is_none();
+        overhead.off = if together { off(&times, told_by) } else { Some(overhead.percent_off(overhead.recorded)) };
+        let unsure =
+            [doubts::cost(&overhead).filter(|_| together), overhead.off.and_then(|off| doubts::off(off, together))];
+        overhead.doubts.extend(unsure.into_iter().flatten());
+        Some(overhead)
     }
 
     /// Why recorded and plain iterations do not belong together, so that nothing may be taken out; none where they do.
     pub fn contradiction(&self) -> Option<String> {
         let [low, high] = self.interval.map(|nanoseconds| self.percent(nanoseconds));
         if high < 0.0 && low < -100.0 * DOUBTFUL {
-            let (least, most) = (-high, -low);
-            return Some(format!(
-                "recorded iterations took {least:.1} to {most:.1} % less than those without recording, which recording cannot do: \
-                 they do not belong together"
-            ));
+            return Some(format!("{}: they do not belong together", doubts::faster([low, high])));
         }
         (self.recorded > MOST_TIMES * self.plain).then(|| {
             format!(
                 "recorded iterations took more than {MOST_TIMES} times as long as those without recording: they do not belong together, or \
                  recording hides what they are without it"
-            )
-        })
-    }
-
-    /// That recording may take nothing, or seems to take less; none where it is sure to take time.
-    fn unsure(&self) -> Option<String> {
-        let [low, high] = self.interval.map(|nanoseconds| self.percent(nanoseconds));
-        if high < 0.0 {
-            let (least, most) = (-high, -low);
-            return Some(format!(
-                "recorded iterations took {least:.1} to {most:.1} % less than those without recording, which recording cannot do: \
-                 something else changed meanwhile, and nothing is taken out"
-            ));
-        }
-        let taken = self.percent(self.added.max(0.0));
-        let taken = if taken > 0.0 { format!("{taken:.1} % are taken out") } else { "nothing is taken out".to_owned() };
-        (low <= 0.0).then(|| {
-            format!(
-                "what recording takes cannot be told from nothing: between {low:+.1} and {high:+.1} % of an iteration, of which {taken}"
             )
         })
     }
@@ -198,16 +166,11 @@ impl Overhead {
     }
 }
 
-/// Whether long iterations are many, or make the mean much longer.
-fn weighs(long: &Long) -> bool {
-    long.count as f64 > MANY * long.of as f64 || long.adds > DOUBTFUL * long.others
-}
-
 /// What is added by one clock.
-struct Added {
-    plain: f64,
-    recorded: f64,
-    mean: f64,
+pub(crate) struct Added {
+    pub plain: f64,
+    pub recorded: f64,
+    pub mean: f64,
     interval: [f64; 2],
     /// What the first and the last plain iterations took, where nothing else tells how speed changed meanwhile.
     ends: Option<[f64; 2]>,
@@ -241,7 +204,7 @@ fn period(times: &Times, at: usize) -> Option<[f64; 2]> {
     (!around.is_empty()).then(|| [mean(&around), recorded])
 }
 
-fn average(times: &[u64]) -> Option<f64> {
+pub(crate) fn average(times: &[u64]) -> Option<f64> {
     (!times.is_empty()).then(|| mean(&floats(times)))
 }
 
@@ -313,29 +276,6 @@ fn halves(times: &Times) -> Option<[f64; 2]> {
     Some([average(&first.concat())?, average(&second.concat())?])
 }
 
-/// That the clock on the wall and the processor's tell of different costs. Where the wall's counts, a script that waits, or that works in
-/// several threads, may take more processor time than it gets longer.
-fn others(wall: &Added, processor: &Added, clock: Clock) -> Option<String> {
-    let more = (wall.mean - processor.mean) / wall.plain;
-    let (differ, therefore) = match clock {
-        Clock::Processor => {
-            (more.abs() > DOUBTFUL, "other programs used the machine, and what those took is not taken out")
-        }
-        Clock::Wall => (
-            more > DOUBTFUL,
-            "other programs used the machine, or the script waited more; either may be what recording takes, which is that much less sure",
-        ),
-    };
-    differ.then(|| {
-        format!(
-            "recorded iterations take {:+.0} % by the clock on the wall and {:+.0} % by processor time, as against those without recording: \
-             {therefore}",
-            100.0 * wall.mean / wall.plain,
-            100.0 * processor.mean / processor.plain
-        )
-    })
-}
-
 /// From where the first of two intervals begins to where the last ends.
 pub fn both([low, high]: [f64; 2], [other_low, other_high]: [f64; 2]) -> [f64; 2] {
     [low.min(other_low), high.max(other_high)]
@@ -353,38 +293,4 @@ fn measured(periods: &[Vec<u64>]) -> Option<WithoutRecording> {
     });
     let interval = half.map(|half| [of_all.mean - half, of_all.mean + half]).or(of_all.interval);
     Some(WithoutRecording { mean: of_all.mean, interval })
-}
-
-/// That iterations without recording get much more memory anew from the system in some periods than in others, which changes what they
-/// take. What recorded ones get is for the profiler, too.
-fn memory(faults: &Times, plain: f64) -> Option<String> {
-    let pages = || faults.plain.iter().filter_map(|period| average(period));
-    let (least, most) = (pages().reduce(f64::min)?, pages().reduce(f64::max)?);
-    let share = PAGE * (most - least) / plain;
-    (share > DOUBTFUL).then(|| {
-        format!(
-            "the iterations without recording get {least:.0} to {most:.0} pages of memory anew from the system, in one period or another; \
-             so many take some {:.0} % of an iteration. Perhaps an allocator gives memory back and asks for it again: to try, record -- \
-             env MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_MAX_=0 before the command (docs/recording.md)",
-            100.0 * share
-        )
-    })
-}
-
-fn drift(change: f64) -> Option<String> {
-    (change.abs() > DOUBTFUL).then(|| {
-        let percent = 100.0 * change;
-        format!("iterations without recording took {percent:+.0} % after the recorded ones as against before: speed changed meanwhile")
-    })
-}
-
-fn missed(off: f64, together: bool) -> Option<String> {
-    (off.abs() > 100.0 * DOUBTFUL).then(|| match together {
-        true => {
-            format!("corrected by half of the plain iterations, the recorded ones are {off:+.0} % off the other half")
-        }
-        false => {
-            format!("recorded iterations are {off:+.0} % off those without recording, and nothing of that is taken out")
-        }
-    })
 }

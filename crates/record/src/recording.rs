@@ -37,6 +37,9 @@ pub struct Recording {
     /// The version of PyTorch; others may write such files without it.
     #[serde(default)]
     pub torch: Option<String>,
+    /// The version of Python; others may write such files without it.
+    #[serde(default)]
+    pub python: Option<String>,
     /// How many threads operators ran on; the first recordings lack it.
     #[serde(default)]
     pub threads: Option<u32>,
@@ -56,6 +59,9 @@ pub struct Recording {
     /// Processor time of the same iterations, all threads of the process together; the first recordings lack it.
     #[serde(default)]
     pub processor: Option<Times>,
+    /// Nanoseconds of the same iterations in which the thread that marks them was ready to run and had no processor; older recordings lack it.
+    #[serde(default)]
+    pub delayed: Option<Times>,
     /// How many pages of memory each of the same iterations got anew from the system; the first recordings lack it.
     #[serde(default)]
     pub faults: Option<Times>,
@@ -67,7 +73,7 @@ fn one() -> u32 {
 
 /// A number of each iteration, by periods that take turns: nanoseconds, but for pages of memory.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(from = "Told")]
+#[serde(from = "StoredTimes")]
 pub struct Times {
     /// Without the profiler: a period before each recorded one, and one behind the last; a script that ends early leaves fewer.
     pub plain: Vec<Vec<u64>>,
@@ -83,18 +89,18 @@ pub struct Times {
                  [[120000, 121000], [120500]] and \"recorded\": [[150000, 149000]] (in format 1: \"plain_before\", \"recorded\", \
                  \"plain_after\", without periods)"
 )]
-enum Told {
+enum StoredTimes {
     /// From format 2 on.
     ByTurns { plain: Vec<Vec<u64>>, recorded: Vec<Vec<u64>> },
     /// In format 1.
     Once { plain_before: Vec<u64>, recorded: Vec<u64>, plain_after: Vec<u64> },
 }
 
-impl From<Told> for Times {
-    fn from(told: Told) -> Self {
+impl From<StoredTimes> for Times {
+    fn from(told: StoredTimes) -> Self {
         match told {
-            Told::ByTurns { plain, recorded } => Times { plain, recorded },
-            Told::Once { plain_before, recorded, plain_after } => {
+            StoredTimes::ByTurns { plain, recorded } => Times { plain, recorded },
+            StoredTimes::Once { plain_before, recorded, plain_after } => {
                 Times { plain: vec![plain_before, plain_after], recorded: vec![recorded] }
             }
         }
@@ -159,7 +165,7 @@ impl Recording {
 
     /// Whether what is told can have been measured.
     fn check(&self) -> Result<()> {
-        let all = [Some(&self.wall), self.processor.as_ref(), self.faults.as_ref()];
+        let all = [Some(&self.wall), self.processor.as_ref(), self.delayed.as_ref(), self.faults.as_ref()];
         if let Some(time) = all.into_iter().flatten().flat_map(Times::all).find(|time| *time > LONGEST) {
             return Err(Error::input(format!("tells of an iteration of {time} ns")).expected("a week at most"));
         }
@@ -167,6 +173,14 @@ impl Recording {
             return Err(Error::input("tells of an iteration that takes no time").expected("1 ns at least"));
         }
         Ok(())
+    }
+
+    /// Whether recording slowed Python itself down: up to 3.11 PyTorch's tracer makes the interpreter slower between calls, too, where no
+    /// event shows it (a loop without calls takes 2.3 times as long).
+    pub fn slows_python(&self) -> bool {
+        let version =
+            self.python.as_ref().and_then(|version| version.strip_prefix("3.")?.split('.').next()?.parse().ok());
+        self.calls == Some(true) && version.is_some_and(|minor: u32| minor <= 11)
     }
 
     /// What the script ran with, as far as it is told: `PyTorch 2.11.0 on 4 threads`.

@@ -1,6 +1,6 @@
 //! Looks at what processes tell while they run: says how far they are, and when they have done what was wanted.
 
-use super::told::{self, Phase, Told};
+use super::process_reports::{self, Phase, ProcessReport};
 use perf4sight_base::units::counted;
 use perf4sight_verb::Context;
 use std::path::PathBuf;
@@ -37,8 +37,8 @@ impl<'a> Watcher<'a> {
             return false;
         }
         self.looked = now;
-        let told = told::read(&self.folder);
-        let phases: Vec<(Phase, &Told)> = told.iter().filter_map(|told| Some((told.phase?, told))).collect();
+        let told = process_reports::read(&self.folder);
+        let phases: Vec<(Phase, &ProcessReport)> = told.iter().filter_map(|told| Some((told.phase?, told))).collect();
         match phases.iter().find(|(phase, _)| *phase != Phase::Finished) {
             Some((phase, told)) => self.say(*phase, told, now),
             None if phases.is_empty() => {}
@@ -48,7 +48,7 @@ impl<'a> Watcher<'a> {
         false
     }
 
-    fn say(&mut self, phase: Phase, told: &Told, now: SystemTime) {
+    fn say(&mut self, phase: Phase, told: &ProcessReport, now: SystemTime) {
         let fresh = self.said.is_none_or(|(said, at)| said != phase || since(at, now) >= AGAIN);
         if fresh && since(self.begun, now) >= SILENCE {
             self.said = Some((phase, now));
@@ -62,7 +62,7 @@ fn since(then: SystemTime, now: SystemTime) -> Duration {
     now.duration_since(then).unwrap_or_default()
 }
 
-fn sentence(phase: Phase, told: &Told) -> String {
+fn sentence(phase: Phase, told: &ProcessReport) -> String {
     match phase {
         Phase::WarmUp => format!("record: warming up, {} to go", counted(told.to_go, "iteration")),
         Phase::Iterations => {

@@ -1,7 +1,6 @@
 //! Names, each kept once.
 
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 
 /// A name of a trace.
@@ -18,7 +17,7 @@ pub struct Names {
     ends: Vec<usize>,
     /// Their places, by what they hash to.
     ids: HashTable<u32>,
-    hasher: FixedState,
+    hasher: DefaultHashBuilder,
 }
 
 impl NameId {
@@ -29,21 +28,16 @@ impl NameId {
 }
 
 impl Names {
-    /// The id of a name, new or known.
-    pub fn intern(&mut self, text: &str) -> NameId {
-        let hash = self.hasher.hash_one(text.as_bytes());
-        self.known(hash, text.as_bytes()).unwrap_or_else(|| self.add(hash, text))
-    }
-
-    /// The id of a name that may not be text: what is none in it is replaced. One that is known is text, and not looked at for it.
-    pub(crate) fn intern_bytes(&mut self, bytes: &[u8]) -> NameId {
+    /// The id of a name, new or known, as it is shown ([`printable`]). One that is known is so already.
+    pub fn intern(&mut self, name: impl AsRef<[u8]>) -> NameId {
+        let bytes = name.as_ref();
         let hash = self.hasher.hash_one(bytes);
         if let Some(id) = self.known(hash, bytes) {
             return id;
         }
         match str::from_utf8(bytes) {
-            Ok(text) => self.add(hash, text),
-            Err(_) => self.intern(&String::from_utf8_lossy(bytes)),
+            Ok(text) if !text.contains(is_unprintable) => self.add(hash, text),
+            _ => self.intern(printable(&String::from_utf8_lossy(bytes))),
         }
     }
 
@@ -82,6 +76,17 @@ impl Names {
     }
 }
 
+/// A text on one line that shows all that is in it: a name could else forge a line of a note or of a file, or turn the order of what follows
+/// around (Unicode Standard Annex 9).
+pub(crate) fn printable(text: &str) -> String {
+    text.replace(is_unprintable, " ")
+}
+
+fn is_unprintable(c: char) -> bool {
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
 fn text_of<'a>(texts: &'a str, ends: &[usize], id: u32) -> &'a str {
     let place = id as usize;
     let begin = place.checked_sub(1).map_or(0, |before| ends[before]);
@@ -101,5 +106,13 @@ mod tests {
         assert!(texts.iter().zip(&ids).all(|(text, id)| names.get(*id) == text && names.intern(text) == *id));
         assert_eq!((names.get(empty), names.find(""), names.find("absent")), ("", Some(empty), None));
         assert_eq!(names.all().count(), 1001);
+    }
+
+    #[test]
+    fn a_name_is_one_line_that_shows_what_is_in_it() {
+        let mut names = Names::default();
+        let ids = ["a\nb\u{202e}c".as_bytes(), b"a\nb\xffc", "a b c".as_bytes()].map(|name| names.intern(name));
+        assert_eq!(ids.map(|id| names.get(id)), ["a b c", "a b\u{fffd}c", "a b c"]);
+        assert_eq!(ids[0], ids[2]);
     }
 }

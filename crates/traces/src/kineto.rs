@@ -2,16 +2,16 @@
 
 use crate::category::Category;
 use crate::damage::Kind;
+use crate::intern::printable;
 use crate::nanoseconds::from_microseconds;
 use crate::raw::{Anything, Args, Events, Owned, RawEvent, as_written, whole};
 use crate::room;
 use crate::trace::{Collective, Event, Header, Phase, Trace, Track, TrackId};
 use crate::window::{Parsed, STRIDE, Window};
-use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use perf4sight_base::error::{Error, Result};
 use serde_json::Value;
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::path::Path;
 
 /// Reads a trace, gzipped or not. What is damaged or cut off is left out and told in [`Trace::damage`].
@@ -70,7 +70,7 @@ struct Reader {
 /// Tracks by how events name them.
 #[derive(Default)]
 struct Tracks {
-    known: HashMap<Vec<u8>, TrackId, FixedState>,
+    known: HashMap<Vec<u8>, TrackId>,
     key: Vec<u8>,
     /// The last one asked for, because events of a thread come together.
     last: Option<(Vec<u8>, TrackId)>,
@@ -244,7 +244,7 @@ impl Header {
             }
             "deviceProperties" => {
                 let devices = value.as_array().into_iter().flatten();
-                self.devices = devices.filter_map(|device| Some(device.get("name")?.as_str()?.to_owned())).collect();
+                self.devices = devices.filter_map(|device| Some(printable(device.get("name")?.as_str()?))).collect();
             }
             "baseTimeNanoseconds" => self.base = value.as_i64().unwrap_or(0),
             _ => self.with_stack = Some(value.as_bool().unwrap_or(value.as_u64() == Some(1))),
@@ -291,7 +291,7 @@ fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result:
         start,
         duration,
         correlation,
-        name: trace.names.intern_bytes(event.name.as_deref().unwrap_or_default()),
+        name: trace.names.intern(event.name.as_deref().unwrap_or_default()),
         external: u32::try_from(whole(event.args.external.or(event.args.external_of_old))).unwrap_or(0),
         collective,
         track,

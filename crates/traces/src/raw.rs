@@ -1,5 +1,6 @@
 //! The fields of an event as the JSON has them, borrowed from it.
 
+use crate::intern::printable;
 use crate::scan::{Scan, Shape, Stop};
 use serde::de::{DeserializeOwned, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -120,13 +121,24 @@ fn text<'a>(scan: &mut Scan<'a, '_>) -> Result<Option<Text<'a>>, Stop> {
 }
 
 fn unescaped(string: &[u8]) -> Option<Text<'_>> {
-    match string.contains(&b'\\') {
-        false => Some(Cow::Borrowed(string)),
-        true => {
-            let quoted = [b"\"", string, b"\""].concat();
-            serde_json::from_slice::<Unescaped>(&quoted).ok().map(|text| Cow::Owned(text.0))
-        }
+    if !string.contains(&b'\\') || is_bare_path(string) {
+        return Some(Cow::Borrowed(string));
     }
+    let quoted = [b"\"", string, b"\""].concat();
+    let text = serde_json::from_slice::<Unescaped>(&quoted).ok().map(|text| text.0);
+    let is_path = string.windows(PYTHON_FILE.len()).any(|part| part == PYTHON_FILE);
+    match text.filter(|text| !is_path || !text.iter().any(u8::is_ascii_control)) {
+        Some(text) => Some(Cow::Owned(text)),
+        None => is_path.then_some(Cow::Borrowed(string)),
+    }
+}
+
+/// What stands behind the path of a Python file in the name of a function.
+const PYTHON_FILE: &[u8] = b".py(";
+
+/// Whether a string is a path of Windows whose backslashes are not escaped, as PyTorch wrote them (pytorch#60187): `C:\work\train.py(12): main`.
+fn is_bare_path(string: &[u8]) -> bool {
+    matches!(string, [drive, b':', b'\\', next, ..] if drive.is_ascii_alphabetic() && *next != b'\\')
 }
 
 /// The bytes that a string with escapes stands for.
@@ -193,5 +205,5 @@ pub(crate) fn whole(number: Option<&[u8]>) -> u64 {
 /// A number or a string as text.
 pub(crate) fn as_written(value: Option<&[u8]>) -> String {
     let value = value.unwrap_or_default();
-    serde_json::from_slice(value).unwrap_or_else(|_| String::from_utf8_lossy(value).into_owned())
+    printable(&serde_json::from_slice::<String>(value).unwrap_or_else(|_| String::from_utf8_lossy(value).into_owned()))
 }

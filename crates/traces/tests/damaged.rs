@@ -255,3 +255,15 @@ fn events_without_a_category_are_told_apart_by_process_and_name() {
         assert_eq!(trace.events[0].category, category, "{event}");
     }
 }
+
+/// PyTorch on Windows wrote paths without escaping their backslashes (pytorch#60187), whatever escapes these then look like.
+#[test]
+fn paths_of_windows_are_read_as_they_are() {
+    let names = [r"C:\work\train.py(12): main", r"D:\users\net\model.py(7): forward", r"src\train.py(3): step"];
+    let event = |name: &&str| {
+        format!(r#"{{"ph": "X", "cat": "python_function", "name": "{name}", "pid": 1, "tid": 1, "ts": 1, "dur": 1}}"#)
+    };
+    let trace = Folder::new("windows").trace(&names.iter().map(event).collect::<Vec<_>>().join(","));
+    let read: Vec<&str> = trace.events.iter().map(|event| trace.name(event)).collect();
+    assert_eq!((read, trace.damage.is_none()), (names.to_vec(), true));
+}

@@ -1,7 +1,7 @@
 //! What changed from one run to another, as words and as a table.
 
-use super::tables::{class_name, range};
-use crate::{Busier, Class, Comparison, Difference, Measure, Metric, Unit, Verdict};
+use super::tables::{category_name, range};
+use crate::{BusierSide, Comparison, Difference, Measure, Metric, TimeCategory, Unit, Verdict};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_record::WithoutRecording;
 use perf4sight_report::{Cell, Column, Table};
@@ -47,12 +47,12 @@ pub(super) fn answer(comparison: &Comparison) -> String {
 /// That other programs made the change.
 fn busier(comparison: &Comparison) -> Option<String> {
     let side = match comparison.busier()? {
-        Busier::Before => "before",
-        Busier::After => "after",
+        BusierSide::Before => "before",
+        BusierSide::After => "after",
     };
     let processor = comparison.get(Measure::Processor)?;
     let [before, after] = [processor.before, processor.after].map(|side| Milliseconds(side.mean / 1e6));
-    let python = comparison.get(Measure::Set { class: Class::Wait, gpu_busy: false }).is_some();
+    let python = comparison.get(Measure::Set { category: TimeCategory::Wait, gpu_busy: false }).is_some();
     let or = if python { "a call waited that is not known to" } else { "the script waited more (--stacks tells)" };
     Some(format!(
         ", though what the processor has to do did not change so, {before} before and {after} after: the machine was busier {side}, as other \
@@ -97,7 +97,10 @@ fn is_of_starts(comparison: &Comparison) -> bool {
 /// Every number before and after.
 pub(super) fn table(comparison: &Comparison) -> Table {
     let gpu = comparison.has_gpu();
-    let title = format!("What changed, by {}; all intervals hold together with 95 %", told_by(comparison));
+    let title = format!(
+        "What changed, by {}; the iteration is tested by itself, with 95 %, the rest after it and together",
+        told_by(comparison)
+    );
     let mut table = Table::new(
         title,
         [
@@ -128,15 +131,15 @@ pub(super) fn table(comparison: &Comparison) -> Table {
     table
 }
 
-fn verdict(difference: &Difference, busier: Option<Busier>) -> String {
+fn verdict(difference: &Difference, busier: Option<BusierSide>) -> String {
     // Of a share, a percentage of it would be taken for its points.
     let percent = difference.percent().filter(|_| !is_share(difference.of));
     let percent = percent.map_or(String::new(), |percent| format!("{} ", Percent(percent.abs())));
     match (difference.interval, difference.verdict()) {
         (None, _) => unknown(difference).to_owned(),
         (_, Verdict::Noise) => NOISE.to_owned(),
-        (_, Verdict::Less) if busier == Some(Busier::Before) => format!("{percent}less, not of the processor"),
-        (_, Verdict::More) if busier == Some(Busier::After) => format!("{percent}more, not of the processor"),
+        (_, Verdict::Less) if busier == Some(BusierSide::Before) => format!("{percent}less, not of the processor"),
+        (_, Verdict::More) if busier == Some(BusierSide::After) => format!("{percent}more, not of the processor"),
         (_, Verdict::Less) => format!("{percent}less"),
         (_, Verdict::More) => format!("{percent}more"),
     }
@@ -152,7 +155,7 @@ fn unknown(difference: &Difference) -> &'static str {
 
 fn name(measure: Measure, gpu: bool) -> String {
     match measure {
-        Measure::Set { class, gpu_busy } => class_name(class, gpu_busy, gpu),
+        Measure::Set { category, gpu_busy } => category_name(category, gpu_busy, gpu),
         Measure::Processor => "processor time".to_owned(),
         Measure::Metric(metric) => metric.name().to_owned(),
     }

@@ -4,11 +4,11 @@ use super::Shown;
 use super::run::Run;
 use super::tables::Whose;
 use crate::{
-    Busier, Class, Comparison, Corrected, Difference, Idle, Iteration, Markers, Measure, Metric, Operation,
-    RankBreakdown, Recorded, Sets, Verdict, Work,
+    BusierSide, Comparison, Corrected, Difference, Idle, Iteration, Markers, Measure, Metric, Operation, RankBreakdown,
+    Recorded, Sets, TimeCategory, Verdict, Work,
 };
 use perf4sight_base::summary::Summary;
-use perf4sight_record::{Clock, Long, Overhead};
+use perf4sight_record::{Clock, LongIterations, Overhead};
 use perf4sight_traces::{Ranked, Trace};
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
@@ -53,11 +53,11 @@ fn of_rank(ranked: &Ranked, rank: &RankBreakdown, listed: usize) -> Value {
         "recorded": recorded(rank.recorded),
         "gpus": ranked.trace.header.devices,
         "warm_up": rank.warm_up.iterations,
-        "recording": rank.overhead.as_ref().map(overhead),
+        "recording": rank.correction.overhead.as_ref().map(overhead),
         "iterations_listed": rank.iterations.len().min(listed),
-        "iterations": rank.iterations.iter().take(listed).map(|one| iteration(one, &ranked.trace)).collect::<Value>(),
+        "iterations": rank.iterations.iter().take(listed).map(|one| iteration(rank, one, &ranked.trace)).collect::<Value>(),
         "summary": summary(Whose::Rank(rank)),
-        "warnings": rank.warnings,
+        "warnings": rank.all_warnings().collect::<Vec<_>>(),
     })
 }
 
@@ -76,8 +76,8 @@ fn markers(markers: &Markers) -> Value {
     }
 }
 
-fn iteration(one: &Iteration, trace: &Trace) -> Value {
-    let operation = |(operation, part): (&Operation, &Sets)| json!({ "operation": operation.label(&trace.names), "sets": named(Class::ALL, |class| sets(part, class)) });
+fn iteration(rank: &RankBreakdown, one: &Iteration, trace: &Trace) -> Value {
+    let operation = |(operation, part): (&Operation, &Sets)| json!({ "operation": operation.label(&trace.names), "sets": named(TimeCategory::ALL, |category| sets(part, category)) });
     let stream = |(track, works): &(perf4sight_traces::TrackId, i64)| {
         let track = &trace.tracks[track.index()];
         json!({ "gpu": track.process, "stream": track.thread, "busy_ns": works })
@@ -91,15 +91,16 @@ fn iteration(one: &Iteration, trace: &Trace) -> Value {
         "start_ns": one.window.0,
         "end_ns": one.window.1,
         "warm_up": one.warm_up,
-        "sets": named(Class::ALL, |class| sets(&one.sets, class)),
+        "sets": named(TimeCategory::ALL, |category| sets(&one.sets, category)),
         "cuda_api_waiting_ns": one.sets.synchronising,
+        "not_running_ns": rank.not_running(one),
         "operations": one.operations.iter().map(operation).collect::<Value>(),
         "gpu_work": named(Work::ALL, of_work),
         "gpu_streams": streams.iter().copied().take(STREAMS).map(stream).collect::<Value>(),
         "gpu_streams_left_out": streams.len().saturating_sub(STREAMS),
         "gpu_idle_ns": one.idle.map(|idle| named(Idle::ALL, |cause| idle.get(cause).into())),
         "metrics": named(Metric::ALL, |metric| metric.of(&one.sets).into()),
-        "corrected": one.corrected.as_ref().and_then(Corrected::sets).map(|of| named(Class::ALL, |class| sets(of, class))),
+        "corrected": rank.corrected(one).and_then(Corrected::sets).map(|of| named(TimeCategory::ALL, |category| sets(of, category))),
     })
 }
 
@@ -124,7 +125,7 @@ fn overhead(overhead: &Overhead) -> Value {
 }
 
 /// Iterations that took much longer than those around them.
-fn long(long: &Long) -> Value {
+fn long(long: &LongIterations) -> Value {
     json!({
         "count": long.count,
         "of": long.of,
@@ -134,17 +135,18 @@ fn long(long: &Long) -> Value {
     })
 }
 
-/// Nanoseconds of a class; null where the trace does not tell.
-fn sets(sets: &Sets, class: Class) -> Value {
-    let both = sets.get(class, false).zip(sets.get(class, true));
+/// Nanoseconds of a category; null where the trace does not tell.
+fn sets(sets: &Sets, category: TimeCategory) -> Value {
+    let both = sets.get(category, false).zip(sets.get(category, true));
     both.map(|(idle, busy)| json!({ "gpu_idle_ns": idle, "gpu_busy_ns": busy })).into()
 }
 
 /// What every number comes to over the iterations that count.
 fn summary(whose: Whose) -> Value {
     let number = |number: &dyn Fn(&Iteration) -> Option<f64>| whose.summary(number).map(described);
-    let set = |class: Class, busy: bool| number(&|one| Some(one.sets.get(class, busy)? as f64));
-    let both = |class| set(class, false).map(|idle| json!({ "gpu_idle_ns": idle, "gpu_busy_ns": set(class, true) }));
+    let set = |category: TimeCategory, busy: bool| number(&|one| Some(one.sets.get(category, busy)? as f64));
+    let both =
+        |category| set(category, false).map(|idle| json!({ "gpu_idle_ns": idle, "gpu_busy_ns": set(category, true) }));
     let of_work = |work: Work| {
         json!({
             "exposed_ns": number(&|one| Some(one.device.exposed(work) as f64)),
@@ -152,14 +154,18 @@ fn summary(whose: Whose) -> Value {
         })
     };
     // Where only the whole could be corrected, that is all there is.
+    let corrected = |number: &dyn Fn(&Corrected) -> Option<f64>| {
+        whose.summary_of(|rank, one| number(rank.corrected(one)?)).map(described)
+    };
     let without = |metric: Metric| match metric == Metric::TotalTimeSec {
-        true => number(&|one| Some(corrected_total(one)? / 1e9)),
-        false => number(&|one| metric.of(one.corrected.as_ref()?.sets()?)),
+        true => corrected(&|one| Some(one.total as f64 / 1e9)),
+        false => corrected(&|one| metric.of(one.sets()?)),
     };
     json!({
         "iterations": whose.count(),
         "total_ns": number(&|one| Some(one.sets.total() as f64)),
-        "sets": named(Class::ALL, |class| both(class).into()),
+        "not_running_ns": whose.summary_of(|rank, one| Some(rank.not_running(one)? as f64)).map(described),
+        "sets": named(TimeCategory::ALL, |category| both(category).into()),
         "gpu_work": named(Work::ALL, of_work),
         "gpu_idle_ns": named(Idle::ALL, |cause| number(&|one| Some(one.idle?.get(cause)? as f64)).into()),
         "metrics": named(Metric::ALL, |metric| number(&|one| metric.of(&one.sets)).into()),
@@ -167,13 +173,8 @@ fn summary(whose: Whose) -> Value {
             "mean_ns": whose.correction_holds().then_some(one.mean),
             "interval_95": one.interval,
         })),
-        "corrected_metrics": number(&corrected_total).map(|_| named(Metric::ALL, |metric| without(metric).into())),
+        "corrected_metrics": corrected(&|one| Some(one.total as f64)).map(|_| named(Metric::ALL, |metric| without(metric).into())),
     })
-}
-
-/// Nanoseconds of an iteration without what recording takes; none where nobody knows.
-fn corrected_total(iteration: &Iteration) -> Option<f64> {
-    iteration.corrected.as_ref().map(|corrected| corrected.total as f64)
 }
 
 fn described(summary: Summary) -> Value {
@@ -189,17 +190,17 @@ fn differences(comparison: &Comparison) -> Value {
     comparison.differences.iter().map(difference).collect()
 }
 
-fn busier(busier: Busier) -> &'static str {
+fn busier(busier: BusierSide) -> &'static str {
     match busier {
-        Busier::Before => "before",
-        Busier::After => "after",
+        BusierSide::Before => "before",
+        BusierSide::After => "after",
     }
 }
 
 fn difference(difference: &Difference) -> Value {
     let (what, unit) = match difference.of {
-        Measure::Set { class, gpu_busy } => {
-            (json!({ "class": class.key(), "gpu": if gpu_busy { "busy" } else { "idle" } }), "ns")
+        Measure::Set { category, gpu_busy } => {
+            (json!({ "class": category.key(), "gpu": if gpu_busy { "busy" } else { "idle" } }), "ns")
         }
         Measure::Processor => (json!({ "processor": "all threads" }), "ns"),
         Measure::Metric(metric) => (json!({ "metric": metric.name() }), metric.unit().label()),
@@ -230,16 +231,16 @@ fn named<T: Keyed>(all: impl IntoIterator<Item = T>, value: impl Fn(T) -> Value)
     all.into_iter().map(|one| (one.key().to_owned(), value(one))).collect::<Map<String, Value>>().into()
 }
 
-impl Keyed for Class {
+impl Keyed for TimeCategory {
     fn key(self) -> &'static str {
         match self {
-            Class::Python => "python",
-            Class::Cpp => "cpp",
-            Class::CudaApi => "cuda_api",
-            Class::Wait => "wait",
-            Class::PythonOrWait => "python_or_wait",
-            Class::CppOrCudaApi => "cpp_or_cuda_api",
-            Class::Unrecorded => "not_recorded",
+            TimeCategory::Python => "python",
+            TimeCategory::Cpp => "cpp",
+            TimeCategory::CudaApi => "cuda_api",
+            TimeCategory::Wait => "wait",
+            TimeCategory::PythonOrWait => "python_or_wait",
+            TimeCategory::CppOrCudaApi => "cpp_or_cuda_api",
+            TimeCategory::Unrecorded => "not_recorded",
         }
     }
 }

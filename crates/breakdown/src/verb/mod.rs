@@ -1,25 +1,26 @@
 //! `[breakdown]` and `perf4sight breakdown`: where the iterations of a training script spend their time, from traces of it.
 
-mod answer;
 mod bars;
-mod data;
+mod comparability;
+mod csv;
+mod data_rows;
 mod differences;
 mod files;
-mod folded;
+mod folded_stacks;
+mod headline;
 mod json;
 mod page;
 mod published;
-mod rows;
 mod run;
 mod settings;
 mod tables;
 mod time_breakdown;
-mod unlike;
 mod warnings;
 
-use crate::{Class, Comparison, Iteration, Options, RankBreakdown};
+use crate::{Comparison, Iteration, Options, RankBreakdown, TimeCategory};
+use comparability::Sides;
 use files::Files;
-use folded::Folded;
+use folded_stacks::FoldedStacks;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Column, Progress};
@@ -28,7 +29,6 @@ use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Sect
 use run::Run;
 use serde_json::Value;
 use std::path::PathBuf;
-use unlike::Sides;
 
 /// The section `[breakdown]`.
 pub static SPEC: Spec = Spec {
@@ -84,7 +84,7 @@ impl Verb for Breakdown {
         Ok(Summary {
             answer: shown.after.as_ref().map_or(String::new(), |(_, comparison)| differences::answer(comparison)),
             tables: tables::of(&shown),
-            headline: answer::of(&shown.run),
+            headline: headline::of(&shown.run),
             findings: findings(&shown.run),
             files: vec![("report", self.out.join("report.html"))],
             json,
@@ -98,7 +98,7 @@ const READING: u64 = 2;
 
 /// Draws and writes everything; what `breakdown.json` says.
 fn write(mut files: Files, shown: &mut Shown) -> Result<Value> {
-    let folded = Folded::of(&shown.run);
+    let folded = FoldedStacks::of(&shown.run);
     if folded.cut {
         shown
             .warnings
@@ -108,7 +108,7 @@ fn write(mut files: Files, shown: &mut Shown) -> Result<Value> {
     for published in published::of(shown) {
         published.files()?.into_iter().for_each(|(name, contents)| files.add(name, contents));
     }
-    files.add("breakdown.csv", rows::of(shown).to_csv());
+    files.add("breakdown.csv", csv::of(shown).to_csv());
     files.add("report.html", page::of(shown).to_html());
     let json = json::of(shown);
     files.add("breakdown.json", format!("{json:#}\n"));
@@ -122,7 +122,7 @@ fn findings(run: &Run) -> Vec<Finding> {
         let total = rank.summary(|one| Some(one.sets.total() as f64)).map(|total| Milliseconds(total.mean / 1e6));
         let mean = |time: &dyn Fn(&Iteration) -> Option<i64>| Some(rank.summary(|one| Some(time(one)? as f64))?.mean);
         // Of the two means, as in the table above it.
-        let python = mean(&|one| one.sets.class(Class::Python)).zip(mean(&|one| Some(one.sets.total())));
+        let python = mean(&|one| one.sets.category(TimeCategory::Python)).zip(mean(&|one| Some(one.sets.total())));
         let python = python.map(|(python, total)| Percent(100.0 * python / total));
         let columns = [
             (Column::number("iteration_ms", "iteration"), Cell::from(total)),

@@ -2,7 +2,7 @@
 
 use super::Shown;
 use super::bars::Bars;
-use super::data::{Data, runs};
+use super::data_rows::{Data, runs};
 use super::time_breakdown;
 use crate::{Metric, RankBreakdown};
 use perf4sight_base::error::Result;

@@ -1,11 +1,12 @@
 //! The traces of one run, read and broken down.
 
 use super::warnings;
-use crate::{Breakdown, Markers, Options, RankBreakdown};
+use crate::{Breakdown, Markers, Options, RankBreakdown, Stacks};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_report::Progress;
 use perf4sight_traces as traces;
-use perf4sight_traces::Ranked;
+use perf4sight_traces::{Category, Ranked, Trace};
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -15,6 +16,8 @@ pub(super) struct Run {
     pub traces: Vec<Ranked>,
     /// As many ranks in the same order.
     pub breakdown: Breakdown,
+    /// As many ranks in the same order, once somebody asks.
+    stacks: OnceCell<Vec<Stacks>>,
     /// What it ran with, where recordings tell.
     pub origins: BTreeSet<String>,
 }
@@ -69,13 +72,13 @@ impl Run {
             let recording = rank.correct_beside(&ranked.trace);
             origins.extend(recording.and_then(|recording| recording.origin()));
         }
-        let run = Run { traces, breakdown, origins };
+        let run = Run { traces, breakdown, stacks: OnceCell::new(), origins };
         let timed = run.breakdown.ranks.iter().flat_map(RankBreakdown::counted).any(|one| one.sets.total() > 0);
         if timed { Ok(run) } else { Err(run.nothing()) }
     }
 
     /// What its time is told of.
-    pub fn stretch(&self) -> &'static str {
+    pub fn iteration_noun(&self) -> &'static str {
         let whole = self.breakdown.ranks.iter().all(|rank| rank.markers == Markers::WholeTrace);
         if whole { "the whole trace" } else { "an iteration" }
     }
@@ -85,6 +88,11 @@ impl Run {
         let error = Error::input("nothing of threads or accelerators that takes any time is in the trace");
         let error = error.expected("a trace of iterations");
         let Some(Ranked { trace, .. }) = self.traces.first() else { return error };
+        if is_of_xla(trace) {
+            return Error::input("is a trace of JAX or TensorFlow (XLA), whose events do not say what they are")
+                .file(&trace.file)
+                .expected("a trace of PyTorch's profiler, of Nsight Systems or of nvprof");
+        }
         let error = error.file(&trace.file);
         // What was left out may be all that there was.
         match trace.damage.warnings().first() {
@@ -111,6 +119,17 @@ impl Run {
         self.traces.iter().flat_map(|ranked| &ranked.trace.header.devices).map(String::as_str).collect()
     }
 
+    /// Who calls what on each rank.
+    pub fn stacks(&self) -> impl DoubleEndedIterator<Item = (&RankBreakdown, &Stacks)> {
+        let all = || self.ranks().map(|(ranked, rank)| Stacks::of(&ranked.trace, rank)).collect();
+        self.breakdown.ranks.iter().zip(self.stacks.get_or_init(all))
+    }
+
+    /// Who calls what on one of them.
+    pub fn stacks_of(&self, wanted: &RankBreakdown) -> Option<&Stacks> {
+        self.stacks().find(|(rank, _)| rank.rank == wanted.rank).map(|(_, stacks)| stacks)
+    }
+
     /// Each rank with its trace.
     pub fn ranks(&self) -> impl DoubleEndedIterator<Item = (&Ranked, &RankBreakdown)> {
         self.traces.iter().zip(&self.breakdown.ranks)
@@ -129,7 +148,7 @@ impl Run {
     /// What a reader should know; what is true of several ranks is said once.
     pub fn warnings(&self) -> Vec<String> {
         let ranks = &self.breakdown.ranks;
-        let all = ranks.iter().flat_map(|rank| rank.warnings.iter().map(|warning| (rank.rank, warning.clone())));
+        let all = ranks.iter().flat_map(|rank| rank.all_warnings().map(|warning| (rank.rank, warning.clone())));
         let mut warnings = warnings::of_ranks(all, ranks.len());
         warnings.extend(self.breakdown.absent());
         warnings.extend(self.breakdown.warnings.iter().cloned());
@@ -138,4 +157,11 @@ impl Run {
         }
         warnings
     }
+}
+
+/// Whether XLA's profiler wrote a trace: no event has a category, and processes are called as its devices (`/device:GPU:0`, `/host:CPU`).
+fn is_of_xla(trace: &Trace) -> bool {
+    let is_device = |name: &String| name.starts_with("/device:") || name.starts_with("/host:");
+    trace.events.iter().all(|event| event.category == Category::Other)
+        && trace.tracks.iter().any(|track| track.process_name.as_ref().is_some_and(is_device))
 }

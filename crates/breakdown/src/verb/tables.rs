@@ -1,8 +1,8 @@
-//! What the console shows: an iteration by class, by rank, and what the accelerators do.
+//! What the console shows: an iteration by category, by rank, and what the accelerators do.
 
 use super::run::Run;
-use super::{Shown, differences};
-use crate::{Breakdown, Class, Idle, Iteration, RankBreakdown, Work};
+use super::{Shown, differences, headline};
+use crate::{Breakdown, Idle, Iteration, RankBreakdown, TimeCategory, Work};
 use perf4sight_base::summary::Summary;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_record::WithoutRecording;
@@ -15,7 +15,7 @@ const RANKS: usize = 16;
 /// All tables.
 pub(super) fn of(shown: &Shown) -> Vec<Table> {
     let run = &shown.run;
-    let mut tables = vec![classes(run)];
+    let mut tables = vec![categories(run)];
     tables.extend((run.traces.len() > 1).then(|| ranks(run)));
     if let (true, Some(whose)) = (run.has_accelerators(), Whose::main(run)) {
         tables.extend([work(whose), idle(run, whose)]);
@@ -46,9 +46,14 @@ impl<'a> Whose<'a> {
 
     /// What a number comes to.
     pub fn summary(self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<Summary> {
+        self.summary_of(|_, iteration| number(iteration))
+    }
+
+    /// The same of a number that a rank knows of its iteration.
+    pub fn summary_of(self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<Summary> {
         match self {
-            Whose::All(all) => all.summary(number),
-            Whose::Rank(rank) => rank.summary(number),
+            Whose::All(all) => all.summary_of(number),
+            Whose::Rank(rank) => rank.summary_of(number),
         }
     }
 
@@ -89,19 +94,19 @@ impl<'a> Whose<'a> {
     }
 }
 
-/// A class, and whether a GPU works meanwhile where there is one.
-pub(super) fn class_name(class: Class, busy: bool, gpu: bool) -> String {
+/// A category, and whether a GPU works meanwhile where there is one.
+pub(super) fn category_name(category: TimeCategory, busy: bool, gpu: bool) -> String {
     match (gpu, busy) {
-        (true, true) => format!("{}, GPU busy", class.label()),
-        (true, false) => format!("{}, GPU idle", class.label()),
-        (false, _) => class.label().to_owned(),
+        (true, true) => format!("{}, GPU busy", category.label()),
+        (true, false) => format!("{}, GPU idle", category.label()),
+        (false, _) => category.label().to_owned(),
     }
 }
 
 /// The main table: {Python, C++, CUDA API, wait} x {GPU busy, idle}.
-pub(super) fn classes(run: &Run) -> Table {
+pub(super) fn categories(run: &Run) -> Table {
     let gpu = run.has_accelerators();
-    let mut columns = vec![Column::text("class", "class")];
+    let mut columns = vec![Column::text("class", "category")];
     columns.extend(gpu.then(|| Column::text("gpu", "GPU")));
     let numbered = [("mean_ms", "mean"), ("percent", "share"), ("median_ms", "median"), ("spread_ms", "spread")];
     columns.extend(numbered.map(|(key, heading)| Column::number(key, heading)));
@@ -113,21 +118,29 @@ pub(super) fn classes(run: &Run) -> Table {
         return Table::new("Where an iteration's time goes: no iterations", columns);
     };
     let mut table = Table::new(title(run, whose), columns);
-    let sets = Class::ALL.into_iter().flat_map(|class| [(class, true), (class, false)]);
-    for (class, busy) in sets.filter(|(_, busy)| gpu || !busy) {
-        let summary = whose.summary(|iteration| Some(iteration.sets.get(class, busy)? as f64));
+    let sets = TimeCategory::ALL.into_iter().flat_map(|category| [(category, true), (category, false)]);
+    for (category, busy) in sets.filter(|(_, busy)| gpu || !busy) {
+        let summary = whose.summary(|iteration| Some(iteration.sets.get(category, busy)? as f64));
         let name = gpu.then(|| Cell::from(if busy { "busy" } else { "idle" }));
         // Without a GPU nobody asks for the time that its calls do not take.
-        let absent = !gpu && class == Class::CudaApi && summary.is_some_and(|none| none.mean == 0.0);
-        if !absent && (summary.is_some() || !class.is_joint()) {
-            let head = [class.label().into()].into_iter().chain(name).chain(numbers(summary.as_ref(), &total));
-            let without = whose.summary(|one| Some(one.corrected.as_ref()?.sets()?.get(class, busy)? as f64));
+        let absent = !gpu && category == TimeCategory::CudaApi && summary.is_some_and(|none| none.mean == 0.0);
+        if !absent && (summary.is_some() || !category.is_joint()) {
+            let head = [category.label().into()].into_iter().chain(name).chain(numbers(summary.as_ref(), &total));
+            let without = whose.summary_of(|rank, one| Some(rank.corrected(one)?.sets()?.get(category, busy)? as f64));
             let without = without.filter(|_| whose.correction_holds());
             let without = Cell::from(without.map(|without| milliseconds(without.mean)));
             table.row(head.chain(corrected.iter().flat_map(|_| [without.clone(), Cell::Missing])));
         }
     }
     let blank = gpu.then(|| Cell::from(""));
+    let not_running = whose.summary_of(|rank, one| Some(rank.not_running(one)? as f64));
+    if let Some(not_running) = not_running.filter(|time| time.mean > headline::NOT_RUNNING * total.mean) {
+        let head = ["not running, in the above".into()]
+            .into_iter()
+            .chain(blank.clone())
+            .chain(numbers(Some(&not_running), &total));
+        table.row(head.chain(corrected.iter().flat_map(|_| [Cell::Missing, Cell::Missing])));
+    }
     let mean = |of: f64| Cell::from(whose.correction_holds().then(|| milliseconds(of)));
     let without = corrected.iter().flat_map(|whole| [mean(whole.mean), interval(whole.interval)]);
     table.row(["iteration".into()].into_iter().chain(blank).chain(numbers(Some(&total), &total)).chain(without));
@@ -183,24 +196,24 @@ fn title(run: &Run, whose: Whose) -> String {
         0 => String::new(),
         left_out => format!(", {left_out} before them left out as warm-up"),
     };
-    format!("Where {}'s time goes: {iterations}{of}{warm_up}", run.stretch())
+    format!("Where {}'s time goes: {iterations}{of}{warm_up}", run.iteration_noun())
 }
 
 /// One row for each rank, those that take longest where there are many.
 pub(super) fn ranks(run: &Run) -> Table {
-    let known = |class| {
+    let known = |category| {
         let times =
-            run.breakdown.ranks.iter().filter_map(|rank| rank.summary(|one| Some(one.sets.class(class)? as f64)));
-        let worth = |time: Summary| time.mean > 0.0 || class != Class::CudaApi || run.has_accelerators();
+            run.breakdown.ranks.iter().filter_map(|rank| rank.summary(|one| Some(one.sets.category(category)? as f64)));
+        let worth = |time: Summary| time.mean > 0.0 || category != TimeCategory::CudaApi || run.has_accelerators();
         times.into_iter().any(worth)
     };
-    let classes: Vec<Class> = Class::ALL.into_iter().filter(|class| known(*class)).collect();
+    let categories: Vec<TimeCategory> = TimeCategory::ALL.into_iter().filter(|category| known(*category)).collect();
     let mut columns = vec![
         Column::number("rank", "rank"),
         Column::number("iterations", "iterations"),
         Column::number("mean_ms", "mean"),
     ];
-    columns.extend(classes.iter().map(|class| Column::number(class.label(), class.label())));
+    columns.extend(categories.iter().map(|category| Column::number(category.label(), category.label())));
     let gpu = run.has_accelerators();
     columns.extend(gpu.then(|| Column::number("gpu_busy", "GPU busy")));
     let mut all: Vec<(&RankBreakdown, Summary)> =
@@ -218,7 +231,7 @@ pub(super) fn ranks(run: &Run) -> Table {
         let part = |number: &dyn Fn(&Iteration) -> Option<f64>| -> Cell {
             rank.summary(number).and_then(|part| share(part.mean, &total)).into()
         };
-        let times = classes.iter().map(|class| part(&|one| Some(one.sets.class(*class)? as f64)));
+        let times = categories.iter().map(|category| part(&|one| Some(one.sets.category(*category)? as f64)));
         let head = [u64::from(rank.rank).into(), total.count.into(), milliseconds(total.mean).into()];
         let busy = || rank.device.is_recorded().then(|| part(&|one| Some(one.sets.gpu_busy() as f64)));
         table.row(head.into_iter().chain(times).chain(gpu.then(|| busy().unwrap_or(Cell::Missing))));

@@ -2,10 +2,10 @@
 
 use super::Shown;
 use super::bars::Bars;
-use super::data::{Data, runs};
+use super::data_rows::{Data, runs};
 use super::page::cut;
 use super::published::Published;
-use crate::{Class, Operation, RankBreakdown, Sets};
+use crate::{Operation, RankBreakdown, Sets, TimeCategory};
 use perf4sight_report::{Chart, Colour, Plot, Series, StackedBars, Texture};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +18,11 @@ const MORE: &str = "more ranges";
 /// What is none of them.
 const REST: &str = "other";
 
-/// Whose time a moment is: the GPU's whenever it works, else that of its class.
+/// Whose time a moment is: the GPU's whenever it works, else that of its category.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Share {
     Gpu,
-    Idle(Class),
+    Idle(TimeCategory),
 }
 
 /// An operation's time on a rank, as far as it is of one share.
@@ -124,7 +124,7 @@ fn chart(shown: &Shown, parts: &[Part]) -> Chart {
     let shares = shares.map(|share| key(share.label(), Colour::Subject, share.texture()));
     let keys = colours.chain(shares).collect();
     let plot = StackedBars { keys, ..bars.plot("time per iteration (ms)", series, Vec::new()) };
-    let caption = "The colour is the operation, the stripes are whose time it is: the GPU's whenever it works, else the class's. Means; standard deviations are in the data beside.";
+    let caption = "The colour is the operation, the stripes are whose time it is: the GPU's whenever it works, else the category's. Means; standard deviations are in the data beside.";
     Chart::new("Time by operation", caption, Plot::StackedBars(plot))
 }
 
@@ -134,13 +134,13 @@ fn key(name: &str, colour: Colour, texture: Texture) -> Series<f64> {
 
 impl Share {
     fn all() -> impl Iterator<Item = Self> {
-        [Share::Gpu].into_iter().chain(Class::ALL.map(Share::Idle))
+        [Share::Gpu].into_iter().chain(TimeCategory::ALL.map(Share::Idle))
     }
 
     fn label(self) -> &'static str {
         match self {
             Share::Gpu => "GPU",
-            Share::Idle(class) => class.label(),
+            Share::Idle(category) => category.label(),
         }
     }
 
@@ -148,7 +148,7 @@ impl Share {
     fn of(self, sets: &Sets) -> Option<i64> {
         match self {
             Share::Gpu => Some(sets.gpu_busy()),
-            Share::Idle(class) => sets.get(class, false),
+            Share::Idle(category) => sets.get(category, false),
         }
     }
 
@@ -156,11 +156,11 @@ impl Share {
     fn texture(self) -> Texture {
         match self {
             Share::Gpu => Texture::Falling,
-            Share::Idle(Class::Python) => Texture::Rising,
-            Share::Idle(Class::CudaApi) => Texture::Crossed,
-            Share::Idle(Class::Wait) => Texture::Plain,
-            Share::Idle(Class::Cpp | Class::CppOrCudaApi) => Texture::Upright,
-            Share::Idle(Class::PythonOrWait | Class::Unrecorded) => Texture::Level,
+            Share::Idle(TimeCategory::Python) => Texture::Rising,
+            Share::Idle(TimeCategory::CudaApi) => Texture::Crossed,
+            Share::Idle(TimeCategory::Wait) => Texture::Plain,
+            Share::Idle(TimeCategory::Cpp | TimeCategory::CppOrCudaApi) => Texture::Upright,
+            Share::Idle(TimeCategory::PythonOrWait | TimeCategory::Unrecorded) => Texture::Level,
         }
     }
 }

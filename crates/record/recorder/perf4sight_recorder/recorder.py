@@ -7,7 +7,7 @@ import threading
 
 from perf4sight_recorder import account, late, marks, pace, trace
 from perf4sight_recorder.profiler import Profiler, has_kineto, tells_calls
-from perf4sight_recorder.recording import Recording
+from perf4sight_recorder.recording import Recording, delayed
 
 OTHERS = 30.0
 """Seconds without news of the other ranks, and of other processes that are recorded, after which the script is ended without them: who
@@ -166,6 +166,8 @@ class Recorder(object):
         rank, name = self.told.claim(rank)
         words = dict((word, self.told.words.get(word)) for word in ("torch", "hooked", "iterations_are", "restarts"))
         words.update(self.recording.times, processor=self.recording.worked, faults=self.recording.faults)
+        if delayed() is not None:
+            words.update(delayed=self.recording.delays)
         words.update(format=account.FORMAT, trace=name + ".json.gz", rank=rank, ranks=self.ranks)
         words.update(account.software(), kineto=has_kineto(), ended=ended, stacks=self.told.settings["stacks"])
         # Without Kineto they are heard beside the profiler.

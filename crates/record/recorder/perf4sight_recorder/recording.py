@@ -56,6 +56,7 @@ class Recording(object):
         self.times = {PLAIN: [], RECORDED: []}
         self.worked = {PLAIN: [], RECORDED: []}
         self.faults = {PLAIN: [], RECORDED: []}
+        self.delays = {PLAIN: [], RECORDED: []}
         self.done = 0
         # Iterations that the script's own profiler ran in.
         self.others = 0
@@ -63,6 +64,7 @@ class Recording(object):
         self.annotation = None
         self.began = None
         self.used_before = None
+        self.delayed_before = 0
         self.over = False
         # Whether another thread waits for the profiler to stop.
         self.gives_way = False
@@ -78,7 +80,7 @@ class Recording(object):
         if self.over:
             return
         self.kind, self.left = self.turns.pop(0)
-        for measured in (self.times, self.worked, self.faults):
+        for measured in (self.times, self.worked, self.faults, self.delays):
             measured[self.kind].append([])
         # What was recorded is written before a plain one; the profiler starts in seconds the first time, then in less than a millisecond.
         pauses = self.kind == PLAIN or len(self.times[RECORDED]) == 1
@@ -90,6 +92,7 @@ class Recording(object):
             return
         if self.kind == RECORDED and not self.profiler.runs:
             self.start()
+        self.delayed_before = delayed() or 0
         if self.profiler.runs and not self.settling:
             self.annotation = annotation(step_name(self.recorded()))
         self.used_before = used()
@@ -112,6 +115,7 @@ class Recording(object):
         worked, faulted = (now - before for now, before in zip(used(), self.used_before))
         took = time.perf_counter() - self.began
         self.leave()
+        waited = (delayed() or 0) - self.delayed_before
         if self.settling:
             self.settling -= 1
         else:
@@ -119,6 +123,7 @@ class Recording(object):
             self.times[self.kind][-1].append(nanoseconds(took))
             self.worked[self.kind][-1].append(nanoseconds(worked))
             self.faults[self.kind][-1].append(faulted)
+            self.delays[self.kind][-1].append(max(0, waited))
             self.done += 1
             self.left -= 1
         ended = not self.left
@@ -173,6 +178,16 @@ def used():
     the system gave it that; a microsecond takes both."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime, usage.ru_minflt
+
+
+def delayed():
+    """Nanoseconds until now that this thread was ready to run while others had the processor, or a limit kept it from running
+    (Documentation/scheduler/sched-stats.rst of Linux); None where the system does not count them."""
+    try:
+        with open("/proc/thread-self/schedstat") as file:
+            return int(file.read().split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
 
 
 def nanoseconds(seconds):

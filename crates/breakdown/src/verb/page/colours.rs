@@ -1,16 +1,16 @@
 //! What colours and textures stand for throughout the page.
 
-use crate::{Class, Work};
+use crate::{TimeCategory, Work};
 use perf4sight_report::{Colour, Texture};
 
-/// The colour of a class.
-pub(super) fn of_class(class: Class) -> Colour {
-    match class {
-        Class::Cpp | Class::CppOrCudaApi => Colour::Nth(0),
-        Class::Python => Colour::Nth(1),
-        Class::CudaApi => Colour::Nth(2),
-        Class::Wait => Colour::Rival,
-        Class::PythonOrWait | Class::Unrecorded => Colour::Nth(7),
+/// The colour of a category.
+pub(super) fn of_category(category: TimeCategory) -> Colour {
+    match category {
+        TimeCategory::Cpp | TimeCategory::CppOrCudaApi => Colour::Nth(0),
+        TimeCategory::Python => Colour::Nth(1),
+        TimeCategory::CudaApi => Colour::Nth(2),
+        TimeCategory::Wait => Colour::Rival,
+        TimeCategory::PythonOrWait | TimeCategory::Unrecorded => Colour::Nth(7),
     }
 }
 

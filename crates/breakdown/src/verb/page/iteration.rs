@@ -1,10 +1,10 @@
 //! One iteration: whose time it is, the operation, threads and streams, side by side.
 
 use super::accelerators::name_of_stream;
-use super::colours::{GPU, of_class, of_work};
+use super::colours::{GPU, of_category, of_work};
 use super::names::{briefest, cut};
 use super::{Typical, milliseconds};
-use crate::{Class, Row, RowOf, RowSpan, What, Work, rows};
+use crate::{Lane, LaneContent, LaneKind, LaneSpan, TimeCategory, Work, lanes};
 use perf4sight_report::{Axis, Chart, Colour, Plot, Series, Span, Texture, Timeline};
 use perf4sight_traces::TrackId;
 
@@ -17,10 +17,10 @@ const NAMED: i64 = 500;
 /// The rows of the iteration.
 pub(super) fn chart(typical: &Typical) -> Chart {
     let (trace, iteration) = (&typical.ranked.trace, typical.iteration);
-    let mut all = rows(trace, typical.rank, iteration);
+    let mut all = lanes(trace, typical.rank, iteration);
     leave_copies(typical, &mut all);
-    let threads = leave(&mut all, THREADS, |of| matches!(of, RowOf::Thread(_)));
-    let streams = leave(&mut all, STREAMS, |of| matches!(of, RowOf::Stream(_)));
+    let threads = leave(&mut all, THREADS, |of| matches!(of, LaneKind::Thread(_)));
+    let streams = leave(&mut all, STREAMS, |of| matches!(of, LaneKind::Stream(_)));
     let series = SHOWN.map(|shown| {
         let spans = all.iter().enumerate().flat_map(|(track, row)| {
             let own = row.spans.iter().filter(move |span| Shown::of(span.what) == shown);
@@ -40,7 +40,7 @@ pub(super) fn chart(typical: &Typical) -> Chart {
         .map(|(count, what)| format!("{count} {what} that do less are not drawn."))
         .collect();
     let caption = format!(
-        "{}{}{}. What follows without a gap and is of one class is one span. {}",
+        "{}{}{}. What follows without a gap and is of one category is one span. {}",
         cut(&iteration.name, 60),
         typical.whose(),
         if typical.stacks.iterations > 1 { ", which is of median length" } else { "" },
@@ -50,20 +50,20 @@ pub(super) fn chart(typical: &Typical) -> Chart {
 }
 
 /// Leaves out the main thread's row where nothing ever stands in for it, and the one of all streams where there is one only.
-fn leave_copies(typical: &Typical, rows: &mut Vec<Row>) {
+fn leave_copies(typical: &Typical, rows: &mut Vec<Lane>) {
     let (events, main) = (&typical.ranked.trace.events, typical.rank.main);
     let own = |event: u32| Some(events[event as usize].track) == main;
-    let alone = typical.rank.timeline.iter().map(|stretch| stretch.event).all(own);
-    let streams = rows.iter().filter(|row| matches!(row.of, RowOf::Stream(_))).count();
+    let alone = typical.rank.timeline.iter().map(|span| span.event).all(own);
+    let streams = rows.iter().filter(|row| matches!(row.of, LaneKind::Stream(_))).count();
     rows.retain(|row| match row.of {
-        RowOf::Gpu => streams > 1,
-        RowOf::Thread(track) => !alone || Some(track) != main,
-        RowOf::Word | RowOf::Operations | RowOf::Stream(_) => true,
+        LaneKind::Gpu => streams > 1,
+        LaneKind::Thread(track) => !alone || Some(track) != main,
+        LaneKind::Process | LaneKind::Operations | LaneKind::Stream(_) => true,
     });
 }
 
 /// Leaves so many rows of a kind, the first ones; how many are gone.
-fn leave(rows: &mut Vec<Row>, most: usize, kind: fn(&RowOf) -> bool) -> usize {
+fn leave(rows: &mut Vec<Lane>, most: usize, kind: fn(&LaneKind) -> bool) -> usize {
     let (before, mut seen) = (rows.len(), 0);
     rows.retain(|row| {
         seen += usize::from(kind(&row.of));
@@ -75,20 +75,20 @@ fn leave(rows: &mut Vec<Row>, most: usize, kind: fn(&RowOf) -> bool) -> usize {
 /// What has a colour of its own.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
-    Class(Class),
+    TimeCategory(TimeCategory),
     Busy,
     Operation,
     Work(Work),
 }
 
 const SHOWN: [Shown; 13] = [
-    Shown::Class(Class::Python),
-    Shown::Class(Class::Cpp),
-    Shown::Class(Class::CudaApi),
-    Shown::Class(Class::Wait),
-    Shown::Class(Class::PythonOrWait),
-    Shown::Class(Class::CppOrCudaApi),
-    Shown::Class(Class::Unrecorded),
+    Shown::TimeCategory(TimeCategory::Python),
+    Shown::TimeCategory(TimeCategory::Cpp),
+    Shown::TimeCategory(TimeCategory::CudaApi),
+    Shown::TimeCategory(TimeCategory::Wait),
+    Shown::TimeCategory(TimeCategory::PythonOrWait),
+    Shown::TimeCategory(TimeCategory::CppOrCudaApi),
+    Shown::TimeCategory(TimeCategory::Unrecorded),
     Shown::Operation,
     Shown::Busy,
     Shown::Work(Work::Kernel),
@@ -98,18 +98,18 @@ const SHOWN: [Shown; 13] = [
 ];
 
 impl Shown {
-    fn of(what: What) -> Self {
+    fn of(what: LaneContent) -> Self {
         match what {
-            What::Class(class) => Shown::Class(class),
-            What::Work(work) => Shown::Work(work),
-            What::Operation(_) => Shown::Operation,
-            What::Busy => Shown::Busy,
+            LaneContent::TimeCategory(category) => Shown::TimeCategory(category),
+            LaneContent::Work(work) => Shown::Work(work),
+            LaneContent::Operation(_) => Shown::Operation,
+            LaneContent::Busy => Shown::Busy,
         }
     }
 
     fn looks(self) -> (&'static str, Colour) {
         match self {
-            Shown::Class(class) => (class.label(), of_class(class)),
+            Shown::TimeCategory(category) => (category.label(), of_category(category)),
             Shown::Busy => ("GPU busy", GPU),
             Shown::Operation => ("operation", Colour::Subject),
             Shown::Work(work) => (work.label(), of_work(work)),
@@ -117,29 +117,29 @@ impl Shown {
     }
 }
 
-fn placed(typical: &Typical, track: usize, span: &RowSpan) -> Span {
+fn placed(typical: &Typical, track: usize, span: &LaneSpan) -> Span {
     let window = typical.iteration.window;
     let at = |moment: i64| milliseconds((moment - window.0) as f64);
     let names = &typical.ranked.trace.names;
     let seen = (span.time.1 - span.time.0).saturating_mul(NAMED) >= window.1 - window.0;
     let name = match span.what {
-        What::Operation(operation) => cut(operation.label(names), 60),
-        What::Class(_) | What::Work(_) => {
+        LaneContent::Operation(operation) => cut(operation.label(names), 60),
+        LaneContent::TimeCategory(_) | LaneContent::Work(_) => {
             span.name.map_or_else(String::new, |name| cut(&briefest(names.get(name)), 60))
         }
-        What::Busy => String::new(),
+        LaneContent::Busy => String::new(),
     };
     let name = if seen { name } else { String::new() };
     Span { track, start: at(span.time.0), end: at(span.time.1), name }
 }
 
-fn name(typical: &Typical, row: &Row) -> String {
+fn name(typical: &Typical, row: &Lane) -> String {
     match row.of {
-        RowOf::Word => "whose time".to_owned(),
-        RowOf::Gpu => "any GPU stream".to_owned(),
-        RowOf::Operations => "operation".to_owned(),
-        RowOf::Thread(track) => name_of_thread(typical, track),
-        RowOf::Stream(track) => name_of_stream(&typical.ranked.trace, track),
+        LaneKind::Process => "whose time".to_owned(),
+        LaneKind::Gpu => "any GPU stream".to_owned(),
+        LaneKind::Operations => "operation".to_owned(),
+        LaneKind::Thread(track) => name_of_thread(typical, track),
+        LaneKind::Stream(track) => name_of_stream(&typical.ranked.trace, track),
     }
 }
 

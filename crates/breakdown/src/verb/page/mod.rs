@@ -1,21 +1,21 @@
 //! `report.html`: the sentence that says what dominates, and what it rests on, from whole runs down to single calls.
 
 mod accelerators;
-mod calls;
+mod by_category;
 mod colours;
+mod flame_graph;
 mod iteration;
-mod longest;
+mod longest_calls;
 mod names;
 mod operations;
 mod origin;
-mod over_time;
-mod times;
+mod over_iterations;
 
 pub(super) use names::cut;
 
 use super::run::Run;
-use super::{Shown, answer, differences, tables};
-use crate::{Class, Iteration, Metric, RankBreakdown, Stacks};
+use super::{Shown, differences, headline, tables};
+use crate::{Iteration, Metric, RankBreakdown, Stacks, TimeCategory};
 use perf4sight_base::summary::Summary;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Block, Cell, Fact, Page, sentence};
@@ -32,17 +32,17 @@ pub(super) fn of(shown: &Shown) -> Page {
         return page;
     };
     if shown.after.is_some() {
-        page.chapter("Before and after", times::before_and_after(shown));
+        page.chapter("Before and after", by_category::before_and_after(shown));
     }
-    page.chapter("Whose time it is", times::by_class(run));
+    page.chapter("Whose time it is", by_category::blocks(run));
     page.chapter("By operation", operations::blocks(shown, &typical));
     if run.has_accelerators() {
         page.chapter("Accelerators", accelerators::blocks(run));
     }
     page.chapter("One iteration", [iteration::chart(&typical)].map(Block::Chart));
-    page.chapter("What takes longest", longest::blocks(run, &typical));
-    page.chapter("Who calls what", calls::blocks(&typical));
-    page.chapter("Iterations over time", over_time::blocks(run, &typical));
+    page.chapter("What takes longest", longest_calls::blocks(run, &typical));
+    page.chapter("Who calls what", flame_graph::blocks(&typical));
+    page.chapter("Iterations over time", over_iterations::blocks(run, &typical));
     page.chapter("Published metrics", [Block::Table(metrics(run))]);
     page.chapter("Traces", origin::blocks(run));
     page
@@ -54,7 +54,7 @@ struct Typical<'a> {
     rank: &'a RankBreakdown,
     /// That of median length.
     iteration: &'a Iteration,
-    stacks: Stacks,
+    stacks: &'a Stacks,
     /// Whether there are other ranks.
     of_several: bool,
 }
@@ -68,7 +68,7 @@ impl<'a> Typical<'a> {
         let median = rank.summary(length)?.median;
         let off = |iteration: &&Iteration| (length(iteration).unwrap_or(0.0) - median).abs();
         let iteration = rank.counted().min_by(|a, b| off(a).total_cmp(&off(b)))?;
-        let stacks = Stacks::of(&ranked.trace, rank);
+        let stacks = run.stacks_of(rank)?;
         Some(Typical { ranked, rank, iteration, stacks, of_several: run.traces.len() > 1 })
     }
 
@@ -100,7 +100,7 @@ fn subtitle(run: &Run) -> String {
 }
 
 fn answers(shown: &Shown) -> Vec<Block> {
-    let mut blocks = vec![Block::Text(sentence(&answer::of(&shown.run)))];
+    let mut blocks = vec![Block::Text(sentence(&headline::of(&shown.run)))];
     blocks.extend(Whose::main(&shown.run).map(|whose| Block::Headline(headline(&shown.run, whose))));
     if let Some((_, comparison)) = &shown.after {
         blocks.push(Block::Text(sentence(&differences::answer(comparison))));
@@ -142,7 +142,7 @@ fn headline(run: &Run, whose: Whose) -> Vec<Fact> {
                 .remark(sure(without.interval).map_or(taken.to_owned(), |sure| format!("{taken}; {sure}"))),
         );
     }
-    let python = share(&|iteration| Some(iteration.sets.class(Class::Python)? as f64));
+    let python = share(&|iteration| Some(iteration.sets.category(TimeCategory::Python)? as f64));
     let unknown = if python.is_some() { "of the iteration" } else { "unknown: not in the trace" };
     facts.push(Fact::new("in Python", python).remark(unknown));
     if run.has_accelerators() {
@@ -150,7 +150,7 @@ fn headline(run: &Run, whose: Whose) -> Vec<Fact> {
         facts.push(Fact::new("GPU busy", busy).remark("of the iteration"));
     }
     let speedup =
-        answer::theoretical_speedup(whose).map_or(Cell::Missing, |speedup| Cell::Text(format!("{speedup:.2}")));
+        headline::theoretical_speedup(whose).map_or(Cell::Missing, |speedup| Cell::Text(format!("{speedup:.2}")));
     facts.push(Fact::new("TheoreticalSpeedup", speedup).remark("all time by that in calls into C++ and CUDA"));
     facts
 }

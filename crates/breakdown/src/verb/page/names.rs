@@ -15,7 +15,7 @@ pub(super) fn brief(name: &str) -> String {
 /// A name for a box: of a function of Python itself, before its file, and of a built-in what it is called.
 pub(super) fn briefest(name: &str) -> String {
     if let Some((place, function)) = name.split_once(": ").filter(|(place, _)| place.ends_with(')')) {
-        let file = place.rsplit('/').next().unwrap_or(place);
+        let file = place.rsplit(['/', '\\']).next().unwrap_or(place);
         return format!("{function} ({})", file.trim_end_matches(')').replace('(', ":"));
     }
     let call =
@@ -28,7 +28,7 @@ pub(super) fn briefest(name: &str) -> String {
 
 /// The last two parts of a path.
 fn tail(path: &str) -> &str {
-    path.rmatch_indices('/').nth(1).map_or(path, |(at, _)| &path[at + 1..])
+    path.rmatch_indices(['/', '\\']).nth(1).map_or(path, |(at, _)| &path[at + 1..])
 }
 
 /// The beginning of a text.

@@ -1,12 +1,12 @@
 //! What the script is at: forward, backward, optimizer, and whose time that is.
 
-use super::colours::{of_class, of_gpu};
+use super::colours::{of_category, of_gpu};
 use super::names::cut;
 use super::{Typical, milliseconds};
 use crate::verb::run::Run;
-use crate::verb::tables::class_name;
+use crate::verb::tables::category_name;
 use crate::verb::{Shown, time_breakdown};
-use crate::{Class, Operation, RankBreakdown};
+use crate::{Operation, RankBreakdown, TimeCategory};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Axis, Block, Chart, Column, Group, Plot, Series, StackedBars, Table, Whole};
 use perf4sight_traces::{Names, Ranked};
@@ -20,18 +20,18 @@ const LEAST: f64 = 0.02;
 /// Letters of a range's name in a chart and in a table.
 const ROOM: [usize; 2] = [28, 60];
 
-/// The published plot, the same by classes, and a table.
+/// The published plot, the same by categories, and a table.
 pub(super) fn blocks(shown: &Shown, typical: &Typical) -> Vec<Block> {
     let all = Operations::of(&shown.run);
     let table = all.table(all.ranks.len() > 1);
     let table = if all.ranks.len() > GROUPS { Block::Folded(table) } else { Block::Table(table) };
-    vec![Block::Chart(time_breakdown::of(shown).chart), Block::Chart(all.by_class(typical)), table]
+    vec![Block::Chart(time_breakdown::of(shown).chart), Block::Chart(all.by_category(typical)), table]
 }
 
 /// The place of an operation among others, and its name.
 type Name = (usize, String);
 /// Whose time it is, and whether a GPU works.
-type Set = (Class, bool);
+type Set = (TimeCategory, bool);
 
 /// Places of ranges that the script named, of those told together, and of what is no operation.
 const NAMED: usize = 5;
@@ -72,16 +72,16 @@ impl Operations {
         Operations { names, ranks, has_accelerators: run.has_accelerators() }
     }
 
-    fn by_class(&self, typical: &Typical) -> Chart {
+    fn by_category(&self, typical: &Typical) -> Chart {
         let every = self.ranks.len() <= GROUPS;
         let shown: Vec<&OfRank> = self.ranks.iter().filter(|rank| every || rank.rank == typical.rank.rank).collect();
         let bars = || shown.iter().flat_map(|rank| self.names.iter().map(move |name| (rank, name)));
-        let time = |class, busy| {
-            let times = bars().map(|(rank, name)| rank.sum(name, |set| set == (class, busy)));
-            let name = class_name(class, busy, self.has_accelerators);
-            Series::new(name, times).coloured(of_class(class)).textured(of_gpu(busy))
+        let time = |category, busy| {
+            let times = bars().map(|(rank, name)| rank.sum(name, |set| set == (category, busy)));
+            let name = category_name(category, busy, self.has_accelerators);
+            Series::new(name, times).coloured(of_category(category)).textured(of_gpu(busy))
         };
-        let series = Class::ALL.into_iter().flat_map(|class| [time(class, false), time(class, true)]);
+        let series = TimeCategory::ALL.into_iter().flat_map(|category| [time(category, false), time(category, true)]);
         let names: Vec<String> = self.names.iter().map(|(_, name)| cut(name, ROOM[0])).collect();
         let head = |rank: &OfRank| if every && self.ranks.len() > 1 { rank.name() } else { String::new() };
         let plot = StackedBars {
@@ -95,20 +95,21 @@ impl Operations {
         let whose = if every { String::new() } else { typical.whose() };
         let striped = if self.has_accelerators { "; striped while a GPU works" } else { "" };
         let caption = format!("What the script is at{whose}, and whose time that is{striped}.");
-        Chart::new("Operations by class", caption, Plot::StackedBars(plot))
+        Chart::new("Operations by category", caption, Plot::StackedBars(plot))
     }
 
     fn table(&self, several: bool) -> Table {
         let every = || self.ranks.iter().flat_map(|rank| self.names.iter().map(move |name| (rank, name)));
-        let has = |class: &Class| every().any(|(rank, name)| rank.sum(name, |(other, _)| other == *class) > 0.0);
-        let classes: Vec<Class> = Class::ALL.into_iter().filter(has).collect();
+        let has =
+            |category: &TimeCategory| every().any(|(rank, name)| rank.sum(name, |(other, _)| other == *category) > 0.0);
+        let categories: Vec<TimeCategory> = TimeCategory::ALL.into_iter().filter(has).collect();
         let mut columns: Vec<Column> = Vec::new();
         columns.extend(several.then(|| Column::number("rank", "rank")));
         columns.push(Column::text("operation", "operation"));
         columns.push(Column::number("mean_ms", "mean"));
         columns.push(Column::number("percent", "share"));
         columns.extend(self.has_accelerators.then(|| Column::number("busy_ms", "with the GPU busy")));
-        columns.extend(classes.iter().map(|class| Column::number(class.label(), class.label())));
+        columns.extend(categories.iter().map(|category| Column::number(category.label(), category.label())));
         let mut table = Table::new("Time by operation, per iteration", columns);
         for (rank, name) in every() {
             let (whole, time) = (rank.times.values().sum::<f64>(), rank.sum(name, |_| true));
@@ -117,7 +118,9 @@ impl Operations {
             row.extend([cut(&name.1, ROOM[1]).into(), Milliseconds(time).into()]);
             row.push((whole > 0.0).then(|| Percent(100.0 * time / whole)).into());
             row.extend(self.has_accelerators.then(|| Milliseconds(rank.sum(name, |(_, busy)| busy)).into()));
-            row.extend(classes.iter().map(|class| Milliseconds(rank.sum(name, |(other, _)| other == *class)).into()));
+            row.extend(
+                categories.iter().map(|category| Milliseconds(rank.sum(name, |(other, _)| other == *category)).into()),
+            );
             table.row(row);
         }
         table
@@ -133,9 +136,9 @@ impl OfRank {
         let count = rank.counted().count().max(1) as f64;
         let mut times: BTreeMap<(Name, Set), f64> = BTreeMap::new();
         for (operation, sets) in rank.counted().flat_map(|iteration| &iteration.operations) {
-            for (class, busy, time) in sets.parts() {
+            for (category, busy, time) in sets.parts() {
                 let name = name(*operation, &ranked.trace.names);
-                *times.entry((name, (class, busy))).or_default() += milliseconds(time as f64) / count;
+                *times.entry((name, (category, busy))).or_default() += milliseconds(time as f64) / count;
             }
         }
         OfRank { rank: rank.rank, times }

@@ -1,0 +1,107 @@
+//! What takes longest, by name: functions, operators and calls by their self time, and what accelerators worked on.
+
+use crate::breakdown::RankBreakdown;
+use crate::calls::names::label;
+use crate::calls::stacks::{Frame, Stacks};
+use crate::gpu::device::Work;
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Category, Trace};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+/// What everything of one name takes in the iterations that count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cost {
+    /// What it is called.
+    pub name: String,
+    /// Self time in nanoseconds: while it was the innermost.
+    pub own: i64,
+    /// Nanoseconds with all that it called; of calls of itself in itself the outermost count.
+    pub total: i64,
+    /// How many calls.
+    pub calls: u64,
+}
+
+/// What all that streams do under one name takes in the iterations that count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkCost {
+    /// What it is called.
+    pub name: String,
+    /// What it is.
+    pub work: Work,
+    /// Nanoseconds, those of all streams added up.
+    pub total: i64,
+    /// How many.
+    pub calls: u64,
+}
+
+impl Stacks {
+    /// The costs of a kind of calls, the largest of their own first.
+    pub fn costs(&self, kind: Category) -> Vec<Cost> {
+        let mut costs: BTreeMap<&str, Cost> = BTreeMap::new();
+        for frame in self.frames().iter().filter(|frame| frame.kind == kind) {
+            let name = self.name(frame);
+            let cost = costs.entry(name).or_insert_with(|| Cost { name: name.to_owned(), own: 0, total: 0, calls: 0 });
+            cost.own += frame.own;
+            cost.calls += frame.calls;
+            let callers = std::iter::successors(frame.parent, |at| self.frames()[*at as usize].parent);
+            let mut callers = callers.map(|at| &self.frames()[at as usize]);
+            if !callers.any(|caller| (caller.name, caller.kind) == (frame.name, kind)) {
+                cost.total += frame.total;
+            }
+        }
+        let mut costs: Vec<Cost> = costs.into_values().collect();
+        costs.sort_by_key(|cost| Reverse((cost.own, cost.total)));
+        costs
+    }
+}
+
+/// Parts of the paths of files that are not the script's own.
+const LIBRARIES: [&str; 4] = ["site-packages", "dist-packages", "<frozen ", "/lib/python"];
+
+impl Stacks {
+    /// The function of the script in which most time is spent, and its nanoseconds, with those of what it calls of libraries.
+    pub fn busiest_function(&self) -> Option<(&str, i64)> {
+        let is_own = |frame: &Frame| {
+            let name = self.name(frame);
+            let file = name.split_once("): ").map(|(file, _)| file);
+            frame.kind == Category::Python && file.is_some_and(|file| !LIBRARIES.iter().any(|part| file.contains(part)))
+        };
+        let mut nearest: Vec<Option<usize>> = Vec::with_capacity(self.frames().len());
+        let mut times: BTreeMap<&str, i64> = BTreeMap::new();
+        for (place, frame) in self.frames().iter().enumerate() {
+            let own = is_own(frame).then_some(place);
+            let function = own.or_else(|| nearest[frame.parent? as usize]);
+            if let Some(function) = function {
+                *times.entry(self.name(&self.frames()[function])).or_default() += frame.own;
+            }
+            nearest.push(function);
+        }
+        times.into_iter().max_by_key(|(name, time)| (*time, Reverse(*name)))
+    }
+}
+
+/// Names of what accelerators work on beyond these, which take least, are left out.
+const NAMES: usize = 10_000;
+
+/// What the accelerators of a rank worked on in the iterations that count, the longest first; of very many names those that take longest.
+pub fn work_costs(trace: &Trace, rank: &RankBreakdown) -> Vec<WorkCost> {
+    let windows: Vec<Interval> = rank.counted().map(|iteration| iteration.window).collect();
+    let mut costs: HashMap<(u32, Work), (i64, u64)> = HashMap::new();
+    for event in trace.events.iter().filter(|event| event.category.on_device()) {
+        let Some(work) = Work::of(trace, event) else { continue };
+        let first = windows.partition_point(|(_, end)| *end <= event.start);
+        let during = windows[first..].iter().take_while(|(begin, _)| *begin < event.end());
+        let time: i64 = during.map(|(begin, end)| event.end().min(*end) - event.start.max(*begin)).sum();
+        if time > 0 {
+            let cost = costs.entry((event.name.index() as u32, work)).or_default();
+            *cost = (cost.0 + time, cost.1 + 1);
+        }
+    }
+    let names: Vec<&str> = trace.names.all().map(|(_, name)| name).collect();
+    let mut costs: Vec<((u32, Work), (i64, u64))> = costs.into_iter().collect();
+    costs.sort_unstable_by_key(|&((name, work), (total, _))| (Reverse(total), names[name as usize], work));
+    costs.truncate(NAMES);
+    let cost = |((name, work), (total, calls))| WorkCost { name: label(names[name as usize]), work, total, calls };
+    costs.into_iter().map(cost).collect()
+}

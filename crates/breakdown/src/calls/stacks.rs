@@ -1,0 +1,246 @@
+//! Stacks of calls: the innermost frames in the iterations that count, and what called them.
+
+use crate::breakdown::RankBreakdown;
+use crate::calls::callers::Callers;
+use crate::calls::names::label;
+use crate::categories::category::TimeCategory;
+use crate::categories::recorded::Recorded;
+use crate::categories::thread_state::States;
+use crate::threads::Span;
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Category, Event, NameId, Trace, TrackId};
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+/// A tree of calls, over all iterations that count. While the main thread waits for others, what stands in for it is called by what waits:
+/// the backward pass by `run_backward`.
+#[derive(Debug, Clone)]
+pub struct Stacks {
+    /// Every frame behind the one that calls it.
+    frames: Vec<Frame>,
+    /// What frames are called, by [`Frame::name`].
+    names: Vec<String>,
+    /// Nanoseconds of the iterations that count; what no frame holds of them is not recorded.
+    pub window: i64,
+    /// How many iterations count.
+    pub iterations: usize,
+    /// Events that lie too deep to be told apart, or came when there were too many frames; their time is that of what calls them.
+    pub merged: usize,
+}
+
+/// Calls of one name that were made in one stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame {
+    /// The place of the frame that calls it; none for the outermost.
+    pub parent: Option<u32>,
+    /// The place of its name.
+    pub(crate) name: u32,
+    /// What kind of thing is called.
+    pub kind: Category,
+    /// The category of its self time.
+    pub category: TimeCategory,
+    /// Nanoseconds while it was the innermost.
+    pub own: i64,
+    /// Nanoseconds with all that it calls.
+    pub total: i64,
+    /// How many calls.
+    pub calls: u64,
+}
+
+/// Frames beyond this are not told apart.
+const MOST: usize = 100_000;
+
+impl Stacks {
+    /// Of a rank, from its trace.
+    pub fn of(trace: &Trace, rank: &RankBreakdown) -> Self {
+        let windows: Vec<Interval> = rank.counted().map(|iteration| iteration.window).collect();
+        let mut growing = Growing::new(trace, rank);
+        let mut first = 0;
+        for &(begin, end) in &windows {
+            first += rank.timeline[first..].partition_point(|span| span.end <= begin);
+            let within = rank.timeline[first..].iter().take_while(|span| span.start < end);
+            within.for_each(|span| growing.add(span, span.end.min(end) - span.start.max(begin)));
+        }
+        growing.finish(windows.iter().map(|(begin, end)| end - begin).sum(), windows.len())
+    }
+
+    /// All frames, each behind the one that calls it.
+    pub fn frames(&self) -> &[Frame] {
+        &self.frames
+    }
+
+    /// What a frame is called: the event's name without addresses, at most 200 characters of it.
+    pub fn name(&self, frame: &Frame) -> &str {
+        &self.names[frame.name as usize]
+    }
+
+    /// Writes one line for each stack, as tools that draw flame graphs read them: its frames, the outermost first, with semicolons between
+    /// them, and the self time of the innermost in nanoseconds.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_folded(&self, out: &mut impl Write) -> io::Result<()> {
+        for frame in self.frames.iter().filter(|frame| frame.own > 0) {
+            let mut stack = vec![frame];
+            while let Some(parent) = stack[stack.len() - 1].parent {
+                stack.push(&self.frames[parent as usize]);
+            }
+            for (at, frame) in stack.iter().rev().enumerate() {
+                let name = self.name(frame).replace(';', ":");
+                write!(out, "{}{name}", if at == 0 { "" } else { ";" })?;
+            }
+            writeln!(out, " {}", frame.own)?;
+        }
+        Ok(())
+    }
+}
+
+/// A tree that grows.
+struct Growing<'a> {
+    trace: &'a Trace,
+    callers: Callers,
+    main: Option<TrackId>,
+    /// What the main thread does, others not standing in.
+    own: &'a [Span],
+    frames: Vec<Frame>,
+    children: HashMap<(u32, u32, Category), u32>,
+    /// The frame of each event, and the frame that what stands in for the main thread was called by; none of what was not placed yet.
+    placed: Vec<Option<(u32, u32)>>,
+    names: Vec<String>,
+    known: HashMap<String, u32>,
+    /// The place of each of the trace's names.
+    labels: Vec<Option<u32>>,
+    /// Whether there was no frame left for an event.
+    refused: Vec<bool>,
+    states: States<'a>,
+    recorded: Recorded,
+}
+
+/// Stands for no frame.
+const ROOT: u32 = u32::MAX;
+/// Stands for the names that no frame has.
+const UNNAMED: u32 = u32::MAX;
+
+impl<'a> Growing<'a> {
+    fn new(trace: &'a Trace, rank: &'a RankBreakdown) -> Self {
+        let main = rank.threads.iter().find(|thread| Some(thread.track) == rank.main);
+        Growing {
+            trace,
+            callers: Callers::of(trace),
+            main: rank.main,
+            own: main.map_or(&[], |main| &main.spans),
+            frames: Vec::new(),
+            children: HashMap::new(),
+            placed: vec![None; trace.events.len()],
+            names: Vec::new(),
+            known: HashMap::new(),
+            labels: vec![None; trace.names.all().count()],
+            refused: vec![false; trace.events.len()],
+            states: States::of(trace),
+            recorded: rank.recorded,
+        }
+    }
+
+    /// Adds nanoseconds of a span; later ones follow.
+    fn add(&mut self, span: &Span, nanoseconds: i64) {
+        let event = span.event;
+        let under = if Some(self.trace.events[event as usize].track) == self.main {
+            ROOT
+        } else {
+            let waits = self.waiting(span.start);
+            waits.map_or(ROOT, |waits| self.place(waits, ROOT))
+        };
+        let frame = self.place(event, under);
+        if let Some(frame) = self.frames.get_mut(frame as usize) {
+            frame.own += nanoseconds;
+        }
+    }
+
+    /// The event of the main thread at a moment.
+    fn waiting(&mut self, moment: i64) -> Option<u32> {
+        let behind = self.own.partition_point(|span| span.end <= moment);
+        self.own = &self.own[behind..];
+        self.own.first().filter(|span| span.start <= moment).map(|span| span.event)
+    }
+
+    /// The frame of an event whose outermost call was made by another frame.
+    fn place(&mut self, event: u32, under: u32) -> u32 {
+        let mut chain = Vec::new();
+        let mut at = Some(self.callers.shown(event));
+        let mut frame = under;
+        while let Some(call) = at {
+            // What has no frame of its own, not even above it, is placed as well: without that each of a million calls would be looked for
+            // again in each that it makes.
+            if let Some((placed, placed_under)) = self.placed[call as usize]
+                && placed_under == under
+            {
+                frame = placed;
+                break;
+            }
+            chain.push(call);
+            at = self.callers.above(call);
+        }
+        for call in chain.into_iter().rev() {
+            frame = self.call(frame, call);
+            self.placed[call as usize] = Some((frame, under));
+        }
+        frame
+    }
+
+    /// Counts a call that a frame makes; its frame, or that which calls it where there are too many.
+    fn call(&mut self, parent: u32, event: u32) -> u32 {
+        let event_of = &self.trace.events[event as usize];
+        let Event { name, category: kind, .. } = *event_of;
+        let key = (parent, self.label(name), kind);
+        let frame = match self.children.get(&key) {
+            Some(&frame) => frame,
+            None if self.frames.len() >= MOST => {
+                self.refused[event as usize] = true;
+                return parent;
+            }
+            None => {
+                let frame = self.frames.len() as u32;
+                self.children.insert(key, frame);
+                let parent = Some(parent).filter(|parent| *parent != ROOT);
+                let category =
+                    self.states.get(event_of).map_or(TimeCategory::Wait, |state| self.recorded.category(state));
+                self.frames.push(Frame { parent, name: key.1, kind, category, own: 0, total: 0, calls: 0 });
+                frame
+            }
+        };
+        self.frames[frame as usize].calls += 1;
+        frame
+    }
+
+    /// The place of a name; [`UNNAMED`] for a new one where there are no more frames to have it.
+    fn label(&mut self, name: NameId) -> u32 {
+        if let Some(label) = self.labels[name.index()] {
+            return label;
+        }
+        let text = label(self.trace.names.get(name));
+        let label = match self.known.get(&text) {
+            Some(&label) => label,
+            None if self.frames.len() >= MOST => UNNAMED,
+            None => {
+                let label = self.names.len() as u32;
+                self.names.push(text.clone());
+                self.known.insert(text, label);
+                label
+            }
+        };
+        self.labels[name.index()] = Some(label);
+        label
+    }
+
+    fn finish(mut self, window: i64, iterations: usize) -> Stacks {
+        for at in (0..self.frames.len()).rev() {
+            self.frames[at].total += self.frames[at].own;
+            let Frame { parent, total, .. } = self.frames[at];
+            if let Some(parent) = parent {
+                self.frames[parent as usize].total += total;
+            }
+        }
+        let merged = self.refused.iter().filter(|refused| **refused).count() + self.callers.deeper();
+        Stacks { frames: self.frames, names: self.names, window, iterations, merged }
+    }
+}

@@ -1,0 +1,118 @@
+//! A window of time as disjoint sets: its category, and whether a GPU was busy.
+
+use crate::categories::category::TimeCategory;
+use crate::categories::recorded::Recorded;
+use crate::categories::thread_state::State;
+use crate::threads::Span;
+use perf4sight_traces::intervals::Interval;
+use std::ops::AddAssign;
+
+/// Time divided into {Python, C++, CUDA API, wait} x {GPU busy, GPU idle}; of a window they add up to it to the
+/// nanosecond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sets {
+    /// Nanoseconds by [`TimeCategory::index`], the GPU idle and busy.
+    nanoseconds: [[i64; 2]; TimeCategory::ALL.len()],
+    /// Nanoseconds of the CUDA API in calls that wait for the GPU.
+    pub synchronising: i64,
+    /// What the trace tells.
+    pub recorded: Recorded,
+}
+
+impl Sets {
+    /// No time.
+    pub(crate) fn none(recorded: Recorded) -> Self {
+        Sets { nanoseconds: [[0; 2]; TimeCategory::ALL.len()], synchronising: 0, recorded }
+    }
+
+    /// Divides a window by what a process does and when its GPUs are busy. Where nothing is recorded
+    /// of the process it waits, or if Python is not recorded either, nobody knows.
+    ///
+    /// `spans` and `busy` are in order and do not overlap; a window is shorter than 292 years.
+    pub(crate) fn split((begin, end): Interval, spans: &[Span], busy: &[Interval], recorded: Recorded) -> Self {
+        let mut sets = Sets::none(recorded);
+        let first = spans.partition_point(|span| span.end <= begin);
+        let mut busy = &busy[busy.partition_point(|(_, busy_end)| *busy_end <= begin)..];
+        let unrecorded = recorded.unrecorded();
+        let mut at = begin;
+        for span in spans[first..].iter().take_while(|span| span.start < end) {
+            let (start, end) = (span.start.max(begin), span.end.min(end));
+            sets.add((at, start), unrecorded, &mut busy);
+            sets.add((start, end), span.state, &mut busy);
+            at = end;
+        }
+        sets.add((at, end), unrecorded, &mut busy);
+        assert_eq!(sets.total(), end - begin, "the sets of a window add up to it");
+        sets
+    }
+
+    /// Adds a part of the window; `busy` moves past what ends in it.
+    fn add(&mut self, (start, end): Interval, state: State, busy: &mut &[Interval]) {
+        let mut worked = 0;
+        while let [(busy_start, busy_end), rest @ ..] = *busy
+            && *busy_start < end
+        {
+            worked += (end.min(*busy_end) - start.max(*busy_start)).max(0);
+            if *busy_end > end {
+                break;
+            }
+            *busy = rest;
+        }
+        let [idle, with_gpu] = &mut self.nanoseconds[self.recorded.category(state).index()];
+        *idle += end - start - worked;
+        *with_gpu += worked;
+        if state == State::Synchronises {
+            self.synchronising += end - start;
+        }
+    }
+
+    /// Nanoseconds of a category while the GPU is idle; none is 0.
+    pub(crate) fn idle(&self, category: TimeCategory) -> i64 {
+        self.nanoseconds[category.index()][0]
+    }
+
+    /// Takes nanoseconds, of which it has as many, from a category while the GPU is idle.
+    pub(crate) fn shorten(&mut self, category: TimeCategory, nanoseconds: i64) {
+        self.nanoseconds[category.index()][0] -= nanoseconds;
+        let [idle, busy] = self.nanoseconds[TimeCategory::CudaApi.index()];
+        self.synchronising = self.synchronising.min(idle + busy);
+    }
+
+    /// Nanoseconds of all sets together.
+    pub fn total(&self) -> i64 {
+        self.nanoseconds.iter().flatten().sum()
+    }
+
+    /// Nanoseconds of a category while the GPU is busy or idle; none where the trace cannot tell, and its time is in a category that
+    /// [stands for several](TimeCategory::is_joint).
+    pub fn get(&self, category: TimeCategory, gpu_busy: bool) -> Option<i64> {
+        self.recorded.tells(category).then(|| self.nanoseconds[category.index()][usize::from(gpu_busy)])
+    }
+
+    /// Nanoseconds of a category, whatever the GPU does; none where the trace cannot tell.
+    pub fn category(&self, category: TimeCategory) -> Option<i64> {
+        Some(self.get(category, false)? + self.get(category, true)?)
+    }
+
+    /// Nanoseconds during which a GPU is busy.
+    pub fn gpu_busy(&self) -> i64 {
+        self.nanoseconds.iter().map(|[_, busy]| busy).sum()
+    }
+
+    /// All sets that the trace tells: category, whether the GPU is busy, nanoseconds. They add up to [`Sets::total`].
+    pub fn parts(&self) -> impl Iterator<Item = (TimeCategory, bool, i64)> {
+        let category = |category| [false, true].map(|busy| (category, busy));
+        TimeCategory::ALL
+            .into_iter()
+            .flat_map(category)
+            .filter_map(|(category, busy)| Some((category, busy, self.get(category, busy)?)))
+    }
+}
+
+impl AddAssign for Sets {
+    fn add_assign(&mut self, other: Self) {
+        let both = self.nanoseconds.iter_mut().flatten().zip(other.nanoseconds.iter().flatten());
+        both.for_each(|(sum, more)| *sum += more);
+        self.synchronising += other.synchronising;
+    }
+}

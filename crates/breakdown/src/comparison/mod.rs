@@ -1,0 +1,349 @@
+//! Two runs side by side: what changed, and whether iterations of one run differ by as much anyway.
+
+pub(crate) mod machine_load;
+
+use crate::breakdown::{Breakdown, Iteration, RankBreakdown};
+use crate::categories::category::TimeCategory;
+use crate::categories::metrics::{Metric, Unit};
+use crate::correction::drift::Drift;
+use perf4sight_base::summary::{MISSES, Spread, Summary, is_rounding, quantile};
+use perf4sight_record::WithoutRecording;
+use std::collections::BTreeSet;
+
+/// The share of false alarms that is left to the other numbers where an iteration takes as long as before.
+const UNASKED: f64 = 0.1;
+
+/// A number of an iteration that is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Measure {
+    /// Nanoseconds of one set.
+    Set {
+        /// Whose time it is.
+        category: TimeCategory,
+        /// What the GPU does meanwhile.
+        gpu_busy: bool,
+    },
+    /// Nanoseconds of processor time, which other programs on the machine do not span.
+    Processor,
+    /// A published metric, in its unit.
+    Metric(Metric),
+}
+
+/// A number before and after.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Difference {
+    /// Which.
+    pub of: Measure,
+    /// Of the run that was first: of its iterations, or of several recordings' means.
+    pub before: Summary,
+    /// Of the one that it is compared with.
+    pub after: Summary,
+    /// The mean after without the mean before.
+    pub change: f64,
+    /// Where the change would lie over many more iterations or recordings of the two ([`Comparison::of`]). None where a run has a single
+    /// iteration, and where nothing varies but the change: by how much it might, nobody knows.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// Which way a number went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is less.
+    Less,
+    /// It is more.
+    More,
+    /// No difference that could be told from noise.
+    Noise,
+}
+
+/// What changed from one run to another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// Every number that both runs tell.
+    pub differences: Vec<Difference>,
+    /// How often the run was recorded before, and after. Of one recording each, intervals hold nothing of what one start of a script differs
+    /// by from the next.
+    pub recordings: [usize; 2],
+    /// An iteration before and after without what recording takes; none where not every recording tells.
+    pub without_recording: Option<[WithoutRecording; 2]>,
+}
+
+impl Measure {
+    /// All of them: the sets, then the metrics.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let sets = TimeCategory::ALL
+            .into_iter()
+            .flat_map(|category| [true, false].map(|gpu_busy| Measure::Set { category, gpu_busy }));
+        sets.chain([Measure::Processor]).chain(Metric::ALL.map(Measure::Metric))
+    }
+
+    /// Whether it means the same whether or not Python's calls are recorded, without which built-in functions are not, either.
+    fn is_told_without_python(self) -> bool {
+        match self {
+            Measure::Set { category, .. } => category == TimeCategory::CudaApi,
+            Measure::Processor => true,
+            Measure::Metric(metric) => match metric {
+                Metric::TotalTimeSec | Metric::GPUTimeSec | Metric::CudaCppTimeSec | Metric::GPUAndCudaCppTimeSec => {
+                    true
+                }
+                Metric::CppAndGPUTimeSec
+                | Metric::CppTimeSec
+                | Metric::FrameworkCppTimeSec
+                | Metric::TheoreticalSpeedup
+                | Metric::PercentTimeInPython
+                | Metric::PythonTimeSec
+                | Metric::PythonOverheadPercent => false,
+            },
+        }
+    }
+
+    /// Whether it is a time by the clock on the wall, which other programs on the machine make longer.
+    pub fn is_on_the_wall(self) -> bool {
+        match self {
+            Measure::Set { .. } => true,
+            Measure::Processor => false,
+            Measure::Metric(metric) => metric.unit() == Unit::Seconds,
+        }
+    }
+
+    /// What it varies by on a rank beside what its iterations do.
+    fn drift(self, rank: &RankBreakdown) -> Option<Drift> {
+        match self {
+            Measure::Processor => rank.correction.processor_drift,
+            Measure::Set { .. } | Measure::Metric(_) => rank.correction.drift.filter(|_| self.is_on_the_wall()),
+        }
+    }
+
+    /// Its value in an iteration; none where the trace does not tell.
+    pub fn of(self, rank: &RankBreakdown, iteration: &Iteration) -> Option<f64> {
+        match self {
+            Measure::Set { category, gpu_busy } => iteration.sets.get(category, gpu_busy).map(|time| time as f64),
+            Measure::Processor => rank.processor(iteration).map(|time| time as f64),
+            Measure::Metric(metric) => metric.of(&iteration.sets),
+        }
+    }
+}
+
+impl Comparison {
+    /// Of two runs, each recorded once or several times, by the iterations that count on all of each recording's ranks.
+    ///
+    /// The intervals are Welch's (Biometrika 34, 1947). Several recordings are as many values, their means. Of one, iterations are, less
+    /// sure where neighbours are alike ([`Summary::interval`]), and with what periods without the profiler differ by. Whether an iteration
+    /// takes longer is tested first and by itself. The intervals of the others are so wide that all of these hold together (Bonferroni), for
+    /// among twenty numbers one or the other strays; what is the same by two names counts once. Where an iteration takes as long as before,
+    /// they are tested [`UNASKED`] as often, so that a false alarm stays as rare. Where Python's calls are recorded of some ranks of some recordings only, what rests on them is
+    /// left out.
+    pub fn of(before: &[&Breakdown], after: &[&Breakdown]) -> Self {
+        let alike = are_alike(before.iter().chain(after));
+        let measures = Measure::all().filter(|measure| alike || measure.is_told_without_python());
+        let both = |measure| Some((measure, [Sample::of(before, measure)?, Sample::of(after, measure)?]));
+        let told: Vec<(Measure, [Sample; 2])> = measures.filter_map(both).collect();
+        let is_total = |of: Measure| of == Measure::Metric(Metric::TotalTimeSec);
+        let total = told.iter().find(|(of, _)| is_total(*of));
+        let alike = total.and_then(|(_, samples)| shape(samples));
+        let changed = total.and_then(|(_, [before, after])| welch(before, after, MISSES)).is_some_and(excludes_zero);
+        let distinct: BTreeSet<Vec<i64>> = told.iter().filter_map(|(_, samples)| shape(samples)).collect();
+        let others = distinct.iter().filter(|shape| Some(*shape) != alike.as_ref()).count().max(1) as f64;
+        let among_others = if changed { MISSES / others } else { UNASKED * MISSES / others };
+        let difference = |(of, samples): &(Measure, [Sample; 2])| {
+            let [before, after] = samples;
+            let interval = welch(before, after, if shape(samples) == alike { MISSES } else { among_others });
+            let (before, after) = (before.summary, after.summary);
+            Difference { of: *of, before, after, change: change(&before, &after), interval }
+        };
+        let differences = told.iter().map(difference).collect();
+        let without = |side: &[&Breakdown]| {
+            let all = side.iter().map(|run| run.without_recording());
+            all.collect::<Option<Vec<_>>>().map(|all| WithoutRecording::of_several(&all))
+        };
+        let without_recording = without(before).zip(without(after)).map(<[WithoutRecording; 2]>::from);
+        Comparison { differences, recordings: [before.len(), after.len()], without_recording }
+    }
+
+    /// Whether a GPU is ever busy in either run.
+    pub fn has_gpu(&self) -> bool {
+        let busy = self.get(Measure::Metric(Metric::GPUTimeSec));
+        busy.is_some_and(|busy| busy.before.mean > 0.0 || busy.after.mean > 0.0)
+    }
+
+    /// How a number changed; none where one of the runs does not tell it.
+    pub fn get(&self, measure: Measure) -> Option<&Difference> {
+        self.differences.iter().find(|difference| difference.of == measure)
+    }
+}
+
+/// Whether Python's calls are recorded on all ranks of all recordings, or on none.
+fn are_alike<'a>(recordings: impl Iterator<Item = &'a &'a Breakdown>) -> bool {
+    let mut python = recordings.flat_map(|run| &run.ranks).map(|rank| rank.recorded.python);
+    let first = python.next();
+    python.all(|recorded| Some(recorded) == first)
+}
+
+impl Difference {
+    /// Which way the number went.
+    pub fn verdict(&self) -> Verdict {
+        match self.interval {
+            Some([low, _]) if low > 0.0 => Verdict::More,
+            Some([_, high]) if high < 0.0 => Verdict::Less,
+            _ => Verdict::Noise,
+        }
+    }
+
+    /// The change in percent of what was before; none where that was nothing.
+    pub fn percent(&self) -> Option<f64> {
+        (self.before.mean != 0.0).then(|| 100.0 * self.change / self.before.mean)
+    }
+}
+
+/// A number of one side of a comparison.
+struct Sample {
+    /// Of each iteration, or of several recordings the mean of each.
+    values: Vec<f64>,
+    summary: Summary,
+    /// How sure its mean is; none of a single value.
+    spread: Option<Spread>,
+}
+
+impl Sample {
+    fn of(recordings: &[&Breakdown], measure: Measure) -> Option<Self> {
+        let values = |run: &Breakdown| run.values(|rank, iteration| measure.of(rank, iteration));
+        match recordings {
+            [run] => {
+                let own = values(run)?;
+                let drift = run.ranks.iter().filter_map(|rank| measure.drift(rank));
+                Self::of_iterations(own, drift.max_by(|one, other| one.square.total_cmp(&other.square)))
+            }
+            _ => Self::of_recordings(
+                recordings.iter().map(|run| Some(Summary::of(&values(run)?)?.mean)).collect::<Option<Vec<f64>>>()?,
+            ),
+        }
+    }
+
+    fn of_iterations(values: Vec<f64>, drift: Option<Drift>) -> Option<Self> {
+        let summary = Summary::of(&values)?;
+        let among = Spread::of_mean(&values, summary.mean);
+        let spread = among.map(|among| drift.map_or(among, |drift| among.and(drift.of_mean(summary.mean))));
+        Some(Sample { values, summary, spread })
+    }
+
+    fn of_recordings(values: Vec<f64>) -> Option<Self> {
+        let summary = Summary::of(&values)?;
+        let count = values.len() as f64;
+        let spread = summary.spread.map(|spread| Spread { square: spread.powi(2) / count, freedom: count - 1.0 });
+        Some(Sample { values, summary, spread })
+    }
+}
+
+impl Drift {
+    fn of_mean(self, mean: f64) -> Spread {
+        Spread { square: self.square * mean.powi(2), freedom: self.freedom }
+    }
+}
+
+/// The values of two samples in parts of their mean, which are the same of one number by two names; none where all are nothing.
+fn shape(samples: &[Sample; 2]) -> Option<Vec<i64>> {
+    let [before, after] = samples;
+    let scale = (before.summary.mean.abs() + after.summary.mean.abs()) / 1e9;
+    (scale > 0.0)
+        .then(|| before.values.iter().chain(&after.values).map(|value| (value / scale).round() as i64).collect())
+}
+
+fn excludes_zero([low, high]: [f64; 2]) -> bool {
+    low > 0.0 || high < 0.0
+}
+
+/// By how much the second mean is more; what is rounding is no change.
+fn change(before: &Summary, after: &Summary) -> f64 {
+    let change = after.mean - before.mean;
+    if is_rounding(change, before.mean) { 0.0 } else { change }
+}
+
+/// Where the mean behind the second sample lies above that behind the first, but for so small a probability.
+fn welch(before: &Sample, after: &Sample, misses: f64) -> Option<[f64; 2]> {
+    let change = change(&before.summary, &after.summary);
+    let both = before.spread?.and(after.spread?);
+    if both.square == 0.0 {
+        return (change == 0.0).then_some([0.0; 2]);
+    }
+    let half = quantile(both.freedom, misses)? * both.square.sqrt();
+    Some([change - half, change + half])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_iterations(values: &[f64]) -> Sample {
+        Sample::of_iterations(values.to_vec(), None).unwrap()
+    }
+
+    /// The interval of 95 % that two samples of iterations give.
+    fn of_values(before: &[f64], after: &[f64]) -> Option<[f64; 2]> {
+        welch(&of_iterations(before), &of_iterations(after), 0.05)
+    }
+
+    /// The reference is `scipy.stats.ttest_ind(after, before, equal_var=False).confidence_interval()`; neighbours are no more alike than others.
+    #[test]
+    fn an_interval_is_welchs() {
+        let before = [10.0, 12.0, 10.0, 12.0, 10.5, 12.5];
+        let after = [15.0, 13.0, 16.0, 13.0, 15.5, 14.0];
+        let [low, high] = of_values(&before, &after).unwrap();
+        assert!((low - 1.695_222_268_9).abs() < 1e-6 && (high - 4.804_777_731_1).abs() < 1e-6, "{low} {high}");
+        assert_eq!(of_values(&[1.0], &after), None);
+        // Values that do not vary at all tell nothing of how far they might.
+        assert_eq!(of_values(&[1.0, 1.0], &[3.0, 3.0]), None);
+        assert_eq!(of_values(&[3.0, 3.0], &[3.0, 3.0]), Some([0.0, 0.0]));
+        // Neither does rounding, nor does it make a difference.
+        assert_eq!(of_values(&[0.1; 7], &[0.2; 7]), None);
+        assert_eq!(of_values(&[0.3; 3], &[0.1 + 0.2; 7]), Some([0.0, 0.0]));
+    }
+
+    /// Recordings are as many values: by scipy's `t.ppf(0.975, 2)`, 4.302653, of two and two with means 10 and 20 and variances of 2 each, half
+    /// of which is that of a mean: a half of 4.302653 times the root of 2.
+    #[test]
+    fn several_recordings_are_as_many_values() {
+        let sample = |values: [f64; 2]| Sample::of_recordings(values.to_vec()).unwrap();
+        let [low, high] = welch(&sample([9.0, 11.0]), &sample([19.0, 21.0]), 0.05).unwrap();
+        assert!((low - (10.0 - 6.084_870)).abs() < 1e-5 && (high - (10.0 + 6.084_870)).abs() < 1e-5, "{low} {high}");
+    }
+
+    /// By hand: a machine whose speed changes by a tenth from one period to the next. Iterations of 100 that differ by hardly anything
+    /// then tell the mean to within a tenth and not better.
+    #[test]
+    fn what_a_machine_drifts_by_makes_intervals_wider() {
+        let (before, after) = ([100.0, 100.1, 99.9, 100.0], [108.0, 108.1, 107.9, 108.0]);
+        let drift = Some(Drift { square: 0.01, freedom: 8.0 });
+        let with = |values: &[f64]| Sample::of_iterations(values.to_vec(), drift).unwrap();
+        assert!(of_values(&before, &after).unwrap()[0] > 7.0);
+        let [low, high] = welch(&with(&before), &with(&after), 0.05).unwrap();
+        // The root of 100 and 116.6 is 14.72, and t of 16 is 2.12.
+        assert!((high - low) / 2.0 > 31.0 && (high - low) / 2.0 < 31.4, "{low} {high}");
+    }
+
+    /// Two runs without any difference, in which each iteration keeps part of the one before: intervals of 95 % hold 95 in 100 times.
+    #[test]
+    fn intervals_hold_as_often_as_they_say_where_neighbours_are_alike() {
+        let mut state = 1u64;
+        let mut uniform = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1u64 << 53) as f64
+        };
+        // The sum of twelve uniform draws is nearly normal.
+        let mut normal = || (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
+        for kept in [0.0, 0.3, 0.6] {
+            let mut run = || -> Vec<f64> {
+                let mut at = 0.0;
+                let mut next = || {
+                    at = kept * at + normal();
+                    at
+                };
+                (0..50).for_each(|_| _ = next());
+                (0..20).map(|_| next()).collect()
+            };
+            let holds = (0..2000)
+                .filter(|_| matches!(of_values(&run(), &run()), Some([low, high]) if low <= 0.0 && high >= 0.0));
+            let share = holds.count() as f64 / 2000.0;
+            assert!((0.935..=0.985).contains(&share), "{kept}: {share}");
+        }
+    }
+}

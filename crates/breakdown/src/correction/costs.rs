@@ -1,0 +1,97 @@
+//! Where recording spent its time: around the events that it recorded.
+
+use crate::breakdown::{Iteration, RankBreakdown};
+use crate::categories::category::TimeCategory;
+use crate::operations::Operation;
+use crate::threads::Span;
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Category, Event, Phase, Trace};
+use std::collections::BTreeMap;
+
+/// Costs of recording by the operation and the category that they fall into, the GPU idle.
+pub(crate) type Costs = BTreeMap<Operation, [f64; TimeCategory::ALL.len()]>;
+
+/// Microseconds that an event costs within itself: what its two looks at the clock take, as long as the shortest operators and calls are
+/// recorded to last (`docs/recording.md`).
+const WITHIN: f64 = 0.02;
+
+/// Microseconds that one event costs, before it begins and after it ends but for [`WITHIN`], as five programs tell on one machine
+/// (`docs/recording.md`). Only their proportions count, for all of them together take what the recording tells. Calls of a runtime and ranges
+/// are taken for as much as operators.
+fn cost(trace: &Trace, event: &Event) -> Option<f64> {
+    match event.category {
+        Category::Operator | Category::Runtime | Category::Annotation => Some(0.4),
+        Category::Python if trace.name(event).starts_with('<') => Some(0.09),
+        Category::Python => Some(0.24),
+        Category::Kernel
+        | Category::Copy
+        | Category::Set
+        | Category::DeviceAnnotation
+        | Category::Synchronisation
+        | Category::Overhead
+        | Category::ForwardBackward
+        | Category::Launch
+        | Category::Other => None,
+    }
+}
+
+/// What an event costs at the moments around its beginning and its end.
+fn moments(event: &Event, cost: f64) -> [(i64, f64); 4] {
+    let (within, around) = (WITHIN / 2.0, (cost - WITHIN) / 2.0);
+    let (begin, end) = (event.start, event.end());
+    [(begin.saturating_sub(1), around), (begin, within), (end.saturating_sub(1), within), (end, around)]
+}
+
+/// What recording each iteration cost, by where it did.
+pub(crate) fn costs(rank: &RankBreakdown, trace: &Trace) -> Vec<Costs> {
+    let seen = trace.events.iter().filter(|event| event.phase == Phase::Complete && is_seen(rank, trace, event));
+    let costly = seen.filter_map(|event| Some(moments(event, cost(trace, event)?)));
+    let mut moments: Vec<(i64, f64)> = costly.flatten().collect();
+    moments.sort_by_key(|(moment, _)| *moment);
+    let mut timeline = Cursor { spans: &rank.timeline, interval: |span: &Span| (span.start, span.end) };
+    let mut operations = Cursor { spans: &rank.operations, interval: |(interval, _)| *interval };
+    let mut busy = Cursor { spans: &rank.device.busy, interval: |interval| *interval };
+    let mut costs_of = |iteration: &Iteration| {
+        let (begin, end) = iteration.window;
+        let first = moments.partition_point(|(moment, _)| *moment < begin);
+        let recorded = iteration.sets.recorded;
+        let mut costs = Costs::new();
+        for &(moment, cost) in moments[first..].iter().take_while(|(moment, _)| *moment < end) {
+            if busy.at(moment).is_none() {
+                let operation = operations.at(moment).map_or(Operation::Other, |(_, operation)| *operation);
+                let state = timeline.at(moment).map_or(recorded.unrecorded(), |span| span.state);
+                costs.entry(operation).or_default()[recorded.category(state).index()] += cost;
+            }
+        }
+        costs
+    };
+    rank.iterations.iter().map(&mut costs_of).collect()
+}
+
+/// Whether recording an event made the iteration longer: it is of the main thread, or of one that stands in for it.
+fn is_seen(rank: &RankBreakdown, trace: &Trace, event: &Event) -> bool {
+    let stands_in = || {
+        let shown = rank.timeline.partition_point(|span| span.end <= event.start);
+        let shown = rank.timeline.get(shown).filter(|span| span.start <= event.start);
+        shown.is_some_and(|shown| trace.events[shown.event as usize].track == event.track)
+    };
+    Some(event.track) == rank.main || stands_in()
+}
+
+/// Spans in order that do not overlap, asked for moments in order.
+struct Cursor<'a, T> {
+    spans: &'a [T],
+    interval: fn(&T) -> Interval,
+}
+
+impl<'a, T> Cursor<'a, T> {
+    /// The one that holds a moment.
+    fn at(&mut self, moment: i64) -> Option<&'a T> {
+        while let [first, later @ ..] = self.spans
+            && (self.interval)(first).1 <= moment
+        {
+            self.spans = later;
+        }
+        self.spans.first().filter(|span| (self.interval)(span).0 <= moment)
+    }
+}

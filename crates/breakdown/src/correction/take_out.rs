@@ -1,0 +1,70 @@
+//! Takes the cost of recording out of an iteration, category by category.
+
+use super::costs::Costs;
+use super::result::Divided;
+use crate::breakdown::Iteration;
+use crate::categories::category::TimeCategory;
+use crate::operations::Operation;
+
+impl Divided {
+    /// An iteration without so many nanoseconds, as they cost where the GPU is idle: what it does takes as long with a profiler or without.
+    pub fn of(iteration: &Iteration, costs: &Costs, nanoseconds: i64) -> Self {
+        let (mut sets, mut operations) = (iteration.sets, iteration.operations.clone());
+        let cells: Vec<(Operation, TimeCategory)> =
+            operations.keys().flat_map(|&operation| TimeCategory::ALL.map(|category| (operation, category))).collect();
+        let cell = |(operation, category): &(Operation, TimeCategory)| Cell {
+            holds: operations[operation].idle(*category),
+            costs: costs.get(operation).map_or(0.0, |costs| costs[category.index()]),
+        };
+        let taken = take(nanoseconds, &cells.iter().map(cell).collect::<Vec<_>>());
+        for ((operation, category), taken) in cells.into_iter().zip(taken) {
+            sets.shorten(category, taken);
+            if let Some(sets) = operations.get_mut(&operation) {
+                sets.shorten(category, taken);
+            }
+        }
+        Divided { sets, operations }
+    }
+}
+
+/// A part of an iteration that time is taken from.
+struct Cell {
+    /// Nanoseconds that it has.
+    holds: i64,
+    /// What recording it cost beside others.
+    costs: f64,
+}
+
+/// Nanoseconds to take from each of some cells, so many together: as they cost, never more than one has, and what those that cost do not
+/// have, from all as they hold.
+fn take(nanoseconds: i64, cells: &[Cell]) -> Vec<i64> {
+    let mut taken = vec![0; cells.len()];
+    let mut left = nanoseconds.clamp(0, cells.iter().map(|cell| cell.holds).sum());
+    while left > 0 {
+        let open = |costly: bool| {
+            let open =
+                cells.iter().zip(&taken).map(move |(cell, taken)| cell.holds > *taken && (!costly || cell.costs > 0.0));
+            open.collect::<Vec<bool>>()
+        };
+        let costly = open(true).contains(&true);
+        let weight = |(cell, open): (&Cell, bool)| match (open, costly) {
+            (false, _) => 0.0,
+            (true, true) => cell.costs,
+            (true, false) => cell.holds as f64,
+        };
+        let weights: Vec<f64> = cells.iter().zip(open(costly)).map(weight).collect();
+        let (share, before) = (left as f64 / weights.iter().sum::<f64>(), left);
+        for ((cell, taken), weight) in cells.iter().zip(&mut taken).zip(&weights) {
+            let more = ((share * weight) as i64).min(cell.holds - *taken).min(left);
+            *taken += more;
+            left -= more;
+        }
+        // Less than a nanosecond for each: the one that costs most gives one.
+        let most = (0..cells.len()).max_by(|&a, &b| weights[a].total_cmp(&weights[b]).then(b.cmp(&a)));
+        if let Some(most) = most.filter(|_| left == before) {
+            taken[most] += 1;
+            left -= 1;
+        }
+    }
+    taken
+}

@@ -1,0 +1,154 @@
+//! Why no stream of an accelerator works.
+
+use crate::categories::thread_state::{State, is_function};
+use crate::gpu::device::{Device, during};
+use crate::threads::Span;
+use perf4sight_traces::intervals::{Interval, partition, union};
+use perf4sight_traces::{Category, Trace, TrackId};
+use std::collections::HashMap;
+
+/// Why no stream works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Idle {
+    /// The process has not asked for anything yet.
+    Host,
+    /// What comes next was asked for and has not begun.
+    KernelLaunch,
+    /// The process is in a call that waits for the accelerator, which has nothing left to do.
+    Synchronisation,
+    /// The process waits for another rank.
+    AnotherRank,
+    /// The trace does not tell when what comes next was asked for.
+    Untold,
+}
+
+impl Idle {
+    /// All of them, as [`Idle::index`] counts them.
+    pub const ALL: [Idle; 5] = [Idle::Host, Idle::KernelLaunch, Idle::Synchronisation, Idle::AnotherRank, Idle::Untold];
+
+    /// Its place in [`Idle::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// What it is called where people read it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Idle::Host => "host",
+            Idle::KernelLaunch => "kernel launch",
+            Idle::Synchronisation => "synchronisation",
+            Idle::AnotherRank => "another rank",
+            Idle::Untold => "not told",
+        }
+    }
+}
+
+/// Nanoseconds during which no stream works, by why; they add up to [`DeviceTime::idle`](crate::DeviceTime::idle).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdleTime {
+    /// By [`Idle::index`].
+    nanoseconds: [i64; 5],
+    /// Whether waiting for another rank would be seen.
+    told_of_ranks: bool,
+}
+
+impl IdleTime {
+    /// Those of one cause; none where the trace does not tell: of a single rank, nobody knows whether it waits for others.
+    pub fn get(&self, cause: Idle) -> Option<i64> {
+        (cause != Idle::AnotherRank || self.told_of_ranks).then(|| self.nanoseconds[cause.index()])
+    }
+}
+
+/// What tells why accelerators are idle.
+pub(crate) struct Causes {
+    /// When something begins on a stream and when it was asked for, by beginnings.
+    launches: Vec<(i64, i64)>,
+    /// When the process is in a call that waits for the accelerator.
+    synchronises: Vec<Interval>,
+    /// When it waits for another rank.
+    waits_for_rank: Vec<Interval>,
+}
+
+impl Causes {
+    pub fn of(trace: &Trace, timeline: &[Span], main: Option<TrackId>) -> Self {
+        let synchronises = timeline.iter().filter(|span| span.state == State::Synchronises);
+        let calls = trace.events.iter().filter(|event| event.category == Category::Runtime && event.correlation != 0);
+        let calls: HashMap<u64, i64> = calls.map(|event| (event.correlation, event.start)).collect();
+        let work = trace.events.iter().filter(|event| event.category.on_device());
+        let ranks = trace.events.iter().filter(|event| Some(event.track) == main);
+        let ranks = ranks.filter(|event| waits_for_rank(event.category, trace.name(event)));
+        Causes {
+            launches: work.filter_map(|event| Some((event.start, *calls.get(&event.correlation)?))).collect(),
+            synchronises: union(synchronises.map(|span| (span.start, span.end))),
+            waits_for_rank: union(ranks.map(|event| (event.start, event.end()))),
+        }
+    }
+
+    /// The idle time of a window, waiting for another rank told in any case or only where some call in the trace does.
+    pub fn within(&self, window: Interval, device: &Device, told_of_ranks: bool) -> IdleTime {
+        let told_of_ranks = told_of_ranks || !self.waits_for_rank.is_empty();
+        IdleTime { nanoseconds: self.by_cause(window, device), told_of_ranks }
+    }
+
+    fn by_cause(&self, window: Interval, device: &Device) -> [i64; 5] {
+        let mut idle = [0; 5];
+        let behind = device.busy.partition_point(|(_, stops)| *stops <= window.0);
+        let mut at = window.0;
+        for &(start, stop) in &device.busy[behind..] {
+            self.add((at, start.min(window.1)), self.asked(start), &mut idle);
+            at = stop;
+            if at >= window.1 {
+                return idle;
+            }
+        }
+        // Nothing comes any more, so that nothing was asked for.
+        self.add((at, window.1), Some(window.1), &mut idle);
+        idle
+    }
+
+    /// When what begins at a moment was asked for; the first of several.
+    fn asked(&self, begins: i64) -> Option<i64> {
+        let first = self.launches.partition_point(|(start, _)| *start < begins);
+        self.launches[first..].iter().take_while(|(start, _)| *start == begins).map(|(_, asked)| *asked).min()
+    }
+
+    fn add(&self, (start, end): Interval, asked: Option<i64>, idle: &mut [i64; 5]) {
+        if start >= end {
+            return;
+        }
+        let known = asked.is_some();
+        let asked = asked.unwrap_or(end).clamp(start, end);
+        idle[Idle::KernelLaunch.index()] += end - asked;
+        let sets = [&self.waits_for_rank, &self.synchronises].map(|set| during(set, (start, asked)));
+        for (holds, nanoseconds) in partition((start, asked), &sets) {
+            let cause = match holds {
+                0 if known => Idle::Host,
+                0 => Idle::Untold,
+                2 => Idle::Synchronisation,
+                _ => Idle::AnotherRank,
+            };
+            idle[cause.index()] += nanoseconds;
+        }
+    }
+}
+
+/// Functions of Python that wait for other ranks.
+const WAITING_FOR_RANKS: &[(&str, &str)] = &[
+    ("torch/distributed/distributed_c10d.py", "barrier"),
+    ("torch/distributed/distributed_c10d.py", "monitored_barrier"),
+];
+
+/// Calls that do, by the beginnings of their names.
+const CALLS_FOR_RANKS: &[&str] = &[
+    "<built-in method wait of torch._C._distributed_c10d.",
+    "<built-in method barrier of torch._C._distributed_c10d.",
+    "<built-in method monitored_barrier of torch._C._distributed_c10d.",
+    "c10d::barrier",
+    "c10d::monitored_barrier",
+];
+
+fn waits_for_rank(category: Category, name: &str) -> bool {
+    let call = CALLS_FOR_RANKS.iter().any(|known| name.starts_with(known));
+    let python = category == Category::Python;
+    (python && is_function(name, WAITING_FOR_RANKS)) || (call && (python || category == Category::Operator))
+}

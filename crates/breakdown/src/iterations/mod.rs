@@ -1,0 +1,199 @@
+//! Where iterations begin and end.
+
+pub(crate) mod marks;
+mod recorder_calls;
+mod repetition;
+
+use crate::calls::names::label;
+use crate::categories::thread_state::States;
+use marks::{Found, MOST, Mark, Markers, between, is_window};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Category, Event, NameId, Phase, Trace, TrackId, recording_of};
+use std::collections::BTreeMap;
+
+/// Finds the iterations by the name given, else by what the trace has, else by what repeats on a thread.
+///
+/// # Errors
+/// A name that no event has.
+pub(crate) fn find(trace: &Trace, named: Option<&str>, thread: Option<TrackId>) -> Result<Found> {
+    if let Some(name) = named {
+        let mut marks = [Category::Annotation, Category::Python, Category::Operator]
+            .into_iter()
+            .find_map(|category| ranges(trace, category, |other| other == name || family(other) == Some(name)))
+            .ok_or_else(|| unknown(trace, name))?;
+        let unsettled = marks.leave_out_unsettled(trace);
+        return Ok(Found { unsettled, ..marks.into_found(trace, Markers::Named(name.to_owned())) });
+    }
+    let annotations = |wanted: &dyn Fn(&str) -> bool| ranges(trace, Category::Annotation, wanted);
+    if let Some(marks) = annotations(&|name| name.starts_with("ProfilerStep")) {
+        let (track, mut found) = (marks.track, marks.into_found(trace, Markers::ProfilerSteps));
+        recorder_calls::cut(trace, track, &mut found.marks);
+        return Ok(found);
+    }
+    let steps = annotations(&|name| name.starts_with("Optimizer.step#"));
+    let between = steps.and_then(|steps| between_steps(trace, &steps));
+    let repeating = || repetition::find(trace, thread?);
+    Ok(between.or_else(repeating).unwrap_or_else(|| whole(trace)))
+}
+
+/// `ProfilerStep` of `ProfilerStep#7`; none of a name without a number.
+fn family(name: &str) -> Option<&str> {
+    let (family, number) = name.rsplit_once('#')?;
+    number.parse::<u64>().ok().map(|_| family)
+}
+
+/// Why a name marks nothing, and which names would.
+fn unknown(trace: &Trace, name: &str) -> Error {
+    let mut annotations: Vec<&str> = trace
+        .events
+        .iter()
+        .filter(|event| event.category == Category::Annotation)
+        .map(|event| trace.name(event))
+        .map(|name| family(name).unwrap_or(name))
+        .collect();
+    annotations.sort_unstable();
+    annotations.dedup();
+    let problem = match trace.events.iter().any(|event| trace.name(event) == name) {
+        true => format!(
+            "has {name:?} only as events that mark no iterations: of the GPU, of its runtime, or without length"
+        ),
+        false => format!("has no event named {name:?}"),
+    };
+    let error = Error::usage(problem).file(&trace.file);
+    match annotations.as_slice() {
+        [] => error.expected("the name of a function, an operator or a range; the trace has no ranges"),
+        known => error.one_of(name, known.iter().copied().take(20)),
+    }
+}
+
+/// Ranges of one track, in order.
+struct Ranges<'a> {
+    track: TrackId,
+    events: Vec<&'a Event>,
+    /// How many lie on other tracks, or have no length.
+    elsewhere: usize,
+}
+
+/// The events of a category and of names on the track that has most of them.
+fn ranges(trace: &Trace, category: Category, wanted: impl Fn(&str) -> bool) -> Option<Ranges<'_>> {
+    let mut tracks: BTreeMap<TrackId, Vec<&Event>> = BTreeMap::new();
+    let all = trace.events.iter().filter(|event| event.category == category && event.phase == Phase::Complete);
+    let mut found = 0;
+    for event in all.filter(|event| wanted(trace.name(event))) {
+        found += 1;
+        if event.duration > 0 {
+            tracks.entry(event.track).or_default().push(event);
+        }
+    }
+    let (track, events) = tracks.into_iter().rev().max_by_key(|(_, events)| events.len())?;
+    Some(Ranges { track, elsewhere: found - events.len(), events })
+}
+
+/// An optimizer that steps less often has to do so as many times.
+const SELDOM: usize = 3;
+
+impl<'a> Ranges<'a> {
+    /// The name that comes least often, of those that come each time after as many of another one.
+    fn seldom(&self, other: NameId) -> Option<NameId> {
+        let mut before: BTreeMap<NameId, Vec<usize>> = BTreeMap::new();
+        let mut others = 0;
+        for event in &self.events {
+            match event.name == other {
+                true => others += 1,
+                false => before.entry(event.name).or_default().push(others),
+            }
+        }
+        let regular = |before: &[usize]| {
+            let mut times = before.windows(2).map(|pair| pair[1] - pair[0]);
+            let first = times.next().filter(|first| *first > 1);
+            before.len() >= SELDOM && first.is_some_and(|first| times.all(|other| other == first))
+        };
+        let seldom = before.into_iter().filter(|(_, before)| regular(before));
+        seldom.min_by_key(|(_, before)| before.len()).map(|(name, _)| name)
+    }
+
+    /// Leaves those out, of a trace of `perf4sight record`, that begin outside of the iterations that it recorded, and tells how many: the
+    /// profiler had just been started or stopped there, which makes them longer. Where all do, they are what is asked for.
+    fn leave_out_unsettled(&mut self, trace: &Trace) -> usize {
+        let ours = recording_of(&trace.file).is_some_and(|file| file.exists());
+        let recorded = ours.then(|| ranges(trace, Category::Annotation, |name| name.starts_with("ProfilerStep#")));
+        let Some(recorded) = recorded.flatten() else { return 0 };
+        let is_recorded = |event: &&Event| {
+            let later = recorded.events.partition_point(|step| step.start <= event.start);
+            recorded.events[..later].last().is_some_and(|step| event.start < step.end())
+        };
+        let settled: Vec<&'a Event> = self.events.iter().copied().filter(is_recorded).collect();
+        if settled.is_empty() {
+            return 0;
+        }
+        let all = std::mem::replace(&mut self.events, settled).len();
+        all - self.events.len()
+    }
+
+    fn into_found(self, trace: &Trace, markers: Markers) -> Found {
+        let mut marks: Vec<Mark> = Vec::new();
+        let (mut overlapping, mut inside, mut behind) = (0, 0, 0);
+        for event in self.events {
+            if let Some(last) = marks.last_mut().filter(|last| event.start < last.range.1) {
+                if event.end() <= last.range.1 {
+                    inside += 1;
+                    continue;
+                }
+                overlapping += 1;
+                *last = Mark::new(std::mem::take(&mut last.name), (last.range.0, event.start));
+            }
+            // One more is kept, which the next may lie in or cut.
+            if marks.len() > MOST {
+                behind += marks.pop().filter(|late| is_window(&late.window)).iter().len();
+            }
+            marks.push(Mark::new(label(trace.name(event)), (event.start, event.end())));
+        }
+        marks.retain(|mark| is_window(&mark.window));
+        behind += marks.len().saturating_sub(MOST);
+        marks.truncate(MOST);
+        Found {
+            markers,
+            marks,
+            track: Some(self.track),
+            overlapping,
+            inside,
+            behind,
+            unsettled: 0,
+            elsewhere: self.elsewhere,
+        }
+    }
+}
+
+/// From the end of each step of an optimizer to the end of the next; of several optimizers the one that steps first counts, or what steps
+/// less often and as regularly, as a generator's after some of its critic.
+fn between_steps(trace: &Trace, steps: &Ranges) -> Option<Found> {
+    let first = steps.events.first()?.name;
+    let optimizer = steps.seldom(first).unwrap_or(first);
+    let ends: Vec<i64> = steps.events.iter().filter(|step| step.name == optimizer).map(|step| step.end()).collect();
+    let markers = Markers::OptimizerSteps(trace.names.get(optimizer).to_owned());
+    let found = Found { elsewhere: steps.elsewhere, ..between(&ends, markers, steps.track) };
+    Some(found).filter(|found| !found.marks.is_empty())
+}
+
+fn whole(trace: &Trace) -> Found {
+    let extent = extent(trace).filter(is_window);
+    let mark = |window| Mark::new("whole trace".to_owned(), window);
+    Found {
+        markers: Markers::WholeTrace,
+        marks: extent.map(mark).into_iter().collect(),
+        track: None,
+        overlapping: 0,
+        inside: 0,
+        behind: 0,
+        unsettled: 0,
+        elsewhere: 0,
+    }
+}
+
+/// From the first to the last moment of all that threads and streams do.
+pub(crate) fn extent(trace: &Trace) -> Option<Interval> {
+    let mut states = States::of(trace);
+    let works = trace.events.iter().filter(|event| event.category.on_device() || states.get(event).is_some());
+    works.map(|event| (event.start, event.end())).reduce(|all, event| (all.0.min(event.0), all.1.max(event.1)))
+}

@@ -1,0 +1,47 @@
+//! What `perf4sight record` does itself where an iteration ends and the next begins: no time of the script's, which is left out of windows.
+
+use crate::categories::thread_state::is_of_file;
+use crate::iterations::marks::Mark;
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Category, Trace, TrackId};
+
+/// The file of the recorder whose functions run from a mark until the script goes on. The hooks that call it call the script's own, too.
+const FILE: &str = "perf4sight_recorder/recorder.py";
+
+/// Cuts off what the recorder does at both ends of iterations that a thread marks; a trace without events of Python does not tell it.
+pub(crate) fn cut(trace: &Trace, track: TrackId, marks: &mut [Mark]) {
+    let calls = calls(trace, track);
+    let at = |moment: i64| {
+        let call = calls.partition_point(|(_, end)| *end < moment);
+        calls.get(call).copied().filter(|(start, _)| *start <= moment)
+    };
+    for mark in marks {
+        let (begin, end) = mark.range;
+        let begins = at(begin).map_or(begin, |(_, ends)| ends);
+        let ends = at(end).map_or(end, |(starts, _)| waited(trace, track, (starts, end)).unwrap_or(starts));
+        if begins < ends {
+            mark.window = (begins, ends);
+        }
+    }
+}
+
+/// The calls that the script makes of the recorder, in order.
+fn calls(trace: &Trace, track: TrackId) -> Vec<Interval> {
+    let own: Vec<bool> = trace.names.all().map(|(_, name)| is_of_file(name, FILE)).collect();
+    let events = trace.events.iter().filter(|event| event.track == track && event.category == Category::Python);
+    let mut calls: Vec<Interval> = Vec::new();
+    for event in events.filter(|event| own[event.name.index()]) {
+        if calls.last().is_none_or(|(_, end)| event.start >= *end) {
+            calls.push((event.start, event.end()));
+        }
+    }
+    calls
+}
+
+/// Until when the recorder waits for the accelerator, which is the iteration's: what is asked of it is to be done within the period.
+fn waited(trace: &Trace, track: TrackId, (begin, end): Interval) -> Option<i64> {
+    let first = trace.events.partition_point(|event| event.start < begin);
+    let within = trace.events[first..].iter().take_while(|event| event.start < end);
+    let calls = within.filter(|event| event.track == track && event.category == Category::Runtime);
+    calls.map(|event| event.end().min(end)).max()
+}

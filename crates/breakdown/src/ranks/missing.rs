@@ -1,0 +1,105 @@
+//! Which ranks of a run its traces are of, and what it means that others are missing.
+
+use crate::breakdown::{Breakdown, Place, RankBreakdown};
+use perf4sight_traces::Ranked;
+use std::collections::BTreeSet;
+
+/// Runs of consecutive ranks that are listed.
+const LISTED: usize = 6;
+
+impl Place {
+    pub(crate) fn of(ranked: &Ranked) -> Self {
+        Place { rank: ranked.trace.rank().unwrap_or(ranked.rank), of: ranked.trace.header.world_size }
+    }
+}
+
+/// Whether every rank of the run is there, for all that its traces tell.
+pub(crate) fn are_all(ranks: &[Ranked]) -> bool {
+    ranks.iter().all(|ranked| ranked.trace.header.world_size.is_none_or(|size| size as usize <= ranks.len()))
+}
+
+impl Breakdown {
+    /// How many ranks the run had; none where nothing tells, or where traces tell of different numbers.
+    pub fn world_size(&self) -> Option<u32> {
+        let sizes = self.sizes();
+        sizes.first().copied().filter(|_| sizes.len() == 1)
+    }
+
+    fn sizes(&self) -> BTreeSet<u32> {
+        self.ranks.iter().filter_map(|rank| rank.place.of.or(rank.correction.ranks)).collect()
+    }
+
+    /// That not all ranks of one run are here.
+    pub fn absent(&self) -> Option<String> {
+        let sizes = self.sizes();
+        if sizes.len() > 1 {
+            let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+            return Some(format!(
+                "the traces are of runs of {} ranks, and so of different runs: what ranks have in common, as waiting for each other, is \
+                 not to be trusted",
+                sizes.join(" and ")
+            ));
+        }
+        let size = sizes.first().copied()?;
+        let (given, strange): (BTreeSet<u32>, BTreeSet<u32>) =
+            self.ranks.iter().map(|rank: &RankBreakdown| rank.place.rank).partition(|rank| *rank < size);
+        if !strange.is_empty() {
+            return Some(format!(
+                "{} cannot be of a run of {size} ranks: what the traces tell of it contradicts itself",
+                named(&strange)
+            ));
+        }
+        let others = size - given.len() as u32;
+        let (are, these) = if given.len() == 1 { ("is", "this one waits") } else { ("are", "these wait") };
+        (others > 0).then(|| {
+            let [what, them] = match others {
+                1 => ["the other one does".to_owned(), "it".to_owned()],
+                _ => [format!("the other {others} do"), "them".to_owned()],
+            };
+            format!(
+                "{} of {size} {are} given: what {what} is not known, nor how long {these} for {them}",
+                named(&given)
+            )
+        })
+    }
+}
+
+/// "ranks 0 to 3, 6 and 7", of one at least.
+fn named(ranks: &BTreeSet<u32>) -> String {
+    let mut runs: Vec<[u32; 2]> = Vec::new();
+    for &rank in ranks {
+        match runs.last_mut() {
+            Some([_, last]) if *last + 1 == rank => *last = rank,
+            _ => runs.push([rank; 2]),
+        }
+    }
+    let word = |[first, last]: &[u32; 2]| match last - first {
+        0 => vec![first.to_string()],
+        1 => vec![first.to_string(), last.to_string()],
+        _ => vec![format!("{first} to {last}")],
+    };
+    let words: Vec<String> = runs.iter().flat_map(word).collect();
+    match words.split_last() {
+        _ if runs.len() > LISTED => format!("{} ranks", ranks.len()),
+        Some((last, [])) if ranks.len() == 1 => format!("rank {last}"),
+        Some((last, [])) => format!("ranks {last}"),
+        Some((last, first)) => format!("ranks {} and {last}", first.join(", ")),
+        None => "no rank".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_named_as_runs() {
+        let named = |ranks: &[u32]| named(&ranks.iter().copied().collect());
+        assert_eq!(named(&[3]), "rank 3");
+        assert_eq!(named(&[0, 3]), "ranks 0 and 3");
+        assert_eq!(named(&[0, 1]), "ranks 0 and 1");
+        assert_eq!(named(&[0, 1, 2, 3]), "ranks 0 to 3");
+        assert_eq!(named(&[0, 1, 2, 5, 6, 9]), "ranks 0 to 2, 5, 6 and 9");
+        assert_eq!(named(&[0, 2, 4, 6, 8, 10, 12]), "7 ranks");
+    }
+}

@@ -1,0 +1,4 @@
+//! Several ranks of one run: which are missing, and which the others wait for.
+
+pub(crate) mod missing;
+pub(crate) mod stragglers;

@@ -1,0 +1,91 @@
+//! For which rank the others wait where they exchange something. Who comes last to an exchange takes the shortest time for it, and the others
+//! as much more as they wait, whatever the clocks of the ranks show.
+
+use crate::breakdown::{Breakdown, Iteration};
+use crate::ranks::missing;
+use crate::threads::gradient_exchange;
+use perf4sight_traces::intervals::{Interval, length, union};
+use perf4sight_traces::{Event, Ranked};
+use std::collections::BTreeMap;
+
+/// The share of an iteration that ranks wait at least where it is worth telling.
+const WORTH: f64 = 0.02;
+/// Ranks that are named at most.
+const NAMED: usize = 3;
+
+/// What the exchanges of a run's iterations tell.
+#[derive(Default)]
+struct Waits {
+    /// Nanoseconds, all ranks and iterations together.
+    all: i64,
+    /// Nanoseconds of those iterations, and how many they are.
+    time: i64,
+    parts: usize,
+    /// Of those of exchanges one by one, which may go on at once, by the place of the rank that came last.
+    last: BTreeMap<usize, i64>,
+}
+
+/// How long ranks wait for each other, and for which; none where that is hardly anything, or cannot be told.
+pub(crate) fn told(ranks: &[Ranked], run: &Breakdown) -> Option<String> {
+    // Of a rank that is not given nobody knows whether it came last.
+    if !missing::are_all(ranks) {
+        return None;
+    }
+    let exchanges: Vec<Vec<&Event>> =
+        ranks.iter().map(|ranked| gradient_exchange::among_all(ranked, ranks.len())).collect();
+    let together = run.together();
+    let mut waits = Waits::default();
+    together.iter().for_each(|parts| waits.add(&exchanges, parts));
+    let milliseconds = |nanoseconds: i64| format!("{:.3} ms", nanoseconds as f64 / 1e6 / waits.parts as f64);
+    (waits.all as f64 > WORTH * waits.time as f64).then(|| {
+        format!(
+            "where ranks exchange something, a rank waits {} of an iteration's {} until all are there, on average over all ranks, the last one included: {}",
+            milliseconds(waits.all),
+            milliseconds(waits.time),
+            waits.shares(ranks)
+        )
+    })
+}
+
+impl Waits {
+    /// Those of one iteration, in which all ranks have the same exchanges.
+    fn add(&mut self, exchanges: &[Vec<&Event>], parts: &[&Iteration]) {
+        let own: Vec<&[&Event]> =
+            exchanges.iter().zip(parts).map(|(events, part)| beginning_in(events, part.window)).collect();
+        if own.iter().any(|events| events.len() != own[0].len()) {
+            return;
+        }
+        let mut waiting: Vec<Vec<Interval>> = vec![Vec::new(); own.len()];
+        for at in 0..own[0].len() {
+            let Some(last) = (0..own.len()).min_by_key(|rank| own[*rank][at].duration) else { return };
+            for (rank, waiting) in waiting.iter_mut().enumerate() {
+                let waits = own[rank][at].duration - own[last][at].duration;
+                waiting.push((own[rank][at].start, own[rank][at].start + waits));
+                *self.last.entry(last).or_default() += waits;
+            }
+        }
+        self.time += parts.iter().map(|part| part.window.1 - part.window.0).sum::<i64>();
+        self.parts += parts.len();
+        self.all += waiting.into_iter().map(|waits| length(&union(waits))).sum::<i64>();
+    }
+
+    /// "93 % of it for rank 1, 7 % for rank 0"
+    fn shares(&self, ranks: &[Ranked]) -> String {
+        let all: i64 = self.last.values().sum();
+        let mut last: Vec<(usize, f64)> =
+            self.last.iter().map(|(&place, &waits)| (place, 100.0 * waits as f64 / all as f64)).collect();
+        last.sort_by(|one, other| other.1.total_cmp(&one.1));
+        let share = |(at, &(place, percent)): (usize, &(usize, f64))| {
+            let of_it = if at == 0 { " of it" } else { "" };
+            format!("{percent:.0} %{of_it} for rank {}", ranks[place].rank)
+        };
+        last.iter().take(NAMED).enumerate().map(share).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Those of events, in order, that begin in a window.
+fn beginning_in<'a, 'e>(events: &'a [&'e Event], (begin, end): Interval) -> &'a [&'e Event] {
+    let first = events.partition_point(|event| event.start < begin);
+    let behind = events.partition_point(|event| event.start < end);
+    &events[first..behind]
+}

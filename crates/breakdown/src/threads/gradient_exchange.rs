@@ -1,0 +1,77 @@
+//! Waiting for other ranks while a backward pass ends: threads of a library exchange gradients, and the engine, which has nothing left to
+//! run, waits for them in a call that leaves no event of its own.
+
+use crate::categories::thread_state::State;
+use crate::gpu::device::{Work, during};
+use crate::threads::Span;
+use perf4sight_traces::intervals::{Interval, union};
+use perf4sight_traces::{Category, Event, Ranked, Trace, TrackId};
+use std::sync::Arc;
+
+/// How PyTorch calls the ranges of exchanges that processors make; those of GPUs are kernels.
+const EXCHANGES: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
+/// What the names of exchanges hold that two ranks make: NCCL's kernels, gloo's and MPI's ranges.
+const PAIRS: [&str; 3] = ["SendRecv", ":send", ":recv"];
+/// The nodes that the engine of backward passes runs.
+const NODE: &str = "autograd::engine::evaluate_function";
+
+/// The spans of a main thread, with waiting where it sits in `run_backward`, all nodes of that behind it, while gradients are
+/// exchanged.
+pub(crate) fn waits(trace: &Trace, main: TrackId, spans: Arc<Vec<Span>>) -> Arc<Vec<Span>> {
+    let exchanges = exchanges(trace, main);
+    if exchanges.is_empty() {
+        return spans;
+    }
+    let nodes: Vec<i64> = trace.events.iter().filter(|event| is_node(trace, event)).map(|event| event.start).collect();
+    let mut seen = Vec::with_capacity(spans.len());
+    for span in spans.iter().copied() {
+        let later = nodes.partition_point(|start| *start < span.start);
+        let ends = |pass: u32| nodes.get(later).is_none_or(|next| *next >= trace.events[pass as usize].end());
+        match span.state == State::Delegates && ends(span.event) {
+            true => divide(span, during(&exchanges, (span.start, span.end)), &mut seen),
+            false => seen.push(span),
+        }
+    }
+    Arc::new(seen)
+}
+
+fn is_node(trace: &Trace, event: &Event) -> bool {
+    event.category == Category::Operator && trace.name(event).starts_with(NODE)
+}
+
+/// Whether a processor exchanges something while it lasts.
+fn is_range(trace: &Trace, event: &Event) -> bool {
+    event.category == Category::Annotation && EXCHANGES.iter().any(|known| trace.name(event).starts_with(known))
+}
+
+/// Exchanges among all of so many ranks, of processors and accelerators, by their beginnings: those of which a trace tells that fewer take
+/// part, and those of two, are of some only.
+pub(crate) fn among_all(ranked: &Ranked, ranks: usize) -> Vec<&Event> {
+    let trace = &ranked.trace;
+    let exchanges = |event: &&Event| is_range(trace, event) || Work::of(trace, event) == Some(Work::Collective);
+    let of_all = |event: &&Event| {
+        let size = trace.collective(event).map_or(0, |collective| collective.group_size as usize);
+        (size == 0 || size == ranks) && !PAIRS.iter().any(|pair| trace.name(event).contains(pair))
+    };
+    trace.events.iter().filter(exchanges).filter(of_all).collect()
+}
+
+/// When other threads exchange something with other ranks.
+fn exchanges(trace: &Trace, main: TrackId) -> Vec<Interval> {
+    let ranges = trace.events.iter().filter(|event| event.track != main && is_range(trace, event));
+    union(ranges.map(|event| (event.start, event.end())))
+}
+
+/// Adds a span, waiting in some of it.
+fn divide(span: Span, waits: &[Interval], seen: &mut Vec<Span>) {
+    let mut at = span.start;
+    for (start, end) in waits.iter().map(|(start, end)| (*start.max(&span.start), *end.min(&span.end))) {
+        let parts = [(at, start, span.state), (start, end, State::Waits)];
+        let parts = parts.into_iter().filter(|(start, end, _)| start < end);
+        seen.extend(parts.map(|(start, end, state)| Span { start, end, state, ..span }));
+        at = end;
+    }
+    if at < span.end {
+        seen.push(Span { start: at, ..span });
+    }
+}

@@ -1,0 +1,161 @@
+//! The thread that runs the training script, and what goes on while it waits for others.
+
+use crate::categories::thread_state::State;
+use crate::threads::gradient_exchange;
+use crate::threads::{Span, Thread};
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Category, Trace, TrackId};
+use std::sync::Arc;
+
+/// The one of some threads that runs the script: the one that marks the iterations, else the one that began its process, else the one
+/// with most events; none where there are no threads.
+pub(crate) fn find(trace: &Trace, threads: &[Thread], marking: Option<TrackId>) -> Option<usize> {
+    let rank = |thread: &Thread| {
+        let track = &trace.tracks[thread.track.index()];
+        (Some(thread.track) == marking, track.process == track.thread, thread.spans.len())
+    };
+    (0..threads.len()).max_by_key(|&thread| (rank(&threads[thread]), std::cmp::Reverse(thread)))
+}
+
+/// Whether calls of Python were recorded on a thread.
+pub(crate) fn has_python(trace: &Trace, thread: &Thread) -> bool {
+    events(trace, thread).any(|(category, _)| category == Category::Python)
+}
+
+/// What the process does at each moment, as seen from its main thread: what that thread does, and while it sits in a call known to block,
+/// what the busiest other thread of the process does. In a trace without Python, where no such call is to be seen, a thread that runs
+/// a backward pass stands in while the main one shows nothing. What lies between the spans is not recorded.
+pub(crate) fn timeline(trace: &Trace, threads: &[Thread], main: usize) -> Arc<Vec<Span>> {
+    let python = has_python(trace, &threads[main]);
+    let own = Own { spans: &threads[main].spans, gaps: !python };
+    let process = |thread: &Thread| &trace.tracks[thread.track.index()].process;
+    let others = threads.iter().enumerate().filter(|(at, other)| {
+        *at != main && process(other) == process(&threads[main]) && (python || runs_backward(trace, other))
+    });
+    let others: Vec<&Thread> = others.map(|(_, thread)| thread).collect();
+    let seen = if others.is_empty() { threads[main].spans.clone() } else { Arc::new(stand_in(&own, &others)) };
+    gradient_exchange::waits(trace, threads[main].track, seen)
+}
+
+fn events<'a>(trace: &'a Trace, thread: &'a Thread) -> impl Iterator<Item = (Category, &'a str)> {
+    let events = thread.spans.iter().map(|span| &trace.events[span.event as usize]);
+    events.map(|event| (event.category, trace.name(event)))
+}
+
+/// Whether PyTorch's engine of backward passes works on a thread.
+fn runs_backward(trace: &Trace, thread: &Thread) -> bool {
+    events(trace, thread).any(|(category, name)| {
+        category == Category::Operator && name.starts_with("autograd::engine::evaluate_function")
+    })
+}
+
+/// The main thread, in which what lies between its spans may be a gap that others stand in for.
+struct Own<'a> {
+    spans: &'a [Span],
+    gaps: bool,
+}
+
+impl<'a> Own<'a> {
+    /// Its spans and gaps in order, the last gap without end.
+    fn parts(&self) -> impl Iterator<Item = (Interval, Option<&'a Span>)> + use<'a> {
+        let (spans, gaps) = (self.spans, self.gaps);
+        let mut at = i64::MIN;
+        let part = move |span: &'a Span| {
+            let gap = (at, span.start);
+            at = span.end;
+            [(gap, None), ((span.start, span.end), Some(span))]
+        };
+        let end = spans.last().map_or(i64::MIN, |last| last.end);
+        let parts = spans.iter().flat_map(part).chain([((end, i64::MAX), None)]);
+        parts.filter(move |((start, end), own)| own.is_some() || (gaps && start < end))
+    }
+}
+
+/// When others may stand in for the main thread.
+struct Blocked {
+    parts: Vec<Interval>,
+}
+
+/// The thread that works most in a span, and how long.
+#[derive(Clone, Copy, Default)]
+struct Busiest {
+    works: i64,
+    other: usize,
+}
+
+impl Blocked {
+    fn of(main: &Own) -> Self {
+        let blocks = |own: Option<&Span>| {
+            own.is_none_or(|own| matches!(own.state, State::Delegates | State::Waits | State::Untold))
+        };
+        Blocked { parts: main.parts().filter(|(_, own)| blocks(*own)).map(|(part, _)| part).collect() }
+    }
+
+    /// Holds how long another thread works in each span against the busiest so far.
+    fn compare(&self, place: usize, other: &Thread, busiest: &mut [Busiest]) {
+        let mut works: Option<(usize, i64)> = None;
+        let mut first = 0;
+        for span in other.spans.iter().filter(|span| span.state.works()) {
+            first += self.parts[first..].partition_point(|(_, end)| *end <= span.start);
+            for (at, (start, end)) in self.parts.iter().enumerate().skip(first) {
+                if *start >= span.end {
+                    break;
+                }
+                let overlap = span.end.min(*end) - span.start.max(*start);
+                works = match works {
+                    Some((before, sum)) if before == at => Some((at, sum.saturating_add(overlap))),
+                    before => {
+                        keep(before, place, busiest);
+                        Some((at, overlap))
+                    }
+                };
+            }
+        }
+        keep(works, place, busiest);
+    }
+}
+
+fn keep(works: Option<(usize, i64)>, other: usize, busiest: &mut [Busiest]) {
+    if let Some((at, works)) = works
+        && works > busiest[at].works
+    {
+        busiest[at] = Busiest { works, other };
+    }
+}
+
+/// The main thread's spans with those of the others in their places.
+fn stand_in(own: &Own, others: &[&Thread]) -> Vec<Span> {
+    let blocked = Blocked::of(own);
+    let mut busiest = vec![Busiest::default(); blocked.parts.len()];
+    for (place, other) in others.iter().enumerate() {
+        blocked.compare(place, other, &mut busiest);
+    }
+    let mut seen = Vec::with_capacity(own.spans.len());
+    let mut stand_ins = blocked.parts.iter().zip(busiest).peekable();
+    for (part, own) in own.parts() {
+        let stands_in = stand_ins.next_if(|(blocked, _)| **blocked == part);
+        match stands_in.filter(|(_, busiest)| busiest.works > 0) {
+            Some((_, busiest)) => splice((part, own), others[busiest.other], &mut seen),
+            None => seen.extend(own.copied()),
+        }
+    }
+    seen
+}
+
+/// Adds a part of the main thread, with what another thread works meanwhile in its place.
+fn splice(((start, end), own): (Interval, Option<&Span>), other: &Thread, seen: &mut Vec<Span>) {
+    let mut at = start;
+    let first = other.spans.partition_point(|other| other.end <= start);
+    let during = other.spans[first..].iter().take_while(|other| other.start < end);
+    for work in during.filter(|other| other.state.works()) {
+        let (start, end) = (work.start.max(start), work.end.min(end));
+        if at < start {
+            seen.extend(own.map(|own| Span { start: at, end: start, ..*own }));
+        }
+        seen.push(Span { start, end, ..*work });
+        at = end;
+    }
+    if at < end {
+        seen.extend(own.map(|own| Span { start: at, end, ..*own }));
+    }
+}

@@ -1,0 +1,54 @@
+//! `stacks.folded`: stacks of calls for viewers of flame graphs.
+
+use super::run::Run;
+use std::io::{self, Write};
+
+/// More bytes of stacks are not written; viewers would not open them.
+const MOST: usize = 64 << 20;
+
+/// The stacks of all ranks, and whether some had no room.
+pub(super) struct FoldedStacks {
+    pub text: Vec<u8>,
+    pub cut: bool,
+}
+
+impl FoldedStacks {
+    /// Of a run; where it has several ranks, each is a frame below all others.
+    pub fn of(run: &Run) -> Self {
+        let mut all = Limited { text: Vec::new(), root: String::new(), begins: true };
+        let mut cut = false;
+        for (rank, stacks) in run.stacks() {
+            if run.traces.len() > 1 {
+                all.root = format!("rank {};", rank.rank);
+            }
+            cut |= stacks.write_folded(&mut all).is_err();
+        }
+        let whole_lines = all.text.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+        all.text.truncate(whole_lines);
+        FoldedStacks { text: all.text, cut }
+    }
+}
+
+/// Takes so many bytes, and puts the root before each line.
+struct Limited {
+    text: Vec<u8>,
+    root: String,
+    begins: bool,
+}
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            if self.begins {
+                self.text.extend_from_slice(self.root.as_bytes());
+            }
+            self.text.extend_from_slice(line);
+            self.begins = line.ends_with(b"\n");
+        }
+        if self.text.len() > MOST { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes.len()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! The line that says what dominates an iteration, and what the published speedup would be.
+
+use super::run::Run;
+use super::tables::{Whose, range};
+use crate::{Iteration, Metric, Operation, RankBreakdown, Sets, TimeCategory, Work};
+use perf4sight_base::units::{Milliseconds, Percent};
+use std::collections::BTreeSet;
+
+/// Parts whose shares of an iteration lie closer than this weigh alike: they change places from one run to the next.
+const ALIKE: f64 = 0.05;
+
+/// If rare, long iterations take more than this share of the total time, the dominant category of the ordinary ones is not the whole answer.
+const MOST: f64 = 0.5;
+
+/// The share of an iteration from which time without a processor is worth telling, as the two clocks are read one after the other.
+pub(super) const NOT_RUNNING: f64 = 0.05;
+
+/// A part of an iteration by its name, with its share of it.
+type Part = (&'static str, f64);
+
+/// What dominates, in one line: the operation and the place in the script, then the category.
+pub(super) fn of(run: &Run) -> String {
+    let means = Whose::main(run).map(Means);
+    let total = means.as_ref().and_then(|means| means.of(|iteration| Some(iteration.sets.total() as f64)));
+    let (Some(means), Some(total)) = (means, total.filter(|total| *total > 0.0)) else {
+        return "there is no iteration to break down".to_owned();
+    };
+    let (parts, accelerators) = parts(&means, total, run.has_accelerators());
+    let cut_off = run.ranks().any(|(ranked, _)| ranked.trace.damage.truncated.is_some());
+    let doubt = match cut_off {
+        true => " (of what was read: the trace is cut off, and what it lacks counts nowhere)",
+        false => "",
+    };
+    let slowed = run.breakdown.ranks.iter().any(|rank| rank.correction.slows_python);
+    let slowed = match slowed {
+        true => {
+            " (recording slows Python up to 3.11 itself, so that Python's share is too large: see the column corrected)"
+        }
+        false => "",
+    };
+    let place = [operation(run, &means, total), function(run)].into_iter().flatten().map(|part| part + ": ");
+    let dominating = format!(
+        "what dominates: {}{}{slowed}{doubt}{}",
+        place.collect::<String>(),
+        dominating(parts, &whole(run, &means, total), means.blamed()),
+        seldom(run)
+    );
+    [Some(dominating), accelerators, Some(speedup(&means))].into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// `data loading, 62 %`: the operation that takes most, where the trace tells any.
+fn operation(run: &Run, means: &Means<'_>, total: f64) -> Option<String> {
+    let all: BTreeSet<(Operation, &str)> = run
+        .ranks()
+        .flat_map(|(ranked, rank)| {
+            let operations = rank.counted().flat_map(|iteration| iteration.operations.keys());
+            operations.map(|operation| (*operation, operation.label(&ranked.trace.names)))
+        })
+        .filter(|(operation, _)| !matches!(operation, Operation::Other | Operation::Named(_)))
+        .collect();
+    let time = |operation: Operation| {
+        means.of(|iteration| Some(iteration.operations.get(&operation).map_or(0, Sets::total) as f64)).unwrap_or(0.0)
+    };
+    let (share, name) =
+        all.into_iter().map(|(operation, name)| (time(operation) / total, name)).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (share > MOST).then(|| format!("{name}, {}", Percent(100.0 * share)))
+}
+
+/// `train.py:17 <listcomp>, 60 %`: the function of the script in which most of the time is spent, where that is most of all.
+fn function(run: &Run) -> Option<String> {
+    let (_, stacks) = run.stacks().next()?;
+    let (name, time) = stacks.busiest_function()?;
+    let share = time as f64 / stacks.window as f64;
+    let (place, function) = name.split_once("): ")?;
+    let (file, line) = place.rsplit_once('(')?;
+    let file = file.rsplit(['/', '\\']).next()?;
+    (share > MOST).then(|| format!("{file}:{line} {function}, {}", Percent(100.0 * share)))
+}
+
+/// Means over the iterations that count.
+struct Means<'a>(Whose<'a>);
+
+impl Means<'_> {
+    /// Whom time without a processor is due to, as far as the kernel's count of time ready to run shows it.
+    fn blamed(&self) -> &'static str {
+        let delayed = |rank: &RankBreakdown, one: &Iteration| Some(*rank.correction.delayed.get(one.number)? as f64);
+        let delayed = self.0.summary_of(delayed).zip(self.not_running());
+        match delayed.map(|(delayed, not_running)| delayed.mean > MOST * not_running) {
+            Some(true) => {
+                " (ready to run, but others had the processor: other programs, its own loader processes, or a limit on CPUs)"
+            }
+            Some(false) => " (it waited in a call that is not known to wait, as for a disk)",
+            None => {
+                " (other programs, its own loader processes or a limit on CPUs had the processor, or it waited in a call that is not known to)"
+            }
+        }
+    }
+
+    /// Nanoseconds of a mean iteration in which the process had no processor.
+    fn not_running(&self) -> Option<f64> {
+        self.0.summary_of(|rank, iteration| Some(rank.not_running(iteration)? as f64)).map(|summary| summary.mean)
+    }
+
+    fn of(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<f64> {
+        self.0.summary(number).map(|summary| summary.mean)
+    }
+}
+
+/// The parts of which one may dominate, which add up to the iteration, and how far an accelerator is in use where there is one: what it
+/// works on, and who keeps it idle.
+fn parts(means: &Means<'_>, total: f64, accelerators: bool) -> (Vec<Part>, Option<String>) {
+    let share = |time: f64| time / total;
+    let of_categories = |time: &dyn Fn(&Iteration, TimeCategory) -> Option<i64>| -> Vec<Part> {
+        let mean = |category| means.of(|iteration| Some(time(iteration, category)? as f64)).map(share);
+        TimeCategory::ALL.into_iter().filter_map(|category| Some((category.label(), mean(category)?))).collect()
+    };
+    if !accelerators {
+        let parts = of_categories(&|iteration, category| iteration.sets.category(category));
+        return (without_processor(parts, means.not_running().map(share)), None);
+    }
+    let exposed =
+        |work: Work| Some((work.label(), share(means.of(|iteration| Some(iteration.device.exposed(work) as f64))?)));
+    let idle = of_categories(&|iteration, category| iteration.sets.get(category, false));
+    let busy = means.of(|iteration| Some(iteration.device.busy as f64)).map_or(0.0, share);
+    let told = format!(
+        "the GPU is busy for {} of it, and categories count while it is idle, copies and collectives while no kernel computes",
+        Percent(100.0 * busy)
+    );
+    (Work::ALL.into_iter().filter_map(exposed).chain(idle).collect(), Some(told))
+}
+
+/// Parts with the time that the process had no processor for as one of its own. Where Python is not recorded, waiting leaves no events
+/// either, so that it lies there first; what is left lies in all that would have run.
+fn without_processor(parts: Vec<Part>, not_running: Option<f64>) -> Vec<Part> {
+    let Some(not_running) = not_running.filter(|share| *share > NOT_RUNNING) else { return parts };
+    let is = |part: &Part, category: TimeCategory| part.0 == category.label();
+    let may_wait = |part: &Part| is(part, TimeCategory::PythonOrWait) || is(part, TimeCategory::Unrecorded);
+    let sum = |holds: &dyn Fn(&Part) -> bool| parts.iter().filter(|part| holds(part)).map(|part| part.1).sum::<f64>();
+    let waiting = sum(&may_wait).min(not_running);
+    let running = sum(&|part| !may_wait(part) && !is(part, TimeCategory::Wait));
+    let left = |taken: f64, of: f64| if of > 0.0 { (1.0 - taken / of).max(0.0) } else { 1.0 };
+    let scale = |part: &Part| match (is(part, TimeCategory::Wait), may_wait(part)) {
+        (true, _) => 1.0,
+        (false, true) => left(waiting, sum(&may_wait)),
+        (false, false) => left(not_running - waiting, running),
+    };
+    let name = if sum(&may_wait) > 0.0 { "not running or waiting" } else { "not running" };
+    parts.iter().map(|part| (part.0, part.1 * scale(part))).chain([(name, not_running)]).collect()
+}
+
+/// That most of the time is in iterations that come seldom, as those with an evaluation, which those that were recorded need not hold.
+fn seldom(run: &Run) -> String {
+    let long = run.ranks().filter_map(|(_, rank)| Some((rank.correction.overhead.as_ref()?.long?.share(), rank)));
+    let most = long.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    let Some((share, rank)) = most.filter(|(share, _)| *share > MOST) else { return String::new() };
+    let ordinary = rank.correction.overhead.iter().flat_map(|overhead| &overhead.ordinary);
+    let counted = || rank.iterations.iter().zip(ordinary.clone()).filter(|(iteration, _)| !iteration.warm_up);
+    format!(
+        " ({} of all time is in iterations that took much longer, as with an evaluation or a wait for data in them: {} of the {} here, as it \
+         happened)",
+        Percent(100.0 * share),
+        counted().filter(|(_, ordinary)| !**ordinary).count(),
+        counted().count()
+    )
+}
+
+/// The largest part, or the two largest where they weigh alike.
+fn dominating(mut parts: Vec<Part>, whole: &str, blamed: &str) -> String {
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let percent = |share: f64| Percent(100.0 * share);
+    let alike = matches!(parts.as_slice(), [(_, one), (_, two), ..] if one - two < ALIKE);
+    parts.truncate(if alike { 2 } else { 1 });
+    let told = match parts.as_slice() {
+        [] => return "nothing dominates".to_owned(),
+        [(only, share)] => format!("{only}, with {}", percent(*share)),
+        [(first, one), (second, two), ..] => {
+            format!("{first} and {second} alike, with {} and {}", percent(*one), percent(*two))
+        }
+    };
+    let python = parts.iter().any(|(name, _)| *name == TimeCategory::Python.label());
+    let doubt = match parts.first() {
+        Some((first, _)) if first.starts_with("not running") => blamed,
+        _ if python => " (calls into C that leave no event, as NumPy's operators and ctypes, count as Python)",
+        _ => "",
+    };
+    format!("what dominates: {told} of {whole}{doubt}")
+}
+
+/// How long an iteration takes, with recording and without.
+fn whole(run: &Run, means: &Means<'_>, total: f64) -> String {
+    let milliseconds = |nanoseconds: f64| Milliseconds(nanoseconds / 1e6);
+    let without = means.0.without_recording().map(|without| {
+        let sure = without.interval.map(|ends| range(ends.map(|end| milliseconds(end).to_string())));
+        match (means.0.correction_holds(), sure) {
+            (true, Some(sure)) => format!(" ({} without recording, with 95 % {sure})", milliseconds(without.mean)),
+            (true, None) => format!(" ({} without recording)", milliseconds(without.mean)),
+            (false, Some(sure)) => format!(" ({sure} without recording, with 95 %)"),
+            (false, None) => " (how long it takes without recording cannot be told)".to_owned(),
+        }
+    });
+    format!("{}'s {}{}", run.iteration_noun(), milliseconds(total), without.unwrap_or_default())
+}
+
+/// The published number: an iteration by what of it is in calls into C++ and CUDA, which promises more than there is to gain where
+/// Python runs beside the GPU. A mean of iterations' own ratios would not be that of the times shown beside it.
+pub(super) fn theoretical_speedup(whose: Whose) -> Option<f64> {
+    let mean = |metric: Metric| Some(whose.summary(|iteration| metric.of(&iteration.sets))?.mean);
+    whose.summary(|iteration| Some(iteration.sets.category(TimeCategory::Python)? as f64))?;
+    let calls = mean(Metric::CppAndGPUTimeSec).filter(|calls| *calls > 0.0)?;
+    Some(mean(Metric::TotalTimeSec)? / calls)
+}
+
+fn speedup(means: &Means<'_>) -> String {
+    let python = means.of(|iteration| Some(iteration.sets.category(TimeCategory::Python)? as f64));
+    match (theoretical_speedup(means.0), python) {
+        (Some(speedup), _) => {
+            format!("if everything outside C++ and CUDA were free: {speedup:.2} times as fast (TheoreticalSpeedup)")
+        }
+        (None, Some(_)) => {
+            "nothing of it is in calls into C++ and CUDA, so that there is no TheoreticalSpeedup".to_owned()
+        }
+        (None, None) => "TheoreticalSpeedup is unknown, for Python is".to_owned(),
+    }
+}

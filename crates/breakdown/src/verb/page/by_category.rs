@@ -1,0 +1,90 @@
+//! Whose time an iteration is, rank by rank, as recorded, without what recording takes, and before and after a change.
+
+use super::colours::{of_category, of_gpu};
+use super::milliseconds;
+use crate::verb::bars::Bars;
+use crate::verb::run::Run;
+use crate::verb::{Shown, differences, tables};
+use crate::{Iteration, RankBreakdown, Sets, TimeCategory};
+use perf4sight_report::{Block, Chart, Plot, Series};
+
+/// Whose time it is, and whether a GPU works meanwhile, of every rank; without what recording takes, too, where that is known.
+pub(super) fn blocks(run: &Run) -> Vec<Block> {
+    let is_corrected =
+        |rank: &RankBreakdown| rank.summary_of(|rank, one| Some(corrected(rank, one)?.total() as f64)).is_some();
+    let bars: &[Group] = match run.breakdown.ranks.iter().any(is_corrected) {
+        false => &[Group::measured("", run)],
+        true => &[Group::measured("as recorded", run), Group::corrected(run)],
+    };
+    let mut blocks = vec![Block::Chart(chart("Time by category", bars)), Block::Table(tables::categories(run))];
+    blocks.extend((run.traces.len() > 1).then(|| Block::Table(tables::ranks(run))));
+    blocks
+}
+
+/// What changed from one run to another.
+pub(super) fn before_and_after(shown: &Shown) -> Vec<Block> {
+    let Some((after, comparison)) = &shown.after else { return Vec::new() };
+    let of_first = if comparison.recordings == [1, 1] { "" } else { ", first recordings" };
+    let title = format!("Time by category, before and after{of_first}");
+    let bars = [Group::measured("before", &shown.run), Group::measured("after", after)];
+    vec![Block::Chart(chart(&title, &bars)), Block::Table(differences::table(comparison))]
+}
+
+/// The bars of a run.
+struct Group<'a> {
+    name: &'static str,
+    run: &'a Run,
+    /// What is drawn of an iteration.
+    sets: for<'i> fn(&'i RankBreakdown, &'i Iteration) -> Option<&'i Sets>,
+    /// Where the mean lies with 95 %.
+    interval: fn(&RankBreakdown) -> Option<[f64; 2]>,
+}
+
+impl<'a> Group<'a> {
+    fn measured(name: &'static str, run: &'a Run) -> Self {
+        let interval = |rank: &RankBreakdown| rank.summary(|one| Some(one.sets.total() as f64))?.interval;
+        Group { name, run, sets: |_, iteration| Some(&iteration.sets), interval }
+    }
+
+    /// Without what recording takes, which is no surer than that.
+    fn corrected(run: &'a Run) -> Self {
+        let interval = |rank: &RankBreakdown| rank.without_recording()?.interval;
+        Group { name: "without recording", run, sets: corrected, interval }
+    }
+}
+
+fn corrected<'i>(rank: &'i RankBreakdown, iteration: &'i Iteration) -> Option<&'i Sets> {
+    rank.corrected(iteration)?.sets()
+}
+
+/// Runs side by side, each with what is drawn of its iterations.
+fn chart(title: &str, groups: &[Group]) -> Chart {
+    let gpu = groups.iter().any(|group| group.run.has_accelerators());
+    let bars = Bars(groups.iter().map(|group| (group.name, group.run)).collect());
+    let summary = |(group, rank): (&Group, &RankBreakdown), number: &dyn Fn(&Sets) -> Option<i64>| {
+        rank.summary_of(|rank, iteration| Some(number((group.sets)(rank, iteration)?)? as f64))
+    };
+    let of = |name: &str| groups.iter().find(|group| group.name == name);
+    let ranks = || bars.ranks().filter_map(|(name, _, rank)| Some((of(name)?, rank)));
+    let time = |category, busy| {
+        let times = ranks().map(|bar| summary(bar, &|sets| sets.get(category, busy)));
+        let times = times.map(|time| time.map_or(0.0, |time| milliseconds(time.mean))).collect::<Vec<f64>>();
+        Series::new(tables::category_name(category, busy, gpu), times)
+            .coloured(of_category(category))
+            .textured(of_gpu(busy))
+    };
+    let series =
+        TimeCategory::ALL.into_iter().flat_map(|category| [time(category, false), time(category, true)]).collect();
+    let interval = |(group, rank): (&Group, &RankBreakdown)| {
+        let [low, high] = (group.interval)(rank)?;
+        Some((milliseconds(low), milliseconds(high)))
+    };
+    let plot = bars.plot("time per iteration (ms)", series, ranks().map(interval).collect());
+    let striped = if gpu { "; striped while a GPU works" } else { "" };
+    let whisker = match plot.intervals.iter().any(Option::is_some) {
+        true => " The whisker holds the mean with 95 %.",
+        false => "",
+    };
+    let caption = format!("Whose time it is, mean over the iterations that count{striped}.{whisker}");
+    Chart::new(title, caption, Plot::StackedBars(plot))
+}

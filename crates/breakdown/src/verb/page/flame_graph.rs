@@ -1,0 +1,61 @@
+//! Who calls what: a flame graph.
+
+use super::colours::of_category;
+use super::names::briefest;
+use super::{Typical, milliseconds};
+use crate::{Frame, TimeCategory};
+use perf4sight_base::units::counted;
+use perf4sight_report::{Axis, Block, Call, Chart, Flame, Plot, Series, Texture};
+use perf4sight_traces::Category;
+
+/// The flame graph, or why there is none.
+pub(super) fn blocks(typical: &Typical) -> Vec<Block> {
+    let stacks = typical.stacks;
+    if stacks.frames().iter().all(|frame| frame.parent.is_none()) {
+        return vec![Block::Text(
+            "No call in the trace is made by another one, so that there are no stacks.".to_owned(),
+        )];
+    }
+    vec![Block::Chart(chart(typical))]
+}
+
+fn chart(typical: &Typical) -> Chart {
+    let stacks = typical.stacks;
+    let iterations = stacks.iterations.max(1) as f64;
+    let time = |nanoseconds: i64| milliseconds(nanoseconds as f64 / iterations);
+    let call = |(number, frame): (usize, &Frame)| Call {
+        number,
+        under: frame.parent.map(|parent| parent as usize),
+        name: briefest(stacks.name(frame)),
+        own: time(frame.own),
+        remark: often(frame.calls as f64 / iterations),
+    };
+    let of = |category: TimeCategory| {
+        let own = stacks.frames().iter().enumerate().filter(|(_, frame)| frame.category == category);
+        Series::new(category.label(), own.map(call)).coloured(of_category(category)).textured(Texture::Plain)
+    };
+    let series = TimeCategory::ALL.map(of).into_iter().filter(|series: &Series<Call>| !series.data.is_empty());
+    let plot =
+        Flame { value: Axis::linear("time per iteration (ms)"), whole: time(stacks.window), series: series.collect() };
+    let python = stacks.frames().iter().any(|frame| frame.kind == Category::Python);
+    let only =
+        if python { "" } else { " Without Python in the trace there are operators and calls of the runtime alone." };
+    let merged = match stacks.merged {
+        0 => String::new(),
+        merged => format!(" What lies too deep, {}, counts as what calls it.", counted(merged as u64, "event")),
+    };
+    let caption = format!(
+        "A call lies below the one that makes it and is as wide as its time, the longest on the left; calls that hardly do anything but make one other are drawn with that. What another thread does while the main one waits lies below what waits. The folded stacks beside this page are for other viewers.{only}{merged}"
+    );
+    Chart::new(format!("Stacks{}", typical.whose()), caption, Plot::Flame(plot))
+}
+
+/// With a digit behind the point where there are few.
+/// How often a call is made in an iteration.
+fn often(count: f64) -> String {
+    match count {
+        1.0 => "1 call an iteration".to_owned(),
+        _ if count < 10.0 && count.fract() != 0.0 => format!("{count:.1} calls an iteration"),
+        _ => format!("{count:.0} calls an iteration"),
+    }
+}

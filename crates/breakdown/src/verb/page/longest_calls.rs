@@ -1,0 +1,150 @@
+//! What takes longest, by name.
+
+use super::names::brief;
+use super::{Typical, milliseconds};
+use crate::verb::run::Run;
+use crate::{Cost, RankBreakdown, Stacks, WorkCost, work_costs};
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_report::{Block, Cell, Column, Table};
+use perf4sight_traces::{Category, Ranked};
+
+/// Lines of each table, and of each kind in a table of another rank.
+const LINES: usize = 15;
+const FEWER: usize = 6;
+/// The share of an iteration from which a line is worth reading.
+const LEAST: f64 = 0.0005;
+/// Ranks that are told beside the one in full.
+const RANKS: usize = 8;
+
+/// The kinds of calls, and what a table of them is called.
+const KINDS: [(Category, &str, &str); 3] = [
+    (Category::Python, "function", "The longest functions"),
+    (Category::Operator, "operator", "The longest operators"),
+    (Category::Runtime, "CUDA call", "The longest calls of the accelerator's runtime"),
+];
+
+/// Tables of the rank in full, and folded ones of the others.
+pub(super) fn blocks(run: &Run, typical: &Typical) -> Vec<Block> {
+    let scale = Scale::of(typical.stacks);
+    let costs =
+        KINDS.map(|(kind, one, title)| (typical.stacks.costs(kind), one, format!("{title}{}", typical.whose())));
+    let some = costs.into_iter().filter(|(costs, ..)| !costs.is_empty());
+    let mut blocks = vec![Block::Text(
+        "Own time is that in a call itself, as in the categories above; total time holds what it calls, too. Both are per iteration. While the main thread waits for others, what they do counts in its place.".to_owned(),
+    )];
+    if !typical.ranked.trace.events.iter().any(|event| event.category == Category::Python) {
+        blocks.push(Block::Text("Calls of Python are not in the trace, so that its functions are unknown.".to_owned()));
+    }
+    blocks.extend(some.map(|(costs, one, title)| Block::Table(calls(&costs, one, title, scale))));
+    let work = work_costs(&typical.ranked.trace, typical.rank);
+    if !work.is_empty() {
+        let title = format!("What accelerators work on longest{}", typical.whose());
+        blocks.push(Block::Table(work_table(&work, title, scale)));
+    }
+    let others = run.ranks().filter(|(_, rank)| rank.rank != typical.rank.rank).take(RANKS - 1);
+    blocks.extend(others.filter_map(|(ranked, rank)| other(run, ranked, rank)).map(Block::Folded));
+    blocks
+}
+
+/// What times are divided by.
+#[derive(Clone, Copy)]
+struct Scale {
+    /// Nanoseconds of all iterations that count.
+    window: f64,
+    iterations: f64,
+}
+
+impl Scale {
+    fn of(stacks: &Stacks) -> Self {
+        Scale { window: stacks.window as f64, iterations: stacks.iterations.max(1) as f64 }
+    }
+
+    fn time(self, nanoseconds: i64) -> Cell {
+        Milliseconds(milliseconds(nanoseconds as f64 / self.iterations)).into()
+    }
+
+    fn share(self, nanoseconds: i64) -> Cell {
+        (self.window > 0.0).then(|| Percent(100.0 * nanoseconds as f64 / self.window)).into()
+    }
+
+    fn calls(self, calls: u64) -> Cell {
+        let calls = calls as f64 / self.iterations;
+        if calls.fract() == 0.0 { Cell::Count(calls as u64) } else { calls.into() }
+    }
+
+    /// The first of those that take any share that can be read.
+    fn lines<T>(self, costs: &[T], time: fn(&T) -> i64) -> impl Iterator<Item = &T> {
+        let some = move |cost: &&T| time(cost) as f64 >= LEAST * self.window;
+        costs.iter().take(LINES).filter(some)
+    }
+}
+
+fn calls(costs: &[Cost], one: &str, title: String, scale: Scale) -> Table {
+    let columns = [
+        Column::text("name", one),
+        Column::number("own_ms", "own time"),
+        Column::number("own_percent", "share"),
+        Column::number("total_ms", "total time"),
+        Column::number("total_percent", "share"),
+        Column::number("calls", "calls"),
+    ];
+    let mut table = Table::new(title, columns);
+    for cost in scale.lines(costs, |cost| cost.total) {
+        table.row([
+            brief(&cost.name).into(),
+            scale.time(cost.own),
+            scale.share(cost.own),
+            scale.time(cost.total),
+            scale.share(cost.total),
+            scale.calls(cost.calls),
+        ]);
+    }
+    table
+}
+
+fn work_table(costs: &[WorkCost], title: String, scale: Scale) -> Table {
+    let columns = [
+        Column::text("name", "kernel"),
+        Column::text("work", "of"),
+        Column::number("total_ms", "time"),
+        Column::number("total_percent", "share"),
+        Column::number("calls", "times"),
+        Column::number("each_ms", "each"),
+    ];
+    let mut table = Table::new(title, columns);
+    for cost in scale.lines(costs, |cost| cost.total) {
+        let each = milliseconds(cost.total as f64 / cost.calls.max(1) as f64);
+        table.row([
+            brief(&cost.name).into(),
+            cost.work.label().into(),
+            scale.time(cost.total),
+            scale.share(cost.total),
+            scale.calls(cost.calls),
+            Milliseconds(each).into(),
+        ]);
+    }
+    table
+}
+
+/// All kinds of another rank.
+fn other(run: &Run, ranked: &Ranked, rank: &RankBreakdown) -> Option<Table> {
+    let stacks = run.stacks_of(rank)?;
+    let scale = Scale::of(stacks);
+    let columns = [
+        Column::text("kind", "kind"),
+        Column::text("name", "name"),
+        Column::number("own_ms", "own time"),
+        Column::number("own_percent", "share"),
+        Column::number("calls", "calls"),
+    ];
+    let mut table = Table::new(format!("Rank {}: what takes longest", rank.rank), columns);
+    let mut line = |kind: &str, name: &str, time: i64, calls: u64| {
+        table.row([kind.into(), brief(name).into(), scale.time(time), scale.share(time), scale.calls(calls)]);
+    };
+    for (kind, one, _) in KINDS {
+        stacks.costs(kind).iter().take(FEWER).for_each(|cost| line(one, &cost.name, cost.own, cost.calls));
+    }
+    let work = work_costs(&ranked.trace, rank);
+    work.iter().take(FEWER).for_each(|cost| line(cost.work.label(), &cost.name, cost.total, cost.calls));
+    Some(table)
+}

@@ -1,0 +1,96 @@
+//! What speaks against a measured cost of recording, in sentences.
+
+use crate::long_iterations::LongIterations;
+use crate::overhead::{Added, Clock, DOUBTFUL, Overhead, average};
+use crate::recording::Times;
+
+/// The share of iterations from which long ones are many.
+const MANY: f64 = 0.1;
+/// Nanoseconds that a page of memory takes which the system gives a process anew: on one machine some 700 to 1,000 (`docs/recording.md`).
+const PAGE: f64 = 700.0;
+
+/// Whether long iterations are many, or make the mean much longer.
+pub(crate) fn weighs(long: &LongIterations) -> bool {
+    long.count as f64 > MANY * long.of as f64 || long.adds > DOUBTFUL * long.others
+}
+
+/// Whether the wall clock and the processor's tell of different costs. Where the wall's counts, a script that waits, or that works in
+/// several threads, may take more processor time than it gets longer.
+pub(crate) fn clocks_differ(wall: &Added, processor: &Added, clock: Clock) -> bool {
+    let more = (wall.mean - processor.mean) / wall.plain;
+    match clock {
+        Clock::Processor => more.abs() > DOUBTFUL,
+        Clock::Wall => more > DOUBTFUL,
+    }
+}
+
+pub(crate) fn clocks(wall: &Added, processor: &Added, clock: Clock) -> String {
+    let therefore = match clock {
+        Clock::Processor => "other programs used the machine, and what those took is not subtracted",
+        Clock::Wall => {
+            "other programs used the machine, or the script waited more; either may be the cost of recording, which is that much less sure"
+        }
+    };
+    format!(
+        "compared with those without recording, recorded iterations take {:+.0} % by the wall clock and {:+.0} % by processor time: {therefore}",
+        100.0 * wall.mean / wall.plain,
+        100.0 * processor.mean / processor.plain
+    )
+}
+
+/// That speed changed between the first and the last plain iterations.
+pub(crate) fn speed([first, last]: [f64; 2]) -> Option<String> {
+    let change = last / first - 1.0;
+    (change.abs() > DOUBTFUL).then(|| {
+        let percent = 100.0 * change;
+        format!("iterations without recording took {percent:+.0} % after the recorded ones, compared with before: speed changed meanwhile")
+    })
+}
+
+/// That iterations without recording get much more memory anew from the system in some periods than in others, which changes what they
+/// take. What recorded ones get is for the profiler, too.
+pub(crate) fn memory(faults: &Times, plain: f64) -> Option<String> {
+    let pages = || faults.plain.iter().filter_map(|period| average(period));
+    let (least, most) = (pages().reduce(f64::min)?, pages().reduce(f64::max)?);
+    let share = PAGE * (most - least) / plain;
+    (share > DOUBTFUL).then(|| {
+        format!(
+            "the iterations without recording get {least:.0} to {most:.0} pages of memory anew from the system, in one period or another; \
+             so many take some {:.0} % of an iteration. Perhaps an allocator gives memory back and asks for it again: to try, record -- \
+             env MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_MAX_=0 before the command (docs/recording.md)",
+            100.0 * share
+        )
+    })
+}
+
+pub(crate) fn faster([low, high]: [f64; 2]) -> String {
+    let (least, most) = (-high, -low);
+    format!(
+        "recorded iterations took {least:.1} to {most:.1} % less than those without recording, which recording cannot do"
+    )
+}
+
+/// That recording may take nothing, or seems to take less; none where it is sure to take time.
+pub(crate) fn cost(overhead: &Overhead) -> Option<String> {
+    let [low, high] = overhead.interval.map(|nanoseconds| overhead.percent(nanoseconds));
+    if high < 0.0 {
+        return Some(format!("{}: something else changed meanwhile, and nothing is subtracted", faster([low, high])));
+    }
+    let taken = overhead.percent(overhead.added.max(0.0));
+    let taken = if taken > 0.0 { format!("{taken:.1} % were subtracted") } else { "nothing was subtracted".to_owned() };
+    (low <= 0.0).then(|| {
+        format!("the cost of recording is not known here ({low:+.1} to {high:+.1} % of an iteration); {taken}")
+    })
+}
+
+/// That the correction missed iterations that it was tested on.
+pub(crate) fn off(off: f64, together: bool) -> Option<String> {
+    (off.abs() > 100.0 * DOUBTFUL).then(|| match together {
+        true => format!("the correction is unreliable: tested on iterations it had not seen, it was {off:+.0} % off"),
+        false => {
+            format!(
+                "recorded iterations are {off:+.0} % off those without recording, and nothing of that is subtracted"
+            )
+        }
+    })
+}
