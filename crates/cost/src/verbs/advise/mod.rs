@@ -50,7 +50,7 @@ pub struct Advise {
     pub limit: Option<Bytes>,
     /// The device that the fingerprints must be of, where that matters.
     pub device: Option<String>,
-    /// The dataset that the fingerprints must be of, where that matters; of what nobody measured the one whose images the network reads.
+    /// The dataset that the fingerprints must be of, where that matters; of devices that were not measured the one whose images the network reads.
     pub dataset: Option<String>,
     /// How large what the network reads and gives is.
     pub extents: Extents,

@@ -1,4 +1,4 @@
-//! `[predict]` and `perf4sight predict`: what stored fingerprints say about networks nobody has profiled.
+//! `[predict]` and `perf4sight predict`: what stored fingerprints say about networks that were not profiled.
 
 mod answer;
 mod answers;
@@ -52,7 +52,7 @@ pub struct Predict {
     pub require_fit: bool,
     /// The device that the fingerprints must be of, where that matters.
     pub device: Option<String>,
-    /// The dataset that the fingerprints must be of, where that matters; of what nobody measured the one whose images networks read.
+    /// The dataset that the fingerprints must be of, where that matters; of devices that were not measured the one whose images networks read.
     pub dataset: Option<String>,
     /// How large what networks read and give is to be.
     pub extents: Extents,
