@@ -22,7 +22,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// All of them, what lies there longest first.
+    /// All of them, what stays longest first.
     pub const ALL: [Role; 6] = [
         Role::Weights,
         Role::OptimizerState,
@@ -32,7 +32,7 @@ impl Role {
         Role::Workspace,
     ];
 
-    /// What people are told.
+    /// For people.
     pub fn name(self) -> &'static str {
         match self {
             Role::Weights => "weights",
@@ -64,7 +64,7 @@ pub(crate) type FewTensors = SmallVec<[TensorId; 4]>;
 pub(crate) enum Event {
     Allocate(TensorId),
     Free(TensorId),
-    /// The gradient of a weight is whole: it stays, or is added to one that lies there from a pass before, and goes.
+    /// The gradient of a weight is whole: it stays, or is added to one that is there from a pass before, and goes.
     Settle(TensorId),
     /// Backward is done, the optimizer's turn: here the published profiler reads its counters once more.
     BackwardDone,
@@ -92,7 +92,7 @@ pub(crate) struct Mark {
 }
 
 impl Phase {
-    /// What people are told.
+    /// For people.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Forward => "forward",

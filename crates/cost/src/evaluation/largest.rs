@@ -1,4 +1,4 @@
-//! The largest batch size that fits: what a fingerprint says beside what was tried.
+//! The largest batch size that fits: what a fingerprint says besides what was tried.
 
 use crate::fingerprint::{About, MaxBatch};
 use crate::records::Variant;

@@ -1,4 +1,4 @@
-//! How far a fingerprint can be trusted: its predictions beside what was measured, and the scores of any part of them.
+//! How far a fingerprint can be trusted: its predictions besides what was measured, and the scores of any part of them.
 //!
 //! An [`Evaluation`] is of one fingerprint, a [`Trial`] adds its verdicts; a [`Protocol`] holds networks or levels back, fits without
 //! them and tries what it fitted on them; a [`Study`] puts the protocols of a fingerprint side by side on the same rows.

@@ -1,4 +1,4 @@
-//! Verdicts beside what happened: does a step fit?
+//! Verdicts besides what happened: does a step fit?
 
 use crate::fingerprint::{Call, Verdict};
 use crate::records::Variant;

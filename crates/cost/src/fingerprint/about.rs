@@ -13,7 +13,7 @@ use perf4sight_memory::{Alive, Timeline};
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Precision, Quantity, Step};
 
-/// By how much intervals are wider either way, in logarithms, for a precision that nobody profiled: as far as simulated tensors were off at worst
+/// By how much intervals are wider either way, in logarithms, for a precision that was not profiled: as far as simulated tensors were off at worst
 /// (`docs/accuracy/simulated-memory.md`), of which a device's own readings tell nothing.
 const OTHER_PRECISION: f64 = 0.06;
 

@@ -13,7 +13,7 @@ pub const MOST_ROWS: usize = 4;
 const CONTRADICTION: f64 = 10.0;
 
 impl Fingerprint {
-    /// The same fingerprint with rows of a new network beside those it was fitted on. Memory is fitted once more, the new network
+    /// The same fingerprint with rows of a new network besides those it was fitted on. Memory is fitted once more, the new network
     /// weighing as much as every other; of latency the rows tell what this network has of its own, at the level measured and, as far
     /// as levels of a network are alike, at its others. Rows of latency at another precision tell how fast the device is with such numbers,
     /// of whatever network. Steps that did not fit move the limit of memory; of latency they say nothing.

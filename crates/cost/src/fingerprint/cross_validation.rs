@@ -59,7 +59,7 @@ pub(in crate::fingerprint) const WIDEST: f64 = 14.0;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::fingerprint) struct Spread {
-    /// For networks nobody profiled: natural logarithm of the factor between a prediction and either end of its interval.
+    /// For networks that were not profiled: natural logarithm of the factor between a prediction and either end of its interval.
     width: f64,
     networks: usize,
     /// The same for further levels of networks that were profiled at several, by architecture.

@@ -1,4 +1,4 @@
-//! The fingerprint of a device that nobody measured: what is believed of its kind.
+//! The fingerprint of a device that was not measured: what is believed of its kind.
 
 use super::distribution::Profiled;
 use super::fitted::Fitted;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 impl Fingerprint {
     /// What is believed of a device before anything is measured on it: a fit on no rows. Memory of tensors is simulated, what a process takes
-    /// beside them and all latency are beliefs with wide intervals.
+    /// besides them and all latency are beliefs with wide intervals.
     ///
     /// ```
     /// use perf4sight_cost::fingerprint::{Basis, Fingerprint, Subject};

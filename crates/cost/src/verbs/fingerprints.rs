@@ -123,7 +123,7 @@ impl Stored {
         self.fingerprints.iter().find(|fingerprint| fingerprint.subject().quantity == quantity)
     }
 
-    /// The mean error on networks that were left out, where the report beside it is of this very fit.
+    /// The mean error on networks that were left out, where the report next to it is of this very fit.
     fn left_out(&self, quantity: Quantity) -> Option<f64> {
         let (report, date) = (self.report.as_ref()?, &self.of(quantity)?.provenance.date);
         let fits = report["provenance"]["fits"].as_array()?;

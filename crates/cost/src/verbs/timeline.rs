@@ -25,7 +25,7 @@ pub(super) fn chart(timeline: &Timeline, what: &str, limit: Option<Bytes>) -> Ch
         gib(timeline.alive.reserved.0),
         format!("the allocator holds {} at most", timeline.alive.reserved),
     );
-    // One far above would leave nothing to be seen of what lies there.
+    // One far above would leave nothing to be seen of what is there.
     let limit = limit.filter(|limit| limit.0 <= timeline.alive.reserved.0.saturating_mul(HEADROOM));
     let limit = limit.map(|limit| Reference::Level(gib(limit.0), format!("limit {}", limit.in_full())));
     let plot = StackedArea {

@@ -1,4 +1,4 @@
-//! How the gradients of results lie in memory, as far as the operations that make them tell.
+//! Layouts of the gradients of results, as far as they are known.
 //!
 //! A gradient comes back through views as a view (`PermuteBackward`, `NarrowBackward`), and what reads rows of it copies it first: the fold of a
 //! fully connected layer (`reshape` in `ViewBackward`), `contiguous` in a convolution's backward.

@@ -1,4 +1,4 @@
-//! How results lie in memory: what is a view of what, and what has to be copied before a library reads it.
+//! Layouts of results in memory: what is a view of what, and what has to be copied before a library reads it.
 //!
 //! The rules are PyTorch's: views and their strides (aten/src/ATen/TensorUtils.cpp, `computeStride`), element by element in the order of
 //! the first operand (aten/src/ATen/TensorIterator.cpp, `reorder_dimensions`), images with their channels last where they came in so
@@ -72,7 +72,7 @@ impl Layout {
         self.lies_like(&Layout::contiguous(self.sizes.clone()))
     }
 
-    /// Whether it is an image whose channels lie innermost, perhaps beside others' (`is_channels_last_strides_2d`).
+    /// Whether it is an image whose channels lie innermost, perhaps next to others' (`is_channels_last_strides_2d`).
     pub fn is_channels_last(&self) -> bool {
         if self.sizes.len() != 4 || self.strides[1] == 0 {
             return false;
@@ -148,7 +148,7 @@ impl Layout {
         (open == 0).then(|| Layout { sizes: sizes.to_vec(), strides })
     }
 
-    /// Whether the elements of the last axis lie beside each other.
+    /// Whether the elements of the last axis lie next to each other.
     pub fn ends_dense(&self) -> bool {
         self.sizes.last() == Some(&1) || self.strides.last() == Some(&1)
     }
@@ -208,7 +208,7 @@ mod tests {
         let image = Layout::contiguous(vec![2, 7, 7, 8]).permuted(&[2, 0, 1]);
         assert!(image.is_channels_last() && image.followed(vec![2, 8, 7, 7]) == image);
         assert!(!Layout::contiguous(vec![2, 8, 7, 7]).is_channels_last());
-        // Half of the channels, which lie beside the others.
+        // Half of the channels, which lie next to the others.
         let half = image.cut(vec![2, 4, 7, 7], 1, 1);
         assert!(half.is_channels_last() && !half.is_dense() && image.is_dense());
     }

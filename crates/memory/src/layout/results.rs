@@ -1,10 +1,10 @@
-//! How the result of every operation of a network lies in memory.
+//! The layout of every operation's result.
 
 use super::Layout;
 use perf4sight_network::{Embedding, Network, Node, NodeId, Op};
 use perf4sight_step::workload::Step;
 
-/// For every node, how its result lies for so many samples; `tracked` says of which a gradient is asked for.
+/// For every node, the layout of its result for so many samples; `tracked` says of which autograd computes a gradient.
 pub(crate) fn layouts(network: &Network, step: Step, tracked: &[bool], batch: u64) -> Vec<Layout> {
     let mut layouts: Vec<Layout> = Vec::with_capacity(network.nodes().len());
     for node in network.nodes() {
@@ -26,8 +26,8 @@ pub(crate) fn reads_row(network: &Network, node: &Node) -> bool {
 }
 
 /// Whether an attention is computed step by step (`_scaled_dot_product_attention_math`). The kernel that never holds all scores cannot give a gradient to what is added to them, and asks
-/// whether that is trained though no gradient is asked for (`check_attn_mask_shape` of sdp_utils_cpp.cpp); and it reads features that lie
-/// beside each other alone (`check_last_dim_stride_equals_1`), as those of a convolution's result do not.
+/// whether that is trained though no gradient is computed (`check_attn_mask_shape` of sdp_utils_cpp.cpp); and it reads features that lie
+/// next to each other alone (`check_last_dim_stride_equals_1`), as those of a convolution's result do not.
 pub(crate) fn uses_math_kernel(network: &Network, node: &Node, at: (Step, &[bool]), read: &[&Layout]) -> bool {
     if node.op != Op::Attention {
         return false;

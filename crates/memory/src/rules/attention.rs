@@ -34,7 +34,7 @@ fn flash(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     }
 }
 
-/// What every thread of a processor borrows forward and backward: scores of a block of queries beside one of keys, with what of the result and of
+/// What every thread of a processor borrows forward and backward: scores of a block of queries and one of keys, with what of the result and of
 /// its sums belongs to it (`buf` of `cpu_flash_attention` and `cpu_flash_attention_backward`, whose sizes of blocks these are).
 fn blocks(operation: Operation) -> [Option<Amount>; 2] {
     let Some(threads) = operation.platform.threads() else { return [None; 2] };
@@ -91,7 +91,7 @@ fn math(rule: Rule, operation: Operation) -> Rule {
         .backward(of_scores)
 }
 
-/// So many bytes for every query beside every key.
+/// So many bytes for every pair of query and key.
 fn scores(operation: Operation, bytes: u64) -> Amount {
     let [query, key] = [0, 1].map(|input| operation.network.input_of(operation.node, input));
     let sides = [query.channels(), query.image()[0], key.image()[0]].map(|side| side as u64);

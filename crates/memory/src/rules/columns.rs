@@ -124,7 +124,7 @@ fn blocks(channels: usize) -> usize {
     channels.div_ceil(16)
 }
 
-/// Pixels that registers have place for beside as many blocks of channels at once as divide all.
+/// Pixels that registers have place for besides as many blocks of channels at once as divide all.
 fn shared(channels: usize, most: usize) -> usize {
     let together = (1..=most).rev().find(|&together| blocks(channels).is_multiple_of(together));
     ALL / (together.unwrap_or(1) + 1)

@@ -173,7 +173,7 @@ fn in_rows(rule: Rule, operation: Operation) -> Rule {
     if layout.is_contiguous() || grouped { rule } else { rule.copying(operation.input(0)) }
 }
 
-/// An operation that does no more than its facts say: first the result, then what is made beside it; backward the gradients of the
+/// An operation that does no more than its facts say: first the result, then what is made besides it; backward the gradients of the
 /// inputs, then those of the weights.
 fn plain(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     let result = match facts.storage {
@@ -194,7 +194,7 @@ fn plain(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         .backward(operation.learned(facts.weights.len()))
 }
 
-/// What is made beside a result.
+/// What is made besides a result.
 fn beside(operation: Operation, facts: &Facts) -> Vec<Move> {
     match facts.beside {
         // Attention and dropout have rules of their own.

@@ -17,9 +17,9 @@ pub(crate) struct Operation<'a> {
     pub step: Step,
     /// Whether the result may overwrite the input.
     pub in_place: bool,
-    /// For every node, whether its gradient is asked for.
+    /// For every node, whether its gradient is computed.
     pub tracked: &'a [bool],
-    /// For every node, how its result lies.
+    /// For every node, the layout of its result.
     pub layouts: &'a [Layout],
     /// For every node, how the gradient of its result arrives, where that is known.
     pub gradients: &'a [Option<Layout>],
@@ -68,7 +68,7 @@ impl Operation<'_> {
         self.gradients[self.id.index()].as_ref()
     }
 
-    /// How one of the inputs lies.
+    /// The layout of one of the inputs.
     pub fn layout(&self, index: usize) -> &Layout {
         &self.layouts[self.node.inputs[index].index()]
     }

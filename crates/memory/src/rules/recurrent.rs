@@ -7,7 +7,7 @@ use super::operation::Operation;
 use super::rule::Move::Keep;
 use super::rule::{Rule, borrowing};
 
-/// What a kind of layer holds beside its result, in thirds of that.
+/// What a kind of layer holds besides its result, in thirds of that.
 struct Held {
     /// Until backward ran.
     kept: u64,

@@ -25,9 +25,9 @@ pub(crate) enum Move {
     Output,
     /// The result is the first input's memory: a view, an identity, an overwritten input.
     Reuse,
-    /// The result lies there between the steps: the batch, a free-standing parameter.
+    /// The result is there between the steps: the batch, a free-standing parameter.
     Resident,
-    /// Something beside the result that backward needs: statistics, indices, masks.
+    /// Something besides the result that backward needs: statistics, indices, masks.
     Keep(Amount),
     /// Borrowed memory.
     Take(Amount),
@@ -50,7 +50,7 @@ pub(crate) enum Move {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Saved {
     Input(usize),
-    /// What one of the weights was cast to; a weight that was not lies there anyway.
+    /// What one of the weights was cast to; a weight that was not is there anyway.
     Cast(usize),
     /// The result.
     Output,

@@ -1,9 +1,9 @@
-//! Convolutions on a processor in numbers of fewer bits than single precision: oneDNN sums up in single precision, beside what it is asked for.
+//! Convolutions on a processor in numbers of fewer bits than single precision: oneDNN sums up in single precision, besides what it is asked for.
 //!
 //! Kernels and layouts are those of single precision otherwise (`jit_avx512_core_bf16_*` of src/cpu/x64), as `ONEDNN_VERBOSE=1` says, with two
 //! differences: input gradients of strided kernels are channels-last for depthwise kernels too, and plain images have even numbers of
 //! channels. What is borrowed was read off PyTorch 2.11 with its profiler: 1x1, 3x3 and 5x5 kernels on images of 7 to 224 pixels, 1 to 16 samples,
-//! one and two threads. Left out is what strided input gradients borrow beside, some hundred KiB.
+//! one and two threads. Left out is what strided input gradients borrow besides, some hundred KiB.
 
 use super::blocked::{Blocked, pixels};
 use super::rule::Move;
@@ -38,7 +38,7 @@ impl Blocked<'_> {
         }
     }
 
-    /// Filters that see one channel each, for a kernel that works channels-last: 16 channels beside pairs of numbers, of which one is used.
+    /// Filters that see one channel each, for a kernel that works channels-last: 16 channels besides pairs of numbers, of which one is used.
     pub fn filters_of_strided(&self) -> Amount {
         match self.kernel.groups {
             1 => self.filters(),
@@ -61,7 +61,7 @@ impl Blocked<'_> {
         Amount::once(product([strided, self.threads, self.operation.number(), channels, pixels]))
     }
 
-    /// Sums of filters, beside what is turned round of one image and its result: for one thread, and for another one where threads take images
+    /// Sums of filters, besides what is turned round of one image and its result: for one thread, and for another one where threads take images
     /// each instead of filters, which they do where the images are the more to read (`balance` of
     /// jit_avx512_core_bf16_conv_kernel.cpp, whose weights were read off).
     fn sums_of_filters(&self) -> [Amount; 2] {

@@ -108,7 +108,7 @@ impl<'a> BackwardRecorder<'a> {
         let (owner, rule) = (context.owner(id), context.rule(id));
         let (mut of_inputs, mut of_weights) = Made::default();
         let mut borrowed = FewTensors::new();
-        // What a library makes beside what it is asked for.
+        // What a library makes besides what it is asked for.
         let mut unasked = FewTensors::new();
         let mut incoming = Some(gradient);
         for step in &rule.backward {

@@ -104,7 +104,7 @@ impl<'a> ForwardRecorder<'a> {
         read
     }
 
-    /// The result of a node, and what it makes beside it for backward.
+    /// The result of a node, and what it makes besides it for backward.
     fn compute(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, FewTensors) {
         let (context, recorder) = (self.context, &mut self.recorder);
         let (mut result, mut kept, mut borrowed) = (None, FewTensors::new(), FewTensors::new());

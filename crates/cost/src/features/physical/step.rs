@@ -26,7 +26,7 @@ pub fn kernels_once(trained: &Trained, step: Step) -> Vec<Kernel> {
     let Trained { network, gradients: asked, in_place, reads } = trained;
     let network: &Network = network;
     let held = held(network, step);
-    // What accelerators compute in single precision beside, softmax and normalisations of rows, is little of any step.
+    // What accelerators compute in single precision besides, softmax and normalisations of rows, is little of any step.
     let numbers = network.numbers(step.precision, Lists::Processor);
     let mut kernels = Vec::with_capacity(4 * network.nodes().len());
     for (id, node) in network.iter() {
@@ -103,7 +103,7 @@ impl Layer<'_> {
                 Class::Activation
             }
             Nature::Arithmetic(_) | Nature::Choice => Class::Arithmetic,
-            // A number for every sample costs nothing beside what is multiplied with it.
+            // A number for every sample costs nothing besides what is multiplied with it.
             Nature::Dropout if facts.beside == Some(Beside::Draw) => Class::Arithmetic,
             Nature::Dropout => Class::Dropout,
             Nature::Pooling(_) => Class::Pooling,

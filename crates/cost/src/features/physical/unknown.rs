@@ -14,11 +14,11 @@ const LOOKED_UP: f64 = 5.0;
 /// its place the neighbours are read again (`deformable_col2im_coord`), and it is looked up once more for the weights.
 const LOOKED_UP_BACK: f64 = 25.0 + 3.0 * LOOKED_UP;
 
-/// What a product of one pass multiplies, and what it moves beside the operation's data.
+/// What a product of one pass multiplies, and what it moves besides the operation's data.
 struct Work {
     product: Product,
     traffic: Amount,
-    /// Bytes of what it moves over and over again, beside the first time.
+    /// Bytes of what it moves over and over again, besides the first time.
     again: f64,
 }
 
@@ -49,7 +49,7 @@ fn of_operands(layer: &Layer, macs: f64) -> Product {
     Product { rows, columns: Amount::per_sample(outputs / rows.fixed), inner, blocks }
 }
 
-/// A product forward, and one as large for every factor whose gradient is asked for.
+/// A product forward, and one as large for every factor whose gradient is computed.
 fn of_features(layer: &mut Layer, product: Product) {
     layer.multiplies(Pass::Forward, Class::Unknown, product, Amount::default());
     for _ in layer.gradients.clone().into_iter().take(2).filter(|wanted| *wanted) {

@@ -1,4 +1,4 @@
-//! What a weight's update costs beside the published one's.
+//! What a weight's update costs besides the published one's.
 
 use perf4sight_step::workload::{Optimizer, Step, ZeroGrad};
 
@@ -6,7 +6,7 @@ use perf4sight_step::workload::{Optimizer, Step, ZeroGrad};
 pub(super) struct Effort {
     /// Elements read and written for each element.
     pub moved: f64,
-    /// How often the processor starts something, beside once for every published update.
+    /// How often the processor starts something, besides once for every published update.
     pub started: f64,
 }
 

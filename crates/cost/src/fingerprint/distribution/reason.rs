@@ -32,7 +32,7 @@ pub enum OutOfDistribution {
         /// The largest profiled.
         largest: u64,
     },
-    /// Steps that compute with numbers that nobody profiled.
+    /// Steps that compute with numbers that were not profiled.
     Precision {
         /// Those asked about.
         asked: Precision,

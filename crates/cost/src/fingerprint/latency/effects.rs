@@ -1,4 +1,4 @@
-//! What a network has of its own, beside what its operations promise: how much that varies from network to network, learned from
+//! What a network has of its own, besides what its operations promise: how much that varies from network to network, learned from
 //! networks left out, and what a few rows tell of one of them.
 //!
 //! Logarithm of time = prediction + effect of the network + deviation of the level + noise. Effects and deviations have a part that is
@@ -11,7 +11,7 @@ use perf4sight_base::stats::{mean, median};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Standard deviation of a network's effect before any was left out, in logarithms, beside what doubts about parameters add.
+/// Standard deviation of a network's effect before any was left out, in logarithms, besides what doubts about parameters add.
 const NETWORK: f64 = 0.02;
 
 /// Standard deviations of levels and within levels before any was left out: neighbouring batch sizes of the TX2 scatter by 3 %, and for
@@ -96,7 +96,7 @@ impl Effects {
     }
 }
 
-/// The mean of the squares of networks' effects, beside what was believed.
+/// The mean of the squares of networks' effects, besides what was believed.
 fn mean_square(squares: &[f64]) -> f64 {
     let mut variance = Variance::believed(NETWORK * NETWORK, PRIOR_NETWORKS);
     squares.iter().for_each(|square| variance.add(*square, 1.0));
@@ -104,7 +104,7 @@ fn mean_square(squares: &[f64]) -> f64 {
 }
 
 /// The square of the scale of networks' effects, given theirs: that of Student's t under which they are likeliest (expectation and
-/// maximisation; Liu and Rubin 1995), beside what was believed. A mean of squares would be ruled by the one network farthest off.
+/// maximisation; Liu and Rubin 1995), besides what was believed. A mean of squares would be ruled by the one network farthest off.
 fn usual(squares: &[f64]) -> f64 {
     let renewed = |scale: f64| {
         let mut variance = Variance::believed(NETWORK * NETWORK, PRIOR_NETWORKS);

@@ -1,4 +1,4 @@
-//! Operations as samples: what a profile timed one by one, beside the kernels they consist of, and what trees learn from it.
+//! Operations as samples: what a profile timed one by one, besides the kernels they consist of, and what trees learn from it.
 
 use super::parts::{Part, Parts};
 use super::processor::Route;

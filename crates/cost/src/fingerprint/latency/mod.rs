@@ -1,4 +1,4 @@
-//! Latency by physics: every kernel of a step takes as long as a few parameters of the device say, launches run beside them, the
+//! Latency by physics: every kernel of a step takes as long as a few parameters of the device say, launches run besides them, the
 //! parameters are fitted to measured steps, and trees correct, within bounds, what is left. How close it comes stands in `docs/accuracy/latency.md`.
 
 mod accelerator;
@@ -181,7 +181,7 @@ impl LatencyModel {
         rows.iter().map(promise).collect()
     }
 
-    /// Whether rows told how long steps of a precision take, beside those that it was fitted on.
+    /// Whether rows told how long steps of a precision take, besides those that it was fitted on.
     pub fn knows(&self, precision: Precision) -> bool {
         self.narrow.contains_key(&precision)
     }
@@ -253,7 +253,7 @@ impl LatencyModel {
         }
     }
 
-    /// A row beside what is predicted for networks of which nothing is known.
+    /// A row compared with what is predicted for unknown networks.
     fn sample(&self, step: Step, row: &Row) -> Sample {
         let batch = row.record.workload.batch;
         let steps = parts::Repertoire::new(&row.network);

@@ -27,7 +27,7 @@ const LEAST: f64 = 0.01;
 /// took (`docs/accuracy/latency.md`, other precisions).
 const NOISE: f64 = 0.09;
 
-/// So many corrections by Gauss and Newton's method: a step's time is a sum, linear in the factors but where launches run beside it.
+/// So many corrections by Gauss and Newton's method: a step's time is a sum, linear in the factors but where launches run besides it.
 const CORRECTIONS: usize = 8;
 
 /// Bytes of a number of single precision.

@@ -40,7 +40,7 @@ pub(in crate::fingerprint) struct Prepared<'a> {
     curve: Curve,
     widths: Widths,
     own: Own<'a>,
-    /// What was asked already, by the number of samples: other steps are asked about beside it.
+    /// What was asked already, by the number of samples: other steps are asked about next to it.
     known: Remembered<u64, f64>,
     bands: Remembered<u64, Option<Band>>,
 }

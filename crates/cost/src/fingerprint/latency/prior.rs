@@ -1,4 +1,4 @@
-//! One network before a device that nobody measured: what the priors of its parameters let expect, drawn many times.
+//! One network before a device that was not measured: what the priors of its parameters let expect, drawn many times.
 //!
 //! A straight line through the likeliest parameters would say too little: the sum of what many parameters promise is larger than what
 //! their medians do, and its upper tail is the longer one.

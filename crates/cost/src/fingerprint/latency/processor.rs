@@ -8,7 +8,7 @@ use crate::fingerprint::depthwise::is_general;
 use perf4sight_platform::{Kept, Parameter};
 use serde::{Deserialize, Serialize};
 
-/// A processor's rules beside those of any device.
+/// A processor's rules besides those of any device.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Processor<'a> {
     pub(super) rules: Rules<'a>,
@@ -181,7 +181,7 @@ impl Processor<'_> {
     fn missing(&self, kernel: &Kernel, batch: f64) -> Option<Term> {
         let forgotten = (kernel.held / self.cache - 1.0).clamp(0.0, 1.0);
         let Amount { fixed, sample } = kernel.traffic;
-        // The operands of one operation have half of the caches: what comes before and behind it lies there, too.
+        // The operands of one operation have half of the caches: what comes before and behind it is there, too.
         let overflowing = (sample * batch - 0.5 * self.cache).max(0.0);
         let bytes = forgotten * fixed + overflowing;
         (bytes > 0.0).then(|| Term::new(bytes / MILLION, Parameter::Memory, [None; 2]))

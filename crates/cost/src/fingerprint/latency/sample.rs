@@ -1,4 +1,4 @@
-//! Rows beside what is predicted for networks of which nothing is known.
+//! Rows besides what is predicted for networks of which nothing is known.
 
 use super::term::COUNT;
 use serde::{Deserialize, Serialize};

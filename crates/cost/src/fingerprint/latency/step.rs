@@ -78,7 +78,7 @@ impl StepTime {
         })
     }
 
-    /// Milliseconds of so much work at the device's pace, of launches beside it, and of what no kernel owns.
+    /// Milliseconds of so much work at the device's pace, of launches besides it, and of what no kernel owns.
     fn sides(&self, values: impl Fn(Parameter) -> f64, work: f64) -> [f64; 3] {
         let (pace, step) = (values(Parameter::Pace), values(Parameter::Step));
         [work * pace, self.launches.time(values), if self.whole { step } else { 0.0 }]

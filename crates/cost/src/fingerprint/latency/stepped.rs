@@ -27,7 +27,7 @@ impl Stepped<'_> {
         self.asked.as_ref().unwrap_or(&self.profiled.promise)
     }
 
-    /// By how many factors of e two steps differ: what the profiled one does alone and what the other one does alone, beside what both do.
+    /// By how many factors of e two steps differ: what the profiled one does alone and what the other one does alone, besides what both do.
     /// A step that is dearer in one thing and cheaper in another is no more certain for taking as long.
     fn difference(&self, asked: &Promise, batch: u64) -> f64 {
         // How long other numbers take was measured, and has a doubt of its own.

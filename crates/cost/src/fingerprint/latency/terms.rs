@@ -121,7 +121,7 @@ fn of_kind(kernel: &Kernel) -> Option<Parameter> {
         Class::Pooling => Some(Parameter::Pooling),
         Class::Update => Some(Parameter::Update),
         Class::Arithmetic | Class::Copy | Class::Loss | Class::Unknown => None,
-        // What these move beside their products.
+        // What these move besides their products.
         Class::Pointwise | Class::Conv3x3 | Class::ConvLarge | Class::Grouped | Class::Depthwise => None,
         Class::Linear | Class::MatMul => None,
     }

@@ -1,4 +1,4 @@
-//! From the memory that tensors take to the memory that is used: the process beside it, between a floor and a cap.
+//! From the memory that tensors take to the memory that is used: the process besides it, between a floor and a cap.
 
 use super::search::search;
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Curve {
-    /// What the process needs beside the tensors of large batches: a CUDA context, libraries.
+    /// What the process needs besides the tensors of large batches: a CUDA context, libraries.
     pub large: f64,
-    /// What it needs beside those of a single sample: libraries choose among more algorithms for small batches and load the kernels of
+    /// What it needs besides those of a single sample: libraries choose among more algorithms for small batches and load the kernels of
     /// each.
     pub small: f64,
     /// What the process needs while it starts, and therefore even for the smallest network.
@@ -42,7 +42,7 @@ pub(super) struct Load {
     pub batch: u64,
 }
 
-/// What there may be beside the line.
+/// What there may be besides the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bends {
     /// Where a process that starts counts as used memory.
@@ -76,7 +76,7 @@ const FLOOR: usize = 2;
 const CAP: usize = 3;
 
 impl Curve {
-    /// So many MiB beside the tensors, whatever the batch size.
+    /// So many MiB besides the tensors, whatever the batch size.
     pub fn flat(beside: f64) -> Self {
         Curve { large: beside, small: beside, floor: None, cap: None }
     }

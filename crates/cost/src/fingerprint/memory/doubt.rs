@@ -50,7 +50,7 @@ fn believed(allocator: Allocator) -> f64 {
 }
 
 impl Doubts {
-    /// Before any network was seen: of what is used, so many MiB beside the tensors are in doubt.
+    /// Before any network was seen: of what is used, so many MiB besides the tensors are in doubt.
     pub fn before(allocator: Allocator, beside: f64) -> Self {
         let tensors = Doubt { fixed: BELIEVED_FIXED, share: believed(allocator), freedom: BELIEF };
         Doubts { tensors, all: Doubt { fixed: BELIEVED_FIXED.hypot(beside), ..tensors } }
@@ -64,7 +64,7 @@ impl Doubts {
     }
 
     /// The same, where what is used exceeds its prediction by a factor of e to the `width` in one of twenty steps: no verdict is surer than
-    /// the interval beside it.
+    /// the interval next to it.
     pub fn at_least_as_unsure(self, width: f64) -> Self {
         Doubts { all: self.all.at_least(width.exp_m1()), ..self }
     }

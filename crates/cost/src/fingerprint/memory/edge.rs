@@ -90,7 +90,7 @@ impl Doubts {
 mod tests {
     use super::*;
 
-    /// A network whose steps were simulated to the byte and took 30 MiB beside their tensors; beyond `fitted` MiB they failed.
+    /// A network whose steps were simulated to the byte and took 30 MiB besides their tensors; beyond `fitted` MiB they failed.
     fn network(fitted: f64) -> Known {
         let step = |batch: u32| {
             let tensors = 100.0 * f64::from(batch);

@@ -1,4 +1,4 @@
-//! What a network makes a library load beside its tensors: pages of code, and kernels for channels that fill no blocks.
+//! What a network makes a library load besides its tensors: pages of code, and kernels for channels that fill no blocks.
 
 use crate::features::physical::kernels;
 use crate::fingerprint::depthwise::is_general;

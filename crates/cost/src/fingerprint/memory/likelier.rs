@@ -1,4 +1,4 @@
-//! Whose rules rows were measured under: what they say the allocator took, beside what every known device's rules say.
+//! Whose rules rows were measured under: what they say the allocator took, besides what every known device's rules say.
 
 use super::query::Simulated;
 use crate::fingerprint::rows::Row;

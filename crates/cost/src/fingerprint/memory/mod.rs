@@ -43,7 +43,7 @@ pub(super) struct MemoryModel {
     platform: Platform,
     seed: u64,
     model: Model,
-    /// MiB that the device has in all, where the rows tell.
+    /// MiB that the device has in all, where the rows say.
     capacity: Option<f64>,
     /// None where nothing failed and no row names the device's capacity.
     edge: Option<Edge>,
@@ -127,7 +127,7 @@ impl MemoryModel {
         }
     }
 
-    /// All that the device has, where the rows tell.
+    /// All that the device has, where the rows say.
     pub fn capacity(&self) -> Option<Bytes> {
         self.capacity.map(Bytes::from_mib)
     }
@@ -180,7 +180,7 @@ fn levels_left_out(known: &[Known], allocator: Allocator, seed: u64) -> Result<B
     Ok(levels)
 }
 
-/// MiB beside the tensors: a belief, of which only one device of each kind says how good it is.
+/// MiB besides the tensors: a belief, of which only one device of each kind says how good it is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Beside {
     /// As likely too much as too little.

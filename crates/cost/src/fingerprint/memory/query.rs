@@ -7,7 +7,7 @@ use perf4sight_memory::{Peak, Simulation};
 /// What is asked of one step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Query {
-    /// Samples of a pass: as many as lie there at a time.
+    /// Samples of a pass: as many as are there at a time.
     pub batch: u64,
     pub parameters: u64,
     pub kernels: Kernels,

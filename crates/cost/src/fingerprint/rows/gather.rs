@@ -30,7 +30,7 @@ pub struct Gathered {
     pub missing_networks: BTreeMap<String, Vec<Record>>,
     /// What readers noticed: torn last lines, repeated rows.
     pub warnings: Vec<String>,
-    /// How many rows of other steps lie beside these, by what the steps do.
+    /// How many rows of other steps lie besides these, by what the steps do.
     pub of_other_steps: BTreeMap<String, usize>,
 }
 
@@ -132,7 +132,7 @@ fn read_logs(selection: &Selection, gathered: &mut Gathered) -> Result<Vec<Recor
     Ok(records)
 }
 
-/// What lies in the folder `layers` beside that of the latency rows, by the steps that were timed operation by operation.
+/// What lies in the folder `layers` besides that of the latency rows, by the steps that were timed operation by operation.
 fn read_layers(selection: &Selection, records: &[Record], warnings: &mut Vec<String>) -> Result<Layers> {
     let mut steps = Layers::new();
     let variants: BTreeSet<&Variant> = records.iter().map(|record| &record.variant).collect();

@@ -258,7 +258,7 @@ impl Search<'_, '_> {
     }
 
     /// Whether one changes what another does and more, and needs no more memory by rule. Passes of a batch are no such change: the second one
-    /// of a step makes its gradients beside those of the first.
+    /// of a step makes its gradients besides those of the first.
     fn saves_more(&self, more: &Combination, less: &Combination) -> bool {
         let passes = self.options.iter().position(|option| option.setting == Some(Setting::Accumulate));
         let alike = passes.is_none_or(|passes| more.0[passes].is_some() == less.0[passes].is_some());

@@ -1,4 +1,4 @@
-//! Predictions before and after, beside what was measured.
+//! Predictions before and after, besides what was measured.
 
 use super::Subject;
 use super::rows::Measured;

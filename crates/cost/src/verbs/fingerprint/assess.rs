@@ -1,4 +1,4 @@
-//! One quantity: the fingerprint, fitted or stored, beside the rows it is tested on.
+//! One quantity: the fingerprint, fitted or stored, besides the rows it is tested on.
 
 use super::report::Assessment;
 use super::{FingerprintSection, Source, Split, profiles};

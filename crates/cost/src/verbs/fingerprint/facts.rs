@@ -74,7 +74,7 @@ fn threads(profiles: &[Provenance]) -> u64 {
 fn told(setting: &Setting) -> Option<&'static str> {
     let fact = |name: &str| setting.get(name).map(String::as_str);
     if let Some(known) = fact("target").and_then(|told| Platform::names().find(|name| *name == told)) {
-        // Which arithmetic was allowed is told beside the device, and decides what convolutions borrow.
+        // Which arithmetic was allowed is reported next to the device, and decides what convolutions borrow.
         return Some(if (known, fact("tf32")) == ("cuda", Some("on")) { "cuda_tf32" } else { known });
     }
     match (fact("device")?, fact("instruction_set")) {

@@ -32,7 +32,7 @@ pub struct FingerprintSection {
     step: Step,
     device: String,
     dataset: String,
-    /// A known kind of device or a file; none where the profile tells.
+    /// A known kind of device or a file; none where the profile says.
     platform: Option<String>,
     recipe: Recipe,
     fit: Split,

@@ -1,4 +1,4 @@
-//! `[predict]` and `perf4sight predict`: what stored fingerprints say about networks nobody has profiled.
+//! `[predict]` and `perf4sight predict`: what stored fingerprints say about networks that were not profiled.
 
 mod answer;
 mod answers;
@@ -40,18 +40,30 @@ pub static VERB: VerbSpec =
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Predict {
-    networks: Vec<String>,
-    source: Source,
-    batches: Vec<u64>,
-    stage: Stage,
-    changes: Changes,
-    limit: Option<Bytes>,
-    require_fit: bool,
-    device: Option<String>,
-    dataset: Option<String>,
-    extents: Extents,
-    output: Vec<PathBuf>,
-    form: Form,
+    /// Known networks, `NAME@LEVEL` for one pruned to that percentage, ONNX files, folders of them, patterns.
+    pub networks: Vec<String>,
+    /// What answers.
+    pub source: Source,
+    /// Batch sizes, in the order they are shown.
+    pub batches: Vec<u64>,
+    /// Training or inference.
+    pub stage: Stage,
+    /// What of the step is to be another than in those that were profiled.
+    pub changes: Changes,
+    /// The memory that a step must fit into, instead of that of the device that was profiled.
+    pub limit: Option<Bytes>,
+    /// Whether a step that may not fit is a failure.
+    pub require_fit: bool,
+    /// The device that the fingerprints must be of, where that matters.
+    pub device: Option<String>,
+    /// The dataset that the fingerprints must be of, where that matters; of devices that were not measured the one whose images networks read.
+    pub dataset: Option<String>,
+    /// How large what networks read and give is to be.
+    pub extents: Extents,
+    /// `.csv`, `.json` and `.html` files to write as well.
+    pub output: Vec<PathBuf>,
+    /// How the answer is printed.
+    pub form: Form,
 }
 
 /// How an answer is printed.

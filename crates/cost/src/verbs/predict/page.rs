@@ -35,7 +35,7 @@ impl DeviceAnswers {
         let timelines = self.answers.iter().filter_map(|answer| {
             let breakdown = answer.breakdown.as_ref()?;
             let what = format!("{} on {}, batch size {}", answer.network, self.name(), breakdown.batch);
-            // A limit of all that a process takes stands beside tensors all the same: they cannot take more.
+            // A limit of all that a process takes stands next to tensors all the same: they cannot take more.
             let limit = answer.limit.map(|limit| limit.bytes);
             Some(timeline::blocks(breakdown.timeline.as_ref()?, &what, limit))
         });

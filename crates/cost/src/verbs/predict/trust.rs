@@ -40,7 +40,7 @@ fn lines(answers: &[Answer], fingerprints: &Fingerprints, step: Step) -> Vec<Str
     lines
 }
 
-/// What predictions for devices that nobody measured rest on.
+/// What predictions for devices that were not measured rest on.
 fn prior_basis(devices: usize) -> String {
     let (prior, device) = if devices == 1 { ("a prior", "this device") } else { ("priors", "these devices") };
     format!(

@@ -1,4 +1,4 @@
-//! Does it fit: verdicts beside what happened, and the largest batch.
+//! Does it fit: verdicts besides what happened, and the largest batch.
 
 use super::Assessment;
 use super::Evidence;
@@ -143,7 +143,7 @@ fn confusion(scores: &Confusion) -> Table {
     table
 }
 
-/// What is safe and what is as likely as not, each beside the largest batch that ran.
+/// What is safe and what is as likely as not, each besides the largest batch that ran.
 fn charts(evidence: &Evidence, largest: &[Largest]) -> [Chart; 2] {
     let chart = |title: &str, caption: &str, said: fn(&Largest) -> u64| {
         let points = |name: &String| {

@@ -44,7 +44,7 @@ pub struct Evidence<'a> {
     pub config: &'a str,
 }
 
-/// A fingerprint beside what was measured.
+/// A fingerprint besides what was measured.
 pub struct Assessment<'a> {
     /// The fingerprint.
     pub fingerprint: &'a Fingerprint,
@@ -94,7 +94,7 @@ impl Evidence<'_> {
         tables::summary(self)
     }
 
-    /// Every protocol beside the others, for the console.
+    /// Every protocol next to the others, for the console.
     pub fn protocols(&self) -> Table {
         protocols::table(self)
     }

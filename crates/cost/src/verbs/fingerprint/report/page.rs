@@ -48,7 +48,7 @@ pub fn page(evidence: &Evidence) -> Page {
     page
 }
 
-/// Every protocol beside the others.
+/// Every protocol next to the others.
 fn side_by_side(evidence: &Evidence) -> Vec<Block> {
     let parts = &evidence.assessments;
     let missing: BTreeSet<&String> = parts.iter().flat_map(|part| &part.study.missing).collect();
