@@ -34,7 +34,6 @@ use super::images;
 use super::named::Remarks;
 use crate::device::{self, Device};
 use perf4sight_base::error::Result;
-use perf4sight_network::zoo::calibration;
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Step, Variable};
 use perf4sight_verb::{Context, Foreseen, Outline, Section, Spec, Summary, Verb};
@@ -124,7 +123,7 @@ impl Profile {
         // They are of one kind.
         let device = devices[0];
         let planned = self.offered(self.planned(tests, present), device);
-        let own = planned.iter().filter(|planned| !calibration::is_reserved(&planned.configuration.variant.network));
+        let own = planned.iter().filter(|planned| !calibration::is_calibration(planned));
         images::check(own.map(|planned| (planned.dataset.as_str(), planned.file.as_path())))?;
         device::check_all(device, &planned.iter().map(Planned::job).collect::<Vec<_>>())?;
         device::slow_arithmetic(&device.setting()).into_iter().for_each(|slow| context.warn(slow));
