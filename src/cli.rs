@@ -125,6 +125,9 @@ enum Command {
         /// Write them to this folder
         #[arg(long, value_name = "DIR")]
         export: Option<PathBuf>,
+        /// Replace files there that perf4sight did not write
+        #[arg(long, requires = "export")]
+        overwrite: bool,
         /// Whose images and classes: imagenet, cifar10 or cifar100
         #[arg(long, default_value_t, value_parser = Dataset::parse)]
         dataset: Dataset,
@@ -187,7 +190,7 @@ pub fn run(arguments: Arguments, cancel: Arc<AtomicBool>) -> Result<Ending> {
 impl Command {
     fn run(self, context: &mut Context) -> Result<Ending> {
         let verb: Box<dyn Verb> = match self {
-            Command::Networks { export, dataset } => Box::new(Networks { export, dataset }),
+            Command::Networks { export, overwrite, dataset } => Box::new(Networks { export, overwrite, dataset }),
             Command::Fingerprints { folder } => Box::new(Fingerprints { folder }),
             Command::Inspect(arguments) => Box::new(arguments.into_verb()?),
             Command::Profile(arguments) => Box::new(arguments.into_verb()?),

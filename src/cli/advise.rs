@@ -55,6 +55,10 @@ pub(super) struct Advise {
     /// Write a page as well: time against memory, and what lies in memory while the step runs
     #[arg(long, value_name = "FILE.html", value_parser = page)]
     html: Option<PathBuf>,
+
+    /// Replace that file though perf4sight did not write it
+    #[arg(long, requires = "html")]
+    overwrite: bool,
 }
 
 impl Advise {
@@ -72,6 +76,7 @@ impl Advise {
             dataset: self.dataset,
             extents: self.extents.extents()?,
             output: self.html.into_iter().collect(),
+            overwrite: self.overwrite,
         })
     }
 }

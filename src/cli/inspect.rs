@@ -36,6 +36,10 @@ pub(super) struct Inspect {
     #[arg(long, value_name = "FILE.html", value_parser = words::page)]
     html: Option<PathBuf>,
 
+    /// Replace that file though perf4sight did not write it
+    #[arg(long, requires = "html")]
+    overwrite: bool,
+
     #[command(flatten)]
     step: StepArguments,
 
@@ -66,6 +70,7 @@ impl Inspect {
             extents: self.extents.extents()?,
             memory: self.memory.then_some(device),
             html: self.html,
+            overwrite: self.overwrite,
         })
     }
 }

@@ -66,6 +66,10 @@ pub(super) struct Predict {
     /// Write a page as well, of one network with a chart of what lies in memory while a step runs
     #[arg(long, value_name = "FILE.html", value_parser = page)]
     html: Option<PathBuf>,
+
+    /// Replace that file though perf4sight did not write it
+    #[arg(long, requires = "html")]
+    overwrite: bool,
 }
 
 impl Predict {
@@ -84,6 +88,7 @@ impl Predict {
             dataset: self.dataset,
             extents: self.extents.extents()?,
             output: self.html.into_iter().collect(),
+            overwrite: self.overwrite,
             form: if self.csv { Form::Csv } else { Form::Tables },
         };
         predict.check()?;

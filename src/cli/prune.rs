@@ -37,6 +37,10 @@ pub(super) struct Prune {
     #[arg(long, value_name = "FILE.onnx")]
     out: Option<PathBuf>,
 
+    /// Replace that file though perf4sight did not write it
+    #[arg(long, requires = "out")]
+    overwrite: bool,
+
     /// Whose images and classes a known network is built for
     #[arg(long, default_value = "imagenet", value_parser = Dataset::ALL.map(Dataset::name))]
     dataset: String,
@@ -47,9 +51,9 @@ pub(super) struct Prune {
 
 impl Prune {
     pub fn into_verb(self) -> Result<prune::Prune> {
-        let Prune { network, level, mode, seed, keep, out, dataset, extents } = self;
+        let Prune { network, level, mode, seed, keep, out, overwrite, dataset, extents } = self;
         let (mode, dataset, extents) = (Mode::parse(&mode)?, Dataset::parse(&dataset)?, extents.extents()?);
-        Ok(prune::Prune { network, level, mode, seed, keep, out, dataset, extents })
+        Ok(prune::Prune { network, level, mode, seed, keep, out, overwrite, dataset, extents })
     }
 }
 

@@ -43,7 +43,7 @@ impl Kind {
 /// One failure, told so that the reader can act: place, problem, expectation, remedy.
 ///
 /// ```
-/// use crate::error::Error;
+/// use perf4sight_base::error::Error;
 /// let error = Error::config("bs holds \"many\"")
 ///     .file("config.ini")
 ///     .line(12)
@@ -135,7 +135,7 @@ impl Error {
     /// One of the known names would have been right, and which of them where `word` is near one.
     ///
     /// ```
-    /// use crate::error::Error;
+    /// use perf4sight_base::error::Error;
     /// let error = |word| Error::config("unknown").one_of(word, ["resnet18", "vgg16"]).to_string();
     /// assert_eq!(error("resnet81"), "unknown\n  expected: one of resnet18, vgg16\n  help: did you mean \"resnet18\"?");
     /// assert_eq!(error("banana"), "unknown\n  expected: one of resnet18, vgg16");
@@ -191,7 +191,7 @@ impl fmt::Display for Error {
 /// The known name nearest to a mistyped one, when it is near enough to be meant.
 ///
 /// ```
-/// use crate::error::nearest;
+/// use perf4sight_base::error::nearest;
 /// assert_eq!(nearest("resnet81", ["resnet18", "vgg16"]), Some("resnet18"));
 /// assert_eq!(nearest("banana", ["resnet18", "vgg16"]), None);
 /// ```
@@ -208,7 +208,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 /// "did you mean `x`?", or the whole list where nothing is near.
 ///
 /// ```
-/// use crate::error::suggestion;
+/// use perf4sight_base::error::suggestion;
 /// assert_eq!(suggestion("resnet81", ["resnet18", "vgg16"]), "did you mean \"resnet18\"?");
 /// assert_eq!(suggestion("banana", ["resnet18", "vgg16"]), "known names: resnet18, vgg16");
 /// ```

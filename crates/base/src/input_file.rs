@@ -6,7 +6,12 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// What this process was handed already open, as by `<(command)` of a shell: whoever is at its other end is there.
-const HANDED: [&str; 3] = ["/dev/stdin", "/dev/fd/", "/proc/self/fd/"];
+const HANDED: [&str; 5] = ["/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/"];
+
+/// Whether a name stands for something that was handed over open.
+pub fn is_handed(file: &Path) -> bool {
+    file.to_str().is_some_and(|name| HANDED.iter().any(|handed| name.starts_with(handed)))
+}
 
 /// Opens a file; `doing` says what for, as in "read the profile".
 ///
@@ -16,8 +21,7 @@ pub fn open(file: &Path, doing: &str) -> Result<File> {
     let failed = |cause: io::Error| Error::io(file, doing, &cause);
     // Looked at before it is opened. A folder says itself that it cannot be read.
     let kind = fs::metadata(file).map_err(failed)?.file_type();
-    let handed = || file.to_str().is_some_and(|name| HANDED.iter().any(|handed| name.starts_with(handed)));
-    match kind.is_file() || kind.is_dir() || handed() {
+    match kind.is_file() || kind.is_dir() || is_handed(file) {
         true => File::open(file).map_err(failed),
         false => Err(Error::input(format!("cannot {doing}: it is no regular file"))
             .file(file)
@@ -40,9 +44,10 @@ pub fn bytes(file: &Path, doing: &str) -> Result<Vec<u8>> {
 /// # Errors
 /// As [`bytes`], and bytes that are no UTF-8.
 pub fn text(file: &Path, doing: &str) -> Result<String> {
-    let mut all = String::new();
-    open(file, doing)?.read_to_string(&mut all).map_err(|cause| Error::io(file, doing, &cause))?;
-    Ok(all)
+    String::from_utf8(bytes(file, doing)?).map_err(|cause| {
+        let at = cause.utf8_error().valid_up_to();
+        Error::input(format!("cannot {doing}: byte {at} is no UTF-8")).file(file).expected("text in UTF-8")
+    })
 }
 
 /// The same of a file that need not be there.
@@ -53,5 +58,22 @@ pub fn text_if_there(file: &Path, doing: &str) -> Result<Option<String>> {
     match file.try_exists() {
         Ok(false) => Ok(None),
         _ => text(file, doing).map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 0xE9 is é in Latin-1, and no UTF-8 before an ASCII letter.
+    #[test]
+    fn text_that_is_no_utf8_is_an_input_that_cannot_be_used() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let file = folder.path().join("device.json");
+        fs::write(&file, b"{\"name\": \"caf\xe9s\"}").unwrap();
+        let error = text(&file, "read the device").unwrap_err();
+        assert_eq!(error.kind().exit_code(), 4, "{error}");
+        assert!(error.to_string().contains("byte 13 is no UTF-8"), "{error}");
+        assert_eq!(text(&folder.path().join("none"), "read").unwrap_err().kind().exit_code(), 6);
     }
 }

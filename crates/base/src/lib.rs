@@ -5,6 +5,7 @@ pub mod checksum;
 pub mod error;
 pub mod held_folder;
 pub mod input_file;
+pub mod overwrite;
 pub mod private_folder;
 pub mod remembered;
 pub mod stats;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// Answers by question, each found when it is first asked for. Who asks for one that another thread is finding waits for it alone.
 ///
 /// ```
-/// use crate::remembered::Remembered;
+/// use perf4sight_base::remembered::Remembered;
 /// let squares = Remembered::default();
 /// assert_eq!(*squares.of(3, || 9), 9);
 /// assert_eq!(*squares.of(3, || unreachable!()), 9);

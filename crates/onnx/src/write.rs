@@ -7,6 +7,7 @@ mod original;
 mod places;
 mod sizing;
 
+use super::file;
 use super::partly::UNREAD;
 use super::schema::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
@@ -17,7 +18,7 @@ use super::schema::{
 };
 use super::{ADAPTIVE, DOMAIN, OPSET, PRODUCER, attributes as with, folded};
 use perf4sight_base::error::Result;
-use perf4sight_base::whole_file;
+use perf4sight_base::{overwrite, whole_file};
 use perf4sight_network::{
     Conv, ConvTranspose, Element, Embedding, Linear, Network, Node, Op, Shape, Unknown, Volume, Window,
 };
@@ -31,9 +32,30 @@ const IR_VERSION: i64 = 10;
 /// Writes a network to a file, as a whole or not at all.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// When the file cannot be written; see [`check_replaced`].
 pub fn write(network: &Network, path: impl AsRef<Path>) -> Result<()> {
+    write_over(network, path, false)
+}
+
+/// The same, where `overwrite` whatever lies there.
+///
+/// # Errors
+/// See [`write()`].
+pub fn write_over(network: &Network, path: impl AsRef<Path>, overwrite: bool) -> Result<()> {
+    check_replaced(path.as_ref(), overwrite)?;
     whole_file::save(path.as_ref(), to_bytes(network))
+}
+
+/// Refuses to replace a file that this program did not write, or that was given weights since.
+///
+/// # Errors
+/// Such a file, unless `overwrite`.
+pub fn check_replaced(path: &Path, overwrite: bool) -> Result<()> {
+    overwrite::check(path, overwrite, |file| {
+        let length = file.metadata().map_or(0, |about| about.len());
+        file::read(file, length)
+            .is_ok_and(|file| file.model.producer_name() == PRODUCER && file.initializers.is_empty())
+    })
 }
 
 /// A network as the bytes of an ONNX file, which `onnx.checker` accepts and [`read`](super::read) gives back as it was.

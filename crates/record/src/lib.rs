@@ -27,6 +27,7 @@ use crate::python::Python;
 use outcome::Outcome;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::held_folder::hold;
+use perf4sight_base::private_folder;
 use perf4sight_base::units::counted;
 use perf4sight_machine::Watch;
 use perf4sight_machine::foreground::{Ended, Foreground};
@@ -182,10 +183,11 @@ impl Replaced {
     /// Finds what a `record` that was killed had set aside.
     fn recover(out: &Path) -> Result<()> {
         let entries = fs::read_dir(out).map_err(|cause| Error::io(out, "look for recordings", &cause))?;
-        // One that holds anything else is somebody's own.
         let is_ours = |path: &PathBuf, prefix: &str| {
             let named = path.file_name().unwrap_or_default().to_string_lossy().starts_with(prefix);
-            named && fs::read_dir(path).is_ok_and(|files| files.count() == told::files(path).len())
+            // One that holds anything else is somebody's own, though it is marked.
+            let holds = || fs::read_dir(path).is_ok_and(|files| files.count() == 1 + told::files(path).len());
+            named && private_folder::is_marked(path) && holds()
         };
         let folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         folders.iter().filter(|path| is_ours(path, REMOVED)).try_for_each(|path| removed(path))?;
@@ -214,8 +216,8 @@ impl Replaced {
         if files.is_empty() {
             return Ok(Replaced(None));
         }
-        let folder = tempfile::Builder::new().prefix(REPLACED).tempdir_in(out);
-        let folder = folder.map_err(|cause| Error::io(out, "set the older recording aside", &cause))?.keep();
+        let folder = private_folder::make_marked(REPLACED, out);
+        let folder = folder.map_err(|cause| Error::io(out, "set the older recording aside", &cause))?;
         let (telling, traces): (Vec<PathBuf>, Vec<PathBuf>) = files.into_iter().partition(|file| told::tells(file));
         let set_aside = move_into(&folder, telling.into_iter().chain(traces));
         let replaced = Replaced(Some(folder));
@@ -230,7 +232,7 @@ impl Replaced {
         let (telling, traces): (Vec<PathBuf>, Vec<PathBuf>) =
             told::files(&folder).into_iter().partition(|file| told::tells(file));
         move_into(out, traces.into_iter().chain(telling))?;
-        fs::remove_dir(&folder).map_err(|cause| Error::io(&folder, "remove this folder", &cause))
+        private_folder::remove_marked(&folder).map_err(|cause| Error::io(&folder, "remove this folder", &cause))
     }
 
     fn remove(self) -> Result<()> {
@@ -244,7 +246,7 @@ impl Replaced {
 }
 
 fn removed(folder: &Path) -> Result<()> {
-    fs::remove_dir_all(folder).map_err(|cause| Error::io(folder, "remove the older recording", &cause))
+    private_folder::remove_marked(folder).map_err(|cause| Error::io(folder, "remove the older recording", &cause))
 }
 
 fn move_into(folder: &Path, files: impl Iterator<Item = PathBuf>) -> Result<()> {

@@ -91,6 +91,13 @@ pub(super) const DATASET: Key = Key {
     help: "Refuse fingerprints of another dataset; with target the one whose images known networks read, by default imagenet.",
 };
 
+pub(super) const OVERWRITE: Key = Key {
+    name: "overwrite",
+    kind: Kind::Flag,
+    default: Literal("False"),
+    help: "Whether files that perf4sight did not write are replaced too; its own are in any case.",
+};
+
 pub(super) const INPUT: Key = Key {
     name: "input",
     kind: Kind::Text,

@@ -6,7 +6,7 @@ use super::named::Named;
 use crate::fingerprint::check_understood;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::{Bytes, Percent};
-use perf4sight_base::whole_file;
+use perf4sight_base::overwrite;
 use perf4sight_memory::{Course, Simulation};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{Coverage, Network, Node};
@@ -32,6 +32,8 @@ pub struct Inspect {
     pub memory: Option<String>,
     /// A page to write as well.
     pub html: Option<PathBuf>,
+    /// Whether a file of others is replaced.
+    pub overwrite: bool,
 }
 
 impl Verb for Inspect {
@@ -121,7 +123,7 @@ impl Sheets<'_> {
             page.chapter("Memory", course::blocks(course, &what, None));
         }
         page.chapter("Layers", [Block::Table(self.totals.clone()), Block::Folded(self.layers.clone())]);
-        whole_file::save(file, page.to_html())?;
+        overwrite::save(file, page.to_html(), self.inspect.overwrite)?;
         Ok(vec![("page", file.clone())])
     }
 }

@@ -18,6 +18,8 @@ const EXPORTED: [&str; 7] = ["alexnet", "resnet18", "resnet50", "mobilenetv2", "
 pub struct Networks {
     /// A folder to write networks to.
     pub export: Option<PathBuf>,
+    /// Whether files of others are replaced.
+    pub overwrite: bool,
     /// Whose images and classes the networks are built for.
     pub dataset: Dataset,
 }
@@ -70,7 +72,7 @@ impl Networks {
         for name in EXPORTED {
             match zoo::build(name, self.dataset) {
                 Ok(network) => {
-                    onnx::write(&network, folder.join(format!("{name}.onnx")))?;
+                    onnx::write_over(&network, folder.join(format!("{name}.onnx")), self.overwrite)?;
                     written += 1;
                 }
                 Err(misfit) => context.warn(misfit),

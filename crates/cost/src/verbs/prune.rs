@@ -29,6 +29,8 @@ pub struct Prune {
     pub keep: Vec<Pattern>,
     /// Where the smaller network is written.
     pub out: Option<PathBuf>,
+    /// Whether a file of others is replaced.
+    pub overwrite: bool,
     /// Whose images and classes a known network is built for.
     pub dataset: Dataset,
     /// How large what the network reads and gives is.
@@ -54,7 +56,7 @@ impl Verb for Prune {
         let pruned = pruner.prune(&ranking, Goal::percent(&network, self.level))?;
         self.check_reached(&pruned)?;
         if let Some(file) = &self.out {
-            onnx::write(&pruned.network, file)?;
+            onnx::write_over(&pruned.network, file, self.overwrite)?;
         }
         let before = network.parameters();
         Ok(Summary {

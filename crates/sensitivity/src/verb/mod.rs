@@ -172,7 +172,9 @@ impl Sensitivity {
     }
 
     fn store(&self, around: &Surroundings) -> Result<Store> {
-        Store::open(&self.out, &self.identity(around), self.overwrite)
+        let store = Store::open(&self.out, &self.identity(around), self.overwrite)?;
+        write::check_files(&self.out, store.has_begun() || store.places().next().is_some(), self.overwrite)?;
+        Ok(store)
     }
 
     /// Measures on several nodes, of which this one leads, and tells the others how it ended.

@@ -48,5 +48,6 @@ pub(super) const TABLE: Table = Table {
             default: Literal("[]"),
             help: "Files to write the advice to: .json with everything, .html as a page.",
         },
+        asking_keys::OVERWRITE,
     ],
 };

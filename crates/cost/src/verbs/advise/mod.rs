@@ -20,7 +20,7 @@ use levers::{Lever, Withheld, normalises};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::remembered::Remembered;
 use perf4sight_base::units::Bytes;
-use perf4sight_base::whole_file;
+use perf4sight_base::overwrite;
 use perf4sight_memory::Course;
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Changes, Quantity, Stage, Workload};
@@ -56,6 +56,8 @@ pub struct Advise {
     pub extents: Extents,
     /// `.json` and `.html` files to write as well.
     pub output: Vec<PathBuf>,
+    /// Whether files of others are replaced.
+    pub overwrite: bool,
 }
 
 /// What came of it.
@@ -173,7 +175,7 @@ impl Advise {
                 true => advice.page().to_html(),
                 false => format!("{:#}\n", advice.json(context.warnings())),
             };
-            whole_file::save(file, text)?;
+            overwrite::save(file, text, self.overwrite)?;
         }
         Ok(self.output.iter().map(|file| ("advice", file.clone())).collect())
     }

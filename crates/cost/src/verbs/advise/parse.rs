@@ -33,6 +33,7 @@ impl Advise {
             dataset: values.get("dataset")?,
             extents: Extents::configured(values)?,
             output,
+            overwrite: values.get("overwrite")?,
         };
         advise.check().map_err(|error| values.placed("target", error))?;
         Ok(advise)

@@ -54,5 +54,6 @@ pub(super) const TABLE: Table = Table {
             default: Literal("[]"),
             help: "Files to write the predictions to: .csv with a row per network and batch size, .json with everything, .html as a page, of one network with a chart of its memory over the step.",
         },
+        asking_keys::OVERWRITE,
     ],
 };

@@ -20,7 +20,7 @@ use crate::fingerprint::{Fingerprints, file_name};
 use answer::{Answer, Question};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_base::whole_file;
+use perf4sight_base::overwrite;
 use perf4sight_report::Progress;
 use perf4sight_step::workload::{Changes, Quantity, Stage, Workload};
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
@@ -58,6 +58,8 @@ pub struct Predict {
     pub extents: Extents,
     /// `.csv`, `.json` and `.html` files to write as well.
     pub output: Vec<PathBuf>,
+    /// Whether files of others are replaced.
+    pub overwrite: bool,
     /// How the answer is printed.
     pub form: Form,
 }
@@ -148,7 +150,7 @@ impl Predict {
                 Some("html") => told.page(self.limit).to_html(),
                 _ => format!("{:#}\n", told.json(self.limit, context.warnings())),
             };
-            whole_file::save(file, text)?;
+            overwrite::save(file, text, self.overwrite)?;
         }
         Ok(self.output.iter().map(|file| ("predictions", file.clone())).collect())
     }

@@ -36,6 +36,7 @@ impl Predict {
             dataset: values.get("dataset")?,
             extents: Extents::configured(values)?,
             output,
+            overwrite: values.get("overwrite")?,
             form: Form::Tables,
         };
         predict.check().map_err(|error| values.placed("require_fit", error))?;
