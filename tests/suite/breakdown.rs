@@ -2,6 +2,7 @@
 
 use crate::ROOT;
 use crate::fixtures::{Outcome, Scene, shared};
+use perf4sight_base::private_folder;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -209,7 +210,7 @@ fn an_earlier_breakdown_is_replaced_as_a_whole_and_nothing_else_is() {
         broken_down(&scene, "mine --out mine").succeeds();
     }
     let scene = scene.file("other/report.html", "somebody's");
-    broken_down(&scene, "fast.json --out other").fails(2).says("not a breakdown's");
+    broken_down(&scene, "fast.json --out other").fails(2).says("perf4sight did not write");
     assert_eq!(scene.read("other/report.html"), "somebody's");
 }
 
@@ -218,7 +219,7 @@ fn what_no_breakdown_wrote_is_never_replaced() {
     let mut scene = Scene::new().file("fast.json", trace(&steps(0)));
     for name in ["breakdown.json", "breakdown.csv", "stacks.folded", "report.html", "time_breakdown.svg"] {
         scene = scene.file(&format!("of/{name}/{name}"), "{\"format\": 1}");
-        broken_down(&scene, &format!("fast.json --out of/{name}")).fails(2).says("not a breakdown's").says(name);
+        broken_down(&scene, &format!("fast.json --out of/{name}")).fails(2).says("perf4sight did not write").says(name);
         assert_eq!(fs::read_dir(scene.path(&format!("of/{name}"))).unwrap().count(), 1, "{name}");
     }
     // A page of another's beside the data of a breakdown.
@@ -229,10 +230,12 @@ fn what_no_breakdown_wrote_is_never_replaced() {
     let scene = scene.file("self/breakdown.json", trace(&steps(0)));
     broken_down(&scene, "self/breakdown.json --out self").fails(2).says("is to be broken down");
     assert_eq!(scene.read("self/breakdown.json"), trace(&steps(0)));
-    // What a breakdown that was killed left goes.
-    let scene = scene.file("killed/.breakdown.Ab12/report.html", "half");
+    // What a breakdown that was killed left goes, and what is only called so stays.
+    let scene = scene.file("killed/.breakdown.mine/report.html", "somebody's");
+    let left = private_folder::make_marked(".breakdown.", &scene.path("killed")).unwrap();
+    fs::write(left.join("report.html"), "half").unwrap();
     broken_down(&scene, "fast.json --out killed").succeeds();
-    assert!(!scene.path("killed/.breakdown.Ab12").exists());
+    assert!(!left.exists() && scene.path("killed/.breakdown.mine/report.html").exists());
 }
 
 #[test]

@@ -44,7 +44,15 @@ pub fn bytes(file: &Path, doing: &str) -> Result<Vec<u8>> {
 /// # Errors
 /// As [`bytes`], and bytes that are no UTF-8.
 pub fn text(file: &Path, doing: &str) -> Result<String> {
-    String::from_utf8(bytes(file, doing)?).map_err(|cause| {
+    decoded(bytes(file, doing)?, file, doing)
+}
+
+/// The text that a file's bytes are.
+///
+/// # Errors
+/// Bytes that are no UTF-8.
+pub fn decoded(bytes: Vec<u8>, file: &Path, doing: &str) -> Result<String> {
+    String::from_utf8(bytes).map_err(|cause| {
         let at = cause.utf8_error().valid_up_to();
         Error::input(format!("cannot {doing}: byte {at} is no UTF-8")).file(file).expected("text in UTF-8")
     })

@@ -9,10 +9,10 @@ use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read};
-use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// What the names of all of them begin with.
 const PREFIX: &str = "perf4sight.";
@@ -23,10 +23,16 @@ const MARK: &str = ".perf4sight-temporary";
 
 /// A folder that goes when it is dropped, or by the next program's hand.
 #[derive(Debug)]
-pub struct PrivateFolder {
+pub struct PrivateFolder(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
     folder: PathBuf,
     handle: File,
 }
+
+/// Those of this process, for an end that drops nothing.
+static HELD: Mutex<Vec<Weak<Held>>> = Mutex::new(Vec::new());
 
 impl PrivateFolder {
     /// A new folder in `parent`, and none of those left behind there.
@@ -43,17 +49,30 @@ impl PrivateFolder {
     /// When there can be none.
     pub fn named(prefix: &str, parent: &Path) -> Result<Self> {
         sweep(prefix, parent);
-        make(prefix, parent)
-            .map_err(|cause| Error::io(parent, "make a folder here", &cause).help("make room or permit writing"))
+        let (folder, handle) = make(prefix, parent)
+            .map_err(|cause| Error::io(parent, "make a folder here", &cause).help("make room or permit writing"))?;
+        let held = Arc::new(Held { folder, handle });
+        let mut all = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|held| held.strong_count() > 0);
+        all.push(Arc::downgrade(&held));
+        Ok(PrivateFolder(held))
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.folder
+        &self.0.folder
     }
 }
 
-impl Drop for PrivateFolder {
+/// Removes all folders of this process, which is about to end without dropping what it holds.
+pub fn remove_all() {
+    let held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    for held in held.iter().filter_map(Weak::upgrade) {
+        let _ = remove(&held.folder, &held.handle);
+    }
+}
+
+impl Drop for Held {
     fn drop(&mut self) {
         // What cannot be removed now can stay until the next program comes.
         let _ = remove(&self.folder, &self.handle);
@@ -65,8 +84,7 @@ impl Drop for PrivateFolder {
 /// # Errors
 /// When there can be none.
 pub fn make_marked(prefix: &str, parent: &Path) -> io::Result<PathBuf> {
-    // What is kept from being dropped keeps its lock until the process ends; nobody waits for it.
-    Ok(ManuallyDrop::new(make(prefix, parent)?).folder.clone())
+    make(prefix, parent).map(|(folder, _)| folder)
 }
 
 /// Whether a folder is marked as ours.
@@ -84,7 +102,7 @@ pub fn remove_marked(folder: &Path) -> io::Result<()> {
 }
 
 /// It is locked before it is marked: what is not marked nobody takes away. Another program may hold it while it looks for the mark.
-fn make(prefix: &str, parent: &Path) -> io::Result<PrivateFolder> {
+fn make(prefix: &str, parent: &Path) -> io::Result<(PathBuf, File)> {
     let permissions = Permissions::from_mode(MODE);
     let folder = tempfile::Builder::new().prefix(prefix).permissions(permissions).tempdir_in(parent)?;
     let handle = File::open(folder.path())?;
@@ -94,7 +112,7 @@ fn make(prefix: &str, parent: &Path) -> io::Result<PrivateFolder> {
         _ => {}
     }
     fs::write(inside(&handle).join(MARK), mark(&handle)?)?;
-    Ok(PrivateFolder { folder: folder.keep(), handle })
+    Ok((folder.keep(), handle))
 }
 
 /// What the mark says; a copy of the folder has another number.
@@ -140,8 +158,17 @@ fn has_mark(handle: &File) -> io::Result<bool> {
     Ok(found == expected)
 }
 
-/// Removes what lies in a folder, its mark last, so that what a killed program leaves is still known; then the name, if it is still the folder's.
+/// Removes a folder with what lies in it, and marks it again where another process put something there meanwhile.
 fn remove(folder: &Path, handle: &File) -> io::Result<()> {
+    let removed = empty(folder, handle);
+    if removed.is_err() && fs::read_dir(inside(handle))?.next().is_some() {
+        fs::write(inside(handle).join(MARK), mark(handle)?)?;
+    }
+    removed
+}
+
+/// The mark goes last, so that what a killed program leaves is still known; then the name, if it is still the folder's.
+fn empty(folder: &Path, handle: &File) -> io::Result<()> {
     let inside = inside(handle);
     for entry in fs::read_dir(&inside)?.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.file_name() != MARK)) {
         let entry = entry?;
@@ -163,11 +190,10 @@ mod tests {
 
     /// What a program that was killed leaves in `parent`.
     fn left_behind(parent: &Path) -> PathBuf {
-        let PrivateFolder { folder, handle } = &*ManuallyDrop::new(make(PREFIX, parent).unwrap());
+        let folder = make_marked(PREFIX, parent).unwrap();
         fs::create_dir(folder.join("networks")).unwrap();
         fs::write(folder.join("networks/network.onnx"), "").unwrap();
-        handle.unlock().unwrap();
-        folder.clone()
+        folder
     }
 
     #[test]

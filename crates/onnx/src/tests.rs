@@ -954,3 +954,23 @@ fn sequences_are_their_parts() {
     let ops = draft.node("Relu", &["b"], "y", vec![]).output("y").ops();
     assert_eq!(ops, [Op::Slice { axis: 0, start: 1, length: 2 }, Op::Activation(Activation::Relu)]);
 }
+
+#[test]
+fn zz_find_unreadable() {
+    let mut state = 88172645463325252u64;
+    let mut next = move || { state ^= state << 13; state ^= state >> 7; state ^= state << 17; state };
+    let files: Vec<Vec<u8>> = std::fs::read_dir("../../models/imagenet").unwrap().map(|e| std::fs::read(e.unwrap().path()).unwrap()).collect();
+    let mut found = 0;
+    for round in 0..150_000u32 {
+        let mut bytes = files[next() as usize % files.len()].clone();
+        for _ in 0..1 + next() % 2 { let at = next() as usize % bytes.len(); bytes[at] = next() as u8; }
+        let Ok(Loaded { network, warnings }) = from_bytes("net", &bytes) else { continue };
+        match from_bytes("net", &to_bytes(&network)) {
+            Err(error) => { println!("{round}: {error} / {warnings:?}"); found += 1; std::fs::write(format!("/tmp/files_h/bad{found}.onnx"), &bytes).unwrap(); }
+            Ok(again) if again.network.parameters() != network.parameters() => { println!("{round}: {} {} / {warnings:?}", again.network.parameters(), network.parameters()); found += 1; std::fs::write(format!("/tmp/files_h/bad{found}.onnx"), &bytes).unwrap(); }
+            Ok(_) => {}
+        }
+        if found > 12 { break }
+    }
+    panic!("{found}");
+}

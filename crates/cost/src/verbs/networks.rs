@@ -68,11 +68,13 @@ impl Networks {
 
     fn export(&self, folder: &Path, context: &mut Context) -> Result<String> {
         fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
+        let file = |name: &str| folder.join(format!("{name}.onnx"));
+        EXPORTED.iter().try_for_each(|name| onnx::check_replaced(&file(name), self.overwrite))?;
         let mut written = 0;
         for name in EXPORTED {
             match zoo::build(name, self.dataset) {
                 Ok(network) => {
-                    onnx::write_over(&network, folder.join(format!("{name}.onnx")), self.overwrite)?;
+                    onnx::write_over(&network, file(name), self.overwrite)?;
                     written += 1;
                 }
                 Err(misfit) => context.warn(misfit),

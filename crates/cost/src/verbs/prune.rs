@@ -14,6 +14,10 @@ use perf4sight_verb::{Context, Summary, Verb};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
+/// What people meet first who run such a file: onnxruntime asks for every weight as an input.
+const WEIGHTLESS: &str = "\nThe file holds shapes and no weights: they are inputs of its graph. To prune a module of PyTorch with its weights, call \
+                          perf4sight.prune of the Python module.";
+
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prune {
@@ -61,9 +65,10 @@ impl Verb for Prune {
         let before = network.parameters();
         Ok(Summary {
             headline: format!(
-                "{} of the parameters are gone, from {}",
+                "{} of the parameters are gone, from {}{}",
                 Percent(pruned.percent),
-                counted(pruned.cuts.len() as u64, "layer")
+                counted(pruned.cuts.len() as u64, "layer"),
+                if self.out.is_some() { WEIGHTLESS } else { "" }
             ),
             json: json!({
                 "network": network.name(),
