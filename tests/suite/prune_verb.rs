@@ -123,3 +123,15 @@ fn pages_and_networks_of_others_stay() {
     scene.run("networks --export m --overwrite").succeeds();
     scene.run("networks --export m").succeeds();
 }
+
+/// An operator that nobody knows, so that the shape of what it gives is guessed: what follows it does not fit together.
+#[test]
+fn what_could_not_be_read_again_is_not_written() {
+    let mut damaged = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/models/imagenet/alexnet.onnx")).unwrap();
+    let at = damaged.windows(7).position(|word| word == b"MaxPool").unwrap();
+    damaged[at + 4] = b'b';
+    let scene = Scene::new().file("alexnet.onnx", damaged);
+    scene.run("inspect alexnet.onnx").succeeds().says("MaxPbol");
+    let refused = scene.run("prune alexnet.onnx --level 30 --out small.onnx").fails(4).says("was not written");
+    assert!(!scene.path("small.onnx").exists(), "{refused}");
+}

@@ -9,7 +9,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// What sort of thing went wrong; decides the exit code of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The command line asked for something that does not exist or contradicts itself.
+    /// A command line that names something unknown or contradicts itself.
     Usage,
     /// A section, key or value in the configuration.
     Config,
@@ -40,7 +40,7 @@ impl Kind {
     }
 }
 
-/// One failure, told so that the reader can act: place, problem, expectation, remedy.
+/// One failure with what the reader needs to act: place, problem, expectation, remedy.
 ///
 /// ```
 /// use perf4sight_base::error::Error;
@@ -84,7 +84,7 @@ impl Error {
         Self::new(Kind::Input, problem)
     }
 
-    /// A device that cannot do what was asked.
+    /// A device that cannot do the requested work.
     pub fn device(problem: impl Into<String>) -> Self {
         Self::new(Kind::Device, problem)
     }
@@ -104,7 +104,7 @@ impl Error {
         Self::new(Kind::Io, format!("cannot {doing}: {cause}")).file(path)
     }
 
-    /// The file the failure lies in.
+    /// The file with the failure.
     #[must_use]
     pub fn file(mut self, path: impl AsRef<Path>) -> Self {
         self.file = Some(path.as_ref().to_path_buf());

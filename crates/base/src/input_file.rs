@@ -1,16 +1,16 @@
-//! Files that are read: regular ones only, for to open a pipe is to wait for a writer, and nothing says that one will come.
+//! Reading files: regular ones only, because opening a pipe waits for a writer that may never come.
 
 use crate::error::{Error, Result};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// What this process was handed already open, as by `<(command)` of a shell: whoever is at its other end is there.
-const HANDED: [&str; 5] = ["/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/"];
+/// Names of files that this process inherited open, as from `<(command)` of a shell: their other end is connected.
+const INHERITED: [&str; 5] = ["/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/"];
 
-/// Whether a name stands for something that was handed over open.
-pub fn is_handed(file: &Path) -> bool {
-    file.to_str().is_some_and(|name| HANDED.iter().any(|handed| name.starts_with(handed)))
+/// Whether a name stands for an inherited open file.
+pub fn is_inherited(file: &Path) -> bool {
+    file.to_str().is_some_and(|name| INHERITED.iter().any(|prefix| name.starts_with(prefix)))
 }
 
 /// Opens a file; `doing` says what for, as in "read the profile".
@@ -19,9 +19,9 @@ pub fn is_handed(file: &Path) -> bool {
 /// A file that cannot be opened; a pipe, a socket or a device.
 pub fn open(file: &Path, doing: &str) -> Result<File> {
     let failed = |cause: io::Error| Error::io(file, doing, &cause);
-    // Looked at before it is opened. A folder says itself that it cannot be read.
+    // Checked before it is opened. Reading a folder fails with a message of its own.
     let kind = fs::metadata(file).map_err(failed)?.file_type();
-    match kind.is_file() || kind.is_dir() || is_handed(file) {
+    match kind.is_file() || kind.is_dir() || is_inherited(file) {
         true => File::open(file).map_err(failed),
         false => Err(Error::input(format!("cannot {doing}: it is no regular file"))
             .file(file)

@@ -1,4 +1,4 @@
-//! What all of perf4sight does alike: how errors are told, quantities written, samples summarised, and files and folders kept.
+//! What every crate uses: errors, units, statistics, caches, and how files and folders are read, written and removed.
 #![warn(missing_docs)]
 
 pub mod checksum;

@@ -1,4 +1,5 @@
-//! Which files may be replaced: those that the program wrote, by what they hold and never by their names; others where `overwrite` says so.
+//! The rule for replacing files: the program replaces what it wrote, which it recognises by content, never by name; anything else only with
+//! `overwrite`.
 
 use crate::error::{Error, Result};
 use crate::input_file;
@@ -9,17 +10,19 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// What pages name as their generator.
+/// The generator that pages name.
 pub const PROGRAM: &str = "perf4sight";
-/// How that stands in their heads.
+/// The element for it in the head of a page.
 const GENERATOR: &str = r#"<meta name="generator" content="perf4sight">"#;
-/// How pages of versions began that named no generator, without blanks.
+/// The beginning, without blanks, of pages by earlier versions, which named no generator.
 const EARLIER: &str = r#"<!doctypehtml><htmllang="en"><head><metacharset="utf-8"><metaname="viewport"content="width=device-width,initial-scale=1"><metaname="color-scheme"content="lightdark"><title>"#;
-/// Bytes at the beginning of a page or a table that tell whose it is.
+/// A colour in their style.
+const COLOUR: &str = "--paper:";
+/// Only so many bytes at the beginning of a page or a table are searched.
 const HEAD: u64 = 64 << 10;
 
-/// Writes a page, a table or JSON as [`whole_file::save`] does, where it replaces nothing but a file that the program wrote: a page that names it
-/// as its generator, a table or JSON with most of the columns or fields of the new one.
+/// Writes a page, a table or JSON with [`whole_file::save`]. It replaces only a file that the program wrote: a page with its generator, a
+/// table or JSON that shares most columns or fields with the new one.
 ///
 /// # Errors
 /// A file of others, unless `overwrite`; see [`whole_file::save`].
@@ -29,12 +32,12 @@ pub fn save(file: &Path, contents: impl AsRef<[u8]>, overwrite: bool) -> Result<
     whole_file::save(file, contents)
 }
 
-/// Refuses to replace a file that holds something, unless `is_ours` knows it.
+/// Refuses to replace a file that is not empty, unless `is_ours` recognises it.
 ///
 /// # Errors
 /// A file of others, unless `overwrite`; one that cannot be read.
 pub fn check(file: &Path, overwrite: bool, is_ours: impl FnOnce(File) -> bool) -> Result<()> {
-    if overwrite || !is_in_the_way(file) || is_ours(input_file::open(file, "see who wrote this file")?) {
+    if overwrite || !is_in_the_way(file) || is_ours(input_file::open(file, "check who wrote this file")?) {
         return Ok(());
     }
     let problem = "a file that perf4sight did not write would be replaced";
@@ -42,7 +45,7 @@ pub fn check(file: &Path, overwrite: bool, is_ours: impl FnOnce(File) -> bool) -
     Err(error.file(whole_file::named(file)))
 }
 
-/// The same of a folder's files of these names, all of them ours where `is_ours`, as a file beside them tells, but for pages of other programs.
+/// Checks the files of these names in a folder. Where `is_ours`, another file there shows that all are ours; pages are still checked one by one.
 ///
 /// # Errors
 /// See [`check`].
@@ -55,16 +58,16 @@ pub fn check_folder<Name: AsRef<Path>>(
     let files = names.into_iter().map(|name| folder.join(name));
     files.into_iter().try_for_each(|file: PathBuf| {
         let is_page = file.extension().is_some_and(|ending| ending == "html");
-        check(&file, overwrite, |old| is_ours && (!is_page || !marks(old).is_empty()))
+        check(&file, overwrite, |old| is_ours && (!is_page || marks(old).contains(GENERATOR)))
     })
 }
 
-/// Whether a regular file lies there that holds something; what is handed over open, as by a shell, was made for this.
+/// Whether there is a regular file that is not empty. What a shell redirects to is meant to be written.
 fn is_in_the_way(file: &Path) -> bool {
-    !input_file::is_handed(file) && fs::metadata(file).is_ok_and(|about| about.is_file() && about.len() > 0)
+    !input_file::is_inherited(file) && fs::metadata(file).is_ok_and(|about| about.is_file() && about.len() > 0)
 }
 
-/// By what a text is known: its columns or fields, or that it is a page of ours.
+/// What identifies a text: its columns or fields, or the generator of a page.
 fn marks(text: impl Read) -> BTreeSet<String> {
     let mut text = BufReader::new(text);
     match text.fill_buf().ok().and_then(|start| start.first().copied()) {
@@ -88,7 +91,8 @@ fn page(text: impl BufRead) -> Option<String> {
     text.take(HEAD).read_to_end(&mut head).ok()?;
     let head = String::from_utf8_lossy(&head);
     let bare = || head.split_whitespace().collect::<String>().to_lowercase();
-    (head.contains(GENERATOR) || bare().starts_with(EARLIER)).then(|| GENERATOR.to_owned())
+    let is_earlier = || bare().starts_with(EARLIER) && head.contains(COLOUR);
+    (head.contains(GENERATOR) || is_earlier()).then(|| GENERATOR.to_owned())
 }
 
 fn columns(text: impl BufRead) -> BTreeSet<String> {
@@ -97,7 +101,7 @@ fn columns(text: impl BufRead) -> BTreeSet<String> {
     header.trim_end().split([',', ';']).filter(|column| !column.is_empty()).map(str::to_owned).collect()
 }
 
-/// Whether most marks are common to both: versions and settings add some and leave some out.
+/// Whether both share most marks: versions and settings add and leave out some.
 fn is_alike(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
     2 * one.intersection(other).count() > one.union(other).count()
 }
@@ -146,7 +150,7 @@ mod tests {
     #[test]
     fn pages_of_earlier_versions_are_known() {
         let old = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, \
-                   initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>Training fingerprint of epyc-1-core</title>\n";
+                   initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>Training fingerprint of epyc-1-core</title>\n<style>\n:root {\n  --paper: #ffffff;";
         assert!(replaces(old, &format!("<!DOCTYPE html>{GENERATOR}"), false));
     }
 

@@ -1,8 +1,8 @@
-//! Folders that nobody else can look into, as long as they are needed and not longer.
+//! Temporary folders: only their user may open them, and they are removed when they are no longer needed.
 //!
-//! Their names are not to be guessed, so nobody can be there first and have us write elsewhere through a link. A program that is killed leaves
-//! its folder behind; the next one takes it away, for the kernel has given up the lock that its owner held. A name alone makes no folder ours:
-//! it holds a mark that says which one it is, so that neither `perf4sight.git` nor a copy of one of ours goes.
+//! Their names cannot be guessed, so nobody can create one first as a link to another place. A program that is killed leaves its folder; the
+//! next program removes it, because the kernel has released the lock. It removes only marked folders: the mark names the inode, so neither
+//! `perf4sight.git` nor a copy of a temporary folder is removed.
 
 use crate::error::{Error, Result};
 use nix::fcntl::OFlag;
@@ -14,14 +14,14 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// What the names of all of them begin with.
+/// The prefix of their names.
 const PREFIX: &str = "perf4sight.";
-/// What only their owner may do with them.
+/// Only their owner may read or write them.
 const MODE: u32 = 0o700;
 /// The file that marks them.
 const MARK: &str = ".perf4sight-temporary";
 
-/// A folder that goes when it is dropped, or by the next program's hand.
+/// A folder that is removed when it is dropped, or by the next program.
 #[derive(Debug)]
 pub struct PrivateFolder(Arc<Held>);
 
@@ -31,22 +31,22 @@ struct Held {
     handle: File,
 }
 
-/// Those of this process, for an end that drops nothing.
+/// All of this process, for an exit that runs no destructors.
 static HELD: Mutex<Vec<Weak<Held>>> = Mutex::new(Vec::new());
 
 impl PrivateFolder {
-    /// A new folder in `parent`, and none of those left behind there.
+    /// A new folder in `parent`; abandoned ones there are removed.
     ///
     /// # Errors
-    /// When there can be none.
+    /// When it cannot be created.
     pub fn new(parent: &Path) -> Result<Self> {
         Self::named(PREFIX, parent)
     }
 
-    /// The same under another beginning of its name; it takes away those left behind that begin so.
+    /// The same with another prefix.
     ///
     /// # Errors
-    /// When there can be none.
+    /// When it cannot be created.
     pub fn named(prefix: &str, parent: &Path) -> Result<Self> {
         sweep(prefix, parent);
         let (folder, handle) = make(prefix, parent)
@@ -58,13 +58,13 @@ impl PrivateFolder {
         Ok(PrivateFolder(held))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0.folder
     }
 }
 
-/// Removes all folders of this process, which is about to end without dropping what it holds.
+/// Removes all folders of this process before an exit that runs no destructors.
 pub fn remove_all() {
     let held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     for held in held.iter().filter_map(Weak::upgrade) {
@@ -74,7 +74,7 @@ pub fn remove_all() {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // What cannot be removed now can stay until the next program comes.
+        // What cannot be removed now is left to the next program.
         let _ = remove(&self.folder, &self.handle);
     }
 }
@@ -82,7 +82,7 @@ impl Drop for Held {
 /// A new folder in `parent` that is marked as ours and stays until [`remove_marked`].
 ///
 /// # Errors
-/// When there can be none.
+/// When it cannot be created.
 pub fn make_marked(prefix: &str, parent: &Path) -> io::Result<PathBuf> {
     make(prefix, parent).map(|(folder, _)| folder)
 }
@@ -101,13 +101,13 @@ pub fn remove_marked(folder: &Path) -> io::Result<()> {
     remove(folder, &handle)
 }
 
-/// It is locked before it is marked: what is not marked nobody takes away. Another program may hold it while it looks for the mark.
+/// It is locked before it is marked: unmarked folders are never removed. Another program may hold the lock while it looks for the mark.
 fn make(prefix: &str, parent: &Path) -> io::Result<(PathBuf, File)> {
     let permissions = Permissions::from_mode(MODE);
     let folder = tempfile::Builder::new().prefix(prefix).permissions(permissions).tempdir_in(parent)?;
     let handle = File::open(folder.path())?;
     match handle.lock() {
-        // Some disks know of no locks: nobody takes anything away there.
+        // Some file systems have no locks: nothing is removed there.
         Err(cause) if cause.kind() != io::ErrorKind::Unsupported => return Err(cause),
         _ => {}
     }
@@ -115,18 +115,18 @@ fn make(prefix: &str, parent: &Path) -> io::Result<(PathBuf, File)> {
     Ok((folder.keep(), handle))
 }
 
-/// What the mark says; a copy of the folder has another number.
+/// The text of the mark; a copy of the folder has another inode.
 fn mark(handle: &File) -> io::Result<String> {
     let number = handle.metadata()?.ino();
     Ok(format!("perf4sight made folder {number} and removes it when no process holds it any more.\n"))
 }
 
-/// The folder by what was opened, whatever lies under its name by now.
+/// A path to the opened folder itself, whatever its name refers to now.
 fn inside(handle: &File) -> PathBuf {
     Path::new("/proc/self/fd").join(handle.as_raw_fd().to_string())
 }
 
-/// Removes the folders of ours that nobody holds. What cannot be removed now can stay.
+/// Removes abandoned folders. What cannot be removed now is left.
 fn sweep(prefix: &str, parent: &Path) {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
@@ -139,7 +139,7 @@ fn sweep(prefix: &str, parent: &Path) {
     }
 }
 
-/// A folder that is no link, is marked, and is for this user's eyes alone.
+/// Opens a folder that is no link, is marked, and only this user may open.
 fn open(folder: &Path) -> io::Result<Option<File>> {
     let only_folders = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
     let handle = OpenOptions::new().read(true).custom_flags(only_folders.bits()).open(folder)?;
@@ -151,14 +151,14 @@ fn open(folder: &Path) -> io::Result<Option<File>> {
 fn has_mark(handle: &File) -> io::Result<bool> {
     let expected = mark(handle)?;
     let mut found = String::new();
-    // A pipe that lies there would keep us waiting.
+    // Opening a pipe would block.
     let plain = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let file = OpenOptions::new().read(true).custom_flags(plain).open(inside(handle).join(MARK))?;
     file.take(1 + expected.len() as u64).read_to_string(&mut found)?;
     Ok(found == expected)
 }
 
-/// Removes a folder with what lies in it, and marks it again where another process put something there meanwhile.
+/// Removes a folder and its content; marks it again if another process wrote into it meanwhile.
 fn remove(folder: &Path, handle: &File) -> io::Result<()> {
     let removed = empty(folder, handle);
     if removed.is_err() && fs::read_dir(inside(handle))?.next().is_some() {
@@ -167,7 +167,7 @@ fn remove(folder: &Path, handle: &File) -> io::Result<()> {
     removed
 }
 
-/// The mark goes last, so that what a killed program leaves is still known; then the name, if it is still the folder's.
+/// The mark is removed last, so that a folder half removed is still recognised.
 fn empty(folder: &Path, handle: &File) -> io::Result<()> {
     let inside = inside(handle);
     for entry in fs::read_dir(&inside)?.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.file_name() != MARK)) {
@@ -178,7 +178,7 @@ fn empty(folder: &Path, handle: &File) -> io::Result<()> {
         }
     }
     fs::remove_file(inside.join(MARK))?;
-    // Which removes no folder that holds anything.
+    // Fails where another folder now has the name, unless that is empty.
     fs::remove_dir(folder)
 }
 

@@ -1,4 +1,4 @@
-//! Files that are there as a whole or not at all.
+//! Atomic writes: a file is there as a whole or not at all.
 
 use crate::error::{Error, Result};
 use crate::input_file;
@@ -9,15 +9,15 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// What everybody may do with a new file, before the user's mask.
+/// The mode of a new file, before the umask.
 const MODE: u32 = 0o666;
 
-/// So many links in a row are followed, as the kernel does.
+/// Links in a row that are followed, as in the kernel.
 const LINKS: usize = 40;
 
-/// Writes a file, and the folders it lies in, and waits until the disk has it. A crash, a power cut, a full disk or a reader at the
-/// wrong moment finds the old file or the new one, never half of it. The new one keeps the mode and the owner of the old one. Links are followed;
-/// what is there and no file, a pipe or a device, is written to and stays.
+/// Writes a file and its folders, and waits until the disk has them. A crash, a power cut, a full disk or a reader at the wrong moment finds the
+/// old file or the new one, never half of it. The new file keeps the mode and owner of the old one. Links are followed; pipes and devices are
+/// written to.
 ///
 /// # Errors
 /// When the file cannot be written; the old one is then as it was.
@@ -31,7 +31,7 @@ pub fn save(file: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
     })
 }
 
-/// A file's name; of a link also where it leads.
+/// The name of a file; of a link also its target.
 pub fn named(file: &Path) -> PathBuf {
     match fs::read_link(file) {
         Ok(target) => PathBuf::from(format!("{} -> {}", file.display(), target.display())),
@@ -41,7 +41,7 @@ pub fn named(file: &Path) -> PathBuf {
 
 fn write(file: &Path, contents: &[u8]) -> io::Result<()> {
     let is_other = |there: Metadata| !there.is_file() && !there.is_dir();
-    if input_file::is_handed(file) || fs::metadata(file).is_ok_and(is_other) {
+    if input_file::is_inherited(file) || fs::metadata(file).is_ok_and(is_other) {
         return OpenOptions::new().write(true).open(file)?.write_all(contents);
     }
     let file = followed(file)?;
@@ -49,7 +49,7 @@ fn write(file: &Path, contents: &[u8]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let mut unfinished = unfinished(folder)?;
     unfinished.write_all(contents)?;
-    // Opened for writing, so that what its owner protects stays.
+    // Opening it for writing fails where its owner forbids that.
     match OpenOptions::new().write(true).open(&file) {
         Ok(old) => keep_owner_and_mode(unfinished.as_file(), &old.metadata()?)?,
         Err(cause) if cause.kind() == ErrorKind::NotFound => {}
@@ -61,7 +61,7 @@ fn write(file: &Path, contents: &[u8]) -> io::Result<()> {
     sync_folder(folder)
 }
 
-/// Where links lead; only this user's or those of the folder's owner, as the kernel does in shared folders (`fs.protected_symlinks`).
+/// The target of links, which must belong to this user or to the folder's owner, as the kernel demands in shared folders (`fs.protected_symlinks`).
 fn followed(file: &Path) -> io::Result<PathBuf> {
     let mut file = file.to_owned();
     for _ in 0..LINKS {
@@ -76,7 +76,7 @@ fn followed(file: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many links lead from one to the next"))
 }
 
-/// Who may not give files away at least keeps the group.
+/// Without the right to change the owner, at least the group is kept.
 fn keep_owner_and_mode(new: &File, old: &Metadata) -> io::Result<()> {
     let own = new.metadata()?;
     if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
@@ -85,30 +85,30 @@ fn keep_owner_and_mode(new: &File, old: &Metadata) -> io::Result<()> {
     new.set_permissions(old.permissions())
 }
 
-/// A new file that goes when it is dropped. Nobody can have put a link to another file in its place, for its name is not to be guessed.
+/// A new file that is removed when it is dropped. Its name cannot be guessed, so nobody can create it first as a link.
 fn unfinished(folder: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new().prefix(".").suffix(".new").permissions(Permissions::from_mode(MODE)).tempfile_in(folder)
 }
 
-/// Makes sure that a folder takes files of so many bytes, and leaves none.
+/// Checks that a folder takes files of so many bytes; none is left.
 ///
 /// # Errors
-/// When it does not.
+/// When it takes none.
 pub fn try_folder(folder: &Path, bytes: usize) -> io::Result<()> {
     let mut probe = unfinished(folder)?;
     probe.write_all(&vec![b' '; bytes])?;
     probe.as_file().sync_all()
 }
 
-/// The folder that a file lies in.
+/// The folder of a file.
 pub fn folder_of(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Waits until the disk knows which files a folder has.
+/// Waits until the disk has the names of a folder's files.
 ///
 /// # Errors
-/// When the disk fails. File systems that cannot do this for folders do it by themselves.
+/// When the disk fails. File systems without this operation for folders do it by themselves.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder)?.sync_all() {
         Err(cause) if matches!(cause.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(()),

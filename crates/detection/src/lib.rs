@@ -19,6 +19,7 @@ pub use perf4sight_step::detection::{Boxes, DetectionTask};
 use campaign::Campaign;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Bytes, Percent, counted};
+use perf4sight_base::held_folder::OutputFolder;
 use perf4sight_base::overwrite;
 use perf4sight_cost::device::slow_arithmetic;
 use perf4sight_machine::Seen;
@@ -177,10 +178,9 @@ impl Verb for Detection {
         if let Some(fingerprint) = &self.predict {
             return foreseen::run(&asked, fingerprint, context);
         }
-        let measured = asked.measure(context);
-        // Where nothing came of it, not even an empty folder is left; one that holds something stays.
-        let _ = fs::remove_dir(&self.out);
-        measured
+        // Where nothing came of it, not even an empty folder is left.
+        let _out = OutputFolder::new(&self.out);
+        asked.measure(context)
     }
 }
 

@@ -26,7 +26,7 @@ pub use without_recording::WithoutRecording;
 use crate::python::Python;
 use outcome::Outcome;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::held_folder::hold;
+use perf4sight_base::held_folder::{OutputFolder, hold};
 use perf4sight_base::private_folder;
 use perf4sight_base::units::counted;
 use perf4sight_machine::Watch;
@@ -78,13 +78,12 @@ impl Verb for Record {
         self.check_room()?;
         fs::create_dir_all(&self.out).map_err(|cause| Error::io(&self.out, "make this folder", &cause))?;
         let _held = hold(&self.out, Duration::ZERO, "wait until it has ended, or choose another folder (out)")?;
+        // Where nothing came of it, not even an empty folder is left.
+        let _out = OutputFolder::new(&self.out);
         Replaced::recover(&self.out)?;
         // Another one may have ended meanwhile, or was killed and is back.
         self.check_room()?;
-        let recorded = self.record(context).and_then(|outcome| outcome.summary(context));
-        // Where nothing came of it, not even an empty folder is left; one that holds something stays.
-        let _ = fs::remove_dir(&self.out);
-        recorded
+        self.record(context).and_then(|outcome| outcome.summary(context))
     }
 }
 

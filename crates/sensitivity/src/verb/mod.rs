@@ -31,6 +31,7 @@ use crate::{Knee, LEAST_TIME};
 use campaign::{Campaign, Stop};
 use nodes::Team;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::held_folder::OutputFolder;
 use perf4sight_base::units::Bytes;
 use perf4sight_limit as limit;
 use perf4sight_machine::Watch;
@@ -41,7 +42,6 @@ use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Sect
 use profile::Profile;
 use regex::Regex;
 use run::Runner;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -155,13 +155,13 @@ impl Verb for Sensitivity {
             let found = self.campaign(&around, None, watch, context)?.known();
             return Ok(plan::summary(self, &around, found));
         }
-        let measured = write::check_room(&self.out).and_then(|()| match &self.nodes {
+        // Where nothing came of it, not even an empty folder is left.
+        let _out = OutputFolder::new(&self.out);
+        write::check_room(&self.out)?;
+        match &self.nodes {
             None => self.measure(&around, None, watch, context),
             Some(nodes) => self.lead(nodes, around, watch, context),
-        });
-        // Where nothing came of it, not even an empty folder is left; one that holds something stays.
-        let _ = fs::remove_dir(&self.out);
-        measured
+        }
     }
 }
 
