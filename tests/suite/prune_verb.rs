@@ -100,7 +100,11 @@ fn files_of_others_are_replaced_only_where_that_is_asked_for() {
 #[test]
 fn the_file_is_said_to_hold_no_weights() {
     let scene = Scene::new();
-    scene.run("prune squeezenet --level 30 --out small.onnx").succeeds().prints("no weights").prints("perf4sight.prune");
+    scene
+        .run("prune squeezenet --level 30 --out small.onnx")
+        .succeeds()
+        .prints("no weights")
+        .prints("perf4sight.prune");
     let shown = scene.run("prune squeezenet --level 30").succeeds();
     assert!(!shown.stdout().contains("no weights"), "{shown}");
 }

@@ -73,9 +73,8 @@ fn marks(text: impl Read) -> BTreeSet<String> {
     match text.fill_buf().ok().and_then(|start| start.first().copied()) {
         Some(b'<') => page(text).into_iter().collect(),
         Some(b'{') => serde_json::from_reader(text).map_or(BTreeSet::new(), fields),
-        Some(b'[') => serde_json::from_reader(text).map_or(BTreeSet::new(), |all: Vec<Fields>| {
-            all.into_iter().flat_map(fields).collect()
-        }),
+        Some(b'[') => serde_json::from_reader(text)
+            .map_or(BTreeSet::new(), |all: Vec<Fields>| all.into_iter().flat_map(fields).collect()),
         _ => columns(text),
     }
 }
@@ -129,7 +128,17 @@ mod tests {
     fn what_others_wrote_stays() {
         let page = format!("<!DOCTYPE html>\n<html lang=\"en\"><head>{GENERATOR}</head></html>");
         for new in [&page, "batch,latency,memory\n1,2,3\n", "{\"network\": 1, \"rows\": []}", "[{\"gpu\": 1}]"] {
-            for old in ["notes\n", "<html><body>thesis</body></html>", "{\"a\": 1}", "{}", "[]", "[1]", "[section]\n", "a,b\n", "\n"] {
+            for old in [
+                "notes\n",
+                "<html><body>thesis</body></html>",
+                "{\"a\": 1}",
+                "{}",
+                "[]",
+                "[1]",
+                "[section]\n",
+                "a,b\n",
+                "\n",
+            ] {
                 assert!(!replaces(old, new, false), "{old} by {new}");
                 assert!(replaces(old, new, true), "{old} by {new}");
             }

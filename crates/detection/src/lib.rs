@@ -18,9 +18,9 @@ pub use perf4sight_step::detection::{Boxes, DetectionTask};
 
 use campaign::Campaign;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Bytes, Percent, counted};
 use perf4sight_base::held_folder::OutputFolder;
 use perf4sight_base::overwrite;
+use perf4sight_base::units::{Bytes, Percent, counted};
 use perf4sight_cost::device::slow_arithmetic;
 use perf4sight_machine::Seen;
 use perf4sight_machine::remote::Route;

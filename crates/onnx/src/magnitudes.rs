@@ -129,7 +129,10 @@ fn stored(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Res
 /// Whether links lead from a data file out of the folder of its network, and of the file that the network itself may be a link to.
 fn leads_outside(data: &Path, network: &Path) -> bool {
     let Ok(data) = data.canonicalize() else { return false };
-    let folders = [whole_file::folder_of(network).canonicalize(), network.canonicalize().map(|file| whole_file::folder_of(&file).into())];
+    let folders = [
+        whole_file::folder_of(network).canonicalize(),
+        network.canonicalize().map(|file| whole_file::folder_of(&file).into()),
+    ];
     !folders.iter().flatten().any(|folder: &PathBuf| data.starts_with(folder))
 }
 

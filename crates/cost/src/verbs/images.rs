@@ -30,7 +30,8 @@ pub(super) fn classes(values: &Values<'_>) -> Result<Option<usize>> {
 /// A word that names no folder; a dataset that nobody knows, of which not both are said, with its place.
 pub(super) fn of(values: &Values<'_>) -> Result<Images> {
     let (input, classes) = (input(values)?, classes(values)?);
-    Images::of(&values.folder_name("dataset")?, input.as_ref(), classes).map_err(|error| values.placed("dataset", error))
+    Images::of(&values.folder_name("dataset")?, input.as_ref(), classes)
+        .map_err(|error| values.placed("dataset", error))
 }
 
 /// Refuses networks, in files that are there, which read others than a word says that tells how large images are.

@@ -18,9 +18,9 @@ use crate::fingerprint::{Fingerprints, MemoryLimit, Prediction, check_understood
 use judge::Judge;
 use levers::{Lever, Withheld, normalises};
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::overwrite;
 use perf4sight_base::remembered::Remembered;
 use perf4sight_base::units::Bytes;
-use perf4sight_base::overwrite;
 use perf4sight_memory::Course;
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Changes, Quantity, Stage, Workload};
