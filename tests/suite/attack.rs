@@ -414,8 +414,7 @@ fn folders_of_a_recording_go_on_every_ordered_end() {
         let mut program = program.stderr(Stdio::null()).spawn().unwrap();
         let ours = || fs::read_dir(scene.path("rec")).map_or(0, |entries| entries.count());
         within_patience("the folder of the recorder", || ours() > 0);
-        // Its handlers are there before anything is written.
-        let signal = || drop(kill(Pid::from_raw(program.id() as i32), Signal::SIGTERM));
+        let signal = || _ = kill(Pid::from_raw(program.id() as i32), Signal::SIGTERM);
         signal();
         thread::sleep(Duration::from_millis(pause));
         signal();

@@ -282,6 +282,7 @@ fn at_eighty_columns_nothing_of_a_verdict_is_cut() {
             dataset: None,
             extents: Extents::default(),
             output: Vec::new(),
+            overwrite: false,
             form: Form::Tables,
         };
         perf4sight::pipeline::run_verb(&predict, &mut context).unwrap();

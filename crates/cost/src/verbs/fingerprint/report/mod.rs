@@ -71,8 +71,16 @@ impl Evidence<'_> {
     /// Writes `report.html`, `report.json` and `predictions.csv` into `folder`.
     ///
     /// # Errors
-    /// When a file cannot be written, or is another's, unless `overwrite`; each is then either the old one or the new one.
-    pub fn write(&self, folder: &Path, overwrite: bool) -> Result<Written> {
+    /// When a file cannot be written or is another's; each is then either the old one or the new one.
+    pub fn write(&self, folder: &Path) -> Result<Written> {
+        self.write_over(folder, false)
+    }
+
+    /// The same, where `overwrite` in place of files of others too.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn write_over(&self, folder: &Path, overwrite: bool) -> Result<Written> {
         let written = Written {
             html: folder.join("report.html"),
             json: folder.join("report.json"),
