@@ -3,7 +3,8 @@
 use mimalloc::MiMalloc;
 use perf4sight::cli;
 use perf4sight::pipeline::Ending;
-use perf4sight_report::printable;
+use perf4sight_base::{held_folder, private_folder};
+use perf4sight_report::paragraph;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -25,6 +26,9 @@ const INTERRUPTED: u8 = 130;
 /// Time for a run to end in order. What a longer piece of work leaves is whole: files take their place at once, or not at all.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// `timeout` sends its signal to the program and then to its whole group: what comes so soon after the first is no second one.
+const ONE_SIGNAL: Duration = Duration::from_millis(300);
+
 fn main() -> ExitCode {
     let cancel = Arc::new(AtomicBool::new(false));
     cancel_on_signals(&cancel);
@@ -44,21 +48,34 @@ fn main() -> ExitCode {
 fn cancel_on_signals(cancel: &Arc<AtomicBool>) {
     let signals: Vec<i32> = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)).collect();
     match Signals::new(&signals) {
-        Ok(mut heard) => drop(thread::spawn(move || heard.forever().next().map(end_after_grace))),
+        Ok(heard) => drop(thread::spawn(move || end_on(heard))),
         Err(cause) => complain(&format!("warning: a signal will not end what is blocked: {cause}")),
     }
     for signal in signals {
-        let second = flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(cancel));
-        if let Err(cause) = second.and_then(|_| flag::register(signal, Arc::clone(cancel))) {
+        if let Err(cause) = flag::register(signal, Arc::clone(cancel)) {
             complain(&format!("warning: signal {signal} will lose the row at hand: {cause}"));
         }
     }
 }
 
-/// Ends the program, wherever it is blocked or at work, when there was time to end in order.
-fn end_after_grace(_: i32) {
-    thread::sleep(GRACE);
-    complain("interrupted; what was written, if anything, is whole, and the same command does the rest");
+/// Ends the program on a second signal, or when there was time to end in order.
+fn end_on(mut signals: Signals) {
+    signals.wait().for_each(drop);
+    thread::spawn(|| {
+        thread::sleep(GRACE);
+        complain("interrupted; what was written, if anything, is whole, and the same command does the rest");
+        end();
+    });
+    thread::sleep(ONE_SIGNAL);
+    signals.pending().for_each(drop);
+    signals.wait().for_each(drop);
+    end();
+}
+
+/// Ends the program wherever it is blocked or at work.
+fn end() {
+    private_folder::remove_all();
+    held_folder::remove_empty();
     process::exit(INTERRUPTED.into());
 }
 
@@ -78,5 +95,5 @@ fn is_ignored(signal: i32) -> bool {
 
 fn complain(words: &str) {
     // Not eprintln!, which panics where nobody reads.
-    let _ = writeln!(io::stderr(), "{}", printable(words));
+    let _ = writeln!(io::stderr(), "{}", paragraph(words));
 }

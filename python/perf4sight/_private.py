@@ -5,32 +5,23 @@ import contextlib
 import fcntl
 import os
 import tempfile
-from typing import Iterator, Optional
+from typing import Iterator
+
+# What marks such a folder, and what it says: only a folder with it is ever taken away.
+MARK = ".perf4sight-temporary"
+WORDS = "perf4sight made folder %d and removes it when no process holds it any more.\n"
 
 
 @contextlib.contextmanager
 def folder() -> Iterator[str]:
     """A new folder that nobody else can look into, and that no other program takes for left behind."""
-    own, lock = None, None
-    while lock is None:
-        own = tempfile.TemporaryDirectory(prefix="perf4sight.")
-        lock = _held(own.name)
+    own = tempfile.TemporaryDirectory(prefix="perf4sight.")
+    lock = os.open(own.name, os.O_RDONLY)
     try:
         with own:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with open(os.path.join(own.name, MARK), "w") as mark:
+                mark.write(WORDS % os.fstat(lock).st_ino)
             yield own.name
     finally:
         os.close(lock)
-
-
-def _held(path: str) -> Optional[int]:
-    """The lock of a folder; none where another program found it before, and takes it away."""
-    try:
-        lock = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return None
-    with contextlib.suppress(BlockingIOError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.exists(path):
-            return lock
-    os.close(lock)
-    return None

@@ -2,7 +2,7 @@
 
 use crate::conformance::{job, measure};
 use crate::device::script_worker;
-use crate::fixtures::{PATIENCE, Scene, runs, within_patience};
+use crate::fixtures::{Outcome as Ended, PATIENCE, Scene, runs, within_patience};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use perf4sight_base::units::Bytes;
@@ -377,4 +377,75 @@ fn a_run_that_is_killed_anywhere_goes_on() {
         scene.run("--config-file config.ini").succeeds();
         assert_eq!(rows(&scene), rows(&undisturbed), "{kills} kills");
     }
+}
+
+/// Clones and notes of others are called as the program's own folders are.
+#[test]
+fn folders_of_others_stay_whatever_they_are_called() {
+    let scene = Scene::new()
+        .file("proj/perf4sight.git/HEAD", "ref: refs/heads/main\n")
+        .file("proj/removed.1/rank0.recording.json", "{}")
+        .file("proj/replaced.1/rank0.recording.json", "{}")
+        .file("tmp/perf4sight.notes/thesis.tex", "\\begin{document}\n");
+    fs::set_permissions(scene.path("proj/perf4sight.git"), Permissions::from_mode(0o700)).unwrap();
+    fs::set_permissions(scene.path("tmp/perf4sight.notes"), Permissions::from_mode(0o700)).unwrap();
+    let run = |arguments: &str| {
+        let mut command = scene.command();
+        command.current_dir(scene.path("proj")).env("TMPDIR", scene.path("tmp"));
+        Ended::of(arguments, command.args(arguments.split_whitespace()).output().unwrap())
+    };
+    run("record --out . -- true").says("true");
+    run("record --out below -- true").says("true");
+    run("calibrate resnet18 --fingerprint none --measure cpu").fails(6);
+    assert_eq!(scene.read("proj/perf4sight.git/HEAD"), "ref: refs/heads/main\n");
+    assert_eq!(scene.read("tmp/perf4sight.notes/thesis.tex"), "\\begin{document}\n");
+    assert!(scene.path("proj/removed.1/rank0.recording.json").exists());
+    assert!(scene.path("proj/replaced.1/rank0.recording.json").exists());
+}
+
+/// `timeout` of GNU coreutils signals its child and then its whole group (`send_sig` in timeout.c): one signal comes twice. A second one that
+/// comes later finds a command that does not end.
+#[test]
+fn folders_of_a_recording_go_on_every_ordered_end() {
+    for (script, pause) in [("sleep 300", 20), ("trap '' TERM INT; while :; do sleep 1; done", 500)] {
+        let scene = Scene::new().file("train.sh", script);
+        let mut program = scene.command();
+        let program = program.args(["record", "--out", "rec", "--", "sh", "train.sh"]).stdout(Stdio::null());
+        let mut program = program.stderr(Stdio::null()).spawn().unwrap();
+        let ours = || fs::read_dir(scene.path("rec")).map_or(0, |entries| entries.count());
+        within_patience("the folder of the recorder", || ours() > 0);
+        let signal = || _ = kill(Pid::from_raw(program.id() as i32), Signal::SIGTERM);
+        signal();
+        thread::sleep(Duration::from_millis(pause));
+        signal();
+        assert_eq!(program.wait().unwrap().code(), Some(130), "{script}");
+        assert!(!scene.path("rec").exists(), "{script}");
+    }
+}
+
+/// A name with a line end may not look like a message of the program's own.
+#[test]
+fn names_forge_no_messages() {
+    let scene = Scene::new();
+    let output = scene.command().args(["inspect", "none\nwarning: all is well\nerror: none.onnx"]).output().unwrap();
+    let told = Ended::of("inspect", output);
+    assert!(told.stderr().lines().skip(1).all(|line| line.starts_with("  ")), "{told}");
+}
+
+/// The Python module makes such folders too, and leaves one behind when it is killed.
+#[test]
+fn what_a_killed_python_module_left_goes() {
+    let scene = Scene::new().file("tmp/.keep", "");
+    let module = concat!(env!("CARGO_MANIFEST_DIR"), "/python/perf4sight/_private.py");
+    let script = format!(
+        "import os, runpy\nheld = runpy.run_path('{module}')['folder']()\nheld.__enter__()\nos.kill(os.getpid(), 9)\n"
+    );
+    let left = || {
+        let entries = fs::read_dir(scene.path("tmp")).unwrap();
+        entries.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("perf4sight.")).count()
+    };
+    Command::new("python3").args(["-c", &script]).env("TMPDIR", scene.path("tmp")).status().unwrap();
+    assert_eq!(left(), 1);
+    scene.run("record --out tmp -- true").says("true");
+    assert_eq!(left(), 0);
 }

@@ -2,6 +2,7 @@
 
 use crate::ROOT;
 use crate::fixtures::{Outcome, Scene, shared};
+use perf4sight_base::private_folder;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -209,7 +210,7 @@ fn an_earlier_breakdown_is_replaced_as_a_whole_and_nothing_else_is() {
         broken_down(&scene, "mine --out mine").succeeds();
     }
     let scene = scene.file("other/report.html", "somebody's");
-    broken_down(&scene, "fast.json --out other").fails(2).says("not a breakdown's");
+    broken_down(&scene, "fast.json --out other").fails(2).says("perf4sight did not write");
     assert_eq!(scene.read("other/report.html"), "somebody's");
 }
 
@@ -218,7 +219,7 @@ fn what_no_breakdown_wrote_is_never_replaced() {
     let mut scene = Scene::new().file("fast.json", trace(&steps(0)));
     for name in ["breakdown.json", "breakdown.csv", "stacks.folded", "report.html", "time_breakdown.svg"] {
         scene = scene.file(&format!("of/{name}/{name}"), "{\"format\": 1}");
-        broken_down(&scene, &format!("fast.json --out of/{name}")).fails(2).says("not a breakdown's").says(name);
+        broken_down(&scene, &format!("fast.json --out of/{name}")).fails(2).says("perf4sight did not write").says(name);
         assert_eq!(fs::read_dir(scene.path(&format!("of/{name}"))).unwrap().count(), 1, "{name}");
     }
     // A page of another's beside the data of a breakdown.
@@ -229,10 +230,12 @@ fn what_no_breakdown_wrote_is_never_replaced() {
     let scene = scene.file("self/breakdown.json", trace(&steps(0)));
     broken_down(&scene, "self/breakdown.json --out self").fails(2).says("is to be broken down");
     assert_eq!(scene.read("self/breakdown.json"), trace(&steps(0)));
-    // What a breakdown that was killed left goes.
-    let scene = scene.file("killed/.breakdown.Ab12/report.html", "half");
+    // What a breakdown that was killed left goes, and what is only called so stays.
+    let scene = scene.file("killed/.breakdown.mine/report.html", "somebody's");
+    let left = private_folder::make_marked(".breakdown.", &scene.path("killed")).unwrap();
+    fs::write(left.join("report.html"), "half").unwrap();
     broken_down(&scene, "fast.json --out killed").succeeds();
-    assert!(!scene.path("killed/.breakdown.Ab12").exists());
+    assert!(!left.exists() && scene.path("killed/.breakdown.mine/report.html").exists());
 }
 
 #[test]
@@ -538,7 +541,9 @@ fn what_dominates_is_the_largest_of_all_parts() {
         .succeeds()
         .prints("what dominates: train.py:1 step, 100.0 %: collectives and Python alike, with 36.0 % and 32.0 % of an iteration's 0.100 ms")
         .prints("the GPU is busy for 40.0 % of it");
-    broken_down(&scene, "less.json").succeeds().prints("what dominates: train.py:1 step, 100.0 %: Python, with 52.0 % of");
+    broken_down(&scene, "less.json")
+        .succeeds()
+        .prints("what dominates: train.py:1 step, 100.0 %: Python, with 52.0 % of");
     broken_down(&scene, "alike.json")
         .succeeds()
         .prints("what dominates: train.py:1 step, 100.0 %: Python and collectives alike, with 35.0 % and 33.0 %");
@@ -752,9 +757,7 @@ fn traces_of_gpus_come_out_as_the_references() {
 fn a_script_of_known_times_comes_out_within_a_percent() {
     let Some(folder) = shared("traces/own") else { return };
     let scene = Scene::new();
-    broken_down(&scene, &folder.join("e2e.json.gz").display().to_string())
-        .succeeds()
-        .prints(": Python and C++ alike");
+    broken_down(&scene, &folder.join("e2e.json.gz").display().to_string()).succeeds().prints(": Python and C++ alike");
     let truth: Value = serde_json::from_slice(&fs::read(folder.join("e2e_truth.json")).unwrap()).unwrap();
     let both = |what: &str| -> f64 { truth[what].as_array().unwrap().iter().filter_map(Value::as_f64).sum() };
     let sets = document(&scene)["summary"]["sets"].clone();

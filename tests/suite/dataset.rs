@@ -341,3 +341,32 @@ fn files_are_read_for_other_images_where_their_graphs_allow_it() {
     let small = self::scene("[create_network_dataset]\nnetworks= ['alexnet']\ninput= 3x40x40\n").run(CONFIG);
     small.fails(4).says("alexnet does not fit the 3x40x40 images").says("63x63 or more");
 }
+
+/// The first of them wrote `/abs-3x32x32-10/` into the root of the machine.
+#[test]
+fn a_dataset_names_one_folder() {
+    for name in ["/abs", "../../etc", "a/b", "..", ".hidden", ""] {
+        let config = format!(
+            "[create_network_dataset]\nnetworks= squeezenet\npruning_perc= 0\ninput= 3x32x32\nclasses= 10\ndataset= '{name}'\n"
+        );
+        let scene = scene(&config);
+        scene.run(CONFIG).fails(3).says("dataset").says("cannot name a folder");
+        assert!(!Path::new("/abs-3x32x32-10").exists());
+        assert_eq!(files(scene.folder()).len(), 1, "{name}");
+    }
+}
+
+#[test]
+fn networks_of_others_in_the_folder_stay() {
+    let folder = "models/pruned/random_pruning/imagenet";
+    let config = "[create_network_dataset]\nnetworks= squeezenet\npruning_perc= [0, 50]\n";
+    let scene = scene(config).file(&format!("{folder}/squeezenet_50.onnx"), with_weights("conv", [1, 1], 1.0));
+    scene.run(CONFIG).fails(2).says("squeezenet_50.onnx").says("overwrite = True");
+    assert!(!scene.path(&format!("{folder}/squeezenet_0.onnx")).exists());
+    scene.run(&format!("{CONFIG} --set create_network_dataset.overwrite=True")).succeeds();
+    scene.run(CONFIG).succeeds();
+    // Nor is a table of the same name replaced, whose columns are others.
+    fs::write(scene.path(&format!("{folder}/variants.csv")), "name,grade\nme,1.0\n").unwrap();
+    scene.run(CONFIG).fails(2).says("variants.csv");
+    assert_eq!(scene.read(&format!("{folder}/variants.csv")), "name,grade\nme,1.0\n");
+}

@@ -282,6 +282,7 @@ fn at_eighty_columns_nothing_of_a_verdict_is_cut() {
             dataset: None,
             extents: Extents::default(),
             output: Vec::new(),
+            overwrite: false,
             form: Form::Tables,
         };
         perf4sight::pipeline::run_verb(&predict, &mut context).unwrap();
@@ -343,7 +344,9 @@ fn lists_as_configurations_write_them_are_understood() {
 fn absurd_batches_are_refused_and_never_overflow() {
     let scene = Scene::new();
     predict(&scene, "squeezenet --bs 0").fails(2).says("from 1 to 1000000");
-    predict(&scene, "squeezenet --bs 1,1000000000").fails(2).says("\"1000000000\" is not a whole number from 1 to 1000000");
+    predict(&scene, "squeezenet --bs 1,1000000000")
+        .fails(2)
+        .says("\"1000000000\" is not a whole number from 1 to 1000000");
     predict(&scene, "squeezenet --bs 1000000").succeeds().prints("does not fit").prints("beyond the 8 profiled");
     let network = zoo::build("resnet18", Dataset::Imagenet).unwrap();
     for fingerprint in Fingerprints::load(&simulated_fingerprint(), Stage::Training).unwrap().iter() {

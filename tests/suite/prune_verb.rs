@@ -2,6 +2,8 @@
 
 use crate::fixtures::Scene;
 use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::symlink;
 
 /// How many positions are left of a layer's inputs or outputs, and how many there were.
 fn left(layer: &Value, side: &str) -> Option<(usize, usize)> {
@@ -65,4 +67,75 @@ fn a_network_of_other_images_and_classes_is_pruned() {
     scene.run(&format!("prune {other} --out smaller.onnx")).succeeds();
     let shown = scene.run("inspect smaller.onnx --json").succeeds().json();
     assert_eq!((&shown["input"], &shown["classes"]), (&serde_json::json!([3, 96, 96]), &serde_json::json!(5)));
+}
+
+/// A network that another program wrote: the name of the program in the file is another.
+fn of_another_program() -> Vec<u8> {
+    let mut bytes = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/models/imagenet/squeezenet.onnx")).unwrap();
+    let at = bytes.windows(10).position(|word| word == b"perf4sight").unwrap();
+    bytes[at..at + 10].copy_from_slice(b"pytorch2.9");
+    bytes
+}
+
+#[test]
+fn files_of_others_are_replaced_only_where_that_is_asked_for() {
+    let theirs = of_another_program();
+    let scene = Scene::new().file("in.onnx", &theirs).file("notes.onnx", "no network");
+    symlink("in.onnx", scene.path("link.onnx")).unwrap();
+    for out in ["in.onnx", "notes.onnx", "link.onnx"] {
+        let refused = scene.run(&format!("prune in.onnx --level 30 --out {out}")).fails(2);
+        refused.says("perf4sight did not write").says("--overwrite");
+    }
+    assert!(fs::read(scene.path("in.onnx")).unwrap() == theirs);
+    assert_eq!(scene.read("notes.onnx"), "no network");
+    scene.run("prune in.onnx --level 30 --out link.onnx").fails(2).says("link.onnx -> in.onnx");
+    scene.run("prune in.onnx --level 30 --out in.onnx --overwrite").succeeds();
+    assert!(fs::read(scene.path("in.onnx")).unwrap() != theirs);
+    // What is there now is the program's own, as is what a link leads to.
+    scene.run("prune resnet18 --level 30 --out link.onnx").succeeds();
+    assert!(scene.path("link.onnx").is_symlink());
+    assert_eq!(scene.run("inspect in.onnx --json").succeeds().json()["classes"], 1000);
+}
+
+#[test]
+fn the_file_is_said_to_hold_no_weights() {
+    let scene = Scene::new();
+    scene
+        .run("prune squeezenet --level 30 --out small.onnx")
+        .succeeds()
+        .prints("no weights")
+        .prints("perf4sight.prune");
+    let shown = scene.run("prune squeezenet --level 30").succeeds();
+    assert!(!shown.stdout().contains("no weights"), "{shown}");
+}
+
+#[test]
+fn pages_and_networks_of_others_stay() {
+    let page = "<!DOCTYPE html><title>thesis</title>";
+    let scene = Scene::new().file("page.html", page).file("m/resnet18.onnx", of_another_program()).file("new.html", "");
+    for ask in ["inspect squeezenet", "predict squeezenet --target orin", "advise squeezenet --target orin --batch 8"] {
+        scene.run(&format!("{ask} --html page.html")).fails(2).says("page.html");
+        assert_eq!(scene.read("page.html"), page);
+        // An empty file is nobody's work; a page of the program's own may be any.
+        scene.run(&format!("{ask} --html new.html")).succeeds();
+    }
+    scene.run("inspect squeezenet --html page.html --overwrite").succeeds();
+    assert!(scene.read("page.html").contains("squeezenet"));
+    scene.run("networks --export m").fails(2).says("m/resnet18.onnx");
+    assert!(fs::read(scene.path("m/resnet18.onnx")).unwrap() == of_another_program());
+    assert_eq!(fs::read_dir(scene.path("m")).unwrap().count(), 1);
+    scene.run("networks --export m --overwrite").succeeds();
+    scene.run("networks --export m").succeeds();
+}
+
+/// An operator that nobody knows, so that the shape of what it gives is guessed: what follows it does not fit together.
+#[test]
+fn what_could_not_be_read_again_is_not_written() {
+    let mut damaged = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/models/imagenet/alexnet.onnx")).unwrap();
+    let at = damaged.windows(7).position(|word| word == b"MaxPool").unwrap();
+    damaged[at + 4] = b'b';
+    let scene = Scene::new().file("alexnet.onnx", damaged);
+    scene.run("inspect alexnet.onnx").succeeds().says("MaxPbol");
+    let refused = scene.run("prune alexnet.onnx --level 30 --out small.onnx").fails(4).says("was not written");
+    assert!(!scene.path("small.onnx").exists(), "{refused}");
 }

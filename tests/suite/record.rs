@@ -4,7 +4,8 @@ use crate::conformance::python;
 use crate::fixtures::{Outcome, Scene, runs, within_patience};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use perf4sight_breakdown::{Breakdown, TimeCategory, Options};
+use perf4sight_base::private_folder;
+use perf4sight_breakdown::{Breakdown, Options, TimeCategory};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -138,29 +139,36 @@ fn a_recording_is_not_replaced_unasked() {
     assert_eq!(listed(&scene, "recording"), ["rank0.json.gz", "rank0.recording.json"]);
 }
 
+/// A file of a recording that `record` had set aside.
+fn set_aside(scene: &Scene, prefix: &str, file: &str, content: &str) {
+    let folder = private_folder::make_marked(prefix, &scene.path("recording")).unwrap();
+    fs::write(folder.join(file), content).unwrap();
+}
+
 /// What was set aside is back where nothing new came, and goes where something did.
 #[test]
 fn what_a_killed_recording_had_set_aside_is_settled() {
-    let scene =
-        Scene::new().file("recording/replaced.a1b2/rank0.json.gz", "older").file("recording/replaced.c3/my", "own");
+    let scene = Scene::new().file("recording/replaced.c3/rank0.json.gz", "own");
+    set_aside(&scene, "replaced.", "rank0.json.gz", "older");
     record(&scene, "", "true").fails(2).says("rank0.json.gz: a recording lies here already");
     assert_eq!(listed(&scene, "recording"), ["rank0.json.gz", "replaced.c3"]);
     let told = include_str!("../../examples/training/before/rank0.recording.json");
     let scene = Scene::new().file("recording/rank0.json.gz", "new").file("recording/rank0.recording.json", told);
-    let scene = scene.file("recording/replaced.a1b2/rank0.json.gz", "older");
+    set_aside(&scene, "replaced.", "rank0.json.gz", "older");
     record(&scene, "--overwrite", "true").fails(5).says("nothing was recorded");
     assert_eq!(listed(&scene, "recording"), ["rank0.json.gz", "rank0.recording.json"]);
     assert_eq!(std::fs::read_to_string(scene.path("recording/rank0.json.gz")).unwrap(), "new");
     // Killed while it was set aside: what tells of the trace had gone already, of one rank or of the first of two.
-    let scene = Scene::new()
-        .file("recording/rank0.json.gz", "older")
-        .file("recording/replaced.a1b2/rank0.recording.json", told);
+    let scene = Scene::new().file("recording/rank0.json.gz", "older");
+    set_aside(&scene, "replaced.", "rank0.recording.json", told);
     let scene = scene.file("recording/rank1.json.gz", "older").file("recording/rank1.recording.json", told);
     record(&scene, "--overwrite", "true").fails(5).says("nothing was recorded");
     let whole = ["rank0.json.gz", "rank0.recording.json", "rank1.json.gz", "rank1.recording.json"];
     assert_eq!(listed(&scene, "recording"), whole);
     // Killed while an older one was removed: nothing of it comes back, and no empty folder is left.
-    let scene = Scene::new().file("recording/removed.a1b2/rank0.json.gz", "older");
+    let scene = Scene::new();
+    fs::create_dir(scene.path("recording")).unwrap();
+    set_aside(&scene, "removed.", "rank0.json.gz", "older");
     record(&scene, "", "true").fails(5).says("nothing was recorded");
     assert!(!scene.path("recording").exists());
 }

@@ -9,7 +9,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// What sort of thing went wrong; decides the exit code of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The command line asked for something that does not exist or contradicts itself.
+    /// A command line that names something unknown or contradicts itself.
     Usage,
     /// A section, key or value in the configuration.
     Config,
@@ -40,10 +40,10 @@ impl Kind {
     }
 }
 
-/// One failure, told so that the reader can act: place, problem, expectation, remedy.
+/// One failure with what the reader needs to act: place, problem, expectation, remedy.
 ///
 /// ```
-/// use crate::error::Error;
+/// use perf4sight_base::error::Error;
 /// let error = Error::config("bs holds \"many\"")
 ///     .file("config.ini")
 ///     .line(12)
@@ -84,7 +84,7 @@ impl Error {
         Self::new(Kind::Input, problem)
     }
 
-    /// A device that cannot do what was asked.
+    /// A device that cannot do the requested work.
     pub fn device(problem: impl Into<String>) -> Self {
         Self::new(Kind::Device, problem)
     }
@@ -104,7 +104,7 @@ impl Error {
         Self::new(Kind::Io, format!("cannot {doing}: {cause}")).file(path)
     }
 
-    /// The file the failure lies in.
+    /// The file with the failure.
     #[must_use]
     pub fn file(mut self, path: impl AsRef<Path>) -> Self {
         self.file = Some(path.as_ref().to_path_buf());
@@ -135,7 +135,7 @@ impl Error {
     /// One of the known names would have been right, and which of them where `word` is near one.
     ///
     /// ```
-    /// use crate::error::Error;
+    /// use perf4sight_base::error::Error;
     /// let error = |word| Error::config("unknown").one_of(word, ["resnet18", "vgg16"]).to_string();
     /// assert_eq!(error("resnet81"), "unknown\n  expected: one of resnet18, vgg16\n  help: did you mean \"resnet18\"?");
     /// assert_eq!(error("banana"), "unknown\n  expected: one of resnet18, vgg16");
@@ -198,7 +198,7 @@ impl fmt::Display for Error {
 /// The known name nearest to a mistyped one, when it is near enough to be meant.
 ///
 /// ```
-/// use crate::error::nearest;
+/// use perf4sight_base::error::nearest;
 /// assert_eq!(nearest("resnet81", ["resnet18", "vgg16"]), Some("resnet18"));
 /// assert_eq!(nearest("banana", ["resnet18", "vgg16"]), None);
 /// ```
@@ -215,7 +215,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 /// "did you mean `x`?", or the whole list where nothing is near.
 ///
 /// ```
-/// use crate::error::suggestion;
+/// use perf4sight_base::error::suggestion;
 /// assert_eq!(suggestion("resnet81", ["resnet18", "vgg16"]), "did you mean \"resnet18\"?");
 /// assert_eq!(suggestion("banana", ["resnet18", "vgg16"]), "known names: resnet18, vgg16");
 /// ```

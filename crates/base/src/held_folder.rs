@@ -1,27 +1,59 @@
-//! A folder that one program at a time writes into.
+//! Output folders: one program at a time writes into one, and an empty one is not left.
 
 use crate::error::{Error, Result};
-use std::fs::{File, TryLockError};
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How often a folder that another one holds is looked at again.
+/// The pause between two attempts.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Holds `folder` for this process, which waits so long where another one does; dropped, it is free again, however the process ends. `help`
-/// is what to do where it stays held.
+/// All output folders of this process, for an exit that runs no destructors.
+static OUTPUTS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// An output folder, which is removed when this is dropped and nothing was written into it.
+#[derive(Debug)]
+pub struct OutputFolder(PathBuf);
+
+impl OutputFolder {
+    /// A folder that exists or is made later.
+    pub fn new(folder: &Path) -> Self {
+        OUTPUTS.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_owned());
+        OutputFolder(folder.to_owned())
+    }
+}
+
+impl Drop for OutputFolder {
+    fn drop(&mut self) {
+        // Fails where it holds something.
+        let _ = fs::remove_dir(&self.0);
+        OUTPUTS.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+    }
+}
+
+/// Removes the empty output folders of this process before an exit that runs no destructors.
+pub fn remove_empty() {
+    for folder in OUTPUTS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let _ = fs::remove_dir(folder);
+    }
+}
+
+/// Locks `folder` for this process, and waits at most `patience` for another one. Dropping the result, or the end of the process, releases it.
+/// `help` is shown where it stays locked.
 ///
 /// # Errors
-/// When another process holds it all the time.
+/// When another process holds the lock all the time.
 pub fn hold(folder: &Path, mut patience: Duration, help: &str) -> Result<File> {
     let failed = |cause: std::io::Error| Error::io(folder, "lock this folder", &cause);
     let handle = File::open(folder).map_err(failed)?;
     loop {
         match handle.try_lock() {
             Ok(()) => return Ok(handle),
-            // Some disks know of no locks: nobody holds anything there.
+            // Some file systems have no locks.
             Err(TryLockError::Error(cause)) if cause.kind() == ErrorKind::Unsupported => return Ok(handle),
             Err(TryLockError::Error(cause)) => return Err(failed(cause)),
             Err(TryLockError::WouldBlock) if !patience.is_zero() => {
@@ -39,6 +71,20 @@ pub fn hold(folder: &Path, mut patience: Duration, help: &str) -> Result<File> {
 mod tests {
     use super::*;
     use tempfile::TempDir;
+
+    #[test]
+    fn an_output_folder_stays_where_something_was_written() {
+        let parent = TempDir::new().unwrap();
+        let [empty, full, blocked] = ["empty", "full", "blocked"].map(|name| parent.path().join(name));
+        let folders = [&empty, &full, &blocked].map(|folder| OutputFolder::new(folder));
+        [&empty, &full, &blocked].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        fs::write(full.join("file"), "").unwrap();
+        remove_empty();
+        assert!(!empty.exists() && !blocked.exists() && full.exists());
+        fs::create_dir(&empty).unwrap();
+        drop(folders);
+        assert!(!empty.exists() && full.exists());
+    }
 
     #[test]
     fn a_folder_is_held_by_one_at_a_time() {

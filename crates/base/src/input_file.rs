@@ -1,12 +1,17 @@
-//! Files that are read: regular ones only, for to open a pipe is to wait for a writer, and nothing says that one will come.
+//! Reading files: regular ones only, because opening a pipe waits for a writer that may never come.
 
 use crate::error::{Error, Result};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// What this process was handed already open, as by `<(command)` of a shell: whoever is at its other end is there.
-const HANDED: [&str; 3] = ["/dev/stdin", "/dev/fd/", "/proc/self/fd/"];
+/// Names of files that this process inherited open, as from `<(command)` of a shell: their other end is connected.
+const INHERITED: [&str; 5] = ["/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/"];
+
+/// Whether a name stands for an inherited open file.
+pub fn is_inherited(file: &Path) -> bool {
+    file.to_str().is_some_and(|name| INHERITED.iter().any(|prefix| name.starts_with(prefix)))
+}
 
 /// Opens a file; `doing` says what for, as in "read the profile".
 ///
@@ -14,10 +19,9 @@ const HANDED: [&str; 3] = ["/dev/stdin", "/dev/fd/", "/proc/self/fd/"];
 /// A file that cannot be opened; a pipe, a socket or a device.
 pub fn open(file: &Path, doing: &str) -> Result<File> {
     let failed = |cause: io::Error| Error::io(file, doing, &cause);
-    // Looked at before it is opened. A folder says itself that it cannot be read.
+    // Checked before it is opened. Reading a folder fails with a message of its own.
     let kind = fs::metadata(file).map_err(failed)?.file_type();
-    let handed = || file.to_str().is_some_and(|name| HANDED.iter().any(|handed| name.starts_with(handed)));
-    match kind.is_file() || kind.is_dir() || handed() {
+    match kind.is_file() || kind.is_dir() || is_inherited(file) {
         true => File::open(file).map_err(failed),
         false => Err(Error::input(format!("cannot {doing}: it is no regular file"))
             .file(file)
@@ -40,9 +44,18 @@ pub fn bytes(file: &Path, doing: &str) -> Result<Vec<u8>> {
 /// # Errors
 /// As [`bytes`], and bytes that are no UTF-8.
 pub fn text(file: &Path, doing: &str) -> Result<String> {
-    let mut all = String::new();
-    open(file, doing)?.read_to_string(&mut all).map_err(|cause| Error::io(file, doing, &cause))?;
-    Ok(all)
+    decoded(bytes(file, doing)?, file, doing)
+}
+
+/// The text that a file's bytes are.
+///
+/// # Errors
+/// Bytes that are no UTF-8.
+pub fn decoded(bytes: Vec<u8>, file: &Path, doing: &str) -> Result<String> {
+    String::from_utf8(bytes).map_err(|cause| {
+        let at = cause.utf8_error().valid_up_to();
+        Error::input(format!("cannot {doing}: byte {at} is no UTF-8")).file(file).expected("text in UTF-8")
+    })
 }
 
 /// The same of a file that need not be there.
@@ -53,5 +66,22 @@ pub fn text_if_there(file: &Path, doing: &str) -> Result<Option<String>> {
     match file.try_exists() {
         Ok(false) => Ok(None),
         _ => text(file, doing).map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 0xE9 is é in Latin-1, and no UTF-8 before an ASCII letter.
+    #[test]
+    fn text_that_is_no_utf8_is_an_input_that_cannot_be_used() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let file = folder.path().join("device.json");
+        fs::write(&file, b"{\"name\": \"caf\xe9s\"}").unwrap();
+        let error = text(&file, "read the device").unwrap_err();
+        assert_eq!(error.kind().exit_code(), 4, "{error}");
+        assert!(error.to_string().contains("byte 13 is no UTF-8"), "{error}");
+        assert_eq!(text(&folder.path().join("none"), "read").unwrap_err().kind().exit_code(), 6);
     }
 }

@@ -1,33 +1,33 @@
-//! What is found once and asked for often, from several threads.
+//! A cache that several threads share.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Answers by question, each found when it is first asked for. Who asks for one that another thread is finding waits for it alone.
+/// Values by key, each computed on first use. A thread that needs a value which another thread is computing waits for that one only.
 ///
 /// ```
-/// use crate::remembered::Remembered;
+/// use perf4sight_base::remembered::Remembered;
 /// let squares = Remembered::default();
 /// assert_eq!(*squares.of(3, || 9), 9);
 /// assert_eq!(*squares.of(3, || unreachable!()), 9);
 /// ```
 #[derive(Debug)]
-pub struct Remembered<Question, Answer>(Mutex<BTreeMap<Question, Place<Answer>>>);
+pub struct Remembered<Key, Value>(Mutex<BTreeMap<Key, Slot<Value>>>);
 
-type Place<Answer> = Arc<OnceLock<Arc<Answer>>>;
+type Slot<Value> = Arc<OnceLock<Arc<Value>>>;
 
-impl<Question: Ord, Answer> Remembered<Question, Answer> {
-    /// The answer to a question, which `find` finds; that must not hand work to other threads, which may wait for the same answer.
-    pub fn of(&self, question: Question, find: impl FnOnce() -> Answer) -> Arc<Answer> {
-        let place = {
+impl<Key: Ord, Value> Remembered<Key, Value> {
+    /// The value of a key, computed by `find`, which must not hand work to other threads: they may wait for the same value.
+    pub fn of(&self, key: Key, find: impl FnOnce() -> Value) -> Arc<Value> {
+        let slot = {
             let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(known.entry(question).or_default())
+            Arc::clone(known.entry(key).or_default())
         };
-        Arc::clone(place.get_or_init(|| Arc::new(find())))
+        Arc::clone(slot.get_or_init(|| Arc::new(find())))
     }
 }
 
-impl<Question, Answer> Default for Remembered<Question, Answer> {
+impl<Key, Value> Default for Remembered<Key, Value> {
     fn default() -> Self {
         Remembered(Mutex::default())
     }

@@ -31,7 +31,7 @@ impl Scores {
     /// The scores of as many predictions as measured values, none of which is 0; none for no rows.
     ///
     /// ```
-    /// use crate::stats::Scores;
+    /// use perf4sight_base::stats::Scores;
     /// // Errors of +5 %, -20 %, +2 %.
     /// let scores = Scores::of(&[200.0, 50.0, 100.0], &[210.0, 40.0, 102.0]).unwrap();
     /// assert_eq!((scores.rows, scores.mape, scores.median, scores.p90), (3, 9.0, 5.0, 17.0));
@@ -56,7 +56,7 @@ impl Scores {
     /// The means of several groups' scores, every group weighing the same however many rows it has; none for no groups.
     ///
     /// ```
-    /// use crate::stats::Scores;
+    /// use perf4sight_base::stats::Scores;
     /// // Errors of +10 %, +10 %, +10 % in one group, -50 % in the other: 20 % over rows, 30 % over groups.
     /// let groups = [Scores::of(&[10.0; 3], &[11.0; 3]), Scores::of(&[10.0], &[5.0])].map(Option::unwrap);
     /// let scores = Scores::over_groups(&groups).unwrap();
@@ -87,7 +87,7 @@ pub fn mean(values: &[f64]) -> f64 {
 /// Middle value; the mean of the two middle ones where their number is even.
 ///
 /// ```
-/// assert_eq!(crate::stats::median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
+/// assert_eq!(perf4sight_base::stats::median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
 /// ```
 pub fn median(values: &[f64]) -> f64 {
     percentile(values, 50.0)
@@ -97,7 +97,7 @@ pub fn median(values: &[f64]) -> f64 {
 ///
 /// ```
 /// // Position 0.9 x (5 - 1) = 3.6: six tenths of the way from the fourth value to the fifth.
-/// assert_eq!(crate::stats::percentile(&[10.0, 20.0, 30.0, 40.0, 50.0], 90.0), 46.0);
+/// assert_eq!(perf4sight_base::stats::percentile(&[10.0, 20.0, 30.0, 40.0, 50.0], 90.0), 46.0);
 /// ```
 pub fn percentile(values: &[f64], percent: f64) -> f64 {
     let mut sorted = values.to_vec();
@@ -123,7 +123,7 @@ pub fn weighted_quantile(mut weighted: Vec<(f64, f64)>, weight: f64) -> Option<f
 /// Signed errors in percent of the truth: positive where the prediction is too high.
 ///
 /// ```
-/// assert_eq!(crate::stats::relative_errors(&[200.0, 50.0], &[210.0, 40.0]), [5.0, -20.0]);
+/// assert_eq!(perf4sight_base::stats::relative_errors(&[200.0, 50.0], &[210.0, 40.0]), [5.0, -20.0]);
 /// ```
 pub fn relative_errors(truth: &[f64], predicted: &[f64]) -> Vec<f64> {
     truth.iter().zip(predicted).map(|(truth, predicted)| 100.0 * (predicted - truth) / truth).collect()
@@ -132,7 +132,7 @@ pub fn relative_errors(truth: &[f64], predicted: &[f64]) -> Vec<f64> {
 /// Root of the mean squared value; of relative errors it is the RMSPE.
 ///
 /// ```
-/// assert_eq!(crate::stats::root_mean_square(&[3.0, -4.0, 5.0, 0.0]), 12.5f64.sqrt());
+/// assert_eq!(perf4sight_base::stats::root_mean_square(&[3.0, -4.0, 5.0, 0.0]), 12.5f64.sqrt());
 /// ```
 pub fn root_mean_square(values: &[f64]) -> f64 {
     let squares: Vec<f64> = values.iter().map(|value| value * value).collect();
@@ -145,8 +145,8 @@ pub fn root_mean_square(values: &[f64]) -> f64 {
 ///
 /// ```
 /// // Deviations 2, 0 and 2 of 100: 4 / 3 %, times the root of 3 / 2.
-/// assert!((crate::stats::scatter(&[98.0, 100.0, 102.0]) - 4.0 / 3.0 * 1.5f64.sqrt()).abs() < 1e-12);
-/// assert_eq!(crate::stats::scatter(&[5.0, 5.0]), 0.0);
+/// assert!((perf4sight_base::stats::scatter(&[98.0, 100.0, 102.0]) - 4.0 / 3.0 * 1.5f64.sqrt()).abs() < 1e-12);
+/// assert_eq!(perf4sight_base::stats::scatter(&[5.0, 5.0]), 0.0);
 /// ```
 pub fn scatter(values: &[f64]) -> f64 {
     let (count, middle) = (values.len() as f64, mean(values));
@@ -158,7 +158,7 @@ pub fn scatter(values: &[f64]) -> f64 {
 ///
 /// ```
 /// // Around the means 1.5 and 1: slope 3 / 5, residuals -0.1, 0.3, -0.3 and 0.1, so a variance of 0.2 / 2 over 5.
-/// let (slope, error) = crate::stats::trend(&[(0.0, 0.0), (1.0, 1.0), (2.0, 1.0), (3.0, 2.0)]).unwrap();
+/// let (slope, error) = perf4sight_base::stats::trend(&[(0.0, 0.0), (1.0, 1.0), (2.0, 1.0), (3.0, 2.0)]).unwrap();
 /// assert!((slope - 0.6).abs() < 1e-12 && (error - 0.02f64.sqrt()).abs() < 1e-12);
 /// ```
 pub fn trend(points: &[(f64, f64)]) -> Option<(f64, f64)> {
@@ -176,7 +176,7 @@ pub fn trend(points: &[(f64, f64)]) -> Option<(f64, f64)> {
 /// Percent of the values whose magnitude is at most `limit`.
 ///
 /// ```
-/// assert_eq!(crate::stats::share_within(&[-5.0, 4.0, 5.1, 20.0], 5.0), 50.0);
+/// assert_eq!(perf4sight_base::stats::share_within(&[-5.0, 4.0, 5.1, 20.0], 5.0), 50.0);
 /// ```
 pub fn share_within(values: &[f64], limit: f64) -> f64 {
     100.0 * values.iter().filter(|value| value.abs() <= limit).count() as f64 / values.len() as f64
@@ -187,7 +187,7 @@ pub fn share_within(values: &[f64], limit: f64) -> f64 {
 /// NaN where either side is constant: there is no order to agree with.
 ///
 /// ```
-/// use crate::stats::spearman;
+/// use perf4sight_base::stats::spearman;
 /// // Rank differences 0, 1, 1, 0: 1 - 6 x 2 / (4 x 15) = 0.8.
 /// assert!((spearman(&[1.0, 2.0, 3.0, 4.0], &[10.0, 30.0, 20.0, 90.0]) - 0.8).abs() < 1e-12);
 /// ```

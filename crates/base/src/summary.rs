@@ -27,7 +27,7 @@ impl Summary {
     ///
     /// ```
     /// // Mean 3, deviations -1 and 1: a standard deviation of the root of 2, over the root of 2; t of one degree of freedom is 12.706.
-    /// let summary = crate::summary::Summary::of(&[2.0, 4.0]).unwrap();
+    /// let summary = perf4sight_base::summary::Summary::of(&[2.0, 4.0]).unwrap();
     /// assert_eq!((summary.mean, summary.median), (3.0, 3.0));
     /// assert!((summary.interval.unwrap()[1] - 3.0 - 12.706).abs() < 1e-3);
     /// ```

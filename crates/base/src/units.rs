@@ -9,7 +9,7 @@ pub const MIB: f64 = 1024.0 * 1024.0;
 /// A duration in milliseconds.
 ///
 /// ```
-/// use crate::units::Milliseconds;
+/// use perf4sight_base::units::Milliseconds;
 /// assert_eq!(Milliseconds(0.1234).to_string(), "0.123 ms");
 /// assert_eq!(Milliseconds(12.3).to_string(), "12.3 ms");
 /// assert_eq!(Milliseconds(12_345.6).to_string(), "12.3 s");
@@ -23,7 +23,7 @@ pub struct Milliseconds(pub f64);
 /// An amount of memory in bytes.
 ///
 /// ```
-/// use crate::units::Bytes;
+/// use perf4sight_base::units::Bytes;
 /// assert_eq!(Bytes(2_621_440).to_string(), "2.5 MiB");
 /// assert_eq!(Bytes(2_621_440).mib(), 2.5);
 /// ```
@@ -34,7 +34,7 @@ pub struct Bytes(pub u64);
 /// A share in percent: 5.5 is 5.5 %.
 ///
 /// ```
-/// use crate::units::Percent;
+/// use perf4sight_base::units::Percent;
 /// assert_eq!(Percent(5.54).to_string(), "5.5 %");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ impl Bytes {
     /// is no such thing, or not positive, or more than can be counted.
     ///
     /// ```
-    /// use crate::units::Bytes;
+    /// use perf4sight_base::units::Bytes;
     /// assert_eq!(Bytes::parse("8GiB"), Some(Bytes(8 << 30)));
     /// assert_eq!(["8 GiB", "8Gi", "8G"].map(Bytes::parse), [Some(Bytes(8 << 30)); 3]);
     /// assert_eq!(Bytes::parse("1.5 GB"), Some(Bytes(1_500_000_000)));
@@ -77,7 +77,7 @@ impl Bytes {
     /// In full, as limits are written: in the largest unit of which it is a whole number.
     ///
     /// ```
-    /// use crate::units::Bytes;
+    /// use perf4sight_base::units::Bytes;
     /// assert_eq!([8192.0, 1300.0, 0.5].map(|mib| Bytes::from_mib(mib).in_full()), ["8 GiB", "1300 MiB", "512 KiB"]);
     /// assert_eq!([8_000_000_000, 1_500_000_000].map(|bytes| Bytes(bytes).in_full()), ["8 GB", "1500 MB"]);
     /// assert_eq!(Bytes(1_500_000_001).in_full(), "1430.5 MiB");
@@ -162,7 +162,7 @@ impl fmt::Display for Percent {
 /// How many of what, by the word for one of them, to which more add an *s*.
 ///
 /// ```
-/// use crate::units::counted;
+/// use perf4sight_base::units::counted;
 /// assert_eq!((counted(1, "thread"), counted(4, "thread")), ("1 thread".to_owned(), "4 threads".to_owned()));
 /// ```
 pub fn counted(count: u64, one: &str) -> String {
@@ -175,7 +175,7 @@ pub fn counted(count: u64, one: &str) -> String {
 /// A count with thousands separators.
 ///
 /// ```
-/// use crate::units::grouped;
+/// use perf4sight_base::units::grouped;
 /// assert_eq!(grouped(25_557_032), "25,557,032");
 /// assert_eq!(grouped(7), "7");
 /// ```

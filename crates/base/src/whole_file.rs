@@ -1,17 +1,23 @@
-//! Files that are there as a whole or not at all.
+//! Atomic writes: a file is there as a whole or not at all.
 
 use crate::error::{Error, Result};
-use std::fs::{self, File, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use crate::input_file;
+use nix::unistd::geteuid;
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// What everybody may do with a new file, before the user's mask.
+/// The mode of a new file, before the umask.
 const MODE: u32 = 0o666;
 
-/// Writes a file, and the folders it lies in, and waits until the disk has it. A crash, a power cut, a full disk or a reader at the
-/// wrong moment finds the old file or the new one, never half of it. What is there and no file, a pipe or a device, is written to and stays.
+/// Links in a row that are followed, as in the kernel.
+const LINKS: usize = 40;
+
+/// Writes a file and its folders, and waits until the disk has them. A crash, a power cut, a full disk or a reader at the wrong moment finds the
+/// old file or the new one, never half of it. The new file keeps the mode and owner of the old one. Links are followed; pipes and devices are
+/// written to.
 ///
 /// # Errors
 /// When the file cannot be written; the old one is then as it was.
@@ -19,52 +25,93 @@ pub fn save(file: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
     if file.file_name().is_none() {
         return Err(Error::usage("names no file").file(file));
     }
-    write(file, folder_of(file), contents.as_ref()).map_err(|cause| {
-        Error::io(file, "write the file", &cause).help("make room or permit writing, or choose another folder")
+    write(file, contents.as_ref()).map_err(|cause| {
+        let help = "make room or permit writing, or choose another folder";
+        Error::io(named(file), "write the file", &cause).help(help)
     })
 }
 
-fn write(file: &Path, folder: &Path, contents: &[u8]) -> io::Result<()> {
-    // What is there and no file, such as a pipe or a device, is written to, not replaced.
-    if fs::metadata(file).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
-        return fs::OpenOptions::new().write(true).open(file)?.write_all(contents);
+/// The name of a file; of a link also its target.
+pub fn named(file: &Path) -> PathBuf {
+    match fs::read_link(file) {
+        Ok(target) => PathBuf::from(format!("{} -> {}", file.display(), target.display())),
+        Err(_) => file.to_owned(),
     }
+}
+
+fn write(file: &Path, contents: &[u8]) -> io::Result<()> {
+    let is_other = |there: Metadata| !there.is_file() && !there.is_dir();
+    if input_file::is_inherited(file) || fs::metadata(file).is_ok_and(is_other) {
+        return OpenOptions::new().write(true).open(file)?.write_all(contents);
+    }
+    let file = followed(file)?;
+    let folder = folder_of(&file);
     fs::create_dir_all(folder)?;
     let mut unfinished = unfinished(folder)?;
     unfinished.write_all(contents)?;
+    // Opening it for writing fails where its owner forbids that.
+    match OpenOptions::new().write(true).open(&file) {
+        Ok(old) => keep_owner_and_mode(unfinished.as_file(), &old.metadata()?)?,
+        Err(cause) if cause.kind() == ErrorKind::NotFound => {}
+        Err(cause) => return Err(cause),
+    }
     // Before it takes the old one's place: a power cut would else leave the new name and no content.
     unfinished.as_file().sync_all()?;
-    unfinished.persist(file)?;
+    unfinished.persist(&file)?;
     sync_folder(folder)
 }
 
-/// A new file that goes when it is dropped. Nobody can have put a link to another file in its place, for its name is not to be guessed.
+/// The target of links, which must belong to this user or to the folder's owner, as the kernel demands in shared folders (`fs.protected_symlinks`).
+fn followed(file: &Path) -> io::Result<PathBuf> {
+    let mut file = file.to_owned();
+    for _ in 0..LINKS {
+        let Ok(target) = fs::read_link(&file) else { return Ok(file) };
+        let owner = fs::symlink_metadata(&file)?.uid();
+        let folder = folder_of(&file);
+        if owner != geteuid().as_raw() && owner != fs::metadata(folder)?.uid() {
+            return Err(io::Error::new(ErrorKind::PermissionDenied, "it is another user's link"));
+        }
+        file = folder.join(target);
+    }
+    Err(io::Error::other("too many links lead from one to the next"))
+}
+
+/// Without the right to change the owner, at least the group is kept.
+fn keep_owner_and_mode(new: &File, old: &Metadata) -> io::Result<()> {
+    let own = new.metadata()?;
+    if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
+        fchown(new, Some(old.uid()), Some(old.gid())).or_else(|_| fchown(new, None, Some(old.gid())))?;
+    }
+    new.set_permissions(old.permissions())
+}
+
+/// A new file that is removed when it is dropped. Its name cannot be guessed, so nobody can create it first as a link.
 fn unfinished(folder: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new().prefix(".").suffix(".new").permissions(Permissions::from_mode(MODE)).tempfile_in(folder)
 }
 
-/// Makes sure that a folder takes files of so many bytes, and leaves none.
+/// Checks that a folder takes files of so many bytes; none is left.
 ///
 /// # Errors
-/// When it does not.
+/// When it takes none.
 pub fn try_folder(folder: &Path, bytes: usize) -> io::Result<()> {
     let mut probe = unfinished(folder)?;
     probe.write_all(&vec![b' '; bytes])?;
     probe.as_file().sync_all()
 }
 
-/// The folder that a file lies in.
+/// The folder of a file.
 pub fn folder_of(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Waits until the disk knows which files a folder has.
+/// Waits until the disk has the names of a folder's files.
 ///
 /// # Errors
-/// When the disk fails. File systems that cannot do this for folders do it by themselves.
+/// When the disk fails. File systems without this operation for folders do it by themselves.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder)?.sync_all() {
-        Err(cause) if matches!(cause.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+        Err(cause) if matches!(cause.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(()),
         synced => synced,
     }
 }
@@ -72,7 +119,7 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{lchown, symlink};
     use tempfile::TempDir;
 
     #[test]
@@ -89,13 +136,61 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_place_of_the_file_is_replaced_and_not_followed() {
+    fn a_link_is_followed_and_stays() {
         let folder = TempDir::new().unwrap();
-        let [secret, link] = ["secret", "link"].map(|name| folder.path().join(name));
-        fs::write(&secret, "kept").unwrap();
+        fs::create_dir(folder.path().join("elsewhere")).unwrap();
+        let [file, link, more] = ["elsewhere/file", "link", "more"].map(|name| folder.path().join(name));
+        symlink("elsewhere/file", &link).unwrap();
+        symlink(&link, &more).unwrap();
+        // One that leads to no file yet, one to a file.
+        for text in ["first", "second"] {
+            save(&more, text).unwrap();
+            assert_eq!(fs::read_to_string(&file).unwrap(), text);
+            assert!([&link, &more].into_iter().all(|link| link.is_symlink()));
+        }
+        let error = save(&folder.path().join("elsewhere/file/below"), "").unwrap_err().to_string();
+        assert!(error.contains("elsewhere/file/below"), "{error}");
+    }
+
+    #[test]
+    fn links_in_a_circle_end() {
+        let folder = TempDir::new().unwrap();
+        let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
+        symlink(&one, &other).unwrap();
+        symlink(&other, &one).unwrap();
+        let error = save(&one, "new").unwrap_err().to_string();
+        assert!(error.contains(&format!("{} -> {}", one.display(), other.display())), "{error}");
+    }
+
+    /// Only the superuser can give files away, so only there is anything to be seen.
+    #[test]
+    fn owners_are_kept_and_links_of_other_users_refused() {
+        let folder = TempDir::new().unwrap();
+        let [file, secret, link] = ["file", "secret", "link"].map(|name| folder.path().join(name));
+        [&file, &secret].into_iter().for_each(|file| fs::write(file, "old").unwrap());
         symlink(&secret, &link).unwrap();
-        save(&link, "new").unwrap();
-        assert_eq!([&secret, &link].map(|file| fs::read_to_string(file).unwrap()), ["kept", "new"]);
+        if !geteuid().is_root() {
+            return;
+        }
+        std::os::unix::fs::chown(&file, Some(1234), Some(5678)).unwrap();
+        lchown(&link, Some(1234), None).unwrap();
+        save(&file, "new").unwrap();
+        let about = fs::metadata(&file).unwrap();
+        assert_eq!((about.uid(), about.gid()), (1234, 5678));
+        assert!(save(&link, "new").unwrap_err().to_string().contains("another user's link"));
+        assert_eq!(fs::read_to_string(&secret).unwrap(), "old");
+    }
+
+    #[test]
+    fn modes_are_kept() {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("file");
+        for mode in [0o600, 0o664, 0o755] {
+            fs::write(&file, "old").unwrap();
+            fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+            save(&file, "new").unwrap();
+            assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, mode);
+        }
     }
 
     #[test]

@@ -17,8 +17,8 @@ use blend::{Blend, Observed, Terms};
 use device::Device;
 use evidence::Evidence;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::overwrite;
 use perf4sight_base::stats::mean;
-use perf4sight_base::whole_file;
 use perf4sight_machine::Watch;
 use perf4sight_step::detection::{Asked, Drawn, GraphsTask};
 use perf4sight_verb::{Context, Summary};
@@ -116,8 +116,8 @@ fn summary(asked: &Detection, answer: &Answer, context: &Context) -> Result<Summ
     let (sentences, basis, table) = (tables::sentences(answer), tables::basis(answer), tables::table(answer, asked));
     let page = page::of(asked, answer, &table, [&sentences, &basis], context.warnings());
     let report = asked.out.join("predicted.html");
-    whole_file::save(&report, page.to_html())?;
-    whole_file::save(&asked.out.join("predicted.csv"), table.to_csv())?;
+    overwrite::save(&report, page.to_html(), asked.overwrite)?;
+    overwrite::save(&asked.out.join("predicted.csv"), table.to_csv(), asked.overwrite)?;
     Ok(Summary {
         answer: sentences,
         headline: basis,

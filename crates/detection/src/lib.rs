@@ -19,8 +19,9 @@ pub use perf4sight_step::detection::{Boxes, DetectionTask};
 
 use measurement_run::MeasurementRun;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::held_folder::OutputFolder;
+use perf4sight_base::overwrite;
 use perf4sight_base::units::{Bytes, Percent, counted};
-use perf4sight_base::whole_file;
 use perf4sight_cost::device::slow_arithmetic;
 use perf4sight_machine::Seen;
 use perf4sight_machine::remote::Route;
@@ -181,10 +182,9 @@ impl Verb for Detection {
         if let Some(fingerprint) = &self.predict {
             return foreseen::run(&asked, fingerprint, context);
         }
-        let measured = asked.measure(context);
-        // Where nothing came of it, not even an empty folder is left; one that holds something stays.
-        let _ = fs::remove_dir(&self.out);
-        measured
+        // Where nothing came of it, not even an empty folder is left.
+        let _out = OutputFolder::new(&self.out);
+        asked.measure(context)
     }
 }
 
@@ -250,6 +250,10 @@ impl Tried {
     }
 }
 
+/// The table of all settings, and the page about them.
+const SETTINGS: &str = "settings.csv";
+const REPORT: &str = "report.html";
+
 /// The list of images in a data set.
 const LIST: &str = "annotations/trainval.txt";
 
@@ -307,6 +311,7 @@ impl Detection {
 
     fn measure(&self, context: &mut Context) -> Result<Summary> {
         let mut store = Store::open(&self.out)?;
+        overwrite::check_folder(&self.out, [SETTINGS, REPORT], !store.rows.is_empty(), self.overwrite)?;
         let trainer = Trainer::open(self)?;
         slow_arithmetic(&trainer.software()).into_iter().for_each(|slow| context.warn(slow));
         let mut run = MeasurementRun::new(self, &trainer, &mut store, context);
@@ -321,7 +326,7 @@ impl Detection {
         let interrupted = context.cancelled() && tried.len() < self.settings.len();
         let settings = tables::settings(tried, self.epochs);
         if !tried.is_empty() {
-            whole_file::save(&self.out.join("settings.csv"), settings.to_csv())?;
+            overwrite::save(&self.out.join(SETTINGS), settings.to_csv(), self.overwrite)?;
         }
         let Some(&(setting, best)) = ran.iter().max_by(|one, other| Ran::compare(one, other)) else {
             return self.nothing(tried, interrupted);
@@ -331,8 +336,9 @@ impl Detection {
         let answer =
             tables::Answer { setting, best, ran: &ran, epochs: self.epochs, processors, circumstances: &circumstances };
         let tables = vec![settings, tables::parts(setting, best), tables::machine(&ran)];
-        let report = self.out.join("report.html");
-        whole_file::save(&report, page::of(self, tried, &answer, context.warnings()).to_html())?;
+        let report = self.out.join(REPORT);
+        let page = page::of(self, tried, &answer, context.warnings());
+        overwrite::save(&report, page.to_html(), self.overwrite)?;
         let kept = if interrupted { "; interrupted: the same command does the rest" } else { "" };
         let of_those = match interrupted {
             true => format!(

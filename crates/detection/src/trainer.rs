@@ -59,13 +59,15 @@ impl Trainer {
     /// A machine that is not reached; a Python that cannot be started or lacks PyTorch or torchvision; a device that is not there.
     pub fn open(asked: &Detection) -> Result<Self> {
         let files = PrivateFolder::new(&env::temp_dir())?;
-        FILES.into_iter().try_for_each(|(name, text)| whole_file::save(&files.path().join(name), text))?;
-        let here = files.path().join(WORKER).display().to_string();
+        // Apart from the folder's mark, which is another one every time: equal bundles are delivered once.
+        let bundled = files.path().join("worker");
+        FILES.into_iter().try_for_each(|(name, text)| whole_file::save(&bundled.join(name), text))?;
+        let here = bundled.join(WORKER).display().to_string();
         let (machine, worker): (Arc<dyn Machine>, String) = match &asked.route {
             None => (Arc::new(LocalMachine), here),
             Some(route) => {
                 let machine = RemoteMachine::connect(route)?;
-                let bundle = Bundle::of_folder(files.path(), WORKER, &machine.store())?;
+                let bundle = Bundle::of_folder(&bundled, WORKER, &machine.store())?;
                 let there = machine.deliver(bundle)?.concat();
                 (Arc::new(machine), there)
             }

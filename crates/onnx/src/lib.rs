@@ -56,7 +56,7 @@ mod write;
 pub use dims::{Dims, dims, parse_dim};
 pub use magnitudes::Magnitudes;
 pub use resized::read_at;
-pub use write::{to_bytes, write};
+pub use write::{check_replaced, to_bytes, write, write_over};
 
 use file::File;
 use ledger::Filters;

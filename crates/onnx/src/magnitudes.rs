@@ -6,6 +6,7 @@ use super::schema::{TensorProto, tensor_proto::DataType};
 use super::tensor::{dims, raw_values};
 use perf4sight_base::error;
 use perf4sight_base::error::Error;
+use perf4sight_base::whole_file;
 use perf4sight_network::{Network, Node, Op};
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
@@ -105,7 +106,10 @@ fn stored(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Res
     if Path::new(location).components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
         return Err(format!("their file \"{location}\" lies outside the network's folder"));
     }
-    let file = path.parent().unwrap_or(Path::new("")).join(location);
+    let file = whole_file::folder_of(path).join(location);
+    if leads_outside(&file, path) {
+        return Err(format!("their file \"{location}\" is a link out of the network's folder"));
+    }
     let number =
         |key: &str| external(key).map(|value| value.parse::<u64>().map_err(|_| format!("their {key} is \"{value}\"")));
     let start = number("offset").transpose()?.unwrap_or(0);
@@ -117,6 +121,16 @@ fn stored(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Res
             .saturating_sub(start),
     };
     Ok(Payload::Bytes(file, start..start.saturating_add(length)))
+}
+
+/// Whether links lead from a data file out of the folder of its network, and of the file that the network itself may be a link to.
+fn leads_outside(data: &Path, network: &Path) -> bool {
+    let Ok(data) = data.canonicalize() else { return false };
+    let folders = [
+        whole_file::folder_of(network).canonicalize(),
+        network.canonicalize().map(|file| whole_file::folder_of(&file).into()),
+    ];
+    !folders.iter().flatten().any(|folder: &PathBuf| data.starts_with(folder))
 }
 
 fn bytes_of(path: &Path, bytes: Range<u64>) -> std::io::Result<Vec<u8>> {

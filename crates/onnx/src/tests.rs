@@ -12,6 +12,7 @@ pub(crate) use perf4sight_network::{
     Activation, Affine, Binary, Conv, Element, Fill, Linear, NetworkBuilder, NodeId, Op, Shape, Window,
 };
 pub(crate) use prost::Message;
+use std::os::unix::fs::symlink;
 
 /// A file in the making. Names of nodes and of what they give are the same.
 #[derive(Clone)]
@@ -590,10 +591,24 @@ fn magnitudes_of_filters_come_from_wherever_weights_are_stored() {
         let (_, magnitudes) = read_with_magnitudes(&path, &Dims::new(), None).unwrap();
         assert_eq!(magnitudes, BTreeMap::from([("conv".to_string(), vec![1.5, 0.5])]));
     }
+    // A link to a file in the folder, and one out of it; a hub's cache has links to both files in a folder of contents.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let [inside, outside, hub] = ["inside.data", "outside.data", "hub"].map(|name| folder.path().join(name));
+    std::fs::copy(folder.path().join("two.data"), elsewhere.path().join("secret")).unwrap();
+    symlink("two.data", &inside).unwrap();
+    symlink(elsewhere.path().join("secret"), &outside).unwrap();
+    std::fs::write(&path, two_filters(external("inside.data")).bytes()).unwrap();
+    assert!(read_with_magnitudes(&path, &Dims::new(), None).is_ok());
+    std::fs::create_dir(&hub).unwrap();
+    [("two.onnx", &path), ("inside.data", &inside)]
+        .into_iter()
+        .for_each(|(name, target)| symlink(target, hub.join(name)).unwrap());
+    assert!(read_with_magnitudes(hub.join("two.onnx"), &Dims::new(), None).is_ok());
     let empty = TensorProto { raw_data: Some(vec![]), ..raw.clone() };
     for (weights, why) in [
         (external("gone.data"), "gone.data: No such file"),
         (external("../two.data"), "outside the network's folder"),
+        (external("outside.data"), "is a link out of the network's folder"),
         (empty, "empty or cut off"),
     ] {
         std::fs::write(&path, two_filters(weights).bytes()).unwrap();

@@ -6,7 +6,10 @@ mod normalisation;
 mod original;
 mod places;
 mod sizing;
+#[cfg(test)]
+mod tests;
 
+use super::file;
 use super::reader::UNREAD;
 use super::schema::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
@@ -15,9 +18,9 @@ use super::schema::{
     tensor_shape_proto::{Dimension, dimension},
     type_proto,
 };
-use super::{ADAPTIVE, DOMAIN, OPSET, PRODUCER, attributes as with, evaluation_mode};
-use perf4sight_base::error::Result;
-use perf4sight_base::whole_file;
+use super::{ADAPTIVE, DOMAIN, OPSET, PRODUCER, attributes as with, evaluation_mode, from_bytes};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::{overwrite, whole_file};
 use perf4sight_network::{
     Conv, ConvTranspose, Element, Embedding, Linear, Network, Node, Op, Shape, Unknown, Volume, Window,
 };
@@ -31,9 +34,45 @@ const IR_VERSION: i64 = 10;
 /// Writes a network to a file, as a whole or not at all.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// When the file cannot be written; see [`check_replaced`].
 pub fn write(network: &Network, path: impl AsRef<Path>) -> Result<()> {
+    check_replaced(path.as_ref(), false)?;
     whole_file::save(path.as_ref(), to_bytes(network))
+}
+
+/// The same, where `overwrite` whatever lies there, and only what can be read again.
+///
+/// # Errors
+/// See [`write()`]; a network whose file would be refused.
+pub fn write_over(network: &Network, path: impl AsRef<Path>, overwrite: bool) -> Result<()> {
+    let path = path.as_ref();
+    check_replaced(path, overwrite)?;
+    let bytes = to_bytes(network);
+    check_readable(network, &bytes, path)?;
+    whole_file::save(path, bytes)
+}
+
+/// What was made of a damaged file that was read with a warning may be refused itself.
+fn check_readable(network: &Network, bytes: &[u8], path: &Path) -> Result<()> {
+    let problem = match from_bytes(network.name(), bytes) {
+        Ok(read) if read.network.parameters() == network.parameters() => return Ok(()),
+        Ok(read) => format!("it would hold {} parameters, not {}", read.network.parameters(), network.parameters()),
+        Err(error) => error.to_string(),
+    };
+    Err(Error::input(format!("{} was not written, for it could not be read: {problem}", path.display()))
+        .help("export the network again; the warnings say what is odd about its file"))
+}
+
+/// Refuses to replace a file that this program did not write, or that was given weights since.
+///
+/// # Errors
+/// Such a file, unless `overwrite`.
+pub fn check_replaced(path: &Path, overwrite: bool) -> Result<()> {
+    overwrite::check(path, overwrite, |file| {
+        let length = file.metadata().map_or(0, |about| about.len());
+        file::read(file, length)
+            .is_ok_and(|file| file.model.producer_name() == PRODUCER && file.initializers.is_empty())
+    })
 }
 
 /// A network as the bytes of an ONNX file, which `onnx.checker` accepts and [`read`](super::read) gives back as it was.

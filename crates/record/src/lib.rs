@@ -27,7 +27,8 @@ pub use without_recording::WithoutRecording;
 use crate::python::Python;
 use outcome::Outcome;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::held_folder::hold;
+use perf4sight_base::held_folder::{OutputFolder, hold};
+use perf4sight_base::private_folder;
 use perf4sight_base::units::counted;
 use perf4sight_machine::Watch;
 use perf4sight_machine::foreground::{Ended, Foreground};
@@ -77,13 +78,12 @@ impl Verb for Record {
         self.check_room()?;
         fs::create_dir_all(&self.out).map_err(|cause| Error::io(&self.out, "make this folder", &cause))?;
         let _held = hold(&self.out, Duration::ZERO, "wait until it has ended, or choose another folder (out)")?;
+        // Where nothing came of it, not even an empty folder is left.
+        let _out = OutputFolder::new(&self.out);
         Replaced::recover(&self.out)?;
         // Another one may have ended meanwhile, or was killed and is back.
         self.check_room()?;
-        let recorded = self.record(context).and_then(|outcome| outcome.summary(context));
-        // Where nothing came of it, not even an empty folder is left; one that holds something stays.
-        let _ = fs::remove_dir(&self.out);
-        recorded
+        self.record(context).and_then(|outcome| outcome.summary(context))
     }
 }
 
@@ -188,10 +188,12 @@ impl Replaced {
     /// Finds what a `record` that was killed had set aside.
     fn recover(out: &Path) -> Result<()> {
         let entries = fs::read_dir(out).map_err(|cause| Error::io(out, "look for recordings", &cause))?;
-        // One that holds anything else is somebody's own.
         let is_ours = |path: &PathBuf, prefix: &str| {
             let named = path.file_name().unwrap_or_default().to_string_lossy().starts_with(prefix);
-            named && fs::read_dir(path).is_ok_and(|files| files.count() == process_reports::files(path).len())
+            // One that holds anything else is somebody's own, though it is marked.
+            let holds =
+                || fs::read_dir(path).is_ok_and(|files| files.count() == 1 + process_reports::files(path).len());
+            named && private_folder::is_marked(path) && holds()
         };
         let folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         folders.iter().filter(|path| is_ours(path, REMOVED)).try_for_each(|path| removed(path))?;
@@ -222,8 +224,8 @@ impl Replaced {
         if files.is_empty() {
             return Ok(Replaced(None));
         }
-        let folder = tempfile::Builder::new().prefix(REPLACED).tempdir_in(out);
-        let folder = folder.map_err(|cause| Error::io(out, "set the older recording aside", &cause))?.keep();
+        let folder = private_folder::make_marked(REPLACED, out);
+        let folder = folder.map_err(|cause| Error::io(out, "set the older recording aside", &cause))?;
         let (telling, traces): (Vec<PathBuf>, Vec<PathBuf>) =
             files.into_iter().partition(|file| process_reports::tells(file));
         let set_aside = move_into(&folder, telling.into_iter().chain(traces));
@@ -239,7 +241,7 @@ impl Replaced {
         let (telling, traces): (Vec<PathBuf>, Vec<PathBuf>) =
             process_reports::files(&folder).into_iter().partition(|file| process_reports::tells(file));
         move_into(out, traces.into_iter().chain(telling))?;
-        fs::remove_dir(&folder).map_err(|cause| Error::io(&folder, "remove this folder", &cause))
+        private_folder::remove_marked(&folder).map_err(|cause| Error::io(&folder, "remove this folder", &cause))
     }
 
     fn remove(self) -> Result<()> {
@@ -253,7 +255,7 @@ impl Replaced {
 }
 
 fn removed(folder: &Path) -> Result<()> {
-    fs::remove_dir_all(folder).map_err(|cause| Error::io(folder, "remove the older recording", &cause))
+    private_folder::remove_marked(folder).map_err(|cause| Error::io(folder, "remove the older recording", &cause))
 }
 
 fn move_into(folder: &Path, files: impl Iterator<Item = PathBuf>) -> Result<()> {

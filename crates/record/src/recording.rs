@@ -131,10 +131,10 @@ impl Recording {
     /// A file that cannot be read, or that is none of a known format, or one with times that nobody can have measured.
     pub fn read(file: &Path) -> Result<Self> {
         let doing = "read this recording";
-        let mut text = String::new();
-        let most = input_file::open(file, doing)?.take(LARGEST + 1).read_to_string(&mut text);
+        let mut bytes = Vec::new();
+        let most = input_file::open(file, doing)?.take(LARGEST + 1).read_to_end(&mut bytes);
         most.map_err(|cause| Error::io(file, doing, &cause))?;
-        Self::of(&text).map_err(|error| error.file(file).help("record again"))
+        Self::of(&input_file::decoded(bytes, file, doing)?).map_err(|error| error.file(file).help("record again"))
     }
 
     fn of(text: &str) -> Result<Self> {

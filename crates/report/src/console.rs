@@ -1,6 +1,6 @@
 //! The only place that prints while sections run: results on stdout, progress, notes and warnings on stderr.
 
-use super::printable::{printable, printable_json};
+use super::printable::{paragraph, printable, printable_json};
 use super::progress::Progress;
 use super::table::Table;
 use indicatif::MultiProgress;
@@ -128,14 +128,14 @@ impl Console {
     /// What is going on, for people who watch.
     pub fn note(&self, text: impl Display) {
         if !self.settings.mode.is_quiet() {
-            self.print(&self.err, &format!("{}\n", printable(&text.to_string())));
+            self.print(&self.err, &format!("{}\n", paragraph(&text.to_string())));
         }
     }
 
     /// Something the reader should know although the run goes on.
     pub fn warn(&self, text: impl Display) {
         let mark = if self.settings.bars && self.settings.colour { "\x1b[1;33mwarning\x1b[0m" } else { "warning" };
-        self.print(&self.err, &format!("{mark}: {}\n", printable(&text.to_string())));
+        self.print(&self.err, &format!("{mark}: {}\n", paragraph(&text.to_string())));
     }
 
     /// Reports on `total` pieces of work called `what` until the returned value is dropped. Without a terminal nothing is said of the first

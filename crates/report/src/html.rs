@@ -6,6 +6,7 @@ use super::printable::is_obeyed;
 use super::table::{Align, Column, Table};
 use super::theme;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use perf4sight_base::overwrite::PROGRAM;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -19,6 +20,7 @@ impl Page {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
+                    meta name="generator" content=(PROGRAM);
                     title { (self.title) }
                     style { "\n" (PreEscaped(theme::variables())) (PreEscaped(STYLE)) }
                 }

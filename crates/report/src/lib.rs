@@ -39,7 +39,7 @@ pub use chart::*;
 pub use console::{Console, Mode, Settings};
 pub use drawing::Texture;
 pub use page::{Block, Chapter, Fact, Page, Tone, sentence};
-pub use printable::printable;
+pub use printable::{paragraph, printable};
 pub use progress::Progress;
 pub use table::{Align, Cell, Column, Table, significant};
 pub use theme::Theme;

@@ -13,6 +13,18 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c.escape_default().to_string())
 }
 
+/// The same as one message: further lines are indented, so that a name with a line end in it is not taken for another message.
+///
+/// ```
+/// use perf4sight_report::paragraph;
+/// assert_eq!(paragraph("net\nerror: none\n  help: rename it"), "net\n  error: none\n  help: rename it");
+/// ```
+pub fn paragraph(text: &str) -> String {
+    let mut lines = text.lines().map(printable);
+    let first = lines.next().unwrap_or_default().into_owned();
+    lines.fold(first, |text, line| text + if line.starts_with("  ") { "\n" } else { "\n  " } + &line)
+}
+
 /// The same on one line.
 pub(super) fn one_line(text: &str) -> String {
     printable(text).replace('\n', "\\n").replace('\t', " ")

@@ -4,7 +4,8 @@ use super::json::FORMAT;
 use super::published;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::held_folder::hold;
-use perf4sight_base::whole_file;
+use perf4sight_base::private_folder::PrivateFolder;
+use perf4sight_base::{overwrite, whole_file};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeSet;
@@ -17,8 +18,6 @@ use std::time::Duration;
 const MARK: &str = perf4sight_traces::BREAKDOWN;
 /// What others write under the same name.
 const REPORT: &str = "report.html";
-/// What the page of every breakdown names.
-const OURS: &str = "perf4sight";
 /// How folders of files that have not taken their places begin.
 const UNFINISHED: &str = ".breakdown.";
 /// So long another breakdown may take to write its files.
@@ -46,12 +45,9 @@ impl Files {
         if let Some(input) = inputs.find(is_replaced) {
             return refused("what is to be broken down lies where a file of the breakdown goes", input);
         }
-        // What tells of the data and of the files without a word is read once.
         let ours = !replaced.is_empty() && is_breakdown(&out.join(MARK));
-        match replaced.iter().find(|file| !ours || is_anothers_page(file)) {
-            Some(file) => refused("a file of this name lies here that is not a breakdown's", file),
-            None => Ok(Files { out: out.to_owned(), files: Vec::new() }),
-        }
+        overwrite::check_folder(out, all_names(), ours, false)?;
+        Ok(Files { out: out.to_owned(), files: Vec::new() })
     }
 
     /// One more.
@@ -70,9 +66,7 @@ impl Files {
         fs::create_dir_all(out).map_err(failed("make this folder"))?;
         // Of two breakdowns at once the later one replaces the other as a whole.
         let _held = hold(out, PATIENCE, HELD)?;
-        remove_leftovers(out).map_err(failed("remove what an interrupted breakdown left"))?;
-        let fresh = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(out);
-        let fresh = fresh.map_err(failed("write into this folder"))?;
+        let fresh = PrivateFolder::named(UNFINISHED, out)?;
         for (name, contents) in &self.files {
             whole_file::save(&fresh.path().join(name), contents)?;
         }
@@ -98,12 +92,6 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
-/// Whether a file is a page that tells of another program.
-fn is_anothers_page(file: &Path) -> bool {
-    let is_page = file.file_name().is_some_and(|name| name == REPORT);
-    is_page && !fs::read_to_string(file).is_ok_and(|page| page.contains(OURS))
-}
-
 /// What `breakdown.json` has at its top.
 #[derive(Deserialize)]
 struct Head {
@@ -117,17 +105,6 @@ struct Head {
 fn is_breakdown(file: &Path) -> bool {
     let head = fs::File::open(file).map(BufReader::new).map(serde_json::from_reader::<_, Head>);
     matches!(head, Ok(Ok(Head { format: 1..=FORMAT, .. })))
-}
-
-/// Removes what a breakdown that was killed left unfinished.
-fn remove_leftovers(out: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(out)? {
-        let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) && entry.file_type()?.is_dir() {
-            fs::remove_dir_all(entry.path())?;
-        }
-    }
-    Ok(())
 }
 
 fn remove(file: &Path) -> Result<()> {

@@ -7,7 +7,7 @@ use perf4sight_network::zoo::Dataset;
 use perf4sight_platform::Platform;
 use perf4sight_verb::config::Conflicts::With;
 use perf4sight_verb::config::Missing::Unset;
-use perf4sight_verb::config::{Setting, Values, integer, memory, path, text, word};
+use perf4sight_verb::config::{Setting, Values, flag, integer, memory, path, text, word};
 use std::path::{Path, PathBuf};
 
 /// One network.
@@ -58,6 +58,10 @@ pub(super) const EXTENTS: &[Setting] = &[INPUT, CLASSES, DIM];
 pub(super) const IMAGES_OF: Setting = word("dataset", || Dataset::ALL.map(Dataset::name).to_vec())
     .or("imagenet")
     .help("Whose images and classes a known network is built for.");
+
+/// Whether files of others are replaced.
+pub(super) const OVERWRITE: Setting =
+    flag("overwrite").help("Replace files that perf4sight did not write too; its own are replaced in any case.");
 
 /// A page to write as well.
 pub(super) const HTML: Setting = path("html").on_command_line().value("FILE.html");

@@ -27,10 +27,11 @@ pub(super) fn classes(values: &Values<'_>) -> Result<Option<usize>> {
 /// The images of `dataset`, `input` and `classes`.
 ///
 /// # Errors
-/// A dataset that nobody knows, of which not both are said, with its place.
+/// A word that names no folder; a dataset that nobody knows, of which not both are said, with its place.
 pub(super) fn of(values: &Values<'_>) -> Result<Images> {
     let (input, classes) = (input(values)?, classes(values)?);
-    values.named("dataset", |dataset| Images::of(dataset, input.as_ref(), classes))
+    Images::of(&values.folder_name("dataset")?, input.as_ref(), classes)
+        .map_err(|error| values.placed("dataset", error))
 }
 
 /// Refuses networks, in files that are there, which read others than a word says that tells how large images are.

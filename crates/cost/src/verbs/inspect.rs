@@ -6,8 +6,8 @@ use super::step::{OF_STEPS, stages};
 use super::{asking, step, timeline};
 use crate::fingerprint::check_understood;
 use perf4sight_base::error::Result;
+use perf4sight_base::overwrite;
 use perf4sight_base::units::{Bytes, Percent};
-use perf4sight_base::whole_file;
 use perf4sight_memory::{Simulation, Timeline};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{Coverage, Network, Node};
@@ -25,7 +25,7 @@ pub static VERB: VerbSpec = VerbSpec {
         section: "inspect",
         about: "shows a network layer by layer: shapes, parameters, MACs, bytes, and how much of it is understood",
         groups: &[
-            &[asking::NETWORK, BATCH, STAGE, MEMORY, TARGET, PAGE],
+            &[asking::NETWORK, BATCH, STAGE, MEMORY, TARGET, PAGE, asking::OVERWRITE],
             OF_STEPS,
             &[asking::IMAGES_OF],
             asking::EXTENTS,
@@ -62,6 +62,7 @@ pub struct Inspect {
     extents: Extents,
     memory: Option<String>,
     html: Option<PathBuf>,
+    overwrite: bool,
 }
 
 impl Verb for Inspect {
@@ -123,6 +124,7 @@ impl Inspect {
             extents: Extents::parse(values)?,
             memory: if memory { values.get("target")? } else { None },
             html: asking::html(values)?,
+            overwrite: values.get("overwrite")?,
         })
     }
 
@@ -169,7 +171,7 @@ impl Sheets<'_> {
             page.chapter("Memory", timeline::blocks(timeline, &what, None));
         }
         page.chapter("Layers", [Block::Table(self.totals.clone()), Block::Folded(self.layers.clone())]);
-        whole_file::save(file, page.to_html())?;
+        overwrite::save(file, page.to_html(), self.inspect.overwrite)?;
         Ok(vec![("page", file.clone())])
     }
 }

@@ -1,6 +1,6 @@
 //! `perf4sight networks`: lists the known networks, and writes the usual ones to files.
 
-use super::asking::IMAGES_OF;
+use super::asking::{IMAGES_OF, OVERWRITE};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::Network;
 use perf4sight_network::zoo;
@@ -20,7 +20,7 @@ pub static VERB: VerbSpec = VerbSpec {
     table: Settings {
         section: "networks",
         about: "lists the known networks; writes the usual ones as ONNX files",
-        groups: &[&[EXPORT, IMAGES_OF]],
+        groups: &[&[EXPORT, OVERWRITE, IMAGES_OF]],
     },
     after_help: "",
     parse: |values| Ok(Box::new(Networks::parse(values)?)),
@@ -32,6 +32,7 @@ const EXPORT: Setting = path("export").value("DIR").help("Write them to this fol
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Networks {
     export: Option<PathBuf>,
+    overwrite: bool,
     dataset: Dataset,
 }
 
@@ -52,7 +53,11 @@ impl Verb for Networks {
 
 impl Networks {
     fn parse(values: &Values<'_>) -> Result<Self> {
-        Ok(Networks { export: values.get("export")?, dataset: values.named("dataset", Dataset::parse)? })
+        Ok(Networks {
+            export: values.get("export")?,
+            overwrite: values.get("overwrite")?,
+            dataset: values.named("dataset", Dataset::parse)?,
+        })
     }
 
     fn list(&self) -> Result<Table> {
@@ -83,11 +88,13 @@ impl Networks {
 
     fn export(&self, folder: &Path, context: &mut Context) -> Result<String> {
         fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
+        let file = |name: &str| folder.join(format!("{name}.onnx"));
+        EXPORTED.iter().try_for_each(|name| onnx::check_replaced(&file(name), self.overwrite))?;
         let mut written = 0;
         for name in EXPORTED {
             match zoo::build(name, self.dataset) {
                 Ok(network) => {
-                    onnx::write(&network, folder.join(format!("{name}.onnx")))?;
+                    onnx::write_over(&network, file(name), self.overwrite)?;
                     written += 1;
                 }
                 Err(misfit) => context.warn(misfit),

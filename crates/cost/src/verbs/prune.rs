@@ -21,7 +21,7 @@ pub static VERB: VerbSpec = VerbSpec {
     table: Settings {
         section: "prune",
         about: "prunes one network to a level, and lists which channels of which layer are left",
-        groups: &[&[NETWORK, LEVEL, MODE, SEED, KEEP, OUT, asking::IMAGES_OF], asking::EXTENTS],
+        groups: &[&[NETWORK, LEVEL, MODE, SEED, KEEP, OUT, asking::OVERWRITE, asking::IMAGES_OF], asking::EXTENTS],
     },
     after_help: "",
     parse: |values| Ok(Box::new(Prune::parse(values)?)),
@@ -42,6 +42,10 @@ const KEEP: Setting = text("keep").many().value("PATTERN")
 
 const OUT: Setting = path("out").value("FILE.onnx").help("Where to write the smaller network.");
 
+/// What people meet first who run such a file: onnxruntime asks for every weight as an input.
+const WEIGHTLESS: &str = "\nThe file holds shapes and no weights: they are inputs of its graph. To prune a module of PyTorch with its weights, call \
+                          perf4sight.prune of the Python module.";
+
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prune {
@@ -51,6 +55,7 @@ pub struct Prune {
     seed: u64,
     keep: Vec<Pattern>,
     out: Option<PathBuf>,
+    overwrite: bool,
     dataset: Dataset,
     extents: Extents,
 }
@@ -74,14 +79,15 @@ impl Verb for Prune {
         let pruned = pruner.prune(&ranking, Goal::percent(&network, self.level))?;
         self.check_reached(&pruned)?;
         if let Some(file) = &self.out {
-            onnx::write(&pruned.network, file)?;
+            onnx::write_over(&pruned.network, file, self.overwrite)?;
         }
         let before = network.parameters();
         Ok(Summary {
             headline: format!(
-                "{} of the parameters are gone, from {}",
+                "{} of the parameters are gone, from {}{}",
                 Percent(pruned.percent),
-                counted(pruned.cuts.len() as u64, "layer")
+                counted(pruned.cuts.len() as u64, "layer"),
+                if self.out.is_some() { WEIGHTLESS } else { "" }
             ),
             json: json!({
                 "network": network.name(),
@@ -108,6 +114,7 @@ impl Prune {
             seed: values.get("seed")?,
             keep: keep.map_err(|cause| values.error("keep", cause))?,
             out: values.get("out")?,
+            overwrite: values.get("overwrite")?,
             dataset: values.named("dataset", Dataset::parse)?,
             extents: Extents::parse(values)?,
         })

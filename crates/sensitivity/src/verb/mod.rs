@@ -42,6 +42,7 @@ use campaign::{Campaign, Stop};
 use job::{Host, JobRunner};
 use nodes::Team;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::held_folder::OutputFolder;
 use perf4sight_base::units::Bytes;
 use perf4sight_limit as limit;
 use perf4sight_machine::Watch;
@@ -51,7 +52,6 @@ use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Sect
 use profile::Profile;
 use regex::Regex;
 use runner::Runner;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -169,13 +169,13 @@ impl Verb for Sensitivity {
             let runner = self.runner(&around, host, None, context);
             return Ok(plan::summary(self, &around, self.campaign(&around, &runner)?.known()));
         }
-        let measured = write::check_room(&self.out).and_then(|()| match &self.nodes {
+        // Where nothing came of it, not even an empty folder is left.
+        let _out = OutputFolder::new(&self.out);
+        write::check_room(&self.out)?;
+        match &self.nodes {
             None => self.measure(&around, host, None, context),
             Some(nodes) => self.lead(nodes, around, host, context),
-        });
-        // Where nothing came of it, not even an empty folder is left; one that holds something stays.
-        let _ = fs::remove_dir(&self.out);
-        measured
+        }
     }
 }
 
@@ -186,7 +186,9 @@ impl Sensitivity {
     }
 
     fn store(&self, around: &Surroundings) -> Result<Store> {
-        Store::open(&self.out, &self.identity(around), self.overwrite)
+        let store = Store::open(&self.out, &self.identity(around), self.overwrite)?;
+        write::check_files(&self.out, store.has_begun() || store.configurations().next().is_some(), self.overwrite)?;
+        Ok(store)
     }
 
     /// Measures on several nodes, of which this one leads, and informs the others how it ended.
@@ -232,10 +234,9 @@ impl Sensitivity {
         if self.dry_run {
             return Ok(plan::summary(self, &around, self.campaign(&around, &runner)?.known()));
         }
-        let measured = write::check_room(&self.out)
-            .and_then(|()| self.conclude(&around, self.campaign(&around, &runner)?, context));
-        let _ = fs::remove_dir(&self.out);
-        measured
+        let _out = OutputFolder::new(&self.out);
+        write::check_room(&self.out)?;
+        self.conclude(&around, self.campaign(&around, &runner)?, context)
     }
 
     fn conclude(&self, around: &Surroundings, mut campaign: Campaign<'_>, context: &mut Context) -> Result<Summary> {

@@ -4,7 +4,7 @@ use super::profile::Profile;
 use super::published::Host;
 use super::{page, published, tables};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::whole_file;
+use perf4sight_base::{overwrite, whole_file};
 use perf4sight_machine::description::Description;
 use perf4sight_machine::threads;
 use std::fs;
@@ -38,6 +38,18 @@ fn has_room(folder: &Path, out: &Path) -> Result<()> {
     })
 }
 
+/// The files.
+const NAMES: [&str; 7] =
+    ["profile.json", "published.json", "throughput.csv", "curve.csv", "matrix.csv", "storage.csv", "report.html"];
+
+/// Refuses, before anything is measured, a folder in which one of them is not ours: all are where `has_points`.
+///
+/// # Errors
+/// A file of others, unless `overwrite`.
+pub(super) fn check_files(out: &Path, has_points: bool, overwrite: bool) -> Result<()> {
+    overwrite::check_folder(out, NAMES, has_points, overwrite)
+}
+
 /// Writes all files, and returns where the report is.
 ///
 /// # Errors
@@ -47,15 +59,15 @@ pub(super) fn files(out: &Path, profile: &Profile) -> Result<PathBuf> {
     // A machine whose GPUs its driver does not list has at least the job's.
     let host = Host { cpus: threads() as f64, memory: here.memory(), gpus: here.gpus().max(profile.job.gpus) };
     let json = serde_json::to_string_pretty(profile).expect("numbers and text are JSON");
-    let files = [
-        ("profile.json", json + "\n"),
-        ("published.json", format!("{:#}\n", published::objects(profile))),
-        ("throughput.csv", published::throughput(profile, host).to_csv()),
-        ("curve.csv", tables::curve(profile).to_csv()),
-        ("matrix.csv", tables::matrix(profile).to_csv()),
-        ("storage.csv", tables::storage_matrix(profile).to_csv()),
-        ("report.html", page::of(profile).to_html()),
+    let texts = [
+        json + "\n",
+        format!("{:#}\n", published::objects(profile)),
+        published::throughput(profile, host).to_csv(),
+        tables::curve(profile).to_csv(),
+        tables::matrix(profile).to_csv(),
+        tables::storage_matrix(profile).to_csv(),
+        page::of(profile).to_html(),
     ];
-    files.iter().try_for_each(|(name, text)| whole_file::save(&out.join(name), text))?;
+    NAMES.iter().zip(texts).try_for_each(|(name, text)| whole_file::save(&out.join(name), text))?;
     Ok(out.join("report.html"))
 }

@@ -118,7 +118,7 @@ impl<'a> Values<'a> {
     /// One that names none, or one elsewhere.
     pub fn folder_name(&self, key: &str) -> Result<String> {
         let name: String = self.get(key)?;
-        match name.is_empty() || name.starts_with('.') || name.contains('/') {
+        match name.is_empty() || name.starts_with('.') || name.contains('/') || name.contains(char::is_control) {
             true => Err(self.error(key, format!("\"{name}\" cannot name a folder")).expected("a word without slashes")),
             false => Ok(name),
         }

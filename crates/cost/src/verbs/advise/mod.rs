@@ -18,9 +18,9 @@ use crate::fingerprint::{Fingerprints, MemoryLimit, Prediction, check_understood
 use judge::Judge;
 use options::{StepOption, Withheld, normalises};
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::overwrite;
 use perf4sight_base::remembered::Remembered;
 use perf4sight_base::units::Bytes;
-use perf4sight_base::whole_file;
 use perf4sight_memory::Timeline;
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Changes, Quantity, Stage, Workload};
@@ -50,6 +50,7 @@ pub struct Advise {
     dataset: Option<String>,
     extents: Extents,
     output: Vec<PathBuf>,
+    overwrite: bool,
 }
 
 /// What came of it.
@@ -167,7 +168,7 @@ impl Advise {
                 true => advice.page().to_html(),
                 false => format!("{:#}\n", advice.json(context.warnings())),
             };
-            whole_file::save(file, text)?;
+            overwrite::save(file, text, self.overwrite)?;
         }
         Ok(self.output.iter().map(|file| ("advice", file.clone())).collect())
     }

@@ -25,6 +25,7 @@ impl Advise {
             dataset: values.get("dataset")?,
             extents: Extents::parse(values)?,
             output: asking::output(values, &["json", "html"])?,
+            overwrite: values.get("overwrite")?,
         };
         advise.check().map_err(|error| values.placed("target", error))?;
         Ok(advise)

@@ -1,6 +1,6 @@
 //! The settings of `[advise]` and `perf4sight advise`.
 
-use crate::verbs::asking::{DATASET, DEVICE, EXTENTS, FINGERPRINT, HTML, MEM_LIMIT, NETWORK, TARGET};
+use crate::verbs::asking::{DATASET, DEVICE, EXTENTS, FINGERPRINT, HTML, MEM_LIMIT, NETWORK, OVERWRITE, TARGET};
 use crate::verbs::step::{OF_STEPS, STAGE};
 use perf4sight_step::workload::LARGEST_BATCH;
 use perf4sight_verb::config::{Setting, Table, integer, path};
@@ -13,7 +13,7 @@ pub(super) const TABLE: Table = Table {
         OF_STEPS,
         &[MEM_LIMIT, DEVICE, DATASET],
         EXTENTS,
-        &[OUTPUT, PAGE],
+        &[OUTPUT, PAGE, OVERWRITE],
     ],
 };
 

@@ -8,8 +8,8 @@ use super::{NETWORKS, images};
 use crate::pruning::{Goal, Mode, Pruned, Pruner, Ranking, generator};
 use crate::records::Variant;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::overwrite;
 use perf4sight_base::units::Percent;
-use perf4sight_base::whole_file;
 use perf4sight_network::zoo::Images;
 use perf4sight_onnx as onnx;
 use perf4sight_report::Progress;
@@ -56,6 +56,7 @@ const SETTINGS: &[Setting] = &[
         .help("One image where it is not as the dataset has it: 3x320x320. Files are read for that size, where their graphs allow it; the folder is then called {dataset}-3x320x320, so that networks, rows and fingerprints of different sizes lie apart."),
     integer("classes", 1, i64::MAX)
         .help("How many classes the listed networks tell apart, where it is not as in the dataset or in their files, where the graphs of these allow it; it, too, follows in the folder's name."),
+    super::asking::OVERWRITE,
 ];
 
 /// The table of what could not go.
@@ -71,6 +72,7 @@ struct CreateNetworkDataset {
     seed: u64,
     model_path: PathBuf,
     images: Images,
+    overwrite: bool,
 }
 
 /// One network at one level.
@@ -107,6 +109,7 @@ fn parse(values: &Values) -> Result<Box<dyn Section>> {
         seed: values.get("seed")?,
         model_path: values.get("model_path")?,
         images,
+        overwrite: values.get("overwrite")?,
     }))
 }
 
@@ -125,6 +128,8 @@ impl Verb for CreateNetworkDataset {
         if self.repeats > 1 && self.mode != Mode::RandomWeighted {
             context.warn("repeats counts only in mode random_weighted: one variant per level is written");
         }
+        let variants = self.sources.iter().flat_map(|source| self.variants(source.name()));
+        variants.map(|variant| self.file(&variant)).try_for_each(|file| onnx::check_replaced(&file, self.overwrite))?;
         let (networks, unread) = self.load(context)?;
         networks.iter().flat_map(|loaded| &loaded.warnings).for_each(|warning| context.warn(warning));
         fs::create_dir_all(self.folder()).map_err(|cause| Error::io(self.folder(), "make this folder", &cause))?;
@@ -202,9 +207,10 @@ impl CreateNetworkDataset {
         let made = Made { variant, pruned: Pruned { network, ..pruned } };
         let file = self.file(&made.variant);
         match self.keeps(&made) {
-            true => onnx::write(&made.pruned.network, file)?,
+            true => onnx::write_over(&made.pruned.network, file, self.overwrite)?,
             // What an earlier run left there is no network of that level either.
             false if file.is_file() => {
+                onnx::check_replaced(&file, self.overwrite)?;
                 fs::remove_file(&file).map_err(|cause| Error::io(&file, "remove this file", &cause))?
             }
             false => {}
@@ -217,8 +223,8 @@ impl CreateNetworkDataset {
         let (written, missed): (Vec<&Made>, Vec<&Made>) = made.iter().partition(|made| self.keeps(made));
         let (variants, unprunable) = (tables::variants(&written), tables::unprunable(networks));
         let csv = self.folder().join("variants.csv");
-        whole_file::save(&csv, variants.to_csv())?;
-        whole_file::save(&self.folder().join(UNPRUNABLE), unprunable.to_csv())?;
+        overwrite::save(&csv, variants.to_csv(), self.overwrite)?;
+        overwrite::save(&self.folder().join(UNPRUNABLE), unprunable.to_csv(), self.overwrite)?;
         Ok(Summary {
             headline: format!("{} networks written to {}", written.len(), self.folder().display()),
             json: json!({ "variants": variants.to_json(), "unprunable": unprunable.to_json() }),

@@ -20,8 +20,8 @@ use crate::fingerprint::{Fingerprints, file_name};
 use answer::{Answer, Question};
 use answers::Predictions;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::overwrite;
 use perf4sight_base::units::Bytes;
-use perf4sight_base::whole_file;
 use perf4sight_report::Progress;
 use perf4sight_step::workload::{Changes, Quantity, Stage, Workload};
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb, VerbSpec};
@@ -62,6 +62,8 @@ pub struct Predict {
     pub extents: Extents,
     /// `.csv`, `.json` and `.html` files to write as well.
     pub output: Vec<PathBuf>,
+    /// Whether files of others are replaced.
+    pub overwrite: bool,
     /// How the answer is printed.
     pub form: Form,
 }
@@ -152,7 +154,7 @@ impl Predict {
                 Some("html") => predictions.page(self.limit).to_html(),
                 _ => format!("{:#}\n", predictions.json(self.limit, context.warnings())),
             };
-            whole_file::save(file, text)?;
+            overwrite::save(file, text, self.overwrite)?;
         }
         Ok(self.output.iter().map(|file| ("predictions", file.clone())).collect())
     }

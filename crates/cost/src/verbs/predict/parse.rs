@@ -29,6 +29,7 @@ impl Predict {
             dataset: values.get("dataset")?,
             extents: Extents::parse(values)?,
             output: asking::output(values, &["csv", "json", "html"])?,
+            overwrite: values.get("overwrite")?,
             form: if values.get("csv")? { Form::Csv } else { Form::Tables },
         };
         predict.check().map_err(|error| values.placed("require_fit", error))?;

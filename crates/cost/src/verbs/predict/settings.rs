@@ -1,6 +1,6 @@
 //! The settings of `[predict]` and `perf4sight predict`.
 
-use crate::verbs::asking::{DATASET, DEVICE, EXTENTS, FINGERPRINT, HTML, MEM_LIMIT, NETWORK, TARGET};
+use crate::verbs::asking::{DATASET, DEVICE, EXTENTS, FINGERPRINT, HTML, MEM_LIMIT, NETWORK, OVERWRITE, TARGET};
 use crate::verbs::step::{OF_STEPS, STAGE};
 use perf4sight_step::workload::LARGEST_BATCH;
 use perf4sight_verb::config::Conflicts::With;
@@ -15,7 +15,7 @@ pub(super) const TABLE: Table = Table {
         OF_STEPS,
         &[MEM_LIMIT, REQUIRE_FIT, DEVICE, DATASET],
         EXTENTS,
-        &[OUTPUT, CSV, PAGE],
+        &[OUTPUT, CSV, PAGE, OVERWRITE],
     ],
 };
 

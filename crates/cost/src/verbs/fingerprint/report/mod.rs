@@ -17,8 +17,8 @@ use crate::evaluation::{Evaluation, Study};
 use crate::fingerprint::{Basis, Fingerprint, Gathered};
 use crate::records::{Identity, Provenance, Record};
 use perf4sight_base::error::Result;
+use perf4sight_base::overwrite;
 use perf4sight_base::units::Percent;
-use perf4sight_base::whole_file;
 use perf4sight_report::{Column, Table};
 use perf4sight_step::workload::{Quantity, Step};
 use perf4sight_verb::Finding;
@@ -71,16 +71,24 @@ impl Evidence<'_> {
     /// Writes `report.html`, `report.json` and `predictions.csv` into `folder`.
     ///
     /// # Errors
-    /// When a file cannot be written; each is then either the old one or the new one.
+    /// When a file cannot be written or is another's; each is then either the old one or the new one.
     pub fn write(&self, folder: &Path) -> Result<Written> {
+        self.write_over(folder, false)
+    }
+
+    /// The same, where `overwrite` in place of files of others too.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn write_over(&self, folder: &Path, overwrite: bool) -> Result<Written> {
         let written = Written {
             html: folder.join("report.html"),
             json: folder.join("report.json"),
             predictions: folder.join("predictions.csv"),
         };
-        whole_file::save(&written.html, page::page(self).to_html())?;
-        whole_file::save(&written.json, format!("{:#}\n", self.json()))?;
-        whole_file::save(&written.predictions, predictions::table(self).to_csv())?;
+        overwrite::save(&written.html, page::page(self).to_html(), overwrite)?;
+        overwrite::save(&written.json, format!("{:#}\n", self.json()), overwrite)?;
+        overwrite::save(&written.predictions, predictions::table(self).to_csv(), overwrite)?;
         Ok(written)
     }
 

@@ -1,0 +1,66 @@
+//! What is replaced by a written network, and what is not written because it could not be read.
+
+use super::super::*;
+use std::fs;
+use std::path::PathBuf;
+
+/// A network of the repository.
+fn committed(name: &str) -> Vec<u8> {
+    fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../models/imagenet").join(name)).unwrap()
+}
+
+fn changed(mut bytes: Vec<u8>, word: &[u8], into: &[u8]) -> Vec<u8> {
+    let at = bytes.windows(word.len()).position(|window| window == word).unwrap();
+    bytes[at..at + word.len()].copy_from_slice(into);
+    bytes
+}
+
+#[test]
+fn only_files_of_this_program_without_weights_are_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("net.onnx");
+    let ours = committed("squeezenet.onnx");
+    let network = from_bytes("net", &ours).unwrap().network;
+    // ModelProto.graph (7) of one GraphProto.initializer (5) with a name (8) and data (9): protobuf merges what is appended.
+    let trained =
+        [ours.as_slice(), &[7 << 3 | 2, 10, 5 << 3 | 2, 8, 8 << 3 | 2, 1, b'w', 9 << 3 | 2, 3, 0, 0, 0]].concat();
+    for (there, replaced) in [
+        (&ours, true),
+        (&Vec::new(), true),
+        (&trained, false),
+        (&changed(ours.clone(), b"perf4sight", b"pytorch2.9"), false),
+        (&b"no network".to_vec(), false),
+    ] {
+        fs::write(&file, there).unwrap();
+        assert_eq!(write(&network, &file).is_ok(), replaced);
+        assert_eq!(check_replaced(&file, false).is_ok(), replaced);
+        assert!(fs::read(&file).unwrap() == if replaced { to_bytes(&network) } else { there.clone() });
+        assert!(write_over(&network, &file, true).is_ok());
+    }
+}
+
+/// An operator that nobody knows: the shape of what it gives is guessed, and what follows does not fit.
+#[test]
+fn what_could_not_be_read_again_is_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("net.onnx");
+    let damaged = from_bytes("net", &changed(committed("alexnet.onnx"), b"MaxPool", b"MaxPbol")).unwrap();
+    assert!(!damaged.warnings.is_empty());
+    let error = write_over(&damaged.network, &file, false).unwrap_err();
+    assert_eq!(error.kind().exit_code(), 4, "{error}");
+    assert!(error.to_string().contains("was not written") && !file.exists(), "{error}");
+}
+
+/// Exports of many programs are read as they were.
+#[test]
+fn exports_can_be_read_again() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/suite/exports");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|file| file.extension().is_some_and(|ending| ending == "onnx"));
+    let target = tempfile::tempdir().unwrap();
+    let refused = files.filter_map(|file| {
+        let network = read(&file).ok()?.network;
+        write_over(&network, target.path().join("net.onnx"), true).err()
+    });
+    assert_eq!(refused.map(|error| error.to_string()).collect::<Vec<_>>(), Vec::<String>::new());
+}
