@@ -503,6 +503,8 @@ fn ticks_are_round_numbers_or_the_values_themselves() {
     let decades = labels(Axis::log(""), "middle", &many(3.0, 4000.0));
     assert_eq!(decades, ["3", "10", "30", "100", "300", "1,000", "3,000"]);
     assert_eq!(labels(linear(), "middle", &many(1.0, 32.0)), ["0", "5", "10", "15", "20", "25", "30"]);
+    let around_zero: Vec<(f64, f64)> = (0..30).map(|i| (-0.31 + 0.62 * f64::from(i) / 29.0, 1.0)).collect();
+    assert_eq!(labels(linear(), "middle", &around_zero), ["0", "0.1", "0.2", "0.3"]);
     let even = labels(Axis::log(""), "middle", &many(120.0, 150.0));
     assert_eq!(even, ["120", "125", "130", "135", "140", "145", "150"]);
 }
@@ -556,4 +558,18 @@ fn names_of_references_never_overlap() {
     };
     let [ninety, ninety_five, best, goal] = ["90 % of the best", "95 % of the best", "best", "goal"].map(height);
     assert!((ninety - ninety_five).abs() > 12.0 && (best - goal).abs() > 12.0, "{ninety} {ninety_five} {best} {goal}");
+}
+
+/// A bar of 7.5 ends left of the line at 10, its number would reach across that.
+#[test]
+fn a_reference_crosses_no_number() {
+    let bars = gallery::charts().into_iter().find(|(name, _)| *name == "bars").unwrap().1;
+    let svg = bars.to_svg(Theme::Light);
+    let document = Document::parse(&svg).unwrap();
+    let muted =
+        |node: &Node| node.attribute("stroke-width") == Some("1.5") && node.attribute("stroke") == Some("#59636e");
+    let line = points(&document.descendants().find(muted).unwrap())[0].0;
+    let number_of =
+        |text: &str| document.descendants().find(|node| node.tag_name().name() == "text" && node.text() == Some(text));
+    assert!(number(&number_of("7.50").unwrap(), "x") > line && number(&number_of("3.50").unwrap(), "x") < line);
 }

@@ -34,19 +34,18 @@ impl Draw for Bars {
         let drawing = Drawing::new(width, Axes::HEIGHT + self.categories.len() as f64 * group);
         let rows = Extent::rows(self.categories.len());
         let axes = Axes::new(&drawing, self.lengths(), rows, &self.categories);
+        let reference = self.reference.filter(|reference| *reference <= axes.x.high);
+        let line = reference.map_or(f64::INFINITY, |reference| axes.at_position(reference, 0.0).0);
         for (row, name) in self.categories.iter().enumerate() {
             let top = axes.area.top + row as f64 * group;
             drawing.name(name, &axes, top + group / 2.0);
             for (i, series) in self.series.iter().enumerate() {
                 if let Some(length) = series.data.get(row).copied().flatten().filter(|length| length.is_finite()) {
-                    draw_bar(&drawing, &axes, (top + GAP / 2.0 + i as f64 * BAR, series.ink(i)), length);
+                    draw_bar(&drawing, &axes, (top + GAP / 2.0 + i as f64 * BAR, series.ink(i)), length, line);
                 }
             }
         }
-        if let Some(reference) = self.reference.filter(|reference| *reference <= axes.x.high) {
-            let ends = [axes.y.low, axes.y.high].map(|end| axes.at_position(reference, end));
-            drawing.add(Mark::lines(vec![ends.into()], Ink::MUTED, 1.5));
-        }
+        drawing.add(Mark::lines(vec![vec![(line, axes.area.top), (line, axes.area.bottom)]], Ink::MUTED, 1.5));
         drawing
     }
 
@@ -68,7 +67,8 @@ impl Bars {
     }
 }
 
-fn draw_bar(drawing: &Drawing, axes: &Axes, (top, ink): (f64, Ink), length: f64) {
+/// A bar with its number behind it, or behind the line of the reference where that would cross the number.
+fn draw_bar(drawing: &Drawing, axes: &Axes, (top, ink): (f64, Ink), length: f64, line: f64) {
     let x = |position: f64| axes.at_position(position, 0.0).0;
     let bar = Area::new((x(0.0), top + 0.5), (x(length.clamp(0.0, axes.x.high)), top + BAR - 0.5));
     drawing.add(Mark::rect(bar, ink));
@@ -79,8 +79,10 @@ fn draw_bar(drawing: &Drawing, axes: &Axes, (top, ink): (f64, Ink), length: f64)
         drawing.add(Mark::lines(vec![stroke(8.0), stroke(4.0)], Ink::PAPER, 1.5));
     }
     let (number, middle) = (significant(length), top + BAR / 2.0);
-    drawing.add(match !breaks && bar.right + AWAY + text_width(&number, FONT) <= drawing.width {
-        true => Mark::text(number, (bar.right + AWAY, middle), Anchor::Start, Ink::TEXT),
+    let (start, width) = (bar.right + AWAY, text_width(&number, FONT));
+    let start = if (bar.right..start + width).contains(&line) { line + AWAY } else { start };
+    drawing.add(match !breaks && start + width <= drawing.width {
+        true => Mark::text(number, (start, middle), Anchor::Start, Ink::TEXT),
         false => Mark::text(number, (bar.right - if breaks { BREAK } else { AWAY }, middle), Anchor::End, Ink::PAPER),
     });
 }

@@ -169,7 +169,9 @@ fn between(digits: &[f64], low: f64, high: f64) -> Vec<f64> {
 /// Round numbers by plotters, at most so many; near the largest number plotters searches for ever.
 fn round_numbers(low: f64, high: f64, count: usize) -> Vec<f64> {
     let range = Some(low..high).filter(|range| range.end - range.start <= 2.0 * LARGEST);
-    range.map(|range| RangedCoordf64::from(range).key_points(BoldPoints(count))).unwrap_or_default()
+    let numbers = range.map(|range| RangedCoordf64::from(range).key_points(BoldPoints(count))).unwrap_or_default();
+    // What it adds up to zero is not always zero.
+    numbers.into_iter().map(|number| if number.abs() < 1e-9 * (high - low) { 0.0 } else { number }).collect()
 }
 
 impl Scale {
