@@ -114,7 +114,7 @@ impl Command {
             }
         }
         let words = [head, &arguments, &passed].concat();
-        let words = asked.nodes.as_ref().map_or(words.clone(), |nodes| nodes.told(&words));
+        let words = asked.nodes.as_ref().map_or(words.clone(), |nodes| nodes.in_command(&words));
         Command { words, kept }
     }
 }

@@ -102,9 +102,9 @@ pub(super) fn line(message: &impl Serialize) -> String {
 ///
 /// # Errors
 /// What is none, in words.
-pub(super) fn message<M: DeserializeOwned + Sane>(line: &str) -> Result<M, String> {
+pub(super) fn message<M: DeserializeOwned + Valid>(line: &str) -> Result<M, String> {
     let message: M = serde_json::from_str(line).map_err(|cause| format!("it said what is no message: {cause}"))?;
-    message.sane().then_some(message).ok_or_else(|| "it said numbers that cannot be".to_owned())
+    message.is_valid().then_some(message).ok_or_else(|| "it said numbers that cannot be".to_owned())
 }
 
 /// Whoever comes and is no node that takes part.
@@ -138,18 +138,18 @@ pub(super) fn hello(line: &str) -> Result<Hello, Stranger> {
     }
 }
 
-/// A message whose numbers may be impossible.
-pub(super) trait Sane {
-    /// Whether they are not.
-    fn sane(&self) -> bool {
+/// A message whose numbers are checked.
+pub(super) trait Valid {
+    /// Whether its numbers are possible.
+    fn is_valid(&self) -> bool {
         true
     }
 }
 
-impl Sane for Order {}
+impl Valid for Order {}
 
-impl Sane for Report {
-    fn sane(&self) -> bool {
+impl Valid for Report {
+    fn is_valid(&self) -> bool {
         match self {
             Report::Hello(hello) => hello.machine.cpus > 0.0 && hello.machine.memory.0 > 0,
             Report::Ended { run, .. } => {

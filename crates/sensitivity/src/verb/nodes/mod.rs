@@ -45,7 +45,7 @@ fn job(asked: &Sensitivity, nodes: &Nodes) -> Setting {
     let number = |number: Option<u64>| number.map_or("none".to_owned(), |number| number.to_string());
     let job = [
         // What distinguishes nodes is not part of it.
-        ("command", nodes.leader().told(&asked.command).join(" ")),
+        ("command", nodes.leader().in_command(&asked.command).join(" ")),
         ("--batch", number(asked.batch)),
         ("--workers", number(asked.workers)),
         ("--max-iterations", number(asked.max_iterations)),

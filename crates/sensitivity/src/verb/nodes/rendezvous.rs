@@ -83,7 +83,7 @@ impl Nodes {
     }
 
     /// A command whose words give any of the options another value: what is given to both counts for the profiler.
-    pub fn told(&self, words: &[String]) -> Vec<String> {
+    pub fn in_command(&self, words: &[String]) -> Vec<String> {
         let before = std::iter::once("").chain(words.iter().map(String::as_str));
         let told = before.zip(words).map(|(before, word)| {
             let named = |(name, _): (&str, &str)| Some(format!("{name}={}", self.option(name)?));
@@ -139,9 +139,9 @@ mod tests {
         let given =
             "torchrun --nnodes=1:4 --node-rank 0 --master_addr x --master-port=1 --nproc-per-node 8 train.py -b 2";
         let told = "torchrun --nnodes=2 --node-rank 1 --master_addr 10.0.0.1 --master-port=29500 --nproc-per-node 8 train.py -b 2";
-        assert_eq!(nodes().told(&words(given)), words(told));
-        assert_eq!(nodes().told(&words("python3 train.py --nnodes")), words("python3 train.py --nnodes"));
-        assert_eq!(nodes().leader().told(&words("torchrun --node_rank 1")), words("torchrun --node_rank 0"));
+        assert_eq!(nodes().in_command(&words(given)), words(told));
+        assert_eq!(nodes().in_command(&words("python3 train.py --nnodes")), words("python3 train.py --nnodes"));
+        assert_eq!(nodes().leader().in_command(&words("torchrun --node_rank 1")), words("torchrun --node_rank 0"));
     }
 
     #[test]
