@@ -57,27 +57,19 @@ impl Stacks {
 }
 
 /// Parts of the paths of files that are not the script's own.
-const LIBRARIES: [&str; 4] = ["site-packages", "dist-packages", "<frozen ", "/lib/python"];
+const LIBRARIES: [&str; 5] = ["site-packages", "dist-packages", "<frozen ", "/lib/python", "torch/"];
 
 impl Stacks {
-    /// The function of the script in which most time is spent, and its nanoseconds, with those of what it calls of libraries.
-    pub fn busiest_function(&self) -> Option<(&str, i64)> {
-        let is_own = |frame: &Frame| {
-            let name = self.name(frame);
-            let file = name.split_once("): ").map(|(file, _)| file);
+    /// The innermost function of the script in which more than a share of the time is spent, and its nanoseconds with all that it calls.
+    pub fn dominant_function(&self, share: f64) -> Option<(&str, i64)> {
+        let is_own = |frame: &&Frame| {
+            let file = self.name(frame).split_once("): ").map(|(file, _)| file);
             frame.kind == Category::Python && file.is_some_and(|file| !LIBRARIES.iter().any(|part| file.contains(part)))
         };
-        let mut nearest: Vec<Option<usize>> = Vec::with_capacity(self.frames().len());
-        let mut times: BTreeMap<&str, i64> = BTreeMap::new();
-        for (place, frame) in self.frames().iter().enumerate() {
-            let own = is_own(frame).then_some(place);
-            let function = own.or_else(|| nearest[frame.parent? as usize]);
-            if let Some(function) = function {
-                *times.entry(self.name(&self.frames()[function])).or_default() += frame.own;
-            }
-            nearest.push(function);
-        }
-        times.into_iter().max_by_key(|(name, time)| (*time, Reverse(*name)))
+        // Of two that take more than half each, one calls the other, which lies behind it.
+        let largest =
+            self.frames().iter().rev().filter(is_own).find(|frame| frame.total as f64 > share * self.window as f64);
+        largest.map(|frame| (self.name(frame), frame.total))
     }
 }
 

@@ -61,13 +61,20 @@ pub(crate) struct Found {
     pub elsewhere: usize,
 }
 
+impl Found {
+    /// Marks of which none was left out.
+    pub fn new(markers: Markers, marks: Vec<Mark>, track: Option<TrackId>) -> Self {
+        Found { markers, marks, track, overlapping: 0, inside: 0, behind: 0, unsettled: 0, elsewhere: 0 }
+    }
+}
+
 /// What lies between neighbouring moments, numbered.
 pub(crate) fn between(moments: &[i64], markers: Markers, track: TrackId) -> Found {
     let windows = || moments.windows(2).map(|pair| (pair[0], pair[1])).filter(is_window);
     let mark = |(at, window): (usize, Interval)| Mark::new(format!("iteration {}", at + 1), window);
     let marks: Vec<Mark> = windows().take(MOST).enumerate().map(mark).collect();
     let behind = windows().count() - marks.len();
-    Found { markers, marks, track: Some(track), overlapping: 0, inside: 0, behind, unsettled: 0, elsewhere: 0 }
+    Found { behind, ..Found::new(markers, marks, Some(track)) }
 }
 
 /// Whether it has a length that can be counted.

@@ -152,16 +152,8 @@ impl<'a> Ranges<'a> {
         marks.retain(|mark| is_window(&mark.window));
         behind += marks.len().saturating_sub(MOST);
         marks.truncate(MOST);
-        Found {
-            markers,
-            marks,
-            track: Some(self.track),
-            overlapping,
-            inside,
-            behind,
-            unsettled: 0,
-            elsewhere: self.elsewhere,
-        }
+        let elsewhere = self.elsewhere;
+        Found { overlapping, inside, behind, elsewhere, ..Found::new(markers, marks, Some(self.track)) }
     }
 }
 
@@ -179,16 +171,7 @@ fn between_steps(trace: &Trace, steps: &Ranges) -> Option<Found> {
 fn whole(trace: &Trace) -> Found {
     let extent = extent(trace).filter(is_window);
     let mark = |window| Mark::new("whole trace".to_owned(), window);
-    Found {
-        markers: Markers::WholeTrace,
-        marks: extent.map(mark).into_iter().collect(),
-        track: None,
-        overlapping: 0,
-        inside: 0,
-        behind: 0,
-        unsettled: 0,
-        elsewhere: 0,
-    }
+    Found::new(Markers::WholeTrace, extent.map(mark).into_iter().collect(), None)
 }
 
 /// From the first to the last moment of all that threads and streams do.

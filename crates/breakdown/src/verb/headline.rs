@@ -1,10 +1,11 @@
 //! The line that says what dominates an iteration, and what the published speedup would be.
 
+use super::page::cut;
 use super::run::Run;
 use super::tables::{Whose, range};
-use crate::{Iteration, Metric, Operation, RankBreakdown, Sets, TimeCategory, Work};
+use crate::{Iteration, Metric, Operation, RankBreakdown, TimeCategory, Work};
 use perf4sight_base::units::{Milliseconds, Percent};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Parts whose shares of an iteration lie closer than this weigh alike: they change places from one run to the next.
 const ALIKE: f64 = 0.05;
@@ -14,6 +15,9 @@ const MOST: f64 = 0.5;
 
 /// The share of an iteration from which time without a processor is worth telling, as the two clocks are read one after the other.
 pub(super) const NOT_RUNNING: f64 = 0.05;
+
+/// Letters of an operation's name.
+const NAME: usize = 60;
 
 /// A part of an iteration by its name, with its share of it.
 type Part = (&'static str, f64);
@@ -38,7 +42,7 @@ pub(super) fn of(run: &Run) -> String {
         }
         false => "",
     };
-    let place = [operation(run, &means, total), function(run)].into_iter().flatten().map(|part| part + ": ");
+    let place = [operation(run), function(run)].into_iter().flatten().map(|part| part + ": ");
     let dominating = format!(
         "what dominates: {}{}{slowed}{doubt}{}",
         place.collect::<String>(),
@@ -48,33 +52,32 @@ pub(super) fn of(run: &Run) -> String {
     [Some(dominating), accelerators, Some(speedup(&means))].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// `data loading, 62 %`: the operation that takes most, where the trace tells any.
-fn operation(run: &Run, means: &Means<'_>, total: f64) -> Option<String> {
-    let all: BTreeSet<(Operation, &str)> = run
-        .ranks()
-        .flat_map(|(ranked, rank)| {
-            let operations = rank.counted().flat_map(|iteration| iteration.operations.keys());
-            operations.map(|operation| (*operation, operation.label(&ranked.trace.names)))
-        })
-        .filter(|(operation, _)| !matches!(operation, Operation::Other | Operation::Named(_)))
-        .collect();
-    let time = |operation: Operation| {
-        means.of(|iteration| Some(iteration.operations.get(&operation).map_or(0, Sets::total) as f64)).unwrap_or(0.0)
-    };
-    let (share, name) =
-        all.into_iter().map(|(operation, name)| (time(operation) / total, name)).max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (share > MOST).then(|| format!("{name}, {}", Percent(100.0 * share)))
+/// `data loading, 62 %`: the operation that takes most of the time, where the trace tells one that does.
+fn operation(run: &Run) -> Option<String> {
+    let mut times: BTreeMap<&str, i64> = BTreeMap::new();
+    let mut all = 0;
+    for (ranked, rank) in run.ranks() {
+        for (operation, sets) in rank.counted().flat_map(|iteration| &iteration.operations) {
+            all += sets.total();
+            if *operation != Operation::Other {
+                *times.entry(operation.label(&ranked.trace.names)).or_default() += sets.total();
+            }
+        }
+    }
+    let (name, time) = times.into_iter().max_by_key(|(_, time)| *time)?;
+    let share = time as f64 / all as f64;
+    (share > MOST).then(|| format!("{}, {}", cut(name, NAME), Percent(100.0 * share)))
 }
 
-/// `train.py:17 <listcomp>, 60 %`: the function of the script in which most of the time is spent, where that is most of all.
+/// `train.py:17 <listcomp>, 60 %`: the innermost function of the script in which most of the time is spent.
 fn function(run: &Run) -> Option<String> {
     let (_, stacks) = run.stacks().next()?;
-    let (name, time) = stacks.busiest_function()?;
+    let (name, time) = stacks.dominant_function(MOST)?;
     let share = time as f64 / stacks.window as f64;
     let (place, function) = name.split_once("): ")?;
     let (file, line) = place.rsplit_once('(')?;
     let file = file.rsplit(['/', '\\']).next()?;
-    (share > MOST).then(|| format!("{file}:{line} {function}, {}", Percent(100.0 * share)))
+    Some(format!("{file}:{line} {function}, {}", Percent(100.0 * share)))
 }
 
 /// Means over the iterations that count.
@@ -220,5 +223,28 @@ fn speedup(means: &Means<'_>) -> String {
             "nothing of it is in calls into C++ and CUDA, so that there is no TheoreticalSpeedup".to_owned()
         }
         (None, None) => "TheoreticalSpeedup is unknown, for Python is".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(parts: &[(TimeCategory, f64)], not_running: f64) -> Vec<(&'static str, i64)> {
+        let parts = parts.iter().map(|(category, share)| (category.label(), *share)).collect();
+        let percent = |part: Part| (part.0, (100.0 * part.1).round() as i64);
+        without_processor(parts, Some(not_running)).into_iter().map(percent).collect()
+    }
+
+    /// By hand: of 60 % without a processor, which are no known waiting, Python and C++ have as much as they have of the rest, 10 of 90 and 80
+    /// of 90. Where waiting leaves no events, it is there first. Hardly any is none.
+    #[test]
+    fn time_without_a_processor_is_taken_from_what_would_have_run() {
+        use TimeCategory::{Cpp, Python, PythonOrWait, Wait};
+        let parts = [(Python, 0.1), (Cpp, 0.8), (Wait, 0.1)];
+        assert_eq!(shares(&parts, 0.6), [("Python", 3), ("C++", 27), ("wait", 10), ("not running", 60)]);
+        assert_eq!(shares(&parts, 0.04), [("Python", 10), ("C++", 80), ("wait", 10)]);
+        let unknown = [(Cpp, 0.1), (PythonOrWait, 0.9)];
+        assert_eq!(shares(&unknown, 0.9), [("C++", 10), ("Python or wait", 0), ("not running or waiting", 90)]);
     }
 }
