@@ -74,7 +74,13 @@ fn a_network_nobody_profiled_is_simulated() {
     assert!(said.likely.abs_diff(largest) <= 1 && said.safe <= largest, "{said:?} is not {largest}");
     assert_eq!(about.verdict(1).unwrap().call, Call::Fits);
     assert_eq!(about.verdict(4 * largest).unwrap().call, Call::DoesNotFit);
-    assert!(about.at(1_000_000_000).out_of_distribution.iter().any(|reason| matches!(reason, OutOfDistribution::Batch { .. })));
+    assert!(
+        about
+            .at(1_000_000_000)
+            .out_of_distribution
+            .iter()
+            .any(|reason| matches!(reason, OutOfDistribution::Batch { .. }))
+    );
     assert_eq!(about.at(0), about.at(1));
 }
 

@@ -406,7 +406,12 @@ fn steps_that_share_what_is_known_need_what_each_needs_by_itself() {
         for (step, batch) in steps().into_iter().flat_map(|step| [4, 8].map(|batch| (step, batch))) {
             let alone = Simulation::new(&network, step, &platform);
             assert_eq!(simulations.simulation(step).peak(batch), alone.peak(batch), "{} {step} {batch}", platform.name);
-            assert_eq!(simulations.simulation(step).timeline(batch), alone.timeline(batch), "{} {step} {batch}", platform.name);
+            assert_eq!(
+                simulations.simulation(step).timeline(batch),
+                alone.timeline(batch),
+                "{} {step} {batch}",
+                platform.name
+            );
         }
     }
 }
