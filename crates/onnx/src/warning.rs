@@ -13,7 +13,6 @@ pub(super) enum Warning {
     Width(String),
     SeveralOutputs(Vec<String>),
     Unknown(Unknown),
-    /// Nodes whose shape is a guess.
     GuessedShapes(Vec<String>),
     /// Tensors folded from parameters whose size is not known, and the parameter that the first may be folded from.
     LostParameters(Folded, Option<String>),
@@ -21,11 +20,8 @@ pub(super) enum Warning {
     UnreadParameters(String, usize),
     /// Tensors folded from parameters that have the same size in all known networks.
     UsualParameters(Folded),
-    /// Tensors folded from parameters that are taken to be as large.
     AlikeParameters(Folded),
-    /// Weights that two layers read in different shapes.
     ReadTwice(BTreeSet<String>),
-    /// Layers that read parts of parameters, by parameter.
     ReadInParts(BTreeMap<String, BTreeSet<String>>),
     PartlyRead(Vec<PartlyRead>),
     /// Attentions that read features which are not contiguous.
@@ -39,7 +35,6 @@ pub(super) enum Warning {
     RestoredBatchNorm(usize),
     MaybeFusedBatchNorm,
     NoDropout,
-    /// Operations in which samples meet each other.
     AcrossSamples(Vec<String>),
     /// Images that keep the size they were exported with, and the input asked for.
     FixedSizes(Vec<String>, String),
@@ -49,7 +44,6 @@ pub(super) enum Warning {
 pub(super) struct Unknown {
     pub known: usize,
     pub operations: usize,
-    /// The kinds, and how often each occurs.
     pub kinds: Vec<(String, usize)>,
     /// Those of them whose products are counted.
     pub products: BTreeSet<String>,
