@@ -113,7 +113,6 @@ const OPEN: u64 = 1_000_003;
 pub(super) struct Samples(u64);
 
 impl Samples {
-    /// As many as the file is fixed to; else the batch is open.
     pub fn new(fixed: Option<u64>) -> Self {
         Samples(fixed.unwrap_or(OPEN))
     }
@@ -122,7 +121,6 @@ impl Samples {
         self.0 == OPEN
     }
 
-    /// Their number in the file's own arithmetic; of an open batch one that no other dimension has.
     pub fn number(self) -> u64 {
         self.0
     }

@@ -19,10 +19,8 @@ impl From<String> for Misfit {
     }
 }
 
-/// What a node gives: a value per output.
 pub(super) type Outcome = Result<Vec<Value>, Misfit>;
 
-/// A node, its inputs' values and the opset its operator is defined in.
 pub(super) struct Call<'a> {
     pub node: &'a NodeProto,
     pub inputs: Vec<Value>,

@@ -19,7 +19,6 @@ const MAX_CHAIN: usize = 8;
 
 pub(super) type Samples = [f64; PLACES.len()];
 
-/// One element-wise node as a function of the values of an earlier node.
 #[derive(Debug, Clone)]
 pub(super) struct Curve {
     pub root: NodeId,

@@ -82,7 +82,6 @@ impl<'a> Exporter<'a> {
         !self.marked.is_empty() && !self.parameters.is_empty()
     }
 
-    /// Whether a tensor is a parameter for certain.
     pub fn is_parameter(&self, name: &str) -> bool {
         self.trained.contains(name) || self.marked.contains(mark("p_", name).as_str())
     }
@@ -133,7 +132,6 @@ impl<'a> Exporter<'a> {
         Some(BatchNorm { name, tensors: 1 + parameters.count() as u64 })
     }
 
-    /// Whether a tensor is a buffer: nobody trains it.
     pub fn is_buffer(&self, name: &str) -> bool {
         (is_buffer(name) || self.is_noted_buffer(name)) && !self.trained.contains(name)
     }

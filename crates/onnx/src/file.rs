@@ -12,19 +12,15 @@ const KEPT: u64 = 64 * 1024;
 
 const ROOM: usize = 128 * 1024;
 
-/// A file without its large payloads.
 pub(super) struct File {
     /// Its producer, opsets, and the graph without initializers.
     pub model: ModelProto,
-    /// The initializers; large payloads are left out.
     pub initializers: Vec<Initializer>,
 }
 
 /// One initializer and the position of its payload in the file, if it was left out.
 pub(super) struct Initializer {
-    /// Name, shape, type, and the payload if it is small.
     pub tensor: TensorProto,
-    /// Bytes of the left-out payload.
     pub payload: Option<Range<u64>>,
 }
 

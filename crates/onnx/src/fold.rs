@@ -59,7 +59,6 @@ pub(super) fn unary(op: &str) -> Option<fn(f64) -> f64> {
     })
 }
 
-/// Element-wise functions of two numbers.
 pub(super) fn binary(op: &str) -> Option<fn(f64, f64) -> f64> {
     Some(match op {
         "Add" | "Sum" => |a, b| a + b,

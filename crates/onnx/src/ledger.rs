@@ -32,9 +32,7 @@ pub(super) struct Ledger {
     read_in_parts: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// What operations hold of a buffer of the module.
 struct Holding {
-    /// All of it, as numbers of four bytes.
     elements: u64,
     seen: u64,
 }

@@ -20,7 +20,6 @@ const WITH_WEIGHTS: &str =
     "export with the weights: torch.onnx.export(..., export_params=True), and keep a .data file beside the .onnx file";
 
 enum Payload {
-    /// In this file, at these bytes.
     Bytes(PathBuf, Range<u64>),
     Message,
 }

@@ -64,7 +64,6 @@ impl Translation<'_> {
         }
     }
 
-    /// The sum of a layer and its own bias.
     fn added(&mut self, layer: Feature, call: &Call, bias: &Weight) -> Result<Feature, Misfit> {
         let shape = self.builder.shape(layer.id);
         // An image has its channels first, anything else last.
@@ -109,7 +108,6 @@ impl Translation<'_> {
         }
     }
 
-    /// Gives a fully connected layer the bias that follows it.
     pub fn set_bias(&mut self, node: NodeId, call: &Call) {
         let bias = call.inputs.iter().find(|input| matches!(input, Value::Weight(_)));
         self.ledger.set_bias(node, bias_name(call));
@@ -189,7 +187,6 @@ impl Translation<'_> {
         }
     }
 
-    /// A weight as a node of its own, seen beside one sample as `shape`.
     pub fn leaf(&mut self, call: &Call, weight: &Weight, shape: Shape) -> Result<NodeId, Misfit> {
         let op = Op::Parameter(shape.clone());
         let same = self.is_same(call, weight);

@@ -16,7 +16,6 @@ use std::collections::BTreeSet;
 
 pub(super) struct Translation<'a> {
     pub builder: NetworkBuilder,
-    /// The samples of the file's own tensors.
     pub samples: Samples,
     pub opset: i64,
     /// Whether the file was written by us, who name what they take apart.
@@ -31,12 +30,10 @@ pub(super) struct Translation<'a> {
     pub noticed: Noticed,
 }
 
-/// What is odd about the nodes read so far, but for their parameters.
 #[derive(Default)]
 pub(super) struct Noticed {
     /// Batch normalisations that the exporter folded and its notes give back.
     pub restored: usize,
-    /// Nodes whose shape is a guess.
     pub guessed: Vec<String>,
     /// Attentions that read features which are not contiguous, where the file does not say whether they are copied.
     pub strided: BTreeSet<String>,

@@ -19,7 +19,6 @@ pub(super) enum Value {
     /// Values in a row that are no tensor, as SplitToSequence gives them.
     Sequence(Rc<[Value]>),
     Random(Random),
-    /// An input left out, or an output nobody should read.
     Absent,
 }
 
@@ -43,9 +42,7 @@ pub(super) struct Held {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Random {
-    /// The share of them that a comparison keeps.
     pub keep: Option<f64>,
-    /// Whether there is one for every sample.
     pub each_sample: bool,
 }
 
@@ -162,7 +159,6 @@ impl Weight {
         Value::Weight(Weight { dims, view: View::Other, values: None, ..self.clone() })
     }
 
-    /// A matrix with rows and columns exchanged.
     pub fn turned(&self) -> Value {
         let view = match self.view {
             View::Stored => View::Turned,

@@ -13,7 +13,6 @@ pub(super) enum Warning {
     Width(String),
     SeveralOutputs(Vec<String>),
     Unknown(Unknown),
-    /// Nodes whose shape is a guess.
     GuessedShapes(Vec<String>),
     /// Tensors folded from parameters whose size is not known, and the parameter that the first may be folded from.
     LostParameters(Folded, Option<String>),
@@ -21,11 +20,8 @@ pub(super) enum Warning {
     UnreadParameters(String, usize),
     /// Tensors folded from parameters that have the same size in all known networks.
     UsualParameters(Folded),
-    /// Tensors folded from parameters that are taken to be as large.
     AlikeParameters(Folded),
-    /// Weights that two layers read in different shapes.
     ReadTwice(BTreeSet<String>),
-    /// Layers that read parts of parameters, by parameter.
     ReadInParts(BTreeMap<String, BTreeSet<String>>),
     PartlyRead(Vec<PartlyRead>),
     /// Attentions that read features which are not contiguous.
@@ -39,7 +35,6 @@ pub(super) enum Warning {
     RestoredBatchNorm(usize),
     MaybeFusedBatchNorm,
     NoDropout,
-    /// Operations in which samples meet each other.
     AcrossSamples(Vec<String>),
     /// Images that keep the size they were exported with, and the input asked for.
     FixedSizes(Vec<String>, String),
@@ -49,7 +44,6 @@ pub(super) enum Warning {
 pub(super) struct Unknown {
     pub known: usize,
     pub operations: usize,
-    /// The kinds, and how often each occurs.
     pub kinds: Vec<(String, usize)>,
     /// Those of them whose products are counted.
     pub products: BTreeSet<String>,
@@ -93,45 +87,29 @@ const EXPORT: &str = "torch.onnx.export(model.train(), torch.randn(1, 3, 224, 22
                       training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, dynamo=False, \
                       input_names=[\"input\"], dynamic_axes={\"input\": {0: \"batch\"}})";
 
+const MAYBE_FUSED: &str = "nothing in it is normalised, though networks of such sums or products mostly are: if batch-norm was fused into its convolutions before \
+     the export (model.fuse(), fuse_modules), its parameters are not the network's, and what it costs to train comes out too low; export \
+     the network as it is trained then";
+
+const NO_DROPOUT: &str = "draws nothing in training: that is so where its module has no dropout and no stochastic depth, and wherever it was exported after \
+     model.eval(), which leaves both out; what training takes comes out too low then, and model.train() before the export (with \
+     dynamo=False also training=torch.onnx.TrainingMode.TRAINING and do_constant_folding=False) keeps them";
+
 impl Display for Warning {
     fn fmt(&self, f: &mut Formatter) -> Result {
         match self {
-            Warning::NewerOpset(opset, known) => write!(
-                f,
-                "uses opset {opset}, newer than {known}: operators that changed since are read as in {known}"
-            ),
+            Warning::NewerOpset(opset, known) => {
+                write!(f, "uses opset {opset}, newer than {known}: operators that changed since are read as in {known}")
+            }
             Warning::Width(kind) => write!(
                 f,
                 "holds its numbers in {kind}: they are counted, measured and predicted as float32, of 4 bytes each"
             ),
-            Warning::SeveralOutputs(names) => write!(
-                f,
-                "has {} outputs ({}): a training step has a loss of each that is numbers, and trains for their sum",
-                names.len(),
-                names.join(", ")
-            ),
+            Warning::SeveralOutputs(names) => several_outputs(f, names),
             Warning::Unknown(unknown) => unknown.fmt(f),
-            Warning::GuessedShapes(nodes) => write!(
-                f,
-                "nothing tells the shape of what {}{} gives, which is taken for that of its first input: all that follows may be \
-                 wrong; run onnx.shape_inference.infer_shapes_path on the file, or export with fixed sizes",
-                nodes[0],
-                more(nodes.len(), |more| format!(" and of {more} more"))
-            ),
-            Warning::LostParameters(folded, source) => {
-                let source = source.as_ref().map_or(String::new(), |source| format!(", perhaps of \"{source}\""));
-                let tensors = counted(folded.count as u64, "tensor");
-                let first = &folded.first;
-                write!(
-                    f,
-                    "the exporter computed {tensors} ahead (\"{first}\" is one{source}), so that its parameters are not the network's: {AGAIN}"
-                )
-            }
-            Warning::UnreadParameters(first, count) => write!(
-                f,
-                "the file names {count} parameters that nothing in it reads (\"{first}\" is one): where the exporter merged the layers they \
-                 are of with equal ones, its parameters are not the network's; {AGAIN}"
-            ),
+            Warning::GuessedShapes(nodes) => guessed_shapes(f, nodes),
+            Warning::LostParameters(folded, source) => lost_parameters(f, folded, source.as_deref()),
+            Warning::UnreadParameters(first, count) => unread_parameters(f, first, *count),
             Warning::UsualParameters(folded) => write!(
                 f,
                 "{folded} from parameters whose sizes the file has no longer; they are taken for those of the networks that call such \
@@ -142,13 +120,7 @@ impl Display for Warning {
                 "{folded} from parameters whose sizes the file has no longer; these count as many elements as were computed, which are more or \
                  fewer where they were looked up, stretched or put together: to have the network's own, {AGAIN}"
             ),
-            Warning::ReadTwice(tensors) => write!(
-                f,
-                "two layers read the same in different shapes, of {} (\"{}\" is one): it counts once, and where channels are pruned each layer \
-                 goes on with its own",
-                counted(tensors.len() as u64, "weight"),
-                tensors.first().map_or("", String::as_str)
-            ),
+            Warning::ReadTwice(tensors) => read_twice(f, tensors),
             Warning::ReadInParts(tensors) => read_in_parts(f, tensors),
             Warning::PartlyRead(parameters) => write!(
                 f,
@@ -156,48 +128,106 @@ impl Display for Warning {
                 parameters.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
             ),
             Warning::StridedAttention(attentions) => strided_attention(f, attentions),
-            Warning::Contradicted(values) => write!(
-                f,
-                "declares {}{}: what the operators make is taken; export it again where a tool has changed the file",
-                values[0],
-                more(values.len(), |more| format!(" ({more} more are like it)"))
-            ),
+            Warning::Contradicted(values) => contradicted(f, values),
             Warning::BuffersByName(tensors) => buffers_by_name(f, tensors),
             Warning::Merged(merged) => merged.fmt(f),
-            Warning::FoldedBatchNorm => write!(
-                f,
-                "its batch-norm is folded into the convolutions, as model.eval() and PyTorch's default exporter (dynamo=True) \
-                 export it: its parameters are not the network's, and what it costs to train cannot be trusted, time and memory \
-                 come out too low; export it with\n  {EXPORT}"
-            ),
-            Warning::RestoredBatchNorm(count) => write!(
-                f,
-                "the exporter folded {} into the layers in front: what its notes say PyTorch has is counted and run",
-                counted(*count as u64, "batch normalisation")
-            ),
-            Warning::MaybeFusedBatchNorm => f.write_str(
-                "nothing in it is normalised, though networks of such sums or products mostly are: if batch-norm was fused into its convolutions before \
-                 the export (model.fuse(), fuse_modules), its parameters are not the network's, and what it costs to train comes out too low; export \
-                 the network as it is trained then",
-            ),
-            Warning::NoDropout => f.write_str(
-                "draws nothing in training: that is so where its module has no dropout and no stochastic depth, and wherever it was exported after \
-                 model.eval(), which leaves both out; what training takes comes out too low then, and model.train() before the export (with \
-                 dynamo=False also training=torch.onnx.TrainingMode.TRAINING and do_constant_folding=False) keeps them",
-            ),
-            Warning::AcrossSamples(nodes) => write!(
-                f,
-                "every sample meets all others of its batch in {}: its cost is that of the batch asked about and grows with its square, where \
-                 figures are for one sample they are those of a batch of one, and the memory of what it makes is not known",
-                nodes.join(", ")
-            ),
-            Warning::FixedSizes(nodes, input) => write!(
-                f,
-                "resizes to the size that it was exported with, whatever its input is: {}; export the network with an input of {input} if it does not",
-                nodes.join(", ")
-            ),
+            Warning::FoldedBatchNorm => folded_batch_norm(f),
+            Warning::RestoredBatchNorm(count) => restored_batch_norm(f, *count),
+            Warning::MaybeFusedBatchNorm => f.write_str(MAYBE_FUSED),
+            Warning::NoDropout => f.write_str(NO_DROPOUT),
+            Warning::AcrossSamples(nodes) => across_samples(f, nodes),
+            Warning::FixedSizes(nodes, input) => fixed_sizes(f, nodes, input),
         }
     }
+}
+
+fn several_outputs(f: &mut Formatter, names: &[String]) -> Result {
+    write!(
+        f,
+        "has {} outputs ({}): a training step has a loss of each that is numbers, and trains for their sum",
+        names.len(),
+        names.join(", ")
+    )
+}
+
+fn guessed_shapes(f: &mut Formatter, nodes: &[String]) -> Result {
+    write!(
+        f,
+        "nothing tells the shape of what {}{} gives, which is taken for that of its first input: all that follows may be \
+         wrong; run onnx.shape_inference.infer_shapes_path on the file, or export with fixed sizes",
+        nodes[0],
+        more(nodes.len(), |more| format!(" and of {more} more"))
+    )
+}
+
+fn lost_parameters(f: &mut Formatter, Folded { first, count }: &Folded, source: Option<&str>) -> Result {
+    let source = source.map_or(String::new(), |source| format!(", perhaps of \"{source}\""));
+    let tensors = counted(*count as u64, "tensor");
+    write!(
+        f,
+        "the exporter computed {tensors} ahead (\"{first}\" is one{source}), so that its parameters are not the network's: {AGAIN}"
+    )
+}
+
+fn unread_parameters(f: &mut Formatter, first: &str, count: usize) -> Result {
+    write!(
+        f,
+        "the file names {count} parameters that nothing in it reads (\"{first}\" is one): where the exporter merged the layers they \
+         are of with equal ones, its parameters are not the network's; {AGAIN}"
+    )
+}
+
+fn read_twice(f: &mut Formatter, tensors: &BTreeSet<String>) -> Result {
+    write!(
+        f,
+        "two layers read the same in different shapes, of {} (\"{}\" is one): it counts once, and where channels are pruned each layer \
+         goes on with its own",
+        counted(tensors.len() as u64, "weight"),
+        tensors.first().map_or("", String::as_str)
+    )
+}
+
+fn contradicted(f: &mut Formatter, values: &[Contradiction]) -> Result {
+    let more = more(values.len(), |more| format!(" ({more} more are like it)"));
+    let first = &values[0];
+    write!(
+        f,
+        "declares {first}{more}: what the operators make is taken; export it again where a tool has changed the file"
+    )
+}
+
+fn folded_batch_norm(f: &mut Formatter) -> Result {
+    write!(
+        f,
+        "its batch-norm is folded into the convolutions, as model.eval() and PyTorch's default exporter (dynamo=True) \
+         export it: its parameters are not the network's, and what it costs to train cannot be trusted, time and memory \
+         come out too low; export it with\n  {EXPORT}"
+    )
+}
+
+fn restored_batch_norm(f: &mut Formatter, count: usize) -> Result {
+    let folded = counted(count as u64, "batch normalisation");
+    write!(
+        f,
+        "the exporter folded {folded} into the layers in front: what its notes say PyTorch has is counted and run"
+    )
+}
+
+fn across_samples(f: &mut Formatter, nodes: &[String]) -> Result {
+    write!(
+        f,
+        "every sample meets all others of its batch in {}: its cost is that of the batch asked about and grows with its square, where \
+         figures are for one sample they are those of a batch of one, and the memory of what it makes is not known",
+        nodes.join(", ")
+    )
+}
+
+fn fixed_sizes(f: &mut Formatter, nodes: &[String], input: &str) -> Result {
+    write!(
+        f,
+        "resizes to the size that it was exported with, whatever its input is: {}; export the network with an input of {input} if it does not",
+        nodes.join(", ")
+    )
 }
 
 /// What to write of all but the first of so many.

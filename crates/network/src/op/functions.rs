@@ -5,7 +5,7 @@ use super::effects::Needs;
 /// Declares element-wise functions, a row each: the variant, its name as tables print it, and what its facts follow from. Whatever else is
 /// true of one is asked for by the compiler: the operator of ONNX, the worker's function.
 macro_rules! elementwise {
-    ($(#[$doc:meta])* $kind:ident: $facts:ty { $($(#[$own:meta])* $function:ident $name:literal $row:expr,)+ }) => {
+    ($(#[$doc:meta])* pub enum $kind:ident: $facts:ty { $($(#[$own:meta])* $function:ident $name:literal $row:expr,)+ }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[allow(missing_docs)] // the names are the documentation
@@ -35,7 +35,7 @@ macro_rules! elementwise {
 
 elementwise! {
     /// Functions of one element. Where the gradient can be read off the result, PyTorch does (tools/autograd/derivatives.yaml).
-    Activation: Needs {
+    pub enum Activation: Needs {
         Relu "relu" Needs::Result,
         Relu6 "relu6" Needs::Inputs,
         LeakyRelu "leaky-relu" Needs::Inputs,
@@ -84,7 +84,7 @@ pub(super) enum Family {
 
 elementwise! {
     /// Functions of two elements: arithmetic, comparisons, logic.
-    Binary: Family {
+    pub enum Binary: Family {
         Add "add" Family::Sum,
         Sub "sub" Family::Sum,
         Mul "mul" Family::Product,

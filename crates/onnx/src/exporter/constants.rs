@@ -71,7 +71,6 @@ fn is_filled(name: &str) -> bool {
     is_by(name, "zeros ones full arange eye linspace")
 }
 
-/// Rows of a table, which may have more: `nn.Embedding` asked for places that are always the same.
 fn is_looked_up(name: &str) -> bool {
     is_by(name, "embedding")
 }

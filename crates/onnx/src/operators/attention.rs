@@ -14,12 +14,10 @@ use crate::translate::{Translation, own_name};
 use crate::value::Feature;
 use perf4sight_network::{Binary, Node, NodeId, Op};
 
-/// What an attention reads beside its values.
 struct Scores {
     query: NodeId,
     turned: NodeId,
     added: Option<NodeId>,
-    /// What the product of the two is called.
     named: String,
 }
 

@@ -35,7 +35,6 @@ fn no_number(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(name, Op::Activation(Activation::Not), &[equal])?)
 }
 
-/// One of two tensors, element by element.
 fn choice(to: &mut Translation, call: &Call) -> Outcome {
     let inputs = aligned(to, call)?;
     let held = inputs.iter().find(|input| input.batch.is_some()).copied().unwrap_or(inputs[0]);
@@ -102,7 +101,6 @@ fn unknown(to: &Translation, call: &Call, input: Feature) -> Op {
     super::unknown::unweighted(to, call, to.builder.shape(input.id).clone())
 }
 
-/// The activation that the curves give away, else `op`.
 fn recognise_or(to: &mut Translation, call: &Call, inputs: &[Feature], curves: Vec<Curve>, op: Op) -> Outcome {
     let node = match recognised(&curves) {
         Some((activation, root)) => {

@@ -8,7 +8,6 @@ use crate::translate::{Translation, single};
 use crate::value::{Feature, Value, View, Weight};
 use perf4sight_network::{Element, Embedding, Op, Shape};
 
-/// A lookup by numbers that depend on the input.
 pub(super) fn looked_up(to: &mut Translation, call: &Call, table: &Weight) -> Outcome {
     let numbers = call.feature(1)?;
     let &[rows, width] = table.dims.as_slice() else { return Err(Misfit::Unsupported) };
@@ -55,7 +54,6 @@ pub(super) fn fixed(to: &mut Translation, call: &Call) -> Option<Outcome> {
     Some(node.and_then(|id| counted(to, call, Feature { id, batch, guessed: false })))
 }
 
-/// The lookup, its table tied to an earlier one or counted here.
 fn counted(to: &mut Translation, call: &Call, looked_up: Feature) -> Outcome {
     to.store_filters(looked_up.id, call.input(0), 1);
     let tie = to.tie(looked_up.id, call, 0);

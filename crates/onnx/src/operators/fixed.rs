@@ -156,7 +156,6 @@ fn ends_gradient(call: &Call) -> bool {
     }
 }
 
-/// Whether a matrix is transposed to one of that shape.
 fn turns(call: &Call, dims: &[usize]) -> bool {
     call.node.op_type() == "Transpose" && rearrange::order(call, dims.len()).is_ok_and(|order| order == [1, 0])
 }
@@ -237,7 +236,6 @@ fn place_of_batch(to: &Translation, rank: usize, is_batch: impl Fn(usize) -> boo
     (0..rank).find(|&axis| is_batch(axis)).filter(|&axis| axis == 0 || to.samples.is_open())
 }
 
-/// A fixed tensor as every sample has it.
 fn of_samples(to: &mut Translation, call: &Call, shape: Shape, batch: Batch) -> Result<Feature, Misfit> {
     match call.input(0) {
         Value::Weight(weight) => Ok(Feature { id: to.leaf(call, weight, shape)?, batch: Some(batch), guessed: false }),
@@ -246,7 +244,6 @@ fn of_samples(to: &mut Translation, call: &Call, shape: Shape, batch: Batch) -> 
     }
 }
 
-/// One that nobody trains.
 fn table_of_samples(
     to: &mut Translation,
     name: &str,

@@ -139,7 +139,6 @@ fn parts(to: &mut Translation, call: &Call, input: Feature, axis: usize, lengths
     Ok(outputs)
 }
 
-/// Elements of an axis by their numbers: one, a run of neighbours, or any.
 pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
     if let Value::Weight(table) = call.input(0) {
         return super::embedding::looked_up(to, call, table);

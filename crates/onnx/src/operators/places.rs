@@ -36,7 +36,6 @@ fn arg_max(to: &mut Translation, call: &Call) -> Outcome {
     single(Feature { batch: node.batch.map(|batch| batch.at(batch.axis - gone(batch.axis))), ..node })
 }
 
-/// The largest elements and their places, each as a node of its own where something reads it.
 fn top_k(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let count = call.int("k").or_else(|| call.constant(1)?.as_integers().first().copied());

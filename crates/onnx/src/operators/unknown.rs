@@ -80,7 +80,6 @@ fn read_outputs(to: &Translation, call: &Call) -> Vec<usize> {
 }
 
 struct Read {
-    /// Their elements; those of its owner, where it shares them all.
     parameters: u64,
     /// The same operation that read them before.
     owner: Option<NodeId>,
@@ -129,7 +128,6 @@ pub(super) fn is_trained(call: &Call, place: usize) -> bool {
     }
 }
 
-/// What tables call the operator: with its domain, where that is a foreign one.
 fn op_type(call: &Call) -> String {
     match call.node.domain() {
         "" | "ai.onnx" | DOMAIN => call.node.op_type().to_string(),

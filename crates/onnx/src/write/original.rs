@@ -30,7 +30,6 @@ impl Writer<'_> {
         }
     }
 
-    /// What the operation's result is called, as it makes it.
     fn result(&self, node: &Node, original: &Original) -> String {
         if original.layout == Layout::Alone(0) { node.name.clone() } else { format!("{}/result", node.name) }
     }
@@ -154,7 +153,6 @@ impl Writer<'_> {
     }
 }
 
-/// What an output is called that nothing reads.
 fn unread(node: &Node, index: usize) -> String {
     format!("{}/output_{index}", node.name)
 }
