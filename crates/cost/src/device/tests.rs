@@ -6,6 +6,7 @@ use super::shipping::{Destination, worker};
 use super::{Allowance, Job, LONGEST_REASON, Measurement, one_line};
 use crate::records::{Outcome, Record, Variant};
 use perf4sight_base::error::Result;
+use perf4sight_base::units::Bytes;
 use perf4sight_machine::remote::{Bundle, Host};
 use perf4sight_machine::{Conditions, Moment};
 use perf4sight_step::workload::{Stage, Workload};
