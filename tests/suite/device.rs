@@ -371,10 +371,10 @@ fn an_answer_counts_however_the_worker_behaves_around_it() {
 }
 
 #[test]
-fn the_threads_of_a_worker_yield_where_that_is_asked_for() {
+fn among_other_programs_the_threads_of_a_worker_sleep_while_they_wait() {
     let device = scripted(&format!("[ \"$OMP_WAIT_POLICY\" = passive ] && echo '{MEASURED}'"));
-    let outcome = |yields| {
-        let allowance = Allowance { yields, ..Allowance::default() };
+    let outcome = |among_others| {
+        let allowance = Allowance { among_others, ..Allowance::default() };
         measure(&device, &Job { allowance, ..job(Path::new("x")) }).outcome()
     };
     assert_eq!([outcome(true), outcome(false)], [Some(Outcome::Measured), Some(Outcome::Crashed)]);

@@ -96,8 +96,8 @@ pub struct Allowance {
     pub steps: Option<StepRule>,
     /// Time after which it counts as hung, if sooner than the device has it.
     pub timeout: Option<Duration>,
-    /// Whether threads give their processors to other programs while they wait for each other.
-    pub yields: bool,
+    /// Whether other programs keep the processors so busy that it has to be started otherwise.
+    pub among_others: bool,
 }
 
 /// What became of a job.

@@ -39,7 +39,7 @@ pub struct Pace {
     pub seconds: Option<[f64; 2]>,
     /// Whether measurements take so much longer that there is no time for more than one step of each.
     pub short: bool,
-    /// Whether other programs disturbed any.
+    /// Whether other programs disturbed any, or kept one from ending.
     pub disturbed: bool,
 }
 

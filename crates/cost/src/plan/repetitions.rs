@@ -160,7 +160,8 @@ impl Plan for Repetitions {
         let left = self.budget.map(|budget| (budget - seconds).max(0.0));
         let each = left.map(|left| [(1.0 - KEPT) * left / self.left(ledger).max(1) as f64, left]);
         let short = each.is_some_and(|[each, _]| average(ledger, seconds) > SHORT * each);
-        let disturbed = ledger.rows().iter().any(|row| row.outcome == Outcome::Disturbed);
+        let disturbed = |row: &Record| matches!(row.outcome, Outcome::Disturbed | Outcome::TimedOut);
+        let disturbed = ledger.rows().iter().any(disturbed);
         Some(Pace { repetitions: self.repetitions, seconds: each, short, disturbed })
     }
 

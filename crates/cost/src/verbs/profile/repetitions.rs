@@ -19,7 +19,7 @@ const STEPS: f64 = 0.5;
 /// A worker may take this part of the time that is left, or so many seconds if these are more, before it is ended. On a machine with
 /// fifteen programs for two processors a start alone took half a minute. The last one may begin when all but nothing is left, so that
 /// three minutes become less than four.
-const PATIENCE: f64 = 0.5;
+const PATIENCE: f64 = 0.25;
 const LEAST_PATIENCE: f64 = 45.0;
 
 /// What a run may take at this pace; layers are timed once only.
@@ -38,7 +38,7 @@ pub(super) fn allowance(pace: Option<Pace>, layers: bool) -> Allowance {
         ..whole
     };
     let timeout = Duration::from_secs_f64((PATIENCE * left).max(LEAST_PATIENCE));
-    Allowance { steps: Some(steps), timeout: Some(timeout), yields: short && disturbed }
+    Allowance { steps: Some(steps), timeout: Some(timeout), among_others: short && disturbed }
 }
 
 /// The run behind a measurement with what the machine reported around it; of runs that measured nothing, nothing.
