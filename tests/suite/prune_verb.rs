@@ -113,7 +113,11 @@ fn the_file_is_said_to_hold_no_weights() {
 fn pages_and_networks_of_others_stay() {
     let page = "<!DOCTYPE html><title>thesis</title>";
     let scene = Scene::new().file("page.html", page).file("m/resnet18.onnx", of_another_program()).file("new.html", "");
-    for ask in ["inspect squeezenet", "predict squeezenet --target orin", "advise squeezenet --target orin --batch 8"] {
+    for ask in [
+        "inspect squeezenet",
+        "predict squeezenet --target orin",
+        "advise squeezenet --target orin --batch 8 --mem-limit 8GiB",
+    ] {
         scene.run(&format!("{ask} --html page.html")).fails(2).says("page.html");
         assert_eq!(scene.read("page.html"), page);
         // An empty file is nobody's work; a page of the program's own may be any.
@@ -136,6 +140,6 @@ fn what_could_not_be_read_again_is_not_written() {
     damaged[at + 4] = b'b';
     let scene = Scene::new().file("alexnet.onnx", damaged);
     scene.run("inspect alexnet.onnx").succeeds().says("MaxPbol");
-    let refused = scene.run("prune alexnet.onnx --level 30 --out small.onnx").fails(4).says("was not written");
+    let refused = scene.run("prune alexnet.onnx --level 0 --out small.onnx").fails(4).says("was not written");
     assert!(!scene.path("small.onnx").exists(), "{refused}");
 }
