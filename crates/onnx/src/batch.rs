@@ -61,7 +61,6 @@ impl Batch {
         }
     }
 
-    /// Shape of the tensor of `batch` such samples.
     pub fn tensor_dims(self, sample: &Shape, batch: u64) -> Vec<u64> {
         let mut dims: Vec<u64> = sample.dims().iter().map(|&dim| dim as u64).collect();
         match self.alone() {
@@ -71,7 +70,6 @@ impl Batch {
         dims
     }
 
-    /// Shape of one sample of a tensor of this shape.
     pub fn sample(self, tensor: &[u64]) -> Shape {
         let mut dims: Vec<usize> = tensor.iter().map(|&dim| dim as usize).collect();
         match self.alone() {

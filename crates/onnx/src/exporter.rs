@@ -77,7 +77,6 @@ impl<'a> Exporter<'a> {
         exporter
     }
 
-    /// Whether the exporter noted where nodes come from.
     pub fn has_notes(&self) -> bool {
         !self.marked.is_empty() && !self.parameters.is_empty()
     }

@@ -37,7 +37,6 @@ fn domain(name: &str) -> &str {
 
 struct Inliner<'a> {
     functions: HashMap<Key<'a>, &'a FunctionProto>,
-    /// Calls so far, which number the values inside.
     calls: usize,
     /// Those that are being put in place, the outermost first.
     open: Vec<Key<'a>>,

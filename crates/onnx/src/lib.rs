@@ -71,7 +71,6 @@ use std::io::{Cursor, Read, Seek};
 use std::path::Path;
 use warning::{Unknown, Warning};
 
-/// Opsets whose operators this reader knows.
 const OPSETS: std::ops::RangeInclusive<i64> = 7..=27;
 
 /// The operator set that files are written in, at least: the first in which a normalisation of groups scales every channel.
@@ -124,7 +123,6 @@ pub fn open_dims(path: impl AsRef<Path>) -> error::Result<BTreeSet<String>> {
     open(path.as_ref()).map(|file| file.model.graph.as_ref().map(source::open_names).unwrap_or_default())
 }
 
-/// A file, what it leaves open as large as it is said to be.
 fn opened(path: &Path, dims: &Dims) -> error::Result<File> {
     let mut file = open(path)?;
     source::set_dims(&mut file.model, dims).map_err(|problem| Error::usage(problem).file(path))?;
@@ -159,7 +157,6 @@ pub fn from_bytes(name: &str, bytes: &[u8]) -> error::Result<Loaded> {
     translated(&messages(Cursor::new(bytes), bytes.len() as u64, path)?, path).map(|(loaded, _)| loaded)
 }
 
-/// What is done with a file here, for messages.
 const READ: &str = "read the network";
 
 fn open(path: &Path) -> error::Result<File> {
@@ -185,7 +182,6 @@ fn messages(input: impl Read + Seek, length: u64, path: &Path) -> error::Result<
     })
 }
 
-/// The network, and where the filters of its layers are stored.
 fn translated(file: &File, path: &Path) -> error::Result<(Loaded, BTreeMap<String, Filters>)> {
     loaded(file, path).map_err(|(problem, help)| {
         let error = Error::input(problem).file(path);
@@ -212,7 +208,6 @@ fn loaded(file: &File, path: &Path) -> Result<(Loaded, BTreeMap<String, Filters>
     Ok((Loaded { network: reading.network, warnings }, reading.filters))
 }
 
-/// The version of ONNX's operators that the file uses.
 fn opset(model: &ModelProto) -> Result<i64, Problem> {
     const AGAIN: &str = "export with opset_version=17";
     let standard = model.opset_import.iter().filter(|import| matches!(import.domain(), "" | "ai.onnx"));
@@ -225,7 +220,6 @@ fn opset(model: &ModelProto) -> Result<i64, Problem> {
     }
 }
 
-/// What is odd about a network, wherever it comes from.
 fn oddities(network: &Network) -> impl Iterator<Item = Warning> {
     let outputs = network.outputs().iter().map(|output| network.node(*output).name.clone()).collect::<Vec<_>>();
     let across = network.nodes().iter().filter(|node| network.facts(node).across).map(|node| node.name.clone());

@@ -76,7 +76,6 @@ fn means(values: &[f64], dims: &[usize], axis: usize) -> Option<Vec<f64>> {
     Some(sums.into_iter().map(|sum| sum / elements as f64).collect())
 }
 
-/// The elements of an initializer; as many as its shape says, or the reason why not.
 fn values(path: &Path, Initializer { tensor, payload }: &Initializer) -> Result<Vec<f64>, String> {
     let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
     let elements = dims(tensor).map(|dims| dims.iter().fold(1u64, |product, &dim| product.saturating_mul(dim as u64)));

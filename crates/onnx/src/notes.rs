@@ -69,7 +69,6 @@ pub(super) fn module(node: &NodeProto) -> Option<&str> {
     Some(scopes.rsplit_once('\'').map_or(scopes, |(_, module)| module))
 }
 
-/// Whether the operation that a node came from read a parameter.
 pub(super) fn reads_parameter(node: &NodeProto) -> bool {
     marked(node).any(|name| name.starts_with("p_"))
 }

@@ -15,7 +15,6 @@ pub(super) enum Pending {
     Padded(Padding),
 }
 
-/// The patterns begun, by the last node of each.
 pub(super) type Patterns = HashMap<NodeId, Pending>;
 
 /// What was padded, with which number, and how far.

@@ -34,7 +34,6 @@ pub(super) struct Reading {
     pub filters: BTreeMap<String, Filters>,
     /// Batch normalisations that the exporter folded and its notes gave back.
     pub restored: usize,
-    /// Whether the exporter noted where nodes come from.
     pub has_notes: bool,
     pub warnings: Vec<Warning>,
 }

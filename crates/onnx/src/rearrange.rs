@@ -65,7 +65,6 @@ pub(super) fn order(call: &Call, rank: usize) -> Result<Vec<usize>, Misfit> {
     }
 }
 
-/// A slice bound as ONNX counts it: negative from the back, cut to the axis.
 pub(super) fn bound(place: i64, length: usize) -> usize {
     let from_front = if place < 0 { place.saturating_add(length as i64) } else { place };
     from_front.clamp(0, length as i64) as usize

@@ -68,7 +68,6 @@ fn at(file: &File, path: &Path, own: &Network) -> std::result::Result<(Loaded, B
     misfit.map_or(Ok((loaded, filters)), Err)
 }
 
-/// The nodes of both that are called alike.
 fn pairs<'a>(own: &'a Network, resized: &'a Network) -> impl Iterator<Item = (&'a Node, &'a Node)> {
     let before: HashMap<&str, &Node> = own.nodes().iter().map(|node| (&*node.name, node)).collect();
     resized.nodes().iter().filter_map(move |now| Some((*before.get(&*now.name)?, now)))

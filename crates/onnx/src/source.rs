@@ -38,7 +38,6 @@ const INPUTS: &str = "export a network whose inputs are tensors with the batch f
 const ELEMENTS: &str = "export a network that reads floating point, ids in int64 or int32, or masks in bool";
 const FIXED_SIZE: &str = "export with fixed sizes; only the batch may be dynamic";
 
-/// The graph inputs that are data, none of whose sizes is left open but the batch.
 pub(super) fn data(graph: &GraphProto, initializers: &[Initializer]) -> Result<Vec<Data>, Problem> {
     let data = read_by(graph, initializers);
     if data.is_empty() {
@@ -51,7 +50,6 @@ pub(super) fn data(graph: &GraphProto, initializers: &[Initializer]) -> Result<V
     Ok(data)
 }
 
-/// Finds the graph inputs that are data; all others are weights.
 fn read_by<'a>(graph: &'a GraphProto, initializers: &[Initializer]) -> Vec<&'a ValueInfoProto> {
     let stored: HashSet<&str> = initializers.iter().map(|initializer| initializer.tensor.name()).collect();
     let open: Vec<&ValueInfoProto> = graph.input.iter().filter(|input| !stored.contains(input.name())).collect();
@@ -69,7 +67,6 @@ fn read_by<'a>(graph: &'a GraphProto, initializers: &[Initializer]) -> Vec<&'a V
     data
 }
 
-/// Whether a dimension of an input is symbolic.
 fn is_open(input: &ValueInfoProto) -> bool {
     dims(input).iter().flatten().any(Option::is_none)
 }
@@ -126,7 +123,6 @@ fn alike(data: &[Data]) -> Result<(), Problem> {
     ))
 }
 
-/// Values that a layer reads where its data goes, not its weights.
 fn data_names(graph: &GraphProto) -> HashSet<&str> {
     const LAYERS: &str = "Conv Gemm MatMul BatchNormalization MaxPool AveragePool GlobalAveragePool Relu Flatten";
     let layers = graph.node.iter().filter(|node| LAYERS.split(' ').any(|layer| layer == node.op_type()));
@@ -176,7 +172,6 @@ fn element(input: &ValueInfoProto) -> Result<Element, DataType> {
     }
 }
 
-/// The dimensions of an input as the file has them, open ones by their names.
 fn written(input: &ValueInfoProto) -> String {
     let sizes = dims(input).unwrap_or_default();
     let written = sizes.iter().zip(names(input)).map(|(size, name)| match size {
@@ -264,7 +259,6 @@ fn tensor_type(info: &ValueInfoProto) -> Option<&type_proto::Tensor> {
     }
 }
 
-/// What a value's elements are declared to be.
 pub(super) fn element_type(info: &ValueInfoProto) -> Option<DataType> {
     DataType::try_from(tensor_type(info)?.elem_type()).ok().filter(|kind| *kind != DataType::Undefined)
 }
@@ -382,7 +376,6 @@ fn taken(graph: &GraphProto) -> Vec<&str> {
     graph.node.iter().flat_map(reads).chain(outputs).filter(|name| !own.contains(name)).collect()
 }
 
-/// A node as messages name it.
 pub(super) fn described(node: &NodeProto) -> String {
     let name = Some(node.name()).filter(|name| !name.is_empty()).or(node.output.first().map(String::as_str));
     format!("node \"{}\" ({})", name.unwrap_or(""), node.op_type())

@@ -112,7 +112,6 @@ impl Value {
         Value::Constant(Rc::new(constant))
     }
 
-    /// The shape of a tensor that does not depend on the input.
     pub fn fixed_dims(&self) -> Option<&[usize]> {
         match self {
             Value::Weight(weight) => Some(&weight.dims),
@@ -122,7 +121,6 @@ impl Value {
         }
     }
 
-    /// Whether it is known to have no elements.
     pub fn is_nothing(&self) -> bool {
         matches!(self, Value::Constant(constant) if constant.values.is_empty())
     }

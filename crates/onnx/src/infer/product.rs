@@ -63,7 +63,6 @@ fn einsum(equation: &str, operands: &[&[u64]]) -> Option<Dims> {
     before.chars().map(length).chain(stack).chain(behind.chars().map(length)).collect()
 }
 
-/// The lengths of all axes that an equation of two operands names.
 pub(super) fn lengths(equation: &str, operands: &[Dims; 2]) -> Option<Dims> {
     let terms = equation.split_once("->").map_or(equation, |(terms, _)| terms);
     let letters: BTreeSet<char> = terms.chars().filter(|letter| letter.is_alphabetic()).collect();

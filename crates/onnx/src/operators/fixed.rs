@@ -169,7 +169,6 @@ fn tensor_dims(dims: &[usize]) -> Vec<u64> {
     dims.iter().map(|&dim| dim as u64).collect()
 }
 
-/// The shapes of what a call gives: by its operator's rule, else as the file declares them.
 fn output_shapes(to: &Translation, call: &Call) -> Option<Vec<Vec<usize>>> {
     let inputs: Vec<_> = call.inputs.iter().map(|input| input.fixed_dims().map(tensor_dims)).collect();
     let ruled = infer::outputs(call, &inputs).and_then(|shapes| {

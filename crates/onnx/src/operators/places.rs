@@ -20,7 +20,6 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     }
 }
 
-/// Where the largest or smallest element of an axis is.
 fn arg_max(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     // The last of several equal ones is not what PyTorch asks for.
@@ -64,7 +63,6 @@ fn cum_sum(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(own_name(call), Op::CumSum { axis }, &[input])?)
 }
 
-/// Columns, each a window of an image, in their places.
 fn columns_back(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let pair = |place: usize| match call.constant(place).map(Constant::as_integers).as_deref() {

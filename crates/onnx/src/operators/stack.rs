@@ -15,7 +15,6 @@ fn held(to: &Translation, call: &Call) -> Option<Batch> {
     input.batch.filter(stacked)
 }
 
-/// Whether a call reads several images of each sample.
 pub(super) fn is_stack(to: &Translation, call: &Call) -> bool {
     held(to, call).is_some()
 }
@@ -70,7 +69,6 @@ fn over(
     single(Feature { batch: Some(batch), ..turn(to, "images", result)? })
 }
 
-/// The window as one of volumes, and what it pads where it does not pad both sides alike.
 fn deepened(window: &Window) -> (Volume, Sides) {
     let Window { kernel, stride, padding: [top, left, bottom, right], dilation, ceil } = *window;
     let alike = [top, left] == [bottom, right];
