@@ -28,7 +28,7 @@ impl NameId {
 }
 
 impl Names {
-    /// The id of a name, new or known, as it is shown ([`printable`]). One that is known is so already.
+    /// The id of a name, new or known, on one line that shows all that is in it. One that is known is so already.
     pub fn intern(&mut self, name: impl AsRef<[u8]>) -> NameId {
         let bytes = name.as_ref();
         let hash = self.hasher.hash_one(bytes);

@@ -174,7 +174,7 @@ fn dominating(mut parts: Vec<Part>, whole: &str, blamed: &str) -> String {
     let alike = matches!(parts.as_slice(), [(_, one), (_, two), ..] if one - two < ALIKE);
     parts.truncate(if alike { 2 } else { 1 });
     let told = match parts.as_slice() {
-        [] => return "nothing dominates".to_owned(),
+        [] => return "nothing".to_owned(),
         [(only, share)] => format!("{only}, with {}", percent(*share)),
         [(first, one), (second, two), ..] => {
             format!("{first} and {second} alike, with {} and {}", percent(*one), percent(*two))
@@ -186,7 +186,7 @@ fn dominating(mut parts: Vec<Part>, whole: &str, blamed: &str) -> String {
         _ if python => " (calls into C that leave no event, as NumPy's operators and ctypes, count as Python)",
         _ => "",
     };
-    format!("what dominates: {told} of {whole}{doubt}")
+    format!("{told} of {whole}{doubt}")
 }
 
 /// How long an iteration takes, with recording and without.
