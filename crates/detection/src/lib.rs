@@ -48,34 +48,22 @@ pub static VERB: VerbSpec = VerbSpec { table: settings::TABLE, after_help: setti
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Detection {
-    /// Folder for what is measured and the report.
-    pub out: PathBuf,
-    /// Whether what was measured there is measured anew.
-    pub overwrite: bool,
-    /// Epochs of the training whose time is told.
-    pub epochs: u64,
-    /// The Python that has PyTorch and torchvision.
-    pub python: String,
-    /// What is trained on: `cpu`, or `cuda:` and a number; none: a GPU where there is one.
-    pub place: Option<String>,
-    /// Threads of the compute library; none: as many as the machine runs at the same time.
-    pub threads: Option<usize>,
-    /// Memory past which a step does not fit.
-    pub mem_limit: Option<Bytes>,
-    /// Seed of weights and of the order of images.
-    pub seed: u64,
-    /// Time after which a setting counts as hung.
-    pub timeout: Duration,
-    /// Folder for traces of some more steps.
-    pub trace: Option<PathBuf>,
-    /// The machine, where it is another one.
-    pub route: Option<Route>,
-    /// The fingerprint from which settings are predicted instead of measured.
-    pub predict: Option<PathBuf>,
+    out: PathBuf,
+    overwrite: bool,
+    epochs: u64,
+    python: String,
+    place: Option<String>,
+    threads: Option<usize>,
+    mem_limit: Option<Bytes>,
+    seed: u64,
+    timeout: Duration,
+    trace: Option<PathBuf>,
+    route: Option<Route>,
+    predict: Option<PathBuf>,
     /// What every setting has; its batch, workers and prefetching are those of `settings`. An empty path: nobody named data.
-    pub task: DetectionTask,
+    task: DetectionTask,
     /// What is tried.
-    pub settings: Vec<Setting>,
+    settings: Vec<Setting>,
 }
 
 /// What a sweep changes.
