@@ -106,11 +106,15 @@ pub fn arguments() -> Result<Option<ArgMatches>> {
             }
             _ => Ok(None),
         },
-        true => match mistakes::meant(&error, &env::args().skip(1).collect::<Vec<_>>()) {
+        true => match mistakes::meant(&error, &words()) {
             Some(mistake) => Err(mistake),
             None => error.exit(),
         },
     })
+}
+
+fn words() -> Vec<String> {
+    env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// Does what the arguments ask for; `cancel` is set by Ctrl-C.

@@ -28,6 +28,9 @@ fn mistyped_verb(word: &str) -> Option<Error> {
 /// A command whose two dashes are missing: its first word stands where no word of the verb may.
 fn without_dashes(spec: &VerbSpec, typed: &[String], unknown: &str) -> Option<Error> {
     settings(spec).find(|setting| setting.argument.form == Form::Command)?;
+    if typed.iter().any(|word| word == "--") {
+        return None;
+    }
     let is_program = |word: &&String| !word.starts_with('-') && (*word == unknown || word.ends_with(".py"));
     let at = typed.iter().position(|word| is_program(&word)).filter(|at| *at > 0)?;
     // `--data x.py` names no program; an interpreter before a script belongs to it.
@@ -47,7 +50,9 @@ fn unknown_flag(spec: &VerbSpec, unknown: &str) -> Option<Error> {
     let flags: Vec<String> = settings(spec).filter_map(Setting::flag).collect();
     let elsewhere = VERBS.iter().flat_map(|spec| settings(spec)).find(|setting| is_spelled(setting, word));
     let same = elsewhere.and_then(|other| settings(spec).find(|own| own.key == other.key)?.flag());
-    let meant = same.or_else(|| nearest(word, flags.iter().map(String::as_str)).map(str::to_owned));
+    let meant = same.or_else(|| {
+        nearest(word, flags.iter().map(String::as_str).chain(["quiet", "json", "help"])).map(str::to_owned)
+    });
     let error = Error::usage(format!("{} has no --{word}", spec.table.section));
     Some(match meant {
         Some(flag) => error.help(format!("did you mean --{flag}?")),

@@ -80,7 +80,10 @@ fn spelled(argument: Arg, setting: &Setting) -> Arg {
     let argument = setting.flag().into_iter().fold(argument, Arg::long);
     let argument = how.short.into_iter().fold(argument, Arg::short);
     let argument = how.alias.into_iter().fold(argument, Arg::visible_alias);
-    let argument = if how.value.is_empty() { argument } else { argument.value_name(how.value) };
+    let argument = match how.value {
+        "" => argument.value_name(setting.key.to_uppercase()),
+        value => argument.value_name(value),
+    };
     let argument = match how.alone {
         Some(value) => argument.num_args(0..=1).require_equals(true).default_missing_value(value),
         None if how.several || (setting.many && setting.flag().is_none()) => argument.num_args(1..),

@@ -2,17 +2,15 @@
 //! fingerprint; here only what holds for every fingerprint is asserted.
 
 use crate::fixtures::{self, Outcome, Scene, Sink, simulated_fingerprint};
-use perf4sight_base::units::Bytes;
 use perf4sight_cost::fingerprint::Fingerprints;
-use perf4sight_cost::verbs::extents::Extents;
-use perf4sight_cost::verbs::predict::{Form, Predict};
-use perf4sight_cost::verbs::source::Source;
+use perf4sight_cost::verbs::predict::VERB;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{Activation, Conv, Linear, NetworkBuilder, Op, Reduction, Shape, Window};
 use perf4sight_onnx as onnx;
 use perf4sight_report::{Console, Mode, Settings};
-use perf4sight_step::workload::{Changes, Stage};
+use perf4sight_step::workload::Stage;
+use perf4sight_verb::config::{Document, Entry, Origin, Value as Given, Values};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -269,23 +267,22 @@ fn at_eighty_columns_nothing_of_a_verdict_is_cut() {
     let console = Console::writing_to(settings, out.clone(), err.clone());
     let mut context = fixtures::context(Mode::Normal, &out, &err);
     context.console = console;
-    for networks in [vec!["resnet18@45".to_owned()], vec!["resnet18@45".to_owned(), "squeezenet".to_owned()]] {
-        let predict = Predict {
-            networks,
-            source: Source::Fingerprint(simulated_fingerprint()),
-            batches: vec![1, 8, 1000],
-            stage: Stage::Training,
-            changes: Changes::default(),
-            limit: Some(Bytes(1 << 30)),
-            require_fit: false,
-            device: None,
-            dataset: None,
-            extents: Extents::default(),
-            output: Vec::new(),
-            overwrite: false,
-            form: Form::Tables,
+    let folder = simulated_fingerprint();
+    for networks in [vec!["resnet18@45"], vec!["resnet18@45", "squeezenet"]] {
+        let typed = [
+            ("networks", networks.into_iter().collect()),
+            ("fingerprint", Given::from(folder.to_str().unwrap())),
+            ("bs", [1, 8, 1000].into_iter().collect()),
+            ("mem_limit", Given::from("1GiB")),
+        ];
+        let entry = |(key, value): (&str, Given)| Entry {
+            key: key.to_owned(),
+            value,
+            origin: Origin::Argument(format!("--{key}")),
         };
-        perf4sight::pipeline::run_verb(&predict, &mut context).unwrap();
+        let document = Document::of_arguments("predict", typed.map(entry).to_vec());
+        let predict = (VERB.parse)(&Values::of_arguments(&document, &VERB.table).unwrap()).unwrap();
+        perf4sight::pipeline::run_verb(&*predict, &mut context).unwrap();
     }
     let text = out.text();
     // Three lines on the page of one network, twice three in the list of two.

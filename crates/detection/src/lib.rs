@@ -76,9 +76,9 @@ pub struct Detection {
     /// The fingerprint from which settings are predicted instead of measured.
     pub predict: Option<PathBuf>,
     /// What every setting has; its batch, workers and prefetching are those of `settings`. An empty path: nobody named data.
-    pub task: DetectionTask,
+    task: DetectionTask,
     /// What is tried.
-    pub settings: Vec<Setting>,
+    settings: Vec<Setting>,
 }
 
 /// What a sweep changes.

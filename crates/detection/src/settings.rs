@@ -22,11 +22,11 @@ const OF_A_TRAINING: &[Setting] = &[
         .help("Folder of the data, in the layout of Oxford-IIIT Pet: images/*.jpg, annotations/trimaps/*.png, annotations/trainval.txt."),
     path("out").or("detection").value("DIR")
         .help("Folder for what is measured and the report. Settings that were measured there are not measured again."),
-    flag("overwrite").help("Whether settings that were measured there are measured anew."),
+    flag("overwrite").help("Measure again what was measured there."),
     text("network").or("fasterrcnn_resnet50_fpn").value("NAME")
         .help("A detector of torchvision, or module:function of your own."),
     integer("num_epochs", 1, MANY).or("10").value("NUMBER").named("epochs")
-        .help("Epochs of the training whose time is told."),
+        .help("Epochs of the training whose time is estimated."),
     integer("batch_size", 1, MANY).many().or("8").value("SIZES")
         .help("Images of a step; several are tried one after the other."),
     integer("prefetch_factor", 1, MANY).many().or("2").value("NUMBERS")
@@ -37,9 +37,9 @@ const OF_A_TRAINING: &[Setting] = &[
     integer("threads", 1, 4096).value("NUMBER")
         .help("Threads of the compute library; by default as many as the machine runs at the same time."),
     integer("steps", 2, MANY).or("10").value("NUMBER")
-        .help("Steps that are measured freely; as many more are measured part by part."),
+        .help("Steps that are timed as a whole; as many more are timed part by part."),
     integer("warm_up", 2, MANY).or("2").value("NUMBER")
-        .help("Slower steps at the beginning, which are told apart. The last of them takes the largest batch that the data may give, and says what must fit."),
+        .help("Warm-up steps, reported separately. The last of them takes the largest batch that the data may give, which shows what must fit."),
     integer("size", 1, 65_536).value("PIXELS")
         .help("Pixels of the shorter side of images; by default the network's own."),
     word("boxes", || Boxes::ALL.map(Boxes::name).to_vec()).or("trimap")
@@ -49,16 +49,16 @@ const OF_A_TRAINING: &[Setting] = &[
     number("learning_rate", 1e-12).or("1e-4").value("RATE")
         .help("How far. With the published 5e-3 random weights diverge, and steps take another time."),
     number("clip", 1e-12).value("NORM").help("The norm that gradients are clipped to."),
-    flag("channels_last").help("Whether images lie pixel by pixel."),
-    flag("pin_memory").help("Whether batches lie in memory that a GPU copies from by itself."),
-    flag("weights").help("Whether the backbone's trained weights are downloaded; else they are random."),
+    flag("channels_last").help("Store images in channels-last layout."),
+    flag("pin_memory").help("Load batches into pinned memory, from which a GPU copies asynchronously."),
+    flag("weights").help("Download the backbone's trained weights; by default weights are random."),
     memory("mem_limit", "MiB").value("SIZE").help("Memory past which a step does not fit."),
     text("python").or("python3").value("COMMAND").help("The Python that has PyTorch and torchvision."),
     time("timeout").or("1h").help("Time after which a setting counts as hung."),
     integer("seed", 0, i64::MAX).or("0").value("NUMBER").help("Seed of weights and of the order of images."),
     path("trace").value("DIR").help("Folder for a trace of three more steps of each setting, for [breakdown]."),
     text("host").value("USER@ADDRESS")
-        .help("A machine to measure on over ssh: user@address, user@address:port or an alias from ~/.ssh/config. The data lie there."),
+        .help("A machine to measure on over ssh: user@address, user@address:port or an alias from ~/.ssh/config. The data is stored there."),
     path("ssh_config").value("FILE").requires("host").help("A file to use in place of ~/.ssh/config."),
     number("reconnect", 0.0).or("300").in_configurations()
         .help("Seconds to go on trying when the connection to the machine was lost."),

@@ -42,6 +42,13 @@ impl Description {
         groups.iter().map(|group| Bytes(group.limit.0.saturating_sub(group.used.0))).fold(machine, Bytes::min)
     }
 
+    /// What to say of a limit on memory that holds nothing, for the machine has less; nothing of others.
+    pub fn beyond(&self, name: &str, limit: Option<Bytes>) -> Option<String> {
+        let (memory, limit) = (self.memory(), limit?);
+        (limit > memory)
+            .then(|| format!("{name} is {limit}, but this machine has {memory}: the limit holds nothing"))
+    }
+
     /// The memory limit of measurements where none is set.
     pub fn default_limit(&self) -> Bytes {
         Bytes((self.available().0 as f64 * DEFAULT_SHARE) as u64)

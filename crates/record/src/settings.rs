@@ -7,17 +7,17 @@ pub(super) const TABLE: Table = Table {
     about: "runs a training script, records some of its iterations and times as many without recording",
     groups: &[&[
         text("command").required().command()
-            .help("The command, such as python3 train.py --epochs 1, or one with torchrun. It runs without a shell; as a list, its words may contain spaces."),
+            .help("The command, such as python3 train.py --epochs 1, or one with torchrun; on the command line behind two dashes. It runs without a shell; as a list, its words may contain spaces."),
         integer("iterations", 1, 100_000).or("20").value("N")
-            .help("How many iterations are recorded, and how many timed without recording."),
+            .help("How many iterations to record, and how many to time without recording."),
         integer("warm_up", 0, 100_000).or("5").value("N").help("How many iterations come before those that count."),
         flag("stacks")
-            .help("Whether Python functions are recorded too. Without them nobody knows the share of Python; with them recording costs more."),
+            .help("Record Python functions too. Without them the share of Python is unknown; with them recording costs more."),
         path("out").or("recording").value("DIR")
             .help("Folder for the traces and times. Nothing is written anywhere else."),
         time("time_limit")
-            .help("Time after which the command is ended, such as 90s or 10min; a number alone is seconds."),
-        flag("overwrite").help("Whether a recording that lies in the folder is replaced."),
+            .help("End the command after this time, such as 90s or 10min; a number alone is seconds."),
+        flag("overwrite").help("Replace a recording in the folder."),
     ]],
 };
 

@@ -26,7 +26,7 @@ pub(super) const FINGERPRINT: Setting = path("fingerprint")
 
 pub(super) const TARGET: Setting = text("target").value("NAME|FILE.json").known(targets)
     .one_of("source").conflicts(With(&["device_name"]))
-    .help("Ask without a fingerprint: what is believed of a kind of device before anything is measured, such as orin; a file describes another.");
+    .help("Predict without a fingerprint, from published facts about a kind of device such as orin; a file describes another kind.");
 
 pub(super) const MEM_LIMIT: Setting = memory("mem_limit", "MiB").value("MEMORY").help(
     "The memory that a step must fit into, all that it uses, such as 8GiB; by default what the profiled device had.",
@@ -40,16 +40,14 @@ pub(super) const DATASET: Setting = text("dataset").value("NAME")
 
 pub(super) const INPUT: Setting = text("input")
     .value("SHAPE")
-    .help("One sample of what networks read, such as 3x320x320, where it is not as the dataset or the file has it.");
+    .help("Shape of one input sample, such as 3x320x320, if not as in the dataset or in the file.");
 
-pub(super) const CLASSES: Setting = integer("classes", 1, i64::MAX)
-    .value("NUMBER")
-    .help("How many classes networks tell apart, where it is not as in the dataset or in the file.");
+pub(super) const CLASSES: Setting =
+    integer("classes", 1, i64::MAX).value("NUMBER").help("Number of classes, if not as in the dataset or in the file.");
 
-const DIM: Setting =
-    text("dim").many().on_command_line().value("NAME=SIZE").help(
-        "How large a dimension is that the file leaves open, by its name there, such as tokens=197; once for each.",
-    );
+const DIM: Setting = text("dim").many().on_command_line().value("NAME=SIZE").help(
+    "Size of a dimension that the file leaves open, by its name there, such as tokens=197; may be given several times.",
+);
 
 /// How large what networks read and give is to be.
 pub(super) const EXTENTS: &[Setting] = &[INPUT, CLASSES, DIM];

@@ -42,7 +42,7 @@ const STAGE: Setting = word("stage", stages)
     .help("What one step does; training adds the backward pass [default: inference, with --memory training]");
 
 const MEMORY: Setting =
-    flag("memory").help("Show what lies in memory while the step runs, simulated, instead of the layers.");
+    flag("memory").help("Show what is in memory while the step runs, simulated, instead of the layers.");
 
 const TARGET: Setting = text("target")
     .or("cpu")

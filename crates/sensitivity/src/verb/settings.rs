@@ -8,22 +8,22 @@ use perf4sight_verb::config::{Setting, Table, flag, integer, memory, number, pat
 pub(super) const TABLE: Table = Table {
     section: "sensitivity",
     about: "finds how many CPUs, how much memory and which storage a training job needs, from few runs of it",
-    groups: &[OF_A_JOB, &[DRY_RUN, COMPARE, PROFILE]],
+    groups: &[&[PROFILE], OF_A_JOB, &[DRY_RUN, COMPARE]],
 };
 
 const OF_A_JOB: &[Setting] = &[
     text("command").required().or_on_command_line(Unset).command()
-        .help("The job, such as python3 train.py --arch resnet18. It runs without a shell; as a list, its words may contain spaces."),
+        .help("The job, such as python3 train.py --arch resnet18; on the command line behind two dashes. It runs without a shell; as a list, its words may contain spaces."),
     path("out").or("sensitivity").value("DIR")
-        .help("Folder for the points, profile.json and the report. Points that lie there are not measured again."),
-    flag("overwrite").help("Whether points in the folder are thrown away and measured anew."),
-    text("job_name").value("NAME").help("What the job is called; else as its script."),
-    number("cpu", 0.01).value("N").help("The most CPUs that are tried; else all there are."),
+        .help("Folder for the points, profile.json and the report. Points that are stored there are not measured again."),
+    flag("overwrite").help("Discard the points in the folder and measure them again."),
+    text("job_name").value("NAME").help("Name of the job; by default its script."),
+    number("cpu", 0.01).value("N").help("The most CPUs to try; by default all."),
     number("cpu_step", 0.01).value("N")
-        .help("How close numbers of CPUs lie that are tried; else 0.25 up to 6 CPUs, 0.5 up to 12, and whole ones."),
+        .help("Step between the numbers of CPUs to try; by default 0.25 up to 6 CPUs, 0.5 up to 12, then 1."),
     memory("memory", "GB").value("SIZE").help("The most memory that the job gets, such as 64GiB."),
     integer("num_gpus", 0, 1024).value("N")
-        .help("How many GPUs the job uses, for what to request; else one where there is one. As many processes share the CPUs."),
+        .help("GPUs of the job; by default one where there is one. As many processes share the CPUs."),
     integer("batch", 1, 1_000_000_000).value("N").short('b')
         .help("Samples of an iteration on each GPU, passed to the script as --batch."),
     integer("workers", 0, 100_000).value("N").short('j')
@@ -33,34 +33,34 @@ const OF_A_JOB: &[Setting] = &[
     path("data").value("PATH")
         .help("The data that an epoch reads: a file or a folder, passed to the script as --data."),
     word("pass", || vec!["batch", "workers", "max-iterations", "data", "none"]).many().value("NAMES")
-        .help("Which of the four are passed to the script; else those whose names stand in its text or among its arguments."),
-    integer("samples", 1, i64::MAX).value("N").help("Samples of an epoch; else as many as data has files."),
+        .help("Which of these four are passed to the script: batch, workers, max-iterations, data, or none; by default those that its text or its arguments name."),
+    integer("samples", 1, i64::MAX).value("N").help("Samples of an epoch; by default the number of files of data."),
     text("step_pattern").value("REGEX")
         .help("A regular expression that the job's output matches once an iteration; what its group named step holds is the iteration's number."),
     integer("iterations", 1, 1_000_000_000).value("N")
-        .help("How many iterations the whole command makes, where it tells of none: its time is divided by them."),
+        .help("Iterations of the whole command, where it reports none: its time is divided by them."),
     integer("warm_up", 0, 1_000_000).or("5").value("N")
         .help("Iterations at the beginning of each run that do not count."),
-    time("point_time").or("60s").help("Time after which a run ends though its rate is not known to 3 %."),
+    time("point_time").or("60s").help("End a run after this time even if its rate is not known to 3 %."),
     time("budget")
-        .help("Time for everything, such as 20 min, though a run gets 5 s at the least; what is known then is told."),
-    text("memory_bandwidth").value("RATE").help("What the job can read from memory in a second, such as 8GB."),
+        .help("Time for everything, such as 20min; a run gets at least 5 s. What is known by then is reported."),
+    text("memory_bandwidth").value("RATE").help("Memory bandwidth: bytes that the job can read in a second, such as 8GB."),
     text("storage_bandwidth").value("RATE")
-        .help("What can be read from the storage of the data in a second, such as 500MB; else it is measured."),
-    text("docker_img").value("IMAGE").help("The image of docker that the job runs in; else it runs here."),
-    path("container_mnt").value("DIR").help("Where the container has the data; else where it lies here."),
+        .help("Bytes that can be read from the storage of the data in a second, such as 500MB; by default measured."),
+    text("docker_img").value("IMAGE").help("Docker image that the job runs in; by default it runs here."),
+    path("container_mnt").value("DIR").help("Where the data is mounted in the container; by default the same path as here."),
     integer("nnodes", 1, nodes::MOST as i64).or("1").value("N")
         .help("How many servers the job runs on; each runs the same configuration with its own node_rank."),
     integer("node_rank", 0, nodes::MOST as i64).or("0").value("N").named("node_rank").alias("node-rank")
-        .help("Which of them this is, from 0; node 0 leads and writes what comes of it."),
+        .help("Which of them this is, from 0; node 0 leads and writes the results."),
     text("master_addr").or("127.0.0.1").value("HOST").named("master_addr").alias("master-addr")
-        .help("How the others reach node 0."),
+        .help("Address of node 0, for the others."),
     integer("master_port", 1, 65535).or("29500").value("PORT").named("master_port").alias("master-port")
         .help("A free port of node 0 at which the processes of the job meet."),
     integer("node_port", 1, 65535).value("PORT").named("node_port").alias("node-port")
-        .help("A free port of node 0 at which the profilers meet; else the one behind master_port."),
+        .help("A free port of node 0 at which the profilers meet; by default the one after master_port."),
     time("node_wait").or("10min").named("node_wait").alias("node-wait")
-        .help("How long it is waited until all nodes have come."),
+        .help("How long to wait for all nodes."),
 ];
 
 const DRY_RUN: Setting = flag("dry_run")
@@ -72,13 +72,13 @@ const COMPARE: Setting = path("compare")
     .value("CSV")
     .requires("profile")
     .conflicts(With(&["command"]))
-    .help("Hold a profile against measured epochs: a CSV with the columns cpus, memory_percent and epoch_seconds.");
+    .help("Compare a profile with measured epochs: a CSV with the columns cpus, memory_percent and epoch_seconds.");
 
 const PROFILE: Setting = path("profile")
     .on_command_line()
     .positional("PROFILE")
     .conflicts(WithAllBut(&["compare"]))
-    .help("A profile.json that is to be shown again, or compared.");
+    .help("A profile.json to show again, or to compare.");
 
 pub(super) const AFTER_HELP: &str = "\
 Examples:

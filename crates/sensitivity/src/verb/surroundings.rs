@@ -66,7 +66,7 @@ impl Surroundings {
         let Some(limiter) = Limiter::open(around, watch)? else { return Ok(None) };
         let most = asked.cpu.unwrap_or(limiter.survey().cpus);
         limiter.survey().check(&Limits { cpus: Some(most), memory: asked.memory, storage: None })?;
-        let mut doubts = Vec::new();
+        let mut doubts: Vec<String> = Description::here().beyond("memory", asked.memory).into_iter().collect();
         let (storage, memory) = (storage(asked, watch, &mut doubts), memory(asked, watch));
         let (storage, storage_between) = storage.unzip();
         let around = Surroundings {

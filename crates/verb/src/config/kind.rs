@@ -34,6 +34,7 @@ impl Kind {
             Kind::Flag => "True or False".to_string(),
             Kind::Integer(low, i64::MAX) => format!("a whole number, {low} or more"),
             Kind::Integer(low, high) => format!("a whole number from {low} to {high}"),
+            Kind::Number(low) if *low < 1e-6 && *low > 0.0 => "a number above 0".to_string(),
             Kind::Number(low) => format!("a number, {low} or more"),
             Kind::Memory(unit) => {
                 format!("an amount of memory such as 8GiB or '1300 MiB'; a number alone is {unit}")

@@ -6,6 +6,8 @@
 //! Paths are relative to the current directory. `~` is not expanded: a path that starts with it is refused, because a
 //! folder of that name is never what was meant.
 
+mod declare;
+mod defaults;
 mod document;
 mod from_value;
 mod kind;
@@ -16,12 +18,11 @@ mod table;
 mod toml;
 mod values;
 
+pub use declare::{flag, integer, memory, number, path, text, time, word};
 pub use document::{Document, Entry, Origin, SectionText};
 pub use from_value::FromValue;
 pub use kind::Kind;
 pub use literal::Value;
-pub use setting::{
-    Argument, Conflicts, Form, Missing, Setting, Surface, flag, integer, memory, number, path, text, time, word,
-};
+pub use setting::{Argument, Conflicts, Form, Missing, Setting, Surface};
 pub use table::Table;
 pub use values::Values;

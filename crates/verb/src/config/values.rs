@@ -29,10 +29,10 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Values<'a> {
-    document: &'a Document,
-    section: Option<&'a SectionText>,
-    table: &'a Table,
-    others: &'a [&'a Table],
+    pub(super) document: &'a Document,
+    pub(super) section: Option<&'a SectionText>,
+    pub(super) table: &'a Table,
+    pub(super) others: &'a [&'a Table],
 }
 
 impl<'a> Values<'a> {
@@ -200,7 +200,8 @@ impl<'a> Values<'a> {
     /// The same, on the command line with the exit code of the error: names of devices that nobody knows have one of their own.
     pub fn located(&self, key: &str, error: Error) -> Error {
         if self.is_argument(key) {
-            return error.file(self.spelled(key));
+            let flag = self.table.setting(key).and_then(Setting::flag);
+            return flag.into_iter().fold(error, |error, flag| error.file(format!("--{flag}")));
         }
         let error = error.configured();
         match self.section.and_then(|section| section.entry(key)).map(|entry| &entry.origin) {
@@ -244,66 +245,8 @@ impl<'a> Values<'a> {
         self.written(key).is_some()
     }
 
-    fn written(&self, key: &str) -> Option<&Value> {
+    pub(super) fn written(&self, key: &str) -> Option<&Value> {
         let written = self.section.and_then(|section| section.entry(key)).map(|entry| &entry.value);
         written.filter(|value| **value != Value::None)
-    }
-
-    /// The value as written, or its default with everything it refers to filled in.
-    fn value(&self, name: &str) -> Result<Value> {
-        let unknown = || Error::config(format!("no table has the key [{}] {name}", self.table.section));
-        let setting = self.table.setting(name).ok_or_else(unknown)?;
-        if let Some(value) = self.written(name) {
-            return Ok(setting.canonical(value.clone()));
-        }
-        match setting.missing(self.document.surface) {
-            Missing::Required | Missing::Unset => Ok(Value::None),
-            // A bare value that starts with a reference would read as a dictionary.
-            Missing::Literal(text) if text.starts_with('{') => self.filled_in(Value::from(text)),
-            Missing::Literal(literal) => self.filled_in(Value::parse(literal)?),
-        }
-    }
-
-    fn filled_in(&self, template: Value) -> Result<Value> {
-        match template {
-            Value::Text(text) => match text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
-                Some(reference) if !reference.contains('{') => self.referred(reference),
-                _ => self.filled_text(&text).map(Value::Text),
-            },
-            Value::List(items) => {
-                Ok(Value::List(items.into_iter().map(|item| self.filled_in(item)).collect::<Result<_>>()?))
-            }
-            constant => Ok(constant),
-        }
-    }
-
-    fn filled_text(&self, text: &str) -> Result<String> {
-        let mut filled = String::new();
-        let mut rest = text;
-        while let Some((before, (reference, after))) =
-            rest.split_once('{').and_then(|(before, inner)| Some((before, inner.split_once('}')?)))
-        {
-            filled.push_str(before);
-            filled.push_str(&self.word_of(reference)?);
-            rest = after;
-        }
-        Ok(filled + rest)
-    }
-
-    /// The word a `{key}` stands for, a hyphen before it where it is written `{-key}`; nothing where there is no value.
-    fn word_of(&self, reference: &str) -> Result<String> {
-        let (before, key) = reference.strip_prefix('-').map_or(("", reference), |key| ("-", key));
-        let word = String::from_value(&self.referred(key)?);
-        Ok(word.map_or(String::new(), |word| format!("{before}{word}")))
-    }
-
-    /// The value a `{key}` or `{section.key}` stands for.
-    fn referred(&self, reference: &str) -> Result<Value> {
-        let Some((name, key)) = reference.split_once('.') else {
-            return self.value(reference);
-        };
-        let unknown = || Error::config(format!("no table describes the section [{name}]"));
-        let table = self.others.iter().find(|table| table.section == name).ok_or_else(unknown)?;
-        Values { section: self.document.section(name), table, ..*self }.value(key)
     }
 }

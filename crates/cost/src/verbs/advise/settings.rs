@@ -31,4 +31,4 @@ const OUTPUT: Setting = path("output")
     .help("Files to write the advice to: .json with everything, .html as a page.");
 
 const PAGE: Setting =
-    HTML.help("Write a page as well: time against memory, and what lies in memory while the step runs.");
+    HTML.help("Write a page as well: time against memory, and what is in memory while the step runs.");

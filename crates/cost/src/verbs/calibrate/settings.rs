@@ -19,14 +19,14 @@ pub(super) const TABLE: Table = Table {
             .help("Measured rows as [profile] writes them, 1 to 4 of latency or memory; may be given several times."),
         text("measure").alone("cpu").value("DEVICE").help("Measure the rows now, on this machine."),
         flag("force")
-            .help("Measure even where this is not the device that the fingerprint is of, and believe times that were disturbed."),
+            .help("Measure even where this is not the device that the fingerprint is of, and accept times that were disturbed."),
         integer("bs", 1, LARGEST_BATCH as i64).many().value("SIZES")
             .help("Batch sizes to measure and to show; by default those worth measuring."),
         word("stage", stages).or("training").help("What one step does."),
         word("precision", precisions)
-            .help("What numbers the steps that are measured compute with; by default those of the profile. Rows of another precision tell the latency of such steps, of any network."),
+            .help("What numbers the steps that are measured compute with; by default those of the profile. Rows of another precision calibrate the latency of such steps, of any network."),
         path("save").value("DIR").help("Store the refitted fingerprints in this folder; without it they are only shown."),
-        flag("overwrite").requires("save").help("Replace fingerprints that lie there already."),
+        flag("overwrite").requires("save").help("Replace fingerprints that are stored there."),
     ]],
 };
 

@@ -44,7 +44,7 @@ const SETTINGS: &[Setting] = &[
         .help("Which filters go first: at random, at random with late or early layers preferred, or those with the smallest mean magnitude (needs files with weights)."),
     integer("repeats", 1, 9999).or("1").help("Variants per level, only in mode random_weighted."),
     flag("write_unreached")
-        .help("Write networks that stop more than two points off their level too, under its name, as published; else the run names them and ends with exit code 4."),
+        .help("Write networks that stop more than two points off their level too, under its name, as published; otherwise the run names them and ends with exit code 4."),
     path("model_desc_dir").or("models/{dataset}").help("Folder of the networks to prune."),
     path("model_path").or("models/pruned/{mode}_pruning")
         .help("Folder to write to; variants go to `{model_path}/{dataset}/{network}_{level}.onnx`."),
@@ -53,9 +53,9 @@ const SETTINGS: &[Setting] = &[
     text("dataset").or("imagenet")
         .help("Images and classes of the listed networks, imagenet, cifar10 or cifar100, and a folder's name, any where input and classes say both; a file brings its own."),
     text("input")
-        .help("One image where it is not as the dataset has it: 3x320x320. Files are read for that size, where their graphs allow it; the folder is then called {dataset}-3x320x320, so that networks, rows and fingerprints of different sizes lie apart."),
+        .help("Shape of one image such as 3x320x320, if not as in the dataset. Files are read for that size if their graphs allow it; the folder is then called {dataset}-3x320x320, so that networks, rows and fingerprints of different sizes stay apart."),
     integer("classes", 1, i64::MAX)
-        .help("How many classes the listed networks tell apart, where it is not as in the dataset or in their files, where the graphs of these allow it; it, too, follows in the folder's name."),
+        .help("Number of classes of the listed networks, if not as in the dataset or in their files; it, too, becomes part of the folder's name."),
     super::asking::OVERWRITE,
 ];
 

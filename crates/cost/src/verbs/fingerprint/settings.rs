@@ -7,7 +7,7 @@ use perf4sight_verb::config::{Table, flag, integer, path, text, word};
 
 pub(super) const TABLE: Table = Table {
     section: "fingerprint",
-    about: "fits the performance model of a device to a profile and tells how far to trust it",
+    about: "fits the performance model of a device to a profile and reports how far to trust it",
     groups: &[&[
         flag("evaluate").help("Only evaluate the stored fingerprints; fit nothing."),
         flag("overwrite")
@@ -44,11 +44,11 @@ pub(super) const TABLE: Table = Table {
         text("dataset").or("{profile.dataset}{-profile.input}{-profile.classes}")
             .help("The dataset the networks are for; it names a folder."),
         path("model_storedir").or("fingerprinting/{device_name}/{dataset}")
-            .help("Folder of the fingerprints and their report; the report of inference lies in a folder of that name in it."),
+            .help("Folder of the fingerprints and their report; the report of inference is in its subfolder of that name."),
         path("pruned_models_storedir").or("{profile.local_model_loc}")
             .help("Folder of the network files; a row's network is found by the stem of its file name."),
         text("target")
-            .help("What kind of device was profiled: cpu, cpu_avx2, cuda, cuda_tf32 (a GPU from Ampere on with tf32 on), tx2, jetson, orin, or a file that describes one; by default what the profile's provenance says, else device_name."),
+            .help("What kind of device was profiled: cpu, cpu_avx2, cuda, cuda_tf32 (a GPU from Ampere on with tf32 on), tx2, jetson, orin, or a file that describes one; by default as the profile's provenance records it, or device_name."),
         word("method", || vec!["hybrid", "perf4sight"]).or("hybrid")
             .help("How to fit; hybrid: simulated memory and physical latency, corrected by what was measured; perf4sight: the published 300 extremely randomised trees on summed features."),
         integer("seed", 0, i64::MAX).or("0").help("Seed of the fit: the same rows and seed give the same fingerprint."),

@@ -23,7 +23,7 @@ const NETWORKS: Setting = Setting { key: "networks", ..NETWORK }.many().position
     .help("What to predict: ONNX files, folders of them, patterns such as nets/*.onnx, names of known networks, NAME@LEVEL for one pruned to that percentage.");
 
 const TARGETS: Setting = TARGET.many().commas().value("NAME|FILE.json|all")
-    .help("Ask without a fingerprint: what is believed of kinds of devices before anything is measured, names as in target of [fingerprint] such as orin,tx2, or all; a file describes another.");
+    .help("Predict without a fingerprint, from published facts about kinds of devices: names such as orin,tx2, or all; a file describes another kind.");
 
 const BATCHES: Setting = integer("bs", 1, LARGEST_BATCH as i64)
     .many()
@@ -43,4 +43,4 @@ const CSV: Setting = flag("csv")
     .help("Print comma-separated rows, one per network and batch size, instead of tables.");
 
 const PAGE: Setting =
-    HTML.help("Write a page as well, of one network with a chart of what lies in memory while a step runs.");
+    HTML.help("Write a page as well, of one network with a chart of what is in memory while a step runs.");

@@ -23,7 +23,7 @@ const MEASURED: &[Setting] = &[
     text("dataset").or("{create_network_dataset.dataset}")
         .help("The dataset the networks are for; it names folders."),
     text("input").or("{create_network_dataset.input}")
-        .help("One image where it is not as the dataset has it, 3x320x320, which the networks read; it follows in the names of folders and in the rows, so that measurements of different sizes are told apart."),
+        .help("Shape of one image such as 3x320x320, if not as in the dataset; it becomes part of the names of folders and of the rows, so that measurements of different sizes stay apart."),
     integer("classes", 1, i64::MAX).or("{create_network_dataset.classes}")
         .help("How many classes there are where it is not as the dataset has it; it follows as well."),
     text("network").many().required()
@@ -32,9 +32,9 @@ const MEASURED: &[Setting] = &[
         .help("Measure small networks of perf4sight's own, too, which between them hold every class of operation: a fit then knows what attention, normalisation or GELU cost, though no network here has them. A minute or two on top for each stage on a server's core; they are written to local_model_loc, timed operation by operation, and scored nowhere."),
     integer("bs", 1, LARGEST_BATCH as i64).many().required().help("Batch sizes, such as [1,8,32]."),
     word("profile_variables", || Variable::ALL.map(Variable::name).to_vec()).many().or("['memory', 'latency']")
-        .help("What is measured: memory, latency, and beside latency also layers, the time of every operation."),
+        .help("What is measured: memory, latency, and with latency also layers, the time of every operation."),
     path("device_model_loc").or("{local_model_loc}")
-        .help("Where the networks lie on the device; written into test_config."),
+        .help("Where the networks are stored on the device; written into test_config."),
     path("local_model_loc").or("{create_network_dataset.model_path}/{dataset}{-input}{-classes}")
         .help("The folder that holds {network}_{level}.onnx here."),
     flag("run_profiling").or("True").help("Measure what test_config says."),
@@ -42,7 +42,7 @@ const MEASURED: &[Setting] = &[
     flag("till_first_fail")
         .help("Go up the batch sizes in order, and write no rows for those that are skipped after a smaller one ran out of memory. By default their order is random."),
     integer("repeats", 1, MAX_REPEATS).or("1")
-        .help("How often everything is measured, in rounds. With two or more the report can tell how much of an error is the device's own noise."),
+        .help("How often everything is measured, in rounds. With two or more the report shows how much of an error is the device's own noise."),
     word("plan", || vec!["grid", "adaptive"]).or("grid")
         .help("What is measured: grid measures everything; adaptive what teaches the fit most, at most 15 % of the rows, and stops when more would no longer make predictions better."),
     text("budget")
@@ -60,7 +60,7 @@ pub(super) const OF_DEVICES: &[Setting] = &[
     path("device_source").value("FILE")
         .help("For device = recorded the profile it answers from, for simulated a JSON file of what it can do."),
     text("worker").many().value("COMMAND")
-        .help("The command of another worker, such as python3 workers/torch_worker.py; by default perf4sight's own, beside it. It runs without a shell; as a list, its words may contain spaces."),
+        .help("The command of another worker, such as python3 workers/torch_worker.py; by default perf4sight's own. It runs without a shell; as a list, its words may contain spaces."),
     text("host").in_configurations()
         .help("A machine to measure on over ssh: user@address, user@address:port or an alias from ~/.ssh/config. The worker's files and the networks go there."),
     text("hosts").many().in_configurations().help("Several machines of one kind, which share the configurations."),
@@ -69,7 +69,7 @@ pub(super) const OF_DEVICES: &[Setting] = &[
     number("reconnect", 0.0).or("300").in_configurations()
         .help("Seconds to go on trying when the connection to the machine was lost."),
     path("libtorch_cuda").in_configurations()
-        .help("For GPUs: where PyTorch 2.11 with CUDA lies, its folder or libtorch_cuda.so; by default LIBTORCH_CUDA of the environment, else the PyTorch that python3 finds."),
+        .help("For GPUs: the folder of PyTorch 2.11 with CUDA, or its libtorch_cuda.so; by default LIBTORCH_CUDA of the environment, or the PyTorch that python3 finds."),
     integer("gpu_id", 0, MAX_THREADS).or("0").value("NUMBER")
         .help("Which GPU of several; devices without GPUs ignore it."),
     flag("tf32").in_configurations().help("For GPUs: whether products of fp32 numbers may be rounded to TF32."),
@@ -82,9 +82,9 @@ pub(super) const OF_DEVICES: &[Setting] = &[
     number("cpus", 0.01).in_configurations()
         .help("CPUs that a measurement may use, also in fractions, held by affinity and a control group; by default all."),
     memory("kernel_mem_limit", "MiB").in_configurations()
-        .help("Main memory that the kernel gives to a measurement, held by a control group: beyond it the measurement is ended and counts as out of memory."),
+        .help("Main memory that the kernel gives to a measurement, enforced by a control group: beyond it the measurement is ended and counts as out of memory."),
     number("timeout", 0.1).or("600").in_configurations()
-        .help("Seconds after which a measurement counts as hung and is ended; until then it holds the machine, for nothing tells a hung worker from one with a long step, and a first step on a small board takes minutes."),
+        .help("Seconds after which a measurement counts as hung and is ended; a first step on a small board takes minutes."),
     integer("seed", 0, i64::MAX).or("0").value("NUMBER")
         .help("Seed of the networks' weights, of their input and of simulated noise."),
 ];
@@ -95,7 +95,7 @@ const OF_STEPS: &[Setting] = &[
     OPTIMIZER.or("sgd")
         .help("How a training step changes the weights: sgd (as published, with momentum 0.9 and weight decay), sgd_without_momentum (and without decay), adam, adamw or rmsprop, with PyTorch's own numbers."),
     ZERO_GRAD
-        .help("What becomes of gradients: keep fills them with zeros where they lie, free frees them before the step, as PyTorch does since 2.0; by default keep with sgd, which is as published, and free with every other optimizer."),
+        .help("What becomes of gradients: keep fills them with zeros in place, free frees them before the step, as PyTorch does since 2.0; by default keep with sgd, which is as published, and free with every other optimizer."),
     PRECISION.or("fp32")
         .help("What numbers a step computes with: fp32; amp_bf16 or amp_fp16, which run forward and loss under PyTorch's autocast (half precision with a gradient scaler); or bf16, which holds weights, gradients and optimizer states in bfloat16 too."),
     TRAINABLE.or("all")

@@ -1,0 +1,193 @@
+//! How settings are declared: by what they take, and then by what else is true of them.
+//!
+//! ```
+//! use crate::config::{Setting, integer, path};
+//! static SETTINGS: &[Setting] = &[
+//!     path("out").or("recording").value("DIR").help("Folder for the traces."),
+//!     integer("batch_size", 1, 1024).many().required().short('b').help("Images of a step."),
+//! ];
+//! assert_eq!(SETTINGS.iter().map(Setting::spelled).collect::<Vec<_>>(), ["--out", "--batch-size"]);
+//! ```
+
+use super::kind::Kind;
+use super::setting::{Argument, Conflicts, Form, Missing, Setting, Surface};
+
+/// `True` or `False`, by default `False`; on the command line a flag without a value.
+pub const fn flag(key: &'static str) -> Setting {
+    setting(key, Kind::Flag).or("False")
+}
+
+/// A whole number from `low` to `high`.
+pub const fn integer(key: &'static str, low: i64, high: i64) -> Setting {
+    setting(key, Kind::Integer(low, high))
+}
+
+/// A number that is at least `low`.
+pub const fn number(key: &'static str, low: f64) -> Setting {
+    setting(key, Kind::Number(low))
+}
+
+/// An amount of memory; in a configuration a number alone has that unit.
+pub const fn memory(key: &'static str, unit: &'static str) -> Setting {
+    setting(key, Kind::Memory(unit))
+}
+
+/// A time such as `90s`.
+pub const fn time(key: &'static str) -> Setting {
+    setting(key, Kind::Time).value("TIME")
+}
+
+/// Any word.
+pub const fn text(key: &'static str) -> Setting {
+    setting(key, Kind::Text)
+}
+
+/// One of some words.
+pub const fn word(key: &'static str, words: fn() -> Vec<&'static str>) -> Setting {
+    setting(key, Kind::Word(words))
+}
+
+/// A file or folder.
+pub const fn path(key: &'static str) -> Setting {
+    setting(key, Kind::Path)
+}
+
+const fn setting(key: &'static str, kind: Kind) -> Setting {
+    let argument = Argument {
+        form: Form::Flag(None),
+        value: "",
+        short: None,
+        alias: None,
+        default: None,
+        alone: None,
+        commas: !matches!(kind, Kind::Text | Kind::Path),
+        several: false,
+        known: None,
+        requires: None,
+        conflicts: Conflicts::With(&[]),
+        one_of: None,
+    };
+    Setting { key, kind, many: false, default: Missing::Unset, help: "", only: None, argument }
+}
+
+impl Setting {
+    /// It may be given several values.
+    pub const fn many(mut self) -> Self {
+        self.many = true;
+        self
+    }
+
+    /// It must be written.
+    pub const fn required(mut self) -> Self {
+        self.default = Missing::Required;
+        self
+    }
+
+    /// Its default, as a literal.
+    pub const fn or(mut self, literal: &'static str) -> Self {
+        self.default = Missing::Literal(literal);
+        self
+    }
+
+    /// What holds on the command line where it is left out there.
+    pub const fn or_on_command_line(mut self, missing: Missing) -> Self {
+        self.argument.default = Some(missing);
+        self
+    }
+
+    /// What it means, in one sentence.
+    pub const fn help(mut self, help: &'static str) -> Self {
+        self.help = help;
+        self
+    }
+
+    /// Only a configuration holds it.
+    pub const fn in_configurations(mut self) -> Self {
+        self.only = Some(Surface::Configuration);
+        self
+    }
+
+    /// Only the command line takes it.
+    pub const fn on_command_line(mut self) -> Self {
+        self.only = Some(Surface::CommandLine);
+        self
+    }
+
+    /// What its value is called in the help.
+    pub const fn value(mut self, value: &'static str) -> Self {
+        self.argument.value = value;
+        self
+    }
+
+    /// Its flag, without dashes, where that is not the key.
+    pub const fn named(mut self, flag: &'static str) -> Self {
+        self.argument.form = Form::Flag(Some(flag));
+        self
+    }
+
+    /// A letter that stands for its flag.
+    pub const fn short(mut self, letter: char) -> Self {
+        self.argument.short = Some(letter);
+        self
+    }
+
+    /// Another spelling of its flag.
+    pub const fn alias(mut self, flag: &'static str) -> Self {
+        self.argument.alias = Some(flag);
+        self
+    }
+
+    /// It is written without a flag; the help calls it so.
+    pub const fn positional(mut self, value: &'static str) -> Self {
+        self.argument.form = Form::Positional;
+        self.value(value)
+    }
+
+    /// It is the words behind two dashes.
+    pub const fn command(mut self) -> Self {
+        self.argument.form = Form::Command;
+        self.many().value("COMMAND")
+    }
+
+    /// What its flag says without a value.
+    pub const fn alone(mut self, value: &'static str) -> Self {
+        self.argument.alone = Some(value);
+        self
+    }
+
+    /// Commas part its values.
+    pub const fn commas(mut self) -> Self {
+        self.argument.commas = true;
+        self
+    }
+
+    /// Several words may follow its flag.
+    pub const fn several(mut self) -> Self {
+        self.argument.several = true;
+        self.many()
+    }
+
+    /// Words that a shell may complete it with.
+    pub const fn known(mut self, words: fn() -> Vec<&'static str>) -> Self {
+        self.argument.known = Some(words);
+        self
+    }
+
+    /// The setting without which it means nothing.
+    pub const fn requires(mut self, key: &'static str) -> Self {
+        self.argument.requires = Some(key);
+        self
+    }
+
+    /// Settings that contradict it.
+    pub const fn conflicts(mut self, conflicts: Conflicts) -> Self {
+        self.argument.conflicts = conflicts;
+        self
+    }
+
+    /// The group of settings of which exactly one must be written.
+    pub const fn one_of(mut self, group: &'static str) -> Self {
+        self.argument.one_of = Some(group);
+        self
+    }
+}
