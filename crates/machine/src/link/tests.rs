@@ -14,17 +14,15 @@ fn hears(silence: Duration, does: impl FnOnce(TcpStream) + Send + 'static) -> Li
 }
 
 fn lost(link: &Link) -> String {
-    match link.hear(SOON) {
-        Some(Heard::Lost(why)) => why,
-        other => panic!("{other:?}"),
-    }
+    let heard = link.hear(SOON);
+    let Some(Heard::Lost(why)) = &heard else { panic!("{heard:?}") };
+    why.clone()
 }
 
 fn line(link: &Link) -> String {
-    match link.hear(SOON) {
-        Some(Heard::Line(line)) => line,
-        other => panic!("{other:?}"),
-    }
+    let heard = link.hear(SOON);
+    let Some(Heard::Line(line)) = &heard else { panic!("{heard:?}") };
+    line.clone()
 }
 
 #[test]

@@ -129,7 +129,7 @@ pub(super) fn rate_words(point: &Point) -> Option<String> {
     Some(match point.interval() {
         None => format!("{rate} iterations/s"),
         Some([low, high]) if high > WIDE * low => {
-            format!("at least {} iterations/s, and nobody knows how many more", significant(low))
+            format!("at least {} iterations/s (how many more is not known)", significant(low))
         }
         Some(interval) => {
             let [low, high] = interval.map(significant);

@@ -53,6 +53,6 @@ fn of_a_rate_that_may_be_ten_times_as_high_the_lower_end_is_told() {
         run.measured.as_mut().unwrap().rate.interval = [9.63, high];
         Point { configuration: Configuration { cpus: 2.0, memory: None, storage: None }, runs: vec![run] }
     };
-    assert_eq!(rate_words(&point(99.5)).unwrap(), "at least 9.63 iterations/s, and nobody knows how many more");
+    assert_eq!(rate_words(&point(99.5)).unwrap(), "at least 9.63 iterations/s (how many more is not known)");
     assert_eq!(rate_words(&point(9.9)).unwrap(), "9.74 iterations/s (9.63 to 9.90)");
 }

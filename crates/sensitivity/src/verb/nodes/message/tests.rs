@@ -31,9 +31,9 @@ fn messages_are_lines_and_come_back_as_they_were() {
 
 #[test]
 fn another_version_is_told_though_nothing_else_is_understood() {
-    let unknown = |line: &str| match hello(line) {
-        Err(Stranger::Unknown(why)) => why,
-        other => panic!("{other:?}"),
+    let unknown = |line: &str| {
+        let Err(Stranger::Unknown(why)) = hello(line) else { panic!("it was understood") };
+        why
     };
     let told = |value: Value| unknown(&value.to_string());
     assert!(told(json!({"what": "greeting", "perf4sight": "9.9"})).contains("it is perf4sight 9.9, and node 0"));
