@@ -62,19 +62,21 @@ impl Planned {
 /// ([`Share`](crate::plan::Share)). Of three networks, six of whose ten levels are fitted on, a fit has its ten rows after the thirteenth.
 const ESSENTIAL: usize = 12;
 
+/// What a configuration is ordered by: its milliseconds; of equally cheap ones the larger batch, so that batch sizes are mixed early; its place.
+type Cost = (u64, Reverse<u64>, usize);
+
 /// The order where time is limited: the cheapest configurations of every network come first, in turns, so that a fit has its rows however
 /// slow the machine is; the others stay in their order. Also tells how many come first. `seconds` are those of each of them.
 pub(super) fn cheapest_first(planned: &[Planned], seconds: &[f64]) -> (Vec<Configuration>, usize) {
-    let mut networks: BTreeMap<(&str, Step), Vec<(u64, Reverse<u64>, usize)>> = BTreeMap::new();
+    let mut networks: BTreeMap<(&str, Step), Vec<Cost>> = BTreeMap::new();
     for (at, (one, seconds)) in planned.iter().zip(seconds).enumerate() {
         let Configuration { variant, workload, round, .. } = &one.configuration;
         if *round == 1 && !is_calibration(one) {
-            // Of equally cheap ones the larger batch, so that batch sizes are mixed early.
             let cost = ((1e3 * seconds).round() as u64, Reverse(workload.batch), at);
             networks.entry((&variant.network, workload.step)).or_default().push(cost);
         }
     }
-    let mut first: Vec<(usize, (u64, Reverse<u64>, usize))> = Vec::new();
+    let mut first: Vec<(usize, Cost)> = Vec::new();
     for mut costs in networks.into_values() {
         costs.sort_unstable();
         first.extend(costs.into_iter().take(ESSENTIAL).enumerate());

@@ -14,8 +14,8 @@ impl Counts {
         let failed = self.failures.count();
         match self.ending {
             Some(Ending::Budget { seconds, unmeasured }) if unmeasured + failed > 0 => {
+                let all = unmeasured + failed + self.measured();
                 let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-                let all = unmeasured + self.measured();
                 let once = self.rows.iter().filter(|row| row.visits.len() == 1).count();
                 let once = if once > 0 { format!(", {once} rows were timed only once") } else { String::new() };
                 let enough = humantime::format_duration(self.enough(seconds, unmeasured));
