@@ -3,7 +3,7 @@
 use mimalloc::MiMalloc;
 use perf4sight::cli;
 use perf4sight::pipeline::Ending;
-use perf4sight_base::{held_folder, private_folder};
+use perf4sight_base::{output_folder, temporary_folder};
 use perf4sight_report::paragraph;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
@@ -74,8 +74,8 @@ fn end_on(mut signals: Signals) {
 
 /// Ends the program wherever it is blocked or at work.
 fn end() {
-    private_folder::remove_all();
-    held_folder::remove_empty();
+    temporary_folder::remove_all();
+    output_folder::remove_empty();
     process::exit(INTERRUPTED.into());
 }
 

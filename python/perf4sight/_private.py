@@ -1,4 +1,4 @@
-"""A folder for as long as it is needed: whoever starts perf4sight takes away those whose lock nobody holds (private_folder.rs)."""
+"""A folder for as long as it is needed: whoever starts perf4sight takes away those whose lock nobody holds (temporary_folder.rs)."""
 from __future__ import annotations
 
 import contextlib

@@ -2,7 +2,7 @@
 
 use crate::ROOT;
 use crate::fixtures::{Outcome, Scene, shared};
-use perf4sight_base::private_folder;
+use perf4sight_base::temporary_folder;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -232,7 +232,7 @@ fn what_no_breakdown_wrote_is_never_replaced() {
     assert_eq!(scene.read("self/breakdown.json"), trace(&steps(0)));
     // What a breakdown that was killed left goes, and what is only called so stays.
     let scene = scene.file("killed/.breakdown.mine/report.html", "somebody's");
-    let left = private_folder::make_marked(".breakdown.", &scene.path("killed")).unwrap();
+    let left = temporary_folder::make_marked(".breakdown.", &scene.path("killed")).unwrap();
     fs::write(left.join("report.html"), "half").unwrap();
     broken_down(&scene, "fast.json --out killed").succeeds();
     assert!(!left.exists() && scene.path("killed/.breakdown.mine/report.html").exists());

@@ -4,7 +4,7 @@ use crate::conformance::python;
 use crate::fixtures::{Outcome, Scene, runs, within_patience};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use perf4sight_base::private_folder;
+use perf4sight_base::temporary_folder;
 use perf4sight_breakdown::{Breakdown, Options, TimeCategory};
 use serde_json::Value;
 use std::fs;
@@ -141,7 +141,7 @@ fn a_recording_is_not_replaced_unasked() {
 
 /// A file of a recording that `record` had set aside.
 fn set_aside(scene: &Scene, prefix: &str, file: &str, content: &str) {
-    let folder = private_folder::make_marked(prefix, &scene.path("recording")).unwrap();
+    let folder = temporary_folder::make_marked(prefix, &scene.path("recording")).unwrap();
     fs::write(folder.join(file), content).unwrap();
 }
 

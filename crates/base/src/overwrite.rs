@@ -1,9 +1,9 @@
 //! The rule for replacing files: the program replaces what it wrote, which it recognises by content, never by name; anything else only with
 //! `overwrite`.
 
+use crate::atomic_write;
 use crate::error::{Error, Result};
 use crate::input_file;
-use crate::whole_file;
 use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -21,15 +21,15 @@ const COLOUR: &str = "--paper:";
 /// Only so many bytes at the beginning of a page or a table are searched.
 const HEAD: u64 = 64 << 10;
 
-/// Writes a page, a table or JSON with [`whole_file::save`]. It replaces only a file that the program wrote: a page with its generator, a
+/// Writes a page, a table or JSON with [`atomic_write::save`]. It replaces only a file that the program wrote: a page with its generator, a
 /// table or JSON that shares most columns or fields with the new one.
 ///
 /// # Errors
-/// A file of others, unless `overwrite`; see [`whole_file::save`].
+/// A file of others, unless `overwrite`; see [`atomic_write::save`].
 pub fn save(file: &Path, contents: impl AsRef<[u8]>, overwrite: bool) -> Result<()> {
     let contents = contents.as_ref();
     check(file, overwrite, |old| is_alike(&marks(old), &marks(contents)))?;
-    whole_file::save(file, contents)
+    atomic_write::save(file, contents)
 }
 
 /// Refuses to replace a file that is not empty, unless `is_ours` recognises it.
@@ -42,7 +42,7 @@ pub fn check(file: &Path, overwrite: bool, is_ours: impl FnOnce(File) -> bool) -
     }
     let problem = "a file that perf4sight did not write would be replaced";
     let error = Error::usage(problem).help("choose another place, or replace it (--overwrite, or overwrite = True)");
-    Err(error.file(whole_file::named(file)))
+    Err(error.file(atomic_write::named(file)))
 }
 
 /// Checks the files of these names in a folder. Where `is_ours`, another file there shows that all are ours; pages are still checked one by one.

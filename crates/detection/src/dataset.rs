@@ -1,9 +1,9 @@
 //! `--make-dataset`: data in the layout of Oxford-IIIT Pet that nobody has to download, the same bytes for the same seed.
 
 use jpeg_encoder::{ColorType, Encoder};
+use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::counted;
-use perf4sight_base::whole_file;
 use perf4sight_verb::{Context, Summary, Verb};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -63,9 +63,9 @@ impl Verb for MakeDataset {
             let name = format!("pet_{number}");
             let pet = Pet::draw(&mut draws);
             let annotations = self.folder.join("annotations");
-            whole_file::save(&self.folder.join("images").join(format!("{name}.jpg")), pet.image(&mut draws)?)?;
-            whole_file::save(&annotations.join("trimaps").join(format!("{name}.png")), pet.trimap()?)?;
-            whole_file::save(&annotations.join("xmls").join(format!("{name}.xml")), pet.head(&name))?;
+            atomic_write::save(&self.folder.join("images").join(format!("{name}.jpg")), pet.image(&mut draws)?)?;
+            atomic_write::save(&annotations.join("trimaps").join(format!("{name}.png")), pet.trimap()?)?;
+            atomic_write::save(&annotations.join("xmls").join(format!("{name}.xml")), pet.head(&name))?;
             names.push(name);
             progress.advance(1);
         }
@@ -95,7 +95,7 @@ impl MakeDataset {
     fn lists(&self, names: &[String]) -> Result<()> {
         let lines: String = names.iter().map(|name| format!("{name} 1 1 1\n")).collect();
         for (list, lines) in [("trainval", lines.as_str()), ("test", ""), ("list", &lines)] {
-            whole_file::save(&self.folder.join("annotations").join(format!("{list}.txt")), lines)?;
+            atomic_write::save(&self.folder.join("annotations").join(format!("{list}.txt")), lines)?;
         }
         Ok(())
     }

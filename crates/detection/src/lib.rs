@@ -19,7 +19,7 @@ pub use perf4sight_step::detection::{Boxes, DetectionTask};
 
 use measurement_run::MeasurementRun;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::held_folder::OutputFolder;
+use perf4sight_base::output_folder::OutputFolder;
 use perf4sight_base::overwrite;
 use perf4sight_base::units::{Bytes, Percent, counted};
 use perf4sight_cost::device::slow_arithmetic;

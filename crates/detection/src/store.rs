@@ -2,8 +2,8 @@
 
 use super::{Became, Setting};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::held_folder::hold;
-use perf4sight_base::{input_file, whole_file};
+use perf4sight_base::output_folder::lock_folder;
+use perf4sight_base::{atomic_write, input_file};
 use perf4sight_machine as machine;
 use perf4sight_machine::Seen;
 use perf4sight_step::detection::{DetectionTask, Memory, Reply};
@@ -84,8 +84,8 @@ impl Store {
     /// A folder that another one writes to, that cannot be written, or whose file is none of this version.
     pub fn open(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
-        let held = hold(folder, Duration::ZERO, "wait until it has ended, or choose another folder (out)")?;
-        whole_file::try_folder(folder, ROOM).map_err(|cause| {
+        let held = lock_folder(folder, Duration::ZERO, "wait until it has ended, or choose another folder (out)")?;
+        atomic_write::try_folder(folder, ROOM).map_err(|cause| {
             Error::io(folder, "keep measurements here", &cause)
                 .help("make room or permit writing, or choose another folder (out)")
         })?;
@@ -108,7 +108,7 @@ impl Store {
         let text = serde_json::to_string(&kept);
         self.rows = kept.rows;
         let text = text.map_err(|cause| Error::device(format!("measurements cannot be written: {cause}")))?;
-        whole_file::save(&self.folder.join(FILE), text + "\n")
+        atomic_write::save(&self.folder.join(FILE), text + "\n")
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::{Detection, Setting};
 use nix::sys::signal::Signal;
+use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::private_folder::PrivateFolder;
-use perf4sight_base::whole_file;
+use perf4sight_base::temporary_folder::TemporaryFolder;
 use perf4sight_cost::device::program::Program;
 use perf4sight_cost::device::protocol::{PROTOCOL, Request, Task};
 use perf4sight_machine::remote::{Bundle, RemoteMachine};
@@ -41,7 +41,7 @@ pub(super) struct Trainer {
     program: Program,
     /// What is trained on there.
     pub place: String,
-    _files: PrivateFolder,
+    _files: TemporaryFolder,
 }
 
 /// What came of a setting, and what was seen meanwhile.
@@ -58,10 +58,10 @@ impl Trainer {
     /// # Errors
     /// A machine that is not reached; a Python that cannot be started or lacks PyTorch or torchvision; a device that is not there.
     pub fn open(asked: &Detection) -> Result<Self> {
-        let files = PrivateFolder::new(&env::temp_dir())?;
+        let files = TemporaryFolder::new(&env::temp_dir())?;
         // Apart from the folder's mark, which is another one every time: equal bundles are delivered once.
         let bundled = files.path().join("worker");
-        FILES.into_iter().try_for_each(|(name, text)| whole_file::save(&bundled.join(name), text))?;
+        FILES.into_iter().try_for_each(|(name, text)| atomic_write::save(&bundled.join(name), text))?;
         let here = bundled.join(WORKER).display().to_string();
         let (machine, worker): (Arc<dyn Machine>, String) = match &asked.route {
             None => (Arc::new(LocalMachine), here),

@@ -45,8 +45,7 @@ impl Description {
     /// What to say of a limit on memory that holds nothing, for the machine has less; nothing of others.
     pub fn beyond(&self, name: &str, limit: Option<Bytes>) -> Option<String> {
         let (memory, limit) = (self.memory(), limit?);
-        (limit > memory)
-            .then(|| format!("{name} is {limit}, but this machine has {memory}: the limit holds nothing"))
+        (limit > memory).then(|| format!("{name} is {limit}, but this machine has {memory}: the limit holds nothing"))
     }
 
     /// The memory limit of measurements where none is set.

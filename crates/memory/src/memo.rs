@@ -2,7 +2,7 @@
 
 use crate::run_through::{Outcome, run_through};
 use crate::step::{Operations, Pass, Schedule, SetUp, StepContext, Updates, rules_step};
-use perf4sight_base::remembered::Remembered;
+use perf4sight_base::cache::Cache;
 use perf4sight_network::{Network, Trainings};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Accumulate, Step};
@@ -20,13 +20,13 @@ pub(crate) struct Memo<'a> {
     pub network: &'a Network,
     pub platform: &'a Platform,
     trainings: Trainings<'a>,
-    operations: Remembered<(Step, u64), Operations<'a>>,
-    set_ups: Remembered<(Step, u64), SetUp>,
-    passes: Remembered<(Step, u64), Pass>,
-    updates: Remembered<(Step, u64), Updates>,
-    schedules: Remembered<(Step, u64), Schedule>,
+    operations: Cache<(Step, u64), Operations<'a>>,
+    set_ups: Cache<(Step, u64), SetUp>,
+    passes: Cache<(Step, u64), Pass>,
+    updates: Cache<(Step, u64), Updates>,
+    schedules: Cache<(Step, u64), Schedule>,
     /// By the samples of a pass.
-    outcomes: Remembered<(Step, u64), Outcome>,
+    outcomes: Cache<(Step, u64), Outcome>,
 }
 
 impl<'a> Memo<'a> {
@@ -35,12 +35,12 @@ impl<'a> Memo<'a> {
             network,
             platform,
             trainings: Trainings::new(network),
-            operations: Remembered::default(),
-            set_ups: Remembered::default(),
-            passes: Remembered::default(),
-            updates: Remembered::default(),
-            schedules: Remembered::default(),
-            outcomes: Remembered::default(),
+            operations: Cache::default(),
+            set_ups: Cache::default(),
+            passes: Cache::default(),
+            updates: Cache::default(),
+            schedules: Cache::default(),
+            outcomes: Cache::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! A network as steps of different kinds train and cut it: what follows from that for every node, found once.
 
 use super::graph::{Network, NodeId};
-use perf4sight_base::remembered::Remembered;
+use perf4sight_base::cache::Cache;
 use perf4sight_step::workload::{Checkpoint, Trainable};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ pub struct Trained<'a> {
 #[derive(Debug)]
 pub struct Trainings<'a> {
     network: &'a Network,
-    trained: Remembered<Trainable, Trained<'a>>,
-    cuts: Remembered<Checkpoint, Vec<NodeId>>,
+    trained: Cache<Trainable, Trained<'a>>,
+    cuts: Cache<Checkpoint, Vec<NodeId>>,
 }
 
 impl<'a> Trained<'a> {
@@ -38,7 +38,7 @@ impl<'a> Trained<'a> {
 impl<'a> Trainings<'a> {
     /// Of which nothing is known yet.
     pub fn new(network: &'a Network) -> Self {
-        Trainings { network, trained: Remembered::default(), cuts: Remembered::default() }
+        Trainings { network, trained: Cache::default(), cuts: Cache::default() }
     }
 
     /// The network of which this is trained.

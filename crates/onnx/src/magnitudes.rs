@@ -4,9 +4,9 @@ use super::file::{File, Initializer};
 use super::ledger::Filters;
 use super::schema::{TensorProto, tensor_proto::DataType};
 use super::tensor::{dims, raw_values};
+use perf4sight_base::atomic_write;
 use perf4sight_base::error;
 use perf4sight_base::error::Error;
-use perf4sight_base::whole_file;
 use perf4sight_network::{Network, Node, Op};
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
@@ -104,7 +104,7 @@ fn stored(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Res
     if Path::new(location).components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
         return Err(format!("their file \"{location}\" lies outside the network's folder"));
     }
-    let file = whole_file::folder_of(path).join(location);
+    let file = atomic_write::folder_of(path).join(location);
     if leads_outside(&file, path) {
         return Err(format!("their file \"{location}\" is a link out of the network's folder"));
     }
@@ -125,8 +125,8 @@ fn stored(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Res
 fn leads_outside(data: &Path, network: &Path) -> bool {
     let Ok(data) = data.canonicalize() else { return false };
     let folders = [
-        whole_file::folder_of(network).canonicalize(),
-        network.canonicalize().map(|file| whole_file::folder_of(&file).into()),
+        atomic_write::folder_of(network).canonicalize(),
+        network.canonicalize().map(|file| atomic_write::folder_of(&file).into()),
     ];
     !folders.iter().flatten().any(|folder: &PathBuf| data.starts_with(folder))
 }

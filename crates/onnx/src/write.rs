@@ -20,7 +20,7 @@ use super::schema::{
 };
 use super::{ADAPTIVE, DOMAIN, OPSET, PRODUCER, attributes as with, evaluation_mode, from_bytes};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::{overwrite, whole_file};
+use perf4sight_base::{atomic_write, overwrite};
 use perf4sight_network::{
     Conv, ConvTranspose, Element, Embedding, Linear, Network, Node, Op, Shape, Unknown, Volume, Window,
 };
@@ -37,7 +37,7 @@ const IR_VERSION: i64 = 10;
 /// When the file cannot be written; see [`check_replaced`].
 pub fn write(network: &Network, path: impl AsRef<Path>) -> Result<()> {
     check_replaced(path.as_ref(), false)?;
-    whole_file::save(path.as_ref(), to_bytes(network))
+    atomic_write::save(path.as_ref(), to_bytes(network))
 }
 
 /// The same, where `overwrite` whatever lies there, and only what can be read again.
@@ -49,7 +49,7 @@ pub fn write_over(network: &Network, path: impl AsRef<Path>, overwrite: bool) ->
     check_replaced(path, overwrite)?;
     let bytes = to_bytes(network);
     check_readable(network, &bytes, path)?;
-    whole_file::save(path, bytes)
+    atomic_write::save(path, bytes)
 }
 
 /// What was made of a damaged file that was read with a warning may be refused itself.

@@ -27,8 +27,8 @@ pub use without_recording::WithoutRecording;
 use crate::python::Python;
 use outcome::Outcome;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::held_folder::{OutputFolder, hold};
-use perf4sight_base::private_folder;
+use perf4sight_base::output_folder::{OutputFolder, lock_folder};
+use perf4sight_base::temporary_folder;
 use perf4sight_base::units::counted;
 use perf4sight_machine::Watch;
 use perf4sight_machine::foreground::{Ended, Foreground};
@@ -77,7 +77,7 @@ impl Verb for Record {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check_room()?;
         fs::create_dir_all(&self.out).map_err(|cause| Error::io(&self.out, "make this folder", &cause))?;
-        let _held = hold(&self.out, Duration::ZERO, "wait until it has ended, or choose another folder (out)")?;
+        let _held = lock_folder(&self.out, Duration::ZERO, "wait until it has ended, or choose another folder (out)")?;
         // Where nothing came of it, not even an empty folder is left.
         let _out = OutputFolder::new(&self.out);
         Replaced::recover(&self.out)?;
@@ -193,7 +193,7 @@ impl Replaced {
             // One that holds anything else is somebody's own, though it is marked.
             let holds =
                 || fs::read_dir(path).is_ok_and(|files| files.count() == 1 + process_reports::files(path).len());
-            named && private_folder::is_marked(path) && holds()
+            named && temporary_folder::is_marked(path) && holds()
         };
         let folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         folders.iter().filter(|path| is_ours(path, REMOVED)).try_for_each(|path| removed(path))?;
@@ -224,7 +224,7 @@ impl Replaced {
         if files.is_empty() {
             return Ok(Replaced(None));
         }
-        let folder = private_folder::make_marked(REPLACED, out);
+        let folder = temporary_folder::make_marked(REPLACED, out);
         let folder = folder.map_err(|cause| Error::io(out, "set the older recording aside", &cause))?;
         let (telling, traces): (Vec<PathBuf>, Vec<PathBuf>) =
             files.into_iter().partition(|file| process_reports::tells(file));
@@ -241,7 +241,7 @@ impl Replaced {
         let (telling, traces): (Vec<PathBuf>, Vec<PathBuf>) =
             process_reports::files(&folder).into_iter().partition(|file| process_reports::tells(file));
         move_into(out, traces.into_iter().chain(telling))?;
-        private_folder::remove_marked(&folder).map_err(|cause| Error::io(&folder, "remove this folder", &cause))
+        temporary_folder::remove_marked(&folder).map_err(|cause| Error::io(&folder, "remove this folder", &cause))
     }
 
     fn remove(self) -> Result<()> {
@@ -255,7 +255,7 @@ impl Replaced {
 }
 
 fn removed(folder: &Path) -> Result<()> {
-    private_folder::remove_marked(folder).map_err(|cause| Error::io(folder, "remove the older recording", &cause))
+    temporary_folder::remove_marked(folder).map_err(|cause| Error::io(folder, "remove the older recording", &cause))
 }
 
 fn move_into(folder: &Path, files: impl Iterator<Item = PathBuf>) -> Result<()> {

@@ -1,8 +1,8 @@
 //! What Python loads before a user's script: inside the program, and in a folder for as long as a command runs.
 
+use perf4sight_base::atomic_write;
 use perf4sight_base::error::Result;
-use perf4sight_base::private_folder::PrivateFolder;
-use perf4sight_base::whole_file;
+use perf4sight_base::temporary_folder::TemporaryFolder;
 use std::path::{Path, PathBuf};
 
 /// Its files. What lies in `last` is found where no such module is installed: the package perf4sight holds its `Profiler` too.
@@ -29,7 +29,7 @@ const ROOM: usize = 64 << 10;
 
 /// Its files, and what processes tell while they run; all of it goes when this is dropped.
 pub struct Python {
-    folder: PrivateFolder,
+    folder: TemporaryFolder,
 }
 
 impl Python {
@@ -38,11 +38,11 @@ impl Python {
     /// # Errors
     /// When they cannot be written.
     pub fn write(parent: &Path) -> Result<Self> {
-        let folder = PrivateFolder::new(parent)?;
+        let folder = TemporaryFolder::new(parent)?;
         for (name, text) in FILES {
-            whole_file::save(&folder.path().join("python").join(name), text)?;
+            atomic_write::save(&folder.path().join("python").join(name), text)?;
         }
-        whole_file::save(&folder.path().join("told").join("room"), " ".repeat(ROOM))?;
+        atomic_write::save(&folder.path().join("told").join("room"), " ".repeat(ROOM))?;
         Ok(Python { folder })
     }
 

@@ -3,9 +3,9 @@
 use super::json::FORMAT;
 use super::published;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::held_folder::hold;
-use perf4sight_base::private_folder::PrivateFolder;
-use perf4sight_base::{overwrite, whole_file};
+use perf4sight_base::output_folder::lock_folder;
+use perf4sight_base::temporary_folder::TemporaryFolder;
+use perf4sight_base::{atomic_write, overwrite};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeSet;
@@ -65,10 +65,10 @@ impl Files {
         let failed = |doing: &'static str| move |cause: io::Error| Error::io(out, doing, &cause);
         fs::create_dir_all(out).map_err(failed("make this folder"))?;
         // Of two breakdowns at once the later one replaces the other as a whole.
-        let _held = hold(out, PATIENCE, HELD)?;
-        let fresh = PrivateFolder::named(UNFINISHED, out)?;
+        let _held = lock_folder(out, PATIENCE, HELD)?;
+        let fresh = TemporaryFolder::named(UNFINISHED, out)?;
         for (name, contents) in &self.files {
-            whole_file::save(&fresh.path().join(name), contents)?;
+            atomic_write::save(&fresh.path().join(name), contents)?;
         }
         let written: BTreeSet<&str> = self.files.iter().map(|(name, _)| name.as_str()).collect();
         // What tells whose the folder is goes first: whatever happens after it, the next breakdown may replace the others.

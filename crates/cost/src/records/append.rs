@@ -6,9 +6,9 @@ use super::dialect::{NONE, SEPARATOR, check_cell};
 use super::log::{Log, log_file, read};
 use super::record::Record;
 use super::variant::Variant;
+use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
-use perf4sight_base::whole_file;
 use perf4sight_step::workload::{Quantity, Stage, Variable};
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -59,7 +59,7 @@ impl Appender {
             true => row(&Line::from(new).cells()),
             false => text.to_owned() + "\n",
         });
-        whole_file::save(path, lines.collect::<String>())
+        atomic_write::save(path, lines.collect::<String>())
     }
 
     /// Writes one row and waits until the disk has it; a new file gets its header with the first row.
@@ -96,7 +96,7 @@ impl RowFile {
         // One write call: another process never sees half a row, and a failed write is taken back as a whole.
         let written = file.write_all((header + &rows).as_bytes()).and_then(|()| file.sync_data());
         let written = match before {
-            0 => written.and_then(|()| whole_file::sync_folder(whole_file::folder_of(&self.path))),
+            0 => written.and_then(|()| atomic_write::sync_folder(atomic_write::folder_of(&self.path))),
             _ => written,
         };
         written.inspect_err(|_| drop(file.set_len(before)))
@@ -107,7 +107,7 @@ impl RowFile {
         self.repair(whole).map_err(|cause| Error::io(&self.path, "mend the profile", &cause))?;
         let text = self.text()?;
         let modern = self.modern(&text)?;
-        if modern == text { Ok(()) } else { whole_file::save(&self.path, modern) }
+        if modern == text { Ok(()) } else { atomic_write::save(&self.path, modern) }
     }
 
     fn text(&self) -> Result<String> {
@@ -172,7 +172,7 @@ pub fn ensure_writable(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|cause| {
         Error::io(folder, "create the folder", &cause).help("set log_dir to a folder you may write")
     })?;
-    whole_file::try_folder(folder, PROBE_BYTES).map_err(|cause| {
+    atomic_write::try_folder(folder, PROBE_BYTES).map_err(|cause| {
         Error::io(folder, "write here", &cause).help("make room or permit writing, or set log_dir to another folder")
     })
 }

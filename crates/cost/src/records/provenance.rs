@@ -1,8 +1,8 @@
 //! Where the rows of a profile come from: the JSON beside them, and whether more rows may follow.
 
+use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
-use perf4sight_base::whole_file;
 use perf4sight_machine::{Conditions, Setting, differences};
 use perf4sight_step::workload::{Quantity, Stage};
 use serde::{Deserialize, Serialize};
@@ -111,7 +111,7 @@ impl Provenance {
         let file = log_dir.join(PROVENANCE_FILE);
         let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from);
         let text = text.map_err(|cause| Error::io(&file, "write the provenance", &cause))?;
-        whole_file::save(&file, text + "\n")
+        atomic_write::save(&file, text + "\n")
     }
 
     /// Refuses to continue rows that were measured under another setting.

@@ -2,7 +2,7 @@
 
 use crate::records::Variant;
 use perf4sight_base::error::Result;
-use perf4sight_base::private_folder::PrivateFolder;
+use perf4sight_base::temporary_folder::TemporaryFolder;
 use perf4sight_network::Network;
 use perf4sight_onnx as onnx;
 use std::env;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// The file and its folder, which go when this is dropped.
 pub(super) struct Temporary {
-    _folder: PrivateFolder,
+    _folder: TemporaryFolder,
     file: PathBuf,
 }
 
@@ -20,7 +20,7 @@ impl Temporary {
     /// # Errors
     /// When the file cannot be written.
     pub fn write(network: &Network, variant: &Variant) -> Result<Self> {
-        let folder = PrivateFolder::new(&env::temp_dir())?;
+        let folder = TemporaryFolder::new(&env::temp_dir())?;
         let file = folder.path().join(format!("{variant}.onnx"));
         onnx::write(network, &file)?;
         Ok(Temporary { _folder: folder, file })

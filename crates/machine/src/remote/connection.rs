@@ -7,7 +7,7 @@ use super::host::Host;
 use crate::Watch;
 use crate::process::{self, Bounds, Call, End, Output};
 use perf4sight_base::error::Result;
-use perf4sight_base::private_folder::PrivateFolder;
+use perf4sight_base::temporary_folder::TemporaryFolder;
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -80,13 +80,13 @@ pub(super) struct Connection {
     host: Host,
     config: Option<PathBuf>,
     /// Who can write to the socket in it is the user on the machine.
-    folder: PrivateFolder,
+    folder: TemporaryFolder,
 }
 
 impl Connection {
     /// A connection that is not made yet. `config` is used in place of the user's own ssh configuration.
     pub fn new(host: Host, config: Option<PathBuf>) -> Result<Self> {
-        Ok(Connection { host, config, folder: PrivateFolder::new(Path::new(SHORT))? })
+        Ok(Connection { host, config, folder: TemporaryFolder::new(Path::new(SHORT))? })
     }
 
     /// Where the machine is.

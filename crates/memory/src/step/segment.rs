@@ -1,7 +1,7 @@
 //! A run of allocations and frees: recorded once, and placed wherever the same happens again.
 
 use crate::tensor::{Event, Mark, Tensor, TensorId};
-use perf4sight_base::remembered::Remembered;
+use perf4sight_base::cache::Cache;
 use std::sync::Arc;
 
 /// Tensors that came to be, what happened to them and to others, and which operation ran when.
@@ -13,7 +13,7 @@ pub(crate) struct CachedSegment {
     pub events: Vec<Event>,
     pub marks: Vec<Mark>,
     /// By whether gradients were there before, what requests are rounded up to, and the batch.
-    summaries: Remembered<(bool, u64, u64), Option<Summary>>,
+    summaries: Cache<(bool, u64, u64), Option<Summary>>,
 }
 
 /// A segment within steps, where its own tensors may come behind more than it knew of.

@@ -42,7 +42,7 @@ use campaign::{Campaign, Stop};
 use job::{Host, JobRunner};
 use nodes::Team;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::held_folder::OutputFolder;
+use perf4sight_base::output_folder::OutputFolder;
 use perf4sight_base::units::Bytes;
 use perf4sight_limit as limit;
 use perf4sight_machine::Watch;

@@ -2,7 +2,7 @@
 
 use super::points::{Configuration, Point, one_or_several};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::{input_file, whole_file};
+use perf4sight_base::{atomic_write, input_file};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -110,7 +110,7 @@ impl Store {
         let (job, points) = (self.job.clone(), self.points.clone());
         let contents = Contents { format: FORMAT, job, points, unfinished: self.unfinished.clone() };
         let text = serde_json::to_string_pretty(&contents).expect("numbers and text are JSON");
-        whole_file::save(&self.file, text + "\n")
+        atomic_write::save(&self.file, text + "\n")
     }
 
     /// The point of a configuration.

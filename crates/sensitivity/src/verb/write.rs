@@ -4,7 +4,7 @@ use super::profile::Profile;
 use super::published::Host;
 use super::{page, published, tables};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::{overwrite, whole_file};
+use perf4sight_base::{atomic_write, overwrite};
 use perf4sight_machine::description::Description;
 use perf4sight_machine::threads;
 use std::fs;
@@ -33,7 +33,7 @@ pub(super) fn check_writable(out: &Path) -> Result<()> {
 }
 
 fn has_room(folder: &Path, out: &Path) -> Result<()> {
-    whole_file::try_folder(folder, ROOM).map_err(|cause| {
+    atomic_write::try_folder(folder, ROOM).map_err(|cause| {
         Error::io(out, "keep points here", &cause).help("make room or permit writing, or choose another folder (out)")
     })
 }
@@ -68,6 +68,6 @@ pub(super) fn files(out: &Path, profile: &Profile) -> Result<PathBuf> {
         tables::storage_matrix(profile).to_csv(),
         page::of(profile).to_html(),
     ];
-    NAMES.iter().zip(texts).try_for_each(|(name, text)| whole_file::save(&out.join(name), text))?;
+    NAMES.iter().zip(texts).try_for_each(|(name, text)| atomic_write::save(&out.join(name), text))?;
     Ok(out.join("report.html"))
 }

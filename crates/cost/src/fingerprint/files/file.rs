@@ -1,10 +1,10 @@
 //! A fingerprint as a JSON file.
 
 use crate::fingerprint::{FORMAT, Fingerprint};
+use perf4sight_base::atomic_write;
 use perf4sight_base::checksum::checksum;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
-use perf4sight_base::whole_file;
 use perf4sight_step::workload::{Quantity, Stage};
 use serde::Deserialize;
 use serde_json::Value;
@@ -70,7 +70,7 @@ impl Fingerprint {
         let file = self.file(folder);
         let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from);
         let text = text.map_err(|cause| Error::io(&file, "write the fingerprint", &cause))?;
-        whole_file::save(&file, sealed(&text) + "\n")?;
+        atomic_write::save(&file, sealed(&text) + "\n")?;
         Ok(file)
     }
 

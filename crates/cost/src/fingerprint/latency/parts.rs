@@ -3,7 +3,7 @@
 
 use crate::features::physical::{Kernel, Pass, kernels_once, runs_again};
 use crate::records::layers;
-use perf4sight_base::remembered::Remembered;
+use perf4sight_base::cache::Cache;
 use perf4sight_memory::channels_last;
 use perf4sight_network::{Network, NodeId, Trainings};
 use perf4sight_step::workload::{Accumulate, Checkpoint, Stage, Step, Trainable};
@@ -137,14 +137,14 @@ pub(super) struct Repertoire<'a> {
     pub(super) network: &'a Network,
     trainings: Trainings<'a>,
     /// For every operation whether the channels of its result lie last.
-    channels_last: Remembered<(Stage, Trainable), Vec<[bool; 2]>>,
+    channels_last: Cache<(Stage, Trainable), Vec<[bool; 2]>>,
     /// By steps of one pass that keep everything.
-    once: Remembered<Step, Parts>,
+    once: Cache<Step, Parts>,
 }
 
 impl<'a> Repertoire<'a> {
     pub(super) fn new(network: &'a Network) -> Self {
-        let (channels_last, once) = (Remembered::default(), Remembered::default());
+        let (channels_last, once) = (Cache::default(), Cache::default());
         Repertoire { network, trainings: Trainings::new(network), channels_last, once }
     }
 

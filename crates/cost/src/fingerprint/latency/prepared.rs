@@ -12,7 +12,7 @@ use super::sample::{Coordinates, Sample};
 use crate::fingerprint::distribution::Extrapolation;
 use crate::fingerprint::distribution::level;
 use crate::fingerprint::prediction::{Band, Basis};
-use perf4sight_base::remembered::Remembered;
+use perf4sight_base::cache::Cache;
 use perf4sight_network::{Network, Op};
 
 /// Standard deviation of the time, in logarithms, of operations of kinds that were never measured. With the heavy tails of what networks
@@ -41,8 +41,8 @@ pub(in crate::fingerprint) struct Prepared<'a> {
     widths: Widths,
     own: Own<'a>,
     /// What was asked already, by the number of samples: other steps are asked about next to it.
-    known: Remembered<u64, f64>,
-    bands: Remembered<u64, Option<Band>>,
+    known: Cache<u64, f64>,
+    bands: Cache<u64, Option<Band>>,
 }
 
 struct Own<'a> {
@@ -85,7 +85,7 @@ impl<'a> Prepared<'a> {
             ([], None) => Widths { profiled: None, basis: Basis::Networks, batches },
             _ => Widths { profiled: None, basis: Basis::Rows, batches },
         };
-        Prepared { promise, curve, widths, own, known: Remembered::default(), bands: Remembered::default() }
+        Prepared { promise, curve, widths, own, known: Cache::default(), bands: Cache::default() }
     }
 
     /// Where a row of this network lies among all rows.

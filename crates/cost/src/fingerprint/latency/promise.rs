@@ -7,7 +7,7 @@ use super::physics::{Physics, Spent, Timed};
 use crate::features::physical::{Class, Pass};
 use crate::fingerprint::prediction::{Share, Shares, TimedOperation};
 use crate::fingerprint::rows::Row;
-use perf4sight_base::remembered::Remembered;
+use perf4sight_base::cache::Cache;
 use perf4sight_base::units::Milliseconds;
 use perf4sight_network::Network;
 use perf4sight_step::workload::Step;
@@ -19,8 +19,8 @@ pub(in crate::fingerprint) struct Promise<'a> {
     pub(super) corrections: &'a Corrections,
     pub(super) physics: Physics<'a>,
     /// By the number of samples.
-    timed: Remembered<u64, (Vec<Timed>, Spent)>,
-    passes: Remembered<u64, Passes>,
+    timed: Cache<u64, (Vec<Timed>, Spent)>,
+    passes: Cache<u64, Passes>,
 }
 
 /// Milliseconds of every pass of every operation, zero where there is none.
@@ -29,13 +29,7 @@ pub(super) type Passes = Vec<[f64; Pass::COUNT]>;
 impl<'a> Promise<'a> {
     pub(super) fn new(latency: &'a LatencyModel, steps: &Repertoire<'a>, step: Step) -> Self {
         let (corrections, physics) = (&latency.corrections, latency.physics(step, steps));
-        Promise {
-            network: steps.network,
-            corrections,
-            physics,
-            timed: Remembered::default(),
-            passes: Remembered::default(),
-        }
+        Promise { network: steps.network, corrections, physics, timed: Cache::default(), passes: Cache::default() }
     }
 
     fn timed(&self, batch: u64) -> Arc<(Vec<Timed>, Spent)> {

@@ -1,8 +1,8 @@
 //! What fingerprints say of one workload of one network: what it needs, whether that fits, how long it takes.
 
 use crate::fingerprint::{About, Call, Predicted, Prediction, PreparedNetwork, Verdict};
+use perf4sight_base::cache::Cache;
 use perf4sight_base::error::Result;
-use perf4sight_base::remembered::Remembered;
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Checkpoint, Step, Trainable, Workload};
 
@@ -15,7 +15,7 @@ pub(super) struct Judge<'a> {
     /// Whether that knows the step which was asked for.
     pub is_timed: bool,
     /// What of the network can be trained, and where it can be cut, as far as that was asked; neither goes by the other.
-    pub possible: Remembered<(Trainable, Checkpoint), bool>,
+    pub possible: Cache<(Trainable, Checkpoint), bool>,
 }
 
 /// Memory of a workload.

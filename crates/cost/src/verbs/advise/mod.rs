@@ -17,9 +17,9 @@ use super::source::{Device, Expected, Source};
 use crate::fingerprint::{Fingerprints, MemoryLimit, Prediction, check_understood, file_name};
 use judge::Judge;
 use options::{StepOption, Withheld, normalises};
+use perf4sight_base::cache::Cache;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
-use perf4sight_base::remembered::Remembered;
 use perf4sight_base::units::Bytes;
 use perf4sight_memory::Timeline;
 use perf4sight_network::Network;
@@ -129,7 +129,7 @@ impl Advise {
             || fingerprints.latency.as_ref().or(silent.as_ref()).map(|latency| latency.prepare(network, None)),
         );
         let is_timed = fingerprints.latency.is_some();
-        let judge = Judge { network, memory, latency, is_timed, possible: Remembered::default() };
+        let judge = Judge { network, memory, latency, is_timed, possible: Cache::default() };
         judge.check(asked)?;
         let mut options = StepOption::all(asked, network);
         let withheld = options.par_iter_mut().map(|option| option.withhold(asked, &judge)).collect::<Vec<_>>();

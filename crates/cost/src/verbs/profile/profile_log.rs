@@ -7,7 +7,7 @@ use crate::plan::Ledger;
 use crate::records::layers::{self, LayerAppender, LayerLog, LayerRecord, Pass};
 use crate::records::{self, Appender, Attempt, Learned, Provenance, Record, Repeatability, Run, Variant, row_file};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::held_folder::hold;
+use perf4sight_base::output_folder::lock_folder;
 use perf4sight_machine::{Conditions, Setting};
 use perf4sight_step::workload::{Quantity, Stage, Variable, Workload};
 use perf4sight_verb::Context;
@@ -83,7 +83,7 @@ impl ProfileLog {
     ) -> Result<Self> {
         let variables: BTreeSet<Variable> = files(planned).into_iter().map(|(_, variable)| variable).collect();
         variables.iter().try_for_each(|variable| records::ensure_writable(&log_dir.join(variable.name())))?;
-        let lock = hold(log_dir, Duration::ZERO, "wait for it to finish, or set another log_dir")?;
+        let lock = lock_folder(log_dir, Duration::ZERO, "wait for it to finish, or set another log_dir")?;
         let mut provenance = provenance(log_dir, &device.setting())?;
         let date = humantime::format_rfc3339_seconds(context.now()).to_string();
         let config = context.config.clone();

@@ -15,8 +15,8 @@
 
 use crate::plan::Sweep;
 use crate::records::Variant;
+use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result, suggestion};
-use perf4sight_base::whole_file;
 use perf4sight_step::workload::{Stage, Step, Variable};
 use perf4sight_verb::config::{Document, FromValue, SectionText, Value};
 use std::fs;
@@ -64,7 +64,7 @@ pub fn write(path: &Path, tests: &[NetworkTests]) -> Result<Vec<PathBuf>> {
         if fs::metadata(file).is_ok_and(|about| about.len() > 0) {
             read(file).map_err(|error| error.help("set test_config to a file that may be overwritten"))?;
         }
-        whole_file::save(file, text)?;
+        atomic_write::save(file, text)?;
     }
     Ok(files)
 }

@@ -23,7 +23,7 @@ const MARK: &str = ".perf4sight-temporary";
 
 /// A folder that is removed when it is dropped, or by the next program.
 #[derive(Debug)]
-pub struct PrivateFolder(Arc<Held>);
+pub struct TemporaryFolder(Arc<Held>);
 
 #[derive(Debug)]
 struct Held {
@@ -34,7 +34,7 @@ struct Held {
 /// All of this process, for an exit that runs no destructors.
 static HELD: Mutex<Vec<Weak<Held>>> = Mutex::new(Vec::new());
 
-impl PrivateFolder {
+impl TemporaryFolder {
     /// A new folder in `parent`; abandoned ones there are removed.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl PrivateFolder {
         let mut all = HELD.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|held| held.strong_count() > 0);
         all.push(Arc::downgrade(&held));
-        Ok(PrivateFolder(held))
+        Ok(TemporaryFolder(held))
     }
 
     /// Its path.
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn nobody_else_can_look_into_it_and_it_goes() {
         let parent = TempDir::new().unwrap();
-        let folder = PrivateFolder::new(parent.path()).unwrap();
+        let folder = TemporaryFolder::new(parent.path()).unwrap();
         assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o777, 0o700);
         fs::write(folder.path().join("file"), "").unwrap();
         drop(folder);
@@ -212,8 +212,8 @@ mod tests {
         let left = left_behind(parent.path());
         let elsewhere = TempDir::new().unwrap();
         symlink(left_behind(elsewhere.path()), parent.path().join("perf4sight.link")).unwrap();
-        let held = PrivateFolder::new(parent.path()).unwrap();
-        let second = PrivateFolder::new(parent.path()).unwrap();
+        let held = TemporaryFolder::new(parent.path()).unwrap();
+        let second = TemporaryFolder::new(parent.path()).unwrap();
         assert!(!left.exists() && held.path().exists() && second.path().exists());
         assert!(parent.path().join("perf4sight.link/networks/network.onnx").exists());
     }
@@ -233,7 +233,7 @@ mod tests {
             .into_iter()
             .for_each(|folder| fs::set_permissions(folder, Permissions::from_mode(MODE)).unwrap());
         fs::set_permissions(&opened, Permissions::from_mode(0o755)).unwrap();
-        drop(PrivateFolder::new(parent.path()).unwrap());
+        drop(TemporaryFolder::new(parent.path()).unwrap());
         assert!(!left.exists());
         assert!(opened.join("networks/network.onnx").exists());
         assert!(repository.join("HEAD").exists() && repository.join("objects").exists());
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn another_folder_under_the_name_keeps_what_it_holds() {
         let parent = TempDir::new().unwrap();
-        let folder = PrivateFolder::new(parent.path()).unwrap();
+        let folder = TemporaryFolder::new(parent.path()).unwrap();
         let (name, moved) = (folder.path().to_owned(), parent.path().join("moved"));
         fs::rename(&name, &moved).unwrap();
         fs::create_dir(&name).unwrap();

@@ -47,7 +47,7 @@ pub fn remove_empty() {
 ///
 /// # Errors
 /// When another process holds the lock all the time.
-pub fn hold(folder: &Path, mut patience: Duration, help: &str) -> Result<File> {
+pub fn lock_folder(folder: &Path, mut patience: Duration, help: &str) -> Result<File> {
     let failed = |cause: std::io::Error| Error::io(folder, "lock this folder", &cause);
     let handle = File::open(folder).map_err(failed)?;
     loop {
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn a_folder_is_held_by_one_at_a_time() {
         let folder = TempDir::new().unwrap();
-        let hold = |patience| hold(folder.path(), patience, "wait for it to finish");
+        let hold = |patience| lock_folder(folder.path(), patience, "wait for it to finish");
         let held = hold(Duration::ZERO).unwrap();
         let told = hold(LOOK_AGAIN).unwrap_err().to_string();
         assert!(told.contains("another perf4sight") && told.contains("wait for it to finish"), "{told}");

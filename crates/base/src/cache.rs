@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// Values by key, each computed on first use. A thread that needs a value which another thread is computing waits for that one only.
 ///
 /// ```
-/// use perf4sight_base::remembered::Remembered;
-/// let squares = Remembered::default();
+/// use perf4sight_base::cache::Cache;
+/// let squares = Cache::default();
 /// assert_eq!(*squares.of(3, || 9), 9);
 /// assert_eq!(*squares.of(3, || unreachable!()), 9);
 /// ```
 #[derive(Debug)]
-pub struct Remembered<Key, Value>(Mutex<BTreeMap<Key, Slot<Value>>>);
+pub struct Cache<Key, Value>(Mutex<BTreeMap<Key, Slot<Value>>>);
 
 type Slot<Value> = Arc<OnceLock<Arc<Value>>>;
 
-impl<Key: Ord, Value> Remembered<Key, Value> {
+impl<Key: Ord, Value> Cache<Key, Value> {
     /// The value of a key, computed by `find`, which must not hand work to other threads: they may wait for the same value.
     pub fn of(&self, key: Key, find: impl FnOnce() -> Value) -> Arc<Value> {
         let slot = {
@@ -27,8 +27,8 @@ impl<Key: Ord, Value> Remembered<Key, Value> {
     }
 }
 
-impl<Key, Value> Default for Remembered<Key, Value> {
+impl<Key, Value> Default for Cache<Key, Value> {
     fn default() -> Self {
-        Remembered(Mutex::default())
+        Cache(Mutex::default())
     }
 }
