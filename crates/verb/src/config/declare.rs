@@ -1,7 +1,7 @@
 //! How settings are declared: by what they take, and then by what else is true of them.
 //!
 //! ```
-//! use crate::config::{Setting, integer, path};
+//! use perf4sight_verb::config::{Setting, integer, path};
 //! static SETTINGS: &[Setting] = &[
 //!     path("out").or("recording").value("DIR").help("Folder for the traces."),
 //!     integer("batch_size", 1, 1024).many().required().short('b').help("Images of a step."),

@@ -58,7 +58,7 @@ impl SectionText {
 /// An INI file with Python-literal values.
 ///
 /// ```
-/// use crate::config::{Document, Value};
+/// use perf4sight_verb::config::{Document, Value};
 /// let document = Document::parse("[profile] #{{{\nbs= [2,\n     8]\n#}}}\n", "config.ini").unwrap();
 /// let profile = document.section("profile").unwrap();
 /// assert_eq!(profile.entry("bs").unwrap().value, [2, 8].into_iter().collect());

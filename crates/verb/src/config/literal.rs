@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 32;
 /// One value of a key. Tuples are read as lists.
 ///
 /// ```
-/// use crate::config::Value;
+/// use perf4sight_verb::config::Value;
 /// let value = Value::parse("['resnet18', 30, True]").unwrap();
 /// assert_eq!(value, Value::List(vec![Value::Text("resnet18".into()), Value::Integer(30), Value::Flag(true)]));
 /// assert_eq!(value.to_string(), "['resnet18', 30, True]");

@@ -14,7 +14,7 @@ impl Document {
     ///
     /// ```
     /// # let folder = tempfile::TempDir::new()?;
-    /// use crate::config::{Document, Value};
+    /// use perf4sight_verb::config::{Document, Value};
     /// let file = folder.path().join("train.toml");
     /// std::fs::write(&file, "[training]\nbatch_size = [2, 4]\ndevice = \"cuda:0\"\n")?;
     /// let document = Document::load_toml(&file).unwrap();

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The values of one section, or of the arguments of a verb, by the settings of its table.
 ///
 /// ```
-/// use crate::config::{Document, Table, Values, integer, path, text};
+/// use perf4sight_verb::config::{Document, Table, Values, integer, path, text};
 /// static PROFILE: Table = Table {
 ///     section: "profile",
 ///     about: "measures",
