@@ -123,7 +123,8 @@ fn run_all(jobs: &[Job], context: &mut Context) -> Result<Ending> {
         if context.cancelled() {
             break;
         }
-        context.console.note(format_args!("\n[{}] {}", job.name(), job.spec.table.about));
+        context.console.note("");
+        context.console.note(format_args!("[{}] {}", job.name(), job.spec.table.about));
         let mut summary = job.section.run(context)?;
         show(&summary, &context.console);
         failure = failure.or(summary.failure.take());

@@ -208,7 +208,7 @@ fn what_nothing_can_answer_is_refused_with_what_would() {
         .says("advice is of one device")
         .says("predict --target all");
     advise("resnet18 --target cpu --batch 4 --accumulate 8")
-        .fails(3)
+        .fails(2)
         .says("accumulate = 8 leaves passes without a sample");
     advise("alexnet --target cpu --batch 4 --trainable normalisation")
         .fails(4)

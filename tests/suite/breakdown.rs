@@ -513,7 +513,7 @@ fn one_line_says_what_dominates_and_what_the_published_speedup_is() {
     let scene = Scene::new().file("trace.json", trace(&steps(0)));
     broken_down(&scene, "trace.json")
         .succeeds()
-        .prints("what dominates: train.py:1 step, 100.0 %: Python and C++ alike, with 50.0 % and 50.0 % of an iteration's 0.100 ms")
+        .prints("what dominates: train.py:1 step (100.0 %): Python and C++ alike, with 50.0 % and 50.0 % of an iteration's 0.100 ms")
         .prints("if everything outside C++ and CUDA were free: 2.00 times as fast (TheoreticalSpeedup)");
     let metrics = &document(&scene)["summary"]["metrics"];
     assert_eq!(metrics["TheoreticalSpeedup"]["mean"], 2.0);
@@ -539,14 +539,14 @@ fn what_dominates_is_the_largest_of_all_parts() {
     let scene = Scene::new().file("trace.json", step(36)).file("less.json", step(16)).file("alike.json", step(33));
     broken_down(&scene, "trace.json")
         .succeeds()
-        .prints("what dominates: train.py:1 step, 100.0 %: collectives and Python alike, with 36.0 % and 32.0 % of an iteration's 0.100 ms")
+        .prints("what dominates: train.py:1 step (100.0 %): collectives and Python alike, with 36.0 % and 32.0 % of an iteration's 0.100 ms")
         .prints("the GPU is busy for 40.0 % of it");
     broken_down(&scene, "less.json")
         .succeeds()
-        .prints("what dominates: train.py:1 step, 100.0 %: Python, with 52.0 % of");
+        .prints("what dominates: train.py:1 step (100.0 %): Python, with 52.0 % of");
     broken_down(&scene, "alike.json")
         .succeeds()
-        .prints("what dominates: train.py:1 step, 100.0 %: Python and collectives alike, with 35.0 % and 33.0 %");
+        .prints("what dominates: train.py:1 step (100.0 %): Python and collectives alike, with 35.0 % and 33.0 %");
 }
 
 /// A loader that a script waits for, as the trace's own ranges say: 70 of 100 us, all of them in the function that makes a batch.
@@ -563,7 +563,7 @@ fn the_operation_and_the_place_come_first() {
     let scene = Scene::new().file("trace.json", events.to_string());
     broken_down(&scene, "trace.json")
         .succeeds()
-        .prints("what dominates: data loading, 70.0 %: train.py:17 <listcomp>, 66.0 %: Python, with 70.0 % of an iteration's 0.100 ms");
+        .prints("what dominates: data loading (70.0 %), in train.py:17 <listcomp> (66.0 %): Python, with 70.0 % of an iteration's 0.100 ms");
 }
 
 /// By hand: a kernel that is recorded to take 10 s on a stream whose next one begins 20 us later.

@@ -322,7 +322,7 @@ fn bad_values_are_refused_before_anything_runs() {
         ("bs = []", 3, "the list is empty"),
         ("bs = [8, 4, 8]", 3, "8 is there twice"),
         ("bs = [2]\nstage = ['training', 'training']", 3, "training is there twice"),
-        ("bs = [2]\nstage = trainig", 3, "did you mean \"training\"?"),
+        ("bs = [2]\nstage = trainig", 3, "did you mean training?"),
         ("bs = [2]\nprofile_variables = latncy", 3, "did you mean \"latency\"?"),
         ("bs = [2]\ncreate_config = False\nrun_profiling = False", 3, "there is nothing to do"),
         ("bs = [2]\noptimizer = adan", 3, "did you mean \"adam\"?"),

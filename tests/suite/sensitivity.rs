@@ -84,7 +84,7 @@ fn what_cannot_be_is_refused_before_anything_runs() {
         sensitivity(&scene, options).fails(code).says(words);
     };
     scene.run("sensitivity --cpu 100000 -- sh job.sh").fails(2).says("100000 CPUs");
-    scene.run("sensitivity --cpu -1 -- sh job.sh").fails(2).says("cannot be given to a job");
+    scene.run("sensitivity --cpu -1 -- sh job.sh").fails(2).says("\"-1\" is not a number, 0.01 or more");
     refused("--nnodes 2 --node_rank 2", 2, "node_rank 2 among 2 nodes");
     refused("--node_rank 1", 2, "node_rank 1 among 1 nodes");
     refused("--nnodes 2 --node_port 29500", 2, "node_port and master_port are both 29500");

@@ -325,6 +325,7 @@ fn of_five(third: Op) -> Network {
 #[test]
 fn what_is_not_understood_widens_what_is_believed_once() {
     let step = Step::published(Stage::Training);
+    let mut even = 0;
     for device in Platform::names() {
         let platform = Platform::named(device).unwrap();
         let memory = Fingerprints::before(device, "imagenet", step, &platform).memory.unwrap();
@@ -341,9 +342,12 @@ fn what_is_not_understood_widens_what_is_believed_once() {
         });
         for ([low, high], [known_low, known_high]) in partly.into_iter().zip(whole) {
             assert!(low.is_finite() && low < 0.0 && high > 0.0, "{device}: {low} {high}");
-            // Beside a network whose third operation is known the ends lie apart by what is not understood alone, as far below as above.
+            // Compared with a network whose third operation is known the ends are further apart by what is not understood alone, as far below
+            // as above unless the tensors of the step end the interval below.
             let [below, above] = [known_low - low, high - known_high];
-            assert!(below > 0.0 && (below - above).abs() < 0.02, "{device}: {below} below, {above} above");
+            assert!(below > 0.0 && above > 0.0 && below < above + 0.02, "{device}: {below} below, {above} above");
+            even += usize::from(above - below < 0.02);
         }
     }
+    assert!(even >= 3, "the tensors end {even} intervals below");
 }

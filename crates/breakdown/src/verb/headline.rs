@@ -42,17 +42,17 @@ pub(super) fn of(run: &Run) -> String {
         }
         false => "",
     };
-    let place = [operation(run), function(run)].into_iter().flatten().map(|part| part + ": ");
+    let place = [operation(run), function(run)].into_iter().flatten().collect::<Vec<_>>().join(", in ");
+    let place = if place.is_empty() { place } else { place + ": " };
     let dominating = format!(
-        "what dominates: {}{}{slowed}{doubt}{}",
-        place.collect::<String>(),
+        "what dominates: {place}{}{slowed}{doubt}{}",
         dominating(parts, &whole(run, &means, total), means.blamed()),
         seldom(run)
     );
     [Some(dominating), accelerators, Some(speedup(&means))].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// `data loading, 62 %`: the operation that takes most of the time, where the trace tells one that does.
+/// `data loading (62 %)`: the operation that takes most of the time, where the trace tells one that does.
 fn operation(run: &Run) -> Option<String> {
     let mut times: BTreeMap<&str, i64> = BTreeMap::new();
     let mut all = 0;
@@ -66,10 +66,10 @@ fn operation(run: &Run) -> Option<String> {
     }
     let (name, time) = times.into_iter().max_by_key(|(_, time)| *time)?;
     let share = time as f64 / all as f64;
-    (share > MOST).then(|| format!("{}, {}", cut(name, NAME), Percent(100.0 * share)))
+    (share > MOST).then(|| format!("{} ({})", cut(name, NAME), Percent(100.0 * share)))
 }
 
-/// `train.py:17 <listcomp>, 60 %`: the innermost function of the script in which most of the time is spent.
+/// `train.py:17 <listcomp> (60 %)`: the innermost function of the script in which most of the time is spent.
 fn function(run: &Run) -> Option<String> {
     let (_, stacks) = run.stacks().next()?;
     let (name, time) = stacks.dominant_function(MOST)?;
@@ -77,7 +77,7 @@ fn function(run: &Run) -> Option<String> {
     let (place, function) = name.split_once("): ")?;
     let (file, line) = place.rsplit_once('(')?;
     let file = file.rsplit(['/', '\\']).next()?;
-    Some(format!("{file}:{line} {function}, {}", Percent(100.0 * share)))
+    Some(format!("{file}:{line} {function} ({})", Percent(100.0 * share)))
 }
 
 /// Means over the iterations that count.

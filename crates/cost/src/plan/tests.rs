@@ -210,7 +210,7 @@ fn measured(plan: &mut Repetitions, ledger: &mut Ledger, each: f64) -> (Vec<u64>
                 configuration
             }
             Decision::Stop(ending) => return (order, ending),
-            decision => panic!("{decision:?}"),
+            decision @ (Decision::Wait | Decision::Skip(_)) => panic!("{decision:?}"),
         };
         order.push(configuration.workload.batch);
     }
