@@ -94,7 +94,7 @@ fn what_cannot_be_is_refused_before_anything_runs() {
     refused("--storage-bandwidth 500", 2, "no bandwidth");
     scene.run("sensitivity --point-time 1s -- sh job.sh").fails(2).says("no rate is known after 1s");
     refused("--step-pattern (", 2, "no regular expression");
-    refused("--pass everything", 2, "nothing that is passed");
+    refused("--pass everything", 2, "\"everything\" is not batch or workers or max-iterations or data or none");
     scene.run("sensitivity").fails(2).says("there is no job");
     scene.run("sensitivity --cpu 1 -- no-such-program").fails(6).says("no-such-program");
     assert!(!scene.path("it-ran").exists() && !scene.path("sensitivity").exists());

@@ -3,10 +3,11 @@
 //!
 //! ```
 //! use perf4sight_cost::fingerprint::Fingerprints;
-//! use perf4sight_onnx;
+//! use perf4sight_onnx as onnx;
 //! use perf4sight_step::workload::Stage;
 //! use std::path::Path;
 //!
+//! # std::env::set_current_dir("../..").unwrap(); // examples run in the folder of their crate
 //! let network = onnx::read("models/imagenet/resnet50.onnx")?.network;
 //! let folder = Path::new("fingerprinting/epyc-1-core/imagenet");
 //! for fingerprint in Fingerprints::load(folder, Stage::Training)?.iter() {
