@@ -138,7 +138,7 @@ pub struct StepTask {
     /// Stage, batch size and what of the step is not as published.
     #[serde(flatten)]
     pub workload: Workload,
-    /// The nodes behind which it is cut where a part of forward is to run again in backward: [`Network::cuts`](perf4sight_network::Network::cuts).
+    /// The nodes behind which it is cut where a part of forward is to run again in backward: `Network::cuts`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cuts: Vec<String>,
     /// Whether steps are timed.

@@ -229,7 +229,7 @@ impl Step {
     }
 
     /// Bytes of one element of what most operations hand on: under autocast of what products give, which the others mostly pass on. Which
-    /// operation hands on what, [`Network::numbers`](perf4sight_network::Network::numbers) says.
+    /// operation hands on what, `Network::numbers` says.
     pub fn activation(self) -> u64 {
         self.precision.autocast().unwrap_or(self.precision.held()).bytes()
     }
