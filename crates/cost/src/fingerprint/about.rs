@@ -1,4 +1,4 @@
-//! Everything a fingerprint says about one network: prepared once, asked for any step and batch size.
+//! Predictions for one network: it is prepared once, then predicted for any step and batch size.
 
 use super::distribution::{Extrapolation, OutOfDistribution};
 use super::prediction::{
@@ -13,8 +13,8 @@ use perf4sight_memory::{Alive, Timeline};
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Precision, Quantity, Step};
 
-/// By how much intervals are wider either way, in logarithms, for a precision that was not profiled: as far as simulated tensors were off at worst
-/// (`docs/accuracy/simulated-memory.md`), of which a device's own readings tell nothing.
+/// Intervals are wider by this much on either side, in logarithms, for a precision that was not profiled. It is the
+/// largest error of simulated tensors (`docs/accuracy/simulated-memory.md`); the readings of a device do not show it.
 const OTHER_PRECISION: f64 = 0.06;
 
 /// A network prepared for predictions of its steps; what these have in common is computed once.
@@ -26,45 +26,46 @@ pub struct PreparedNetwork<'a> {
     steps: Steps<'a>,
 }
 
-/// One step of a network before a fingerprint.
+/// One step of a network, ready for predictions.
 pub struct About<'a> {
     fingerprint: &'a Fingerprint,
     /// Why the network is out of distribution.
     reasons: Vec<OutOfDistribution>,
     extrapolation: Extrapolation,
-    /// Whether it is asked about the step that was profiled.
+    /// Whether this is the step that was profiled.
     is_own_step: bool,
     predictor: Box<dyn Predictor + 'a>,
 }
 
 impl Fingerprint {
-    /// What it predicts for one step of `network` with `batch` samples; [`Fingerprint::about`] tells more, and faster for many
-    /// batch sizes.
+    /// The prediction for one step of `network` with `batch` samples. [`Fingerprint::about`] gives more, and is
+    /// faster for many batch sizes.
     pub fn predict(&self, network: &Network, batch: u64) -> Predicted {
         self.about(network).at(batch).value
     }
 
-    /// Prepares what it says about a network.
+    /// Prepares a network for predictions of the profiled step.
     pub fn about<'a>(&'a self, network: &'a Network) -> About<'a> {
         self.about_within(network, None)
     }
 
-    /// The same, where a step must fit into `limit` instead of the memory of the device that was profiled.
+    /// Like [`Fingerprint::about`], but a step must fit into `limit` instead of the memory of the profiled device.
     pub fn about_within<'a>(&'a self, network: &'a Network, limit: Option<Bytes>) -> About<'a> {
         self.prepare(network, limit).about_known(self.subject.step)
     }
 
-    /// The same of another step than those that were profiled: its memory is simulated, and of its time all is as fitted but what it does
-    /// otherwise, which takes what physics says.
+    /// The same for another step than the profiled ones. Its memory is simulated. Its latency is the fitted one,
+    /// except for the parts that differ, which the physical model estimates.
     ///
     /// # Errors
-    /// Another stage; another step where the published method was fitted, which knows no physics; a precision that the device lacks, or of
-    /// which nothing was timed.
+    /// The step is of another stage; it differs and the method is the published one, which has no physical model; the
+    /// device lacks the precision; or no step of that precision was timed.
     pub fn about_step<'a>(&'a self, network: &'a Network, step: Step, limit: Option<Bytes>) -> Result<About<'a>> {
         self.prepare(network, limit).about(step)
     }
 
-    /// What it says of any step of a network, which must fit into `limit` instead of the memory of the device that was profiled.
+    /// Prepares a network for predictions of any step, which must fit into `limit` instead of the memory of the
+    /// profiled device.
     pub fn prepare<'a>(&'a self, network: &'a Network, limit: Option<Bytes>) -> PreparedNetwork<'a> {
         let extrapolation = self.profiled.extrapolation(network);
         let steps = self.fitted.steps(&self.subject, network, &extrapolation, limit);
@@ -72,15 +73,15 @@ impl Fingerprint {
         PreparedNetwork { fingerprint: self, reasons, extrapolation, steps }
     }
 
-    /// Refuses a precision that its device does not compute with.
+    /// Refuses a precision that the device does not support.
     ///
     /// # Errors
-    /// Such a precision.
+    /// The device does not support the precision.
     pub fn check_device(&self, precision: Precision) -> Result<()> {
         self.fitted.check_device(precision)
     }
 
-    /// Refuses a step that it can say nothing of.
+    /// Refuses a step that this fingerprint cannot predict.
     ///
     /// # Errors
     /// As [`Fingerprint::about_step`].
@@ -98,7 +99,7 @@ impl Fingerprint {
 }
 
 impl<'a> PreparedNetwork<'a> {
-    /// Refuses steps that its fingerprint knows nothing of.
+    /// Refuses steps that the fingerprint cannot predict.
     ///
     /// # Errors
     /// As [`Fingerprint::check_step`].
@@ -106,7 +107,7 @@ impl<'a> PreparedNetwork<'a> {
         self.fingerprint.check_step(step)
     }
 
-    /// Its fingerprint says this of one of the steps, or refuses it as [`Fingerprint::about_step`] does.
+    /// The predictions for one step, or the refusal of [`Fingerprint::about_step`].
     ///
     /// # Errors
     /// As [`Fingerprint::about_step`].
@@ -118,10 +119,10 @@ impl<'a> PreparedNetwork<'a> {
     fn about_known(&self, step: Step) -> About<'a> {
         let (mut extrapolation, mut reasons) = (self.extrapolation.clone(), self.reasons.clone());
         let own = self.fingerprint.subject.step;
-        // Where nothing was profiled what is believed is of single precision, whichever step it is asked about first.
+        // Without a profile the prior is for single precision, whichever step is requested first.
         let is_prior = self.fingerprint.is_prior();
         let [asked, profiled] = [step.precision, if is_prior { Precision::Fp32 } else { own.precision }];
-        // How long such steps take was measured, or is not answered.
+        // Latency at another precision is either measured or refused, so only memory gets wider intervals here.
         if asked != profiled && self.fingerprint.subject.quantity == Quantity::Memory {
             extrapolation.ignorance += OTHER_PRECISION;
             reasons.extend((!is_prior).then_some(OutOfDistribution::Precision { asked, profiled }));
@@ -132,7 +133,7 @@ impl<'a> PreparedNetwork<'a> {
 }
 
 impl About<'_> {
-    /// What it predicts for steps of `batch` samples; a step has at least one.
+    /// The prediction for steps of `batch` samples; a step has at least one.
     pub fn at(&self, batch: u64) -> Prediction {
         let batch = batch.max(1);
         let value = self.predictor.at(batch);
@@ -145,8 +146,8 @@ impl About<'_> {
         }
     }
 
-    /// How far off predictions of such a network were when the fingerprint was fitted; none where that was not tested, as of other steps than
-    /// the profiled one.
+    /// The errors of predictions for such a network, tested when the fingerprint was fitted. None where that was not
+    /// tested, which includes all steps but the profiled one.
     pub fn expected(&self) -> Option<Expected> {
         if !self.is_own_step {
             return None;
@@ -155,61 +156,63 @@ impl About<'_> {
         Expected::new(self.extrapolation.family.is_some(), *scores, left_out)
     }
 
-    /// What a step must fit into; only a memory fingerprint knows.
+    /// The memory limit of a step; only memory fingerprints have one.
     pub fn limit(&self) -> Option<MemoryLimit> {
         self.predictor.limit()
     }
 
-    /// What a step of `batch` samples needs of what [`About::limit`] counts, and of all memory where it counts nothing.
+    /// The memory that a step of `batch` samples needs, of the kind that [`About::limit`] counts; all memory without
+    /// a limit.
     pub fn need(&self, batch: u64) -> Option<Predicted> {
         self.predictor.need(batch.max(1)).map(|need| self.predicted(need))
     }
 
-    /// What a step of `batch` samples needs of the same at least, and whether one fits that needs no more; none where that is not found faster
-    /// than what it needs.
+    /// A lower bound of [`About::need`], and the verdict for a step that needs no more. None where the bound is not
+    /// faster to find than the need itself.
     pub fn at_least(&self, batch: u64) -> Option<(Predicted, Option<Verdict>)> {
         let Least { need, verdict } = self.predictor.at_least(batch.max(1))?;
         Some((self.predicted(need), verdict))
     }
 
-    /// What the allocator takes for the tensors of a step of `batch` samples alone; only a simulation knows.
+    /// The memory that the allocator takes for the tensors alone of a step of `batch` samples; only from a
+    /// simulation.
     pub fn tensors(&self, batch: u64) -> Option<Predicted> {
         self.predictor.tensors(batch.max(1)).map(|tensors| self.predicted(tensors))
     }
 
-    /// Whether a step of `batch` samples fits; only a memory fingerprint knows, where it knows what a step must fit into or its profile
-    /// has steps that did not.
+    /// Whether a step of `batch` samples fits. Only memory fingerprints answer, if the limit is known or their
+    /// profile has steps that did not fit.
     pub fn verdict(&self, batch: u64) -> Option<Verdict> {
         self.predictor.verdict(batch.max(1))
     }
 
-    /// The largest batch sizes that fit; known where [`About::verdict`] is.
+    /// The largest batch sizes that fit; given where [`About::verdict`] is.
     pub fn max_batch(&self) -> Option<MaxBatch> {
         self.predictor.max_batch()
     }
 
-    /// What is alive when a step of `batch` samples needs the most memory; only a simulation knows.
+    /// The tensors that are alive when a step of `batch` samples needs the most memory; only from a simulation.
     pub fn alive(&self, batch: u64) -> Option<Alive> {
         self.predictor.alive(batch.max(1))
     }
 
-    /// What lies in memory while a step of `batch` samples runs, operation by operation; only a simulation knows.
+    /// The memory timeline of a step of `batch` samples, operation by operation; only from a simulation.
     pub fn timeline(&self, batch: u64) -> Option<Timeline> {
         self.predictor.timeline(batch.max(1))
     }
 
-    /// Where the time of a step of `batch` samples goes; only a latency fingerprint of the hybrid method knows.
+    /// The breakdown of the time of a step of `batch` samples; only from latency fingerprints of the hybrid method.
     pub fn shares(&self, batch: u64) -> Option<Shares> {
         self.predictor.shares(batch.max(1))
     }
 
-    /// The operations of a row of this network that the profile timed one by one, measured and predicted; none where it did not,
-    /// or where the fingerprint knows of no operations.
+    /// The operations of a row of this network that the profile timed one by one, measured and predicted. None where
+    /// the profile did not time them, or the fingerprint does not predict operations.
     pub fn operations(&self, row: &Row) -> Vec<TimedOperation> {
         self.predictor.operations(row)
     }
 
-    /// None for the published method, which knows no intervals.
+    /// None for the published method, which has no intervals.
     fn interval(&self, batch: u64, value: f64) -> Option<Interval> {
         let Band { ends: [below, above], basis } = self.predictor.band(batch)?;
         let ignorance = self.extrapolation.ignorance;

@@ -1,4 +1,4 @@
-//! What a fit leaves: a model for every pair of method and quantity, and the only place that tells them apart.
+//! The fitted models: one for each pair of method and quantity, and the only place that distinguishes them.
 
 use super::distribution::Extrapolation;
 use super::latency::LatencyModel;
@@ -44,7 +44,7 @@ impl Fitted {
         }
     }
 
-    /// What is believed of a device before anything is measured on it; only the hybrid method knows.
+    /// The prior of a device, before any measurement on it; always of the hybrid method.
     pub(super) fn before(quantity: Quantity, platform: &Platform) -> Self {
         match quantity {
             Quantity::Latency => Fitted::Latency(Box::new(LatencyModel::before(platform))),
@@ -63,8 +63,8 @@ impl Fitted {
         }
     }
 
-    /// What it says of the steps of a network, of which `extrapolation` tells what nobody has profiled; a step must fit into `limit`, or into the
-    /// memory of the device that was profiled.
+    /// Predictors for the steps of a network; `extrapolation` describes how it differs from the profiled ones. A step
+    /// must fit into `limit`, or into the memory of the profiled device.
     pub(super) fn steps<'a>(
         &'a self,
         subject: &'a Subject,
@@ -73,7 +73,7 @@ impl Fitted {
         limit: Option<Bytes>,
     ) -> Steps<'a> {
         match self {
-            // It knows the profiled one alone.
+            // The published method predicts the profiled step only.
             Fitted::Published(published) => Box::new(move |_, _| Box::new(published.about(subject, network))),
             Fitted::Latency(latency) => latency.steps(subject.step, network, extrapolation),
             Fitted::Memory(memory) => {
@@ -83,8 +83,8 @@ impl Fitted {
         }
     }
 
-    /// Refuses a step at another precision than its subject's where it knows nothing of that: the device does not compute with it, or nothing
-    /// measured says how fast it does. What is believed before anything is measured is of single precision.
+    /// Refuses a step at another precision than the subject's where the model cannot predict it: the device does not
+    /// support the precision, or no measurement gives its speed. The prior of latency is for single precision.
     pub(super) fn check_precision(&self, subject: &Subject, asked: Precision) -> Result<()> {
         self.check_device(asked)?;
         let Fitted::Latency(latency) = self else { return Ok(()) };
@@ -107,7 +107,7 @@ impl Fitted {
             .help(help))
     }
 
-    /// Refuses a precision that the device does not compute with; the published method knows of no devices.
+    /// Refuses a precision that the device does not support; the published method does not depend on devices.
     pub(super) fn check_device(&self, asked: Precision) -> Result<()> {
         match self {
             Fitted::Published(_) => Ok(()),
@@ -116,8 +116,8 @@ impl Fitted {
         }
     }
 
-    /// Refuses rows of a step that it learns nothing from: anything but its own, and latency in numbers narrower than the single precision
-    /// that was profiled.
+    /// Refuses rows of a step that cannot calibrate this model. Accepted are rows of its own step and, for latency
+    /// fitted at single precision, rows of the same step at another precision.
     pub(super) fn check_teaches(&self, subject: &Subject, step: Step) -> Result<()> {
         let own = subject.step;
         let is_taught = matches!(self, Fitted::Latency(latency) if !latency.is_belief());
@@ -139,7 +139,7 @@ impl Fitted {
         Recipe { method, seed, trees }
     }
 
-    /// Only trees have features that are responsible for shares of the fit.
+    /// Feature importances; only trees have them.
     pub(super) fn importance(&self, subject: &Subject) -> Vec<(&'static str, f64)> {
         match self {
             Fitted::Published(published) => published.importance(subject.step),
@@ -147,8 +147,8 @@ impl Fitted {
         }
     }
 
-    /// Refuses what was fitted on other features than this program computes, what is of another quantity than the file says, and what
-    /// no fit gives.
+    /// Refuses a model with other features than this program computes, of another quantity than the file states, or
+    /// with values that no fit gives.
     pub(super) fn check(&self, subject: &Subject) -> Result<()> {
         match (self, subject.quantity) {
             (Fitted::Published(published), _) => published.check(subject.step),
@@ -161,9 +161,9 @@ impl Fitted {
     }
 }
 
-/// How far off the hybrid method is for what it has not seen, estimated from the rows of a profile alone: the mean absolute percentage error
-/// for rows of `group`s of variants that were left out, each group once and all weighing the same; none where there are too few rows, or
-/// one group only.
+/// The error of the hybrid method on unseen variants, estimated from the rows of a profile alone: the mean absolute
+/// percentage error for rows of each `group` of variants, left out in turn. All groups weigh the same. None where
+/// there are too few rows, or only one group.
 ///
 /// # Errors
 /// When a fit fails.
@@ -184,7 +184,7 @@ pub fn left_out_error<G: Ord + Send + Sync>(
     Ok((!errors.is_empty()).then(|| mean(&errors)))
 }
 
-/// A fitted model as it lies in a file: by the name of its method, and of the hybrid by that of its quantity.
+/// A fitted model as stored in a file: by the name of its method, and for the hybrid method also of its quantity.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Stored {

@@ -1,4 +1,4 @@
-//! One computation of a step: what it multiplies and what it moves, as functions of the batch size.
+//! One computation of a step: its arithmetic and memory traffic as functions of the batch size.
 
 use perf4sight_network::{Activation, NodeId};
 use serde::{Deserialize, Serialize};
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 /// A quantity that grows with the batch size: `fixed + sample x batch`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Amount {
-    /// What any batch needs.
+    /// The part that is independent of the batch size.
     pub fixed: f64,
-    /// What every sample adds.
+    /// The part that every sample adds.
     pub sample: f64,
 }
 
-/// What kind of operation a kernel belongs to; times are learned and reported by it.
+/// The kind of operation that a kernel belongs to; times are learned and reported by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -24,7 +24,7 @@ pub enum Class {
     ConvLarge,
     /// Convolution in groups of several channels.
     Grouped,
-    /// Convolution whose filters see one channel each.
+    /// Convolution whose filters read one channel each.
     Depthwise,
     /// Fully connected layer.
     Linear,
@@ -34,7 +34,7 @@ pub enum Class {
     Normalisation,
     /// Element-wise function.
     Activation,
-    /// A random number for every element, and the elements it spares.
+    /// A random number for every element, and the elements that are kept.
     Dropout,
     /// Element-wise arithmetic, and the sum of gradients that meet at a fork.
     Arithmetic,
@@ -48,7 +48,7 @@ pub enum Class {
     Loss,
     /// zero_grad and the optimizer.
     Update,
-    /// An operation this crate does not know, taken to be element-wise unless its products are known.
+    /// An operation that this crate does not support, treated as element-wise unless its products are known.
     Unknown,
 }
 
@@ -80,7 +80,7 @@ impl Pass {
 pub enum Access {
     /// Every operand once, element after element.
     Contiguous,
-    /// A value per channel meets an image, or a tensor is written in pieces.
+    /// A value per channel is combined with an image, or a tensor is written in pieces.
     Strided,
     /// Every output reads a window that it shares most of with its neighbours.
     Windowed,
@@ -104,7 +104,7 @@ pub struct Product {
 pub struct Filter {
     /// Channels in and out.
     pub channels: [f64; 2],
-    /// Blocks of channels that do not see each other.
+    /// Blocks of channels that are independent of each other.
     pub groups: usize,
     /// Input image.
     pub image: [usize; 2],
@@ -118,7 +118,7 @@ pub struct Filter {
     pub dilation: [usize; 2],
     /// Rows and columns added before the image.
     pub padding: [usize; 2],
-    /// Whether the channels of the image it reads lie last in memory: of a single sample, and of several.
+    /// Whether the image it reads is channels-last: with a single sample, and with several.
     pub channels_last: [bool; 2],
 }
 
@@ -129,30 +129,31 @@ pub struct Kernel {
     pub node: NodeId,
     /// What kind of operation it is.
     pub class: Class,
-    /// When it runs.
+    /// The pass it runs in.
     pub pass: Pass,
-    /// What it multiplies, if anything.
+    /// The matrix product it computes, if any.
     pub product: Option<Product>,
-    /// What it slides over, if anything.
+    /// The filter it applies, if any.
     pub filter: Option<Filter>,
-    /// Bytes of one element of what it reads and writes.
+    /// Bytes of one element of its inputs and results.
     pub element: f64,
     /// Bytes it reads and writes, every operand once.
     pub traffic: Amount,
     /// Bytes it reads where nothing is kept between neighbouring windows; none where it has no windows.
     pub windows: Amount,
-    /// In which order.
+    /// The order of its accesses.
     pub access: Access,
     /// Bytes of the tensor it makes; none where it overwrites one.
     pub result: Amount,
     /// Channels and pixels of a channel that a sample of the node's result has.
     pub images: [f64; 2],
-    /// Elements that are normalised, reduced, made or moved together, such as those of a row; none where every element stands alone, or for
-    /// all samples.
+    /// Elements that are normalised, reduced, generated or moved together, such as those of a row; none where every
+    /// element is independent, or where the number covers all samples.
     pub row: f64,
-    /// What it computes of every element, if anything.
+    /// The function it computes of every element, if any.
     pub function: Option<Activation>,
-    /// Bytes of all weights of the network, and of what training keeps of each: what a cache must hold for the next step to find them there.
+    /// Bytes of all weights of the network and of their training state: a cache must hold these for the next step to
+    /// hit.
     pub held: f64,
     /// How many times the processor hands work to the device for it.
     pub launches: f64,
@@ -205,7 +206,7 @@ impl Filter {
         (self.stride, self.dilation) == ([1; 2], [1; 2])
     }
 
-    /// Whether the image it reads is one whose channels lie last, where there are so many samples.
+    /// Whether the image it reads is channels-last, at this number of samples.
     pub fn reads_channels_last(&self, batch: f64) -> bool {
         self.channels_last[usize::from(batch > 1.0)]
     }
@@ -230,7 +231,7 @@ impl Filter {
         self.channels[0] * self.area() * self.results()
     }
 
-    /// The share of its windows that lies in the image; the rest is padding.
+    /// The share of its windows that is inside the image; the rest is padding.
     pub fn inside(&self) -> f64 {
         [0, 1].map(|axis| self.inside_along(axis)).iter().product()
     }
@@ -240,7 +241,7 @@ impl Filter {
             [self.image, self.positions, self.kernel, self.stride, self.dilation, self.padding]
                 .map(|sides| sides[axis]);
         let seen = |element: usize| {
-            // Positions where this element of the kernel lies before a pixel, counted with the padding.
+            // Number of positions at which this element of the kernel is before a pixel, counted with the padding.
             let before =
                 |end: usize| end.saturating_sub(element.saturating_mul(dilation)).div_ceil(stride).min(positions);
             (before(padding.saturating_add(image)) - before(padding)) as f64

@@ -1,4 +1,4 @@
-//! What the profiled networks were made of, and what is new about another.
+//! The properties of the profiled networks, and how another network differs from them.
 
 use super::architecture::Families;
 use super::kinds::{OperationKind, kinds, operations};
@@ -8,10 +8,10 @@ use perf4sight_network::{Coverage, Network, Node, NodeId, Op};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A size is out of range when it is this many times beyond what was profiled: pruning alone moves sizes by less.
+/// A size is out of range when it exceeds the profiled range by this factor: pruning alone moves sizes by less.
 const REACH: f64 = 1.25;
 
-/// What the profiled networks were made of.
+/// Properties of the profiled networks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::fingerprint) struct Profiled {
@@ -22,18 +22,18 @@ pub(in crate::fingerprint) struct Profiled {
     families: Families,
 }
 
-/// What is new about a network, as far as it makes a prediction less certain.
+/// Differences of a network from the profiled ones that make a prediction less certain.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::fingerprint) struct Extrapolation {
     /// The architecture that it has in common with networks that were measured, if it is one of their levels.
     pub family: Option<String>,
     /// Operations of kinds that were never measured.
     pub operations: BTreeSet<NodeId>,
-    /// How far its sizes lie beyond those measured, as natural logarithms of factors.
+    /// Distance of its sizes from the measured range, as natural logarithms of factors.
     pub beyond: f64,
-    /// The same of the elements of its images.
+    /// The same for the elements of its images.
     pub images: f64,
-    /// By how much what is not understood of it widens an interval, as a natural logarithm.
+    /// The amount by which operations that are not understood widen an interval, as a natural logarithm.
     pub ignorance: f64,
 }
 
@@ -48,7 +48,7 @@ impl Profiled {
         profiled
     }
 
-    /// With a few rows more: their networks are known now, but not what others have in common with them.
+    /// Adds a few rows: their architectures and batch sizes count as profiled, their operations and sizes do not.
     pub fn calibrate(&mut self, rows: &[Row]) {
         let batches = rows.iter().map(|row| row.record.workload.batch);
         self.largest_batch = batches.fold(self.largest_batch, u64::max);
@@ -64,7 +64,7 @@ impl Profiled {
         }
     }
 
-    /// Whether nothing was profiled, so that nothing is unlike it.
+    /// Whether nothing was profiled, so that nothing can differ from it.
     fn is_empty(&self) -> bool {
         self.inputs.is_empty()
     }
@@ -73,7 +73,8 @@ impl Profiled {
         self.largest_batch
     }
 
-    /// What sets `network` apart, whatever the batch size; nothing but what is not understood where it is a level of one measured.
+    /// Differences of `network` from the profiled ones, at any batch size. For a level of a profiled network, only
+    /// the operations that are not understood.
     pub fn out_of_distribution(&self, network: &Network) -> Vec<OutOfDistribution> {
         let coverage = network.coverage();
         let missed = OutOfDistribution::NotUnderstood {
@@ -93,7 +94,7 @@ impl Profiled {
         missed.into_iter().chain(input).chain(unseen.map(OutOfDistribution::Operation)).chain(sizes).collect()
     }
 
-    /// Sizes beyond what was profiled, with their range there.
+    /// Sizes outside the profiled range, with that range.
     fn beyond(&self, network: &Network) -> impl Iterator<Item = (String, u64, [u64; 2])> {
         sizes(network).into_iter().filter_map(|(what, value)| {
             let profiled = *self.sizes.get(what)?;
@@ -103,7 +104,7 @@ impl Profiled {
         })
     }
 
-    /// What is new about `network`.
+    /// The extrapolation from the profiled networks to `network`.
     pub fn extrapolation(&self, network: &Network) -> Extrapolation {
         let far = |value: u64, [low, high]: [u64; 2]| {
             let [value, low, high] = [value, low, high].map(|size| size.max(1) as f64);
@@ -112,7 +113,7 @@ impl Profiled {
         let unseen: BTreeSet<OperationKind> =
             kinds(network).filter(|kind| kind.names().iter().any(|name| !self.operations.contains(name))).collect();
         let is_new = |node: &Node| match self.is_empty() {
-            // What is believed before anything is measured speaks of all but what is known by name and price alone.
+            // The prior covers all operations but those known by name only.
             true => matches!(node.op, Op::Unknown(_)),
             false => OperationKind::new(network, node).is_some_and(|kind| unseen.contains(&kind)),
         };
@@ -125,7 +126,7 @@ impl Profiled {
         }
     }
 
-    /// What sets a batch size apart.
+    /// Reports a batch size above the profiled ones.
     pub fn batch_out_of_distribution(&self, batch: u64) -> Option<OutOfDistribution> {
         let largest = self.largest_batch;
         (batch > largest && !self.is_empty()).then_some(OutOfDistribution::Batch { batch, largest })
@@ -148,7 +149,7 @@ fn elements(network: &Network) -> u64 {
     network.inputs().map(|(_, _, input)| input.shape.elements()).sum()
 }
 
-/// The size that, where it is new, is reported as another input.
+/// The size whose difference is reported as another input.
 const IMAGES: &str = "elements of one input";
 
 /// Sizes that cost grows with.

@@ -1,5 +1,5 @@
-//! What a network has of its own, besides what its operations promise: how much that varies from network to network, learned from
-//! networks left out, and what a few rows tell of one of them.
+//! The part of a network's latency that its operations do not explain: how much it varies between networks, learned
+//! from networks left out.
 //!
 //! Logarithm of time = prediction + effect of the network + deviation of the level + noise. Effects and deviations have a part that is
 //! the same at all batch sizes and a part that is alike at neighbouring ones; doubts about the device's parameters are part of the
@@ -11,39 +11,39 @@ use perf4sight_base::stats::{mean, median};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Standard deviation of a network's effect before any was left out, in logarithms, besides what doubts about parameters add.
+/// Prior standard deviation of a network's effect, in logarithms, in addition to the doubts about parameters.
 const NETWORK: f64 = 0.02;
 
-/// Standard deviations of levels and within levels before any was left out: neighbouring batch sizes of the TX2 scatter by 3 %, and for
-/// levels nothing says more. Chosen among others with the TX2's coverage in sight (`docs/accuracy/latency.md`).
+/// Prior standard deviations of levels and within levels: neighbouring batch sizes of the TX2 scatter by 3 %, and no
+/// data suggest more for levels. Chosen among others by the TX2's coverage (`docs/accuracy/latency.md`).
 const LEVEL: f64 = 0.03;
 const WITHIN: f64 = 0.03;
 
-/// How many networks, levels and rows these beliefs weigh.
+/// Weights of these priors, in networks, levels and rows.
 const PRIOR_NETWORKS: f64 = 4.0;
 const PRIOR_LEVELS: f64 = 5.0;
 const PRIOR_ROWS: f64 = 10.0;
 
-/// One network tells no more of levels and rows in general than so many independent ones.
+/// One network counts for at most this many independent levels and rows.
 const MOST_LEVELS: usize = 4;
 const MOST_ROWS: usize = 10;
 
-/// Degrees of freedom of Student's t, of which networks' effects are drawn: so few that one network far off says little of the others.
+/// Degrees of freedom of the Student's t of networks' effects: few, so one outlier hardly affects the others.
 pub(super) const FREEDOM: f64 = 2.0;
 
 /// How much networks, levels and rows vary: variances of logarithms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Effects {
-    /// The mean of squares, exceptions included.
+    /// The mean of squares, outliers included.
     pub(super) network: f64,
-    /// The square of the scale of what is usual.
+    /// The square of the scale without outliers.
     pub(super) usual: f64,
     pub(super) level: f64,
     pub(super) within: f64,
 }
 
-/// A variance that starts as a belief and is renewed by what is seen.
+/// A variance that starts as a prior and is updated by observations.
 struct Variance {
     sum: f64,
     weight: f64,
@@ -74,7 +74,7 @@ impl Effects {
         for samples in networks.iter().filter(|samples| !samples.is_empty()) {
             let levels = levels(samples);
             let means: Vec<f64> = levels.values().map(|residuals| mean(residuals)).collect();
-            // A fit on all of them knows one network more than the fits that these residuals come from.
+            // A fit on all networks has one more than the fits that these residuals come from.
             squares.push((mean(&means) * (count - 1.0) / count).powi(2));
             if let Some(variance) = variance(&means, means.len() - 1) {
                 level.add(variance, (means.len() - 1).min(MOST_LEVELS) as f64);
@@ -88,7 +88,7 @@ impl Effects {
         Effects { network: mean_square(&squares), usual: usual(&squares), level: level.value(), within: within.value() }
     }
 
-    /// Whether a file holds what could have been learned.
+    /// Whether a file holds values that a fit can give.
     pub(super) fn is_sound(&self) -> bool {
         [self.network, self.usual, self.level, self.within]
             .into_iter()
@@ -96,22 +96,22 @@ impl Effects {
     }
 }
 
-/// The mean of the squares of networks' effects, besides what was believed.
+/// The mean of the squares of networks' effects, including the prior.
 fn mean_square(squares: &[f64]) -> f64 {
     let mut variance = Variance::believed(NETWORK * NETWORK, PRIOR_NETWORKS);
     squares.iter().for_each(|square| variance.add(*square, 1.0));
     variance.value()
 }
 
-/// The square of the scale of networks' effects, given theirs: that of Student's t under which they are likeliest (expectation and
-/// maximisation; Liu and Rubin 1995), besides what was believed. A mean of squares would be ruled by the one network farthest off.
+/// The square of the scale of networks' effects: that of the Student's t with the highest likelihood, including the
+/// prior (expectation and maximisation; Liu and Rubin 1995). A single outlier would dominate a mean of squares.
 fn usual(squares: &[f64]) -> f64 {
     let renewed = |scale: f64| {
         let mut variance = Variance::believed(NETWORK * NETWORK, PRIOR_NETWORKS);
         squares.iter().for_each(|square| variance.add(square * (FREEDOM + 1.0) / (FREEDOM + square / scale), 1.0));
         variance.value()
     };
-    // Every round closes most of what is left; a hundred of them leave nothing that a printed digit could show.
+    // Every round removes most of the remaining error; after a hundred rounds no printed digit changes.
     (0..100).fold(NETWORK * NETWORK, |scale, _| renewed(scale))
 }
 
@@ -133,11 +133,11 @@ fn variance(values: &[f64], free: usize) -> Option<f64> {
     (free > 0).then(|| squares / free as f64)
 }
 
-/// The variance of deviations, at most what half of them say: a disturbed row is no rule.
+/// The variance of deviations, at most the one estimated from their median: a disturbed row must not dominate.
 fn robust(deviations: &[f64], free: usize) -> Option<f64> {
     let plain = variance(deviations, free)?;
     let sizes: Vec<f64> = deviations.iter().map(|deviation| deviation.abs()).collect();
-    // Half of a normal distribution lies within 0.6745 standard deviations.
+    // Half of a normal distribution is within 0.6745 standard deviations.
     let typical = (median(&sizes) / 0.6745).powi(2) * deviations.len() as f64 / free as f64;
     Some(plain.min(typical))
 }
@@ -156,7 +156,8 @@ pub(super) mod tests {
         }
     }
 
-    /// Networks that lie `off` from their prediction, at four levels and five batch sizes that scatter by two percent.
+    /// Networks that are `off` from their prediction, at four levels and five batch sizes that scatter by two
+    /// percent.
     pub fn networks(off: &[f64]) -> Vec<Vec<Sample>> {
         let rows = |off: f64| {
             let steps = (0..20u32).map(move |row| (row % 4, row / 4));
@@ -172,9 +173,10 @@ pub(super) mod tests {
     #[test]
     fn variances_are_those_of_what_was_left_out() {
         let effects = Effects::learn(&networks(&[0.1; 100]));
-        // Levels at +-0.02 have a variance of 4 / 3 of 0.0004; a hundred networks hardly leave anything of what was believed.
+        // Levels at +-0.02 have a variance of 4 / 3 of 0.0004; a hundred networks leave hardly any weight to the
+        // prior.
         assert!((effects.network.sqrt() - 0.1).abs() < 0.003 && (effects.level.sqrt() - 0.0231).abs() < 0.002);
-        // One that is far off is an exception, and hardly makes others less certain.
+        // One network that is far off is an outlier, and hardly makes others less certain.
         let offs: Vec<f64> = (0..20).map(|index| if index == 0 { 1.0 } else { 0.03 }).collect();
         let learned = Effects::learn(&networks(&offs));
         assert!(learned.usual.sqrt() < 0.04 && learned.network.sqrt() > 0.15, "{learned:?}");

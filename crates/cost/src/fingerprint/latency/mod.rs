@@ -1,5 +1,6 @@
-//! Latency by physics: every kernel of a step takes as long as a few parameters of the device say, launches run besides them, the
-//! parameters are fitted to measured steps, and trees correct, within bounds, what is left. How close it comes stands in `docs/accuracy/latency.md`.
+//! Latency by physics. A few parameters of the device give the time of every kernel of a step; launches overlap with
+//! the kernels. The parameters are fitted to measured steps, and trees correct the rest within bounds. The accuracy
+//! is in `docs/accuracy/latency.md`.
 
 mod accelerator;
 mod cholesky;
@@ -59,7 +60,7 @@ use terms::Rules;
 pub(super) struct LatencyModel {
     #[serde(rename = "target")]
     platform: Platform,
-    /// What is believed of the parameters, and how firmly: all that a later refit needs of the rows.
+    /// The distribution of the parameters: all that a later refit needs of the rows.
     belief: Belief,
     /// None from a profile without layer rows.
     #[serde(default, skip_serializing_if = "Corrections::is_empty")]
@@ -67,12 +68,12 @@ pub(super) struct LatencyModel {
     residual: Residual,
     /// How much networks, levels and rows vary.
     effects: Effects,
-    /// How wide intervals of further levels of the networks profiled are, by architecture.
+    /// Widths of intervals for further levels of the profiled networks, by architecture.
     levels: BTreeMap<String, f64>,
     /// Rows of networks that it was calibrated with, by architecture.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     calibrated: BTreeMap<String, Vec<Sample>>,
-    /// What rows of other precisions than the profiled one told, by precision.
+    /// Learned from rows of other precisions than the profiled one, by precision.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     narrow: BTreeMap<Precision, Narrow>,
 }
@@ -87,7 +88,7 @@ impl LatencyModel {
         Ok(fitted)
     }
 
-    /// What is believed of a device before anything is measured on it.
+    /// The prior of a device, before any measurement on it.
     pub fn before(platform: &Platform) -> Self {
         LatencyModel {
             platform: platform.clone(),
@@ -129,7 +130,7 @@ impl LatencyModel {
         leave_out(observations.rows, |row| group(&row.record.variant), samples).into_iter().collect()
     }
 
-    /// On some of the rows, and on what teaches operations, each by the step that it is of.
+    /// Fits on some of the rows and on the rows of calibration networks, each with its own step.
     fn fit_rows(seed: u64, observations: &Observations, rows: &[&Row]) -> Result<Self> {
         let platform = observations.platform;
         let rules = Rules { speed: &platform.speed, platform };
@@ -138,13 +139,13 @@ impl LatencyModel {
         let physics = |row: &&Row| Physics::new(rules, belief.values(), &row.network, row.record.workload.step);
         let physics: Vec<Physics> = all.par_iter().map(physics).collect();
         let corrections = Corrections::fit(seed, &operations(&all, &physics))?;
-        // Whole steps of nothing but attention say little of networks.
+        // Whole steps of attention alone are not representative of networks.
         let residual = Residual::fit(seed, &steps(rows, &physics[..rows.len()], &corrections))?;
         Ok(LatencyModel { belief, corrections, residual, ..Self::before(platform) })
     }
 
-    /// The same with rows of networks that it was not fitted on: what they have of their own is known from now on. Rows of another precision
-    /// than the profiled one tell how fast the device is with such numbers, whatever the network.
+    /// The same with rows of networks that it was not fitted on, which give the effects of those networks. Rows at
+    /// another precision than the profiled one give the device's speed at that precision, for any network.
     pub fn calibrate(&self, step: Step, rows: &[Row]) -> Self {
         let mut renewed = self.clone();
         let (own, others): (Vec<&Row>, Vec<&Row>) =
@@ -163,7 +164,8 @@ impl LatencyModel {
         renewed
     }
 
-    /// What was measured of some rows of another precision, and what is predicted of each with what may be known of such numbers.
+    /// Measured times of rows at another precision, each with a function that predicts it from assumed speeds at that
+    /// precision.
     fn promises<'a>(&'a self, own: Step, rows: &[&'a Row]) -> Vec<Promised<'a>> {
         let promise = |row: &&'a Row| -> Promised<'a> {
             let (network, batch) = (&*row.network, row.record.workload.batch);
@@ -181,12 +183,12 @@ impl LatencyModel {
         rows.iter().map(promise).collect()
     }
 
-    /// Whether rows told how long steps of a precision take, besides those that it was fitted on.
+    /// Whether the latency of steps at a precision was learned from rows, in addition to the profiled precision.
     pub fn knows(&self, precision: Precision) -> bool {
         self.narrow.contains_key(&precision)
     }
 
-    /// What it says of the steps of a network, of which `profiled` was, if anything was.
+    /// Predictors for the steps of a network, given the step that was profiled, if any.
     pub fn steps<'a>(&'a self, profiled: Step, network: &'a Network, extrapolation: &Extrapolation) -> Steps<'a> {
         let steps = parts::Repertoire::new(network);
         if !self.residual.is_taught() {
@@ -215,12 +217,12 @@ impl LatencyModel {
         Believed::new(Arc::clone(devices), physics, strangeness)
     }
 
-    /// What it is of.
+    /// The device that was profiled.
     pub fn platform(&self) -> &Platform {
         &self.platform
     }
 
-    /// Whether it rests on no rows.
+    /// Whether this is the prior, without any rows.
     pub fn is_belief(&self) -> bool {
         !self.residual.is_taught()
     }
@@ -253,7 +255,7 @@ impl LatencyModel {
         }
     }
 
-    /// A row compared with what is predicted for unknown networks.
+    /// A row compared with the prediction for unknown networks.
     fn sample(&self, step: Step, row: &Row) -> Sample {
         let batch = row.record.workload.batch;
         let steps = parts::Repertoire::new(&row.network);
@@ -267,7 +269,7 @@ impl LatencyModel {
 }
 
 impl Belief {
-    /// What is believed before anything is measured.
+    /// The prior of a device.
     fn before(platform: &Platform) -> Self {
         // No prior is so firm that the equations could not be solved.
         const FIRMEST: f64 = 1e-6;

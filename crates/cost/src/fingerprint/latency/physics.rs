@@ -1,4 +1,4 @@
-//! A network on a device whose parameters are known: the time of a step, and of its parts.
+//! A network on a device with known parameters: the time of a step, and of its parts.
 
 use super::layers::{Corrections, Operation};
 use super::narrow::{self, Narrow};
@@ -19,12 +19,12 @@ use std::sync::OnceLock;
 pub(super) struct Physics<'a> {
     rules: Rules<'a>,
     values: Values,
-    /// What is known of narrow numbers, where the step computes with such and it was measured.
+    /// The speed at the step's precision, where the step uses a narrow one and it was measured.
     narrow: Option<Narrow>,
     parts: Parts,
     launches: Launches,
-    /// Batch sizes from which on another library computes, and milliseconds of half of each: the least that those take; found when a time is
-    /// asked for.
+    /// Batch sizes at which another library takes over, and milliseconds of half of each, computed on demand: lower
+    /// bounds of the time from these sizes on.
     turns: Vec<(f64, OnceLock<f64>)>,
 }
 
@@ -35,11 +35,11 @@ pub(super) struct Timed {
     kernels: Vec<f64>,
     /// The same of all of them, launched one after the other.
     physical: f64,
-    /// How many times as long they are known to take.
+    /// The factor that corrects their time.
     factor: f64,
 }
 
-/// What a step's time is spent on.
+/// The breakdown of a step's time.
 pub(super) struct Spent {
     /// Milliseconds of the step, every operation corrected.
     pub(super) corrected: f64,
@@ -52,7 +52,7 @@ impl<'a> Physics<'a> {
         Physics::for_step(rules, values, &Repertoire::new(network), step)
     }
 
-    /// The same of one of several steps of a network.
+    /// The same for one of several steps of a network.
     pub(super) fn for_step(rules: Rules<'a>, values: Values, steps: &Repertoire, step: Step) -> Self {
         let parts = Parts::of(steps, step);
         let launches = Launches::of(parts.kernels());
@@ -61,7 +61,7 @@ impl<'a> Physics<'a> {
         physics
     }
 
-    /// The same step where this is known of the narrow numbers that it computes with.
+    /// The same step with a known speed at its narrow precision.
     pub(super) fn with(mut self, narrow: Option<Narrow>) -> Self {
         if narrow == self.narrow {
             return self;
@@ -79,15 +79,15 @@ impl<'a> Physics<'a> {
         self.turns = turns.map(|turn| (turn, OnceLock::new())).collect();
     }
 
-    /// What it runs, by the parts that a profile times one by one.
+    /// The kernels of the step, by the parts that a profile times one by one.
     pub(super) fn parts(&self) -> &Parts {
         &self.parts
     }
 
     /// Milliseconds of a step of `batch` samples; more samples never take less.
     pub(super) fn time(&self, batch: f64) -> f64 {
-        // With one thread 16 samples really take less time than 15, which another library computes. As 16 are asked about and 15
-        // are not, the few batch sizes before a turn are said to take no longer than those behind it.
+        // With one thread 16 samples really take less time than 15, which another library computes. Users ask for 16
+        // and not for 15, so the few batch sizes below a switch are predicted to take no longer than those above it.
         let behind = |turn: f64, half: f64| self.plain(turn).max(half);
         self.turns.iter().fold(self.plain(batch), |time, &(turn, ref half)| {
             let half = || *half.get_or_init(|| self.plain(0.5 * turn));
@@ -119,10 +119,10 @@ impl<'a> Physics<'a> {
         self.launched(kernels, kernels.iter().map(|kernel| self.work(kernel, batch)).sum())
     }
 
-    /// Some of its kernels by themselves as trees are asked about them.
+    /// Some of the kernels as features of the correction trees.
     pub(super) fn operation<'k>(&self, kernels: &'k [Kernel], batch: f64, physical: f64) -> Operation<'k> {
         let effort = kernels.iter().map(|kernel| self.rules.effort(kernel)).fold(1.0, f64::max);
-        // Each time that it runs.
+        // The samples of each repetition.
         let (samples, repeats) = kernels.first().map_or((batch, 1.0), |kernel| (kernel.samples(batch), kernel.repeats));
         let route = self.rules.route(kernels, batch);
         Operation { kernels, route, effort, batch: samples, physical: physical / repeats }
@@ -139,7 +139,7 @@ impl<'a> Physics<'a> {
         self.parts.kinds.iter().map(timed).collect()
     }
 
-    /// What a step is spent on whose kinds of parts take so long.
+    /// The breakdown of a step, given the times of its kinds of parts.
     pub(super) fn spent(&self, timed: &[Timed]) -> Spent {
         let (mut work, mut plain, mut sum, mut classes) = (0.0, 0.0, 0.0, [0.0; _]);
         for (kind, Timed { kernels, physical, factor }) in self.parts.kinds.iter().zip(timed) {
@@ -150,7 +150,7 @@ impl<'a> Physics<'a> {
             plain += kind.count() * physical;
             sum += kind.count() * factor * physical;
         }
-        // The factor of the sums, so that what no part owns, and what parts do at the same time, stays what it is.
+        // The factor of the sums keeps the time that no part owns, and the overlap between parts, unchanged.
         Spent { corrected: self.step(work) * sum / plain, classes }
     }
 

@@ -1,11 +1,11 @@
-//! What a few rows tell of what their network has of its own.
+//! A network's own effect on latency, estimated from a few of its rows.
 
 use super::cholesky::{Cholesky, dot};
 use super::effects::{Effects, FREEDOM};
 use super::mixture::{Component, Mixture};
 use super::sample::{Coordinates, Sample};
 
-/// The part of it that changes with the batch size, relative to the part that does not.
+/// Size of the part of the effect that changes with the batch size, relative to the constant part.
 const BATCH: f64 = 0.5;
 
 /// Batch sizes a factor of 2 apart are neighbours.
@@ -18,11 +18,12 @@ const NOISE: f64 = 0.1;
 const SCALES: [f64; 9] = [0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
 
 impl Effects {
-    /// What a few rows tell of their network; of a network without rows only how much networks vary. `strangeness` is the standard
-    /// deviation that it has beyond theirs.
+    /// The effect of a network, from a few of its rows; without rows only its variation between networks.
+    /// `strangeness` is the additional standard deviation of this network.
     pub(super) fn posterior<'a>(&self, strangeness: f64, samples: &'a [Sample]) -> Posterior<'a> {
         let hypotheses = SCALES.into_iter().zip(weights());
-        // What rows say is told from what is usual; of a network without rows that another was an exception is part of the doubt.
+        // Rows are compared with the usual effect. Without rows, the outliers among other networks are part of the
+        // doubt.
         let network = if samples.is_empty() { self.network } else { self.usual };
         let effects = Effects { network, ..*self };
         let hypothesis =
@@ -35,7 +36,8 @@ impl Effects {
 /// How likely each of [`SCALES`] is: of a variance whose inverse is chi-squared with [`FREEDOM`] degrees of freedom, so that effects
 /// follow Student's t.
 fn weights() -> [f64; SCALES.len()] {
-    // The share of variances below `scale`: of chi-squared with 2 degrees of freedom, beyond x = 2 / scale lies exp(-x / 2).
+    // The share of variances below `scale`: for chi-squared with 2 degrees of freedom, exp(-x / 2) is beyond x = 2 /
+    // scale.
     const { assert!(FREEDOM == 2.0) };
     let below = |scale: f64| (-1.0 / scale).exp();
     let bounds: Vec<f64> = SCALES.windows(2).map(|pair| below((pair[0] * pair[1]).sqrt())).collect();
@@ -68,7 +70,7 @@ impl Covariance {
     }
 }
 
-/// What rows say if the effect is of one size.
+/// The posterior if the effect is of one size.
 #[derive(Debug, Clone)]
 struct Hypothesis {
     covariance: Covariance,
@@ -102,7 +104,7 @@ impl Hypothesis {
     }
 }
 
-/// What is known of one network.
+/// The estimated effect of one network.
 #[derive(Debug, Clone)]
 pub(super) struct Posterior<'a> {
     hypotheses: Vec<Hypothesis>,
@@ -110,7 +112,7 @@ pub(super) struct Posterior<'a> {
 }
 
 impl Posterior<'_> {
-    /// How far measurements somewhere are expected to lie from their prediction, as logarithms of the ratio.
+    /// The expected deviation of measurements at some coordinates from their prediction, as logarithms of the ratio.
     pub(super) fn at(&self, coordinates: &Coordinates) -> Mixture {
         let likeliest =
             self.hypotheses.iter().map(|hypothesis| hypothesis.likelihood).fold(f64::NEG_INFINITY, f64::max);
@@ -136,8 +138,8 @@ mod tests {
     #[test]
     fn scales_are_as_likely_as_under_chi_squared() {
         assert!((weights().iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        // Around a scale of 0.5, between 0.3536 and 0.7071, 2 / scale lies between 2.828 and 5.657; of chi-squared with 2 degrees of
-        // freedom 0.2431 and 0.0591 lie beyond.
+        // Around a scale of 0.5, between 0.3536 and 0.7071, 2 / scale is between 2.828 and 5.657; for chi-squared
+        // with 2 degrees of freedom 0.2431 and 0.0591 are beyond.
         assert!((weights()[1] - (0.2431 - 0.0591)).abs() < 2e-4, "{:?}", weights());
     }
 
@@ -166,7 +168,7 @@ mod tests {
         let steady = [2.0, 16.0].map(|batch| sample("0", batch, 1.8));
         let wandered = steady.clone().map(|sample| Sample { spread: 0.3, ..sample });
         let [firm, vague] = [steady, wandered].map(|rows| at(&effects.posterior(0.0, &rows), "0", 2.0)[1]);
-        // A step that is at 30 % to either side of its middle is not known to 3 %.
+        // A step that varies by 30 % around its middle is not known to 3 %.
         assert!(firm < 0.06 && vague > 0.2, "{firm:.3} {vague:.3}");
     }
 
@@ -179,7 +181,7 @@ mod tests {
         assert!(width(0.0, &rows, "0") < width(0.0, &rows, "50"));
         assert!(width(0.0, &rows, "50") < width(0.0, &[], "50"));
         assert!(width(0.5, &[], "50") > 0.5 * 1.645);
-        // That networks have nothing of their own three tell less firmly than thirty.
+        // Three networks without effects give less certainty than thirty.
         let many = Effects::learn(&networks(&[0.0; 30]));
         let few = Effects::learn(&networks(&[0.0; 3]));
         assert!(at(&few.posterior(0.0, &[]), "0", 8.0)[1] > at(&many.posterior(0.0, &[]), "0", 8.0)[1]);

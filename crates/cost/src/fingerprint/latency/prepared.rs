@@ -1,4 +1,4 @@
-//! One network before the fitted latency of a device, ready to be asked about any batch size of the step that was profiled.
+//! One network with the fitted latency of a device, ready for predictions at any batch size of the profiled step.
 
 use super::LatencyModel;
 use super::cholesky::Cholesky;
@@ -15,32 +15,33 @@ use crate::fingerprint::prediction::{Band, Basis};
 use perf4sight_base::cache::Cache;
 use perf4sight_network::{Network, Op};
 
-/// Standard deviation of the time, in logarithms, of operations of kinds that were never measured. With the heavy tails of what networks
-/// have of their own, nine tenths lie within a factor of 2.4.
+/// Standard deviation of the time, in logarithms, of operations of kinds that were never measured. With the heavy
+/// tails of networks' effects, nine tenths are within a factor of 2.4.
 const NEVER_MEASURED: f64 = 0.3;
 
-/// The same of operations that are known by name alone, with the price of their products or, where no rule tells of any, of what they read and
-/// write. Training steps on one core of an EPYC with an LSTM, a GRU and a deformable convolution took 0.7, 1.3 and 4.7 times what their products
-/// promise, of whose logarithms the root mean square is 0.93; none without products was measured.
+/// The same for operations known by name only, priced by their products or, where no rule gives these, by the bytes
+/// they read and write. Training steps on one core of an EPYC with an LSTM, a GRU and a deformable convolution took
+/// 0.7, 1.3 and 4.7 times the prediction from their products; the root mean square of the logarithms is 0.93. No
+/// operation without products was measured.
 const NAMED: f64 = 0.93;
 
-/// The same for every factor of e that sizes or batch sizes lie beyond those measured.
+/// The same for every factor of e by which sizes or batch sizes exceed the measured range.
 const BEYOND: f64 = 0.03;
 
 /// The same for every factor of e in the elements of images: from 224 to 96 pixels, a factor of 5.4, five networks on one core of an EPYC
 /// were 15 to 18 % off (`docs/accuracy/latency.md`).
 const OTHER_IMAGES: f64 = 0.1;
 
-/// So many standard deviations above the mean lies the worst twentieth of a normal distribution.
+/// The worst twentieth of a normal distribution starts this many standard deviations above the mean.
 pub(super) const WORST_TWENTIETH: f64 = 1.645;
 
-/// One network, ready to be asked about.
+/// One network, ready for predictions.
 pub(in crate::fingerprint) struct Prepared<'a> {
     pub(super) promise: Promise<'a>,
     curve: Curve,
     widths: Widths,
     own: Own<'a>,
-    /// What was asked already, by the number of samples: other steps are asked about next to it.
+    /// Cached predictions by the number of samples; predictions of other steps need them again.
     known: Cache<u64, f64>,
     bands: Cache<u64, Option<Band>>,
 }
@@ -53,9 +54,9 @@ struct Own<'a> {
     posterior: Posterior<'a>,
 }
 
-/// What intervals rest on.
+/// The basis of the intervals.
 struct Widths {
-    /// Their half, where the network was profiled at other levels and none of its rows were added since.
+    /// Half of their width, where the network was profiled at other levels and none of its rows were added since.
     profiled: Option<f64>,
     basis: Basis,
     /// The smallest and the largest batch size profiled.
@@ -88,7 +89,7 @@ impl<'a> Prepared<'a> {
         Prepared { promise, curve, widths, own, known: Cache::default(), bands: Cache::default() }
     }
 
-    /// Where a row of this network lies among all rows.
+    /// The position of a row of this network among all rows.
     pub(super) fn coordinates(&self, batch: u64) -> Coordinates {
         self.own.coordinates(&self.promise.physics, batch as f64)
     }
@@ -98,7 +99,7 @@ impl<'a> Prepared<'a> {
         *self.known.of(batch, || self.curve.at(self.promise.physics.time(batch as f64)))
     }
 
-    /// How far measurements may lie from that.
+    /// The range of measurements around that prediction.
     pub(super) fn band(&self, batch: u64) -> Option<Band> {
         *self.bands.of(batch, || self.found(batch))
     }
@@ -116,7 +117,7 @@ impl<'a> Prepared<'a> {
 }
 
 impl Own<'_> {
-    /// How far measurements are expected to lie from what the device promises.
+    /// The expected deviation of measurements from the physical prediction.
     fn at(&self, physics: &Physics, batch: f64) -> Mixture {
         self.posterior.at(&self.coordinates(physics, batch))
     }

@@ -1,5 +1,5 @@
-//! The terms of kernels on a processor: convolutions by oneDNN, which copies operands into its own layouts and back, or, where PyTorch
-//! does not ask it, as plain products image by image; and what the caches do not hold.
+//! The terms of kernels on a processor. oneDNN computes convolutions and copies operands into its own layouts and
+//! back; where PyTorch does not call it, they are plain products image by image. Cache misses are a further term.
 
 use super::term::Term;
 use super::terms::{KernelTerms, MILLION, Rules, asked, of_pass, of_shape, up};
@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Processor<'a> {
     pub(super) rules: Rules<'a>,
-    /// Which convolutions the library is not asked for.
+    /// Which convolutions PyTorch keeps from the library.
     pub(super) kept: Kept,
-    /// Bytes that the caches keep.
+    /// Capacity of the caches in bytes.
     pub(super) cache: f64,
 }
 
-/// Who computes an operation.
+/// The code that computes an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Route {
@@ -28,7 +28,7 @@ pub(super) enum Route {
     Own,
     /// The library's code for any convolution, channel by channel.
     General,
-    /// The library's code for images whose channels lie last.
+    /// The library's code for channels-last images.
     ChannelsLast,
     /// PyTorch, row by row, group by group, window by window.
     Rows,
@@ -37,7 +37,7 @@ pub(super) enum Route {
 }
 
 impl Route {
-    /// Whose corrections hold where there are none of its own, as in fingerprints that did not tell them apart.
+    /// The route whose corrections apply where this one has none, as in fingerprints that did not distinguish them.
     pub(super) fn known_as(self) -> Self {
         match self {
             Route::Library | Route::ChannelsLast | Route::Rows | Route::Series => Route::Library,
@@ -97,11 +97,13 @@ impl Processor<'_> {
         batch < self.kept.library_from(&asked(filter)) as f64
     }
 
-    /// Products of whole blocks of channels, without what lies in the padding; images and filters are copied into the library's layouts.
+    /// Products of whole blocks of channels, without the padding; images and filters are copied into the library's
+    /// layouts.
     fn by_library(&self, kernel: &Kernel, filter: &Filter, product: &Product, batch: f64) -> [Term; 4] {
         let quantum = self.rules.speed.quantum;
         let [input, output] = filter.channels.map(|channels| up(channels, quantum) / channels);
-        // Fewer channels than a block under a kernel with an extent: forward reads the image as it lies (`is_1stconv`).
+        // Fewer channels than a block under a kernel with an extent: forward reads the image in its own layout
+        // (`is_1stconv`).
         let plain = filter.channels[0] < quantum && filter.kernel != [1, 1];
         let rows = up(product.rows.at(batch), quantum);
         let padded = match (filter.groups, plain) {
@@ -148,7 +150,7 @@ impl Processor<'_> {
         ])
     }
 
-    /// Every operand once where the library has code for it, else windows of every channel laid out by themselves.
+    /// Every operand once where the library has code for it, else the windows of every channel copied separately.
     fn depthwise(&self, kernel: &Kernel, filter: &Filter, batch: f64) -> [Option<Term>; 4] {
         match self.route(kernel, batch) {
             Route::ChannelsLast => self.as_they_lie(kernel, filter, batch),
@@ -165,9 +167,10 @@ impl Processor<'_> {
         }
     }
 
-    /// Images whose channels lie last are read as they are. No element meets two filters, so that every product loads both of its operands,
-    /// for which a core has ports for one product a cycle instead of two. Where the gradient of the filters has no code of its own, that for
-    /// dense ones takes it: every channel is a block, of which a row is computed and all is written.
+    /// Channels-last images are read as they are. No element meets two filters, so every product loads both of its
+    /// operands, for which a core has ports for one product a cycle instead of two. Where the gradient of the filters
+    /// has no code of its own, the code for dense filters computes it: every channel is a block, of which one row is
+    /// computed and all is written.
     fn as_they_lie(&self, kernel: &Kernel, filter: &Filter, batch: f64) -> [Option<Term>; 4] {
         let (quantum, filters) = (self.rules.speed.quantum, filter.groups as f64 * filter.area());
         let dense = is_general(kernel, self.rules.speed.depthwise) && kernel.pass == Pass::WeightGradient;
@@ -177,31 +180,31 @@ impl Processor<'_> {
         [Some(computed), Some(reading(kernel.traffic.at(batch))), written, Some(begun())]
     }
 
-    /// What main memory gives: operands too large for the caches, and weights that the rest of a step drove out of them.
+    /// Traffic of main memory: operands too large for the caches, and weights that the rest of a step evicted.
     fn missing(&self, kernel: &Kernel, batch: f64) -> Option<Term> {
         let forgotten = (kernel.held / self.cache - 1.0).clamp(0.0, 1.0);
         let Amount { fixed, sample } = kernel.traffic;
-        // The operands of one operation have half of the caches: what comes before and behind it is there, too.
+        // The operands of one operation get half of the caches: the tensors of its neighbours are there, too.
         let overflowing = (sample * batch - 0.5 * self.cache).max(0.0);
         let bytes = forgotten * fixed + overflowing;
         (bytes > 0.0).then(|| Term::new(bytes / MILLION, Parameter::Memory, [None; 2]))
     }
 }
 
-/// The gradient of a matrix comes as the transposed one of what multiplies it, and is added to the gradient that is kept: read, read
-/// and written across its rows. A single sample's has no such order.
+/// The gradient of a matrix is computed transposed and then added to the stored gradient: two reads and a write
+/// across its rows. A single sample has no such order.
 fn turned(kernel: &Kernel, batch: f64) -> Option<Term> {
     let turned = kernel.class == Class::Linear && kernel.pass == Pass::WeightGradient && batch > 1.0;
     let bytes = 3.0 * kernel.traffic.fixed / MILLION;
     turned.then(|| Term::new(bytes, Parameter::Bandwidth, [Some(Parameter::Operands), None]))
 }
 
-/// Operands once, as they lie.
+/// Operands read once, in their own layout.
 fn reading(bytes: f64) -> Term {
     Term::new(bytes / MILLION, Parameter::Bandwidth, [None; 2])
 }
 
-/// The library begins a computation: layouts are chosen, code is looked up.
+/// The start of a computation by the library: it chooses layouts and looks up code.
 fn begun() -> Term {
     Term::new(1.0, Parameter::Primitives, [None; 2])
 }
@@ -210,7 +213,7 @@ fn is_depthwise(kernel: &Kernel) -> bool {
     kernel.class == Class::Depthwise
 }
 
-/// Floats in a vector, whatever the processor: PyTorch's own code has a loop for whole vectors and one for what is left.
+/// Floats in a vector, on any processor: PyTorch's own code has one loop for whole vectors and one for the remainder.
 const VECTOR: f64 = 16.0;
 
 /// Images of one channel that fill no whole vectors, each begun by itself; a single pixel counts as channels last.

@@ -1,31 +1,31 @@
-//! From the memory that tensors take to the memory that is used: the process besides it, between a floor and a cap.
+//! From the memory of tensors to the memory used: the overhead of the process is added, between a floor and a cap.
 
 use super::search::search;
 use serde::{Deserialize, Serialize};
 
-/// `used = clamp(large + (small - large) x smallness + demand, floor, cap)`, in MiB; demand is what the allocator took, and the code that
-/// was loaded for it.
+/// `used = clamp(large + (small - large) x smallness + demand, floor, cap)`, in MiB; demand is the memory of the
+/// allocator and of the loaded code.
 ///
-/// Without a floor that the rows show there is none. A cap needs more: on a device that was never full nothing says where memory ends, and
-/// the largest of its rows is no more than the largest that was tried.
+/// The floor exists only where the rows show it. A cap needs more evidence: on a device that was never full nothing
+/// shows where memory ends, and its largest row is only the largest that was tried.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Curve {
-    /// What the process needs besides the tensors of large batches: a CUDA context, libraries.
+    /// Memory of the process besides the tensors of large batches: a CUDA context, libraries.
     pub large: f64,
-    /// What it needs besides those of a single sample: libraries choose among more algorithms for small batches and load the kernels of
+    /// The same for a single sample: libraries choose among more algorithms for small batches and load the kernels of
     /// each.
     pub small: f64,
-    /// What the process needs while it starts, and therefore even for the smallest network.
+    /// Memory of the process while it starts, and therefore the minimum even for the smallest network.
     pub floor: Option<f64>,
-    /// What the device can give.
+    /// Memory that the device can give.
     pub cap: Option<f64>,
 }
 
 /// One measured row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
-    /// What was asked of the device.
+    /// The demand on the device.
     pub load: Load,
     /// MiB.
     pub used: f64,
@@ -33,31 +33,31 @@ pub(super) struct Point {
     pub weight: f64,
 }
 
-/// What used memory is a function of.
+/// The inputs of the curve.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
-    /// MiB that the allocator took, measured where the profile has it, else simulated; and of code.
+    /// MiB that the allocator took, measured where the profile has it, else simulated; plus the loaded code.
     pub demand: f64,
-    /// Samples of a pass: libraries are asked for one after the other.
+    /// Samples of a pass; libraries run the passes one after the other.
     pub batch: u64,
 }
 
-/// What there may be besides the line.
+/// Which bounds the curve may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bends {
-    /// Where a process that starts counts as used memory.
+    /// Where the memory of a starting process counts as used.
     pub floor: bool,
     /// Where the device was seen to be full.
     pub cap: bool,
 }
 
-/// A number more must take away this much of the mean relative error, or it is not there.
+/// A further number must reduce the mean relative error by this much, or it is left out.
 const WORTH: f64 = 0.0005;
 
 /// MiB beyond any device: a pebibyte.
 const MOST: f64 = (1u64 << 30) as f64;
 
-/// So many rows must lie on a floor or a cap: fewer are chance.
+/// At least this many rows must be on a floor or a cap: fewer may be chance.
 const FEWEST_BOUND: usize = 5;
 
 /// From this batch size on libraries have settled on one kind of kernel.
@@ -71,12 +71,12 @@ fn smallness(batch: u64) -> f64 {
 /// Large, small, floor, cap.
 type Numbers = [f64; 4];
 
-/// Indices of those that are not always there.
+/// Indices of the optional numbers.
 const FLOOR: usize = 2;
 const CAP: usize = 3;
 
 impl Curve {
-    /// So many MiB besides the tensors, whatever the batch size.
+    /// A constant number of MiB in addition to the tensors, at any batch size.
     pub fn flat(beside: f64) -> Self {
         Curve { large: beside, small: beside, floor: None, cap: None }
     }
@@ -110,7 +110,7 @@ impl Curve {
         Curve { large, small, floor: (floor > 0.0).then_some(floor), cap: cap.is_finite().then_some(cap) }
     }
 
-    /// Whether a file holds what a device can have.
+    /// Whether the numbers of a file are possible for a device.
     pub fn is_sound(&self) -> bool {
         let Curve { large, small, floor, cap } = *self;
         let bounds = [floor.unwrap_or(0.0), cap.unwrap_or(MOST)];
@@ -130,7 +130,7 @@ fn line([large, small, ..]: Numbers, load: &Load) -> f64 {
     large + (small - large) * smallness(load.batch) + load.demand
 }
 
-/// How many points lie on the floor, or on the cap.
+/// The number of points on the floor, or on the cap.
 fn bound(numbers: Numbers, index: usize, points: &[Point]) -> usize {
     let beyond = |point: &&Point| {
         let line = line(numbers, &point.load);

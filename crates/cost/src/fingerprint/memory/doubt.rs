@@ -1,4 +1,4 @@
-//! How far off predicted memory may be: the distribution of its error, as networks showed it that a fit had not seen.
+//! The error of predicted memory: its distribution, learned from networks that a fit had not seen.
 
 use super::curve::Curve;
 use super::digest::{Digested, Known, curve};
@@ -21,27 +21,27 @@ pub(super) struct Doubt {
     freedom: f64,
 }
 
-/// The doubts about both quantities that a step may have to keep within a limit.
+/// The doubts about both quantities that a limit may apply to.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Doubts {
-    /// About what the allocator takes for tensors.
+    /// About the memory that the allocator takes for tensors.
     pub tensors: Doubt,
-    /// About all that is used.
+    /// About all memory used.
     pub all: Doubt,
 }
 
 /// One step: MiB predicted and measured.
 type Miss = (f64, f64);
 
-/// What is believed before any network was seen weighs as much as this many of them.
+/// Weight of the prior, in networks.
 const BELIEF: f64 = 3.0;
 
-/// MiB that predictions are believed to be off by, however little a step needs: pages and small buffers of libraries.
+/// Prior error in MiB, at any size of a step: pages and small buffers of libraries.
 const BELIEVED_FIXED: f64 = 1.0;
 
-/// The share that predictions are believed to be off by. Requests that go straight to the system can be counted; how a caching allocator cuts
-/// its segments cannot be foreseen to the last (`docs/accuracy/memory.md`).
+/// Prior error as a share. Requests that go straight to the system can be counted; how a caching allocator cuts its
+/// segments cannot be predicted exactly (`docs/accuracy/memory.md`).
 fn believed(allocator: Allocator) -> f64 {
     match allocator {
         Allocator::Direct => 0.01,
@@ -50,26 +50,26 @@ fn believed(allocator: Allocator) -> f64 {
 }
 
 impl Doubts {
-    /// Before any network was seen: of what is used, so many MiB besides the tensors are in doubt.
+    /// The prior: `beside` MiB of the memory used, in addition to the tensors, are in doubt.
     pub fn before(allocator: Allocator, beside: f64) -> Self {
         let tensors = Doubt { fixed: BELIEVED_FIXED, share: believed(allocator), freedom: BELIEF };
         Doubts { tensors, all: Doubt { fixed: BELIEVED_FIXED.hypot(beside), ..tensors } }
     }
 
-    /// From what is known of networks; used memory is predicted for each from all others.
+    /// From profiled networks; the memory used of each is predicted from all others.
     pub fn fit(known: &[Known], allocator: Allocator) -> Self {
         let misses = |own: &[&Known], others: &[&Known]| (tensors(own), all(own, others, allocator));
         let (tensors, all): (Vec<_>, Vec<_>) = leave_out(known, |part| Some(&part.network), misses).into_iter().unzip();
         Doubts { tensors: Doubt::fit(&tensors, allocator), all: Doubt::fit(&all, allocator) }
     }
 
-    /// The same, where what is used exceeds its prediction by a factor of e to the `width` in one of twenty steps: no verdict is surer than
-    /// the interval next to it.
+    /// The same, widened so that one step of twenty exceeds its predicted use by a factor of e to the `width`: no
+    /// verdict is more certain than the interval shown next to it.
     pub fn at_least_as_unsure(self, width: f64) -> Self {
         Doubts { all: self.all.at_least(width.exp_m1()), ..self }
     }
 
-    /// The same about a network of which so much is not understood, as a share of what it needs.
+    /// The same about a network that is partly not understood; `ignorance` is a share of its need.
     pub fn wider(self, ignorance: f64) -> Self {
         let Doubts { tensors, all } = self;
         Doubts { tensors: tensors.wider(ignorance), all: all.wider(ignorance) }
@@ -82,7 +82,7 @@ impl Doubts {
     }
 }
 
-/// Steps of a network of which the profile has what the allocator took.
+/// Predicted and measured memory of the allocator, for the steps where the profile has it.
 fn tensors(own: &[&Known]) -> Vec<Miss> {
     let steps = own.iter().flat_map(|part| &part.steps);
     steps.filter_map(|step| Some((step.simulated.reserved, step.reserved?))).collect()
@@ -91,7 +91,7 @@ fn tensors(own: &[&Known]) -> Vec<Miss> {
 /// Steps of a network, predicted from all others; none where there are no others.
 fn all(own: &[&Known], others: &[&Known], allocator: Allocator) -> Vec<Miss> {
     let Some(curve) = curve(others, allocator) else { return Vec::new() };
-    // How far off a step would be that the device could not give all it needs cannot be seen.
+    // The error of a step that filled the device cannot be seen.
     let model = Model::unfitted(Curve { cap: None, ..curve });
     let steps = own.iter().flat_map(|part| part.steps.iter().map(move |step| (part, step)));
     let miss = |(part, step): (&&Known, &Digested)| -> Option<Miss> {
@@ -105,7 +105,8 @@ impl Doubt {
     fn fit(networks: &[Vec<Miss>], allocator: Allocator) -> Self {
         let networks: Vec<&Vec<Miss>> = networks.iter().filter(|steps| !steps.is_empty()).collect();
         let believed = believed(allocator);
-        // Both are believed, or what the rows leave open, all being about as large, would go to the number that costs nothing.
+        // Both have a prior. Otherwise, with steps of similar size, the fit would put all error into the cheaper
+        // number.
         let belief = |log: f64, believed: f64| BELIEF * (log + 0.5 * (believed / log.exp()).powi(2));
         let surprise = |[fixed, share]: [f64; 2]| {
             let doubt = Doubt { fixed: fixed.exp(), share: share.exp(), freedom: 1.0 };
@@ -140,7 +141,7 @@ impl Doubt {
         Doubt { share: self.share.max(share / self.errors().inverse_cdf(0.95)), ..self }
     }
 
-    /// The probability that a step which should need so many MiB needs no more than `limit`.
+    /// The probability that a step with a predicted need of so many MiB needs no more than `limit`.
     pub fn fits(&self, need: f64, limit: f64) -> f64 {
         self.errors().cdf((limit - need) / self.scale(need))
     }
@@ -163,13 +164,14 @@ mod tests {
 
     #[test]
     fn the_scale_is_that_of_the_errors() {
-        // Twenty networks off by 5 %, with what is believed of 1 %: sqrt((20 x 5^2 + 3 x 1^2) / 23) = 4.68 %. Steps of gigabytes, to which a
-        // MiB is nothing.
+        // Twenty networks off by 5 %, with a prior of 1 %: sqrt((20 x 5^2 + 3 x 1^2) / 23) = 4.68 %. The steps take
+        // gigabytes, so that a MiB is negligible.
         let large = |&share: &f64| vec![(4096.0, 4096.0 * (1.0 + share)); 8];
         let large: Vec<Vec<Miss>> = [0.05, -0.05].repeat(10).iter().map(large).collect();
         let doubt = Doubt::fit(&large, Allocator::Direct);
         assert!((doubt.share - 0.0468).abs() < 0.0005 && doubt.fixed < 5.0 && doubt.freedom == 23.0, "{doubt:?}");
-        // And off by 6 MiB, with what is believed of 1: sqrt((20 x 6^2 + 3) / 23) = 5.6 MiB at most, for a small share explains some.
+        // And off by 6 MiB, with a prior of 1: sqrt((20 x 6^2 + 3) / 23) = 5.6 MiB at most, for a small share
+        // explains some.
         let small: Vec<Vec<Miss>> = [6.0, -6.0].repeat(10).iter().map(|&fixed| vec![(20.0, 20.0 + fixed); 8]).collect();
         let doubt = Doubt::fit(&small, Allocator::Direct);
         assert!((0.5..6.0).contains(&doubt.fixed), "{doubt:?}");

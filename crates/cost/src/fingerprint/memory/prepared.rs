@@ -1,4 +1,4 @@
-//! One network before the fitted memory: simulated at a batch size, it is used memory, a verdict, a largest batch.
+//! One network with the fitted memory: its simulation at a batch size gives memory used, a verdict, a largest batch.
 
 use super::MemoryModel;
 use super::curve::Curve;
@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How sure it must be that the safe batch size fits, where a limit is known.
+/// Probability that the safe batch size fits, where a limit is known.
 const SAFE: f64 = 0.95;
 
 /// MiB that any step takes: a page.
@@ -30,11 +30,11 @@ pub(in crate::fingerprint) struct PreparedNetwork<'a> {
     architecture: Arc<str>,
     parameters: u64,
     simulations: Simulations<'a>,
-    /// By all that they depend on of a step.
+    /// By the properties of a step that they depend on.
     kernels: Mutex<BTreeMap<(Stage, Trainable), Kernels>>,
 }
 
-/// One step of a network, ready to be asked about.
+/// One step of a network, ready for predictions.
 pub(in crate::fingerprint) struct Prepared<'a> {
     memory: &'a MemoryModel,
     passes: Accumulate,
@@ -46,7 +46,7 @@ pub(in crate::fingerprint) struct Prepared<'a> {
     edge: Option<Edge>,
     doubts: Doubts,
     band: Option<Band>,
-    /// What was simulated already: value and verdict of a batch size share it.
+    /// Cached simulations: value and verdict of a batch size share one.
     simulated: RefCell<BTreeMap<u64, Simulated>>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> PreparedNetwork<'a> {
         *known.entry((step.stage, step.trainable)).or_insert_with(kernels)
     }
 
-    /// One of its steps, of which nobody has profiled so much.
+    /// One of its steps; `extrapolation` describes how the network differs from the profiled ones.
     pub fn about(&self, step: Step, extrapolation: &Extrapolation) -> Prepared<'a> {
         let &PreparedNetwork { memory, ref architecture, parameters, ref simulations, .. } = self;
         let band = memory.spread.as_ref().map(|spread| spread.band(extrapolation.family.as_deref()));
@@ -90,22 +90,22 @@ impl<'a> PreparedNetwork<'a> {
 }
 
 impl Prepared<'_> {
-    /// The same asked about another limit than the device's, which all that a step uses must keep.
+    /// The same with another limit than the device's, which applies to all memory that a step uses.
     pub fn within(mut self, limit: Option<Bytes>) -> Self {
         if let Some(bytes) = limit {
             self.edge = Some(Edge::Known(MemoryLimit { bytes, counts: Counts::All }));
-            // Where the device's memory ended says nothing of that limit.
+            // The end of the device's memory is unrelated to that limit.
             self.curve.cap = None;
         }
         self
     }
 
-    /// MiB of what counts.
+    /// MiB of the counted memory.
     fn needed(&self, batch: u64, counts: Option<Counts>) -> f64 {
         self.counted(batch, self.simulate(batch), counts)
     }
 
-    /// MiB of what counts, of a step that was simulated so.
+    /// MiB of the counted memory, from a simulated step.
     fn counted(&self, batch: u64, simulated: Simulated, counts: Option<Counts>) -> f64 {
         match counts {
             Some(Counts::Tensors) => simulated.reserved,
@@ -113,7 +113,7 @@ impl Prepared<'_> {
         }
     }
 
-    /// MiB of all that a step uses that was simulated so.
+    /// MiB of all memory used, from a simulated step.
     fn used(&self, batch: u64, simulated: Simulated) -> f64 {
         let &Prepared { parameters, kernels, .. } = self;
         let query = Query { batch: self.passes.samples(batch), parameters, kernels, simulated };
@@ -130,8 +130,8 @@ impl Prepared<'_> {
         }))
     }
 
-    /// The interval before anything is measured: what the doubts leave, but for the tensors, which are there in any case. What is not understood
-    /// of a network widens every interval alike (`About::interval`).
+    /// The prior interval: from the doubts, but never below the tensors, which are needed in any case. Operations
+    /// that are not understood widen every kind of interval in the same way (`About::interval`).
     fn believed(&self, batch: u64) -> Band {
         let (need, Doubts { tensors, all }) = (self.at(batch), self.memory.doubts);
         let least = tensors.within(self.simulate(batch).allocated, 0.05).max(LEAST);
@@ -185,12 +185,12 @@ impl Predictor for Prepared<'_> {
         Some(Least { need, verdict: self.judged(batch, simulated) })
     }
 
-    /// None where nothing says what the device can give.
+    /// None where the device's capacity is unknown.
     fn verdict(&self, batch: u64) -> Option<Verdict> {
         self.judged(batch, self.simulate(batch))
     }
 
-    /// None where nothing says what the device can give.
+    /// None where the device's capacity is unknown.
     fn max_batch(&self) -> Option<MaxBatch> {
         let [likely, safe] = match self.edge? {
             Edge::Known(MemoryLimit { bytes, counts }) => {
@@ -208,8 +208,8 @@ impl Predictor for Prepared<'_> {
     }
 }
 
-/// The largest batch size that needs no more MiB than `limit`. Memory is nearly a straight line in the batch size, so the search goes where
-/// that line would cross, and halves what is left when it comes no closer.
+/// The largest batch size that needs no more MiB than `limit`. Memory is nearly linear in the batch size, so the
+/// search alternates between interpolation and bisection.
 fn largest(limit: f64, need: impl Fn(u64) -> f64) -> u64 {
     let (mut low, mut high) = ((0, 0.0), (1, need(1)));
     while high.1 <= limit && high.0 < LARGEST_BATCH {

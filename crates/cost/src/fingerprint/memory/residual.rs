@@ -1,7 +1,8 @@
-//! What the curve leaves over, for networks of an architecture that was profiled: trees on the simulated numbers where many levels were
-//! measured, else offsets that a few rows tell.
+//! The residual of the curve, for networks of a profiled architecture: trees on the simulated numbers where many
+//! levels were measured, else offsets from a few rows.
 //!
-//! For architectures nobody profiled the residuals of others make predictions worse, so there they are not used (`docs/accuracy/memory.md`).
+//! For unprofiled architectures the residuals of others make predictions worse, so they are not used there
+//! (`docs/accuracy/memory.md`).
 
 use super::curve::Curve;
 use super::digest::Known;
@@ -14,16 +15,16 @@ use perf4sight_base::error::Result;
 use perf4sight_platform::Allocator;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Trees of each forest: more change nothing that is measured.
+/// Trees of each forest: more change no measured error.
 const TREES: usize = 50;
 
-/// Of fewer levels trees say what was measured at the nearest of them, however small the network asked about is.
+/// With fewer levels, trees return the values of the nearest level, however small the network is.
 const FEWEST_LEVELS: usize = 4;
 
 /// Fewer rows of an architecture grow no trees.
 const FEWEST_ROWS: usize = 10;
 
-/// What is known of one architecture beyond the curve.
+/// The correction of the curve for one architecture.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Residual {
     Trees(Box<Trees>),
@@ -35,9 +36,9 @@ pub(super) enum Residual {
 pub(super) struct Trees {
     /// The logarithm of used memory, without the curve's help.
     whole: Forest,
-    /// What is left of it when the curve's is taken away.
+    /// The logarithm of used memory relative to the curve.
     rest: Forest,
-    /// Logarithms of the least and the most that the curve gave for the rows fitted on.
+    /// Logarithms of the smallest and the largest value of the curve over the rows fitted on.
     range: [f64; 2],
 }
 
@@ -52,7 +53,7 @@ impl Residual {
 }
 
 impl Trees {
-    /// MiB used. Beyond what was profiled it grows as the curve does.
+    /// MiB used. Beyond the profiled range it grows as the curve does.
     fn at(&self, query: &Query, curve: f64) -> f64 {
         let curve = curve.ln();
         let [low, high] = self.range;
@@ -87,7 +88,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// A processor's allocator gives what is asked for: there is nothing but offsets to learn.
+    /// A processor's allocator takes exactly the requested size, so only offsets can be learned.
     fn residual(&self, curve: &Curve, allocator: Allocator, seed: u64) -> Result<Residual> {
         let many = self.rows.len() >= FEWEST_ROWS && self.levels.len() >= FEWEST_LEVELS;
         match many && allocator != Allocator::Direct {
@@ -116,16 +117,16 @@ pub(super) fn residuals(
     fitted.map(residual).collect()
 }
 
-/// Doublings of the batch size over which rows speak for one another.
+/// Distance in doublings of the batch size over which rows inform each other.
 const DOUBLINGS: f64 = 0.7;
 
-/// Difference of the ragged shares over which they do.
+/// The same distance as a difference of the ragged shares.
 const RAGGED: f64 = 0.3;
 
-/// What chance weighs, in rows of the very batch size asked about: with no rows near, the correction goes to nothing.
+/// Weight of zero, in rows of exactly this batch size: with no rows near, the correction goes to zero.
 const CHANCE: f64 = 0.1;
 
-/// What the rows of one architecture left over.
+/// The residuals of the rows of one architecture.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Offset {
     rows: Vec<Left>,
@@ -153,7 +154,7 @@ impl Offset {
         Offset { range: [each().fold(f64::INFINITY, f64::min), each().fold(f64::NEG_INFINITY, f64::max)], rows }
     }
 
-    /// MiB used. Beyond the batch sizes that were measured it stays what it was at the last of them.
+    /// MiB used. Beyond the measured batch sizes the correction stays that of the last of them.
     pub fn at(&self, query: &Query, curve: f64) -> f64 {
         let [low, high] = self.range;
         let asked = doublings(query).clamp(low, high);
