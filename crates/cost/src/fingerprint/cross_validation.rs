@@ -1,4 +1,4 @@
-//! What fits tell of themselves by leaving out rows: how far off they are for what they did not see, and how wide intervals must be.
+//! Cross-validation of fits: the error on rows left out, and the width of intervals that follows from it.
 
 use crate::fingerprint::prediction::{Band, Basis};
 use perf4sight_base::stats::weighted_quantile;
@@ -6,14 +6,15 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Parts that the levels of every network are dealt into: with more, fits take longer and hardly know more levels.
+/// Parts that the levels of every network are split into: with more, fits take longer and hardly use more levels.
 const FOLDS: usize = 3;
 
-/// Which part each level of each network is in; networks of a single level are in none, for without it they are unknown.
+/// The part of each level of each network. Networks of a single level are in none: without that level they are
+/// unprofiled.
 pub(in crate::fingerprint) struct Folds<'a>(BTreeMap<(&'a str, u8), usize>);
 
 impl<'a> Folds<'a> {
-    /// The levels are dealt out in ascending order, so that every part has small and large ones.
+    /// Deals out the levels in ascending order, so that every part has small and large ones.
     pub fn new(levels: impl IntoIterator<Item = (&'a str, u8)>) -> Self {
         let levels: BTreeSet<(&str, u8)> = levels.into_iter().collect();
         let levels: Vec<(&str, u8)> = levels.into_iter().collect();
@@ -27,7 +28,8 @@ impl<'a> Folds<'a> {
     }
 }
 
-/// What `ask` answers to every group of parts and all others, in the order of the groups; parts of no group are never left out.
+/// The results of `ask` for every group of parts against all others, in the order of the groups; parts without a
+/// group are never left out.
 pub(in crate::fingerprint) fn leave_out<'a, T: Sync, G: Ord + Send + Sync, A: Send>(
     parts: &'a [T],
     group: impl Fn(&'a T) -> Option<G> + Sync,
@@ -42,24 +44,25 @@ pub(in crate::fingerprint) fn leave_out<'a, T: Sync, G: Ord + Send + Sync, A: Se
     answers.collect()
 }
 
-/// The share of measurements that intervals shall hold.
+/// The share of measurements that intervals should contain.
 const COVERAGE: f64 = 0.9;
 
-/// From this many networks on the share is guaranteed: a new network is one more among them whose residuals are unknown, so of n
-/// known ones a share of 0.9 (n + 1) / n must lie inside, which nine cannot give without their very worst.
+/// From this many networks on the share is guaranteed. A new network is one more among them with unknown residuals,
+/// so a share of 0.9 (n + 1) / n of the n known ones must be inside; with nine that would need the worst one.
 const NETWORKS: usize = 10;
 
-/// Fewer residuals of a network's own levels say nothing of the worst tenth.
+/// Fewer residuals of a network's own levels give no estimate of the worst tenth.
 const FEWEST: usize = 20;
 
-/// No interval is wider, in logarithms.
+/// The maximum width of an interval, in logarithms.
 pub(in crate::fingerprint) const WIDEST: f64 = 14.0;
 
-/// How far off predictions were for what was left out.
+/// The errors of predictions for data left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::fingerprint) struct Spread {
-    /// For networks that were not profiled: natural logarithm of the factor between a prediction and either end of its interval.
+    /// For networks that were not profiled: natural logarithm of the factor between a prediction and either end of
+    /// its interval.
     width: f64,
     networks: usize,
     /// The same for further levels of networks that were profiled at several, by architecture.
@@ -67,7 +70,7 @@ pub(in crate::fingerprint) struct Spread {
     profiled: BTreeMap<String, f64>,
 }
 
-/// Natural logarithms of measured over predicted of one network, predicted by fits that did not see what was measured.
+/// Natural logarithms of measured over predicted for one network, predicted by fits without these measurements.
 pub(in crate::fingerprint) type Residuals = Vec<f64>;
 
 impl Spread {
@@ -87,18 +90,18 @@ impl Spread {
         Some(Spread { width, networks: known.len(), profiled: BTreeMap::new() })
     }
 
-    /// With what fits without some levels of a network leave open at those, by architecture.
+    /// Adds widths for further levels, from the residuals of fits without some levels, by architecture.
     pub fn with_levels(mut self, levels: BTreeMap<String, Residuals>) -> Self {
         self.profiled = widths(levels);
         self
     }
 
-    /// Whether a file holds widths that intervals can have: a factor of a million either way would say nothing.
+    /// Whether the widths of a file are possible for intervals: a factor of a million either way would be useless.
     pub fn is_sound(&self) -> bool {
         self.profiled.values().chain([&self.width]).all(|width| (0.0..=WIDEST).contains(width))
     }
 
-    /// The intervals of a network that is a level of this architecture, where it is one of any.
+    /// The intervals of a network, by the architecture whose level it is, if any.
     pub fn band(&self, family: Option<&str>) -> Band {
         match family.and_then(|family| self.profiled.get(family)) {
             Some(&width) => Band::even(width, Basis::Levels),
@@ -108,8 +111,8 @@ impl Spread {
     }
 }
 
-/// How wide intervals of further levels are, where enough of them were left out: natural logarithms of the factor between a prediction
-/// and either end, by architecture.
+/// The widths of intervals for further levels, where enough levels were left out: natural logarithms of the factor
+/// between a prediction and either end, by architecture.
 pub(in crate::fingerprint) fn widths(levels: BTreeMap<String, Residuals>) -> BTreeMap<String, f64> {
     let enough = levels.into_iter().filter(|(_, residuals)| residuals.len() >= FEWEST);
     let width = |(architecture, residuals): (String, Residuals)| {
@@ -138,12 +141,12 @@ mod tests {
 
     #[test]
     fn a_network_of_many_rows_weighs_as_much_as_one_of_few() {
-        // Nine networks that are exact and one that is off: 1.1 x 0.9 = 99 % must lie inside, so its ten thousand rows count.
+        // Nine networks are exact and one is off: 1.1 x 0.9 = 99 % must be inside, so its ten thousand rows count.
         let mut networks = vec![vec![0.0]; 9];
         networks.push(vec![-0.5; 10_000]);
         let spread = Spread::new(&networks).unwrap();
         assert_eq!(spread.band(None), Band::even(0.5, Basis::Conformal));
-        // Of five networks 90 % need the fifth, too.
+        // With five networks 90 % need the fifth, too.
         let few = Spread::new(&networks[5..]).unwrap();
         assert_eq!(few.band(None), Band::even(0.5, Basis::Estimated));
         assert!(Spread::new(&[vec![]]).is_none());

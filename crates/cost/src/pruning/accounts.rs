@@ -1,4 +1,4 @@
-//! Exact parameter counts while channels go: what each layer weighs with so many inputs and outputs left.
+//! Exact parameter counts during pruning: the parameters of each layer as a function of its remaining channels.
 
 use super::channels::Channels;
 use perf4sight_network::{Network, Node, Spans};
@@ -34,7 +34,7 @@ impl Account {
                 let [outputs, seen] = [0, 1].map(|axis| weight.dims.dims()[axis] as u64);
                 let (area, biases) = (elements / (outputs * seen), others.len() as u64);
                 match seen == 1 && inputs > 1 {
-                    // The one channel that a filter sees goes with it.
+                    // The one channel that a filter reads goes with it.
                     true => Account { outputs, groups: 1, each: area + biases, ..Account::default() },
                     false => Account { inputs, outputs, groups: inputs / seen, pair: area, each: biases, fixed: 0 },
                 }
@@ -69,10 +69,10 @@ impl Account {
         })
     }
 
-    /// The same layer with so many trained elements.
+    /// The same layer with this many trained elements.
     fn holding(self, trained: u64) -> Self {
         match (trained.checked_sub(self.parameters()), trained.checked_rem(self.outputs)) {
-            // Gains of its filters go with them, what is not theirs stays.
+            // The gains of its filters go with them; other elements stay.
             (Some(more), _) if self.outputs > 0 && more.is_multiple_of(self.outputs) => {
                 Account { each: self.each + more / self.outputs, ..self }
             }

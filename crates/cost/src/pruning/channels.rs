@@ -1,7 +1,7 @@
 //! Follows every channel through the graph: which positions of which tensors are the same channel, for any network.
 //!
-//! At most one axis of a tensor is followed, the one its channels lie on. Each position on it names a channel; positions that
-//! can only go together are joined where an operation ties them.
+//! At most one axis of a tensor is followed: the one with its channels. Each position on it names a channel; an
+//! operation that allows positions to be removed only together joins them.
 
 use super::products::multiplied_axes;
 use super::reason::Reason;
@@ -9,18 +9,19 @@ use super::union::Union;
 use perf4sight_network::{Conv, Coupling, Network, Node, NodeId, Op, Shape};
 use std::sync::Arc;
 
-/// More channels than any network has, and more places of tensors that hold them, are not followed: a damaged file must not take
-/// all memory, some 250 bytes a channel and 4 a place. The 152 layers of resnet152 make at most 2,048 channels each.
+/// Limits on followed channels, and on tensor positions that hold them. No network exceeds them, but a damaged file
+/// must not take all memory: some 250 bytes a channel and 4 a position. The 152 layers of resnet152 make at most
+/// 2,048 channels each.
 const MOST: Budget = Budget { channels: 1 << 20, places: 1 << 24 };
 
-/// What may still be followed, of the whole network.
+/// The remaining budget for the whole network.
 struct Budget {
     channels: usize,
     places: usize,
 }
 
 impl Budget {
-    /// Whether a node may be followed whose axes, and those of what it reads, are at most that long.
+    /// Whether a node may be followed, given the longest of its axes and its inputs' axes.
     fn allows(&self, longest: usize, inputs: usize) -> bool {
         longest <= self.channels && longest.saturating_mul(inputs.max(1)) <= self.places
     }
@@ -31,20 +32,21 @@ impl Budget {
     }
 }
 
-/// Where the channels of a tensor lie: an axis, and the channel at each position of it.
+/// The channels of a tensor: an axis, and the channel at each position of it.
 #[derive(Clone)]
 pub(super) struct Channels {
     pub axis: usize,
     pub ids: Arc<[u32]>,
 }
 
-/// The channels of every node's output, where it has any that can be followed.
+/// The channels of every node's output, where any can be followed.
 pub(super) struct Followed {
     pub tensors: Vec<Option<Channels>>,
     pub union: Union,
 }
 
-/// Follows all channels of `network` from input to result; those that layers of kept names read and give stay.
+/// Follows all channels of `network` from input to result; layers with kept names fix the channels of their inputs
+/// and outputs.
 pub(super) fn follow(network: &Network, keeps: impl Fn(&str) -> bool) -> Followed {
     let multiplied = multiplied_axes(network);
     let mut follower = Follower { network, multiplied, union: Union::default(), tensors: Vec::new(), budget: MOST };
@@ -123,7 +125,8 @@ impl Follower<'_> {
         }
     }
 
-    /// Channels that lie on an axis as long as they are many; others stay, such as those of one number a sample, which has no axis.
+    /// Channels on an axis whose length is their number. Others are fixed, such as those with one number a sample,
+    /// which has no axis.
     fn within(&mut self, node: &Node, channels: Option<Channels>) -> Option<Channels> {
         let channels = channels?;
         if node.shape.dims().get(channels.axis) == Some(&channels.ids.len()) {
@@ -133,8 +136,8 @@ impl Follower<'_> {
         None
     }
 
-    /// New output channels; a depthwise convolution hands its input's on, a grouped one ties the same index of every group,
-    /// so that all groups stay equally large.
+    /// New output channels. A depthwise convolution passes its input's on; a grouped one ties the same index of every
+    /// group, so that all groups stay equally large.
     fn conv<W>(&mut self, node: &Node, conv: &Conv<W>) -> Option<Channels> {
         let input = self.on_axis(node, 0);
         let inputs = self.network.input_of(node, 0).channels();
@@ -159,13 +162,13 @@ impl Follower<'_> {
     fn linear(&mut self, node: &Node) -> Option<Channels> {
         let last = node.shape.rank() - 1;
         match self.input(node) {
-            // Works along another axis than the channels, which pass through.
+            // It applies along another axis than the channels, which pass through.
             Some(input) if input.axis != last => Some(input),
             _ => Some(self.fresh(last, node.shape.dims()[last])),
         }
     }
 
-    /// The channels of the first input; a second one, such as a grid of places, stays as it is.
+    /// The channels of the first input; those of a second one, such as a grid of positions, are fixed.
     fn image(&mut self, node: &Node) -> Option<Channels> {
         for &other in node.inputs.iter().skip(1) {
             self.fix_elsewhere(other, None, node);
@@ -173,13 +176,13 @@ impl Follower<'_> {
         self.on_axis(node, 0)
     }
 
-    /// Channels on an axis that is as long as before; others stay.
+    /// Channels on an axis that keeps its length; others are fixed.
     fn kept(&mut self, node: &Node) -> Option<Channels> {
         let input = self.input(node);
         self.within(node, input)
     }
 
-    /// Channels on any axis but this one.
+    /// Channels on any axis but this one; on this one they are fixed.
     fn beside(&mut self, node: &Node, axis: usize) -> Option<Channels> {
         let input = self.input(node)?;
         if input.axis != axis {
@@ -189,7 +192,8 @@ impl Follower<'_> {
         None
     }
 
-    /// Ties what is combined element by element; what is broadcast along the channels stays independent of them.
+    /// Ties channels that are combined element by element; tensors that are broadcast along the channels stay
+    /// independent.
     fn tied(&mut self, node: &Node) -> Option<Channels> {
         let rank = node.shape.rank();
         let offset = |follower: &Self, id: NodeId| rank - follower.network.node(id).shape.rank();
@@ -227,7 +231,7 @@ impl Follower<'_> {
         Some(Channels { axis: followed, ids: parts[0].clone() })
     }
 
-    /// The heads of an attention, if its operands have them: they are multiplied side by side.
+    /// The heads of an attention, if its operands have them: each head is multiplied separately.
     fn multiplied(&mut self, node: &Node) -> Option<Channels> {
         let rank = node.shape.rank();
         let aligned = |id: NodeId| {
@@ -235,7 +239,7 @@ impl Follower<'_> {
             let axis = channels.axis + rank - self.network.node(id).shape.rank();
             Some(Channels { axis, ..channels })
         };
-        // What an attention adds to its scores is its fourth.
+        // The fourth input of an attention is added to its scores.
         let (factors, added) = node.inputs.split_at(node.inputs.len().min(3));
         let operands: Option<Vec<Channels>> = factors.iter().map(|&id| aligned(id)).collect();
         let heads = operands.filter(|operands| {
@@ -258,9 +262,9 @@ impl Follower<'_> {
         heads.into_iter().next()
     }
 
-    /// Follows channels into a merged axis (each repeated along what it merges with) or a split one, of whose parts one shrinks: the
-    /// innermost, as in a channel shuffle, or the innermost that no matrix product multiplies, the heads of an attention. Positions that
-    /// are equal along it are tied.
+    /// Follows channels through a reshape. In a merged axis, each is repeated along the other axis. Of a split axis
+    /// one part shrinks: the innermost, as in a channel shuffle, or the innermost that no matrix product multiplies,
+    /// as the heads of an attention. Positions that are equal along it are tied.
     fn regrouped(&mut self, id: NodeId, node: &Node) -> Option<Channels> {
         let input = self.input(node)?;
         let dims = self.network.input_of(node, 0).dims();
@@ -288,7 +292,7 @@ impl Follower<'_> {
         None
     }
 
-    /// Tied weights: what goes from one of their users goes from all.
+    /// Tied weights: channels removed from one user are removed from all.
     fn tie_shared(&mut self, node: &Node) {
         let Some(owner) = node.shares else { return };
         let outputs = self.tensors.last().cloned().flatten().map_or_else(|| [].into(), |channels| channels.ids);
@@ -296,7 +300,7 @@ impl Follower<'_> {
         let (inputs, of_owner) = (read(node), self.network.node(owner));
         let table = matches!(of_owner.op, Op::Embedding(_));
         let pairs = if table && matches!(node.op, Op::Linear(_)) {
-            // What tells words from each other reads what they are looked up as.
+            // The classifier over words reads the width of the embedding.
             vec![(inputs, self.ids(owner))]
         } else if table {
             vec![(outputs, self.ids(owner))]
@@ -313,7 +317,8 @@ impl Follower<'_> {
         }
     }
 
-    /// Ties all positions that are the same along an axis of so many, each of them so many times in a row; one of each.
+    /// Ties positions with the same index on an axis of `length`, where each index repeats `each` times in a row;
+    /// returns one of each.
     fn fold(&mut self, ids: &[u32], length: usize, each: usize) -> Arc<[u32]> {
         for (position, &id) in ids.iter().enumerate() {
             self.union.join(ids[position / each % length * each], id);
@@ -321,8 +326,8 @@ impl Follower<'_> {
         (0..length).map(|position| ids[position * each]).collect()
     }
 
-    /// The channels of operand `id` along `axis` of its own. A free parameter takes them on; other channels of it are fixed, and where it has
-    /// none along `axis` they are new and fixed.
+    /// The channels of operand `id` along its own `axis`. A free parameter takes on new channels; channels on another
+    /// axis are fixed, and an operand without channels along `axis` gets new, fixed ones.
     fn fix_elsewhere(&mut self, id: NodeId, axis: Option<usize>, at: &Node) -> Arc<[u32]> {
         let operand = self.network.node(id);
         let reason = Reason::FixedPartner(at.name.as_str().into());
@@ -341,7 +346,7 @@ impl Follower<'_> {
         channels.ids
     }
 
-    /// Fixes all that a node reads and gives.
+    /// Fixes the channels of a node's inputs and output.
     fn keep(&mut self, id: NodeId, node: &Node) {
         let reason = Reason::Asked(node.name.as_str().into());
         let given = self.ids(id);
@@ -349,7 +354,7 @@ impl Follower<'_> {
         self.fix_inputs(node, reason);
     }
 
-    /// The input's channels if they lie on `axis`; fixed where they do not.
+    /// The input's channels if they are on `axis`; else they are fixed.
     fn on_axis(&mut self, node: &Node, axis: usize) -> Option<Channels> {
         let input = self.input(node)?;
         if input.axis != axis {
@@ -390,11 +395,12 @@ impl Follower<'_> {
 #[derive(Clone, Copy)]
 struct Part {
     axis: usize,
-    /// Positions of the whole axis for every one of this.
+    /// Positions of the whole axis per position of this part.
     each: usize,
 }
 
-/// The axes that a reshape splits one into that has `outer` elements before it and `inner` behind; the innermost first.
+/// The parts that a reshape splits an axis into, which has `outer` elements before it and `inner` behind; innermost
+/// first.
 fn parts(dims: &[usize], [outer, length, inner]: [usize; 3]) -> Vec<Part> {
     let part = |axis: usize| {
         let before: usize = dims[..axis].iter().product();
@@ -405,7 +411,7 @@ fn parts(dims: &[usize], [outer, length, inner]: [usize; 3]) -> Vec<Part> {
     (0..dims.len()).rev().filter_map(part).collect()
 }
 
-/// `ids`, each `inner` times in a row, all of it `outer` times.
+/// `ids`, each `inner` times in a row, and all of that `outer` times.
 fn repeat(ids: &[u32], outer: usize, inner: usize) -> Arc<[u32]> {
     let row = ids.iter().flat_map(|&id| std::iter::repeat_n(id, inner));
     std::iter::repeat_n(row, outer).flatten().collect()

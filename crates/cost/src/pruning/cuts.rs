@@ -1,33 +1,33 @@
-//! What is left of the weights of layers: the positions that stay on every axis that pruning made shorter.
+//! The cuts of layers' weights: the positions that remain on every axis that pruning made shorter.
 
 use super::groups::{Group, Groups};
 use perf4sight_network::{Network, Node, NodeId, Spans};
 
-/// A layer that is smaller than it was, so that whoever has its weights can take the slices that are left.
+/// A layer that became smaller, with the remaining slices of its weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
     /// Its name, which is the stem of its weights' names.
     pub layer: String,
-    /// What it does.
+    /// Its operation.
     pub operation: String,
-    /// What is left of what it reads, as far as its weights lie along it.
+    /// The remaining positions of its input, if its weights span that axis.
     pub inputs: Option<Left>,
-    /// What is left of what it gives.
+    /// The remaining positions of its output.
     pub outputs: Option<Left>,
 }
 
-/// What is left of an axis.
+/// The remaining positions of an axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
-    /// The axis of one sample of what the layer reads or gives, counted from the last, which is 1.
+    /// The axis in one sample of the layer's input or output, counted from the last, which is 1.
     pub axis_from_last: usize,
-    /// How many positions there were.
+    /// The number of positions before pruning.
     pub of: usize,
-    /// Those that stay, in order.
+    /// The positions that remain, in order.
     pub kept: Vec<usize>,
 }
 
-/// All layers with weights of their own that are smaller without the groups marked in `gone`.
+/// The cuts of all layers with weights of their own that shrink when the groups marked in `gone` are removed.
 pub(super) fn cuts(network: &Network, groups: &Groups, gone: &[bool]) -> Vec<Cut> {
     let cuts = Cuts { network, groups, gone };
     let owners = network.iter().filter(|(_, node)| node.shares.is_none());
@@ -46,7 +46,7 @@ impl Cuts<'_> {
         let weight = facts.weights.first()?;
         let last = node.shape.rank().saturating_sub(1);
         let (inputs, outputs) = match weight.spans {
-            // Its result's channels lie where those lie that it sums over.
+            // The channels of the result are on the same axis as those of the input that it sums over.
             Spans::Filters { input } | Spans::Transposed { input } => {
                 (self.left(*node.inputs.first()?, input..input + 1), self.left(id, input..input + 1))
             }
@@ -58,7 +58,7 @@ impl Cuts<'_> {
         smaller.then(|| Cut { layer: node.name.clone(), operation: node.op.kind().to_owned(), inputs, outputs })
     }
 
-    /// What is left of a node's channels, if they lie on one of these axes and some of them are gone.
+    /// The remaining positions of a node's channels, if they are on one of these axes and some were removed.
     fn left(&self, id: NodeId, axes: std::ops::Range<usize>) -> Option<Left> {
         let channels = self.groups.tensors[id.index()].as_ref().filter(|channels| axes.contains(&channels.axis))?;
         let stays = |group: Group| !self.gone[group as usize];

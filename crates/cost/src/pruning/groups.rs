@@ -1,4 +1,4 @@
-//! The dependency groups of a network: which channels go together, what each group weighs, and which cannot go at all.
+//! The dependency groups of a network: which channels go together, their parameters, and which cannot go at all.
 
 use super::accounts::Account;
 use super::channels::{self, Channels, Followed};
@@ -8,19 +8,19 @@ use perf4sight_network::{Network, Node, Spans};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Names one dependency group.
+/// The index of one dependency group.
 pub(super) type Group = u32;
 
-/// What a group takes with it when it goes.
+/// The positions that go with a group.
 #[derive(Default, Clone)]
 pub(super) struct Members {
-    /// Positions it holds in each tensor width.
+    /// Its positions in each tensor width.
     pub widths: Vec<(usize, u32)>,
-    /// Inputs and outputs it holds in each account.
+    /// Its inputs and outputs in each account.
     pub accounts: Vec<(usize, u64, u64)>,
 }
 
-/// How many channels tensors of one kind have.
+/// The number of channels of tensors with the same channels.
 #[derive(Debug, Clone)]
 pub(super) struct Width {
     pub count: u32,
@@ -28,7 +28,7 @@ pub(super) struct Width {
     pub summed: bool,
 }
 
-/// All that pruning needs to know of one network.
+/// The properties of one network for pruning.
 pub(super) struct Groups {
     pub members: Vec<Members>,
     pub reasons: Vec<Option<Reason>>,
@@ -40,7 +40,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// The groups of a network, where layers of names that are kept keep all channels.
+    /// The groups of a network; layers with kept names keep all channels.
     pub fn new(network: &Network, keeps: impl Fn(&str) -> bool) -> Self {
         let (tensors, reasons) = number(channels::follow(network, keeps));
         let mut groups = Groups {
@@ -57,7 +57,7 @@ impl Groups {
         groups
     }
 
-    /// Groups without a ranked filter never go.
+    /// Groups without a ranked filter are never removed.
     fn fix_unranked(&mut self) {
         let mut ranked = vec![false; self.reasons.len()];
         self.layers
@@ -102,7 +102,7 @@ impl Groups {
         }
     }
 
-    /// Groups on the axis that the weights of `node` span, with how many positions each holds.
+    /// Groups on the axis that the weights of `node` span, with the number of positions of each.
     fn reads(&self, network: &Network, node: &Node) -> Vec<(Group, u32)> {
         let Some(input) = &self.tensors[node.inputs[0].index()] else { return Vec::new() };
         let spans = network.facts(node).weights.first().map(|weight| weight.spans);
@@ -136,7 +136,7 @@ fn number(followed: Followed) -> (Vec<Option<Channels>>, Vec<Option<Reason>>) {
     (tensors.collect(), reasons)
 }
 
-/// Each group with how often it stands in `ids`, in the groups' order.
+/// Each group with its number of occurrences in `ids`, in the groups' order.
 fn counted(ids: &[Group]) -> Vec<(Group, u32)> {
     let mut sorted = ids.to_vec();
     sorted.sort_unstable();

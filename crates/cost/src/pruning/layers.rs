@@ -1,27 +1,29 @@
-//! What is ranked: the filters of every convolution but those on a shortcut, and the widths of layers over tokens.
+//! The ranked layers: the filters of every convolution but those on a shortcut, and the widths of layers over tokens.
 
 use super::channels::Channels;
 use super::groups::Group;
 use perf4sight_network::{Nature, Network, Node, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One layer of which something is ranked.
+/// One layer with ranked filters.
 #[derive(Debug, Clone)]
 pub(super) struct Layer {
     pub node: NodeId,
     pub filters: Vec<Filter>,
 }
 
-/// What is drawn for once: a filter of a convolution, or the outputs of a fully connected layer that go together, such as a head's.
+/// The unit of ranking: a filter of a convolution, or the outputs of a fully connected layer that go together, such
+/// as those of a head.
 #[derive(Debug, Clone)]
 pub(super) struct Filter {
     pub group: Group,
-    /// Its places among the layer's outputs.
+    /// Its positions among the layer's outputs.
     pub outputs: Vec<usize>,
 }
 
-/// The ranked layers of `network`, in the order they run. A convolution on a shortcut follows the block it bridges. A fully connected
-/// layer is ranked for those of its outputs that no layer before it was ranked for: the width of a transformer is written by every one of its blocks.
+/// The ranked layers of `network`, in the order they run. A convolution on a shortcut follows the block it bridges. A
+/// fully connected layer ranks only outputs that no earlier layer ranks: every block of a transformer writes its
+/// width.
 pub(super) fn ranked(network: &Network, tensors: &[Option<Channels>]) -> Vec<Layer> {
     let shortcuts = shortcuts(network);
     let mut known: BTreeSet<Group> = BTreeSet::new();
@@ -33,7 +35,7 @@ pub(super) fn ranked(network: &Network, tensors: &[Option<Channels>]) -> Vec<Lay
         }
         let filters = match matches!(node.op, Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_)) {
             true => each(&channels.ids),
-            // What passes through on another axis is not of its making.
+            // Channels that pass through on another axis are not made here.
             false if channels.axis + 1 < node.shape.rank() => continue,
             false => together(&channels.ids, &known),
         };
@@ -79,7 +81,7 @@ pub(super) fn is_sum(node: &Node) -> bool {
     node.inputs.len() == 2 && matches!(node.op, Op::Binary(binary) if binary.is_sum())
 }
 
-/// The convolution whose result arrives at `id`, behind nothing but normalisation, activation and dropout.
+/// The convolution whose result reaches `id` through normalisation, activation and dropout only.
 fn source(network: &Network, mut id: NodeId) -> Option<NodeId> {
     loop {
         let node = network.node(id);

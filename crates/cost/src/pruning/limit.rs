@@ -1,22 +1,22 @@
-//! What kept a network from getting as small as asked.
+//! Why a network could not be pruned to its goal.
 
 use super::walk::Goal;
 use std::fmt;
 
-/// Why a walk ended before its goal, or too far past it.
+/// Why pruning ended before its goal, or too far past it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
     /// No filter of any convolution can go.
     NothingToPrune,
-    /// More channels than are followed; those beyond stay.
+    /// The network has more channels than can be followed; the rest stays.
     TooMany,
-    /// What can still go goes together, and is more than may go past the goal.
+    /// The remaining groups are larger than the tolerated overshoot.
     Together,
-    /// Every layer that can shrink is as narrow as allowed.
+    /// Every layer that can shrink is at its minimum.
     Minimums {
-        /// Channels every layer keeps.
+        /// The minimum of channels per layer.
         channels: u32,
-        /// Percent of their channels that layers joined by residual sums keep, where there are such.
+        /// Minimum for layers joined by residual sums, in percent of their channels, where there are any.
         summed_percent: Option<f64>,
     },
 }

@@ -1,8 +1,9 @@
-//! Which channels must go together, which go, and the smaller network.
+//! Structured pruning: dependency groups of channels, their removal, and the smaller network.
 //!
-//! Dependency groups come from the graph alone: a [`Pruner`] follows every channel from the filter that makes it to whatever
-//! reads it, and ties those that only make sense together (residual sums, depthwise and grouped convolutions,
-//! squeeze-and-excite products, shuffles, shared weights, the heads of an attention). A [`Ranking`] says in which order filters go, a [`Goal`] when to stop.
+//! Dependency groups come from the graph alone: a [`Pruner`] follows every channel from the filter that makes it to
+//! all of its readers, and ties those that must go together (residual sums, depthwise and grouped convolutions,
+//! squeeze-and-excite products, shuffles, shared weights, the heads of an attention). A [`Ranking`] gives the order
+//! in which filters are removed, a [`Goal`] the end.
 //!
 //! ```
 //! use perf4sight_network::zoo::{Dataset, build};
@@ -46,14 +47,14 @@ pub struct Pruner<'a> {
     groups: Groups,
 }
 
-/// Channels of one layer that pruning leaves alone.
+/// Channels of one layer that cannot be pruned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unprunable {
     /// The convolution or fully connected layer that makes them.
     pub layer: String,
-    /// How many they are.
+    /// Their number.
     pub channels: usize,
-    /// Why they stay.
+    /// The reason.
     pub reason: Reason,
 }
 
@@ -63,16 +64,16 @@ impl<'a> Pruner<'a> {
         Self::keeping(network, |_| false)
     }
 
-    /// The same, where layers of these names keep all channels that they read and give.
+    /// The same, but layers with these names keep all channels of their inputs and outputs.
     pub fn keeping(network: &'a Network, keeps: impl Fn(&str) -> bool) -> Self {
         Pruner { network, groups: Groups::new(network, keeps) }
     }
 
-    /// The network without the lowest-ranked groups, as many as the goal takes. Those that would lead too far past it go only where the
-    /// others do not come near enough to it.
+    /// The network without the lowest-ranked groups, as many as the goal needs. Groups that would overshoot it are
+    /// removed only where the others do not come near enough.
     ///
     /// # Errors
-    /// None that a network from a [`perf4sight_network::NetworkBuilder`] is known to cause; shapes are inferred anew.
+    /// None is known for networks from a [`perf4sight_network::NetworkBuilder`]; shapes are inferred anew.
     pub fn prune(&self, ranking: &Ranking, goal: Goal) -> Result<Pruned> {
         let mut walk = Walk::new(self.network, &self.groups, goal);
         let order = self.order(ranking);
@@ -92,7 +93,7 @@ impl<'a> Pruner<'a> {
         Ok(Pruned { network, percent: walk.percent(), limit: walk.limit(), cuts })
     }
 
-    /// Every channel that cannot go, layer by layer, with the reason.
+    /// Every channel that cannot be pruned, layer by layer, with the reason.
     pub fn unprunable(&self) -> Vec<Unprunable> {
         let makes = |node: &Node| matches!(node.op, Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_) | Op::Linear(_));
         let made = self.network.iter().filter(|(_, node)| makes(node));
@@ -111,7 +112,7 @@ impl<'a> Pruner<'a> {
         found
     }
 
-    /// All ranked groups, the lowest score of any of their filters first; ties in the order layers run.
+    /// All ranked groups by the lowest score of their filters, lowest first; ties in the order in which layers run.
     fn order(&self, ranking: &Ranking) -> Vec<Group> {
         let groups = self.groups.layers.iter().flat_map(|layer| layer.filters.iter().map(|filter| filter.group));
         let mut order: Vec<(f64, Group)> = ranking.scores().zip(groups).collect();

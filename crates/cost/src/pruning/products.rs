@@ -1,8 +1,8 @@
-//! Which axes matrix products multiply: those that lie side by side in them, as the heads of an attention, can be pruned.
+//! The axes that matrix products multiply; batch axes of a product, such as the heads of an attention, can be pruned.
 
 use perf4sight_network::{Coupling, Network, Node, NodeId};
 
-/// For every node, which axes of its result arrive at a matrix product as one of the two that are multiplied.
+/// For every node, the axes of its result that reach a matrix product as one of its two multiplied axes.
 pub(super) fn multiplied_axes(network: &Network) -> Vec<Vec<bool>> {
     let mut marked: Vec<Vec<bool>> = network.nodes().iter().map(|node| vec![false; node.shape.rank()]).collect();
     for (id, node) in network.iter().rev() {
@@ -43,7 +43,7 @@ fn read_as(network: &Network, node: &Node, input: NodeId, result: &[bool]) -> Ve
     }
 }
 
-/// The axis of a reshaped tensor that is this one of the tensor before: as long, between as many elements.
+/// The axis of a reshaped tensor that equals this one of the tensor before: as long, between as many elements.
 fn same_axis(dims: &[usize], axis: usize, reshaped: &[usize]) -> Option<usize> {
     let place = |dims: &[usize], axis: usize| (dims[axis], dims[axis + 1..].iter().product::<usize>());
     (0..reshaped.len()).find(|&other| place(reshaped, other) == place(dims, axis))

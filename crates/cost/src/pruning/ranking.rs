@@ -1,4 +1,4 @@
-//! In which order filters go: at random, at random by depth, or by the size of their weights.
+//! The order in which filters are removed: random, random by depth, or by the magnitude of their weights.
 
 use super::Pruner;
 use perf4sight_base::error::{Error, Result};
@@ -10,14 +10,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// How quickly the weight of a layer changes with its index in [`Ranking::random_weighted`].
 const DECAY: f64 = 0.1;
 
-/// One score for every filter of the ranked convolutions, over all layers at once; the lowest go first, whatever layer they are in.
+/// One score for every filter of the ranked convolutions, across all layers; the lowest are removed first.
 ///
-/// A channel that several filters share (a residual sum, a depthwise convolution behind its expansion) goes with the first of them,
-/// so that wide groups go earlier, as published.
+/// A channel that several filters share (a residual sum, a depthwise convolution behind its expansion) is removed
+/// with the first of them, so wide groups are removed earlier, as published.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking(Vec<Vec<f64>>);
 
-/// What decides which filters go first.
+/// How filters are scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// [`Ranking::random`].
@@ -29,10 +29,10 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All of them, in the order they are listed to people.
+    /// All modes, in the order they are listed to users.
     pub const ALL: [Mode; 3] = [Mode::Random, Mode::RandomWeighted, Mode::L1];
 
-    /// The word in configuration.
+    /// Its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Random => "random",
@@ -41,27 +41,28 @@ impl Mode {
         }
     }
 
-    /// The one of that name.
+    /// The mode with that name.
     ///
     /// # Errors
-    /// An unknown word, with the nearest known one.
+    /// The name is unknown; the message has the nearest known one.
     pub fn parse(word: &str) -> Result<Self> {
         let known = Self::ALL.into_iter().find(|mode| mode.name() == word);
         known.ok_or_else(|| Error::config(format!("unknown mode \"{word}\"")).one_of(word, Self::ALL.map(Self::name)))
     }
 }
 
-/// The generator behind one variant. Every variant draws on its own, as the published levels do: a level is no subset of the next one.
+/// The random generator of one variant. Every variant draws independently, as the published levels do: a level is no
+/// subset of the next one.
 pub fn generator(seed: u64, network: &str, level: u8, repeat: u32) -> Xoshiro256PlusPlus {
     let name = network.bytes().chain([0, level]).chain(repeat.to_le_bytes());
-    // FNV-1a (Fowler, Noll, Vo): a hash that stays the same on every platform and release.
+    // FNV-1a (Fowler, Noll, Vo): a hash that is the same on every platform and release.
     let hash =
         name.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     Xoshiro256PlusPlus::seed_from_u64(seed.rotate_left(32) ^ hash)
 }
 
 impl Ranking {
-    /// The ranking of that mode; what needs no draws makes none.
+    /// The ranking of that mode; a mode without randomness draws nothing.
     ///
     /// # Errors
     /// As [`Ranking::l1`].
@@ -78,8 +79,8 @@ impl Ranking {
         Self::drawn(pruner, generator, |_| 1.0)
     }
 
-    /// Every filter draws from U(0, 1) times a weight of its layer: one draw for the whole network decides whether late layers
-    /// lose more (probability 0.3), early ones (0.3), or all the same (0.4).
+    /// Every filter draws from U(0, 1) times a weight of its layer. One draw for the whole network decides whether
+    /// late layers lose more (probability 0.3), early ones (0.3), or all the same (0.4).
     pub fn random_weighted(pruner: &Pruner, generator: &mut impl Rng) -> Self {
         let slope = match generator.random::<f64>() {
             draw if draw < 0.3 => Some(-DECAY),

@@ -1,28 +1,29 @@
-//! Why channels cannot be pruned, in words for a table.
+//! The reasons why channels cannot be pruned, as text for a table.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Why channels cannot be pruned. Many share a reason, so its words are shared too.
+/// Why channels cannot be pruned. Many share a reason, so its text is shared too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// They are the network's input.
     Input,
-    /// They are the network's result, as a classifier's outputs are.
+    /// They are the network's result, such as a classifier's outputs.
     Result,
     /// They enter a matrix product, as in attention.
     MatrixProduct(Arc<str>),
-    /// They enter an operation this crate does not know: its node and its kind.
+    /// They enter an operation that this crate does not support: its node and its kind.
     Unknown(Arc<str>, Arc<str>),
     /// A node combines them with a tensor of fixed size.
     FixedPartner(Arc<str>),
-    /// A node treats them as something else than channels, or splits them where no rule follows.
+    /// A node uses them as something else than channels, or splits them where no rule can follow.
     Mixed(Arc<str>),
     /// The network has more channels than can be followed, from this node on.
     TooMany(Arc<str>),
-    /// It was asked that the channels of a layer stay.
+    /// The caller keeps the channels of this layer.
     Asked(Arc<str>),
-    /// Neither a filter of a convolution is among them nor an output of a fully connected layer over tokens, and only those are ranked.
+    /// They contain no filter of a convolution and no output of a fully connected layer over tokens; only those are
+    /// ranked.
     NoFilter,
 }
 

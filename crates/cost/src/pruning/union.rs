@@ -21,7 +21,7 @@ impl Union {
         start..end
     }
 
-    /// The channel that stands for the set of `channel`.
+    /// The representative of the set of `channel`.
     pub fn find(&mut self, mut channel: u32) -> u32 {
         while self.parent[channel as usize] != channel {
             let grandparent = self.parent[self.parent[channel as usize] as usize];
@@ -31,7 +31,7 @@ impl Union {
         channel
     }
 
-    /// Joins two sets; the older channel stands for both, so that the result does not depend on the order of joins.
+    /// Joins two sets; the older channel represents both, so that the result does not depend on the order of joins.
     pub fn join(&mut self, a: u32, b: u32) {
         let (a, b) = (self.find(a), self.find(b));
         let (old, new) = (a.min(b), a.max(b));

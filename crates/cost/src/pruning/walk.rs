@@ -1,4 +1,5 @@
-//! The walk along a ranking: groups go one by one until the goal is reached, each only if every layer it is in stays wide enough.
+//! Prunes along a ranking: removes groups one by one until the goal is reached, if every layer of a group stays wide
+//! enough.
 
 use super::accounts::Account;
 use super::cuts::Cut;
@@ -7,30 +8,31 @@ use super::limit::Limit;
 use super::reason::Reason;
 use perf4sight_network::Network;
 
-/// Channels that every layer keeps.
+/// The minimum of channels in every layer.
 const MINIMUM: u32 = 2;
 
-/// When to stop.
+/// The target of pruning.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
-    /// The walk ends when so many parameters or fewer are left.
+    /// Pruning ends when this many parameters or fewer are left.
     pub parameters: u64,
-    /// Fewer parameters than these are left only where no other groups can go: one may be a width that many blocks share.
+    /// Fewer parameters than these are left only where no other groups can go, for example if many blocks share one
+    /// width.
     pub least: u64,
-    /// Percent of all parameters that were asked for; decides how much of a residual sum has to stay.
+    /// Requested reduction in percent of all parameters; it sets how many channels of a residual sum must stay.
     pub percent: f64,
 }
 
-/// What pruning gave.
+/// The result of pruning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pruned {
     /// The smaller network, under the same name.
     pub network: Network,
-    /// Percent of all parameters that are gone, counted exactly.
+    /// Percent of all parameters that were removed, counted exactly.
     pub percent: f64,
-    /// What stopped the walk short of its goal, or led it too far past it.
+    /// Why pruning stopped short of its goal, or went too far past it.
     pub limit: Option<Limit>,
-    /// What is left of every layer that is smaller.
+    /// The cuts of every layer that became smaller.
     pub cuts: Vec<Cut>,
 }
 
@@ -38,28 +40,28 @@ impl Goal {
     /// Percentage points by which a network may miss its goal.
     pub const TOLERANCE: f64 = 2.0;
 
-    /// At least `percent` of all parameters of `network` gone, and no group more than that takes; where that can be, at most
-    /// [`Goal::TOLERANCE`] more.
+    /// Removes at least `percent` of all parameters of `network`, with no more groups than needed, and at most
+    /// [`Goal::TOLERANCE`] percentage points more where possible.
     pub fn percent(network: &Network, percent: f64) -> Self {
         let left = |percent: f64| (network.parameters() as f64 * (1.0 - percent / 100.0)).max(0.0) as u64;
         Goal { parameters: left(percent), least: left(percent + Goal::TOLERANCE), percent }
     }
 
-    /// Share of its channels that a layer joined by residual sums keeps, as published: what is left of the whole network, and
-    /// below 50 % the share asked for.
+    /// Share of its channels that a layer joined by residual sums keeps, as published: the remaining share of the
+    /// whole network, and below 50 % the requested share.
     fn summed_share(self) -> f64 {
         let asked = self.percent / 100.0;
         if asked >= 0.5 { 1.0 - asked } else { asked }
     }
 }
 
-/// How far the pruning of one network has come.
+/// The state of pruning one network.
 pub(super) struct Walk<'a> {
     groups: &'a Groups,
     goal: Goal,
     total: u64,
     left: u64,
-    /// Channels left in each width, and the least it may have.
+    /// Channels left in each width, and its minimum.
     widths: Vec<(u32, u32)>,
     accounts: Vec<Account>,
     gone: Vec<bool>,
@@ -89,18 +91,18 @@ impl<'a> Walk<'a> {
         self.left <= self.goal.parameters
     }
 
-    /// Whether so little is missing that no group is worth going too far past the goal.
+    /// Whether the goal is so near that no group should overshoot it.
     pub fn is_near(&self) -> bool {
         self.percent() >= self.goal.percent - Goal::TOLERANCE
     }
 
-    /// Whether a group is there, can go, and leaves every layer wide enough.
+    /// Whether a group is not yet removed, can go, and leaves every layer wide enough.
     pub fn allows(&self, group: Group) -> bool {
         let index = group as usize;
         !self.gone[index] && self.groups.reasons[index].is_none() && self.leaves_enough(group)
     }
 
-    /// Whether too few parameters are left without a group that may go.
+    /// Whether removing a group that may go leaves too few parameters.
     pub fn leads_too_far(&self, group: Group) -> bool {
         let accounts = self.groups.members[group as usize].accounts.iter();
         let taken = accounts.map(|&(account, inputs, outputs)| {
@@ -136,7 +138,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Which groups are gone.
+    /// Which groups were removed.
     pub fn gone(&self) -> &[bool] {
         &self.gone
     }
@@ -146,14 +148,14 @@ impl<'a> Walk<'a> {
         self.left
     }
 
-    /// Percent of all parameters that are gone.
+    /// Percent of all parameters that were removed.
     pub fn percent(&self) -> f64 {
         100.0 * (self.total - self.left) as f64 / self.total.max(1) as f64
     }
 
-    /// What stopped the walk, if it is at its end and not at its goal, or what led it past that.
+    /// Why pruning stopped short of its goal or overshot it, if it did.
     pub fn limit(&self) -> Option<Limit> {
-        // Of no parameters none can go, so that the goal seems reached from the beginning.
+        // Without any parameters the goal would count as reached at the start.
         if self.arrived() && (self.total > 0 || self.goal.percent <= 0.0) {
             return (self.left < self.goal.least).then_some(Limit::Together);
         }

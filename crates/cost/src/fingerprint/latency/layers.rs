@@ -1,4 +1,4 @@
-//! Operations as samples: what a profile timed one by one, besides the kernels they consist of, and what trees learn from it.
+//! Operations as samples: their measured times, their kernels, and the trees that learn corrections from both.
 
 use super::parts::{Part, Parts};
 use super::processor::Route;
@@ -16,7 +16,8 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// No operation is corrected by more than this, in logarithms: a factor of 4 either way. What lies beyond is another operation.
+/// The maximum correction of an operation, in logarithms: a factor of 4 either way. Anything beyond is another
+/// operation.
 const BOUND: f64 = 1.4;
 
 /// Classes of fewer rows keep their physical time.
@@ -24,17 +25,17 @@ const FEWEST: usize = 30;
 
 const TREES: usize = 12;
 
-/// About as many leaves a tree has at most, so that a file does not grow with the profile.
+/// A tree has at most about this many leaves, so that a file does not grow with the profile.
 const LEAVES: usize = 150;
 
 /// A timed part of a step.
 pub(super) struct Sample<'a> {
-    /// What ran; not empty.
+    /// The kernels that ran; not empty.
     pub(super) kernels: &'a [Kernel],
     pub(super) milliseconds: f64,
 }
 
-/// The parts of a row that were timed; what moves nothing, such as a view, is left out.
+/// The timed parts of a row; parts without kernels, such as a view, are left out.
 pub(super) fn samples<'a>(row: &Row, parts: &'a Parts) -> Vec<Sample<'a>> {
     if row.layers.is_empty() {
         return Vec::new();
@@ -62,25 +63,25 @@ fn times(row: &Row) -> BTreeMap<Part, f64> {
     times
 }
 
-/// Operations are timed in the first visit to a row, among plain steps; the row is the quickest of all visits. What slowed the machine down
-/// meanwhile slowed them all.
+/// Operations are timed in the first repetition of a row, among plain steps; the row's value is the fastest
+/// repetition. A slowdown of the machine in the first repetition affects all of its operations alike.
 fn pace(row: &Row) -> f64 {
     let plain = row.layers.iter().find(|layer| layer.pass == layers::Pass::Step);
     plain.and_then(|plain| plain.record.value()).map_or(1.0, |plain| row.measured / plain)
 }
 
-/// Trees on log(measured / physical) of single operations: a forest for every class, by who computes it.
+/// Trees on log(measured / physical) of single operations: a forest for every class and route.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Corrections(BTreeMap<Route, BTreeMap<Class, Forest>>);
 
-/// An operation as trees are asked about it.
+/// An operation as input of the trees.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Operation<'a> {
-    /// What runs; not empty.
+    /// The kernels that run; not empty.
     pub(super) kernels: &'a [Kernel],
     pub(super) route: Route,
-    /// How many times as long as the plainest function of every element it takes.
+    /// Time relative to the simplest element-wise function.
     pub(super) effort: f64,
     pub(super) batch: f64,
     /// Milliseconds.
@@ -105,11 +106,11 @@ impl Left {
     }
 }
 
-/// How many features there are.
+/// The number of features.
 const COLUMNS: usize = 12;
 
-/// An operation as the trees see it, its features: sizes of its largest product, else what it takes together, how hard that is and the window
-/// it slides over how many channels; and its traffic, all as logarithms.
+/// The features of an operation: the sizes of its largest product or, without one, the length of its rows, its
+/// effort, and the area and the channels of its filter; and its traffic, all as logarithms.
 type Features = [f64; COLUMNS];
 
 fn features(Operation { kernels, effort, batch, physical, .. }: Operation<'_>) -> Features {
@@ -149,7 +150,7 @@ impl Corrections {
         Ok(Corrections(routes))
     }
 
-    /// What the physical time of an operation is multiplied with.
+    /// The factor on the physical time of an operation.
     pub(super) fn factor(&self, operation: Operation<'_>) -> f64 {
         let class = operation.kernels.first().map(|kernel| kernel.class);
         let forest = |route: Route| class.and_then(|class| self.0.get(&route)?.get(&class));
@@ -163,7 +164,7 @@ impl Corrections {
         self.0.is_empty()
     }
 
-    /// Whether a file holds what trees of this program are asked.
+    /// Whether the trees of a file have the features of this program.
     pub(super) fn is_sound(&self) -> bool {
         self.0.values().flat_map(BTreeMap::values).all(|forest| forest.features() == COLUMNS)
     }

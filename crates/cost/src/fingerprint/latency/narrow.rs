@@ -1,5 +1,5 @@
-//! What a few rows say of steps that compute with narrower numbers than those that were profiled: how much longer or shorter their kernels
-//! take than physics promises of so many products, and of so many bytes.
+//! Latency at a narrower precision than the profiled one, from a few rows: factors on the physical time of products,
+//! and of all other kernels.
 
 use super::cholesky::Normal;
 use super::cholesky::{Cholesky, dot};
@@ -7,33 +7,37 @@ use crate::features::physical::{Kernel, Pass};
 use perf4sight_platform::{Memory, Platform};
 use serde::{Deserialize, Serialize};
 
-/// What is told apart: products, whose speed is the processor's for such numbers, and everything else, which moves and converts them.
+/// Two kinds of kernels: products, at the processor's speed for such numbers, and all others, which move and convert
+/// them.
 const KINDS: usize = 2;
 
-/// What is believed of a factor before anything is measured: its mean and its standard deviation.
+/// The prior of a factor: its mean and its standard deviation.
 type Believed = [f64; 2];
 
-/// They take what physics promises: some devices compute eight times as many products of narrow numbers, others emulate them.
+/// The physical time as it is: some devices compute eight times as many products of narrow numbers, others emulate
+/// them.
 const AS_PROMISED: Believed = [1.0, 1.0];
 
-/// All but products on processors takes twice what its fewer bytes promise, which is as long as in single precision: processors compute it in that. On one
-/// core of an EPYC, which is all that was looked at, rows tell 1.4 to 2.5 (`docs/accuracy/latency.md`).
+/// On processors all kernels but products take twice the time for their fewer bytes, as long as in single precision:
+/// processors compute in that. On one core of an EPYC, the only one examined, rows give 1.4 to 2.5
+/// (`docs/accuracy/latency.md`).
 const AS_IN_SINGLE_PRECISION: Believed = [2.0, 0.5];
 
-/// The least that a factor can be.
+/// The smallest possible factor.
 const LEAST: f64 = 0.01;
 
-/// Standard deviation, in logarithms, of what two factors leave open of a network: with this nine of ten 90 % intervals hold what networks of other families
-/// took (`docs/accuracy/latency.md`, other precisions).
+/// Standard deviation, in logarithms, of a network that the two factors do not explain. With it nine of ten 90 %
+/// intervals contain the measurements of networks of other families (`docs/accuracy/latency.md`, other precisions).
 const NOISE: f64 = 0.09;
 
-/// So many corrections by Gauss and Newton's method: a step's time is a sum, linear in the factors but where launches run besides it.
+/// Iterations of the Gauss-Newton method: a step's time is a sum, linear in the factors except where launches
+/// overlap.
 const CORRECTIONS: usize = 8;
 
 /// Bytes of a number of single precision.
 const SINGLE: f64 = 4.0;
 
-/// How many times as long as physics promises kernels take that compute with narrower numbers than single precision; as it lies in a file.
+/// Factors on the physical time of kernels at a narrower precision than single, as stored in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Narrow {
@@ -43,18 +47,18 @@ pub(super) struct Narrow {
     certainty: [[f64; KINDS]; KINDS],
 }
 
-/// Milliseconds that were measured of a step, and what is predicted of it with what may be known of narrow numbers.
+/// Measured milliseconds of a step, and its prediction as a function of the factors.
 pub(super) type Promised<'a> = (f64, Box<dyn Fn(&Narrow) -> f64 + 'a>);
 
-/// A kernel with narrow numbers is one of products, or not; none where its numbers are as wide as ever, as those of weights are that an
-/// optimizer changes.
+/// Whether a kernel with narrow numbers is one of products or of the other kind. None where its numbers are not
+/// narrow, such as weights that an optimizer changes.
 pub(super) fn kind(kernel: &Kernel) -> Option<usize> {
     let is_narrow = kernel.element < SINGLE && kernel.pass != Pass::Update;
     is_narrow.then_some(usize::from(kernel.product.is_none()))
 }
 
 impl Narrow {
-    /// What is believed of a device before anything is measured.
+    /// The prior of a device.
     pub fn before(platform: &Platform) -> Self {
         let others = match platform.memory {
             Memory::Host => AS_IN_SINGLE_PRECISION,
@@ -64,17 +68,17 @@ impl Narrow {
         Narrow { center: [products.0, others.0], certainty: [[products.1, 0.0], [0.0, others.1]] }
     }
 
-    /// How many times as long this kernel takes.
+    /// The factor on the time of this kernel.
     pub fn factor(&self, kernel: &Kernel) -> f64 {
         kind(kernel).map_or(1.0, |kind| self.center[kind])
     }
 
-    /// Renewed by measured steps.
+    /// Updated by measured steps.
     pub fn renewed(&self, rows: &[Promised<'_>]) -> Self {
         let mut at = *self;
         for _ in 0..CORRECTIONS {
             let normal = self.equations(rows, &at);
-            // What is known only grows, and something was known before.
+            // Information only grows, and the prior already gives some.
             let Some(change) = normal.solve(0.0) else { break };
             at = at.moved(change);
         }
@@ -101,7 +105,7 @@ impl Narrow {
         Narrow { center: std::array::from_fn(|kind| (self.center[kind] + change[kind]).max(LEAST)), ..*self }
     }
 
-    /// Standard deviation, in logarithms, of a step whose time is made by such shares of kernels of each kind.
+    /// Standard deviation, in logarithms, of a step in which the kinds of kernels have these shares of the time.
     pub fn doubt(&self, shares: [f64; KINDS]) -> f64 {
         let shares: [f64; KINDS] = std::array::from_fn(|kind| shares[kind] / self.center[kind]);
         let certainty = Cholesky::decompose(KINDS, |row, column| self.certainty[row][column]);
@@ -109,7 +113,7 @@ impl Narrow {
         (variance + NOISE * NOISE).sqrt()
     }
 
-    /// Whether a fit can have left this.
+    /// Whether a fit can give these values.
     pub fn is_sound(&self) -> bool {
         let is_factor = self.center.iter().all(|factor| (LEAST..=1e6).contains(factor));
         is_factor && Cholesky::decompose(KINDS, |row, column| self.certainty[row][column]).is_some()
@@ -120,7 +124,7 @@ impl Narrow {
 mod tests {
     use super::*;
 
-    /// Of a device that waits for its memory.
+    /// The prior of a device limited by its memory.
     fn before() -> Narrow {
         Narrow::before(&Platform::named("orin").unwrap())
     }
@@ -133,7 +137,7 @@ mod tests {
             |products: f64| move |narrow: &Narrow| products * narrow.center[0] + (100.0 - products) * narrow.center[1];
         let (first, second) = (step(90.0), step(30.0));
         let narrow = before().renewed(&[(40.0, Box::new(first)), (80.0, Box::new(second))]);
-        // What was believed before, two thirds of a standard deviation away, weighs less than the 9 % by which rows may be off.
+        // The prior, two thirds of a standard deviation away, weighs less than the 9 % error of the rows.
         let factors = narrow.center;
         assert!((factors[0] - 1.0 / 3.0).abs() < 0.03 && (factors[1] - 1.0).abs() < 0.03, "{factors:?}");
         assert!(narrow.doubt([0.5, 0.5]) < before().doubt([0.5, 0.5]));

@@ -1,5 +1,5 @@
-//! A step in the parts that a profile times one by one; parts that run the same kernels are one kind, so that what a network repeats is
-//! computed once.
+//! A step in the parts that a profile times one by one. Parts with the same kernels are one kind, so repeated blocks
+//! of a network are computed once.
 
 use crate::features::physical::{Kernel, Pass, kernels_once, runs_again};
 use crate::records::layers;
@@ -23,7 +23,7 @@ impl Part {
             Pass::Forward => (Some(kernel.node), layers::Pass::Forward),
             Pass::InputGradient | Pass::WeightGradient | Pass::Fork => (Some(kernel.node), layers::Pass::Backward),
             Pass::Loss => (None, layers::Pass::Loss),
-            // zero_grad is told together with it: how the work is shared out depends on the version of PyTorch.
+            // zero_grad counts as part of it: the split of work between both depends on the version of PyTorch.
             Pass::Update => (None, layers::Pass::Optimizer),
         };
         Part { node, pass }
@@ -33,13 +33,13 @@ impl Part {
 /// Parts that are all the same, such as those of a network's repeated blocks.
 #[derive(Debug, Clone)]
 pub(super) struct Kind {
-    /// What each of them runs; not empty.
+    /// The kernels of each part; not empty.
     pub(super) kernels: Vec<Kernel>,
     pub(super) parts: Vec<Part>,
 }
 
 impl Kind {
-    /// How many parts are of this kind.
+    /// The number of parts of this kind.
     pub(super) fn count(&self) -> f64 {
         self.parts.len() as f64
     }
@@ -50,14 +50,14 @@ pub(super) struct Parts {
     pub(super) kinds: Vec<Kind>,
 }
 
-/// Parts on their way into kinds.
+/// Parts while they are sorted into kinds.
 #[derive(Default)]
 struct Sorting {
     kinds: Vec<Kind>,
     alike: BTreeMap<Glance, Vec<usize>>,
 }
 
-/// What parts of one kind have in common, among others: how many kernels they are, and what the first of them moves.
+/// A key for parts of one kind: the number of kernels, and the pass and traffic of the first.
 type Glance = (usize, Pass, [u64; 2]);
 
 impl Parts {
@@ -73,10 +73,10 @@ impl Parts {
         parts
     }
 
-    /// Of kernels that run once.
+    /// Sorts kernels that run once.
     fn sorted(kernels: &[Kernel]) -> Self {
         let mut parts = Sorting::default();
-        // A node's passes lie mingled, but all of a node's kernels lie together.
+        // The passes of a node are mixed, but all kernels of a node are contiguous.
         for node in kernels.chunk_by(|a, b| a.node == b.node) {
             for pass in [layers::Pass::Forward, layers::Pass::Backward] {
                 parts.add(Part { node: Some(node[0].node), pass }, node);
@@ -88,7 +88,7 @@ impl Parts {
         Parts { kinds: parts.kinds }
     }
 
-    /// Forward of some nodes runs once more.
+    /// Adds another forward of some nodes.
     fn run_again(&mut self, again: &[bool]) {
         for Kind { parts, .. } in &mut self.kinds {
             let runs_again =
@@ -98,7 +98,7 @@ impl Parts {
         }
     }
 
-    /// All but the update runs in every pass.
+    /// All kernels but the update run in every pass.
     fn repeat(&mut self, accumulate: Accumulate) {
         self.kinds.iter_mut().flat_map(|kind| &mut kind.kernels).for_each(|kernel| kernel.repeat(accumulate));
     }
@@ -114,7 +114,7 @@ impl Parts {
 }
 
 impl Sorting {
-    /// Adds a part with those of some kernels that belong to it, if any.
+    /// Adds a part with its kernels among the given ones, if any.
     fn add(&mut self, part: Part, among: &[Kernel]) {
         let kernels: Vec<&Kernel> = among.iter().filter(|kernel| Part::of(kernel) == part).collect();
         let Some(first) = kernels.first() else { return };
@@ -132,11 +132,11 @@ impl Sorting {
     }
 }
 
-/// The steps of one network: what several of them have in common is found once.
+/// The steps of one network; shared work is cached.
 pub(super) struct Repertoire<'a> {
     pub(super) network: &'a Network,
     trainings: Trainings<'a>,
-    /// For every operation whether the channels of its result lie last.
+    /// For every operation whether its result is channels-last.
     channels_last: Cache<(Stage, Trainable), Vec<[bool; 2]>>,
     /// By steps of one pass that keep everything.
     once: Cache<Step, Parts>,
@@ -148,7 +148,7 @@ impl<'a> Repertoire<'a> {
         Repertoire { network, trainings: Trainings::new(network), channels_last, once }
     }
 
-    /// The parts of a step if it took one pass and kept all that backward needs: steps that do otherwise run the same again.
+    /// The parts of a step with one pass and without checkpoints; other steps run some of them again.
     fn once(&self, step: Step) -> Arc<Parts> {
         let once = Step { accumulate: Accumulate::default(), checkpoint: Checkpoint::None, ..step };
         self.once.of(once, || Parts::sorted(&self.laid_out(once)))
@@ -163,10 +163,10 @@ impl<'a> Repertoire<'a> {
         }
     }
 
-    /// The kernels that a step runs at least once, convolutions knowing how the image that they read lies.
+    /// The kernels that a step runs at least once, with the memory layout of the images that convolutions read.
     pub(super) fn laid_out(&self, step: Step) -> Vec<Kernel> {
         let trained = self.trainings.of(step.trainable);
-        // Nothing else of a step has a say in it.
+        // The layout depends on no other property of a step.
         let channels_last = self.channels_last.of((step.stage, step.trainable), || channels_last(&trained, step));
         let mut kernels = kernels_once(&trained, step);
         for kernel in &mut kernels {
@@ -222,7 +222,7 @@ mod tests {
         assert!(again > forward(published), "{again} kernels forward");
     }
 
-    /// A depthwise convolution of tokens: images whose channels lie last come as they are, or from rows that are seen as images.
+    /// A depthwise convolution of tokens: channels-last images, either direct or as rows that are viewed as images.
     fn of_tokens(rows: bool) -> Network {
         let mut builder = NetworkBuilder::new("tokens", Shape::new([28, 28, 512]));
         let norm = Op::LayerNorm { axis: 2, affine: Affine::ScaleAndShift };
@@ -246,8 +246,8 @@ mod tests {
             let kernels = Repertoire::new(network).laid_out(Step::published(Stage::Training));
             kernels.iter().find_map(|kernel| kernel.filter).unwrap().channels_last
         };
-        // .stride() in PyTorch: of rows turned and viewed as an image (512, 1, 14336, 512) for one sample, (401408, 1, 14336, 512) for several,
-        // and its convolution copies the first, not the second (ONEDNN_VERBOSE=1).
+        // .stride() in PyTorch, for transposed rows viewed as an image: (512, 1, 14336, 512) for one sample, (401408,
+        // 1, 14336, 512) for several; its convolution copies the first, not the second (ONEDNN_VERBOSE=1).
         assert_eq!([false, true].map(|rows| lies(&of_tokens(rows))), [[true, true], [false, true]]);
         assert_eq!(lies(&build("mobilenetv2", Dataset::Imagenet).unwrap()), [false; 2]);
     }

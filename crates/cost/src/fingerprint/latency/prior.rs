@@ -1,7 +1,7 @@
-//! One network before a device that was not measured: what the priors of its parameters let expect, drawn many times.
+//! One network on a device that was not measured: the distribution of its latency under the priors of the parameters.
 //!
-//! A straight line through the likeliest parameters would say too little: the sum of what many parameters promise is larger than what
-//! their medians do, and its upper tail is the longer one.
+//! A linear approximation at the likeliest parameters would be too low: the median of a sum over many parameters
+//! exceeds the sum at their medians, and its upper tail is longer.
 
 use super::fit::{NOISE, values};
 use super::physics::Physics;
@@ -18,38 +18,38 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How many devices are drawn: quantiles then stay where they are within a few percent.
+/// The number of drawn devices: enough for quantiles that are stable within a few percent.
 const DRAWS: usize = 256;
 
-/// So many of them are computed at once, which processors do side by side.
+/// Devices computed at once with SIMD.
 const SIDE_BY_SIDE: usize = 8;
 
-/// The same devices for every network and batch size, so that those compare.
+/// The same devices for every network and batch size, so that predictions are comparable.
 const SEED: u64 = 1;
 
 /// Milliseconds that 5, 50 and 95 % of the devices stay below.
 type Quantiles = [f64; 3];
 
-/// One network, ready to be asked about.
+/// One network, ready for predictions.
 pub(super) struct Believed<'a> {
     physics: Physics<'a>,
     devices: Arc<[Drawn]>,
     /// Standard deviation, in logarithms, of what no parameter explains.
     unexplained: f64,
-    /// What was asked already: value and interval of a batch size share it.
+    /// Cached quantiles: value and interval of a batch size share them.
     known: RefCell<BTreeMap<u64, Quantiles>>,
 }
 
-/// Devices as the priors allow them.
+/// Devices drawn from the priors.
 pub(super) struct Drawn {
-    /// Of every parameter, in the order of [`Parameter::ALL`], what it is on each.
+    /// The values of every parameter, in the order of [`Parameter::ALL`], one per device.
     values: [[f64; SIDE_BY_SIDE]; COUNT],
-    /// What a measurement on each has of its own, in standard deviations.
+    /// The unexplained deviation of a measurement on each device, in standard deviations.
     own: [f64; SIDE_BY_SIDE],
 }
 
 impl<'a> Believed<'a> {
-    /// A network of which operations known by price alone leave it open by so many standard deviations, in logarithms.
+    /// A network whose unknown operations add this standard deviation, in logarithms.
     pub(super) fn new(devices: Arc<[Drawn]>, physics: Physics<'a>, strangeness: f64) -> Self {
         let unexplained = NOISE.hypot(strangeness);
         Believed { physics, devices, unexplained, known: RefCell::default() }
@@ -81,7 +81,8 @@ impl Predictor for Believed<'_> {
     }
 }
 
-/// Devices spread evenly over every prior, whatever the others are (a Latin hypercube: M. McKay, R. Beckman, W. Conover, 1979).
+/// Devices spread evenly over every prior, independently of the others (a Latin hypercube: M. McKay, R. Beckman, W.
+/// Conover, 1979).
 pub(super) fn draw(platform: &Platform) -> Arc<[Drawn]> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let mut deviations = || {
@@ -118,7 +119,7 @@ mod tests {
     use perf4sight_network::zoo::{Dataset, build};
     use perf4sight_step::workload::{Stage, Step};
 
-    /// Quantiles of a step among devices whose parameters are drawn one by one, each asked as a fitted device is.
+    /// Quantiles of a step among devices whose parameters are drawn one by one, each predicted like a fitted device.
     fn drawn(platform: &Platform, network: &str, batch: f64) -> Quantiles {
         let (network, step) = (build(network, Dataset::Imagenet).unwrap(), Step::published(Stage::Training));
         let mut random = Xoshiro256PlusPlus::seed_from_u64(99);

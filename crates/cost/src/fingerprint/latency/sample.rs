@@ -1,9 +1,9 @@
-//! Rows besides what is predicted for networks of which nothing is known.
+//! Measured rows compared with the prediction for unprofiled networks.
 
 use super::term::COUNT;
 use serde::{Deserialize, Serialize};
 
-/// Where a row lies among all rows of networks.
+/// The coordinates of a row among all rows of networks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Coordinates {
@@ -11,18 +11,18 @@ pub(super) struct Coordinates {
     pub(super) level: String,
     /// Logarithm of the batch size.
     pub(super) batch: f64,
-    /// Derivatives of the logarithm of time, by parameters that are as uncertain as one another and know nothing of one another.
+    /// Derivatives of the logarithm of time by whitened parameters: uncorrelated and of equal variance.
     pub(super) slopes: Vec<f64>,
 }
 
 impl Coordinates {
-    /// The batch size itself: what is a whole number before and after its logarithm.
+    /// The batch size itself, rounded because its logarithm is not exact.
     pub(super) fn samples(&self) -> u64 {
         self.batch.exp().round() as u64
     }
 }
 
-/// A row and how far it lies from its prediction.
+/// A row and its deviation from the prediction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sample {
@@ -30,18 +30,18 @@ pub(super) struct Sample {
     pub(super) coordinates: Coordinates,
     /// Logarithm of measured over predicted.
     pub(super) residual: f64,
-    /// What visits to the row, or its steps, differ by to either side, as a share of it.
+    /// Relative spread of the row's repetitions, or of its steps, to either side.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) spread: f64,
 }
 
-/// Whether a file can do without a number.
+/// Whether a number can be omitted from a file.
 fn is_zero(number: &f64) -> bool {
     *number == 0.0
 }
 
 impl Sample {
-    /// Whether a file holds what could have been measured.
+    /// Whether the values of a file are possible for measurements.
     pub(super) fn is_sound(&self) -> bool {
         let numbers = self.coordinates.slopes.iter().chain([&self.residual, &self.coordinates.batch, &self.spread]);
         self.coordinates.slopes.len() == COUNT

@@ -1,4 +1,4 @@
-//! One network before the fitted latency of a device, asked about the step that was profiled, or another one.
+//! One network with the fitted latency of a device, for predictions of the profiled step or another one.
 
 use super::narrow::Narrow;
 use super::prepared::{Prepared, WORST_TWENTIETH};
@@ -7,18 +7,20 @@ use crate::fingerprint::prediction::{Band, Predictor, Shares, TimedOperation};
 use crate::fingerprint::rows::Row;
 use std::sync::Arc;
 
-/// Standard deviation of the time, in logarithms, for every factor of e that physics says a step adds to the profiled one or leaves out of it:
-/// the root of the squared errors over the squared differences, which is 0.11 for parts that are trained, 0.10 for segments and 0.25 for passes, the largest
-/// of the three, in the tables of other steps of `docs/accuracy/latency.md`. Other optimizers differ there by less than equal steps do.
+/// Standard deviation of the time, in logarithms, for every factor of e that a step adds to the profiled one or
+/// leaves out of it, according to physics. It is the root of the squared errors over the squared differences: 0.11
+/// for parts that are trained, 0.10 for segments and 0.25 for passes, the largest of the three, in the tables of
+/// other steps of `docs/accuracy/latency.md`. Other optimizers differ there by less than equal steps do.
 const BY_PHYSICS: f64 = 0.25;
 
-/// A step of one network before the fitted latency of a device. Of another step than the profiled one what both do takes as long as was measured, and what
-/// they do not share what physics says.
+/// A step of one network with the fitted latency of a device. For another step than the profiled one, the operations
+/// of both are predicted by the fit, and the others by physics.
 pub(in crate::fingerprint) struct Stepped<'a> {
     pub(super) profiled: Arc<Prepared<'a>>,
-    /// None where it is the profiled one that is asked about.
+    /// None for the profiled step itself.
     pub(super) asked: Option<Promise<'a>>,
-    /// Where the asked one computes with other numbers: the same step in those that were profiled, and what is known of the others.
+    /// Where the requested step has another precision: the same step at the profiled precision, and the speed at the
+    /// other.
     pub(super) narrow: Option<(Promise<'a>, Narrow)>,
 }
 
@@ -27,14 +29,15 @@ impl Stepped<'_> {
         self.asked.as_ref().unwrap_or(&self.profiled.promise)
     }
 
-    /// By how many factors of e two steps differ: what the profiled one does alone and what the other one does alone, besides what both do.
-    /// A step that is dearer in one thing and cheaper in another is no more certain for taking as long.
+    /// The difference of two steps in factors of e: the work that only one of them does, relative to the work of
+    /// both. A step that is dearer in one part and cheaper in another is no more certain because its total is the
+    /// same.
     fn difference(&self, asked: &Promise, batch: u64) -> f64 {
-        // How long other numbers take was measured, and has a doubt of its own.
+        // The time at another precision was measured, and has its own uncertainty.
         let asked = self.narrow.as_ref().map_or(asked, |(alike, _)| alike);
         let [own, asked] = [&self.profiled.promise, asked].map(|step| step.passes(batch));
         let common: f64 = own.iter().flatten().zip(asked.iter().flatten()).map(|(own, asked)| own.min(*asked)).sum();
-        // Every step goes forward through every operation.
+        // Every step runs the forward of every operation.
         [own, asked].map(|passes| (passes.iter().flatten().sum::<f64>() / common).ln()).iter().sum()
     }
 }

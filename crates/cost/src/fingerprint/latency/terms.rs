@@ -1,14 +1,14 @@
-//! What the terms of kernels are made of on any device.
+//! The building blocks of kernels' terms on any device.
 //!
-//! Every term is positive and grows with the batch size whatever the (positive) parameters, but where PyTorch turns to another library
-//! (`super::processor`), hence so does every time made of them.
-//! Work is counted in millions, rates in billions a second, so that times are milliseconds.
+//! Every term is positive and grows with the batch size for all (positive) parameters, except where PyTorch switches
+//! to another library (`super::processor`); therefore so do all times made of them. Work is counted in millions,
+//! rates in billions a second, so that times are milliseconds.
 
 use super::term::Term;
 use crate::features::physical::{Access, Class, Filter, Kernel, Pass, Product};
 use perf4sight_platform::{Asked, Parameter, Platform, Speed};
 
-/// The rules by which a kind of device computes.
+/// The computation rules of a kind of device.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules<'a> {
     pub(super) speed: &'a Speed,
@@ -24,27 +24,27 @@ impl Rules<'_> {
     pub(super) fn movement(&self, kernel: &Kernel, batch: f64) -> Term {
         let traffic = self.effort(kernel) * kernel.traffic.at(batch) / MILLION;
         match kernel.access {
-            // A thread of a graphics processor keeps nothing of its window for its neighbour.
+            // A GPU thread does not share its window with neighbouring threads.
             Access::Windowed => Term::new(kernel.windows.at(batch) / MILLION, of_windows(kernel.pass), [None; 2]),
             Access::Strided => Term::new(traffic, Parameter::Bandwidth, [of_kind(kernel), Some(Parameter::Strided)]),
             Access::Contiguous => Term::new(traffic, Parameter::Bandwidth, [of_kind(kernel), None]),
         }
     }
 
-    /// How many times as long as the plainest function of every element the kernel's takes.
+    /// Time of the kernel's function relative to the simplest element-wise function.
     pub(super) fn effort(&self, kernel: &Kernel) -> f64 {
         let times = kernel.function.and_then(|function| self.speed.functions.get(function.name()));
         times.map_or(1.0, |[forward, backward]| if kernel.pass == Pass::Forward { *forward } else { *backward })
     }
 
-    /// A matrix product, slower where rows (as many as are computed), the summed axis or the tiles in flight are few; padded to so many
-    /// times its size.
+    /// A matrix product. It is slower where rows (as many as are computed), the summed axis or the tiles in flight
+    /// are few, and padding multiplies its size.
     pub(super) fn padded(&self, kernel: &Kernel, product: &Product, batch: f64, [computed, padded]: [f64; 2]) -> Term {
         let Speed { quantum, tile, .. } = *self.speed;
         let [rows, columns, inner, blocks] =
             [product.rows, product.columns, product.inner, product.blocks].map(|amount| amount.at(batch));
-        // Columns and blocks grow with the batch: were they rounded up to tiles, or asked whether they are ragged, a larger batch
-        // could take less time.
+        // Columns and blocks grow with the batch. They are neither rounded up to tiles nor checked for raggedness, or
+        // a larger batch could take less time.
         let tiles = (rows / tile).ceil() * (columns / tile).max(1.0) * blocks;
         let ragged = [product.rows, product.inner].iter().any(|axis| axis.sample == 0.0 && axis.fixed % quantum != 0.0);
         let work = padded * product.flops(batch) / MILLION;
@@ -89,9 +89,9 @@ pub(super) fn of_shape(class: Class) -> Option<Parameter> {
         Class::Conv3x3 => Some(Parameter::Conv3x3),
         Class::ConvLarge => Some(Parameter::ConvLarge),
         Class::Grouped => Some(Parameter::Grouped),
-        // Of products that nobody measured no more is known than of these.
+        // The speed of products that were not measured is taken from these.
         Class::Linear | Class::MatMul | Class::Unknown => Some(Parameter::Linear),
-        // Compared with which the others are fast or slow.
+        // The reference for the speed of the others.
         Class::Pointwise => None,
         // These multiply no matrices.
         Class::Depthwise | Class::Normalisation | Class::Activation | Class::Dropout | Class::Arithmetic => None,
@@ -113,7 +113,7 @@ fn of_windows(pass: Pass) -> Parameter {
 
 fn of_kind(kernel: &Kernel) -> Option<Parameter> {
     match kernel.class {
-        // Its gradient multiplies with what was drawn before.
+        // Its gradient multiplies by the mask drawn before.
         Class::Dropout if kernel.pass == Pass::Forward => Some(Parameter::Dropout),
         Class::Dropout => Some(Parameter::Activation),
         Class::Normalisation | Class::Softmax => Some(Parameter::Normalisation),
@@ -121,7 +121,7 @@ fn of_kind(kernel: &Kernel) -> Option<Parameter> {
         Class::Pooling => Some(Parameter::Pooling),
         Class::Update => Some(Parameter::Update),
         Class::Arithmetic | Class::Copy | Class::Loss | Class::Unknown => None,
-        // What these move besides their products.
+        // Their traffic besides the products.
         Class::Pointwise | Class::Conv3x3 | Class::ConvLarge | Class::Grouped | Class::Depthwise => None,
         Class::Linear | Class::MatMul => None,
     }

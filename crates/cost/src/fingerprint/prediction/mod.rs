@@ -1,4 +1,4 @@
-//! A prediction in full: the value, how far off it may be, and what about the network nobody has profiled.
+//! A prediction in full: the value, its uncertainty, and how the network differs from the profiled ones.
 
 mod predictor;
 mod verdict;
@@ -13,18 +13,18 @@ use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a fingerprint says of one network at one batch size.
+/// The prediction for one network at one batch size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
     /// The likeliest value.
     pub value: Predicted,
-    /// Where nine of ten measurements should lie; none for the published method, which knows no intervals.
+    /// The 90 % interval of measurements; none for the published method, which has no intervals.
     pub interval: Option<Interval>,
-    /// What sets the network apart from everything profiled, if anything.
+    /// How the network differs from everything profiled, if it does.
     pub out_of_distribution: Vec<OutOfDistribution>,
 }
 
-/// What a fingerprint answers.
+/// A predicted value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Predicted {
     /// Time of a step.
@@ -67,18 +67,18 @@ pub struct Interval {
     pub low: Predicted,
     /// Its upper end.
     pub high: Predicted,
-    /// What the 90 % rest on.
+    /// How the 90 % were obtained.
     pub basis: Basis,
 }
 
 impl Interval {
-    /// Whether a measured value, in the unit of the profile's columns, lies inside.
+    /// Whether a measured value, in the unit of the profile's columns, is inside.
     pub fn contains(&self, measured: f64) -> bool {
         (self.low.value()..=self.high.value()).contains(&measured)
     }
 }
 
-/// What the 90 % of an interval rest on.
+/// How the 90 % of an interval were obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
     /// Conformal prediction over at least ten networks, each left out once.
@@ -87,13 +87,15 @@ pub enum Basis {
     Estimated,
     /// The network was profiled: its own levels, each left out once.
     Levels,
-    /// How much networks, levels and rows vary and how uncertain the device's parameters are, learned from networks left out.
+    /// The variation between networks, levels and rows, and the uncertainty of the device's parameters, learned from
+    /// networks left out.
     Networks,
     /// The same, and a few rows of this network.
     Rows,
-    /// What is believed of such devices before anything is measured.
+    /// The prior of such devices, before any measurement.
     Prior,
-    /// What those of the profiled step rest on, widened by what this one does otherwise: of such a step nothing was measured.
+    /// The basis of the profiled step's intervals, widened by the difference between the steps: this step was not
+    /// measured.
     OtherStep,
 }
 
@@ -111,17 +113,17 @@ impl fmt::Display for Basis {
     }
 }
 
-/// How wide the intervals of one network are.
+/// The width of a network's intervals.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::fingerprint) struct Band {
     /// Natural logarithms of the factors between a prediction and the lower and upper end of its interval.
     pub ends: [f64; 2],
-    /// What the 90 % rest on.
+    /// How the 90 % were obtained.
     pub basis: Basis,
 }
 
 impl Band {
-    /// As far below as above.
+    /// The same width below and above.
     pub fn even(width: f64, basis: Basis) -> Self {
         Band { ends: [-width, width], basis }
     }
@@ -130,30 +132,30 @@ impl Band {
 /// The error to expect of one network, in percent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expected {
-    /// It is a level of a network that was profiled: as of other levels.
+    /// For a level of a profiled network: the error at other levels.
     Levels {
         /// Mean absolute error over the rows.
         mape: f64,
-        /// How many rows of levels that the fingerprint was not fitted on.
+        /// The number of rows at levels that the fingerprint was not fitted on.
         rows: usize,
     },
-    /// Nobody profiled it: as of networks left out.
+    /// For an unprofiled network: the error for networks left out.
     LeftOut {
         /// Mean over the networks.
         mape: f64,
-        /// How many were left out, each in turn.
+        /// The number of networks, each left out in turn.
         networks: usize,
-        /// The one it was farthest off for.
+        /// The network with the largest error.
         worst: String,
-        /// And how far.
+        /// The error of that network.
         worst_mape: f64,
     },
 }
 
 impl Expected {
-    /// The error to expect of a network that was profiled at other levels, from the `scores` of levels not fitted on, or of one that never
-    /// was, from the errors of networks left out; of the latter that of levels, told as such, where networks were too few to leave one out;
-    /// none where nothing was tested.
+    /// The error to expect. For a network that was profiled at other levels, it comes from the `scores` of levels not
+    /// fitted on; for any other network, from the errors of networks left out. Where networks were too few to leave
+    /// one out, it falls back to the error of levels, reported as such. None where nothing was tested.
     pub(in crate::fingerprint) fn new(
         is_profiled: bool,
         scores: Option<Scores>,
@@ -173,31 +175,31 @@ impl Expected {
     }
 }
 
-/// What a step's predicted latency is made of.
+/// The breakdown of a step's predicted latency.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shares {
     /// By class of operation, the costliest first; together the whole latency.
     pub classes: Vec<Share>,
-    /// By layer of the network, the costliest first; what no layer owns, such as the loss, is in none.
+    /// By layer of the network, the costliest first; time that no layer owns, such as the loss, is not included.
     pub layers: Vec<Share>,
 }
 
 /// One part of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Share {
-    /// The class in words, or the layer's name.
+    /// The name of the class or of the layer.
     pub name: String,
     /// Its part of the predicted latency.
     pub latency: Milliseconds,
 }
 
-/// One operation of a step, forward or backward, or what belongs to none: measured and predicted.
+/// One operation of a step, forward or backward, or a part that belongs to none: measured and predicted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimedOperation {
-    /// The class in words.
+    /// The name of the class.
     pub class: &'static str,
     /// As the profile timed it, in place.
     pub measured: Milliseconds,
-    /// By itself: what operations do at the same time or to one another's caches is not in it.
+    /// In isolation: without overlap between operations or effects on each other's caches.
     pub predicted: Milliseconds,
 }

@@ -1,4 +1,4 @@
-//! A fitted model before one network: asked about any step and batch size, it says what it knows.
+//! A fitted model with one network, ready for predictions of any step and batch size.
 
 use super::verdict::{MaxBatch, MemoryLimit, Verdict};
 use super::{Band, Shares, TimedOperation};
@@ -7,39 +7,41 @@ use crate::fingerprint::rows::Row;
 use perf4sight_memory::{Alive, Timeline};
 use perf4sight_step::workload::Step;
 
-/// A fitted model before one network: what it says of any of its steps, of which nobody has profiled so much.
+/// A fitted model with one network: returns the predictor of a step, given how the network differs from the profiled
+/// ones.
 pub(in crate::fingerprint) type Steps<'a> =
     Box<dyn Fn(Step, &Extrapolation) -> Box<dyn Predictor + 'a> + Send + Sync + 'a>;
 
-/// What a step needs at least.
+/// A lower bound of the need of a step.
 pub(in crate::fingerprint) struct Least {
-    /// MiB of what counts, as [`Predictor::need`].
+    /// MiB of the counted memory, as [`Predictor::need`].
     pub need: f64,
-    /// Whether a step fits that needs no more.
+    /// The verdict for a step that needs no more.
     pub verdict: Option<Verdict>,
 }
 
-/// What a fitted model says of one step of a network. Batch sizes are at least 1; of what a model knows nothing it says nothing.
+/// The predictions of a fitted model for one step of a network. Batch sizes are at least 1; the defaults mean
+/// unknown.
 pub(in crate::fingerprint) trait Predictor {
     /// Milliseconds or MiB of a step of `batch` samples.
     fn at(&self, batch: u64) -> f64;
 
-    /// How far measurements may lie from [`Predictor::at`].
+    /// The range of measurements around [`Predictor::at`].
     fn band(&self, _batch: u64) -> Option<Band> {
         None
     }
 
-    /// What a step must fit into.
+    /// The memory limit of a step.
     fn limit(&self) -> Option<MemoryLimit> {
         None
     }
 
-    /// MiB of what counts against [`Predictor::limit`], and of all memory where it counts nothing.
+    /// MiB of the memory that [`Predictor::limit`] counts; all memory without a limit.
     fn need(&self, _batch: u64) -> Option<f64> {
         None
     }
 
-    /// What a step needs at least, where that is found faster than what it needs.
+    /// A lower bound of the need of a step, where it is faster to find than the need itself.
     fn at_least(&self, _batch: u64) -> Option<Least> {
         None
     }
@@ -59,17 +61,17 @@ pub(in crate::fingerprint) trait Predictor {
         None
     }
 
-    /// What is alive when a step needs the most memory.
+    /// The tensors that are alive when a step needs the most memory.
     fn alive(&self, _batch: u64) -> Option<Alive> {
         None
     }
 
-    /// What lies in memory while a step runs.
+    /// The memory timeline of a step.
     fn timeline(&self, _batch: u64) -> Option<Timeline> {
         None
     }
 
-    /// Where the time of a step goes.
+    /// The breakdown of the time of a step.
     fn shares(&self, _batch: u64) -> Option<Shares> {
         None
     }

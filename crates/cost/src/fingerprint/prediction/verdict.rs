@@ -8,28 +8,28 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryLimit {
-    /// How much there is.
+    /// Its size.
     pub bytes: Bytes,
-    /// What of a step has to fit into it.
+    /// The memory of a step that counts against it.
     pub counts: Counts,
 }
 
-/// What of a step counts against a limit.
+/// The memory of a step that counts against a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Counts {
     /// All memory that it uses.
     All,
-    /// What the allocator takes for its tensors.
+    /// The memory that the allocator takes for its tensors.
     Tensors,
 }
 
-/// Whether a step fits into the memory there is.
+/// Whether a step fits into the available memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
     /// Probability that it fits, from 0 to 1.
     pub fits: f64,
-    /// In one word.
+    /// The verdict in one word.
     pub call: Call,
 }
 
@@ -38,13 +38,13 @@ pub struct Verdict {
 pub enum Call {
     /// Fits with a probability of at least 90 %.
     Fits,
-    /// Neither is at least 90 % sure.
+    /// Neither probability is at least 90 %.
     Borderline,
     /// Does not fit with a probability of at least 90 %.
     DoesNotFit,
 }
 
-/// How sure a verdict must be not to be borderline.
+/// Minimum probability of a verdict that is not borderline.
 const SURE: f64 = 0.9;
 
 impl Verdict {
@@ -72,8 +72,8 @@ impl fmt::Display for Call {
 /// The largest batch sizes of a network; 0 where not even one sample fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxBatch {
-    /// With the margin: meant to hold.
+    /// With a safety margin.
     pub safe: u64,
-    /// Without: as likely to fit as not.
+    /// Without a margin: as likely to fit as not.
     pub likely: u64,
 }

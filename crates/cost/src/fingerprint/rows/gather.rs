@@ -1,4 +1,4 @@
-//! From the files of a profile to the rows that can be fitted or evaluated on, and what had to be left out.
+//! Reads the files of a profile into the rows to fit or evaluate on, and reports the rows left out.
 
 use super::networks::Networks;
 use super::{Attempt, Levels, Observations, Row, Selection};
@@ -14,30 +14,30 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::path::PathBuf;
 
-/// The rows of a selection, and what is not among them.
+/// The rows of a selection, and what is missing.
 #[derive(Debug, Clone, Default)]
 pub struct Gathered {
     /// Rows to fit or evaluate on, by network, level, repeat and then as in their files.
     pub rows: Vec<Row>,
-    /// Rows of the networks that only teach what operations cost, whatever networks are selected and of whole steps; none of memory, which is
+    /// Rows of calibration networks: of whole steps, whatever networks are selected. None for memory, which is
     /// simulated.
     pub taught: Vec<Row>,
-    /// Rows of failed measurements: what ran out of memory, was skipped, crashed.
+    /// Rows of failed measurements: out of memory, skipped, crashed.
     pub failed: Vec<Attempt>,
     /// Variants without a file, as `network_level`, and folders that do not exist.
     pub missing_logs: Vec<String>,
     /// Rows whose network file is missing, by its stem.
     pub missing_networks: BTreeMap<String, Vec<Record>>,
-    /// What readers noticed: torn last lines, repeated rows.
+    /// Warnings of the readers: torn last lines, repeated rows.
     pub warnings: Vec<String>,
-    /// How many rows of other steps lie besides these, by what the steps do.
+    /// The number of rows of other steps in the same files, by step.
     pub of_other_steps: BTreeMap<String, usize>,
 }
 
 /// Reads the selected rows and their networks.
 ///
 /// # Errors
-/// Files that are there but cannot be understood. What is missing is counted in the result.
+/// A file exists but cannot be parsed. Missing files are counted in the result.
 pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered> {
     let mut gathered = Gathered::default();
     let records = thinned(read_logs(selection, &mut gathered)?, &mut gathered.warnings);
@@ -63,7 +63,7 @@ pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered
                 let rows = if is_taught { &mut gathered.taught } else { &mut gathered.rows };
                 rows.push(Row { record, measured, network, layers });
             }
-            // What did not run taught nothing.
+            // A failed row of a calibration network has no use.
             (Some(_), None) if is_taught => {}
             (Some(network), None) => gathered.failed.push(Attempt { record, network }),
         }
@@ -72,17 +72,18 @@ pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered
     Ok(gathered)
 }
 
-/// Whether a network reads the images that its rows are of, where these say how large they are.
+/// Whether a network reads the images of its rows' dataset, where the dataset gives their size.
 fn reads(network: &Network, dataset: &str) -> bool {
     let images = Images::named(dataset).ok().filter(Images::is_sized);
     images.is_none_or(|images| images.input() == network.input_shape())
 }
 
-/// What a fit takes and a report shows within a minute and a gigabyte; more rows of the same steps teach nothing.
+/// The most rows that a fit and a report process within a minute and a gigabyte; more rows of the same steps add
+/// nothing.
 pub const MOST_FITTED: usize = 4000;
 
-/// At most [`MOST_FITTED`] of some rows: as many of every step, the first of them, and where there are more steps than that, steps spread
-/// evenly over variants and batch sizes.
+/// At most [`MOST_FITTED`] of some rows: equally many of every step, the first ones. If there are more steps than
+/// that, steps are spread evenly over variants and batch sizes.
 fn thinned(records: Vec<Record>, warnings: &mut Vec<String>) -> Vec<Record> {
     if records.len() <= MOST_FITTED {
         return records;
@@ -95,7 +96,7 @@ fn thinned(records: Vec<Record>, warnings: &mut Vec<String>) -> Vec<Record> {
     let kept: BTreeSet<usize> =
         steps.values().step_by(stride).flat_map(|rows| rows.iter().take(each).copied()).collect();
     let spread = if stride > 1 { format!("one step in {stride}") } else { "every step".to_owned() };
-    // Before what readers noticed: only the first is told outside the report.
+    // Before the warnings of the readers: only the first warning is shown outside the report.
     let thinned = format!(
         "{} rows are more than the {} taken at most: {} of them are, of {spread} up to {each}",
         grouped(records.len() as u64),
@@ -106,7 +107,7 @@ fn thinned(records: Vec<Record>, warnings: &mut Vec<String>) -> Vec<Record> {
     records.into_iter().enumerate().filter(|(index, _)| kept.contains(index)).map(|(_, record)| record).collect()
 }
 
-/// Rows name a file on the device they were measured on; only its stem counts here.
+/// Rows have the path of a file on the device they were measured on; only its stem counts here.
 fn stem(record: &Record) -> Option<&str> {
     record.file.file_stem()?.to_str()
 }
@@ -123,7 +124,7 @@ fn read_logs(selection: &Selection, gathered: &mut Gathered) -> Result<Vec<Recor
         };
         let (own, others): (Vec<Record>, Vec<Record>) =
             log.settled().into_iter().partition(|record| record.workload.step == asked(record));
-        // Those of lessons are no user's.
+        // Other steps of calibration networks are not counted: they are not the user's.
         for record in others.iter().filter(|record| !calibration::is_reserved(&record.variant.network)) {
             *gathered.of_other_steps.entry(record.workload.step.to_string()).or_default() += 1;
         }
@@ -132,7 +133,8 @@ fn read_logs(selection: &Selection, gathered: &mut Gathered) -> Result<Vec<Recor
     Ok(records)
 }
 
-/// What lies in the folder `layers` besides that of the latency rows, by the steps that were timed operation by operation.
+/// The operation times in the folder `layers` next to that of the latency rows, for the steps that were timed
+/// operation by operation.
 fn read_layers(selection: &Selection, records: &[Record], warnings: &mut Vec<String>) -> Result<Layers> {
     let mut steps = Layers::new();
     let variants: BTreeSet<&Variant> = records.iter().map(|record| &record.variant).collect();
@@ -154,10 +156,10 @@ fn read_layers(selection: &Selection, records: &[Record], warnings: &mut Vec<Str
     Ok(steps)
 }
 
-/// The operations of every time a step was timed, in the order of the rows.
+/// The operation times of every timing of a step, in the order of the rows.
 type Layers = BTreeMap<(Variant, Workload), VecDeque<Vec<LayerRecord>>>;
 
-/// Files by variant, over all folders; notes folders and variants that are missing.
+/// Files by variant, over all folders; records folders and variants that are missing.
 fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<Variant, Vec<PathBuf>>> {
     let mut files: BTreeMap<Variant, Vec<PathBuf>> = BTreeMap::new();
     let mut known: Vec<&str> = selection.networks.iter().map(String::as_str).collect();
@@ -191,15 +193,15 @@ impl Gathered {
         Observations { rows: &self.rows, taught: &self.taught, failed: &self.failed, platform }
     }
 
-    /// Whether files are missing that the selection counts on.
+    /// Whether files that the selection needs are missing.
     pub fn is_incomplete(&self) -> bool {
         !self.missing_logs.is_empty() || !self.missing_networks.is_empty()
     }
 
-    /// Refuses a selection that left nothing.
+    /// Refuses a selection without rows.
     ///
     /// # Errors
-    /// No rows; the message says what was missing.
+    /// There are no rows; the message lists what was missing.
     pub fn check_any(&self, selection: &Selection) -> Result<()> {
         if !self.rows.is_empty() {
             return Ok(());
@@ -212,7 +214,7 @@ impl Gathered {
     }
 }
 
-/// What was left out, in one sentence for people.
+/// Lists the rows left out, as one sentence for users.
 impl fmt::Display for Gathered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();

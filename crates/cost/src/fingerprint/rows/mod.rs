@@ -1,4 +1,4 @@
-//! What a fit sees: the rows of a profile, each with its network.
+//! The input of a fit: the rows of a profile, each with its network.
 
 mod gather;
 mod networks;
@@ -23,7 +23,7 @@ pub struct Row {
     pub record: Record,
     /// Milliseconds or MiB; positive.
     pub measured: f64,
-    /// The network that the row's file name stands for.
+    /// The network in the file that the row names.
     pub network: Arc<Network>,
     /// The same step operation by operation, where the profile timed them.
     pub layers: Vec<LayerRecord>,
@@ -34,23 +34,23 @@ pub struct Row {
 pub struct Attempt {
     /// The row.
     pub record: Record,
-    /// The network that the row's file name stands for.
+    /// The network in the file that the row names.
     pub network: Arc<Network>,
 }
 
 impl Attempt {
-    /// Whether the step did not fit: it ran out of memory, or was not even tried because a smaller batch had.
+    /// Whether the step did not fit: it ran out of memory, or was skipped because a smaller batch had.
     pub fn did_not_fit(&self) -> bool {
         matches!(self.record.outcome, Outcome::OutOfMemory | Outcome::Skipped)
     }
 }
 
-/// What a fit sees.
+/// The input of a fit.
 #[derive(Debug, Clone, Copy)]
 pub struct Observations<'a> {
     /// Rows that passed.
     pub rows: &'a [Row],
-    /// Rows of the networks that only teach what operations cost: in every fit of latency, and never asked about.
+    /// Rows of calibration networks: used in every fit of latency, never predicted.
     pub taught: &'a [Row],
     /// Rows that failed.
     pub failed: &'a [Attempt],
@@ -67,7 +67,7 @@ pub struct Selection<'a> {
     pub networks: &'a [String],
     /// Their levels.
     pub levels: Levels,
-    /// What the steps did; rows that name no stage are taken to be of this one's.
+    /// The step; rows without a stage count as this one's.
     pub step: Step,
     /// Latency or memory.
     pub quantity: Quantity,
@@ -78,7 +78,7 @@ pub struct Selection<'a> {
 pub enum Levels {
     /// These; one without a file is reported as missing.
     Only(BTreeSet<u8>),
-    /// Whatever there is, without these.
+    /// All levels but these.
     AllBut(BTreeSet<u8>),
 }
 

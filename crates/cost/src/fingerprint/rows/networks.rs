@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Networks {
     folder: PathBuf,
-    /// What was asked for before; `None` where there is no such file.
+    /// Networks fetched before; `None` where the file does not exist.
     read: BTreeMap<String, Option<Arc<Network>>>,
 }
 
@@ -28,10 +28,10 @@ impl Networks {
         &self.folder
     }
 
-    /// Reads what [`Networks::get`] shall find, and returns what the reader found odd; a missing file is no error.
+    /// Reads the networks for [`Networks::get`], and returns the warnings of the reader; a missing file is no error.
     ///
     /// # Errors
-    /// A file that exists but holds no network.
+    /// A file exists but contains no network.
     pub fn fetch<'a>(&mut self, stems: impl IntoIterator<Item = &'a str>) -> Result<Vec<String>> {
         let wanted: BTreeSet<&str> = stems.into_iter().filter(|stem| !self.read.contains_key(*stem)).collect();
         let wanted: Vec<&str> = wanted.into_iter().collect();
