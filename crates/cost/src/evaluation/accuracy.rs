@@ -5,17 +5,17 @@ use perf4sight_base::stats::Scores;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Scores over everything, as they lie in `report.json`.
+/// Scores over all rows, as stored in `report.json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Accuracy {
-    /// Over all rows; of networks left out the means over networks.
+    /// Over all rows; for networks left out, the means over networks.
     #[serde(flatten)]
     pub scores: Scores,
     /// Mean of the networks' mean errors, in percent: every network weighs the same, however many rows it has.
     pub mean_over_networks: f64,
     /// Percent of the rows inside their 90 % interval, every network weighing the same; none where there are no intervals.
     pub coverage_90: Option<f64>,
-    /// Rows of unpruned networks: usually the ones that a person asks for.
+    /// Rows of unpruned networks: usually the ones that a user asks for.
     pub level_0: Option<Scores>,
     /// All other rows.
     pub pruned: Option<Scores>,
@@ -41,7 +41,8 @@ impl Evaluation {
         self.accuracy_by(Evaluation::scores)
     }
 
-    /// The same, every network weighing the same: what a further network can expect, whichever of these had the most rows.
+    /// The same with equal weight for every network: the accuracy to expect for a further network, however many rows
+    /// each of these has.
     pub fn accuracy_over_networks(&self) -> Option<Accuracy> {
         self.accuracy_by(Evaluation::scores_over_networks)
     }

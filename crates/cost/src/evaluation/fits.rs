@@ -1,4 +1,4 @@
-//! The fits that a study takes, all of them known before the first begins.
+//! The fits of a study, all planned before the first begins.
 
 use super::learning::{Draw, Learned, curve};
 use super::left_out::Protocol;
@@ -11,7 +11,8 @@ use perf4sight_base::error::Result;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 
-/// Fewer networks than this cannot be left out one at a time: a fit on a single one knows nothing of how networks differ.
+/// Fewer networks than this cannot be left out in turn: a fit on a single one has no information on how networks
+/// differ.
 const FEWEST_NETWORKS: usize = 3;
 
 /// The fits that study one fingerprint.
@@ -19,9 +20,9 @@ pub struct Fits<'a> {
     fingerprint: &'a Fingerprint,
     fitted: Observations<'a>,
     tested: Observations<'a>,
-    /// Those of the tested rows that are at levels not fitted on.
+    /// The tested rows at levels not fitted on.
     unseen: Share<'a>,
-    /// All rows of the tested networks: to a fit that never saw a network, those of the levels fitted on are as new as the others.
+    /// All rows of the tested networks: for a fit without a network, its fitted levels are as new as the others.
     all: Share<'a>,
     planned: Vec<(Recipe, Fit)>,
 }
@@ -38,7 +39,7 @@ enum Fit {
 type Answers = Vec<Result<Trial>>;
 
 impl<'a> Fits<'a> {
-    /// What it takes to study a fingerprint that was fitted on some observations, and is tested on others.
+    /// Plans the fits for a fingerprint that was fitted on some observations and is tested on others.
     pub fn new(fingerprint: &'a Fingerprint, fitted: Observations<'a>, tested: Observations<'a>) -> Self {
         let unseen = Share::of(&tested, |variant| !fingerprint.knows(&variant.network, variant.level));
         let all = with_fitted(&tested, &fitted);
@@ -71,12 +72,12 @@ impl<'a> Fits<'a> {
         networks(&self.fitted).len() >= FEWEST_NETWORKS
     }
 
-    /// How many there are.
+    /// The number of fits.
     pub fn count(&self) -> usize {
         self.planned.len()
     }
 
-    /// Fits, as many at once as there are processors; calls `done` after each.
+    /// Runs the fits, as many at once as there are processors; calls `done` after each.
     pub fn run(&self, done: impl Fn() + Sync) -> Study {
         let answer = |(recipe, fit): &(Recipe, Fit)| {
             let answer = self.answer(*recipe, fit);
@@ -122,7 +123,7 @@ impl<'a> Fits<'a> {
         Protocols { method, whole, left_out, learning }
     }
 
-    /// Networks that no fit saw are left out as it is.
+    /// Networks that no fit has seen need no further fit to be left out.
     fn left_out(&self, answers: &Answers, method: Method, whole: &Trial) -> Option<Trial> {
         let is_one = |fit: &Fit| matches!(fit, Fit::Without(_));
         let wanted = self.planned.iter().filter(|(of, fit)| of.method == method && is_one(fit)).count();
@@ -149,7 +150,7 @@ impl<'a> Fits<'a> {
     }
 }
 
-/// The tested rows, and at the levels that are not tested those fitted on, of the tested networks.
+/// The tested rows and, at levels that are not tested, the fitted rows of the tested networks.
 fn with_fitted<'a>(tested: &Observations<'a>, fitted: &Observations<'a>) -> Share<'a> {
     let levels: BTreeSet<(&str, u8)> = tested.rows.iter().map(|row| level(&row.record.variant)).collect();
     let networks = networks(tested);

@@ -1,4 +1,4 @@
-//! The largest batch size that fits: what a fingerprint says besides what was tried.
+//! The largest batch size that fits: predictions compared with the batch sizes tried.
 
 use crate::fingerprint::{About, MaxBatch};
 use crate::records::Variant;
@@ -16,27 +16,28 @@ pub struct Largest {
     pub fitted: u64,
     /// The smallest that did not fit.
     pub failed: u64,
-    /// What the fingerprint says.
+    /// The prediction of the fingerprint.
     pub said: MaxBatch,
 }
 
-/// How good largest batch sizes are, over variants; shares in percent.
+/// The accuracy of predicted largest batch sizes, over variants; shares in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LargestScores {
     /// Variants that were tried up to and beyond their limit.
     pub variants: usize,
-    /// Mean absolute percentage error of the likely value, both sides as the largest batch size tried that fits.
+    /// Mean absolute percentage error of the likely value; both values are rounded down to a batch size that was
+    /// tried.
     pub mape: f64,
     /// Share of variants whose safe value did not fit.
     #[serde(rename = "unsafe")]
     pub unsafe_share: f64,
-    /// Mean share of the largest that fitted which the safe value makes use of; beyond it nothing more counts.
+    /// Mean share of the largest batch that fitted which the safe value uses, at most all of it.
     pub used: f64,
 }
 
 impl Largest {
-    /// A variant of which these batch sizes fitted and did not; none unless one fitted below every one that did not, nor where the
-    /// fingerprint knows no limit.
+    /// A variant with the batch sizes that fitted and did not. None unless one fitted below all that did not, and
+    /// none where the fingerprint has no limit.
     pub(super) fn new(variant: &Variant, [fitted, failed]: [&[u64]; 2], about: &About) -> Option<Largest> {
         let smallest = failed.iter().copied().min()?;
         let largest = fitted.iter().copied().filter(|batch| *batch < smallest).max()?;
@@ -47,7 +48,7 @@ impl Largest {
         Some(Largest { variant: variant.clone(), tried, fitted: largest, failed: smallest, said })
     }
 
-    /// The likely value, as the largest batch size tried that is not above it.
+    /// The likely value, rounded down to a batch size that was tried.
     fn likely_tried(&self) -> u64 {
         self.tried.iter().copied().filter(|batch| *batch <= self.said.likely).max().unwrap_or_default()
     }
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     fn largest(safe: u64, likely: u64) -> Largest {
-        // 40 fitted although 30 had not, as happens on real devices: what counts is the first that did not.
+        // 40 fitted although 30 had not, as happens on real devices: the first that did not fit counts.
         let (variant, said) = (Variant::new("net", 0), MaxBatch { safe, likely });
         Largest { variant, tried: vec![10, 20, 30, 40, 50], fitted: 20, failed: 30, said }
     }

@@ -1,4 +1,4 @@
-//! Error against rows profiled: what more measurements would buy.
+//! Learning curve: error against rows profiled, to estimate the gain from more measurements.
 
 use super::share::Share;
 use crate::fingerprint::{FEWEST_ROWS, Observations};
@@ -9,22 +9,23 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Shares of the rows that are tried; all of them is the fingerprint itself.
+/// Shares of the rows that are tried; the fingerprint itself uses all.
 const SHARES: [f64; 4] = [0.0625, 0.125, 0.25, 0.5];
 
-/// Random parts of the rows per share: a single small one says more of its own luck than of its size.
+/// Random subsets per share: the error of a single small one depends more on chance than on its size.
 const DRAWS: u64 = 3;
 
-/// How far off fits on so many rows are.
+/// The error of fits on a number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Learned {
     /// Rows fitted on.
     pub rows: usize,
-    /// Mean absolute percentage error at levels not fitted on, mean over networks; the mean of a few random parts of the rows.
+    /// Mean absolute percentage error at levels not fitted on, mean over networks; the mean of a few random subsets
+    /// of rows.
     pub mape: f64,
 }
 
-/// A random part of the rows.
+/// A random subset of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Draw {
     pub rows: usize,
@@ -32,7 +33,7 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    /// The parts to try of so many rows.
+    /// The subsets to try of a number of rows.
     pub fn all(rows: usize, seed: u64) -> Vec<Draw> {
         let sizes = SHARES.map(|share| (share * rows as f64).round() as usize);
         let sizes: BTreeSet<usize> = sizes.into_iter().filter(|size| (FEWEST_ROWS..rows).contains(size)).collect();
@@ -40,7 +41,7 @@ impl Draw {
         sizes.into_iter().flat_map(draws).collect()
     }
 
-    /// Its part of observations; of what failed the same share.
+    /// Its subset of observations, with the same share of the failed ones.
     pub fn of<'a>(self, observations: &Observations<'a>) -> Share<'a> {
         let mut generator = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let (all, failed) = (observations.rows.len(), observations.failed.len());
@@ -53,14 +54,14 @@ impl Draw {
     }
 }
 
-/// So many indices below all of them, ascending.
+/// `count` random indices below `of`, ascending.
 fn indices(generator: &mut Xoshiro256PlusPlus, of: usize, count: usize) -> Vec<usize> {
     let mut indices = sample(generator, of, count).into_vec();
     indices.sort_unstable();
     indices
 }
 
-/// The points of single draws, those of equal size as one.
+/// The points of single draws, averaged over draws of equal size.
 pub(super) fn curve(points: impl IntoIterator<Item = Learned>) -> Vec<Learned> {
     let mut errors: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for Learned { rows, mape } in points {

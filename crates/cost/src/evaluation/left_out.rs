@@ -1,4 +1,4 @@
-//! Protocols that hold back what is asked about: each network in turn, or the levels of one.
+//! Protocols that predict data left out of the fit: each network in turn, or some levels of each.
 
 use super::Evaluation;
 use super::share::{Share, networks};
@@ -8,32 +8,32 @@ use perf4sight_base::error::Result;
 use perf4sight_platform::Platform;
 use std::collections::BTreeSet;
 
-/// How to fit while something is held back.
+/// How to fit while some data are left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Protocol {
-    /// What is predicted.
+    /// The predicted quantity.
     pub subject: Subject,
-    /// How every fit is made.
+    /// The recipe of every fit.
     pub recipe: Recipe,
 }
 
 /// One of several ways to fit.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
-    /// How.
+    /// Its recipe.
     pub recipe: Recipe,
-    /// What is taken to be known of the device.
+    /// The assumed platform of the device.
     pub platform: &'a Platform,
 }
 
-/// What was chosen for one network without having seen it, and what came of it.
+/// The candidate chosen for one network without seeing it, and its results.
 #[derive(Debug, Clone)]
 pub struct Chosen {
     /// The network.
     pub network: String,
-    /// Which of the candidates, counted from 0.
+    /// The index of the candidate, from 0.
     pub candidate: usize,
-    /// Its answers for that network.
+    /// Its predictions for that network.
     pub trial: Trial,
 }
 
@@ -50,7 +50,8 @@ impl Protocol {
         self.each_left_out(observations, |_| Vec::new())
     }
 
-    /// The same, each fingerprint calibrated with the rows of the new network that `measured` picks; those are not predicted.
+    /// The same, but each fingerprint is calibrated with the rows of the new network that `measured` picks; those are
+    /// not predicted.
     ///
     /// # Errors
     /// When a fit fails.
@@ -74,8 +75,9 @@ impl Protocol {
         Ok(left_out.into_iter().collect())
     }
 
-    /// What does best on networks left out, chosen anew for every network among the others: leaving out once more, so that the choice
-    /// has not seen what it is judged by. Networks for which nothing can be chosen are in no trial.
+    /// The best candidate on networks left out, chosen separately for every network from the others. The nested
+    /// leave-out keeps the choice independent of the test. Networks for which nothing can be chosen are not in the
+    /// result.
     ///
     /// # Errors
     /// When a fit fails.
@@ -92,7 +94,7 @@ impl Protocol {
         Ok(chosen)
     }
 
-    /// The index of the candidate that does best on networks left out.
+    /// The index of the candidate with the lowest error on networks left out.
     fn best(&self, candidates: &[Candidate], share: &Share) -> Result<Option<usize>> {
         let mut best: Option<(f64, usize)> = None;
         for (index, candidate) in candidates.iter().enumerate() {
@@ -110,7 +112,7 @@ impl Protocol {
         Protocol { recipe: candidate.recipe, ..self.clone() }
     }
 
-    /// Fits each network's `fitted` levels, and nothing else, and predicts its others.
+    /// Fits only the `fitted` levels of each network, and predicts its others.
     ///
     /// # Errors
     /// When a fit fails.
@@ -130,7 +132,7 @@ impl Protocol {
     }
 }
 
-/// What a fingerprint says of a network's rows, but for those that are `known` to it; whether steps fit is asked of all of them.
+/// Predictions for a network's rows, except those that are `known` to the fingerprint; verdicts cover all of them.
 pub(super) fn try_without(fingerprint: &Fingerprint, own: &Share, known: &[Row]) -> Trial {
     let mut trial = Trial::of(fingerprint, &own.rows, &own.failed);
     if !known.is_empty() {

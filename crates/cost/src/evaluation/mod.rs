@@ -1,7 +1,8 @@
-//! How far a fingerprint can be trusted: its predictions besides what was measured, and the scores of any part of them.
+//! Evaluation of fingerprints: predictions compared with measurements, and the scores of any part of them.
 //!
-//! An [`Evaluation`] is of one fingerprint, a [`Trial`] adds its verdicts; a [`Protocol`] holds networks or levels back, fits without
-//! them and tries what it fitted on them; a [`Study`] puts the protocols of a fingerprint side by side on the same rows.
+//! An [`Evaluation`] is of one fingerprint, a [`Trial`] adds its verdicts. A [`Protocol`] leaves out networks or
+//! levels, fits without them and tests the fit on them. A [`Study`] compares the protocols of a fingerprint on the
+//! same rows.
 
 mod accuracy;
 mod fits;
@@ -40,16 +41,16 @@ pub struct Case {
     pub batch: u64,
     /// Milliseconds or MiB.
     pub measured: f64,
-    /// What the fingerprint says.
+    /// The prediction of the fingerprint.
     pub predicted: Predicted,
-    /// Where it says nine of ten measurements lie, if it says so.
+    /// The 90 % interval of the prediction, if it has one.
     pub interval: Option<Interval>,
     /// Whether the fingerprint was fitted on rows of this network at this level.
     pub fitted: bool,
 }
 
 impl Case {
-    /// Signed error in percent of what was measured: positive where the prediction is too high.
+    /// Signed error in percent of the measurement: positive where the prediction is too high.
     pub fn error(&self) -> f64 {
         100.0 * (self.predicted.value() - self.measured) / self.measured
     }
@@ -58,27 +59,30 @@ impl Case {
 /// A fingerprint's predictions for rows it was, or was not, fitted on.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evaluation {
-    /// One case per row of a step that the fingerprint says something of, in the order of the rows but those of a variant together.
+    /// One case per row of a step that the fingerprint can predict, in the order of the rows, but with the rows of a
+    /// variant together.
     pub cases: Vec<Case>,
 }
 
 impl Evaluation {
-    /// Predicts every row that it says something of.
+    /// Predicts every row that the fingerprint can predict.
     pub fn of(fingerprint: &Fingerprint, rows: &[Row]) -> Self {
         Trial::of(fingerprint, rows, &[]).evaluation
     }
 
-    /// The cases that `keep` wants.
+    /// The cases that satisfy `keep`.
     pub fn only(&self, keep: impl Fn(&Case) -> bool) -> Self {
         Evaluation { cases: self.cases.iter().filter(|case| keep(case)).cloned().collect() }
     }
 
-    /// The cases at levels that the fingerprint was not fitted on: the others say nothing about new networks.
+    /// The cases at levels that the fingerprint was not fitted on: the others do not show the accuracy for new
+    /// networks.
     pub fn unseen(&self) -> Self {
         self.only(|case| !case.fitted)
     }
 
-    /// The cases at level 0, or those at all others: only level 0 is sure to be the network that was measured where a profile was pruned elsewhere.
+    /// The cases at level 0, or those at all others. If a profile was pruned elsewhere, only level 0 is certainly the
+    /// network that was measured.
     pub fn at_level_0(&self, unpruned: bool) -> Self {
         self.only(|case| (case.variant.level == 0) == unpruned)
     }
@@ -94,7 +98,8 @@ impl Evaluation {
         Scores::over_groups(&networks)
     }
 
-    /// Share of the cases, in percent, whose measurement lies in its interval, every network weighing the same; none where there are no intervals.
+    /// Share of the cases, in percent, whose measurement is in its interval, every network weighing the same; none
+    /// where there are no intervals.
     pub fn coverage_90(&self) -> Option<f64> {
         let mut networks: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for case in &self.cases {
@@ -110,7 +115,7 @@ impl Evaluation {
         scores(self.cases.iter())
     }
 
-    /// Scores of the groups that `key` parts the cases into: by network, level, batch size.
+    /// Scores of the groups of cases by `key`: network, level, batch size.
     pub fn by<K: Ord>(&self, key: impl Fn(&Case) -> K) -> BTreeMap<K, Scores> {
         let mut groups: BTreeMap<K, Vec<&Case>> = BTreeMap::new();
         for case in &self.cases {

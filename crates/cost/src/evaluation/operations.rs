@@ -1,4 +1,5 @@
-//! Classes of operations inside a step, measured and predicted: where a profile timed steps operation by operation.
+//! Measured and predicted times of operation classes inside a step, where a profile timed steps operation by
+//! operation.
 
 use crate::fingerprint::{About, Row, TimedOperation};
 use crate::records::Variant;
@@ -14,20 +15,20 @@ pub struct ClassTime {
     pub variant: Variant,
     /// Samples per step.
     pub batch: u64,
-    /// The class in words.
+    /// The name of the class.
     pub class: &'static str,
-    /// The sum of what was timed, in place.
+    /// The sum of the times measured in place.
     pub measured: Milliseconds,
-    /// The sum of what is predicted.
+    /// The sum of the predicted times.
     pub predicted: Milliseconds,
 }
 
-/// How well the time of a class is predicted.
+/// The accuracy of the predicted time of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ClassScores {
-    /// Percent of the time of all classes, as measured.
+    /// Percent of the measured time of all classes.
     pub share: f64,
-    /// The same as predicted, of all predicted time.
+    /// Percent of the predicted time of all classes.
     pub predicted_share: f64,
     /// Its time in single steps.
     #[serde(flatten)]
@@ -35,7 +36,8 @@ pub struct ClassScores {
 }
 
 impl ClassTime {
-    /// The classes of one row; none where its operations were not timed, or the fingerprint knows of none.
+    /// The classes of one row; none where its operations were not timed, or the fingerprint does not predict
+    /// operations.
     pub(super) fn all(row: &Row, about: &About) -> Vec<ClassTime> {
         let mut sums: BTreeMap<&'static str, [f64; 2]> = BTreeMap::new();
         for TimedOperation { class, measured, predicted } in about.operations(row) {

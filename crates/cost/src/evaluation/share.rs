@@ -1,11 +1,11 @@
-//! Parts of what was observed: to fit on, and to hold back.
+//! Subsets of observations: to fit on, and to leave out.
 
 use crate::fingerprint::{Attempt, Observations, Row};
 use crate::records::Variant;
 use perf4sight_platform::Platform;
 use std::collections::BTreeSet;
 
-/// Rows and failures that belong together.
+/// A subset of rows and failed measurements.
 #[derive(Debug, Clone)]
 pub(super) struct Share<'a> {
     pub rows: Vec<Row>,
@@ -15,7 +15,7 @@ pub(super) struct Share<'a> {
 }
 
 impl<'a> Share<'a> {
-    /// The part of the observations whose variants satisfy `belongs`; what teaches operations belongs to every part.
+    /// The observations whose variants satisfy `belongs`; rows of calibration networks are in every subset.
     pub fn of(observations: &Observations<'a>, belongs: impl Fn(&Variant) -> bool) -> Self {
         let rows = observations.rows.iter().filter(|row| belongs(&row.record.variant)).cloned();
         let failed = observations.failed.iter().filter(|attempt| belongs(&attempt.record.variant)).cloned();
@@ -23,18 +23,18 @@ impl<'a> Share<'a> {
         Share { rows: rows.collect(), taught, failed: failed.collect(), platform }
     }
 
-    /// More of them.
+    /// Adds the rows and failures of another subset.
     pub fn add(&mut self, more: Share) {
         self.rows.extend(more.rows);
         self.failed.extend(more.failed);
     }
 
-    /// As something to fit on.
+    /// The subset as observations to fit on.
     pub fn observations(&self) -> Observations<'_> {
         self.on(self.platform)
     }
 
-    /// The same, were the device another one.
+    /// The same on another platform.
     pub fn on<'b>(&'b self, platform: &'b Platform) -> Observations<'b> {
         Observations { rows: &self.rows, taught: self.taught, failed: &self.failed, platform }
     }

@@ -1,4 +1,4 @@
-//! The protocols side by side on the same rows.
+//! The protocols of a study, compared on the same rows.
 
 use super::learning::Learned;
 use super::trial::Trial;
@@ -7,16 +7,16 @@ use perf4sight_base::stats::{mean, scatter};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Everything that tells how far a fingerprint can be trusted.
+/// All tests of a fingerprint's accuracy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Study {
     /// The fingerprint's own method.
     pub own: Protocols,
     /// The published method on the same rows; none where it is the fingerprint's own, or was not fitted.
     pub published: Option<Protocols>,
-    /// How much the device differs from itself; none where nothing was measured twice.
+    /// The measurement noise of the device; none where nothing was measured twice.
     pub noise: Option<Noise>,
-    /// Why protocols are missing, in words.
+    /// Why protocols are missing, as text.
     pub missing: Vec<String>,
 }
 
@@ -25,23 +25,23 @@ pub struct Study {
 pub struct Protocols {
     /// The method.
     pub method: Method,
-    /// Fitted on all rows there are to fit on.
+    /// Fitted on all available rows.
     pub whole: Trial,
-    /// Every network answered by a fit that never saw it, at all its levels; none where that cannot be.
+    /// Every network predicted by a fit without any of its levels; none where that is not possible.
     pub left_out: Option<Trial>,
     /// Error against rows fitted on, in ascending rows; empty where no tested level is unseen.
     pub learning: Vec<Learned>,
 }
 
 impl Study {
-    /// What can be said without fitting anything again, and why that is all.
+    /// A study without further fits, with the reason for that.
     pub fn without_fits(fingerprint: &Fingerprint, tested: &Gathered, reason: impl Into<String>) -> Self {
         let whole = Trial::of(fingerprint, &tested.rows, &tested.failed);
         let own = Protocols { method: fingerprint.recipe().method, whole, left_out: None, learning: Vec::new() };
         Study { own, published: None, noise: Noise::of(&tested.rows), missing: vec![reason.into()] }
     }
 
-    /// The published method, whether it is the fingerprint's own or was fitted for comparison.
+    /// The published method, either the fingerprint's own or fitted for comparison.
     pub fn published(&self) -> Option<&Protocols> {
         match self.own.method {
             Method::Perf4sight => Some(&self.own),

@@ -1,4 +1,4 @@
-//! Fits on some of the networks of a profile, asked about all others: how intervals hold, however few networks there are.
+//! Fits on subsets of the networks of a profile, tested on all others: the coverage of intervals with few networks.
 
 use super::Evaluation;
 use super::left_out::{Protocol, try_without};
@@ -11,22 +11,22 @@ use rand::seq::index::sample;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 
-/// How 90 % intervals compare with the errors they are meant for; every network weighs the same.
+/// 90 % intervals compared with the actual errors; every network weighs the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Intervals {
-    /// Percent of the rows inside theirs.
+    /// Percent of the rows inside their interval.
     pub coverage: f64,
     /// The same by network.
     pub networks: BTreeMap<String, f64>,
-    /// Half of the median one, as natural logarithm of the factor between prediction and end.
+    /// Half of the median width, as natural logarithm of the factor between prediction and end.
     pub width: f64,
-    /// What would hold nine tenths of the rows, were all intervals equally wide.
+    /// The half width that would contain nine tenths of the rows, if all intervals were equally wide.
     pub needed: f64,
 }
 
 impl Protocol {
-    /// Fits each of the sets of `size` networks, or `most` of them drawn by chance, and asks about all networks not in it; calibrated
-    /// with the rows that `measured` picks of each, which are not asked about.
+    /// Fits each set of `size` networks, or a random `most` of these sets, and predicts all networks not in it. Each
+    /// is first calibrated with its rows that `measured` picks; those are not predicted.
     ///
     /// # Errors
     /// When a fit fails.
@@ -75,7 +75,7 @@ fn sets(count: usize, size: usize) -> Vec<Vec<usize>> {
 }
 
 impl Evaluation {
-    /// How its intervals hold; none where there are none.
+    /// The coverage of its intervals; none where there are none.
     pub fn intervals(&self) -> Option<Intervals> {
         let coverage = self.coverage_90()?;
         let names = self.by(|case| case.variant.network.clone());
@@ -97,7 +97,7 @@ impl Evaluation {
     }
 }
 
-/// The smallest value up to which `share` of the weight lies.
+/// The smallest value with at least `share` of the weight at or below it.
 fn quantile(weighted: Vec<(f64, f64)>, share: f64) -> f64 {
     let total: f64 = weighted.iter().map(|(_, weight)| weight).sum();
     weighted_quantile(weighted, share * total).unwrap_or_default()

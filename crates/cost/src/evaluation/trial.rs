@@ -1,4 +1,4 @@
-//! One fingerprint's answers for rows that passed and for steps that did not fit.
+//! The predictions of one fingerprint for rows that passed and for steps that did not fit.
 
 use super::largest::Largest;
 use super::operations::ClassTime;
@@ -12,16 +12,17 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a fingerprint answered.
+/// The predictions of a fingerprint.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trial {
-    /// How much a step costs.
+    /// The predicted costs of steps.
     pub evaluation: Evaluation,
-    /// Whether a step fits; empty where the fingerprint gives no verdicts.
+    /// The verdicts whether steps fit; empty where the fingerprint gives none.
     pub judged: Vec<Judged>,
-    /// The largest batch of every variant whose limit was measured; empty where the fingerprint does not know it.
+    /// The largest batch of every variant whose limit was measured; empty where the fingerprint predicts none.
     pub largest: Vec<Largest>,
-    /// Classes of operations inside the steps; empty where the profile did not time them, or the fingerprint knows of none.
+    /// Classes of operations inside the steps; empty where the profile did not time them, or the fingerprint does not
+    /// predict them.
     pub classes: Vec<ClassTime>,
 }
 
@@ -31,19 +32,19 @@ struct Steps<'a> {
     step: Step,
     network: &'a Network,
     passed: Vec<&'a Row>,
-    /// Ran out of memory; steps that were not even tried would flatter every verdict.
+    /// Batch sizes that ran out of memory; skipped steps would make every verdict look better.
     refused: Vec<u64>,
 }
 
 impl Trial {
-    /// Asks a fingerprint about rows that passed and attempts that did not. Of steps that it says nothing of, as the published method of all but
-    /// its own, there are no answers ([`Fingerprint::check_step`]).
+    /// Predicts rows that passed and attempts that failed. Steps that the fingerprint cannot predict have no results
+    /// ([`Fingerprint::check_step`]); the published method predicts only its own step.
     pub fn of(fingerprint: &Fingerprint, rows: &[Row], failed: &[Attempt]) -> Self {
         let trials: Vec<Trial> = by_variant(rows, failed).par_iter().map(|steps| steps.ask(fingerprint)).collect();
         trials.into_iter().collect()
     }
 
-    /// The part of it that is about some networks.
+    /// The part of it for some networks.
     pub(super) fn of_networks(&self, wanted: impl Fn(&str) -> bool) -> Self {
         let wanted = |variant: &Variant| wanted(&variant.network);
         Trial {
@@ -55,7 +56,7 @@ impl Trial {
     }
 }
 
-/// Trials of different rows as one.
+/// Joins trials of different rows.
 impl FromIterator<Trial> for Trial {
     fn from_iter<T: IntoIterator<Item = Trial>>(trials: T) -> Self {
         trials.into_iter().fold(Trial::default(), |mut all, trial| {
@@ -113,7 +114,7 @@ fn case(row: &Row, about: &About, fitted: bool) -> Case {
     }
 }
 
-/// In the order in which variants first appear.
+/// Groups rows and failures by variant and step, in the order in which they first appear.
 fn by_variant<'a>(rows: &'a [Row], failed: &'a [Attempt]) -> Vec<Steps<'a>> {
     let mut indices: BTreeMap<(&Variant, Step, *const Network), usize> = BTreeMap::new();
     let mut groups: Vec<Steps> = Vec::new();

@@ -1,11 +1,11 @@
-//! Verdicts besides what happened: does a step fit?
+//! Verdicts compared with outcomes: does a step fit?
 
 use crate::fingerprint::{Call, Verdict};
 use crate::records::Variant;
 use perf4sight_base::stats::mean;
 use serde::Serialize;
 
-/// One row, tried and judged.
+/// One step that was tried, with its verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     /// The network at its level.
@@ -14,47 +14,47 @@ pub struct Judged {
     pub batch: u64,
     /// Whether it fitted.
     pub fitted: bool,
-    /// What the fingerprint says.
+    /// The verdict of the fingerprint.
     pub verdict: Verdict,
 }
 
-/// How verdicts compare with what happened; a step that does not fit is what is looked for. Shares in percent.
+/// Verdicts compared with outcomes; a step that does not fit is the positive case. Shares in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Confusion {
-    /// Called unfit, and unfit.
+    /// Predicted not to fit, and did not.
     pub found: usize,
-    /// Called unfit, but fitted.
+    /// Predicted not to fit, but fitted.
     pub false_alarms: usize,
-    /// Called fit, but unfit.
+    /// Predicted to fit, but did not.
     pub missed: usize,
-    /// Called fit, and fitted.
+    /// Predicted to fit, and fitted.
     pub cleared: usize,
-    /// How many of all these were called borderline.
+    /// How many of all these were borderline.
     pub borderline: usize,
     /// Verdicts that were right.
     pub accuracy: f64,
-    /// What saying that everything fits would have been right for: verdicts are worth something where they beat it.
+    /// The accuracy of always predicting that a step fits: verdicts are useful where they exceed it.
     pub always_fits: f64,
-    /// Of those called unfit, the share that was; none where none was called so.
+    /// The share of correct verdicts among those predicted not to fit; none without such verdicts.
     pub precision: Option<f64>,
-    /// Of those unfit, the share called so; none where all fitted.
+    /// The share of steps found among those that did not fit; none where all fitted.
     pub recall: Option<f64>,
     /// Mean squared difference of probability and outcome: 0 is perfect, 0.25 a coin.
     pub brier: f64,
 }
 
 impl Confusion {
-    /// How many steps did not fit.
+    /// The number of steps that did not fit.
     pub fn unfit(&self) -> usize {
         self.found + self.missed
     }
 
-    /// How many verdicts there were.
+    /// The number of verdicts.
     pub fn rows(&self) -> usize {
         self.found + self.false_alarms + self.missed + self.cleared
     }
 
-    /// The verdicts taken at even odds; none for no verdicts.
+    /// The verdicts at a threshold of 0.5; none without verdicts.
     pub fn of<'a>(judged: impl IntoIterator<Item = &'a Judged>) -> Option<Self> {
         let judged: Vec<&Judged> = judged.into_iter().collect();
         if judged.is_empty() {

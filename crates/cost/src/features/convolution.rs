@@ -1,9 +1,9 @@
-//! What one convolution costs, for each of the ways a library may compute it: directly, as a matrix product of a lowered
-//! image (im2col), by Fourier transforms, and by Winograd's minimal filtering.
+//! The cost of one convolution in each of the ways that a library may compute it: directly, as a matrix product of a
+//! lowered image (im2col), by Fourier transforms, and by Winograd's minimal filtering.
 //!
-//! The formulas are those of the published perf4sight, kept as they are: their worth is that trees fitted on them are
-//! comparable to the published ones. They know one side length per image and kernel. For rectangles that is the square
-//! root of the area here, so that elements and operations stay exact; squares are unchanged.
+//! The formulas are unchanged from the published perf4sight, so that trees fitted on them are comparable to the
+//! published ones. They use one side length per image and kernel. For rectangles that is the square root of the area
+//! here, so that elements and operations stay exact; squares are unchanged.
 
 use perf4sight_network::{Conv, Shape};
 
@@ -40,7 +40,7 @@ pub(super) const INFERENCE: [&str; 15] = [
     "wino-fwd-4-3", "wino-fwd-3-2", "wino-ops-fwd-4-3", "wino-ops-fwd-3-2",
 ];
 
-/// A Winograd tile: side of the output it gives and of the kernel it takes.
+/// A Winograd tile: the sides of its output and of its kernel.
 #[derive(Clone, Copy)]
 struct Tile {
     output: f64,
@@ -54,7 +54,7 @@ impl Tile {
     }
 }
 
-/// What a step needs forward, backward to the input and backward to the weights.
+/// One number for each pass: forward, backward to the input and backward to the weights.
 struct Passes {
     forward: f64,
     to_input: f64,
@@ -74,12 +74,12 @@ impl Passes {
     }
 }
 
-/// The numbers the formulas are made of; images and kernels by their side.
+/// The inputs of the formulas; images and kernels by their side.
 pub(super) struct Convolution {
     batch: f64,
     inputs: f64,
     outputs: f64,
-    /// Input channels that one filter sees.
+    /// Input channels that one filter reads.
     seen: f64,
     kernel: f64,
     input_side: f64,
@@ -180,8 +180,8 @@ impl Convolution {
         [forward, to_input, 2.0 * forward + to_input]
     }
 
-    /// Half spectra: weights, input, output at the input's size; weights, output at the output's size; what the forward
-    /// pass, the pass to the input, the pass to the weights and all of them hold.
+    /// Half spectra: weights, input, output at the input's size; weights, output at the output's size; the totals of
+    /// the forward pass, the pass to the input, the pass to the weights and all of them.
     fn fourier_tensors(&self) -> [f64; 9] {
         let spectrum = |side: f64| side * (1.0 + side);
         let (at_input, at_output) = (spectrum(self.input_side), spectrum(self.output_side));

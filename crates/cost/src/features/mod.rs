@@ -1,4 +1,4 @@
-//! Network x batch x stage to named numbers.
+//! Features of a step: from a network, a batch size and a stage to named numbers.
 //!
 //! The published feature sets of perf4sight: 56 numbers for a training step and their forward part, 15 numbers, for
 //! inference, each a formula for one way to compute a convolution, summed over the network's convolutions.
@@ -12,10 +12,10 @@ use perf4sight_step::workload::{Stage, Workload};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Which numbers describe a step; stored with every fingerprint, so that one fitted on other numbers is refused.
+/// The features that describe a step; stored with every fingerprint, so that one fitted on other features is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schema {
-    /// What the numbers are.
+    /// The name of the feature set.
     pub name: String,
     /// Raised whenever a formula or the order changes.
     pub version: u32,
@@ -34,7 +34,7 @@ impl fmt::Display for Schema {
     }
 }
 
-/// Names of [`features`] in their order: the published ones, with the tile sizes that they leave as `{m}-{r}` filled in.
+/// Names of [`features`] in their order: the published ones, with their tile sizes `{m}-{r}` filled in.
 pub fn names(stage: Stage) -> &'static [&'static str] {
     match stage {
         Stage::Training => &convolution::TRAINING,

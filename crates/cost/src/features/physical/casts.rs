@@ -1,10 +1,10 @@
-//! The kernels of autocast: operands copied into the numbers that an operation computes with, and their gradients back.
+//! The kernels of autocast: operands cast to the number format of an operation, and their gradients cast back.
 
 use super::kernel::{Amount, Pass};
 use super::layer::Layer;
 use perf4sight_network::{Element, NodeId, Numbers};
 
-/// Adds the casts of an operation's inputs and weights; `numbers` are those of every node.
+/// Adds the casts of an operation's inputs and weights; `numbers` has the formats of every node.
 pub(super) fn add(layer: &mut Layer, numbers: &[Numbers]) {
     let inputs: Vec<(usize, NodeId)> = layer.node.inputs.iter().copied().enumerate().collect();
     for (index, input) in inputs {

@@ -4,7 +4,7 @@ use super::kernel::{Access, Amount, Class, Filter, Pass, Product};
 use super::layer::Layer;
 use perf4sight_network::{Conv, Shape, Volume, Window};
 
-/// The numbers the kernels of one convolution are made of.
+/// The sizes that the kernels of one convolution depend on.
 struct Geometry {
     /// Channels in and out.
     channels: [f64; 2],
@@ -14,7 +14,7 @@ struct Geometry {
     /// Elements of the kernel.
     area: f64,
     weights: f64,
-    /// What an image's kernel moves over.
+    /// The geometry of the filter, for images.
     filter: Option<Filter>,
 }
 
@@ -47,7 +47,7 @@ impl Geometry {
         Product { rows, columns, inner, blocks: Amount::fixed(self.groups) }
     }
 
-    /// Input, result and filters of the layer once each.
+    /// Input, result and filters of the layer, once each.
     fn operands(&self, layer: &Layer) -> Amount {
         let [inputs, outputs] = [0, 1].map(|side| self.channels[side] * self.pixels[side]);
         Amount { fixed: layer.weight_bytes(self.weights), sample: layer.bytes(inputs + outputs) }
@@ -91,7 +91,7 @@ fn add_filters(layer: &mut Layer, class: Class, geometry: &Geometry, bias: bool)
     }
 }
 
-/// Adds the kernels of a convolution turned around: forward is what the gradient of a convolution's input is, and the reverse.
+/// Adds the kernels of a transposed convolution: its forward is the input gradient of a convolution, and the reverse.
 pub(super) fn add_transposed(layer: &mut Layer, conv: &Conv) {
     let input = layer.network.input_of(layer.node, 0);
     let geometry = Geometry::new(conv, input, &layer.node.shape);
@@ -129,7 +129,7 @@ fn add_products(layer: &mut Layer, class: Class, geometry: &Geometry) {
     }
 }
 
-/// One channel per filter: every output reads its window, nothing is shared between filters (Chollet's Xception notes how
+/// One channel per filter: every output reads its window, and filters share nothing (Chollet's Xception notes how
 /// little arithmetic that is per byte).
 fn add_windows(layer: &mut Layer, geometry: &Geometry) {
     let [inputs, outputs] = [0, 1].map(|side| geometry.channels[side] * geometry.pixels[side]);
@@ -146,7 +146,7 @@ fn add_windows(layer: &mut Layer, geometry: &Geometry) {
     }
 }
 
-/// The bias is added to the finished result; its gradient sums the result's.
+/// The bias is added to the finished result; its gradient sums the gradient of the result.
 fn add_bias(layer: &mut Layer, class: Class) {
     let outputs = layer.bytes(layer.outputs());
     layer.moves(Pass::Forward, class, Access::Strided, Amount::per_sample(2.0 * outputs));

@@ -1,23 +1,23 @@
-//! One node of a network on its way through a step: it gathers its kernels.
+//! One node of a network: collects the kernels that a step runs for it.
 
 use super::kernel::{Access, Amount, Class, Filter, Kernel, Pass, Product};
 use perf4sight_network::{Activation, Network, Node, NodeId, Numbers, Shape};
 use perf4sight_step::workload::Step;
 
-/// One node of a network on its way through a step; gathers its kernels.
+/// One node of a network; collects the kernels that a step runs for it.
 pub(super) struct Layer<'a> {
     pub network: &'a Network,
     pub node: &'a Node,
     pub step: Step,
-    /// What it computes with.
+    /// Its number formats.
     pub numbers: Numbers,
     /// Whether a gradient flows to each of its inputs.
     pub gradients: Vec<bool>,
     /// The geometry its kernels share, where it is a convolution.
     pub filter: Option<Filter>,
-    /// What its kernels take together, where that is a row or a group.
+    /// Elements that its kernels process together, such as those of a row or a group.
     pub row: f64,
-    /// What its kernels compute of every element, if anything.
+    /// The function that its kernels compute of every element, if any.
     pub function: Option<Activation>,
     pub(super) in_place: bool,
     pub(super) held: f64,
@@ -46,7 +46,7 @@ impl Layer<'_> {
         self.numbers.weights.bytes() as f64 * elements
     }
 
-    /// Bytes of so many elements of weights, as they are held.
+    /// Bytes of so many elements of weights, as they are stored.
     pub fn held_bytes(&self, elements: f64) -> f64 {
         self.step.weight() as f64 * elements
     }
@@ -56,7 +56,7 @@ impl Layer<'_> {
         self.step.trains() && self.network.learned(self.node)[tensor]
     }
 
-    /// Whether training changes any of its weights: libraries make the gradients of filters and bias at once.
+    /// Whether training changes any of its weights: libraries compute the gradients of filters and bias together.
     pub fn learns_any(&self) -> bool {
         self.step.trains() && self.network.trains(self.node)
     }
@@ -71,13 +71,13 @@ impl Layer<'_> {
         self.push(Kernel { access, ..self.kernel(pass, class, traffic) });
     }
 
-    /// Adds a kernel that copies an operand of the node into other numbers: an operation of its own, of no geometry and no function.
+    /// Adds a kernel that casts an operand of the node: a separate operation without geometry and function.
     pub fn casts(&mut self, pass: Pass, traffic: Amount, result: Amount) {
         let cast = self.kernel(pass, Class::Copy, traffic);
         self.push(Kernel { filter: None, row: 0.0, function: None, launches: 1.0, result, ..cast });
     }
 
-    /// Adds a kernel that moves the node's weights, which nothing else came between.
+    /// Adds a kernel that reads the node's weights again, with nothing in between that could evict them.
     pub fn moves_again(&mut self, pass: Pass, class: Class, traffic: Amount) {
         let held = self.weight_bytes(self.network.weights_of(self.node) as f64);
         self.push(Kernel { held, ..self.kernel(pass, class, traffic) });
@@ -118,7 +118,7 @@ impl Layer<'_> {
         self.kernels.push(kernel);
     }
 
-    /// What a pass makes: the result, the gradients, or what the optimizer adds up before it touches the weights.
+    /// The result of a pass: the output, the gradients, or the sums of the optimizer before it changes the weights.
     fn result(&self, pass: Pass) -> Amount {
         match pass {
             Pass::Forward if self.in_place => Amount::default(),
@@ -130,14 +130,14 @@ impl Layer<'_> {
         }
     }
 
-    /// The processor issues an operation once, and once its backward, whatever kernels they consist of.
+    /// The processor issues an operation once, and its backward once, however many kernels they have.
     fn launches(&self, pass: Pass) -> f64 {
         let mut before = self.kernels.iter().rev().take_while(|kernel| kernel.node == self.id);
         let issued = before.any(|kernel| kernel.pass.is_gradient() == pass.is_gradient());
         f64::from(u8::from(!issued))
     }
 
-    /// Says how often the processor starts the last kernel.
+    /// Sets the number of launches of the last kernel.
     pub(super) fn launched(&mut self, launches: f64) {
         if let Some(kernel) = self.kernels.last_mut() {
             kernel.launches = launches;

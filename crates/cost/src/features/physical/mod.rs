@@ -1,9 +1,9 @@
-//! A step as the kernels it runs: what each multiplies and moves, as functions of the batch size.
+//! The kernels of a step: the products and traffic of each, as functions of the batch size.
 //!
-//! This is the structure that every device shares: which matrix products a convolution is (forward, gradient of the input,
-//! gradient of the weights), how many bytes an element-wise operation touches. How long a device takes for them is the
-//! fingerprint's. Every operation gets its kernels; one this crate does not know counts as element-wise, or as the
-//! products that it is known to be.
+//! This structure is the same on every device: which matrix products a convolution is (forward, gradient of the
+//! input, gradient of the weights), how many bytes an element-wise operation touches. The fingerprint gives the time
+//! that a device takes for them. Every operation gets its kernels; one that this crate does not support counts as
+//! element-wise, or as its products if their number is known.
 //!
 //! ```
 //! use perf4sight_cost::features::physical::{Pass, kernels};

@@ -4,7 +4,7 @@ use super::kernel::{Access, Amount, Class, Pass};
 use super::layer::Layer;
 use perf4sight_network::{Backward, Embedding, Traffic};
 
-/// Adds the kernels of an operation that multiplies no matrices; none where it moves nothing.
+/// Adds the kernels of an operation without matrix products; none where it moves nothing.
 pub(super) fn add(layer: &mut Layer, class: Class, traffic: &Traffic) {
     let access = if traffic.strided { Access::Strided } else { Access::Contiguous };
     let as_in_training = layer.network.works_as_in_training(layer.node, layer.step);

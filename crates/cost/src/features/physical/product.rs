@@ -30,7 +30,7 @@ pub(super) fn add_linear(layer: &mut Layer, linear: &Linear) {
 /// Adds a product of two activations and the two products of its gradients.
 pub(super) fn add_matmul(layer: &mut Layer) {
     let [left, right] = [0, 1].map(|input| layer.network.input_of(layer.node, input).dims().to_vec());
-    // Both have at least two axes, or the network could not have been built.
+    // Both have at least two axes, which building the network checks.
     let (rows, inner) = (left[left.len() - 2] as f64, left[left.len() - 1] as f64);
     let columns = right[right.len() - 1] as f64;
     let blocks = layer.outputs() / (rows * columns);
@@ -51,7 +51,7 @@ pub(super) fn add_matmul(layer: &mut Layer) {
     }
 }
 
-/// Adds the two products of an attention and the five of its gradients, for which the scores are computed once more
+/// Adds the two products of an attention and the five of its gradients, which compute the scores again
 /// (aten/src/ATen/native/cpu/FlashAttentionKernel.cpp). Scores stay in caches.
 pub(super) fn add_attention(layer: &mut Layer) {
     let sides = |input: usize| layer.network.input_of(layer.node, input).image().map(|side| side as f64);

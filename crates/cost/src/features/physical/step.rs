@@ -21,12 +21,13 @@ pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
     kernels
 }
 
-/// The kernels of a network as the step trains it if it took one pass and kept all that backward needs.
+/// The kernels of a step with one pass and without checkpoints.
 pub fn kernels_once(trained: &Trained, step: Step) -> Vec<Kernel> {
     let Trained { network, gradients: asked, in_place, reads } = trained;
     let network: &Network = network;
     let held = held(network, step);
-    // What accelerators compute in single precision besides, softmax and normalisations of rows, is little of any step.
+    // Softmax and normalisations of rows, which accelerators compute in single precision, are a small part of any
+    // step.
     let numbers = network.numbers(step.precision, Lists::Processor);
     let mut kernels = Vec::with_capacity(4 * network.nodes().len());
     for (id, node) in network.iter() {
@@ -63,7 +64,8 @@ pub fn kernels_once(trained: &Trained, step: Step) -> Vec<Kernel> {
     kernels
 }
 
-/// Per node, whether backward runs its forward again where the network is cut behind these nodes: of a segment up to the last that keeps something.
+/// For each node, whether backward runs its forward again, given checkpoints behind these nodes: in each segment, up
+/// to the last node that saves a tensor.
 pub fn runs_again(trained: &Trained, cuts: &[NodeId]) -> Vec<bool> {
     let Trained { network, gradients: asked, .. } = trained;
     let mut again = vec![false; network.nodes().len()];
@@ -74,7 +76,7 @@ pub fn runs_again(trained: &Trained, cuts: &[NodeId]) -> Vec<bool> {
 }
 
 impl Kernel {
-    /// Every pass forward and backward runs all kernels but those of the update, on its share of the samples.
+    /// Every pass runs all kernels but those of the update, on its share of the samples.
     pub fn repeat(&mut self, accumulate: Accumulate) {
         if self.pass != Pass::Update {
             let passes = accumulate.passes() as f64;
@@ -103,7 +105,7 @@ impl Layer<'_> {
                 Class::Activation
             }
             Nature::Arithmetic(_) | Nature::Choice => Class::Arithmetic,
-            // A number for every sample costs nothing besides what is multiplied with it.
+            // A random number per sample costs only the multiplication with it.
             Nature::Dropout if facts.beside == Some(Beside::Draw) => Class::Arithmetic,
             Nature::Dropout => Class::Dropout,
             Nature::Pooling(_) => Class::Pooling,
@@ -114,8 +116,8 @@ impl Layer<'_> {
         movement::add(self, class, &facts.traffic);
     }
 
-    /// Elements that are normalised, reduced, made or moved together, but for those of all samples. Tensors joined are copied whole, and a
-    /// maximum is searched.
+    /// Elements that are normalised, reduced, generated or moved together, except those of all samples. Joined
+    /// tensors are copied whole; pooling counts its window.
     fn row(&self, facts: &Facts) -> f64 {
         let joined = matches!(facts.channels, Coupling::Joined { .. });
         if let Some(Beside::Statistics(rows)) = facts.beside {
@@ -130,7 +132,7 @@ impl Layer<'_> {
         }
     }
 
-    /// A gradient per reader arrives; they are summed two by two.
+    /// One gradient arrives per reader; they are summed two by two.
     fn forks(&mut self, reads: usize, has_gradient: bool) {
         if reads > 1 && has_gradient {
             let sums = (reads - 1) as f64;
@@ -140,7 +142,7 @@ impl Layer<'_> {
         }
     }
 
-    /// What zero_grad and the optimizer do to the weights of a node, each tensor on its own.
+    /// The kernels of zero_grad and the optimizer for a node's weights, one launch sequence per tensor.
     fn update(&mut self, tensors: &[u64]) {
         let weights = tensors.iter().sum::<u64>() as f64;
         if weights > 0.0 {
@@ -152,15 +154,16 @@ impl Layer<'_> {
     }
 }
 
-/// The weights; training keeps gradient and states of each that it changes.
+/// Bytes of the weights; training adds a gradient and optimizer states for each trained one.
 fn held(network: &Network, step: Step) -> f64 {
     let learned = network.nodes().iter().flat_map(|node| network.learned_of(node)).sum::<u64>();
     let copies = if step.trains() { 1 + step.optimizer.states() } else { 0 };
     step.weight() as f64 * (network.parameters() + copies * learned) as f64
 }
 
-/// Tensors as large as the result that its loss and its gradient read and write: log-softmax and the pick of one class, there and back; or the
-/// differences from as many numbers, their squares, the mean of these, zeros, and the gradient that takes their place.
+/// Tensors of the result's size that the loss and its gradient read and write. Cross entropy: log-softmax and the
+/// pick of one class, forward and backward. Mean squared error: the differences from the targets, their squares, the
+/// mean, zeros, and the gradient that replaces these.
 fn tensors_of(loss: Loss) -> f64 {
     match loss {
         Loss::CrossEntropy => 5.0,

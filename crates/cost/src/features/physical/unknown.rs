@@ -1,28 +1,29 @@
-//! The kernels of products that are known by name and price alone: nobody measured them, so that they take as long as fully connected layers
-//! of their size, and move what those would.
+//! The kernels of operations known by name only, with a number of multiply-accumulates. They were not measured, so
+//! they take as long as fully connected layers of their size, and move as many bytes.
 
 use super::kernel::{Access, Amount, Class, Pass, Product};
 use super::layer::Layer;
 use super::movement;
 use perf4sight_network::{Facts, Unknown};
 
-/// Elements read and written for each that deformable convolution looks up: four neighbours, and what is made of them
+/// Elements read and written for each lookup of a deformable convolution: four neighbours, and the interpolated value
 /// (`deformable_im2col` of torchvision's csrc/ops/cpu/deform_conv2d_kernel.cpp).
 const LOOKED_UP: f64 = 5.0;
 
-/// The same in its backward pass: of 5 x 5 pixels each is asked whether it was a neighbour (`deformable_col2im`), for either coordinate of
-/// its place the neighbours are read again (`deformable_col2im_coord`), and it is looked up once more for the weights.
+/// The same in its backward pass: 5 x 5 pixels are each tested for being a neighbour (`deformable_col2im`), the
+/// neighbours are read again for either coordinate of the position (`deformable_col2im_coord`), and once more for the
+/// weights.
 const LOOKED_UP_BACK: f64 = 25.0 + 3.0 * LOOKED_UP;
 
-/// What a product of one pass multiplies, and what it moves besides the operation's data.
+/// A product of one pass, and its traffic besides the operation's data.
 struct Work {
     product: Product,
     traffic: Amount,
-    /// Bytes of what it moves over and over again, besides the first time.
+    /// Bytes that are moved again after the first time.
     again: f64,
 }
 
-/// Adds the products of an operation that costs multiply-accumulates, and what else it reads and writes.
+/// Adds the products of an operation from its multiply-accumulates, and its other traffic.
 pub(super) fn add(layer: &mut Layer, unknown: &Unknown, facts: &Facts) {
     movement::add(layer, Class::Unknown, &facts.traffic);
     let (macs, weights) = (facts.macs as f64, unknown.parameters as f64);
@@ -42,14 +43,14 @@ fn across(macs: f64) -> Product {
     Product { rows: samples, columns: samples, inner: Amount::fixed(macs), blocks: Amount::fixed(1.0) }
 }
 
-/// So many multiply-accumulates that make the result of two tensors.
+/// A product of two activations with this many multiply-accumulates.
 fn of_operands(layer: &Layer, macs: f64) -> Product {
     let (outputs, rows) = (layer.outputs(), layer.node.shape.features() as f64);
     let [rows, inner, blocks] = [rows, macs / outputs, 1.0].map(Amount::fixed);
     Product { rows, columns: Amount::per_sample(outputs / rows.fixed), inner, blocks }
 }
 
-/// A product forward, and one as large for every factor whose gradient is computed.
+/// A product forward, and one of equal size for every factor whose gradient is computed.
 fn of_features(layer: &mut Layer, product: Product) {
     layer.multiplies(Pass::Forward, Class::Unknown, product, Amount::default());
     for _ in layer.gradients.clone().into_iter().take(2).filter(|wanted| *wanted) {
@@ -82,7 +83,7 @@ fn recurrent(layer: &mut Layer, unknown: &Unknown, steps: f64) {
     multiplied(layer, passes, steps);
 }
 
-/// Filters that meet so many places of every sample.
+/// Filters applied at a number of positions of every sample.
 fn filtering(layer: &mut Layer, macs: f64, weights: f64, looks_up: bool) {
     let filters = layer.node.shape.channels() as f64;
     let [rows, inner, blocks] = [filters, weights / filters, 1.0].map(Amount::fixed);
@@ -102,7 +103,7 @@ fn filtering(layer: &mut Layer, macs: f64, weights: f64, looks_up: bool) {
     multiplied(layer, [product(rows, places, inner), product(inner, places, rows), product(rows, inner, places)], 1.0);
 }
 
-/// The result, the gradient of what is read, and that of the weights; the processor starts each so often.
+/// The products for the result, the gradient of the input, and that of the weights, with `starts` launches each.
 fn multiplied(layer: &mut Layer, [forward, back, gradient]: [Work; 3], starts: f64) {
     one(layer, Pass::Forward, &forward);
     layer.launched(starts);
@@ -129,7 +130,7 @@ mod tests {
     use perf4sight_network::{Linear, Network, NetworkBuilder, Op, Shape};
     use perf4sight_step::workload::{Stage, Step};
 
-    /// An unknown operation behind a layer that passes a gradient on, `features` wide at 50 places.
+    /// An unknown operation behind a layer that passes a gradient on, `features` wide at 50 positions.
     fn behind_a_layer(features: usize, unknown: Unknown) -> Network {
         let mut builder = NetworkBuilder::new("priced", Shape::new([50, 16]));
         let linear = Op::Linear(Linear { out_features: features, bias: false });
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn recurrent_layers_read_their_weights_at_every_step() {
-        // 256 features, 1024 remembered, 50 steps: LSTMs have 4 gates, GRUs 3.
+        // 256 features, 1024 hidden units, 50 steps: LSTMs have 4 gates, GRUs 3.
         for (operator, gates, summed) in [("LSTM", 4, 0.0), ("GRU", 3, 150.0), ("RNN", 1, 150.0)] {
             let weights = gates * 1024 * (256 + 1024);
             let unknown = Unknown { macs: 50 * weights, ..Unknown::new(operator, Shape::new([50, 1, 1024]), weights) };
@@ -169,7 +170,7 @@ mod tests {
 
     #[test]
     fn filters_are_the_convolution_that_they_are() {
-        // 256 filters of 16 x 3 x 3 at 50 places; what they look up lies apart from it.
+        // 256 filters of 16 x 3 x 3 at 50 positions; their lookups are separate kernels.
         let unknown =
             Unknown { macs: 50 * 256 * 144, ..Unknown::new("DeformConv", Shape::new([256, 50, 1]), 256 * 144) };
         let network = behind_a_layer(16, unknown);

@@ -1,17 +1,17 @@
-//! What a weight's update costs besides the published one's.
+//! The cost of a weight's update, relative to the published optimizer.
 
 use perf4sight_step::workload::{Optimizer, Step, ZeroGrad};
 
-/// What an update of a weight moves and starts.
+/// Traffic and launches of an update of a weight.
 pub(super) struct Effort {
     /// Elements read and written for each element.
     pub moved: f64,
-    /// How often the processor starts something, besides once for every published update.
+    /// Launches, relative to the published update.
     pub started: f64,
 }
 
-/// What is done to a weight, one function of PyTorch after the other: how many there are, and what all of them read and write of tensors as
-/// large as the weight.
+/// The PyTorch functions that an update calls one after the other: their number, and how many tensors of the weight's
+/// size they read and write in total.
 #[derive(Clone, Copy)]
 struct Functions {
     called: f64,
@@ -21,12 +21,13 @@ struct Functions {
 /// `zero_`.
 const FILL: Functions = Functions { called: 1.0, touched: 1.0 };
 
-/// What the published update moves as it is known to devices' speeds: of what its functions touch, some lies in caches still. Zeros are
-/// written; gradient, weight and momentum are read, and the latter two written.
+/// Tensors that the published update moves, as calibrated with the devices' speeds: some of the tensors that its
+/// functions touch are still in caches. Zeros are written; gradient, weight and momentum are read, and the latter two
+/// written.
 const PUBLISHED: f64 = 6.0;
 
 impl Effort {
-    /// By the functions that the published update and this one call.
+    /// From the functions that the published update and this one call.
     pub(super) fn new(step: Step) -> Self {
         let [published, own] = [Step::published(step.stage), step].map(functions);
         Effort { moved: PUBLISHED * own.touched / published.touched, started: own.called / published.called }
@@ -41,8 +42,8 @@ fn functions(step: Step) -> Functions {
     }
 }
 
-/// As torch/csrc/api/src/optim has them, one weight after the other; what PyTorch 2 does on accelerators, each function for all weights at once,
-/// starts less. In brackets what each reads and writes.
+/// As in torch/csrc/api/src/optim, one weight after the other. PyTorch 2 on accelerators calls each function for all
+/// weights at once, with fewer launches. In brackets: the tensors that each reads and writes.
 fn update(optimizer: Optimizer) -> Functions {
     let [called, touched] = match optimizer {
         // add (3), mul_ (2), add_ (3), add_ (3).
