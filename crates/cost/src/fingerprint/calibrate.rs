@@ -1,4 +1,4 @@
-//! A fingerprint with a few measured rows of a new network.
+//! Calibration: a fingerprint with a few measured rows of a new network.
 
 use super::rows::{Attempt, Row};
 use super::{Fingerprint, count};
@@ -6,27 +6,27 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
 
-/// More rows than this are a profile, to be fitted anew.
+/// More rows than this are a profile, which needs a new fit.
 pub const MOST_ROWS: usize = 4;
 
 /// A measurement this many times above or below the prediction contradicts the fingerprint.
 const CONTRADICTION: f64 = 10.0;
 
 impl Fingerprint {
-    /// The same fingerprint with rows of a new network besides those it was fitted on. Memory is fitted once more, the new network
-    /// weighing as much as every other; of latency the rows tell what this network has of its own, at the level measured and, as far
-    /// as levels of a network are alike, at its others. Rows of latency at another precision tell how fast the device is with such numbers,
-    /// of whatever network. Steps that did not fit move the limit of memory; of latency they say nothing.
+    /// The same fingerprint with additional rows of a new network. Memory is fitted again, and the new network weighs
+    /// as much as every other. For latency the rows give the effect of this network at the measured level and, as far
+    /// as levels of a network are alike, at its others. Latency rows at another precision give the device's speed at
+    /// that precision, for any network. Steps that did not fit change the memory limit; latency does not use them.
     ///
     /// # Errors
-    /// Nothing measured, or more than [`MOST_ROWS`]; what contradicts the fingerprint tenfold; steps that it learns nothing from; a method
-    /// that keeps nothing to refit with.
+    /// No rows, or more than [`MOST_ROWS`]; a row that contradicts the fingerprint tenfold; a step that cannot
+    /// calibrate it; a method that stores no rows for a refit.
     pub fn calibrate(&self, rows: &[Row], failed: &[Attempt]) -> Result<Fingerprint> {
         self.check_count(rows.len() + failed.len())?;
         rows.iter().try_for_each(|row| self.fitted.check_teaches(&self.subject, row.record.workload.step))?;
         rows.iter().try_for_each(|row| self.check_plausible(row))?;
         failed.iter().try_for_each(|attempt| self.check_failed(attempt))?;
-        // Rows of another precision tell of the device, and not what their networks have of their own.
+        // Rows at another precision describe the device, not the effects of their networks.
         let own: Vec<Row> = rows.iter().filter(|row| row.record.workload.step == self.subject.step).cloned().collect();
         let mut profiled = self.profiled.clone();
         profiled.calibrate(&own);

@@ -1,4 +1,5 @@
-//! Which depthwise convolutions oneDNN has kernels for; the others take its code for any convolution, channel by channel.
+//! Which depthwise convolutions oneDNN has kernels for; the others use its code for any convolution, channel by
+//! channel.
 
 use crate::features::physical::{Access, Filter, Kernel, Pass};
 use perf4sight_platform::Depthwise;
@@ -6,14 +7,15 @@ use perf4sight_platform::Depthwise;
 /// Results in a row that oneDNN's depthwise kernels compute at a time (`ur_w` in jit_uni_dw_conv_kernel_utils.cpp).
 const UNROLLED: usize = 6;
 
-/// Whether a kernel is a depthwise convolution's that the library has no kernel for.
+/// Whether a kernel belongs to a depthwise convolution for which the library has no kernel.
 pub(super) fn is_general(kernel: &Kernel, depthwise: Depthwise) -> bool {
     let filter = kernel.filter.filter(|_| kernel.access == Access::Windowed);
     filter.is_some_and(|filter| !has_code(kernel.pass, &filter, depthwise))
 }
 
-/// Whether oneDNN has a depthwise kernel for it (jit_uni_dw_conv_kernel_utils.cpp): forward asks that the padding is no wider
-/// than the results computed at a time, the gradient of the weights for kernels at most 3 wide and an image that holds the kernel.
+/// Whether oneDNN has a depthwise kernel for it (jit_uni_dw_conv_kernel_utils.cpp). Forward requires that the padding
+/// is no wider than the results computed at a time; the gradient of the weights requires kernels at most 3 wide and
+/// an image that contains the kernel.
 fn has_code(pass: Pass, filter: &Filter, depthwise: Depthwise) -> bool {
     let Depthwise::Cached { widest } = depthwise else { return true };
     match pass {

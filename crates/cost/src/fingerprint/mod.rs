@@ -1,8 +1,8 @@
 //! The fitted performance model of one device, stage and quantity.
 //!
-//! A [`Selection`] says which rows of a profile to take; [`Gathered`] are those rows with their networks and all that had
-//! to be left out; with the facts of the device they are [`Observations`]; [`Fingerprint::fit`] fits them by a [`Recipe`];
-//! [`Fingerprint::about`] answers for any network.
+//! A [`Selection`] specifies the rows of a profile; [`Gathered`] are those rows with their networks, and a list of
+//! the rows left out; with the facts of the device they are [`Observations`]; [`Fingerprint::fit`] fits them by a
+//! [`Recipe`]; [`Fingerprint::about`] predicts any network.
 
 mod about;
 mod calibrate;
@@ -49,7 +49,7 @@ pub const FEWEST_ROWS: usize = 10;
 /// Version of a fingerprint's file; raised whenever an older program could misread it.
 const FORMAT: u32 = 3;
 
-/// How many rows of a variant a fingerprint was fitted on.
+/// A variant that a fingerprint was fitted on, with the number of its rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FittedOn {
     /// The network at its level.
@@ -77,15 +77,16 @@ pub struct Fingerprint {
     format: u32,
     subject: Subject,
     fitted_on: Vec<FittedOn>,
-    /// Rows of the networks that only teach operations.
+    /// Rows of calibration networks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     taught_by: Vec<FittedOn>,
     seed: u64,
-    /// How well it predicted rows it was not fitted on, when it was fitted; none where there were no such rows.
+    /// Scores on rows it was not fitted on, at the time of the fit; none where there were no such rows.
     pub scores: Option<Scores>,
-    /// Mean absolute percentage errors of fits without a network, for that network; empty where they were too few to leave one out.
+    /// Mean absolute percentage errors of fits without a network, for that network; empty where networks were too few
+    /// to leave one out.
     pub left_out: BTreeMap<String, f64>,
-    /// What the profiles it was fitted on were measured with, where they say so.
+    /// The settings of the profiles it was fitted on, where they contain them.
     pub settings: Vec<Setting>,
     software: BTreeMap<String, String>,
     profiled: Profiled,
@@ -120,22 +121,22 @@ impl Fingerprint {
         })
     }
 
-    /// What it predicts, and of which device.
+    /// The predicted quantity, and its device, dataset and step.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
 
-    /// How it was fitted.
+    /// The recipe of the fit.
     pub fn recipe(&self) -> Recipe {
         self.fitted.recipe(self.seed)
     }
 
-    /// What it was fitted on, by network, level and repeat.
+    /// The variants it was fitted on, by network, level and repeat.
     pub fn fitted_on(&self) -> &[FittedOn] {
         &self.fitted_on
     }
 
-    /// The networks that only taught it what operations cost, with their rows: no user's, and scored nowhere.
+    /// The calibration networks it was fitted on, with their rows: not the user's, and never scored.
     pub fn taught_by(&self) -> &[FittedOn] {
         &self.taught_by
     }
@@ -145,7 +146,7 @@ impl Fingerprint {
         self.fitted_on.iter().any(|part| part.variant.network == network && part.variant.level == level)
     }
 
-    /// Whether it was fitted on just these rows, as far as variants and their numbers of rows tell.
+    /// Whether it was fitted on these rows; compares variants and their numbers of rows.
     pub fn was_fitted_on(&self, gathered: &Gathered) -> bool {
         count(&gathered.rows) == self.fitted_on && count(&gathered.taught) == self.taught_by
     }
@@ -161,7 +162,7 @@ impl Fingerprint {
     }
 }
 
-/// What makes fingerprints.
+/// The software that makes fingerprints.
 fn software() -> BTreeMap<String, String> {
     BTreeMap::from([("perf4sight".to_owned(), env!("CARGO_PKG_VERSION").to_owned())])
 }

@@ -1,4 +1,4 @@
-//! The fingerprint of a device that was not measured: what is believed of its kind.
+//! The fingerprint of a device that was not measured: the prior of its platform.
 
 use super::distribution::Profiled;
 use super::fitted::Fitted;
@@ -7,8 +7,8 @@ use perf4sight_platform::Platform;
 use std::collections::BTreeMap;
 
 impl Fingerprint {
-    /// What is believed of a device before anything is measured on it: a fit on no rows. Memory of tensors is simulated, what a process takes
-    /// besides them and all latency are beliefs with wide intervals.
+    /// The prior of a device, before any measurement on it: a fit without rows. Memory of tensors is simulated; the
+    /// memory of the process besides them and all latency are priors with wide intervals.
     ///
     /// ```
     /// use perf4sight_cost::fingerprint::{Basis, Fingerprint, Subject};
@@ -42,7 +42,7 @@ impl Fingerprint {
         }
     }
 
-    /// Whether nothing was measured that it rests on.
+    /// Whether it rests on no measurement.
     pub fn is_prior(&self) -> bool {
         self.fitted_on.is_empty()
     }

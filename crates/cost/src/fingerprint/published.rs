@@ -14,7 +14,7 @@ use perf4sight_network::Network;
 use perf4sight_step::workload::{Quantity, Step, Workload};
 use serde::{Deserialize, Serialize};
 
-/// A forest and the features it asks for.
+/// A forest and its features.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PublishedModel {
@@ -23,7 +23,7 @@ pub(super) struct PublishedModel {
 }
 
 impl PublishedModel {
-    /// Repeated rows stay repeated, as published: they weigh as much as they were measured.
+    /// Repeated rows stay repeated, as published: each weighs as often as it was measured.
     pub(super) fn fit(step: Step, recipe: Recipe, rows: &[Row]) -> Result<Self> {
         let mut matrix = Array2::zeros((rows.len(), names(step.stage).len()));
         for (mut line, row) in matrix.rows_mut().into_iter().zip(rows) {
@@ -57,7 +57,7 @@ impl PublishedModel {
     }
 }
 
-/// One network, ready to be asked about; without intervals and verdicts, of which the method knows nothing.
+/// One network, ready for predictions; the method has no intervals and verdicts.
 pub(super) struct Prepared<'a> {
     forest: &'a Forest,
     network: &'a Network,

@@ -1,4 +1,4 @@
-//! How a fit is made: by which method, with which seed, of how many trees.
+//! How a fit is made: the method, the seed and the number of trees.
 
 use crate::trees::PUBLISHED_TREES;
 use perf4sight_base::error::{Error, Result, suggestion};
@@ -9,9 +9,9 @@ use std::fmt;
 pub struct Recipe {
     /// The method.
     pub method: Method,
-    /// The seed of all that is random: the same rows and recipe give the same fingerprint.
+    /// The seed of all randomness: the same rows and recipe give the same fingerprint.
     pub seed: u64,
-    /// Trees in the forest of the published method; those of the hybrid method have as many as their models need.
+    /// Trees in the forest of the published method; the hybrid method sets its own numbers.
     pub trees: usize,
 }
 
@@ -32,15 +32,15 @@ impl Recipe {
 pub enum Method {
     /// The published one: extremely randomised trees on the published features, fitted on the raw value.
     Perf4sight,
-    /// Physical: memory by simulation, latency by the time of every operation, and fitted is only what these leave open.
+    /// Physical: memory by simulation, latency from the time of every operation; only the residuals are fitted.
     Hybrid,
 }
 
 impl Method {
-    /// All methods, in the order they are listed to people.
+    /// All methods, in the order they are listed to users.
     pub const ALL: [Method; 2] = [Method::Hybrid, Method::Perf4sight];
 
-    /// The word in configurations.
+    /// Its name in configurations.
     pub fn name(self) -> &'static str {
         match self {
             Method::Perf4sight => "perf4sight",
@@ -48,7 +48,7 @@ impl Method {
         }
     }
 
-    /// What it does, for people who read the word in a report.
+    /// An explanation for reports.
     pub fn explanation(self) -> &'static str {
         match self {
             Method::Perf4sight => "trees on the published features, fitted to the measured values",
@@ -61,7 +61,7 @@ impl Method {
     /// The method of that name.
     ///
     /// # Errors
-    /// An unknown word, with the nearest known one.
+    /// The name is unknown; the message has the nearest known one.
     pub fn parse(word: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|method| method.name() == word);
         found.ok_or_else(|| {

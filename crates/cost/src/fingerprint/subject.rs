@@ -1,9 +1,9 @@
-//! What a fingerprint is of: a device, a data set, a step, a quantity.
+//! The subject of a fingerprint: a device, a data set, a step, a quantity.
 
 use perf4sight_step::workload::{Quantity, Step};
 use serde::{Deserialize, Serialize};
 
-/// What a fingerprint is of.
+/// The subject of a fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     /// The device's name.

@@ -12,14 +12,14 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::hint::select_unpredictable;
 
-/// One node; a tree's nodes lie in pre-order, so the left child of a split is the node behind it.
+/// One node. A tree's nodes are stored in pre-order, so the left child of a split is the next node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Node {
     /// Rows whose `feature` satisfies the threshold go left.
     Split {
         feature: u16,
         threshold: f32,
-        /// Nodes from this one to its right child.
+        /// Distance from this node to its right child, in nodes.
         right: u32,
     },
     /// The mean target of the rows that end here.
@@ -27,13 +27,13 @@ pub(super) enum Node {
 }
 
 impl Node {
-    /// A split whose right child is not yet known.
+    /// A split whose right child is not yet set.
     pub(super) fn split(feature: usize, threshold: f32) -> Self {
         // `TrainingSet::new` refuses more features than 16 bits count.
         Node::Split { feature: feature as u16, threshold, right: 0 }
     }
 
-    /// Tells a split how far away its right child lies.
+    /// Sets the distance to the right child of a split.
     pub(super) fn set_right(&mut self, distance: usize) {
         if let Node::Split { right, .. } = self {
             *right = distance as u32;
@@ -54,7 +54,8 @@ pub struct Forest {
 }
 
 impl Forest {
-    /// Grows the trees, each from a seed of its own drawn from the forest's, so that threads cannot change the result.
+    /// Grows the trees, each from its own seed drawn from the forest's, so that the result does not depend on
+    /// threads.
     pub(super) fn grow(rows: &TrainingSet, &ExtraTrees { trees, split, seed }: &ExtraTrees) -> Self {
         let mut seeder = Xoshiro256PlusPlus::seed_from_u64(seed);
         let seeds: Vec<u64> = (0..trees).map(|_| seeder.next_u64()).collect();
@@ -106,13 +107,14 @@ impl Forest {
         sum / self.trees() as f64
     }
 
-    /// Value of the leaf in which a row ends that starts at node `at`.
+    /// Value of the leaf that a row reaches from node `at`.
     fn leaf(&self, mut at: usize, row: &[f32]) -> f64 {
         loop {
             match self.nodes[at] {
                 Node::Leaf(value) => return value,
                 Node::Split { feature, threshold, right } => {
-                    // A processor that guesses which way a row goes is wrong every other time, and waits longer than both ways take.
+                    // Branch prediction would fail half of the time, and a misprediction costs more than computing
+                    // both addresses.
                     at += select_unpredictable(goes_left(row[feature as usize], threshold), 1, right as usize);
                 }
             }

@@ -7,7 +7,7 @@ use perf4sight_base::error::{Error, Result};
 use rand::Rng;
 use std::ops::Range;
 
-/// The rows a forest is fitted on, features row by row so that a scan runs over all features of a row at once.
+/// The rows a forest is fitted on, features row by row so that a scan processes all features of a row at once.
 pub(super) struct TrainingSet {
     pub(super) features: usize,
     values: Vec<f32>,
@@ -48,7 +48,7 @@ pub(super) struct Tree {
 /// A node still to be grown.
 struct Open {
     rows: Range<usize>,
-    /// Index of the parent that waits to learn where its right child lies.
+    /// Index of the parent whose right child this is.
     right_of: Option<usize>,
 }
 
@@ -87,7 +87,7 @@ fn mean(rows: &TrainingSet, members: &[u32]) -> f64 {
     first + deviations / members.len() as f64
 }
 
-/// Moves the members that satisfy `left` to the front, keeping their order there; returns how many they are.
+/// Moves the members that satisfy `left` to the front, keeping their order there; returns their number.
 fn partition(members: &mut [u32], left: impl Fn(&u32) -> bool) -> usize {
     let mut count = 0;
     for i in 0..members.len() {
@@ -110,11 +110,11 @@ fn normalise(shares: &mut [f64]) {
 struct Split {
     feature: usize,
     threshold: f32,
-    /// By how much it lowers the summed squared deviation of the target.
+    /// Reduction of the summed squared deviation of the target.
     gain: f64,
 }
 
-/// Per-feature sums over the rows of one node, kept between nodes for their memory.
+/// Per-feature sums over the rows of one node; the buffers are reused between nodes.
 struct Scan {
     low: Vec<f32>,
     high: Vec<f32>,
@@ -154,7 +154,7 @@ impl Scan {
         self.high.copy_from_slice(rows.row(members[0]));
         for &row in &members[1..] {
             for ((low, high), &value) in self.low.iter_mut().zip(&mut self.high).zip(rows.row(row)) {
-                // Plain comparisons compile to vector minimum and maximum; f32::min's care for NaN does not.
+                // Plain comparisons compile to vector minimum and maximum; f32::min does not because of NaN.
                 *low = if value < *low { value } else { *low };
                 *high = if value > *high { value } else { *high };
             }
@@ -185,8 +185,8 @@ impl Scan {
         }
     }
 
-    /// The split of largest variance reduction. Ties are common (two rows are parted equally by every feature that
-    /// tells them apart) and broken by lot, as visiting the features in random order would.
+    /// The split with the largest variance reduction. Ties are common: every feature that distinguishes two rows
+    /// splits them equally. They are broken at random, which equals a random order of the features.
     fn choose(&mut self, total: f64, rows: u32, rng: &mut impl Rng) -> Option<Split> {
         let sums = self.left_sum.iter().zip(&self.left_count);
         for (score, (&left_sum, &left)) in self.score.iter_mut().zip(sums) {

@@ -1,4 +1,4 @@
-//! Extremely randomised regression trees: fit, predict, importance, save; knows no networks.
+//! Extremely randomised regression trees: fit, predict, importance, save; independent of networks.
 //!
 //! P. Geurts, D. Ernst, L. Wehenkel, "Extremely randomized trees", Machine Learning 63, 2006, in the form of
 //! scikit-learn's `ExtraTreesRegressor` with `bootstrap=False` and `max_features=1.0`: every tree sees all rows; every
@@ -26,7 +26,7 @@ mod params;
 pub use forest::Forest;
 pub use params::{ExtraTrees, ExtraTreesParams, PUBLISHED_TREES, Unfitted};
 
-/// The one rule of a split, for fitting and predicting alike.
+/// The rule of a split, the same for fitting and predicting.
 #[inline(always)]
 fn goes_left(value: f32, threshold: f32) -> bool {
     value <= threshold

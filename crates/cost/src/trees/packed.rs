@@ -10,16 +10,16 @@
 //! | `leaf` | per leaf, its index in `value`: u8, u16 or u32, the smallest that fits |
 //! | `value` | the distinct leaf values in ascending order, f64 |
 //!
-//! In pre-order the left child follows its parent and the right child follows the left subtree, so one bit per node says
-//! everything about the shape: there are no child indices that could point outside or in a circle. Leaves of one row
-//! repeat the few measured targets, hence the table of distinct values.
+//! In pre-order the left child follows its parent and the right child follows the left subtree, so one bit per node
+//! determines the shape: there are no child indices that could point outside or in a circle. Leaves of one row repeat
+//! the few measured targets, hence the table of distinct values.
 
 use super::forest::{Forest, Node};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-/// A forest as it lies in a file; unchecked.
+/// A forest as stored in a file; unchecked.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Packed {
@@ -148,10 +148,10 @@ fn leaves(packed: &Packed, values: &[f64]) -> Result<Vec<Node>, String> {
     Ok(leaves.iter().map(|&index| Node::Leaf(values[index as usize])).collect())
 }
 
-/// Puts splits and leaves in the order that `shape` tells, finding roots and right children on the way.
+/// Puts splits and leaves in the order that `shape` gives, and finds roots and right children.
 fn assemble(packed: Packed, shape: &[u8], splits: Vec<Node>, leaves: Vec<Node>) -> Result<Forest, String> {
     let count = splits.len() + leaves.len();
-    // Every split makes one leaf more; the number of trees may be anything.
+    // Every split adds one leaf; the number of trees is arbitrary.
     if shape.len() != count.div_ceil(8) || leaves.len().checked_sub(splits.len()) != Some(packed.trees) {
         return Err(format!(
             "forest arrays do not fit together: {} trees, {} splits, {} leaves, {} bytes of shape",
@@ -164,7 +164,7 @@ fn assemble(packed: Packed, shape: &[u8], splits: Vec<Node>, leaves: Vec<Node>) 
     let (mut splits, mut leaves) = (splits.into_iter(), leaves.into_iter());
     let mut nodes: Vec<Node> = Vec::with_capacity(count);
     let mut roots = Vec::with_capacity(packed.trees);
-    // Splits whose right child is still to come.
+    // Splits whose right child was not yet read.
     let mut waiting: Vec<usize> = Vec::new();
     // Whether the next node starts the right subtree of the last waiting split, or a tree.
     let mut after_leaf = true;

@@ -1,4 +1,4 @@
-//! What a forest is fitted with: raw parameters, checked parameters, and linfa's `Fit` on the checked ones.
+//! The parameters of a forest: raw parameters, checked parameters, and linfa's `Fit` on the checked ones.
 
 use super::forest::Forest;
 use super::grow::TrainingSet;
@@ -19,12 +19,12 @@ pub struct ExtraTrees {
     pub(super) seed: u64,
 }
 
-/// Parameters of a forest as they were asked for, not yet checked.
+/// Requested parameters of a forest, not yet checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtraTreesParams(ExtraTrees);
 
 impl ExtraTrees {
-    /// 300 trees (the published number); the same seed gives the same forest whatever the number of threads.
+    /// 300 trees (the published number); the same seed gives the same forest for any number of threads.
     pub fn params(seed: u64) -> ExtraTreesParams {
         ExtraTreesParams(ExtraTrees { trees: PUBLISHED_TREES, split: 2, seed })
     }
@@ -72,7 +72,7 @@ impl<D: Data<Elem = f64>, T: AsSingleTargets<Elem = f64>> Fit<ArrayBase<D, Ix2>,
     }
 }
 
-/// Why no forest was fitted: an [`Error`], in a type of our own as linfa's traits want it.
+/// Why no forest was fitted: an [`Error`] in a separate type, as linfa's traits require.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct Unfitted(#[from] Error);

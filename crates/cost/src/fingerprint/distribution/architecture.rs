@@ -1,15 +1,15 @@
-//! Which networks are one another's levels: the same graph at other widths.
+//! Which networks are levels of one another: the same graph at different widths.
 
 use perf4sight_base::checksum::checksum;
 use perf4sight_network::{Conv, ConvTranspose, Nature, Network, Node, Op};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// No node of a level is wider than this many times what was profiled. Pruning makes networks narrower, so what is wider was profiled
-/// pruned itself; the networks published as "wide" are twice as wide.
+/// Maximum width of a level's nodes, relative to the profiled ones. Pruning makes networks narrower, so a wider
+/// network means that the profiled ones were pruned; the networks published as "wide" are twice as wide.
 const WIDER: f64 = 1.5;
 
-/// What a network computes and on which images, whatever its widths: networks that were pruned from one another have this in common.
+/// A checksum of a network's operations and image sizes without its widths: pruned versions of a network share it.
 pub(in crate::fingerprint) fn architecture(network: &Network) -> String {
     let words = network.nodes().iter().map(|node| format!("{};", form(network, node)));
     checksum(words.flat_map(String::into_bytes))
@@ -19,7 +19,7 @@ pub(in crate::fingerprint) fn level(network: &Network) -> String {
     checksum(architecture(network).bytes().chain(widths(network).into_iter().flat_map(u64::to_le_bytes)))
 }
 
-/// What a node computes, of what, and on which image.
+/// The operation of a node, its inputs, and its image size.
 fn form(network: &Network, node: &Node) -> String {
     let attributes = match network.facts(node).nature {
         Nature::Convolution(conv) => format!("{:?} {} {}", conv.window, grouping(network, node, conv), conv.bias),
@@ -35,9 +35,9 @@ fn form(network: &Network, node: &Node) -> String {
         }
         Nature::Linear(linear) => format!("{}", linear.bias),
         Nature::Embedding(embedding) => format!("{} {:?}", embedding.rows, embedding.fixed),
-        // What they read and give says the rest.
+        // The kind and the inputs are enough here.
         Nature::Input | Nature::Parameter | Nature::MatMul | Nature::Attention | Nature::Pooling(None) => String::new(),
-        // Where it drops nothing it costs nothing, at whatever width.
+        // A dropout rate of zero costs nothing, at any width.
         Nature::Dropout if matches!(node.op, Op::Dropout { rate: 0.0 }) => "nothing".to_owned(),
         Nature::Normalisation | Nature::Softmax | Nature::Activation(_) | Nature::Dropout => String::new(),
         Nature::Arithmetic(_) | Nature::Choice | Nature::Movement | Nature::Unknown(_) => String::new(),
@@ -50,25 +50,25 @@ fn form(network: &Network, node: &Node) -> String {
     format!("{} {attributes} {inputs:?} {image:?}", node.op.kind())
 }
 
-/// Filters that see one channel each follow the width; other groups stay as many.
+/// Depthwise groups follow the width; the number of other groups is fixed.
 fn grouping<W>(network: &Network, node: &Node, conv: &Conv<W>) -> usize {
     if conv.is_depthwise(network.input_of(node, 0).channels()) { 0 } else { conv.groups }
 }
 
-/// Networks by architecture, each with the elements of one sample of every node, at the widest it was seen.
+/// Networks by architecture, each with the elements of one sample of every node, at its largest width.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Families(BTreeMap<String, Vec<u64>>);
 
 impl Families {
-    /// With one more level.
+    /// Adds one more level.
     pub fn add(&mut self, network: &Network) {
         let widths = widths(network);
         let widest = self.0.entry(architecture(network)).or_insert_with(|| widths.clone());
         widest.iter_mut().zip(widths).for_each(|(widest, width)| *widest = (*widest).max(width));
     }
 
-    /// The architecture of `network`, if it is one of these at another width.
+    /// The architecture of `network`, if it is a level of one of these.
     pub fn family(&self, network: &Network) -> Option<&str> {
         let (architecture, widest) = self.0.get_key_value(&architecture(network))?;
         let is_level =
@@ -106,7 +106,7 @@ mod tests {
         let is_level = |network: &Network| families.family(network).is_some();
         // Pruned further, and between.
         assert!(is_level(&bottleneck([64, 4], 1, 14)) && is_level(&bottleneck([64, 12], 1, 14)));
-        // As wide_resnet50_2 and resnext50 differ from resnet50, and another image.
+        // Other widths as in wide_resnet50_2, other groups as in resnext50, and another image size.
         assert!(!is_level(&bottleneck([64, 32], 1, 14)));
         assert!(!is_level(&bottleneck([64, 16], 4, 14)));
         assert!(!is_level(&bottleneck([64, 16], 1, 7)));

@@ -1,14 +1,14 @@
-//! Operations by what they have in common with others that are computed alike.
+//! Kinds of operations: operations of one kind are computed alike.
 
 use perf4sight_network::zoo::calibration;
 use perf4sight_network::{Conv, Network, Node, Op, Window};
 use std::collections::BTreeSet;
 
-/// What an operation has in common with others that are computed alike.
+/// The properties that operations of one kind share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum OperationKind<'a> {
     Other(&'a str),
-    /// A fully connected layer that sees many positions, as transformers have them.
+    /// A fully connected layer applied to many positions, as in transformers.
     Positions,
     Convolution {
         grouping: &'static str,
@@ -19,7 +19,7 @@ pub(super) enum OperationKind<'a> {
 }
 
 impl<'a> OperationKind<'a> {
-    /// None of what costs nothing.
+    /// None for operations without cost.
     pub fn new(network: &Network, node: &'a Node) -> Option<Self> {
         if let Op::Conv(conv) = &node.op {
             let Window { kernel, stride, dilation, .. } = conv.window;
@@ -31,7 +31,7 @@ impl<'a> OperationKind<'a> {
         (!matches!(node.op, Op::Input(_) | Op::Dropout { rate: 0.0 })).then_some(kind)
     }
 
-    /// In words, each of which may be new.
+    /// Its properties as text, each of which may be new.
     pub fn names(&self) -> Vec<String> {
         match *self {
             OperationKind::Other(kind) => vec![format!("{kind} operations")],
@@ -49,7 +49,7 @@ impl<'a> OperationKind<'a> {
     }
 }
 
-/// The kinds of a network's operations, each once: networks repeat themselves, and only what differs is put into words.
+/// The kinds of a network's operations, each once: networks repeat themselves, and only distinct kinds become text.
 pub(super) fn kinds(network: &Network) -> impl Iterator<Item = OperationKind<'_>> {
     let kinds: BTreeSet<OperationKind> =
         network.nodes().iter().filter_map(|node| OperationKind::new(network, node)).collect();
@@ -61,7 +61,7 @@ pub(super) fn operations(network: &Network) -> BTreeSet<String> {
     kinds(network).flat_map(|kind| kind.names()).collect()
 }
 
-/// The same of the networks that teach a profile what operations cost.
+/// The same for the calibration networks.
 pub fn taught() -> BTreeSet<String> {
     calibration::all().into_iter().flatten().flat_map(|network| operations(&network)).collect()
 }

@@ -1,4 +1,4 @@
-//! What sets a network apart from everything that was profiled, and which networks are levels of one another.
+//! Differences between a network and the profiled ones, and which networks are levels of one another.
 
 mod architecture;
 mod kinds;

@@ -1,49 +1,49 @@
-//! Reasons to trust a prediction less.
+//! Reasons why a prediction is less reliable.
 
 use perf4sight_base::units::grouped;
 use perf4sight_step::workload::Precision;
 use std::fmt;
 
-/// One reason to trust a prediction less.
+/// One reason why a prediction is less reliable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OutOfDistribution {
     /// A kind of operation, kernel, stride or grouping that no profiled network has.
     Operation(String),
     /// An input of another shape, such as smaller images, than any profiled.
     Input {
-        /// This network's.
+        /// The shape of this network.
         shape: String,
-        /// Those profiled.
+        /// The profiled shapes.
         profiled: Vec<String>,
     },
-    /// A size beyond what was profiled.
+    /// A size outside the profiled range.
     Size {
-        /// Of what.
+        /// The name of the size.
         what: String,
-        /// This network's.
+        /// The size of this network.
         value: u64,
         /// The smallest and the largest profiled.
         profiled: [u64; 2],
     },
     /// A larger batch than any profiled.
     Batch {
-        /// The one asked for.
+        /// The requested batch size.
         batch: u64,
         /// The largest profiled.
         largest: u64,
     },
     /// Steps that compute with numbers that were not profiled.
     Precision {
-        /// Those asked about.
+        /// The requested precision.
         asked: Precision,
-        /// Those profiled.
+        /// The profiled precision.
         profiled: Precision,
     },
     /// Operations that are not understood and therefore not counted.
     NotUnderstood {
-        /// How many.
+        /// The number of those.
         unknown: usize,
-        /// Of how many.
+        /// The number of all operations.
         operations: usize,
     },
 }

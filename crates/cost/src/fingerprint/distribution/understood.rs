@@ -4,17 +4,18 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Percent, grouped};
 use perf4sight_network::{Network, Node};
 
-/// Networks of whose operations fewer than this share are understood get no prediction.
+/// Networks of which fewer than this share of the operations are understood get no prediction.
 pub const LEAST_COVERAGE: f64 = 0.8;
 
-/// Numbers in all results and weights of a network for a single sample, 1 TiB of them: no device holds more, so shapes that say so are
-/// wrong.
+/// Elements of all results and weights of a network for a single sample: 1 TiB of them. No device has more memory, so
+/// larger shapes are wrong.
 const MOST_ELEMENTS: u64 = 1 << 38;
 
-/// Refuses a network of which too little is understood: less than [`LEAST_COVERAGE`] of its operations, or shapes no device holds.
+/// Refuses a network with fewer than [`LEAST_COVERAGE`] of its operations understood, or with impossibly large
+/// shapes.
 ///
 /// # Errors
-/// Such a network, with the operations that are not understood, or the largest of its results.
+/// The network is refused; the message lists the operations that are not understood, or the largest result.
 pub fn check_understood(network: &Network) -> Result<()> {
     check_sizes(network)?;
     let coverage = network.coverage();

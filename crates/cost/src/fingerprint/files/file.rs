@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// What to do about a file that cannot be used.
 const REMEDY: &str = "fit it again: [fingerprint] with overwrite = True";
 
-/// Name of the file that holds a fingerprint, as published but for its ending.
+/// Name of the file of a fingerprint, as published but for its extension.
 ///
 /// ```
 /// use perf4sight_cost::fingerprint::file_name;
@@ -39,7 +39,7 @@ struct Head {
 }
 
 impl Head {
-    /// Refuses a layout that this program does not read.
+    /// Refuses a format that this program does not read.
     fn check(&self) -> Result<()> {
         let format = self.format;
         let wrong = |age: &str| {
@@ -57,12 +57,13 @@ impl Head {
 }
 
 impl Fingerprint {
-    /// Where it lies in `folder`.
+    /// Its path in `folder`.
     pub fn file(&self, folder: &Path) -> PathBuf {
         folder.join(file_name(self.subject.step.stage, self.subject.quantity))
     }
 
-    /// Writes it into `folder` and returns the file; a crash leaves the old file or the new one, never half of it.
+    /// Writes it into `folder` and returns the file. The write is atomic: after a crash the file is the old or the
+    /// new one.
     ///
     /// # Errors
     /// When the folder or file cannot be written.
@@ -74,11 +75,11 @@ impl Fingerprint {
         Ok(file)
     }
 
-    /// The fingerprint of a stage and quantity that `folder` holds, if it holds one.
+    /// The fingerprint of a stage and quantity in `folder`, if there is one.
     ///
     /// # Errors
-    /// A file that cannot be read, is damaged, was edited, has another format, or was fitted on other features, for another stage or
-    /// for another quantity.
+    /// The file cannot be read, is damaged, was edited, has another format, or was fitted on other features, for
+    /// another stage or for another quantity.
     pub fn load(folder: &Path, stage: Stage, quantity: Quantity) -> Result<Option<Self>> {
         let file = folder.join(file_name(stage, quantity));
         let Some(text) = input_file::text_if_there(&file, "read the fingerprint")? else { return Ok(None) };
@@ -103,20 +104,20 @@ impl Fingerprint {
     }
 }
 
-/// Where the part begins that differs between equal fits, and that the checksum leaves out.
+/// Start of the part that differs between equal fits, and that the checksum excludes.
 const PROVENANCE: &str = ",\n  \"provenance\": {";
 
-/// What stands before and behind the checksum.
+/// The text before and behind the checksum.
 const SEAL: [&str; 2] = [",\n  \"checksum\": \"", "\""];
 
-/// The text of a fingerprint with a checksum of all but its provenance: a number changed by hand would else be believed.
+/// The text of a fingerprint with a checksum of all but its provenance, to detect numbers changed by hand.
 fn sealed(text: &str) -> String {
     let (content, provenance) = text.rsplit_once(PROVENANCE).unwrap_or((text, ""));
     let [before, behind] = SEAL;
     format!("{content}{before}{}{behind}{PROVENANCE}{provenance}", checksum(content.bytes()))
 }
 
-/// The text without its checksum where that fits it, as it does unless something else wrote the file.
+/// The text without its checksum if that matches, as it does unless another program wrote the file.
 fn unsealed(text: &str) -> Option<String> {
     let [before, behind] = SEAL;
     let (content, rest) = text.rsplit_once(before)?;
@@ -124,8 +125,8 @@ fn unsealed(text: &str) -> Option<String> {
     (checksum(content.bytes()) == sum).then(|| format!("{content}{provenance}"))
 }
 
-/// The fingerprint of a file that something else wrote, and whether its content is still that of the checksum: other blanks and another
-/// order of keys change nothing.
+/// The fingerprint of a file that another program wrote, and whether its content still matches the checksum:
+/// whitespace and the order of keys do not matter.
 fn rewritten(text: &str) -> Result<(Fingerprint, Result<()>)> {
     let mut value: Value = serde_json::from_str(text).map_err(|cause| damaged(&cause))?;
     let sum = value.as_object_mut().and_then(|object| object.remove("checksum"));
@@ -149,7 +150,7 @@ fn damaged(cause: &serde_json::Error) -> Error {
     if cause.line() > 0 { error.line(cause.line()) } else { error }
 }
 
-/// A fingerprint, and whether its checksum is its own.
+/// A fingerprint, and whether its checksum matches.
 fn parse(text: &str) -> Result<(Fingerprint, Result<()>)> {
     let head: Head = serde_json::from_str(text).map_err(|cause| damaged(&cause))?;
     head.check()?;

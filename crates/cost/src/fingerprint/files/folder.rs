@@ -12,25 +12,26 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The smallest batch worth measuring: batch normalisation trains on no single sample where nothing but channels is left of it.
+/// The smallest batch worth measuring: batch normalisation cannot train on a single sample without spatial axes.
 const SMALLEST: u64 = 2;
 
-/// What `[fingerprint]` stored of one device, dataset and stage; at least one of the two.
+/// The fingerprints that `[fingerprint]` stored for one device, dataset and stage; at least one of the two.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fingerprints {
     folder: PathBuf,
-    /// How long a step takes.
+    /// Predicts the time of a step.
     pub latency: Option<Fingerprint>,
-    /// What a step needs, and whether it fits.
+    /// Predicts the memory of a step, and whether it fits.
     pub memory: Option<Fingerprint>,
 }
 
 impl Fingerprints {
-    /// Those of a stage: in a folder, in the only one below it that holds some, or in the folder of a fingerprint's file.
+    /// Loads those of a stage: from a folder, from the only one below it with fingerprints, or from the folder of a
+    /// fingerprint's file.
     ///
     /// # Errors
-    /// A folder without any, or with several below it; a file that is no fingerprint of the stage, or cannot be used; files of two devices
-    /// or datasets.
+    /// The folder has none, or several folders below it do; a file is no fingerprint of the stage, or cannot be used;
+    /// the files are of two devices or datasets.
     pub fn load(path: &Path, stage: Stage) -> Result<Self> {
         fs::metadata(path).map_err(|cause| missing(path, &cause))?;
         let folder = located(path, stage)?;
@@ -45,7 +46,8 @@ impl Fingerprints {
         Ok(found)
     }
 
-    /// What is believed of a device, called so, before anything is measured on it, in no folder; networks read the images of `dataset`.
+    /// The priors of a device with this name, before any measurement on it, without a folder; networks read the
+    /// images of `dataset`.
     pub fn before(device: &str, dataset: &str, step: Step, platform: &Platform) -> Self {
         let of = |quantity| {
             let subject = Subject { device: device.to_owned(), dataset: dataset.to_owned(), step, quantity };
@@ -54,7 +56,7 @@ impl Fingerprints {
         Fingerprints { folder: PathBuf::new(), latency: of(Quantity::Latency), memory: of(Quantity::Memory) }
     }
 
-    /// Those that can say something of a step, and another one that cannot, with the reason.
+    /// Those that can predict a step, and one that cannot, with the reason.
     ///
     /// # Errors
     /// None of them can.
@@ -75,17 +77,17 @@ impl Fingerprints {
         }
     }
 
-    /// Where they lie; nowhere where nothing was measured.
+    /// Their folder; empty where nothing was measured.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Whether nothing was measured that they rest on.
+    /// Whether they rest on no measurement.
     pub fn are_priors(&self) -> bool {
         self.iter().all(Fingerprint::is_prior)
     }
 
-    /// What they are of, each of its own quantity.
+    /// Their subject; each has its own quantity.
     pub fn subject(&self) -> &Subject {
         self.iter().next().expect("there is one, or loading had failed").subject()
     }
@@ -95,10 +97,10 @@ impl Fingerprints {
         self.latency.iter().chain(&self.memory)
     }
 
-    /// Refuses fingerprints of another device or dataset than asked for.
+    /// Refuses fingerprints of another device or dataset than the requested one.
     ///
     /// # Errors
-    /// What they are of instead.
+    /// They are of another one; the message names it.
     pub fn check(&self, device: Option<&str>, dataset: Option<&str>) -> Result<()> {
         self.iter().map(Fingerprint::subject).try_for_each(|subject| {
             self.check_word(subject, "device", &subject.device, device)?;
@@ -106,8 +108,8 @@ impl Fingerprints {
         })
     }
 
-    /// Both refitted with the rows of their quantity, and with the steps that did not fit ([`Fingerprint::calibrate`]); one without any
-    /// stays as it is.
+    /// Both refitted with the rows of their quantity, and with the steps that did not fit
+    /// ([`Fingerprint::calibrate`]); one without any is unchanged.
     ///
     /// # Errors
     /// As [`Fingerprint::calibrate`].
@@ -126,8 +128,8 @@ impl Fingerprints {
         Ok(Fingerprints { folder: self.folder.clone(), latency, memory })
     }
 
-    /// Batch sizes of a new network worth measuring: the smallest shows what a step costs whatever its size, the largest profiled
-    /// that surely fits what a sample costs.
+    /// Batch sizes of a new network worth measuring: the smallest shows the fixed cost of a step, the largest
+    /// profiled one that safely fits shows the cost of a sample.
     pub fn worth_measuring(&self, network: &Network) -> Vec<u64> {
         let profiled = self.iter().map(Fingerprint::largest_batch).max().unwrap_or(SMALLEST);
         let safe = self.memory.as_ref().and_then(|memory| memory.about(network).max_batch()).map(|max| max.safe);
@@ -152,7 +154,7 @@ impl Fingerprints {
     }
 }
 
-/// The folder that a path means.
+/// The folder that a path refers to.
 fn located(path: &Path, stage: Stage) -> Result<PathBuf> {
     let names = Quantity::ALL.map(|quantity| file_name(stage, quantity));
     if path.is_file() {

@@ -1,4 +1,4 @@
-//! The terms of kernels on a graphics processor: products padded to its quantum, or minimal filtering.
+//! The terms of kernels on a GPU: products padded to its quantum, or Winograd's minimal filtering.
 
 use super::term::Term;
 use super::terms::{KernelTerms, MILLION, Rules, asked, small_batch, up};
@@ -24,7 +24,7 @@ impl Rules<'_> {
         self.padded(kernel, product, batch, [rows, up(rows, self.speed.quantum) / rows])
     }
 
-    /// The side of the output tile and the filter, where the device computes this by minimal filtering.
+    /// The side of the output tile and the filter, where the device uses minimal filtering.
     fn winograd(&self, kernel: &Kernel) -> Option<(f64, Filter)> {
         let filter = kernel.filter?;
         let pass = match kernel.pass {
@@ -52,7 +52,7 @@ impl Rules<'_> {
     }
 }
 
-/// What a product reads and writes, every operand once.
+/// The operands of a product, each read or written once.
 fn operands(kernel: &Kernel, batch: f64) -> Term {
     Term::new(kernel.traffic.at(batch) / MILLION, Parameter::Bandwidth, [Some(Parameter::Operands), None])
 }

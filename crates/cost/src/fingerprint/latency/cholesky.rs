@@ -51,7 +51,7 @@ impl Cholesky {
     }
 }
 
-/// Over as many as the shorter has.
+/// The dot product, up to the length of the shorter vector.
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
@@ -68,7 +68,7 @@ impl<const N: usize> Normal<N> {
         Normal { matrix: [[0.0; N]; N], right: [0.0; N] }
     }
 
-    /// This matrix as what is already known `offset` away from its center: the equations there and their loss.
+    /// The normal equations of this matrix as a prior, `offset` away from its center, and their loss.
     pub(super) fn pulled(&self, offset: &[f64; N]) -> (Self, f64) {
         let pull = self.matrix.map(|row| -row.iter().zip(offset).map(|(cell, offset)| cell * offset).sum::<f64>());
         let loss = -pull.iter().zip(offset).map(|(pull, offset)| pull * offset).sum::<f64>();

@@ -1,5 +1,5 @@
-//! The parameters that meet measured times best: robust least squares on the logarithm of the ratio, with log-normal priors
-//! (Levenberg and Marquardt's method, weights renewed in every step).
+//! Fits the parameters to measured times: robust least squares on the logarithm of the ratio, with log-normal priors
+//! (Levenberg-Marquardt, with weights updated in every step).
 
 use super::cholesky::Cholesky;
 use super::cholesky::Normal;
@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Observed {
     pub(super) step: StepTime,
     pub(super) milliseconds: f64,
-    /// How many independent rows it counts for.
+    /// Its weight in independent rows.
     pub(super) weight: f64,
 }
 
-/// What is believed of the logarithms of the parameters: a normal distribution.
+/// The distribution of the logarithms of the parameters: a normal distribution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Packed", into = "Packed")]
 pub(super) struct Belief {
@@ -27,21 +27,22 @@ pub(super) struct Belief {
     pub(super) certainty: Normal<COUNT>,
 }
 
-/// Deviation of a row that counts as one standard deviation, in logarithms: what no structure explains, on any device seen so far.
+/// Residual of a row that counts as one standard deviation, in logarithms: unexplained on any device measured so far.
 pub(super) const NOISE: f64 = 0.06;
 
-/// In the fit a network's rows weigh little, for they share what the network has of its own. Of the parameters they tell this many times
-/// more once that is told apart: then networks left out are predicted about as well as said.
+/// Rows of one network have low weight in the fit, because they share the network's effect. With the effects modelled
+/// separately they give this many times more information on the parameters: then networks left out are predicted
+/// about as well as their intervals state.
 const EVIDENCE: f64 = 10.0;
 
 impl Belief {
-    /// The parameters it takes to be likeliest.
+    /// The likeliest parameters.
     pub(super) fn values(&self) -> Values {
         values(&self.center)
     }
 
-    /// How uncertain the logarithms of the parameters are, where what networks have of their own is told apart; none where a file
-    /// holds what no fit could have left.
+    /// The uncertainty of the logarithms of the parameters, with the networks' effects modelled separately. None
+    /// where the values of a file are not possible for a fit.
     pub(super) fn doubt(&self, before: &Belief) -> Option<Cholesky> {
         let [prior, renewed] = [before, self].map(|belief| &belief.certainty.matrix);
         Cholesky::decompose(COUNT, |row, column| {
@@ -54,18 +55,18 @@ impl Belief {
 pub(super) fn values(logs: &Values) -> Values {
     let mut values = logs.map(f64::exp);
     let loss = &mut values[Parameter::SmallBatchLoss as usize];
-    // Up to here larger batches never take less time.
+    // Up to 1, larger batches never take less time.
     *loss = loss.min(1.0);
     values
 }
 
-/// More steps than any fit needed.
+/// More iterations than any fit needed.
 const STEPS: usize = 60;
 
-/// A step that gains less than this share of the loss is the last.
+/// Iteration stops when the loss falls by less than this share.
 const GAIN: f64 = 1e-6;
 
-/// Renews a belief by measured steps.
+/// Updates a distribution by measured steps.
 pub(super) fn fit(prior: &Belief, rows: &[Observed]) -> Belief {
     let mut at = prior.center;
     let (mut normal, mut loss) = equations(prior, rows, &at);
@@ -95,7 +96,7 @@ fn equations(prior: &Belief, rows: &[Observed], at: &Values) -> (Normal<COUNT>, 
     let slopes: Vec<(f64, Values)> = rows.par_iter().map(|row| row.step.slopes(&values)).collect();
     for (row, (time, slopes)) in rows.iter().zip(slopes) {
         let residual = (time / row.milliseconds).ln() / NOISE;
-        // Pseudo-Huber: quadratic near zero, linear far away, where a row was disturbed.
+        // Pseudo-Huber: quadratic near zero, linear for large residuals of disturbed rows.
         let root = (1.0 + residual * residual).sqrt();
         loss += 2.0 * row.weight * (root - 1.0);
         normal.add(&slopes.map(|slope| slope / time / NOISE), residual, row.weight / root);
@@ -103,7 +104,7 @@ fn equations(prior: &Belief, rows: &[Observed], at: &Values) -> (Normal<COUNT>, 
     (normal, loss)
 }
 
-/// How a belief lies in a file: the triangle of the symmetric matrix, row by row.
+/// The distribution as stored in a file: the triangle of the symmetric matrix, row by row.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Packed {

@@ -3,26 +3,26 @@
 /// One of the distributions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Component {
-    /// Relative to the others'.
+    /// Relative to the others.
     pub(super) weight: f64,
     pub(super) mean: f64,
     /// Standard deviation; above 0.
     pub(super) deviation: f64,
 }
 
-/// Some of them, at least one.
+/// At least one component.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Mixture(Vec<Component>);
 
 impl Mixture {
-    /// The same with weights that add up to 1.
+    /// A mixture of these, with weights normalised to 1.
     pub(super) fn new(mut components: Vec<Component>) -> Self {
         let total: f64 = components.iter().map(|component| component.weight).sum();
         components.iter_mut().for_each(|component| component.weight /= total);
         Mixture(components)
     }
 
-    /// The same with independent normal noise of some standard deviation on top.
+    /// The same with additional independent normal noise.
     #[must_use]
     pub(super) fn blurred(mut self, deviation: f64) -> Self {
         self.0.iter_mut().for_each(|component| component.deviation = component.deviation.hypot(deviation));
@@ -33,12 +33,12 @@ impl Mixture {
         self.0.iter().map(|component| component.weight * component.mean).sum()
     }
 
-    /// The value below which a share of it lies; above 0 and below 1.
+    /// The quantile at a share; above 0 and below 1.
     pub(super) fn quantile(&self, share: f64) -> f64 {
         let reach = |side: f64| self.0.iter().map(move |component| component.mean + side * 10.0 * component.deviation);
         let mut low = reach(-1.0).fold(f64::INFINITY, f64::min);
         let mut high = reach(1.0).fold(f64::NEG_INFINITY, f64::max);
-        // Halved so often, nothing is left that a printed digit could show.
+        // After this many bisections no printed digit changes.
         for _ in 0..60 {
             let middle = 0.5 * (low + high);
             if self.below(middle) < share { low = middle } else { high = middle }
@@ -64,14 +64,15 @@ mod tests {
     fn quantiles_of_one_and_of_two() {
         let normal = Component { weight: 3.0, mean: 1.0, deviation: 2.0 };
         let close = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-4, "{value} {expected}");
-        // 95 % of a normal distribution lie below 1.64485 standard deviations.
+        // 95 % of a normal distribution are below 1.64485 standard deviations.
         close(Mixture::new(vec![normal]).quantile(0.95), 1.0 + 2.0 * 1.64485);
-        // Two that hardly overlap, one weighing three times the other: the lowest eighth is half of the lower one.
+        // Two that hardly overlap, one with three times the weight of the other: the lowest eighth is half of the
+        // lower one.
         let far = Component { weight: 1.0, mean: -1000.0, ..normal };
         let both = Mixture::new(vec![normal, far]);
         close(both.quantile(0.125), -1000.0);
         close(both.mean(), 0.75 * 1.0 - 0.25 * 1000.0);
-        // 3-4-5: noise of 1.5 makes 2 into 2.5.
+        // 3-4-5: noise of 1.5 turns 2 into 2.5.
         close(Mixture::new(vec![normal]).blurred(1.5).quantile(0.95), 1.0 + 2.5 * 1.64485);
     }
 }

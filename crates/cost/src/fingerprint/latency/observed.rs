@@ -12,17 +12,18 @@ use perf4sight_step::workload::Workload;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// What all rows of one network weigh together, in rows: a row weighs one as long as there are fewer, beyond that rows of one
-/// network only say the same again.
+/// Maximum weight of all rows of one network, in rows. Up to this number each row weighs one; further rows of the
+/// same network add no information.
 const NETWORK_WEIGHT: f64 = 20.0;
 
-/// What all operations of a step weigh together, in whole steps.
+/// Weight of all operations of a step together, in whole steps.
 const LAYERS_WEIGHT: f64 = 1.0;
 
-/// More timed operations than this teach the parameters nothing; only every n-th of more is taken, another n-th of every row.
+/// More timed operations than this do not improve the parameters. Of more, every n-th is taken, with an offset per
+/// row.
 const MOST_OPERATIONS: usize = 5000;
 
-/// Every row as a sample of the parameters, and its operations that were timed, which together weigh as much again.
+/// Every row as a sample of the parameters, plus its timed operations, which together weigh as much again.
 pub(super) fn observed(rules: Rules, rows: &[&Row]) -> Vec<Observed> {
     let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
     rows.iter().for_each(|row| *counts.entry(&row.record.variant.network).or_default() += 1.0);
@@ -46,7 +47,7 @@ pub(super) fn observed(rules: Rules, rows: &[&Row]) -> Vec<Observed> {
     rows.par_iter().enumerate().flat_map_iter(observe).collect()
 }
 
-/// What physics leaves open of every operation that was timed.
+/// The residual of physics for every operation that was timed.
 pub(super) fn operations(rows: &[&Row], physics: &[Physics]) -> Vec<layers::Left> {
     let left = |(row, physics): (&&Row, &Physics)| -> Vec<layers::Left> {
         let batch = row.record.workload.batch as f64;
@@ -60,7 +61,7 @@ pub(super) fn operations(rows: &[&Row], physics: &[Physics]) -> Vec<layers::Left
     rows.par_iter().zip(physics).flat_map_iter(left).collect()
 }
 
-/// What physics and corrected operations leave open of every row.
+/// The residual of physics and corrected operations for every row.
 pub(super) fn steps(rows: &[&Row], physics: &[Physics], corrections: &Corrections) -> Vec<Left> {
     let left = |(row, physics): (&&Row, &Physics)| {
         let batch = row.record.workload.batch as f64;

@@ -28,12 +28,12 @@ pub(super) struct Physics<'a> {
     turns: Vec<(f64, OnceLock<f64>)>,
 }
 
-/// How long parts of one kind take.
+/// The times of parts of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Timed {
     /// Milliseconds of each of their kernels.
     kernels: Vec<f64>,
-    /// The same of all of them, launched one after the other.
+    /// The time of all of them, with launches.
     physical: f64,
     /// The factor that corrects their time.
     factor: f64,
@@ -114,7 +114,7 @@ impl<'a> Physics<'a> {
         StepTime::new(self.rules, &self.parts, batch)
     }
 
-    /// Milliseconds of some of its kernels by themselves.
+    /// Milliseconds of some of its kernels in isolation.
     pub(super) fn part(&self, kernels: &[Kernel], batch: f64) -> f64 {
         self.launched(kernels, kernels.iter().map(|kernel| self.work(kernel, batch)).sum())
     }
@@ -128,7 +128,7 @@ impl<'a> Physics<'a> {
         Operation { kernels, route, effort, batch: samples, physical: physical / repeats }
     }
 
-    /// How long each of its kinds of parts takes, and how that is corrected.
+    /// The times of each kind of parts, and their corrections.
     pub(super) fn timed(&self, corrections: &Corrections, batch: f64) -> Vec<Timed> {
         let timed = |kind: &Kind| {
             let kernels: Vec<f64> = kind.kernels.iter().map(|kernel| self.work(kernel, batch)).collect();
@@ -170,7 +170,7 @@ impl<'a> Physics<'a> {
         passes
     }
 
-    /// Corrected milliseconds of the kernels of every node, in the order they run; the loss belongs to none.
+    /// Corrected milliseconds of the kernels of every node, in the order they run; the loss is not included.
     pub(super) fn nodes(&self, corrections: &Corrections, batch: f64) -> BTreeMap<NodeId, f64> {
         let mut nodes = BTreeMap::new();
         for kind in &self.parts.kinds {
@@ -179,7 +179,7 @@ impl<'a> Physics<'a> {
             for kernel in kernels.iter().filter(|kernel| kernel.class != Class::Loss) {
                 let time = factor * self.work(kernel, batch);
                 for part in &kind.parts {
-                    // The kernels of a part are those of its kind; the optimizer's are of all nodes.
+                    // A part has the kernels of its kind; the optimizer part has kernels of all nodes.
                     *nodes.entry(part.node.unwrap_or(kernel.node)).or_default() += time;
                 }
             }
@@ -187,7 +187,7 @@ impl<'a> Physics<'a> {
         nodes
     }
 
-    /// Shares of a step's corrected time that kernels of each kind of narrow numbers take.
+    /// Shares of a step's corrected time in kernels with narrow numbers, by kind.
     pub(super) fn narrow_shares(&self, timed: &[Timed]) -> [f64; 2] {
         let (mut whole, mut shares) = (0.0, [0.0; 2]);
         for (kind, Timed { kernels, factor, .. }) in self.parts.kinds.iter().zip(timed) {
@@ -228,7 +228,8 @@ mod tests {
 
     #[test]
     fn more_samples_take_no_less_in_several_passes_either() {
-        // One thread hands 1x1 convolutions of 16 images to another library than those of 15, which are slower: in four passes, of 64 and 60.
+        // One thread computes 1x1 convolutions of 16 images with another library than those of 15, which are slower:
+        // in four passes, of 64 and 60.
         let platform = Platform::named("cpu").unwrap().on_threads(1);
         let rules = Rules { speed: &platform.speed, platform: &platform };
         let values = Parameter::ALL.map(|parameter| platform.speed.prior(parameter).typical);

@@ -1,4 +1,4 @@
-//! One step of one network: what the device promises of it, operation by operation corrected.
+//! The predicted time of one step of one network, with every operation corrected.
 
 use super::LatencyModel;
 use super::Repertoire;
@@ -18,12 +18,12 @@ pub(in crate::fingerprint) struct Promise<'a> {
     pub(super) network: &'a Network,
     pub(super) corrections: &'a Corrections,
     pub(super) physics: Physics<'a>,
-    /// By the number of samples.
+    /// Cached by the number of samples.
     timed: Cache<u64, (Vec<Timed>, Spent)>,
     passes: Cache<u64, Passes>,
 }
 
-/// Milliseconds of every pass of every operation, zero where there is none.
+/// Milliseconds of every pass of every operation; zero for a pass that it does not have.
 pub(super) type Passes = Vec<[f64; Pass::COUNT]>;
 
 impl<'a> Promise<'a> {
@@ -40,22 +40,22 @@ impl<'a> Promise<'a> {
         })
     }
 
-    /// Milliseconds that the device promises, operation by operation corrected.
+    /// Predicted milliseconds, with every operation corrected.
     pub(super) fn promised(&self, batch: u64) -> f64 {
         self.timed(batch).1.corrected
     }
 
-    /// Shares of a step's time that kernels with narrow numbers take, by what is known of such.
+    /// Shares of a step's time in kernels with narrow numbers, by kind of kernel.
     pub(super) fn narrow_shares(&self, batch: u64) -> [f64; 2] {
         self.physics.narrow_shares(&self.timed(batch).0)
     }
 
-    /// Milliseconds of every pass of every operation, as they were corrected.
+    /// Milliseconds of every pass of every operation, corrected.
     pub(super) fn passes(&self, batch: u64) -> Arc<Passes> {
         self.passes.of(batch, || self.physics.passes(self.network, &self.timed(batch).0))
     }
 
-    /// Where the time of a step goes that takes so many milliseconds.
+    /// The breakdown of a step that takes so many milliseconds.
     pub(super) fn shares_of(&self, batch: u64, milliseconds: f64) -> Shares {
         let classes = self.timed(batch).1.classes;
         let scale = milliseconds / classes.iter().sum::<f64>();

@@ -1,4 +1,4 @@
-//! What the physical time leaves open, learned by trees from what a step consists of, within bounds.
+//! The residual of the physical time, learned by trees from the breakdown of a step, within bounds.
 
 use super::layers::Corrections;
 use super::physics::{Physics, Spent};
@@ -11,25 +11,25 @@ use ndarray::{Array1, Array2};
 use perf4sight_base::error::Result;
 use serde::{Deserialize, Serialize};
 
-/// Physics is never corrected by more than this, in logarithms: about a third.
+/// Maximum correction of physics, in logarithms: about a third.
 const BOUND: f64 = 0.3;
 
 const TREES: usize = 50;
 
-/// A correction is a mean over a few rows, not the noise of one.
+/// Leaves average a few rows, to reduce noise.
 const SMALLEST_SPLIT: usize = 8;
 
 /// Trees on log(measured / physical).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Residual {
-    /// None before anything is measured.
+    /// None before any measurement.
     forest: Option<Forest>,
     /// The batch sizes it was fitted on: the smallest, the largest and powers of two between them, ascending.
     knots: Vec<f64>,
 }
 
-/// How many features there are.
+/// The number of features.
 const COLUMNS: usize = Class::ALL.len() + 3;
 
 /// One row of the fit.
@@ -40,7 +40,7 @@ pub(super) struct Left {
     pub(super) residual: f64,
 }
 
-/// A step as the trees see it: the share of every class of operations, batch size, time, time per sample.
+/// The features of a step: the share of every class of operations, batch size, time per sample, time.
 pub(super) fn features(spent: &Spent, batch: f64) -> Vec<f64> {
     let total: f64 = spent.classes.iter().sum();
     let shares = spent.classes.map(|time| time / total);
@@ -57,17 +57,17 @@ impl Residual {
         Ok(Residual { forest: Some(forest), knots: knots(rows.iter().map(|row| row.batch)) })
     }
 
-    /// Before anything is measured: physics stays what it is.
+    /// Before any measurement: no correction.
     pub(super) fn unfitted() -> Self {
         Residual { forest: None, knots: Vec::new() }
     }
 
-    /// Whether it was fitted on anything.
+    /// Whether it was fitted on any rows.
     pub(super) fn is_taught(&self) -> bool {
         self.forest.is_some()
     }
 
-    /// From physical to corrected time for one network of which nothing is known.
+    /// The curve from physical to corrected time for an unprofiled network.
     pub(super) fn curve(&self, physics: &Physics, corrections: &Corrections) -> Curve {
         let point = |batch: &f64| {
             let spent = physics.spent(&physics.timed(corrections, *batch));
@@ -77,7 +77,7 @@ impl Residual {
         Curve::new(self.knots.iter().map(point).collect())
     }
 
-    /// The batch sizes that curves go through, some more that were `measured` among them.
+    /// The batch sizes of a curve's points, including the `measured` ones.
     pub(super) fn knots(&self, measured: impl Iterator<Item = u64>) -> Vec<f64> {
         let mut knots: Vec<f64> = self.knots.iter().copied().chain(measured.map(|batch| batch as f64)).collect();
         knots.sort_by(f64::total_cmp);
@@ -91,7 +91,7 @@ impl Residual {
         [end(self.knots.first()), end(self.knots.last())]
     }
 
-    /// Whether a file holds what trees of this program are asked.
+    /// Whether the trees of a file have the features of this program.
     pub(super) fn is_sound(&self) -> bool {
         let ascending = self.knots.windows(2).all(|pair| pair[0] < pair[1]);
         let forest = self.forest.as_ref().is_some_and(|forest| forest.features() == COLUMNS);
@@ -107,13 +107,13 @@ fn knots(batches: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
     knots
 }
 
-/// Corrected over physical times of one network, both as logarithms: a polygon that never falls, so that what grows with the batch
-/// size before the correction grows after it.
+/// Corrected over physical times of one network, both as logarithms. It is piecewise linear and never falls, so
+/// corrected times still grow with the batch size.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Curve(Vec<(f64, f64)>);
 
 impl Curve {
-    /// Through these points, ascending in the first coordinate; where the second falls it is held.
+    /// Through these points, ascending in the first coordinate; where the second would fall it stays constant.
     fn new(mut points: Vec<(f64, f64)>) -> Self {
         for index in 1..points.len() {
             points[index].1 = points[index].1.max(points[index - 1].1);
@@ -121,12 +121,12 @@ impl Curve {
         Curve(points)
     }
 
-    /// The same with more, or less, on the logarithm of corrected time at some physical times, ascending.
+    /// The same, shifted by differences in the logarithm of corrected time at some physical times, ascending.
     pub(super) fn shifted(&self, by: impl Iterator<Item = (f64, f64)>) -> Self {
         Curve::new(by.map(|(physical, effect)| (physical.ln(), self.at(physical).ln() + effect)).collect())
     }
 
-    /// Corrected milliseconds; beyond its ends the correction stays what it is there.
+    /// Corrected milliseconds; beyond its ends the correction stays constant.
     pub(super) fn at(&self, physical: f64) -> f64 {
         let log = physical.ln();
         let above = self.0.partition_point(|(x, _)| *x <= log);

@@ -6,7 +6,7 @@ use super::terms::{KernelTerms, Rules};
 use crate::features::physical::Kernel;
 
 impl<'a> Rules<'a> {
-    /// The terms of one kernel, of all times that it runs: what it computes, what it moves.
+    /// The terms of one kernel, over all of its repetitions: its computation and its traffic.
     pub(super) fn terms(&self, kernel: &Kernel, batch: f64) -> KernelTerms {
         let samples = kernel.samples(batch);
         let once = match self.processor() {
@@ -16,14 +16,14 @@ impl<'a> Rules<'a> {
         once.map(|term| term.map(|term| term.times(kernel.repeats)))
     }
 
-    /// The rules of a processor, where it is one.
+    /// The rules of a processor, if it is one.
     pub(super) fn processor(&self) -> Option<Processor<'a>> {
         let Rules { speed, platform } = *self;
         let (kept, cache) = (platform.kept()?, speed.cache?);
         Some(Processor { rules: *self, kept, cache })
     }
 
-    /// Who computes an operation: a kernel that is not left to the library's code for it decides.
+    /// The route of an operation: that of its least optimised kernel.
     pub(super) fn route(&self, kernels: &[Kernel], batch: f64) -> Route {
         let routes =
             |processor: Processor| kernels.iter().map(|kernel| processor.route(kernel, kernel.samples(batch))).max();

@@ -1,4 +1,4 @@
-//! One step: the time of its kernels on one side, the time to launch them on the other.
+//! One step: the time of its kernels, and the time to launch them.
 
 use super::parts::Parts;
 use super::term::{Term, Terms, Values, each};
@@ -6,7 +6,7 @@ use super::terms::Rules;
 use crate::features::physical::{Kernel, Pass};
 use perf4sight_platform::Parameter;
 
-/// How often the processor hands work over in one step.
+/// The number of launches in one step.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Launches {
     operations: f64,
@@ -27,22 +27,23 @@ impl Launches {
         launches
     }
 
-    /// Milliseconds on a device of which something tells each parameter.
+    /// Milliseconds of the launches, given the parameters.
     pub(super) fn time(self, values: impl Fn(Parameter) -> f64) -> f64 {
         self.operations * values(Parameter::Launch) + self.updates * values(Parameter::UpdateLaunch)
     }
 }
 
-/// Kernels and launches run side by side: their sum where `overlap` is 1, the longer of the two where it is large.
+/// Combined time of kernels and launches: their sum where `overlap` is 1, close to the longer of the two where it is
+/// large.
 pub(super) fn together(work: f64, launching: f64, overlap: f64) -> f64 {
     if overlap == 1.0 {
-        // Most devices, most often asked: the same, but for the time of three powers.
+        // A fast path for most devices: the same result without three powers.
         return work + launching;
     }
     (work.powf(overlap) + launching.powf(overlap)).powf(1.0 / overlap)
 }
 
-/// One step of one network at one batch size as a fit sees it: a function of the parameters.
+/// The time of one step of one network at one batch size, as a function of the parameters.
 #[derive(Debug, Clone)]
 pub(super) struct StepTime {
     terms: Terms,
@@ -61,14 +62,14 @@ impl StepTime {
         StepTime { terms, launches: Launches::of(parts.kernels()), overlap: rules.speed.overlap, whole: true }
     }
 
-    /// Some of a step's kernels by themselves.
+    /// The time of some of a step's kernels in isolation.
     pub(super) fn part<'a>(rules: Rules, kernels: impl Iterator<Item = &'a Kernel> + Clone, batch: f64) -> Self {
         let mut terms = Terms::default();
         kernels.clone().flat_map(|kernel| rules.terms(kernel, batch)).flatten().for_each(|term| terms.push(term));
         StepTime { terms, launches: Launches::of(kernels), overlap: rules.speed.overlap, whole: false }
     }
 
-    /// Milliseconds on several devices at once, of which something tells each parameter.
+    /// Milliseconds on several devices at once, given the parameters of each.
     pub(super) fn times<const N: usize>(&self, values: impl Fn(Parameter) -> [f64; N]) -> [f64; N] {
         let mut works = [0.0; N];
         self.terms.iter().for_each(|term| each(&mut works, term.of(&values), |sum, work| sum + work));
@@ -78,7 +79,7 @@ impl StepTime {
         })
     }
 
-    /// Milliseconds of so much work at the device's pace, of launches besides it, and of what no kernel owns.
+    /// Milliseconds of the work at the device's pace, of the launches, and of the time that no kernel owns.
     fn sides(&self, values: impl Fn(Parameter) -> f64, work: f64) -> [f64; 3] {
         let (pace, step) = (values(Parameter::Pace), values(Parameter::Step));
         [work * pace, self.launches.time(values), if self.whole { step } else { 0.0 }]

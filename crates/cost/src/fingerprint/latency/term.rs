@@ -28,7 +28,7 @@ impl Term {
         self
     }
 
-    /// The same with so many times the work.
+    /// The same with a multiple of the work.
     pub(super) fn times(self, factor: f64) -> Self {
         Term { work: self.work * factor, ..self }
     }
@@ -38,7 +38,7 @@ impl Term {
         value
     }
 
-    /// Its value for several devices at once, of which something tells each parameter.
+    /// Its value for several devices at once, given the parameters of each.
     pub(super) fn of<const N: usize>(&self, values: &impl Fn(Parameter) -> [f64; N]) -> [f64; N] {
         let (mut factors, mut losses) = ([1.0; N], [1.0; N]);
         for factor in self.factors.into_iter().flatten() {
@@ -65,18 +65,18 @@ impl Term {
         }
     }
 
-    /// Whether two terms differ in nothing but their work.
+    /// Whether two terms differ only in their work.
     fn is_like(&self, other: &Term) -> bool {
         self.rate == other.rate && self.factors == other.factors && self.losses == other.losses
     }
 }
 
-/// Changes the number of each device by another one of it.
+/// Combines the number of each device with another one.
 pub(super) fn each<const N: usize>(numbers: &mut [f64; N], others: [f64; N], change: impl Fn(f64, f64) -> f64) {
     numbers.iter_mut().zip(others).for_each(|(number, other)| *number = change(*number, other));
 }
 
-/// Terms summed up: those that differ in nothing but their work are one.
+/// A sum of terms; those that differ only in their work are merged.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Terms(Vec<Term>);
 
@@ -86,8 +86,8 @@ impl Terms {
         self.0[place].work += term.work;
     }
 
-    /// Some terms so many times, one after the other. A product in place of the sum would be another number in its last place, and trees of a fit could
-    /// split elsewhere.
+    /// Adds some terms a number of times, one after the other. A product instead of the sum would differ in its last
+    /// digit, and trees of a fit could split elsewhere.
     pub(super) fn push_all(&mut self, terms: &[Term], times: usize) {
         let places: Vec<usize> = terms.iter().map(|term| self.place(term)).collect();
         for _ in 0..times {
@@ -95,7 +95,7 @@ impl Terms {
         }
     }
 
-    /// Where a term is summed up.
+    /// The index of the sum for a term.
     fn place(&mut self, term: &Term) -> usize {
         self.0.iter().position(|known| known.is_like(term)).unwrap_or_else(|| {
             self.0.push(term.times(0.0));

@@ -1,4 +1,5 @@
-//! Does a step fit: a decision tree finds where steps stop to fit, and the odds fall with the logarithm of what a step needs over that.
+//! The limit learned from failures: a decision tree finds it, and the odds of fitting fall with the logarithm of need
+//! over limit.
 
 use super::search::search;
 use linfa::dataset::Dataset;
@@ -9,7 +10,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_platform::Allocator;
 use serde::{Deserialize, Serialize};
 
-/// Where steps stop to fit.
+/// The boundary between steps that fit and steps that do not.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Boundary {
@@ -28,21 +29,21 @@ pub struct Tried {
     pub fitted: bool,
 }
 
-/// Rows cannot show that a threshold is sharper than this: one percent more memory halves the odds.
+/// The largest steepness that rows can show: one percent more memory halves the odds.
 const SHARPEST: f64 = 70.0;
 
-/// Where nothing ever failed the device's capacity stands in for the limit; a tenth more memory halves the odds.
+/// Without failures the device's capacity is used as the limit; a tenth more memory halves the odds.
 const ASSUMED_STEEPNESS: f64 = 7.0;
 
-/// How likely the safe batch size must be to fit.
+/// Minimum probability that the safe batch size fits.
 const SAFE: f64 = 0.95;
 
-/// A caching allocator cuts its memory into pieces whose sizes a simulation cannot foresee to the last: real steps took up to a quarter
-/// more than simulated (`docs/accuracy/memory.md`). Safe is what leaves that room.
+/// A simulation cannot predict exactly how a caching allocator cuts its memory: real steps took up to a quarter more
+/// than simulated (`docs/accuracy/memory.md`). The safe size leaves that room.
 const CACHING_ROOM: f64 = 0.8;
 
 impl Boundary {
-    /// Whether a file holds what a fit can give.
+    /// Whether the numbers of a file are possible for a fit.
     pub fn is_sound(&self) -> bool {
         self.threshold > 0.0 && self.threshold.is_finite() && self.steepness > 0.0 && self.steepness.is_finite()
     }
@@ -57,7 +58,7 @@ impl Boundary {
         self.threshold
     }
 
-    /// Simulated MiB that are safe.
+    /// The largest simulated MiB that are safe.
     pub fn safe(&self, allocator: Allocator) -> f64 {
         let sure = self.threshold * (((1.0 - SAFE) / SAFE).ln() / self.steepness).exp();
         match allocator {
@@ -66,10 +67,11 @@ impl Boundary {
         }
     }
 
-    /// The limit of some steps, every one weighing the same; none unless some fitted and some did not, and those that did not need more.
+    /// Fits the limit to some steps, every one weighing the same. None unless some fitted, some did not, and the
+    /// latter needed more.
     ///
     /// # Errors
-    /// Demands that no tree can be grown on.
+    /// The decision tree cannot be fitted.
     pub fn fit(trials: &[Tried]) -> Result<Option<Self>> {
         let Some(threshold) = split(trials)? else { return Ok(None) };
         let ([steepness], _) = search([(0.3 * SHARPEST).ln()], [0.5], |[steepness]| {
@@ -79,7 +81,7 @@ impl Boundary {
         Ok(Some(Boundary { threshold, steepness: steepness.exp() }))
     }
 
-    /// The limit of a device on which nothing ever failed: what it can give, or what was seen to fit if that is more.
+    /// The limit of a device without failures: its capacity, or the largest step that fitted if that is more.
     pub fn assumed(capacity: f64, trials: &[Tried]) -> Self {
         let threshold = trials.iter().map(|trial| trial.demand).fold(capacity, f64::max);
         Boundary { threshold, steepness: ASSUMED_STEEPNESS }
@@ -96,8 +98,8 @@ impl Boundary {
     }
 }
 
-/// Where a decision tree parts steps that fit from steps that do not. A single split: deeper trees, and trees on more quantities than
-/// what the allocator takes, find coincidences of the profiled networks (`docs/accuracy/memory.md`).
+/// The split of a decision tree between steps that fit and steps that do not. One split on the allocator's memory:
+/// deeper trees, and trees on more quantities, fit coincidences of the profiled networks (`docs/accuracy/memory.md`).
 fn split(trials: &[Tried]) -> Result<Option<f64>> {
     let demands: Vec<f64> = trials.iter().map(|trial| trial.demand).collect();
     let fitted: Array1<bool> = trials.iter().map(|trial| trial.fitted).collect();
@@ -106,7 +108,7 @@ fn split(trials: &[Tried]) -> Result<Option<f64>> {
         return Ok(None);
     };
     if least > most {
-        // Nothing contradicts: the middle of the gap, as the tree would say, had it not a smallest gain.
+        // The two sides do not overlap: the middle of the gap, as the tree would split without its minimum gain.
         return Ok(Some(0.5 * (least + most)));
     }
     let records = Array2::from_shape_fn((demands.len(), 1), |(row, _)| demands[row]);

@@ -1,4 +1,5 @@
-//! What is kept of the rows a fit saw, so that more can be added later: simulated and measured numbers instead of networks.
+//! The rows of a fit in compact form, so that more can be added later: simulated and measured numbers without
+//! networks.
 
 use super::boundary::Tried;
 use super::curve::{Bends, Curve, Load, Point};
@@ -25,20 +26,20 @@ pub(super) struct Known {
     /// All rows of a level are left out together, too.
     #[serde(default)]
     pub level: u8,
-    /// Of [`architecture`].
+    /// The checksum from [`architecture`].
     pub architecture: String,
     pub parameters: u64,
-    /// None in files of programs that did not look.
+    /// None in files of older programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernels: Option<Kernels>,
-    /// Whether a step used all that the device has, though it still fitted.
+    /// Whether a step used all of the device's memory, though it still fitted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub filled: bool,
     /// Its rows.
     pub steps: Vec<Digested>,
 }
 
-/// The share of a device's memory that nothing is left of: the kernel and other programs keep some of it.
+/// Share of a device's memory that counts as full: the kernel and other programs use the rest.
 const FULL: f64 = 0.95;
 
 /// One row.
@@ -96,12 +97,12 @@ pub(super) fn digest_variants<'a>(step: Step, observations: &Observations<'a>) -
     known.collect()
 }
 
-/// Whether so many MiB are all that the device has.
+/// Whether this many MiB are all of the device's memory.
 fn fills(record: &Record, used: f64) -> bool {
     capacity(record).is_some_and(|capacity| used >= FULL * capacity)
 }
 
-/// MiB that the device has in all.
+/// Total memory of the device in MiB.
 pub(super) fn capacity(record: &Record) -> Option<f64> {
     match record.reading {
         Reading::Memory(columns) => columns.capacity.map(|bytes| bytes.mib()),
@@ -117,25 +118,25 @@ fn reserved(record: &Record) -> Option<f64> {
 }
 
 impl Known {
-    /// What its network's library runs; nothing is known of rows of older programs.
+    /// The kernels of its network; the default for rows of older programs.
     pub fn kernels(&self) -> Kernels {
         self.kernels.unwrap_or_default()
     }
 
-    /// What the trees are asked about one of its steps.
+    /// The inputs of the model for one of its steps.
     pub fn query(&self, step: &Digested) -> Query {
         let &Digested { batch, simulated, .. } = step;
         Query { batch, parameters: self.parameters, kernels: self.kernels(), simulated }
     }
 
-    /// What one of its steps asks of the device, as it was measured where it was.
+    /// The demand of one of its steps, measured where the profile has it.
     fn load(&self, step: &Digested) -> Load {
         let demand = step.reserved.unwrap_or(step.simulated.reserved);
         Load { demand: demand + self.kernels().code, batch: step.batch }
     }
 }
 
-/// What a curve is fitted to: every network weighs the same, however many rows it has.
+/// The points that a curve is fitted to: every network weighs the same, however many rows it has.
 fn points(known: &[&Known]) -> Vec<Point> {
     let mut rows: BTreeMap<&str, f64> = BTreeMap::new();
     for part in known {
@@ -149,23 +150,23 @@ fn points(known: &[&Known]) -> Vec<Point> {
     known.iter().flat_map(|part| of(part)).collect()
 }
 
-/// The curve of these rows on a device whose memory is served this way; none where no step fitted.
+/// The curve of these rows on a device with this allocator; none where no step fitted.
 pub(super) fn curve(known: &[&Known], allocator: Allocator) -> Option<Curve> {
     let points = points(known);
     let full = known.iter().any(|part| part.filled || part.steps.iter().any(|step| step.used.is_none()));
-    // A processor's memory is counted from a process that has started.
+    // On a processor, memory is counted from a process that has started.
     let bends = Bends { floor: allocator != Allocator::Direct, cap: full };
     (!points.is_empty()).then(|| Curve::fit(&points, bends))
 }
 
-/// What a limit is fitted to.
+/// The steps that a limit is fitted to.
 pub(super) fn trials(known: &[&Known]) -> Vec<Tried> {
     let steps = known.iter().flat_map(|part| &part.steps);
     steps.map(|step| Tried { demand: step.simulated.reserved, fitted: step.used.is_some() }).collect()
 }
 
-/// As `batch simulated-reserved simulated-allocated measured-reserved used`, in MiB, `-` for what there is not: a thousand rows shall
-/// not fill a megabyte.
+/// The format is `batch simulated-reserved simulated-allocated measured-reserved used`, in MiB, with `-` for missing
+/// values: a thousand rows take less than a megabyte.
 impl From<Digested> for String {
     fn from(step: Digested) -> String {
         let Digested { batch, simulated: Simulated { reserved, allocated }, .. } = step;

@@ -1,4 +1,4 @@
-//! Where steps stop to fit: at a limit that is known, or where failures showed it.
+//! The memory limit of steps: either known, or learned from failures.
 
 use super::boundary::Boundary;
 use super::curve::Curve;
@@ -10,25 +10,25 @@ use perf4sight_base::units::Bytes;
 use perf4sight_platform::{Memory, Platform};
 use serde::{Deserialize, Serialize};
 
-/// Where steps stop to fit.
+/// The memory limit of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Edge {
-    /// At so much memory; what is uncertain is how much a step needs.
+    /// A known limit; only the need of a step is uncertain.
     Known(MemoryLimit),
-    /// Where steps that failed part from those that fitted. Memory shared with other programs, with some of it on a disk, ends nowhere in
-    /// particular.
+    /// A limit learned from steps that failed and steps that fitted. Memory that is shared with other programs or
+    /// partly swapped out has no exact end.
     Taught(Boundary),
 }
 
-/// What was tried contradicts a limit under which its chance was less than this: something else than the limit decides.
+/// An outcome less likely than this under a limit contradicts it: then something else decides.
 const CONTRADICTION: f64 = 0.001;
 
 impl Edge {
-    /// From the steps that were tried on a device of so many MiB; none where neither they nor the device tell.
+    /// From the steps tried on a device of so many MiB; none where neither they nor the device show a limit.
     ///
     /// # Errors
-    /// Demands that no tree can be grown on.
+    /// The decision tree cannot be fitted.
     pub fn find(
         known: &[&Known],
         curve: &Curve,
@@ -45,7 +45,7 @@ impl Edge {
         Ok(Boundary::fit(&trials)?.or_else(assumed).map(Edge::Taught))
     }
 
-    /// Whether a fit could have found it.
+    /// Whether a fit can give these values.
     pub fn is_sound(&self) -> bool {
         match self {
             Edge::Known(limit) => limit.bytes.0 > 0,
@@ -54,8 +54,9 @@ impl Edge {
     }
 }
 
-/// A limit that a device keeps to the last byte. Main memory is the operating system's to give: there the worker refuses tensors beyond
-/// what it was told, and that is the capacity of its rows. What a board shares with other programs nobody keeps.
+/// A limit that is enforced exactly. The operating system shares out main memory, so there the worker refuses tensors
+/// beyond its configured limit, which is the capacity of its rows. Memory that a board shares with other programs has
+/// no enforced limit.
 fn enforced(mib: f64, memory: Memory) -> Option<MemoryLimit> {
     let counts = match memory {
         Memory::Host => Counts::Tensors,
@@ -90,7 +91,8 @@ impl Doubts {
 mod tests {
     use super::*;
 
-    /// A network whose steps were simulated to the byte and took 30 MiB besides their tensors; beyond `fitted` MiB they failed.
+    /// A network whose steps were simulated exactly and took 30 MiB besides their tensors; beyond `fitted` MiB they
+    /// failed.
     fn network(fitted: f64) -> Known {
         let step = |batch: u32| {
             let tensors = 100.0 * f64::from(batch);
@@ -123,7 +125,7 @@ mod tests {
             let Edge::Taught(boundary) = edge(fitted, 1050.0, device) else {
                 panic!("the limit of {device} is taken for known")
             };
-            // Halfway between what fitted and what did not.
+            // Halfway between the largest that fitted and the smallest that did not.
             assert_eq!(boundary.likely(), fitted + 50.0);
         }
     }

@@ -1,4 +1,4 @@
-//! What a network makes a library load besides its tensors: pages of code, and kernels for channels that fill no blocks.
+//! The library code that a network loads: pages of code, and kernels for channels that fill no blocks.
 
 use crate::features::physical::kernels;
 use crate::fingerprint::depthwise::is_general;
@@ -7,18 +7,20 @@ use perf4sight_platform::{Platform, Workspace};
 use perf4sight_step::workload::Step;
 use serde::{Deserialize, Serialize};
 
-/// The kernels of one network. On devices whose memory is not the process's they are nothing.
+/// The kernels of one network. On devices with memory apart from the process they count as zero.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Kernels {
-    /// MiB of the library's file that its kinds of operations bring into memory.
+    /// MiB of the library's file that its kinds of operations load into memory.
     pub code: f64,
-    /// Share of the convolutions whose channels fill no whole blocks, and therefore take other kernels: pruned networks have them.
+    /// Share of the convolutions whose channels fill no whole blocks, and which use other kernels, as in pruned
+    /// networks.
     pub ragged: f64,
 }
 
-/// MiB of libtorch 2.11's file that the first operation of a kind brings into memory (`RssFile` of `/proc/self/status`, operations in three
-/// orders; what all convolutions share is no difference between networks).
+/// MiB of libtorch 2.11's file that the first operation of a kind loads into memory (`RssFile` of
+/// `/proc/self/status`, operations in three orders; the part that all convolutions share does not distinguish
+/// networks).
 const BATCH_NORM: f64 = 0.75;
 const LINEAR: f64 = 1.8;
 const GLOBAL_MEAN: f64 = 1.7;
@@ -30,11 +32,11 @@ const CONCAT: f64 = 0.4;
 const RELU: f64 = 0.2;
 const GENERAL: f64 = 3.6;
 
-/// MiB beyond any library.
+/// More MiB than any library has.
 const MOST_CODE: f64 = 1024.0;
 
 impl Kernels {
-    /// Whether a file holds what a network can have.
+    /// Whether the values of a file are possible for a network.
     pub fn is_sound(&self) -> bool {
         (0.0..=MOST_CODE).contains(&self.code) && (0.0..=1.0).contains(&self.ragged)
     }
@@ -53,12 +55,12 @@ impl Kernels {
 
 type Is<'a> = &'a dyn Fn(&Node) -> bool;
 
-/// MiB of code, every kind of operation once.
+/// MiB of code; every kind of operation counts once.
 fn code(network: &Network, step: Step, platform: &Platform) -> f64 {
     let any = |is: Is| network.nodes().iter().any(is);
     let is_depthwise =
         |node: &Node| matches!(&node.op, Op::Conv(conv) if conv.is_depthwise(network.input_of(node, 0).channels()));
-    // Only these have kernels that may be missing; all of a step are many.
+    // Only these may lack kernels; listing all kernels of a step is slow.
     let general =
         any(&is_depthwise) && kernels(network, step).iter().any(|kernel| is_general(kernel, platform.speed.depthwise));
     let kinds: [(f64, Is); 10] = [
@@ -76,7 +78,7 @@ fn code(network: &Network, step: Step, platform: &Platform) -> f64 {
     kinds.iter().filter(|(_, is)| any(is)).map(|(code, _)| code).sum()
 }
 
-/// An image of fewer channels than this is read by kernels made for it.
+/// Images with at most this many channels have special kernels.
 const IMAGE: usize = 3;
 
 fn ragged(network: &Network, block: u64) -> f64 {

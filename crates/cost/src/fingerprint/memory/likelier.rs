@@ -1,4 +1,4 @@
-//! Whose rules rows were measured under: what they say the allocator took, besides what every known device's rules say.
+//! Finds the platform whose rules fit measured rows: compares the allocated memory of rows with every known platform.
 
 use super::query::Simulated;
 use crate::fingerprint::rows::Row;
@@ -9,25 +9,26 @@ use perf4sight_platform::Platform;
 use perf4sight_step::workload::Step;
 use rayon::prelude::*;
 
-/// Rows that are looked at: the smallest levels, whose networks are surest to be the ones that were measured.
+/// The number of rows compared, from the smallest levels: their networks are most certainly the ones that were
+/// measured.
 const LOOKED_AT: usize = 24;
 
-/// Other rules fit clearly better when they are off by less than half as much, and by so many percentage points less.
+/// Other rules fit clearly better if their error is less than half, and lower by this many percentage points.
 const CLEARLY: f64 = 2.0;
 
-/// A kind of device whose rules fit rows clearly better than those that were assumed.
+/// A platform whose rules fit rows clearly better than the assumed ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Likelier {
     /// Its name.
     pub platform: String,
-    /// How far off its rules are, median in percent.
+    /// Median error of its rules in percent.
     pub error: f64,
-    /// How far off the assumed ones are.
+    /// Median error of the assumed rules in percent.
     pub assumed: f64,
 }
 
-/// The known device whose rules fit the allocated memory of some rows best, if that is clearly not the assumed one. None where rows do
-/// not tell what was allocated.
+/// The known platform whose rules fit the allocated memory of some rows best, if that is clearly not the assumed one.
+/// None where the rows do not have the allocated memory.
 pub fn likelier(step: Step, rows: &[Row], assumed: &Platform) -> Option<Likelier> {
     let mut rows: Vec<(&Row, f64)> = rows.iter().filter_map(|row| Some((row, allocated(row)?))).collect();
     rows.sort_by_key(|(row, _)| row.record.variant.level);
@@ -47,7 +48,7 @@ fn allocated(row: &Row) -> Option<f64> {
     }
 }
 
-/// Median percentage by which the rules of a device miss what was allocated.
+/// Median error of a platform's rules for the allocated memory, in percent.
 fn error(step: Step, rows: &[(&Row, f64)], platform: &Platform) -> Option<f64> {
     let off = rows.par_iter().map(|(row, measured)| {
         let simulated = Simulated::new(&Simulation::new(&row.network, step, platform), row.record.workload.batch);

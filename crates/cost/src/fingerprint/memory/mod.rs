@@ -1,5 +1,5 @@
-//! Memory by simulation: a step's allocations are simulated, a curve makes used memory of them, and a limit says whether they fit. How close
-//! it comes, and what else was tried, stands in `docs/accuracy/memory.md`.
+//! Memory by simulation: a step's allocations are simulated, a curve converts them to memory used, and a limit gives
+//! the verdict. The accuracy, and the alternatives that were tried, are in `docs/accuracy/memory.md`.
 
 mod boundary;
 mod curve;
@@ -43,9 +43,9 @@ pub(super) struct MemoryModel {
     platform: Platform,
     seed: u64,
     model: Model,
-    /// MiB that the device has in all, where the rows say.
+    /// Total memory of the device in MiB, where the rows have it.
     capacity: Option<f64>,
-    /// None where nothing failed and no row names the device's capacity.
+    /// None where nothing failed and no row has the device's capacity.
     edge: Option<Edge>,
     doubts: Doubts,
     spread: Option<Spread>,
@@ -53,7 +53,7 @@ pub(super) struct MemoryModel {
 }
 
 impl MemoryModel {
-    /// What it is of.
+    /// The device that was profiled.
     pub fn platform(&self) -> &Platform {
         &self.platform
     }
@@ -78,7 +78,7 @@ impl MemoryModel {
         })
     }
 
-    /// What is believed of a device before anything is measured on it.
+    /// The prior of a device, before any measurement on it.
     pub fn before(platform: &Platform) -> Self {
         let beside = Beside::new(platform.memory);
         MemoryModel {
@@ -93,7 +93,8 @@ impl MemoryModel {
         }
     }
 
-    /// The same with more rows: the new network weighs as much as every other. What did not fit says where the limit is.
+    /// The same with more rows: the new network weighs as much as every other. Steps that did not fit help to find
+    /// the limit.
     pub fn calibrate(&self, step: Step, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
         let added = digest(step, &Observations { rows, taught: &[], failed, platform: &self.platform });
         let known: Vec<Known> = self.known.iter().cloned().chain(added).collect();
@@ -105,7 +106,7 @@ impl MemoryModel {
         Ok(MemoryModel { model, edge, doubts, spread: spread(&known, allocator, self.seed)?, known, ..self.clone() })
     }
 
-    /// One network before it.
+    /// Prepares one network.
     pub fn prepare<'a>(&'a self, network: &'a Network) -> PreparedNetwork<'a> {
         PreparedNetwork::new(self, network)
     }
@@ -113,7 +114,7 @@ impl MemoryModel {
     /// Refuses a file that no fit can have written.
     ///
     /// # Errors
-    /// Numbers beyond any device.
+    /// Numbers that no device can have.
     pub fn check(&self) -> Result<()> {
         if !self.spread.as_ref().is_none_or(Spread::is_sound) {
             return Err(Error::input("its intervals have widths that no fit gives"));
@@ -127,7 +128,7 @@ impl MemoryModel {
         }
     }
 
-    /// All that the device has, where the rows say.
+    /// Total memory of the device, where the rows have it.
     pub fn capacity(&self) -> Option<Bytes> {
         self.capacity.map(Bytes::from_mib)
     }
@@ -180,23 +181,24 @@ fn levels_left_out(known: &[Known], allocator: Allocator, seed: u64) -> Result<B
     Ok(levels)
 }
 
-/// MiB besides the tensors: a belief, of which only one device of each kind says how good it is.
+/// Prior of the MiB besides the tensors; tested on only one device of each kind.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Beside {
-    /// As likely too much as too little.
+    /// The median: too high as likely as too low.
     pub typical: f64,
-    /// The scale of the doubt about it.
+    /// The scale of its uncertainty.
     pub deviation: f64,
 }
 
 impl Beside {
-    /// Of processes whose tensors live in such memory.
+    /// For processes whose tensors are in such memory.
     pub fn new(memory: Memory) -> Self {
         match memory {
-            // 22 to 41 MiB in the committed profile of a processor (`docs/accuracy/memory.md`): code and kernels, the program having started.
+            // 22 to 41 MiB in the committed profile of a processor (`docs/accuracy/memory.md`): code and kernels,
+            // after start-up.
             Memory::Host => Beside { typical: 30.0, deviation: 10.0 },
-            // A CUDA context with its libraries: 845 to 1550 MiB on the published TX2. Nobody has measured another device here; later versions of
-            // CUDA load kernels when they are first used, so that the interval begins far below.
+            // A CUDA context with its libraries: 845 to 1550 MiB on the published TX2. No other device was measured
+            // here; later versions of CUDA load kernels lazily, so the interval begins far below.
             Memory::Dedicated | Memory::Unified => Beside { typical: 1000.0, deviation: 350.0 },
         }
     }

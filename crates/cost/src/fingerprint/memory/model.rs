@@ -1,4 +1,4 @@
-//! What is fitted to rows: the curve, and what it leaves over of architectures that were profiled.
+//! The model fitted to rows: the curve, and its residuals for architectures that were profiled.
 
 use super::curve::Curve;
 use super::digest::{Digested, Known, curve};
@@ -9,7 +9,7 @@ use perf4sight_base::error::Result;
 use perf4sight_platform::Allocator;
 use std::collections::BTreeMap;
 
-/// From what is simulated of a step to what it uses.
+/// Converts the simulation of a step to the memory used.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Model {
     pub curve: Curve,
@@ -23,17 +23,17 @@ impl Model {
         curve(known, allocator).map(|curve| Model::grown(curve, known, allocator, seed)).transpose()
     }
 
-    /// Around a curve that was fitted before.
+    /// Fits residuals to a given curve.
     pub fn grown(curve: Curve, known: &[&Known], allocator: Allocator, seed: u64) -> Result<Self> {
         Ok(Model { residuals: residuals(known, &curve, allocator, seed)?, curve })
     }
 
-    /// Around a curve alone.
+    /// A model with a curve only.
     pub fn unfitted(curve: Curve) -> Self {
         Model { curve, residuals: BTreeMap::new() }
     }
 
-    /// MiB used; never less than what the simulation says is alive.
+    /// MiB used; at least the simulated memory of live tensors.
     pub fn used(&self, architecture: &str, query: &Query) -> f64 {
         self.used_by(&self.curve, architecture, query)
     }
@@ -45,12 +45,12 @@ impl Model {
         used.max(query.simulated.allocated)
     }
 
-    /// Whether a step that the simulation says more of uses more: trees may say otherwise.
+    /// Whether the prediction always grows with the simulation: with trees it may not.
     pub fn grows_with(&self, architecture: &str) -> bool {
         !self.residuals.contains_key(architecture)
     }
 
-    /// What it leaves open of the rows of a variant: logarithms of measured over predicted.
+    /// The residuals for the rows of a variant: logarithms of measured over predicted.
     pub fn left_open(&self, part: &Known) -> Residuals {
         let residual = |step: &Digested| Some((step.used? / self.used(&part.architecture, &part.query(step))).ln());
         part.steps.iter().filter_map(residual).collect()

@@ -1,13 +1,13 @@
-//! What memory of one step is predicted from.
+//! The inputs of the memory model for one step.
 
 use super::curve::{Curve, Load};
 use super::kernels::Kernels;
 use perf4sight_memory::{Peak, Simulation};
 
-/// What is asked of one step.
+/// The inputs of the model for one step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Query {
-    /// Samples of a pass: as many as are there at a time.
+    /// Samples of a pass: those in memory at a time.
     pub batch: u64,
     pub parameters: u64,
     pub kernels: Kernels,
@@ -41,7 +41,7 @@ impl Simulated {
         simulation.peak(batch).into()
     }
 
-    /// What it says at least, where that is found faster.
+    /// A lower bound of the peak, where it is faster to find.
     pub fn at_least(simulation: &Simulation, batch: u64) -> Option<Self> {
         simulation.peak_at_least(batch).map(Simulated::from)
     }

@@ -1,13 +1,14 @@
-//! Pattern search (R. Hooke, T. A. Jeeves, "Direct search solution of numerical and statistical problems", 1961): losses made of absolute
-//! values and clamps have no derivative to follow.
+//! Pattern search (R. Hooke, T. A. Jeeves, "Direct search solution of numerical and statistical problems", 1961):
+//! losses of absolute values and clamps have no useful derivative.
 
 /// Rounds; every one without progress halves the steps.
 const ROUNDS: usize = 60;
 
-/// How often the steps are set back to their first size: what looks like the bottom to small steps may lie on a slope.
+/// How often the steps are reset to their first size: small steps may stop on a slope.
 const STARTS: usize = 4;
 
-/// The numbers of least loss near `start`: one at a time a step up or down, smaller steps when none helps. A step of 0 keeps its number.
+/// The numbers of least loss near `start`: changes one at a time by a step up or down, with smaller steps when none
+/// helps. A step of 0 keeps its number.
 pub(super) fn search<const N: usize>(
     start: [f64; N],
     steps: [f64; N],

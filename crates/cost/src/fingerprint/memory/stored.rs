@@ -1,4 +1,4 @@
-//! Fitted memory as it lies in a file: without the trees, which grow again from the rows it keeps.
+//! Fitted memory as stored in a file: without the trees, which are grown again from the stored rows.
 
 use super::MemoryModel;
 use super::curve::Curve;
