@@ -60,8 +60,8 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// From rows of the same network at the same batch size; none where nothing was measured twice. Repeats of a level are the same
-    /// network only where pruning left the same one, as it does at level 0.
+    /// From rows of the same network at the same batch size; none where nothing was measured twice. Repeats of a
+    /// level are the same network only where pruning gave the same one, as at level 0.
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Option<Self> {
         let mut groups: BTreeMap<_, Vec<f64>> = BTreeMap::new();
         for row in rows {

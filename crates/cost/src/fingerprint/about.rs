@@ -17,7 +17,7 @@ use perf4sight_step::workload::{Precision, Quantity, Step};
 /// largest error of simulated tensors (`docs/accuracy/simulated-memory.md`); the readings of a device do not show it.
 const OTHER_PRECISION: f64 = 0.06;
 
-/// A network prepared for predictions of its steps; what these have in common is computed once.
+/// A network prepared for predictions of its steps; shared work is done once.
 pub struct PreparedNetwork<'a> {
     fingerprint: &'a Fingerprint,
     /// Why the network is out of distribution.

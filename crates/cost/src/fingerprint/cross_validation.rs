@@ -22,7 +22,7 @@ impl<'a> Folds<'a> {
         Folds(networks.flat_map(|network| network.iter().copied().zip((0..FOLDS).cycle())).collect())
     }
 
-    /// The part that holds this level.
+    /// The part that contains this level.
     pub fn fold(&self, network: &str, level: u8) -> Option<usize> {
         self.0.get(&(network, level)).copied()
     }

@@ -177,7 +177,7 @@ pub fn left_out_error<G: Ord + Send + Sync>(
         Quantity::Latency => LatencyModel::left_out(step, seed, observations, &group)?,
         Quantity::Memory => MemoryModel::left_out(step, seed, observations, &group)?,
     };
-    // A residual is the logarithm of measured over predicted, an error is relative to what was measured.
+    // A residual is the logarithm of measured over predicted; an error is relative to the measurement.
     let error = |residual: &f64| 100.0 * ((-residual).exp() - 1.0).abs();
     let groups = residuals.iter().filter(|residuals| !residuals.is_empty());
     let errors: Vec<f64> = groups.map(|group| mean(&group.iter().map(error).collect::<Vec<f64>>())).collect();

@@ -1,4 +1,4 @@
-//! Follows every channel through the graph: which positions of which tensors are the same channel, for any network.
+//! Follows every channel through the graph of any network: which positions of which tensors are the same channel.
 //!
 //! At most one axis of a tensor is followed: the one with its channels. Each position on it names a channel; an
 //! operation that allows positions to be removed only together joins them.

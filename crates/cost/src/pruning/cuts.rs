@@ -27,7 +27,7 @@ pub struct Left {
     pub kept: Vec<usize>,
 }
 
-/// The cuts of all layers with weights of their own that shrink when the groups marked in `gone` are removed.
+/// The cuts of all layers with unshared weights that shrink when the groups marked in `gone` are removed.
 pub(super) fn cuts(network: &Network, groups: &Groups, gone: &[bool]) -> Vec<Cut> {
     let cuts = Cuts { network, groups, gone };
     let owners = network.iter().filter(|(_, node)| node.shares.is_none());

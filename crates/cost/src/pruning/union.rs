@@ -12,7 +12,7 @@ pub(super) struct Union {
 }
 
 impl Union {
-    /// `count` new channels, each a set of its own.
+    /// Adds `count` new channels, each in a separate set.
     pub fn fresh(&mut self, count: usize) -> std::ops::Range<u32> {
         let start = self.parent.len() as u32;
         let end = start + count as u32;

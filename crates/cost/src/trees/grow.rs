@@ -1,4 +1,4 @@
-//! Growing one tree: scan a node's rows, draw a threshold per feature, take the best split, partition in place.
+//! Grows one tree: scans a node's rows, draws a threshold per feature, takes the best split, partitions in place.
 
 use super::forest::Node;
 use super::goes_left;
@@ -52,7 +52,7 @@ struct Open {
     right_of: Option<usize>,
 }
 
-/// Grows a tree until every leaf holds fewer rows than are `split`, rows of one target or of equal features.
+/// Grows a tree until every leaf has fewer rows than `split`, equal targets or equal features.
 pub(super) fn grow(rows: &TrainingSet, split: usize, rng: &mut impl Rng) -> Tree {
     let mut order: Vec<u32> = (0..rows.targets.len() as u32).collect();
     let mut scan = Scan::new(rows.features);
@@ -82,7 +82,7 @@ pub(super) fn grow(rows: &TrainingSet, split: usize, rng: &mut impl Rng) -> Tree
 
 fn mean(rows: &TrainingSet, members: &[u32]) -> f64 {
     let first = rows.targets[members[0] as usize];
-    // Deviations from the first, so that rows of one target give exactly that target.
+    // Deviations from the first: rows with equal targets give exactly that target.
     let deviations: f64 = members.iter().map(|&row| rows.targets[row as usize] - first).sum();
     first + deviations / members.len() as f64
 }

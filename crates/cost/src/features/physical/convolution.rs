@@ -54,7 +54,6 @@ impl Geometry {
     }
 }
 
-/// The class of a convolution.
 fn class<W>(conv: &Conv<W>, kernel: &[usize], input: &Shape) -> Class {
     match (conv.groups, kernel) {
         (1, [1, 1] | [1, 1, 1]) => Class::Pointwise,
@@ -65,14 +64,12 @@ fn class<W>(conv: &Conv<W>, kernel: &[usize], input: &Shape) -> Class {
     }
 }
 
-/// Adds the kernels of a convolution.
 pub(super) fn add(layer: &mut Layer, conv: &Conv) {
     let input = layer.network.input_of(layer.node, 0);
     let geometry = Geometry::new(conv, input, &layer.node.shape);
     add_filters(layer, class(conv, &conv.window.kernel, input), &geometry, conv.bias);
 }
 
-/// Adds the kernels of a convolution of volumes.
 pub(super) fn add_volume(layer: &mut Layer, conv: &Conv<Volume>) {
     let (input, kernel) = (layer.network.input_of(layer.node, 0), &conv.window.kernel);
     let geometry = Geometry::of(conv.groups, kernel, input, &layer.node.shape);

@@ -36,7 +36,7 @@ pub enum Class {
     Activation,
     /// A random number for every element, and the elements that are kept.
     Dropout,
-    /// Element-wise arithmetic, and the sum of gradients that meet at a fork.
+    /// Element-wise arithmetic, and the sum of gradients at a fork.
     Arithmetic,
     /// Tensors copied together, apart or into another order.
     Copy,
@@ -71,7 +71,7 @@ pub enum Pass {
 }
 
 impl Pass {
-    /// How many there are, of which the update is the last.
+    /// The number of passes; the update is the last.
     pub const COUNT: usize = Pass::Update as usize + 1;
 }
 
@@ -162,7 +162,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Whether another kernel, of whatever node, is the same work.
+    /// Whether another kernel, of any node, does the same work.
     pub fn does_the_same(&self, other: &Kernel) -> bool {
         let work = |kernel: &Kernel| (kernel.class, kernel.pass, kernel.access, kernel.launches, kernel.element);
         work(self) == work(other)
@@ -171,7 +171,7 @@ impl Kernel {
             && (self.row, self.function, self.repeats) == (other.row, other.function, other.repeats)
     }
 
-    /// The samples that it runs on at a time, of so many in all.
+    /// The samples of each repetition.
     pub fn samples(&self, batch: f64) -> f64 {
         (batch / self.repeats).max(1.0)
     }
@@ -265,7 +265,7 @@ impl Product {
 }
 
 impl Class {
-    /// All classes, in the order they are listed to people.
+    /// All classes, in the order they are listed to users.
     pub const ALL: [Class; 17] = [
         Class::Pointwise,
         Class::Conv3x3,
@@ -330,7 +330,8 @@ mod tests {
             };
             (filter.inside() * 1e9).round() / 1e9
         };
-        // 3x3 on one pixel sees it once of nine times; on 2x2 pixels two of three elements a side; on 8 pixels 22 of 24.
+        // 3x3 on one pixel covers it once of nine times; on 2x2 pixels two of three elements a side; on 8 pixels 22
+        // of 24.
         assert_eq!(
             [inside(3, 1, 1, 1), inside(3, 1, 2, 2)],
             [1.0, 4.0].map(|seen: f64| (seen / 9.0 * 1e9).round() / 1e9)

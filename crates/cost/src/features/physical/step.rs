@@ -116,8 +116,8 @@ impl Layer<'_> {
         movement::add(self, class, &facts.traffic);
     }
 
-    /// Elements that are normalised, reduced, generated or moved together, except those of all samples. Joined
-    /// tensors are copied whole; pooling counts its window.
+    /// Elements that are normalised, reduced, generated or moved together, except those of all samples. Zero also for
+    /// joined tensors, which are copied whole, and for max pooling, which searches a maximum.
     fn row(&self, facts: &Facts) -> f64 {
         let joined = matches!(facts.channels, Coupling::Joined { .. });
         if let Some(Beside::Statistics(rows)) = facts.beside {
@@ -142,7 +142,7 @@ impl Layer<'_> {
         }
     }
 
-    /// The kernels of zero_grad and the optimizer for a node's weights, one launch sequence per tensor.
+    /// The kernels of zero_grad and the optimizer for a node's weights, with launches for each tensor.
     fn update(&mut self, tensors: &[u64]) {
         let weights = tensors.iter().sum::<u64>() as f64;
         if weights > 0.0 {
@@ -163,7 +163,7 @@ fn held(network: &Network, step: Step) -> f64 {
 
 /// Tensors of the result's size that the loss and its gradient read and write. Cross entropy: log-softmax and the
 /// pick of one class, forward and backward. Mean squared error: the differences from the targets, their squares, the
-/// mean, zeros, and the gradient that replaces these.
+/// mean, zeros, and the gradient that replaces the zeros.
 fn tensors_of(loss: Loss) -> f64 {
     match loss {
         Loss::CrossEntropy => 5.0,

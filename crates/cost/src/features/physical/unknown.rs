@@ -58,9 +58,10 @@ fn of_features(layer: &mut Layer, product: Product) {
     }
 }
 
-/// Products for every time step, one after the other, each of which reads all weights. Libraries that compute LSTMs (oneDNN, cuDNN) keep
-/// weights laid out for it, so that few rows cost no more than their share, and add up the gradient of the weights in one product over all
-/// steps; of the others, which PyTorch computes step by step, each adds its own: read, read and written.
+/// Sequential products for every time step, each of which reads all weights. Libraries that compute LSTMs (oneDNN,
+/// cuDNN) store the weights in a suitable layout, so few rows are not slower in proportion, and accumulate the
+/// gradient of the weights in one product over all steps. PyTorch computes the other kinds step by step, and each
+/// step adds its own gradient: two reads and a write.
 fn recurrent(layer: &mut Layer, unknown: &Unknown, steps: f64) {
     let weights = unknown.parameters as f64;
     let remembered = layer.node.shape.features() as f64;
@@ -159,7 +160,7 @@ mod tests {
             let passes = [Pass::Forward, Pass::InputGradient, Pass::WeightGradient];
             assert_eq!(kernels.iter().map(|kernel| kernel.pass).collect::<Vec<_>>(), passes);
             for (kernel, read) in kernels.iter().zip([50.0, 50.0, 1.0 + summed]) {
-                // Each pass has as many products as forward: twice as many backward.
+                // Each pass has as many products as forward, so backward has twice as many.
                 assert_eq!(flops(kernel, 4.0), 2.0 * 4.0 * 50.0 * weights as f64, "{operator} {:?}", kernel.pass);
                 let same = all.iter().filter(|other| (other.node, other.pass) == (kernel.node, kernel.pass));
                 let moved: f64 = same.map(|kernel| kernel.traffic.fixed).sum();

@@ -133,7 +133,7 @@ impl Profiled {
     }
 }
 
-/// Operations that are not understood widen an interval as if each could cost twice an average one.
+/// Operations that are not understood widen an interval as if each could cost twice the average.
 fn ignorance(coverage: &Coverage) -> f64 {
     let missed = (coverage.operations - coverage.known()) as f64 / coverage.operations.max(1) as f64;
     (2.0 * missed).ln_1p()

@@ -94,7 +94,7 @@ impl<'a> Prepared<'a> {
         self.own.coordinates(&self.promise.physics, batch as f64)
     }
 
-    /// Milliseconds of a step of so many samples.
+    /// Milliseconds of a step of `batch` samples.
     pub(super) fn at(&self, batch: u64) -> f64 {
         *self.known.of(batch, || self.curve.at(self.promise.physics.time(batch as f64)))
     }

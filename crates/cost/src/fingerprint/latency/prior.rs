@@ -34,7 +34,7 @@ type Quantiles = [f64; 3];
 pub(super) struct Believed<'a> {
     physics: Physics<'a>,
     devices: Arc<[Drawn]>,
-    /// Standard deviation, in logarithms, of what no parameter explains.
+    /// Standard deviation that no parameter explains, in logarithms.
     unexplained: f64,
     /// Cached quantiles: value and interval of a batch size share them.
     known: RefCell<BTreeMap<u64, Quantiles>>,

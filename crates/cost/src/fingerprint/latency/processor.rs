@@ -8,7 +8,7 @@ use crate::fingerprint::depthwise::is_general;
 use perf4sight_platform::{Kept, Parameter};
 use serde::{Deserialize, Serialize};
 
-/// A processor's rules besides those of any device.
+/// A processor's rules, in addition to those of any device.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Processor<'a> {
     pub(super) rules: Rules<'a>,
@@ -32,7 +32,7 @@ pub(super) enum Route {
     ChannelsLast,
     /// PyTorch, row by row, group by group, window by window.
     Rows,
-    /// PyTorch, by series: exponentials and what is made of them.
+    /// PyTorch, by series: exponentials and functions built from them.
     Series,
 }
 
@@ -137,9 +137,9 @@ impl Processor<'_> {
         [product, reading(batch * kernel.traffic.at(1.0)), columns]
     }
 
-    /// A product of so many rows, columns, summed elements, and blocks, by the library for linear algebra.
+    /// A product with this many rows, columns, summed elements, and blocks, by the library for linear algebra.
     fn product(&self, kernel: &Kernel, [rows, columns, inner, blocks]: [f64; 4]) -> Term {
-        // A single column is a product with a vector, which has code of its own.
+        // A single column is a matrix-vector product, which has separate code.
         let few = if columns == 1.0 { 0.0 } else { 1.0 / columns };
         let work = 2.0 * rows * columns * inner * blocks / MILLION;
         let shape = of_shape(kernel.class).filter(|_| kernel.filter.is_none());
@@ -231,7 +231,7 @@ mod tests {
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Stage, Step};
 
-    /// Convolutions of 240 channels behind one another, so that the second passes a gradient on.
+    /// Convolutions of 240 channels in sequence, so that the second passes a gradient on.
     fn two(side: usize, window: &Window, groups: usize) -> Network {
         let mut builder = NetworkBuilder::new("two", Shape::new([240, side, side]));
         let op = || Op::Conv(Conv { out_channels: 240, window: window.clone(), groups, bias: false });

@@ -55,7 +55,7 @@ impl<'a> Promise<'a> {
         self.passes.of(batch, || self.physics.passes(self.network, &self.timed(batch).0))
     }
 
-    /// The breakdown of a step that takes so many milliseconds.
+    /// The breakdown of a step with this total time.
     pub(super) fn shares_of(&self, batch: u64, milliseconds: f64) -> Shares {
         let classes = self.timed(batch).1.classes;
         let scale = milliseconds / classes.iter().sum::<f64>();

@@ -23,7 +23,7 @@ impl<'a> Rules<'a> {
         Some(Processor { rules: *self, kept, cache })
     }
 
-    /// The route of an operation: that of its least optimised kernel.
+    /// The route of an operation: a kernel that does not use the library's code for its kind decides.
     pub(super) fn route(&self, kernels: &[Kernel], batch: f64) -> Route {
         let routes =
             |processor: Processor| kernels.iter().map(|kernel| processor.route(kernel, kernel.samples(batch))).max();

@@ -47,7 +47,7 @@ pub(super) struct Load {
 pub(super) struct Bends {
     /// Where the memory of a starting process counts as used.
     pub floor: bool,
-    /// Where the device was seen to be full.
+    /// Where the device was full in some row.
     pub cap: bool,
 }
 

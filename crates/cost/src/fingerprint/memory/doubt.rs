@@ -9,15 +9,15 @@ use perf4sight_platform::Allocator;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// The error of a prediction: Student's t, whose scale grows with what a step needs.
+/// The error of a prediction: Student's t, whose scale grows with the need of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Doubt {
-    /// MiB, however little a step needs.
+    /// MiB, independent of the need.
     fixed: f64,
-    /// And this share of what it needs.
+    /// Share of the need.
     share: f64,
-    /// Degrees of freedom: few networks leave the scale itself uncertain.
+    /// Degrees of freedom: with few networks the scale itself is uncertain.
     freedom: f64,
 }
 

@@ -23,7 +23,7 @@ const SAFE: f64 = 0.95;
 /// MiB that any step takes: a page.
 const LEAST: f64 = 4096.0 / (1 << 20) as f64;
 
-/// One network: what all of its steps have in common.
+/// One network: the data that all of its steps share.
 pub(in crate::fingerprint) struct PreparedNetwork<'a> {
     memory: &'a MemoryModel,
     network: &'a Network,

@@ -98,7 +98,7 @@ impl Rows {
     }
 }
 
-/// One for every architecture of which a step fitted.
+/// One residual for every architecture with a step that fitted.
 pub(super) fn residuals(
     known: &[&Known],
     curve: &Curve,

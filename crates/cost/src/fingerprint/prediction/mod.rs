@@ -85,7 +85,7 @@ pub enum Basis {
     Conformal,
     /// The same residuals of fewer networks: too few for a guarantee.
     Estimated,
-    /// The network was profiled: its own levels, each left out once.
+    /// The network's own levels, each left out once.
     Levels,
     /// The variation between networks, levels and rows, and the uncertainty of the device's parameters, learned from
     /// networks left out.

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::path::PathBuf;
 
-/// The rows of a selection, and what is missing.
+/// The rows of a selection, and a list of missing data.
 #[derive(Debug, Clone, Default)]
 pub struct Gathered {
     /// Rows to fit or evaluate on, by network, level, repeat and then as in their files.
