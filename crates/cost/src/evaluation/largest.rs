@@ -55,7 +55,7 @@ impl Largest {
 }
 
 impl LargestScores {
-    /// Scores of some variants; none for none.
+    /// Scores of some variants; none without variants.
     pub fn of(largest: &[Largest]) -> Option<Self> {
         let over = |of: fn(&Largest) -> f64| 100.0 * mean(&largest.iter().map(of).collect::<Vec<f64>>());
         (!largest.is_empty()).then(|| LargestScores {

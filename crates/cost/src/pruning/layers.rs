@@ -57,7 +57,7 @@ fn together(groups: &[Group], known: &BTreeSet<Group>) -> Vec<Filter> {
     found.into_iter().map(|(group, outputs)| Filter { group, outputs }).collect()
 }
 
-/// Convolutions on the shorter side of a sum, where the longer side does not pass through them.
+/// Convolutions on the shorter side of a sum, unless the longer side passes through them too.
 fn shortcuts(network: &Network) -> Vec<NodeId> {
     let mut depths: Vec<usize> = Vec::new();
     for node in network.nodes() {

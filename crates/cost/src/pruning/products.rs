@@ -16,7 +16,7 @@ pub(super) fn multiplied_axes(network: &Network) -> Vec<Vec<bool>> {
     marked
 }
 
-/// The axes of an input that become marked ones of the result, or are multiplied here.
+/// The axes of an input that become marked axes of the result, or are multiplied here.
 fn read_as(network: &Network, node: &Node, input: NodeId, result: &[bool]) -> Vec<usize> {
     let dims = network.node(input).shape.dims();
     let marked = |axis: usize| result.get(axis) == Some(&true);

@@ -1,11 +1,11 @@
-//! The smaller network: every node again, with the channels that are left.
+//! Builds the smaller network: every node again, with its remaining channels.
 
 use super::accounts::Account;
 use super::groups::{Group, Groups};
 use perf4sight_base::error::Result;
 use perf4sight_network::{Conv, ConvTranspose, Coupling, Embedding, Linear, Network, Node, NodeId, Op, Shape};
 
-/// `network` without the groups marked in `gone`.
+/// Returns `network` without the groups marked in `gone`.
 pub(super) fn rebuild(network: &Network, groups: &Groups, gone: &[bool]) -> Result<Network> {
     let mut builder = network.begun();
     let left = Left { network, groups, gone };
@@ -80,7 +80,7 @@ impl Left<'_> {
         self.shape(id, self.network.node(id))
     }
 
-    /// The node's output with only the channels that are left on its followed axis.
+    /// The shape of the node's output with only the remaining channels on its followed axis.
     fn shape(&self, id: NodeId, node: &Node) -> Shape {
         let mut dims = node.shape.dims().to_vec();
         if let Some(channels) = &self.groups.tensors[id.index()] {
@@ -89,7 +89,7 @@ impl Left<'_> {
         Shape::new(dims)
     }
 
-    /// How many of the first `start` positions along `axis` are left.
+    /// The number of the first `start` positions along `axis` that remain.
     fn before(&self, id: NodeId, axis: usize, start: usize) -> usize {
         let followed = self.groups.tensors[id.index()].as_ref().filter(|channels| channels.axis == axis);
         followed.map_or(start, |channels| self.count(&channels.ids[..start]))

@@ -29,7 +29,7 @@ pub(super) enum Node {
 impl Node {
     /// A split whose right child is not yet set.
     pub(super) fn split(feature: usize, threshold: f32) -> Self {
-        // `TrainingSet::new` refuses more features than 16 bits count.
+        // `TrainingSet::new` refuses more features than fit into 16 bits.
         Node::Split { feature: feature as u16, threshold, right: 0 }
     }
 

@@ -75,14 +75,14 @@ impl Pass {
     pub const COUNT: usize = Pass::Update as usize + 1;
 }
 
-/// How a kernel walks through memory.
+/// The memory access pattern of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
     /// Every operand once, element after element.
     Contiguous,
     /// A value per channel is combined with an image, or a tensor is written in pieces.
     Strided,
-    /// Every output reads a window that it shares most of with its neighbours.
+    /// Every output reads a window that overlaps with those of its neighbours.
     Windowed,
 }
 
@@ -95,7 +95,7 @@ pub struct Product {
     pub columns: Amount,
     /// The axis that is summed over.
     pub inner: Amount,
-    /// Products of this size that run side by side: the groups of a convolution, the heads of an attention.
+    /// Products of this size that are independent: the groups of a convolution, the heads of an attention.
     pub blocks: Amount,
 }
 
@@ -127,7 +127,7 @@ pub struct Filter {
 pub struct Kernel {
     /// The node it belongs to; the network's output for the loss.
     pub node: NodeId,
-    /// What kind of operation it is.
+    /// The class of its operation.
     pub class: Class,
     /// The pass it runs in.
     pub pass: Pass,
@@ -143,9 +143,9 @@ pub struct Kernel {
     pub windows: Amount,
     /// The order of its accesses.
     pub access: Access,
-    /// Bytes of the tensor it makes; none where it overwrites one.
+    /// Bytes of its result; none where it works in place.
     pub result: Amount,
-    /// Channels and pixels of a channel that a sample of the node's result has.
+    /// Channels, and pixels of a channel, in one sample of the node's result.
     pub images: [f64; 2],
     /// Elements that are normalised, reduced, generated or moved together, such as those of a row; none where every
     /// element is independent, or where the number covers all samples.
@@ -155,9 +155,9 @@ pub struct Kernel {
     /// Bytes of all weights of the network and of their training state: a cache must hold these for the next step to
     /// hit.
     pub held: f64,
-    /// How many times the processor hands work to the device for it.
+    /// Kernel launches or operations that the processor issues for it.
     pub launches: f64,
-    /// How often a step runs it, each time on its share of the samples.
+    /// Repetitions in a step, each on a share of the samples.
     pub repeats: f64,
 }
 
@@ -201,7 +201,7 @@ impl Amount {
 }
 
 impl Filter {
-    /// Whether it moves by one pixel and leaves none out.
+    /// Whether its stride and dilation are 1.
     pub fn moves_by_one(&self) -> bool {
         (self.stride, self.dilation) == ([1; 2], [1; 2])
     }

@@ -36,17 +36,17 @@ impl Layer<'_> {
         self.node.inputs.first().map_or(0.0, |id| self.network.node(*id).shape.elements() as f64)
     }
 
-    /// Bytes of so many elements of activations.
+    /// Bytes of activations with this many elements.
     pub fn bytes(&self, elements: f64) -> f64 {
         self.numbers.result.bytes() as f64 * elements
     }
 
-    /// Bytes of so many elements of weights, as they are read.
+    /// Bytes of weights with this many elements, as they are read.
     pub fn weight_bytes(&self, elements: f64) -> f64 {
         self.numbers.weights.bytes() as f64 * elements
     }
 
-    /// Bytes of so many elements of weights, as they are stored.
+    /// Bytes of weights with this many elements, as they are stored.
     pub fn held_bytes(&self, elements: f64) -> f64 {
         self.step.weight() as f64 * elements
     }

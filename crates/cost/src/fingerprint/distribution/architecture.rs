@@ -106,7 +106,7 @@ mod tests {
         let is_level = |network: &Network| families.family(network).is_some();
         // Pruned further, and between.
         assert!(is_level(&bottleneck([64, 4], 1, 14)) && is_level(&bottleneck([64, 12], 1, 14)));
-        // Other widths as in wide_resnet50_2, other groups as in resnext50, and another image size.
+        // Wider as wide_resnet50_2, in groups as resnext50 (both compared with resnet50), and another image size.
         assert!(!is_level(&bottleneck([64, 32], 1, 14)));
         assert!(!is_level(&bottleneck([64, 16], 4, 14)));
         assert!(!is_level(&bottleneck([64, 16], 1, 7)));

@@ -198,7 +198,7 @@ pub struct Share {
 pub struct TimedOperation {
     /// The name of the class.
     pub class: &'static str,
-    /// As the profile timed it, in place.
+    /// Measured in place, as the profile timed it.
     pub measured: Milliseconds,
     /// In isolation: without overlap between operations or effects on each other's caches.
     pub predicted: Milliseconds,
