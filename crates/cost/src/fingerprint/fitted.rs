@@ -130,7 +130,7 @@ impl Fitted {
             .help("profile such steps and fit a fingerprint of their own"))
     }
 
-    /// How it was made, with the seed of the fit.
+    /// The recipe of the fit, with its seed.
     pub(super) fn recipe(&self, seed: u64) -> Recipe {
         let (method, trees) = match self {
             Fitted::Published(published) => (Method::Perf4sight, published.trees()),

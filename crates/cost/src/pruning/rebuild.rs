@@ -66,7 +66,7 @@ impl Left<'_> {
         Conv { out_channels, groups, ..conv.clone() }
     }
 
-    /// Trained elements that are left of a node that has not those its operation reads.
+    /// Remaining trained elements of a node that has another number of them than its operation implies.
     fn trained(&self, id: NodeId, node: &Node) -> Option<u64> {
         let account = Account::new(self.network, node, self.groups.tensors[id.index()].as_ref())?;
         let left =

@@ -155,7 +155,7 @@ pub struct Kernel {
     /// Bytes of all weights of the network and of their training state: a cache must hold these for the next step to
     /// hit.
     pub held: f64,
-    /// Kernel launches or operations that the processor issues for it.
+    /// How many operations the processor launches on the device for it.
     pub launches: f64,
     /// Repetitions in a step, each on a share of the samples.
     pub repeats: f64,

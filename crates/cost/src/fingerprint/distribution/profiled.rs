@@ -25,7 +25,7 @@ pub(in crate::fingerprint) struct Profiled {
 /// Differences of a network from the profiled ones that make a prediction less certain.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::fingerprint) struct Extrapolation {
-    /// The architecture that it has in common with networks that were measured, if it is one of their levels.
+    /// The architecture that it shares with measured networks, if it is one of their levels.
     pub family: Option<String>,
     /// Operations of kinds that were never measured.
     pub operations: BTreeSet<NodeId>,

@@ -32,7 +32,7 @@ pub enum OutOfDistribution {
         /// The largest profiled.
         largest: u64,
     },
-    /// Steps that compute with numbers that were not profiled.
+    /// Steps at a precision that was not profiled.
     Precision {
         /// The requested precision.
         asked: Precision,

@@ -24,7 +24,7 @@ impl Cholesky {
         Some(Cholesky(lower))
     }
 
-    /// The solution of triangle x = right: its square is that of `right` measured by the matrix's inverse.
+    /// The solution x of triangle x = right; its squared length is right^T inverse(matrix) right.
     pub(super) fn whiten(&self, right: &[f64]) -> Vec<f64> {
         let mut solution: Vec<f64> = Vec::with_capacity(right.len());
         for (cells, right) in self.0.iter().zip(right) {

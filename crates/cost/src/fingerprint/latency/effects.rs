@@ -1,10 +1,11 @@
 //! The part of a network's latency that its operations do not explain: how much it varies between networks, learned
 //! from networks left out.
 //!
-//! Logarithm of time = prediction + effect of the network + deviation of the level + noise. Effects and deviations have a part that is
-//! the same at all batch sizes and a part that is alike at neighbouring ones; doubts about the device's parameters are part of the
-//! effect, through the step's derivatives. The effect's size is drawn anew for every network from a distribution with heavy tails
-//! (Student's t as a mixture of normal distributions): a small deviation is noise, a large one is the network.
+//! Logarithm of time = prediction + effect of the network + deviation of the level + noise. Effects and deviations
+//! have a constant part and a part that is similar at neighbouring batch sizes. Doubts about the device's parameters
+//! are part of the effect, through the step's derivatives. The size of the effect is drawn separately for every
+//! network from a distribution with heavy tails (Student's t as a mixture of normal distributions): a small deviation
+//! is noise, a large one is an effect of the network.
 
 use super::sample::Sample;
 use perf4sight_base::stats::{mean, median};
@@ -31,7 +32,7 @@ const MOST_ROWS: usize = 10;
 /// Degrees of freedom of the Student's t of networks' effects: few, so one outlier hardly affects the others.
 pub(super) const FREEDOM: f64 = 2.0;
 
-/// How much networks, levels and rows vary: variances of logarithms.
+/// The variation of networks, levels and rows: variances of logarithms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Effects {

@@ -66,7 +66,7 @@ pub(super) struct LatencyModel {
     #[serde(default, skip_serializing_if = "Corrections::is_empty")]
     corrections: Corrections,
     residual: Residual,
-    /// How much networks, levels and rows vary.
+    /// The variation of networks, levels and rows.
     effects: Effects,
     /// Widths of intervals for further levels of the profiled networks, by architecture.
     levels: BTreeMap<String, f64>,
@@ -227,7 +227,7 @@ impl LatencyModel {
         !self.residual.is_taught()
     }
 
-    /// How uncertain the device's parameters are.
+    /// The uncertainty of the device's parameters.
     fn doubt(&self) -> Option<Cholesky> {
         self.belief.doubt(&Belief::before(&self.platform))
     }

@@ -41,7 +41,7 @@ const SINGLE: f64 = 4.0;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Narrow {
-    /// Factors of products, and of everything else.
+    /// Factors of products, and of all other kernels.
     center: [f64; KINDS],
     /// The inverse of their covariance.
     certainty: [[f64; KINDS]; KINDS],

@@ -30,7 +30,7 @@ impl Part {
     }
 }
 
-/// Parts that are all the same, such as those of a network's repeated blocks.
+/// Identical parts, such as those of a network's repeated blocks.
 #[derive(Debug, Clone)]
 pub(super) struct Kind {
     /// The kernels of each part; not empty.
@@ -138,7 +138,7 @@ pub(super) struct Repertoire<'a> {
     trainings: Trainings<'a>,
     /// For every operation whether its result is channels-last.
     channels_last: Cache<(Stage, Trainable), Vec<[bool; 2]>>,
-    /// By steps of one pass that keep everything.
+    /// By steps of one pass without checkpoints.
     once: Cache<Step, Parts>,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Repertoire<'a> {
         self.once.of(once, || Parts::sorted(&self.laid_out(once)))
     }
 
-    /// For every operation whether a step runs its forward again.
+    /// Whether a step runs the forward again, for every operation.
     fn runs_again(&self, step: Step) -> Vec<bool> {
         let trained = self.trainings.of(step.trainable);
         match step.trains() {

@@ -11,10 +11,10 @@ const BATCH: f64 = 0.5;
 /// Batch sizes a factor of 2 apart are neighbours.
 const NEIGHBOURS: f64 = std::f64::consts::LN_2;
 
-/// The share of the variance within a level that measuring the same step once more would not repeat.
+/// The share of the variance within a level that differs between repetitions of the same step.
 const NOISE: f64 = 0.1;
 
-/// Squares of how much larger than usual a network's effect may be.
+/// Squares of the size of a network's effect relative to the usual one.
 const SCALES: [f64; 9] = [0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
 
 impl Effects {
@@ -33,8 +33,8 @@ impl Effects {
     }
 }
 
-/// How likely each of [`SCALES`] is: of a variance whose inverse is chi-squared with [`FREEDOM`] degrees of freedom, so that effects
-/// follow Student's t.
+/// The probability of each of [`SCALES`], for a variance whose inverse is chi-squared with [`FREEDOM`] degrees of
+/// freedom, so that effects follow Student's t.
 fn weights() -> [f64; SCALES.len()] {
     // The share of variances below `scale`: for chi-squared with 2 degrees of freedom, exp(-x / 2) is beyond x = 2 /
     // scale.
@@ -77,7 +77,7 @@ struct Hypothesis {
     /// Logarithm of its likelihood, up to a constant.
     likelihood: f64,
     rows: Cholesky,
-    /// The residuals of the rows, measured by the inverse of their covariance.
+    /// The inverse of the rows' covariance times their residuals.
     pull: Vec<f64>,
 }
 

@@ -49,7 +49,7 @@ pub(in crate::fingerprint) struct Prepared<'a> {
 struct Own<'a> {
     /// The network at its widths.
     level: String,
-    /// How uncertain the device's parameters are.
+    /// The uncertainty of the device's parameters.
     doubt: Cholesky,
     posterior: Posterior<'a>,
 }

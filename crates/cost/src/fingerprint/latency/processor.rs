@@ -48,7 +48,8 @@ impl Route {
 }
 
 impl Processor<'_> {
-    /// The batch size from which the library computes every convolution; below 2, where PyTorch keeps none but single images.
+    /// The batch size from which the library computes every convolution; below 2 where PyTorch keeps only single
+    /// images.
     pub(super) fn library_from(&self) -> f64 {
         self.kept.pointwise_below as f64
     }
@@ -216,7 +217,7 @@ fn is_depthwise(kernel: &Kernel) -> bool {
 /// Floats in a vector, on any processor: PyTorch's own code has one loop for whole vectors and one for the remainder.
 const VECTOR: f64 = 16.0;
 
-/// Images of one channel that fill no whole vectors, each begun by itself; a single pixel counts as channels last.
+/// Images of one channel that fill no whole vectors, each started separately; a single pixel counts as channels-last.
 fn planes(kernel: &Kernel, batch: f64) -> Option<Term> {
     let [channels, pixels] = kernel.images;
     let ragged = kernel.class == Class::Normalisation && pixels > 1.0 && pixels % VECTOR != 0.0;
@@ -240,7 +241,7 @@ mod tests {
         builder.finish(second)
     }
 
-    /// Milliseconds of a pass of the second at a batch size on one thread, before anything is measured.
+    /// Milliseconds of a pass of the second convolution at a batch size on one thread, by the prior.
     fn time(network: &Network, pass: Pass, batch: f64) -> f64 {
         let platform = Platform::named("cpu").unwrap().on_threads(1);
         let values = Parameter::ALL.map(|parameter| platform.speed.prior(parameter).typical);

@@ -22,7 +22,7 @@ impl Term {
         Term { work, rate, factors, losses: [(Parameter::Step, 0.0); 5] }
     }
 
-    /// The same, losing shares of its speed.
+    /// The same, slowed down by losses.
     pub(super) fn losing<const N: usize>(mut self, losses: [(Parameter, f64); N]) -> Self {
         self.losses[..N].copy_from_slice(&losses);
         self

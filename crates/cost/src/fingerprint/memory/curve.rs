@@ -54,7 +54,7 @@ pub(super) struct Bends {
 /// A further number must reduce the mean relative error by this much, or it is left out.
 const WORTH: f64 = 0.0005;
 
-/// MiB beyond any device: a pebibyte.
+/// MiB that exceed any device: a pebibyte.
 const MOST: f64 = (1u64 << 30) as f64;
 
 /// At least this many rows must be on a floor or a cap: fewer may be chance.
@@ -86,7 +86,7 @@ impl Curve {
         value(self.numbers(), load)
     }
 
-    /// The curve of least weighted relative error: outliers pull it no more than their neighbours.
+    /// The curve of least weighted absolute relative error, which is robust against outliers.
     pub fn fit(points: &[Point], bends: Bends) -> Self {
         let used = |fold: fn(f64, f64) -> f64, from: f64| points.iter().map(|point| point.used).fold(from, fold);
         let (least, most) = (used(f64::min, f64::INFINITY), used(f64::max, 0.0));

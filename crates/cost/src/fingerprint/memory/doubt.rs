@@ -75,7 +75,7 @@ impl Doubts {
         Doubts { tensors: tensors.wider(ignorance), all: all.wider(ignorance) }
     }
 
-    /// Whether these can be scales of errors.
+    /// Whether the numbers are possible scales of errors.
     pub fn is_sound(&self) -> bool {
         let numbers = [self.tensors, self.all].map(|doubt| [doubt.fixed, doubt.share, doubt.freedom]);
         numbers.concat().iter().all(|number| number.is_finite() && *number > 0.0)
@@ -136,7 +136,7 @@ impl Doubt {
         Doubt { share: self.share + ignorance, ..self }
     }
 
-    /// The same, or one under which a step needs more than predicted by this share in at least one case of twenty.
+    /// The same, widened so that a step exceeds its prediction by this share in at least one case of twenty.
     pub fn at_least(self, share: f64) -> Self {
         Doubt { share: self.share.max(share / self.errors().inverse_cdf(0.95)), ..self }
     }

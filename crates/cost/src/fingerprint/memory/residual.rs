@@ -21,7 +21,7 @@ const TREES: usize = 50;
 /// With fewer levels, trees return the values of the nearest level, however small the network is.
 const FEWEST_LEVELS: usize = 4;
 
-/// Fewer rows of an architecture grow no trees.
+/// Architectures with fewer rows get no trees.
 const FEWEST_ROWS: usize = 10;
 
 /// The correction of the curve for one architecture.
@@ -31,10 +31,10 @@ pub(super) enum Residual {
     Offset(Offset),
 }
 
-/// Two forests for one architecture, which err differently: the mean of both is better than either.
+/// Two forests for one architecture with different errors: their mean is better than either.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Trees {
-    /// The logarithm of used memory, without the curve's help.
+    /// The logarithm of used memory, without the curve.
     whole: Forest,
     /// The logarithm of used memory relative to the curve.
     rest: Forest,
@@ -134,7 +134,7 @@ pub(super) struct Offset {
     range: [f64; 2],
 }
 
-/// MiB that one row used beyond the curve, and where.
+/// The MiB that one row used beyond the curve, with its coordinates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Left {
     doublings: f64,
