@@ -49,7 +49,7 @@ enum Content {
     Line(fn(&Cell<'_>, &mut Line) -> Result<()>, fn(&Line) -> String),
     /// MiB.
     Memory(fn(&mut MemoryColumns) -> &mut Option<Bytes>),
-    /// `None` where the row is of no operation.
+    /// `None` if the row is not of an operation.
     Operation(fn(&Cell<'_>, &mut Operation) -> Result<()>, fn(&Operation) -> String),
 }
 
