@@ -58,7 +58,7 @@ pub(super) const IMAGES_OF: Setting = word("dataset", || Dataset::ALL.map(Datase
     .or("imagenet")
     .help("Whose images and classes a known network is built for.");
 
-/// Whether existing files of other origin are replaced.
+/// Whether existing files that perf4sight did not write are replaced.
 pub(super) const OVERWRITE: Setting =
     flag("overwrite").help("Replace files that perf4sight did not write too; its own are replaced in any case.");
 

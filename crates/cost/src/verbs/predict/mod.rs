@@ -63,7 +63,7 @@ pub struct Predict {
     pub extents: Extents,
     /// `.csv`, `.json` and `.html` files to write in addition.
     pub output: Vec<PathBuf>,
-    /// Whether existing files of other origin are replaced.
+    /// Whether existing files that perf4sight did not write are replaced.
     pub overwrite: bool,
     /// The format of the printed answer.
     pub form: Form,
