@@ -21,7 +21,8 @@ pub struct Appender {
 }
 
 impl Appender {
-    /// Opens the rows of `variant` under `log_dir` and reads what is there; a file that does not exist yet is empty.
+    /// Opens the rows of `variant` under `log_dir` and reads the existing ones; a file that does not exist yet is
+    /// empty.
     ///
     /// A last row that a crash cut off is removed, so that the next one does not continue it. A file of an earlier
     /// version gets the missing columns, with `None` in its rows.

@@ -62,8 +62,9 @@ const LAYERS: &[Variable] = &[Variable::Layers];
 /// The columns in the order in which they are written, the published ones first. They are also read in this order, so
 /// that a column can depend on earlier ones.
 ///
-/// `outcome` comes last: a row cut off inside its last cell has all its cells, but no outcome reads as another one when it is cut, and
-/// neither does the ending of `model`, which is last in published rows. Some of these lack `free`.
+/// `outcome` comes last: a row cut off inside its last cell has all its cells, but a truncated outcome is never
+/// another valid one. Neither is the truncated end of `model`, which is the last column of published rows. Some
+/// published files lack `free`.
 const COLUMNS: &[Column] = &[
     column("passed", ALL, Refused, Content::Line(read_passed, |line| passed(line.record.outcome).to_owned())),
     column("latency", TIMES, Refused, Content::Line(read_latency, write_latency)),

@@ -90,7 +90,7 @@ fn is_digits(word: &str) -> bool {
 /// refuses a name that would make rows unreadable, and one that a spreadsheet would take for a formula.
 ///
 /// # Errors
-/// Such a name, with what would be right.
+/// The invalid name, with a valid one.
 ///
 /// ```
 /// use perf4sight_cost::records::check_network_name;

@@ -1,4 +1,4 @@
-//! `perf4sight networks`: lists the known networks, and writes the usual ones to files.
+//! `perf4sight networks`: lists the known networks, and writes the default ones to files.
 
 use super::asking::{IMAGES_OF, OVERWRITE};
 use perf4sight_base::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! `perf4sight calibrate`: fingerprints refitted with a few measured rows of a new network, or which rows to measure.
+//! `perf4sight calibrate`: refits fingerprints with a few measured rows of a new network, or suggests rows to measure.
 
 mod measure;
 mod rows;

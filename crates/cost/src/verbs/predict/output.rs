@@ -1,4 +1,4 @@
-//! Predictions for programs: a flat table with a row per network and batch size, and JSON with everything.
+//! Predictions for programs: a flat table with a row per network and batch size, and JSON with all data.
 
 use super::answer::{Answer, Breakdown, Point};
 use super::answers::{DeviceAnswers, Predictions};

@@ -27,7 +27,7 @@ impl Predictions {
         }
     }
 
-    /// The devices that the largest batch of a single network fits on.
+    /// The devices on which the largest batch of a single network fits.
     fn where_it_fits(&self, limit: Bytes) -> String {
         let largest = |device: &DeviceAnswers| -> Option<(u64, Option<Call>)> {
             let point = device.answers.first()?.points.iter().max_by_key(|point| point.batch)?;

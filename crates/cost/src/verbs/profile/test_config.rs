@@ -11,7 +11,8 @@
 //!         'models/pruned/imagenet/resnet18_30.onnx']
 //! ```
 //!
-//! Of a step that is not the published one, `exec_step= ['optimizer=adamw; zero_grad=free']` says what is another.
+//! A step that is not the published one has the key `exec_step` with its changes: `exec_step= ['optimizer=adamw;
+//! zero_grad=free']`.
 
 use crate::plan::Sweep;
 use crate::records::Variant;
