@@ -76,8 +76,8 @@ impl Named {
 }
 
 impl Remarks {
-    /// Remarks on networks in files; each file is read once. Files that cannot be read are left out: their users
-    /// report the error.
+    /// Remarks on networks in files; each file is read once. Files that cannot be read are left out,
+    /// because the code that needs them reports the error.
     pub fn about<'a>(files: impl IntoIterator<Item = &'a Path>) -> Self {
         let files: BTreeSet<&Path> = files.into_iter().filter(|file| file.is_file()).collect();
         let loaded = files.into_iter().filter_map(|file| Some((file, onnx::read(file).ok()?)));

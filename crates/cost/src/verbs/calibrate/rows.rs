@@ -38,7 +38,7 @@ impl Measured {
         rows.chain(self.failed.iter().map(|attempt| attempt.record.quantity()))
     }
 
-    /// Leaves out times that are marked as disturbed.
+    /// Leaves out times that are marked as doubtful.
     ///
     /// # Errors
     /// When no other times are left: a time that is several times too long would otherwise count as the network's.

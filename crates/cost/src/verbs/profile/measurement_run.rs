@@ -136,7 +136,7 @@ impl MeasurementRun<'_> {
             Err(error) if devices == 0 => return Err(error),
             Err(error) => {
                 context.warn(format!("{name} is left to the other devices: {error}"));
-                // The plan may have ended too early, because this work is open again.
+                // The plan may have ended too early: this configuration is unmeasured again.
                 state.counts.ending = None;
                 return Ok(());
             }

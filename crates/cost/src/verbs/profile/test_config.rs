@@ -11,8 +11,8 @@
 //!         'models/pruned/imagenet/resnet18_30.onnx']
 //! ```
 //!
-//! A step that is not the published one has the key `exec_step` with its changes: `exec_step= ['optimizer=adamw;
-//! zero_grad=free']`.
+//! A step that is not the published one has the key `exec_step` with its changes:
+//! `exec_step= ['optimizer=adamw; zero_grad=free']`.
 
 use crate::plan::Sweep;
 use crate::records::Variant;
