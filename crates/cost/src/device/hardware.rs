@@ -1,4 +1,4 @@
-//! Hardware: every measurement in a worker process of its own, never two at a time on a machine.
+//! Real hardware: each measurement runs in its own worker process, one at a time per machine.
 
 use super::kind::DeviceKind;
 use super::possible::impossible;
@@ -21,35 +21,38 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How much of a worker's words a message quotes.
+/// The number of characters of a worker's reply that an error message quotes.
 const QUOTED: usize = 200;
 
-/// What a worker is started with among programs that keep the processors busy: a higher priority, where that is permitted (elsewhere `nice` says
-/// so and starts it all the same), and threads that sleep while they wait for each other. As a rule OpenMP has them spin, so that the thread
-/// that all wait for waits for those that spin. Beside ten others on two processors a training step of mobilenetv2 at level 90 took 4.8 s, and 30 ms so;
-/// with the priority alone as long as without, with sleeping threads alone seconds.
+/// The prefix of the worker's command while other programs keep the processors busy. It raises the priority where that
+/// is permitted (elsewhere `nice` prints a warning and starts the worker all the same) and makes threads sleep while
+/// they wait for each other. By default OpenMP threads spin, so spinning threads take processor time from the thread
+/// that they wait for. Next to ten other programs on two processors, a training step of mobilenetv2 at level 90 took
+/// 4.8 s without the prefix and 30 ms with it; with the priority alone it took as long as without, with sleeping
+/// threads alone seconds.
 const AMONG_OTHERS: [&str; 5] = ["nice", "-n", "-10", "env", "OMP_WAIT_POLICY=passive"];
 
-/// A machine, measured by worker processes.
+/// A machine on which worker processes measure.
 #[derive(Debug, Clone)]
 pub struct Hardware {
-    /// What it is called in configurations.
+    /// The value of the key `device`.
     pub kind: DeviceKind,
-    /// Where the workers run.
+    /// The machine on which the workers run.
     pub machine: Arc<dyn Machine>,
-    /// Which of several GPUs, and how it is used; those without ignore it.
+    /// The index of the GPU and its options; devices without a GPU ignore them.
     pub gpu: GpuOptions,
-    /// What measures.
+    /// The worker program.
     pub worker: Program,
     /// Threads of the compute library.
     pub threads: usize,
-    /// Memory past which the worker's allocations are refused; none: a share of what is available at each measurement.
+    /// The limit of the worker's memory allocations; none: a share of the memory that is available at each
+    /// measurement.
     pub mem_limit: Option<Bytes>,
     /// Time after which a worker counts as hung.
     pub timeout: Duration,
     /// Seed of weights and data.
     pub seed: u64,
-    /// When enough steps were timed.
+    /// The rule for when enough steps were timed.
     pub steps: StepRule,
 }
 
@@ -61,7 +64,7 @@ impl Device for Hardware {
     fn capacity(&self) -> Option<Bytes> {
         let whole = match self.own_gpu() {
             Some(gpu) if !gpu.unified => Some(Bytes(gpu.memory)),
-            // Nothing is known of the memory of a GPU that its worker does not tell of.
+            // The size of the memory of a GPU is unknown if its worker does not report it.
             _ if self.dedicated() => None,
             _ => Some(self.machine.description().memory()),
         };
@@ -110,7 +113,8 @@ impl Device for Hardware {
     }
 }
 
-/// The nodes behind which a step cuts its network, by name: where is decided here, whatever worker runs it.
+/// The names of the nodes after which a checkpointed step cuts its network. They are chosen here, so that all workers
+/// cut at the same nodes.
 fn cuts(job: &Job) -> Result<Vec<String>> {
     let checkpoint = job.workload.step.checkpoint;
     if checkpoint == Checkpoint::None {
@@ -126,7 +130,7 @@ impl Hardware {
     }
 
     fn limit(&self) -> Option<Bytes> {
-        // Where the memory is not main memory, how much of that is available says nothing.
+        // With dedicated GPU memory, the available main memory does not limit the network.
         let default = || {
             let (free, held) = (self.machine.description().default_limit(), self.machine.limits().memory);
             held.map_or(free, |held| held.min(free))
@@ -134,7 +138,7 @@ impl Hardware {
         self.mem_limit.or_else(|| (!self.dedicated()).then(default))
     }
 
-    /// What the kernel lets measurements use, where it is less than everything.
+    /// The kernel's limits on measurements, where there are any.
     fn confinement(&self) -> Vec<(&'static str, String)> {
         let Limits { cpus, memory, .. } = self.machine.limits();
         let cpus = cpus.map(|cpus| ("cpus", cpus.to_string()));
@@ -150,15 +154,15 @@ impl Hardware {
         self.kind.place(self.gpu.index)
     }
 
-    /// The GPU that networks run on, where the worker tells of it.
+    /// The GPU that networks run on, if the worker reports it.
     fn own_gpu(&self) -> Option<&Gpu> {
         self.worker.about.gpus.get(&self.place())
     }
 
-    /// Refuses a GPU that somebody else is computing on.
+    /// Refuses a GPU that another program is computing on.
     ///
     /// # Errors
-    /// Who it is.
+    /// The other programs.
     pub fn check_alone(&self) -> Result<()> {
         match self.own_gpu().map_or(&[][..], |gpu| &gpu.others) {
             [] => Ok(()),
@@ -167,7 +171,7 @@ impl Hardware {
         }
     }
 
-    /// What a GPU may do to be faster, which its rows then depend on.
+    /// The GPU settings that trade precision or determinism for speed; the measured times depend on them.
     fn arithmetic(&self) -> Vec<(&'static str, String)> {
         let word = |on: bool| if on { "on" } else { "off" }.to_owned();
         match self.kind.is_gpu() {
@@ -176,14 +180,14 @@ impl Hardware {
         }
     }
 
-    /// Whose rules the memory of a step follows here; the embedded descriptions can be read.
+    /// The platform whose rules the memory of a step follows. The embedded platform descriptions are always readable.
     fn platform(&self) -> Option<Platform> {
         let processor = || Platform::processor(self.machine.description().wide_vectors());
         let platform = self.kind.platform().map_or_else(processor, Platform::named).ok()?;
         Some(platform.on_threads(self.threads as u64).run_by(&self.worker.about.software))
     }
 
-    /// The request for a job whose network lies at `network` on the machine.
+    /// The request for a job; `network` is the path of the network on the machine.
     fn request(&self, job: &Job, network: PathBuf, cuts: Vec<String>) -> Request {
         Request {
             protocol: PROTOCOL,
@@ -211,7 +215,7 @@ impl Hardware {
                 Outcome::Crashed,
                 format!("the connection was lost {times} times in a row while the worker ran: {}", output.stderr),
             ),
-            // A worker that hangs or fails while it winds up has answered all the same.
+            // A worker that hangs or fails during shutdown may have written its answer before.
             End::TimedOut => answer(&output.stdout, job, self.timeout_of(job)).unwrap_or_else(|_| {
                 let words = format!(
                     "the worker was still running after {}",
@@ -228,7 +232,8 @@ impl Hardware {
     }
 }
 
-/// The measurement with what the machine told around it, where the worker did not look itself: it sees the clocks under load.
+/// Adds the machine's conditions to a measurement, unless the worker reported its own: a worker reads the clocks under
+/// load.
 fn told(mut measurement: Measurement, here: Conditions) -> Measurement {
     if let Measurement::Measured { conditions, .. } = &mut measurement
         && conditions.is_empty()
@@ -238,7 +243,7 @@ fn told(mut measurement: Measurement, here: Conditions) -> Measurement {
     measurement
 }
 
-/// The reply in what a worker said: one line, holding what the job asked for.
+/// Parses the worker's reply: one line of JSON with every reading that the job requested.
 fn answer(said: &str, job: &Job, limit: Duration) -> std::result::Result<Measurement, String> {
     let reply: Reply = serde_json::from_str(said.trim())
         .map_err(|cause| format!("the worker's answer cannot be understood ({cause}): \"{}\"", quoted(said)))?;
@@ -260,7 +265,7 @@ fn answer(said: &str, job: &Job, limit: Duration) -> std::result::Result<Measure
     }
 }
 
-/// What a worker that ended without a word died of.
+/// The outcome of a worker that ended without a reply, by its exit status.
 fn silent(status: ExitStatus, output: &Output) -> Measurement {
     let words = match output.stderr.trim() {
         "" => String::new(),

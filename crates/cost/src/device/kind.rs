@@ -1,8 +1,8 @@
-//! What the key `device` may say, and which of it can run here.
+//! The values of the key `device`, and which of them can run on this machine.
 
 use perf4sight_base::error::{Error, Result, suggestion};
 
-/// A kind of device: the key `device`, where `device_name` is what its owner calls it.
+/// A kind of device: the value of the key `device`. The key `device_name` holds the user's own name for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceKind {
     /// libtorch on this machine's processor.
@@ -11,16 +11,16 @@ pub enum DeviceKind {
     Simulated,
     /// A device that answers from a profile.
     Recorded,
-    /// A GPU: its name, and whose facts its memory follows.
+    /// A GPU: its name, and the name of the platform whose memory rules it follows.
     Gpu(&'static str, &'static str),
 }
 
-/// Every known device.
 const KNOWN: [DeviceKind; 8] = [
     DeviceKind::Cpu,
     DeviceKind::Simulated,
     DeviceKind::Recorded,
-    // The facts called tx2 are those of the published rows; workers/torch_worker.py needs a newer PyTorch and reads other peaks.
+    // The platform of tx2 is that of the published rows; workers/torch_worker.py needs a newer PyTorch, which gives
+    // other peaks.
     DeviceKind::Gpu("tx2", "jetson"),
     DeviceKind::Gpu("jetson", "jetson"),
     DeviceKind::Gpu("orin", "orin"),
@@ -32,7 +32,7 @@ impl DeviceKind {
     /// The device of that name.
     ///
     /// # Errors
-    /// An unknown name, with the nearest known one.
+    /// An unknown name; the message suggests the most similar known one.
     pub fn parse(word: &str) -> Result<Self> {
         KNOWN.into_iter().find(|device| device.name() == word).ok_or_else(|| {
             let names = KNOWN.map(DeviceKind::name);
@@ -42,7 +42,7 @@ impl DeviceKind {
         })
     }
 
-    /// The word in configuration files.
+    /// The name in configuration files.
     pub fn name(self) -> &'static str {
         match self {
             DeviceKind::Cpu => "cpu",
@@ -52,7 +52,7 @@ impl DeviceKind {
         }
     }
 
-    /// What a worker runs networks on, as [`Request::place`](super::protocol::Request::place) names it.
+    /// The device on which a worker runs networks, as in [`Request::place`](super::protocol::Request::place).
     pub fn place(self, gpu: u32) -> String {
         match self {
             DeviceKind::Gpu(..) => format!("cuda:{gpu}"),
@@ -60,7 +60,7 @@ impl DeviceKind {
         }
     }
 
-    /// The name of the facts that hold for it; none: the processor's this program runs on.
+    /// The name of the platform of this device; none: the platform of this machine's processor.
     pub fn platform(self) -> Option<&'static str> {
         match self {
             DeviceKind::Gpu(_, platform) => Some(platform),
@@ -68,7 +68,8 @@ impl DeviceKind {
         }
     }
 
-    /// Whether it runs networks, so that operations can be timed one by one; the others know whole steps.
+    /// Whether it runs networks, so that single operations can be timed; the other devices only give times of whole
+    /// steps.
     pub fn runs(self) -> bool {
         match self {
             DeviceKind::Cpu | DeviceKind::Gpu(..) => true,
@@ -81,10 +82,10 @@ impl DeviceKind {
         matches!(self, DeviceKind::Gpu(..))
     }
 
-    /// Refuses a device that perf4sight's own worker cannot run networks on, whatever is installed.
+    /// Refuses a device for which perf4sight's own worker does not exist.
     ///
     /// # Errors
-    /// Why it cannot, and what can be done with it all the same.
+    /// The reason, and what is possible instead.
     pub fn check_runnable(self) -> Result<()> {
         let name = self.name();
         if !matches!(self, DeviceKind::Gpu("tx2", _)) {

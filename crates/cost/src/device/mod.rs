@@ -1,7 +1,8 @@
-//! Devices: what can run a network and say what it cost.
+//! Devices: they run a network and report its time and memory.
 //!
-//! [`hardware`] measures in worker processes, on this machine or over the network, [`simulated`] computes, [`recorded`] looks up.
-//! All answer the same [`Job`] with the same [`Measurement`], so that what is built on them never knows which one it has.
+//! [`hardware`] measures in worker processes, on this machine or over ssh. [`simulated`] computes. [`recorded`] looks
+//! up recorded rows. All take the same [`Job`] and return the same [`Measurement`], so callers need not distinguish
+//! them.
 
 pub mod hardware;
 pub mod kind;
@@ -30,26 +31,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What can run a network and say what it cost.
+/// A device that runs a network and reports its time and memory.
 pub trait Device: Sync {
     /// Its name in configuration files.
     fn name(&self) -> &str;
 
-    /// The memory that a network may take on it, where that is known.
+    /// The memory that a network may use on it, if known.
     fn capacity(&self) -> Option<Bytes>;
 
-    /// What its measurements depend on; rows measured under another setting are not comparable.
+    /// The facts that its measurements depend on; rows measured under different settings are not comparable.
     fn setting(&self) -> Setting;
 
-    /// Whether it can answer this job at all: one that only looks up answers what it has.
+    /// Whether it can answer this job; a recorded device answers only the jobs that it has rows of.
     fn offers(&self, _job: &Job) -> bool {
         true
     }
 
-    /// Refuses a job that can be known to fail before anything runs.
+    /// Refuses a job that is certain to fail, before anything runs.
     ///
     /// # Errors
-    /// What is missing, and where it should be.
+    /// The missing file or feature.
     fn check(&self, job: &Job) -> Result<()>;
 
     /// Runs one configuration. Running out of memory, crashing and hanging are outcomes.
@@ -59,7 +60,7 @@ pub trait Device: Sync {
     fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement>;
 }
 
-/// Why what is measured under such a setting may say little of what its hardware can.
+/// A warning if the software of this setting is much slower than the hardware allows.
 pub fn slow_arithmetic(setting: &Setting) -> Option<&'static str> {
     let reference = setting.get("blas").is_some_and(|blas| blas == "reference");
     reference.then_some(
@@ -73,7 +74,7 @@ pub fn slow_arithmetic(setting: &Setting) -> Option<&'static str> {
 pub struct Job {
     /// The network at its level.
     pub variant: Variant,
-    /// Its file.
+    /// The network's file.
     pub file: PathBuf,
     /// Stage and batch size.
     pub workload: Workload,
@@ -83,27 +84,27 @@ pub struct Job {
     pub memory: bool,
     /// Whether every operation of a step is timed.
     pub layers: bool,
-    /// Which of its runs it is, from 1 on.
+    /// The number of this repetition, from 1 on.
     pub round: u32,
-    /// How long it may take.
+    /// Limits on its duration.
     pub allowance: Allowance,
 }
 
-/// How long one run may take, where that is less than the device takes by itself.
+/// Limits on the duration of one run, where they are tighter than the device's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Allowance {
-    /// When enough steps were timed; none: as the device has it.
+    /// The rule for when enough steps were timed; none: the device's own.
     pub steps: Option<StepRule>,
-    /// Time after which it counts as hung, if sooner than the device has it.
+    /// Time after which the worker counts as hung, if shorter than the device's own.
     pub timeout: Option<Duration>,
-    /// Whether other programs keep the processors so busy that it has to be started otherwise.
+    /// Whether other programs keep the processors busy, so that the worker is started with a higher priority.
     pub among_others: bool,
 }
 
-/// What became of a job.
+/// The result of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Measurement {
-    /// The step ran; each reading is there when the job asked for it.
+    /// The step ran; it has each reading that the job requested.
     Measured {
         /// Time of a step.
         latency: Option<LatencyReading>,
@@ -113,17 +114,17 @@ pub enum Measurement {
         layers: Option<LayersReading>,
         /// Seconds the device spent in steps.
         seconds: f64,
-        /// What the machine told before and after.
+        /// The conditions of the machine before and after.
         conditions: Box<Conditions>,
     },
     /// The step did not fit.
     OutOfMemory {
-        /// What had been counted until then, by a worker that lived to tell.
+        /// The memory counted until then, if the worker survived.
         memory: Option<MemoryReading>,
-        /// Seconds the device spent in steps until then, where it lived to tell.
+        /// Seconds spent in steps until then, if the worker survived; otherwise 0.
         seconds: f64,
     },
-    /// There is no result, for another reason than memory.
+    /// There is no result, for a reason other than memory.
     Broken {
         /// One of `Failed`, `Crashed`, `TimedOut` and `Garbled`.
         outcome: Outcome,
@@ -139,7 +140,7 @@ impl Measurement {
         Measurement::Broken { outcome, reason: one_line(reason.as_ref()) }
     }
 
-    /// Seconds the device spent in steps; what a measurement took beyond them was start-up and bookkeeping.
+    /// Seconds that the device spent in steps; start-up and bookkeeping are not included.
     pub fn seconds(&self) -> f64 {
         match self {
             Measurement::Measured { seconds, .. } | Measurement::OutOfMemory { seconds, .. } => *seconds,
@@ -147,7 +148,8 @@ impl Measurement {
         }
     }
 
-    /// Why its times are not to be trusted, with the word for that; none where nothing speaks against them or there are none.
+    /// The reason not to trust its times, and the outcome for it; none if there is no such reason or there are no
+    /// times.
     pub fn doubt(&self) -> Option<(Outcome, String)> {
         let Measurement::Measured { latency, layers, conditions, .. } = self else { return None };
         if latency.is_none() && layers.is_none() {
@@ -160,7 +162,7 @@ impl Measurement {
         throttled.or_else(|| Some((Outcome::Disturbed, conditions.disturbance().or_else(steps)?)))
     }
 
-    /// The word for the row; none when there will be no row.
+    /// The outcome for the row; none if there is no row.
     pub fn outcome(&self) -> Option<Outcome> {
         match self {
             Measurement::Measured { .. } => Some(self.doubt().map_or(Outcome::Measured, |(outcome, _)| outcome)),
@@ -171,11 +173,11 @@ impl Measurement {
     }
 }
 
-/// Characters that are kept of what a worker says.
+/// The longest error message of a worker that is kept, in characters.
 const LONGEST_REASON: usize = 4000;
 
-/// A worker's words in one line, at most [`LONGEST_REASON`] characters; what would break the line or turn its direction is escaped, for a
-/// worker could else forge lines of ours.
+/// A worker's message in one line of at most [`LONGEST_REASON`] characters. Line breaks and characters that change the
+/// direction of text are escaped; otherwise a worker could forge lines of output.
 fn one_line(words: &str) -> String {
     let mut line = String::new();
     for character in words.trim().chars().take(LONGEST_REASON) {
@@ -187,8 +189,8 @@ fn one_line(words: &str) -> String {
     line
 }
 
-/// Refuses jobs that can be known to fail before anything runs, also for steps that their networks cannot take; each network is read once, and
-/// any can take the published step.
+/// Refuses jobs that are certain to fail, before anything runs. It also refuses steps that a network does not support;
+/// for this it reads each network once. Every network supports the published step.
 ///
 /// # Errors
 /// As [`Device::check`] and [`Network::check_step`](perf4sight_network::Network::check_step), and a file that is no network.
@@ -196,7 +198,7 @@ pub fn check_all(device: &dyn Device, jobs: &[Job]) -> Result<()> {
     jobs.iter().try_for_each(|job| device.check(job))?;
     let mut asked: BTreeMap<&Path, BTreeSet<Step>> = BTreeMap::new();
     let is_plain = |step: Step| (step.trainable, step.checkpoint) == (Trainable::All, Checkpoint::None);
-    // A device that only looks up needs no networks.
+    // A recorded device needs no network files.
     for job in jobs.iter().filter(|job| !is_plain(job.workload.step) && job.file.exists()) {
         asked.entry(&job.file).or_default().insert(job.workload.step);
     }
@@ -206,7 +208,7 @@ pub fn check_all(device: &dyn Device, jobs: &[Job]) -> Result<()> {
     })
 }
 
-/// For devices that run nothing: they know no single operations.
+/// For devices that run nothing: they cannot time single operations.
 fn refuse_layers(device: &dyn Device, job: &Job) -> Result<()> {
     if !job.layers {
         return Ok(());

@@ -1,4 +1,4 @@
-//! From the words of a configuration to a device.
+//! Opens the device that a configuration specifies.
 
 use super::Device;
 use super::hardware::Hardware;
@@ -20,24 +20,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a configuration says about its device.
+/// The settings of a device in a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Which one.
+    /// The kind of device.
     pub kind: DeviceKind,
-    /// What a simulated device can do, or the profile that a recorded one answers from.
+    /// The file that describes a simulated device, or the profile of a recorded one.
     pub source: Option<PathBuf>,
-    /// The command of somebody else's worker, word by word; empty: perf4sight's own.
+    /// The command of a worker other than perf4sight's own, word by word; empty: perf4sight's own.
     pub worker: Vec<String>,
     /// The machines to measure on over ssh; empty: this machine.
     pub routes: Vec<Route>,
-    /// Which of several GPUs, and how it is used.
+    /// The index of the GPU and its options.
     pub gpu: GpuOptions,
-    /// Threads of the compute library; none: as many as the machine runs at the same time.
+    /// Threads of the compute library; none: all hardware threads of the machine.
     pub threads: Option<usize>,
     /// Memory that measurements may take; none: the device's default.
     pub mem_limit: Option<Bytes>,
-    /// What the kernel lets measurements use of this machine; otherwise all of it.
+    /// The kernel's limits on what measurements use of this machine.
     pub limits: Limits,
     /// Time after which a worker counts as hung.
     pub timeout: Duration,
@@ -45,24 +45,24 @@ pub struct Options {
     pub seed: u64,
 }
 
-/// What a configuration says about a GPU; other devices ignore it.
+/// The GPU settings of a configuration; other devices ignore them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GpuOptions {
-    /// Which of several.
+    /// The index of the GPU.
     pub index: u32,
-    /// Where the CUDA half of libtorch lies; none: the worker looks for it.
+    /// The path of the CUDA half of libtorch; none: the worker searches for it.
     pub libtorch_cuda: Option<PathBuf>,
     /// Whether products may be rounded to TF32.
     pub tf32: bool,
-    /// Whether cuDNN tries its algorithms and takes the fastest.
+    /// Whether cuDNN benchmarks its algorithms and uses the fastest.
     pub cudnn_benchmark: bool,
 }
 
-/// Opens the device; `executable` is this program, beside which its own worker lies. A recorded device holds rows of the known
-/// `networks`.
+/// Opens the device. `executable` is the path of this program; its own worker is in the same folder. A recorded device
+/// holds the rows of the known `networks`.
 ///
 /// # Errors
-/// A device that cannot run here or in this build, or whose source cannot be read.
+/// A device that cannot run here or with this build, or whose source cannot be read.
 pub fn open(options: &Options, executable: &Path, networks: &[&str]) -> Result<Box<dyn Device>> {
     options.check_runnable()?;
     match options.kind {
@@ -76,7 +76,7 @@ pub fn open(options: &Options, executable: &Path, networks: &[&str]) -> Result<B
                 Error::config("a recorded device needs the profile it answers from")
                     .expected("device_source = the folder that holds latency and memory")
             })?;
-            // Published rows name no stage; they are of training steps.
+            // Published rows have no stage column; they are of training steps.
             Ok(Box::new(Recorded::open(source, networks.iter().copied(), Stage::Training)?))
         }
         DeviceKind::Cpu | DeviceKind::Gpu(..) => {
@@ -85,13 +85,13 @@ pub fn open(options: &Options, executable: &Path, networks: &[&str]) -> Result<B
     }
 }
 
-/// Time after which a worker counts as hung, where nobody says otherwise.
+/// The default time after which a worker counts as hung.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Opens the device on every machine that is named, or here; there is at least one.
+/// Opens the device on every given machine, or on this one; returns at least one device.
 ///
 /// # Errors
-/// See [`open`]; or machines whose rows could not be told apart although they differ.
+/// As [`open`]; or machines that differ in their settings, because their rows would be mixed.
 pub fn open_all(options: &Options, executable: &Path, networks: &[&str]) -> Result<Vec<Box<dyn Device>>> {
     let alone = |route: &Route| Options { routes: vec![route.clone()], ..options.clone() };
     let each: Vec<Options> = match options.routes.as_slice() {
@@ -113,7 +113,7 @@ pub fn open_all(options: &Options, executable: &Path, networks: &[&str]) -> Resu
 }
 
 impl Options {
-    /// A device, and nothing else said about it.
+    /// A device of this kind with default settings.
     pub fn new(kind: DeviceKind) -> Self {
         Options {
             kind,
@@ -129,7 +129,8 @@ impl Options {
         }
     }
 
-    /// A worker's command; perf4sight's own such that it looks for GPUs where the device is one.
+    /// The worker's command. If the device is a GPU, perf4sight's own worker also gets the option that makes it look
+    /// for GPUs.
     fn for_gpus(&self, mut words: Vec<String>) -> Vec<String> {
         let cuda = match &self.gpu.libtorch_cuda {
             Some(path) => format!("--cuda={}", path.display()),
@@ -139,10 +140,10 @@ impl Options {
         words
     }
 
-    /// Refuses a device that nothing here can run networks on.
+    /// Refuses a device that no worker here can run networks on.
     ///
     /// # Errors
-    /// Why, and what would help.
+    /// The reason, and a remedy.
     pub fn check_runnable(&self) -> Result<()> {
         let unneeded = |what: &str, key: &str| {
             Err(Error::config(format!("a {} device runs nothing, so it needs no {what}", self.kind.name()))
@@ -157,7 +158,8 @@ impl Options {
     }
 }
 
-/// More threads than run at the same time wait for one another: such times are no property of the device.
+/// Refuses more threads than the machine runs at the same time: they would wait for one another, and such times are no
+/// property of the device.
 fn threads(asked: Option<usize>, there_are: usize) -> Result<usize> {
     match asked.unwrap_or(there_are) {
         many if many > there_are => {
@@ -191,7 +193,7 @@ fn hardware(options: &Options, executable: &Path) -> Result<Hardware> {
     Ok(device)
 }
 
-/// This machine and the worker on it.
+/// This machine and its worker.
 fn here(options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
     let words = match options.worker.as_slice() {
         [] => options.for_gpus(own_words(executable)?),
@@ -205,7 +207,7 @@ fn here(options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Progr
     Ok((machine, program))
 }
 
-/// A machine and the worker on it.
+/// A machine over ssh and its worker.
 fn there(route: &Route, options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
     if options.limits != Limits::default() {
         return Err(Error::config(format!("limits of the kernel are held on this machine, not on {}", route.host))
@@ -214,7 +216,7 @@ fn there(route: &Route, options: &Options, executable: &Path) -> Result<(Arc<dyn
     let machine = RemoteMachine::connect(route)?;
     let (architecture, store) = (machine.architecture(), machine.store());
     let there = Destination { host: machine.host(), architecture: &architecture, store: &store };
-    // It may be perf4sight's own, whether it went there or was there.
+    // The command may be perf4sight's own worker, whether it was copied there or was already installed.
     let words = options.for_gpus(machine.deliver(shipping::worker(&options.worker, executable, &there)?)?);
     let worker = Program::ask(&machine, words, options.timeout)?;
     Ok((Arc::new(machine), worker))

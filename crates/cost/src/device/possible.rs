@@ -1,40 +1,43 @@
-//! What a worker can have measured: readings that no machine gives are no measurements, whoever says them.
+//! Checks a worker's reply for impossible readings, and rejects it if it has any, whichever worker sent it.
 //!
-//! The bounds come from what is known without measuring: nothing in a step takes longer than the worker was given, the interval of a
-//! median lies between its samples, a step holds tensors, and no machine has a pebibyte of memory.
+//! The bounds need no measurement: nothing in a step takes longer than the worker's time limit, the interval of a
+//! median is within the range of its samples, a step holds tensors, and no machine has a pebibyte of memory.
 
 use super::protocol::{LatencyReading, LayersReading, MemoryReading, Reply};
 use crate::records::layers::Pass;
 use perf4sight_machine::Moment;
 use std::time::Duration;
 
-/// No counter of memory gets this far.
+/// No memory counter reaches this value.
 const MOST_BYTES: u64 = 1 << 50;
 
 /// A step that runs at all takes longer than a cycle of any processor.
 const LEAST_SECONDS: f64 = 1e-9;
 
-/// What a process uses comes in pages of this size at least, and no system runs in so little memory.
+/// A process uses whole pages, which are at least this large, and no system runs with less available memory than the
+/// minimum.
 const PAGE: u64 = 4096;
 const LEAST_AVAILABLE: u64 = 1 << 20;
 
-/// What is used beyond what was available is other programs' memory, or on a disk: not many times as much.
+/// Memory used beyond the available memory belongs to other programs or is swapped out, so it is bounded by a multiple
+/// and an offset.
 const BEYOND: u64 = 4;
 const BESIDE: u64 = 64 << 30;
 
-/// No clock in MHz, temperature in degrees or power in watts gets this far, nor any seconds since a machine started.
+/// No clock in MHz, temperature in degrees or power in watts reaches this value; the second bound is on seconds since
+/// a machine started.
 const MOST_READ: f64 = 1e6;
 const MOST_SECONDS: f64 = 1e12;
 
-/// A finding, in words that fit behind "the worker measured".
+/// A finding, phrased to follow "the worker measured".
 type Finding = Option<&'static str>;
 
-/// What in a reply is impossible for a worker that was given `limit`, if anything.
+/// The first impossible reading of a reply from a worker with the time limit `limit`, if there is one.
 pub(super) fn impossible(reply: &Reply, limit: Duration) -> Finding {
     let limit = limit.as_secs_f64();
     match reply {
         Reply::Failed { .. } => None,
-        // Counters of a step that did not come far may be anything from 0 on.
+        // Counters of a step that ran out of memory early may be anything from 0 on.
         Reply::OutOfMemory { memory, seconds } => endless(*seconds, limit).or_else(|| absurd(memory)),
         Reply::Measured { latency, memory, layers, seconds, conditions } => endless(*seconds, limit)
             .or_else(|| [&conditions.start, &conditions.end].into_iter().find_map(read))
@@ -93,7 +96,7 @@ fn counted(reading: &MemoryReading) -> Finding {
     findings.into_iter().find_map(|(found, what)| found.then_some(what)).or_else(|| absurd(reading))
 }
 
-/// What a machine cannot truthfully report about itself.
+/// Values that a machine cannot truthfully report about itself.
 fn read(moment: &Moment) -> Finding {
     let Moment { clocks, promised, temperatures, powers, busy, stolen, .. } = moment;
     let readings = || [clocks, promised, temperatures, powers].into_iter().flatten();

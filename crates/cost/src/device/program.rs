@@ -1,4 +1,4 @@
-//! A worker's program: how it is started, and what it says it can do.
+//! A worker's program: how it is started, and which features it reports.
 
 use super::protocol::{self, About, PROTOCOL};
 use perf4sight_base::error::{Error, Result};
@@ -14,26 +14,29 @@ use std::time::Duration;
 
 /// The argument that makes a worker describe itself.
 const ABOUT: &str = "--about";
-/// perf4sight's own worker, a program of its own because libtorch takes longer to load than most of what perf4sight is asked.
+/// perf4sight's own worker. It is a separate program because loading libtorch takes longer than most commands of
+/// perf4sight.
 pub const WORKER: &str = "perf4sight-worker";
-/// What runs the worker for any PyTorch, of the Python that this program was installed into: python/perf4sight/torch_worker.py.
+/// The arguments that run the worker for any PyTorch in the Python that perf4sight was installed into:
+/// python/perf4sight/torch_worker.py.
 const OF_PYTHON: [&str; 2] = ["-m", "perf4sight.torch_worker"];
-/// The subcommand that starts it.
+/// The subcommand that starts the worker.
 pub(super) const VERB: &str = "worker";
 
-/// A program that measures.
+/// A worker program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// The executable, which without slashes is looked for where commands are, then its arguments. No shell ever sees them.
+    /// The executable, then its arguments. An executable without slashes is searched for in PATH. No shell interprets
+    /// them.
     pub words: Vec<String>,
-    /// What it can do.
+    /// The features it reports.
     pub about: About,
 }
 
-/// Where perf4sight's own worker lies: beside this program, `executable`.
+/// The path of perf4sight's own worker: in the same folder as this program, `executable`.
 ///
 /// # Errors
-/// It is not there, as where only the rest was built.
+/// It is missing, for example because only the rest was built.
 pub fn beside(executable: &Path) -> Result<PathBuf> {
     let worker = executable.with_file_name(WORKER);
     match worker.is_file() {
@@ -50,7 +53,7 @@ pub fn beside(executable: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Turns this process into perf4sight's own worker, with these arguments.
+/// Replaces this process with perf4sight's own worker, with these arguments.
 ///
 /// # Errors
 /// See [`beside`]; or when it cannot be started.
@@ -61,7 +64,7 @@ pub fn become_worker(executable: &Path, arguments: &[OsString]) -> Result<Infall
 }
 
 impl Program {
-    /// A worker, asked what it can do on the machine where it will run.
+    /// Starts a worker on the machine where it will run and reads which features it reports.
     ///
     /// # Errors
     /// When it cannot be started, does not answer, or speaks another version of the protocol.
@@ -75,10 +78,10 @@ impl Program {
         Ok(Program { words, about })
     }
 
-    /// Refuses a task that it does not know.
+    /// Refuses a task that the worker does not support.
     ///
     /// # Errors
-    /// What it knows.
+    /// The tasks that it supports.
     pub fn check_task(&self, task: &str) -> Result<()> {
         match self.about.tasks.iter().any(|known| known == task) {
             true => Ok(()),
@@ -88,10 +91,10 @@ impl Program {
         }
     }
 
-    /// Refuses a step that it would run as another one.
+    /// Refuses a step with settings that the worker does not support, because it would run another step.
     ///
     /// # Errors
-    /// What of the step it does not know.
+    /// The settings that it does not support.
     pub fn check_step(&self, step: Step) -> Result<()> {
         let known = &self.about.settings;
         let unknown: Vec<String> =
@@ -104,10 +107,10 @@ impl Program {
         }
     }
 
-    /// Refuses numbers that it cannot compute with at a place.
+    /// Refuses a precision that the worker does not support on a device (`place`).
     ///
     /// # Errors
-    /// What it can compute with there.
+    /// The precisions that it supports there.
     pub fn check_precision(&self, place: &str, precision: Precision) -> Result<()> {
         let known = self.about.precisions.get(place).map_or(&[][..], Vec::as_slice);
         if precision == Precision::Fp32 || known.iter().any(|known| known == precision.name()) {
@@ -120,10 +123,10 @@ impl Program {
             .help("ask for one of these, or use a worker whose PyTorch and device have it"))
     }
 
-    /// Refuses a place that it cannot run networks on.
+    /// Refuses a device (`place`) that the worker cannot run networks on.
     ///
     /// # Errors
-    /// What it can run them on.
+    /// The devices that it can run them on.
     pub fn check_place(&self, place: &str) -> Result<()> {
         if self.about.places.contains_key(place) {
             return Ok(());
@@ -144,8 +147,9 @@ impl Program {
     }
 }
 
-/// The command of perf4sight's own worker. Where its path is no text, it is started through this program, by what the kernel calls
-/// any running program. Where there is none, that of the worker for any PyTorch in the Python beside this program, as in a virtual environment.
+/// The command of perf4sight's own worker. If its path is not UTF-8, this program starts it, through `/proc/self/exe`.
+/// If it is missing, the command is that of the worker for any PyTorch, run by the Python in the same folder, as in a
+/// virtual environment.
 ///
 /// # Errors
 /// See [`beside`].
@@ -163,7 +167,8 @@ pub(super) fn own_words(executable: &Path) -> Result<Vec<String>> {
     })
 }
 
-/// Whether a command ends in perf4sight's own worker, or in what starts it, and so takes its arguments.
+/// Whether a command ends in perf4sight's own worker or in the subcommand that starts it, and so accepts its
+/// arguments.
 pub(super) fn is_own(words: &[String]) -> bool {
     words.last().is_some_and(|word| word == VERB || Path::new(word).file_name() == Some(WORKER.as_ref()))
 }
@@ -174,7 +179,7 @@ impl std::fmt::Display for Program {
     }
 }
 
-/// Why a program that was asked about itself is no worker of ours.
+/// The error of a program that does not answer `--about` as a worker does.
 fn unfit(words: &[String], machine: &dyn Machine, output: &Output, why: &str) -> Error {
     let late = output.end == End::TimedOut;
     let heard = match (output.stdout.trim(), output.stderr.trim().lines().last()) {

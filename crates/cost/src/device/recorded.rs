@@ -1,4 +1,4 @@
-//! A device that answers from a profile measured earlier, on whatever device that was.
+//! A device that answers from a profile measured earlier, on any device.
 
 use super::rows::{latency, memory};
 use super::{Device, Job, Measurement};
@@ -10,7 +10,7 @@ use perf4sight_step::workload::{Quantity, Stage, Workload};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A device that answers from the rows of a profile; of rows that repeat each other, the first.
+/// A device that answers from the rows of a profile; of repeated rows it uses the first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorded {
     folder: PathBuf,
@@ -20,7 +20,7 @@ pub struct Recorded {
 
 impl Recorded {
     /// Reads the rows of the `known` networks in `folder`, which holds `latency` and `memory` or one of them. Rows
-    /// that name no stage are of `stage`.
+    /// without a stage are of `stage`.
     ///
     /// # Errors
     /// A folder without such rows, or rows that cannot be read.
@@ -87,11 +87,11 @@ impl Device for Recorded {
             ("device_source", self.folder.display().to_string()),
         ];
         let facts = facts.map(|(name, fact)| (name.to_owned(), fact));
-        // Rows keep the rules of the device they were measured on; published ones do not say which.
+        // The rows follow the memory rules of the device they were measured on; published rows do not name it.
         facts.into_iter().chain(self.platform.clone().map(|platform| ("target".to_owned(), platform))).collect()
     }
 
-    /// What it has a row of; asked a second time it would only say the same again.
+    /// Whether it has rows for the job; a repetition would only give the same values again.
     fn offers(&self, job: &Job) -> bool {
         job.round == 1 && !job.layers && job.quantities().all(|quantity| self.row(job, quantity).is_some())
     }
@@ -109,7 +109,7 @@ impl Device for Recorded {
         }
         let rows: Vec<&Record> = job.quantities().filter_map(|quantity| self.row(job, quantity)).collect();
         let memory = rows.iter().find_map(|row| memory(row));
-        // A configuration that failed in one of its rows did not run, whatever the other says.
+        // A configuration that failed in one of its rows did not run, whatever the other row holds.
         match rows.iter().find(|row| !row.outcome.passed()).map(|row| row.outcome) {
             None => {
                 let latency = rows.iter().find_map(|row| latency(row));
@@ -122,7 +122,7 @@ impl Device for Recorded {
     }
 }
 
-/// Rows keep the word, not what stood behind it.
+/// Rows keep the outcome, but not its cause.
 fn conditions(rows: &[&Record]) -> Conditions {
     let mut conditions = Conditions::default();
     if rows.iter().any(|row| row.outcome == Outcome::Throttled) {

@@ -1,4 +1,4 @@
-//! A measurement as the rows of a profile, and such rows as a device's readings.
+//! Converts a measurement to rows of a profile, and rows to a device's readings.
 
 use super::protocol::{LatencyReading, LayerTime, LayersReading, MemoryReading};
 use super::{Job, Measurement};
@@ -12,13 +12,14 @@ use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
 
 impl Job {
-    /// What is measured of the whole step.
+    /// The quantities of the whole step that are measured.
     pub fn quantities(&self) -> impl Iterator<Item = Quantity> {
         let latency = self.latency.then_some(Quantity::Latency);
         latency.into_iter().chain(self.memory.then_some(Quantity::Memory))
     }
 
-    /// Its rows where it is not run, because a smaller batch ran out of memory; `capacity` is what the device has in all.
+    /// The rows of a job that is not run because a smaller batch ran out of memory; `capacity` is the device's total
+    /// memory.
     pub fn skipped(&self, dataset: &str, capacity: Option<Bytes>) -> Vec<Record> {
         let row = |quantity| self.row(dataset, Outcome::Skipped, reading(quantity, None, None, capacity));
         self.quantities().map(row).collect()
@@ -31,7 +32,8 @@ impl Job {
 }
 
 impl Measurement {
-    /// The rows of a job with a network of `dataset`, on a device that has `capacity` in all; none where it was interrupted.
+    /// The rows of a job with a network of `dataset`, on a device with `capacity` of total memory; none if it was
+    /// interrupted.
     pub fn rows(&self, job: &Job, dataset: &str, capacity: Option<Bytes>) -> Vec<Record> {
         let Some(outcome) = self.outcome() else { return Vec::new() };
         let (latency, memory) = match self {
@@ -42,7 +44,7 @@ impl Measurement {
         let row = |quantity| {
             let reading = reading(quantity, latency, memory, capacity);
             match quantity {
-                // Memory is a peak, not a mean over samples: it stays the same, whoever else uses the processor and however slow it is.
+                // Memory is a peak, not a mean of samples: other programs and a slower processor do not change it.
                 Quantity::Memory if outcome.doubtful() => job.row(dataset, Outcome::Measured, reading),
                 Quantity::Memory => job.row(dataset, outcome, reading),
                 Quantity::Latency => Record {
@@ -56,10 +58,11 @@ impl Measurement {
         job.quantities().map(row).collect()
     }
 
-    /// The rows of the operations, with what the network's file says of each, the plain step last; none where they were not timed.
+    /// The rows of the operations, with the details of each from the network's file, then the plain step; none if they
+    /// were not timed.
     ///
     /// # Errors
-    /// A node that the network does not have, by name.
+    /// The name of a node that the network does not have.
     pub fn layers(&self, job: &Job, dataset: &str) -> Result<Vec<LayerRecord>> {
         let Measurement::Measured { layers: Some(layers), .. } = self else { return Ok(Vec::new()) };
         let network = onnx::read(&job.file)?.network;
@@ -116,7 +119,7 @@ fn reading(
     }
 }
 
-/// What a device would have read to write this row.
+/// The latency reading that gives this row.
 pub(super) fn latency(row: &Record) -> Option<LatencyReading> {
     let Reading::Latency(Some(latency)) = row.reading else { return None };
     Some(LatencyReading {
@@ -129,7 +132,7 @@ pub(super) fn latency(row: &Record) -> Option<LatencyReading> {
     })
 }
 
-/// What a device would have read to write this row.
+/// The memory reading that gives this row.
 pub(super) fn memory(row: &Record) -> Option<MemoryReading> {
     let Reading::Memory(MemoryColumns { allocated, reserved, used, available, free, heap, .. }) = row.reading else {
         return None;

@@ -1,4 +1,4 @@
-//! Which worker runs on a machine that is reached over ssh, and what of it has to go there.
+//! Which worker runs on a machine over ssh, and which of its files are copied there.
 
 use super::program::{self, VERB};
 use perf4sight_base::error::{Error, Result};
@@ -9,23 +9,23 @@ use std::path::{Path, PathBuf};
 /// The launcher in the folder that `./main cross` makes.
 const LAUNCHER: &str = "perf4sight";
 
-/// What decides on the worker of a machine.
+/// The properties of a machine that decide which worker it gets.
 #[derive(Clone, Copy)]
 pub(super) struct Destination<'a> {
     pub host: &'a Host,
-    /// As `uname -m` calls it.
+    /// The output of `uname -m`.
     pub architecture: &'a str,
-    /// Where files are kept there.
+    /// The folder for files on the machine.
     pub store: &'a str,
 }
 
-/// The worker that `words` name, or perf4sight's own where they are empty, `executable` being this program.
+/// The worker that `words` specify; empty: perf4sight's own. `executable` is the path of this program.
 ///
-/// A first word that is a folder here is one that `./main cross` made; other words are a command of the machine's, with the files of
-/// this machine that it names.
+/// If the only word is a local folder, `./main cross` made it. Otherwise the words are a command of the machine, with
+/// the local files that it names.
 ///
 /// # Errors
-/// A worker for another processor, a word that is no line, a file that cannot be read.
+/// A worker for another processor architecture, a word with a line break or NUL, a file that cannot be read.
 pub(super) fn worker(words: &[String], executable: &Path, there: &Destination<'_>) -> Result<Bundle> {
     if let Some(word) = words.iter().find(|word| word.is_empty() || word.contains(['\n', '\0'])) {
         return Err(Error::config(format!("{word:?} cannot be a word of a worker's command on {}", there.host)));
@@ -38,7 +38,7 @@ pub(super) fn worker(words: &[String], executable: &Path, there: &Destination<'_
     }
 }
 
-/// This program as it was compiled for the machine's processor: `target/perf4sight-aarch64-unknown-linux-gnu` beside
+/// This program, compiled for the machine's processor: `target/perf4sight-aarch64-unknown-linux-gnu` next to
 /// `target/release/perf4sight`.
 fn compiled(executable: &Path, there: &Destination<'_>) -> Result<PathBuf> {
     let triple = format!("{}-unknown-linux-gnu", there.architecture);
@@ -51,7 +51,7 @@ fn compiled(executable: &Path, there: &Destination<'_>) -> Result<PathBuf> {
     })
 }
 
-/// A folder with a launcher.
+/// The bundle of a folder with a launcher.
 fn launched(folder: &Path, there: &Destination<'_>) -> Result<Bundle> {
     if !folder.join(LAUNCHER).is_file() {
         return Err(Error::config(format!("the worker {} is a folder without {LAUNCHER}", folder.display()))

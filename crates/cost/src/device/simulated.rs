@@ -1,15 +1,15 @@
-//! A device that is computed: simple physics over the layers of a network, seeded noise, a memory capacity.
+//! A simulated device: a roofline model of a network's layers, seeded noise, a memory capacity.
 //!
-//! Good for trying a whole configuration without hardware, and for tests that know what the right answer is. An
-//! operation takes the longer of its arithmetic and its memory traffic (the roofline of Williams, Waterman and
-//! Patterson, 2009), after a fixed time to start it. Training runs every operation three times: forward, the
-//! gradient of its input, the gradient of its weights. Weights are kept once for inference, and four times for
-//! training (weight, gradient, momentum, and the update in flight); training keeps every output for the backward
-//! pass, inference the largest pair of input and output.
+//! It serves to try a whole configuration without hardware, and for tests that need a known answer. An operation takes
+//! the longer of its arithmetic and its memory traffic (the roofline of Williams, Waterman and Patterson, 2009), plus
+//! a fixed start time. Training runs every operation three times: forward, the gradient of its input, the gradient of
+//! its weights. Inference keeps weights once, training four times (weight, gradient, momentum, and the update in
+//! flight). Training keeps every output for the backward pass, inference the largest pair of input and output.
 //!
-//! Other steps leave out what they do not do: frozen weights have neither gradient nor momentum, and below the lowest
-//! trained one nothing runs backward and no output is kept; freed gradients lie there once; several passes keep the
-//! outputs of one; of segments that run again only what they read is kept, with the outputs of the largest of them.
+//! Other steps leave parts out. Frozen weights have neither gradient nor momentum; below the lowest trained layer
+//! nothing runs backward and no output is kept. Freed gradients are held once instead of twice. Gradient accumulation
+//! keeps the outputs of one pass. Checkpointed segments keep only their inputs, plus the outputs of the largest
+//! segment.
 
 use super::protocol::{LatencyReading, MemoryReading};
 use super::{Device, Job, Measurement};
@@ -26,7 +26,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What a simulated device can do; the content of a `device_source` file.
+/// The performance of a simulated device; the content of a `device_source` file.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Abilities {
@@ -38,14 +38,14 @@ pub struct Abilities {
     pub start_microseconds: f64,
     /// Memory in MiB.
     pub capacity_mib: f64,
-    /// What the process takes before the network exists, in MiB; part of `mem_used`.
+    /// Memory of the process before the network is loaded, in MiB; part of `mem_used`.
     pub idle_mib: f64,
     /// Largest relative deviation of a measured time from the computed one.
     pub noise: f64,
 }
 
 impl Default for Abilities {
-    /// About a small accelerator with memory of its own.
+    /// Roughly a small accelerator with its own memory.
     fn default() -> Self {
         Abilities {
             gmacs_per_second: 500.0,
@@ -79,14 +79,14 @@ impl Abilities {
     /// Milliseconds of one step, without noise.
     fn milliseconds(&self, network: &Network, workload: Workload) -> f64 {
         let (samples, passes) = (workload.batch, workload.step.accumulate.passes());
-        // The first passes have one more sample where some are left.
+        // If the samples do not divide evenly, the first passes get one more sample each.
         let longer = samples % passes;
         let pass = |samples| 1e3 * self.seconds(network, Workload { batch: samples, ..workload });
         let whole = if longer > 0 { longer as f64 * pass(samples / passes + 1) } else { 0.0 };
         whole + (passes - longer) as f64 * pass(samples / passes)
     }
 
-    /// Seconds of a pass of so many samples.
+    /// Seconds of a pass over a batch of this size.
     fn seconds(&self, network: &Network, pass: Workload) -> f64 {
         network
             .nodes()
@@ -103,13 +103,13 @@ impl Abilities {
     }
 }
 
-/// What a step does with the operations of a network.
+/// How a step runs and keeps the operations of a network.
 struct Course {
-    /// How often each runs, its gradients counted.
+    /// How often each operation runs, including its gradients.
     runs: Vec<f64>,
     /// Whether its output is kept for backward.
     kept: Vec<bool>,
-    /// What runs again.
+    /// The checkpointed segments, which run again in the backward pass.
     segments: Vec<Segment>,
 }
 
@@ -118,7 +118,7 @@ impl Course {
         let (part, cuts) = (network.trained_in(step.trainable), network.cuts(step.checkpoint));
         let segments = network.segments(&cuts);
         let (whole, asked) = (network.gradients(), part.gradients());
-        // What nobody could train, such as data, counts as published.
+        // Nodes without gradients in the whole network, such as data, count as in the published step.
         let idle = |index: usize| whole[index] && !asked[index];
         let again: Vec<_> = segments.iter().map(|segment| part.runs_again(segment, &asked)).collect();
         let runs = part.nodes().iter().enumerate().map(|(index, node)| {
@@ -135,7 +135,7 @@ impl Course {
     }
 }
 
-/// Bytes of all tensors of one step that are alive at once.
+/// Bytes of all tensors of one step that are alive at the same time.
 fn tensors(network: &Network, workload: Workload) -> u64 {
     let step = workload.step;
     let weights = network.parameters().saturating_mul(step.weight());
@@ -151,11 +151,11 @@ fn tensors(network: &Network, workload: Workload) -> u64 {
     }
 }
 
-/// Bytes of what training has beside the weights: gradients, what the optimizer remembers, outputs that are kept.
+/// Bytes that training needs besides the weights: gradients, optimizer states, outputs kept for backward.
 fn trained(network: &Network, workload: Workload) -> u64 {
     let (step, part) = (workload.step, network.trained_in(workload.step.trainable));
     let learned = part.nodes().iter().flat_map(|node| part.learned_of(node)).fold(0, u64::saturating_add);
-    // Gradients that are kept lie there twice, while new ones meet them.
+    // Gradients that are kept are held twice: the old ones and the new ones that are added to them.
     let gradients = match step.zero_grad {
         ZeroGrad::Keep => 2,
         ZeroGrad::Free => 1,
@@ -173,9 +173,9 @@ fn trained(network: &Network, workload: Workload) -> u64 {
 /// A computed device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
-    /// What it can do.
+    /// Its performance.
     pub abilities: Abilities,
-    /// A limit below its capacity.
+    /// A limit below the capacity.
     pub mem_limit: Option<Bytes>,
     /// Seed of the noise.
     pub seed: u64,

@@ -1,4 +1,5 @@
-//! What a worker says, which program it is, what goes to another machine, and the rows that come of a measurement.
+//! Tests of workers' replies, of the choice of the worker and its files on other machines, and of the rows of a
+//! measurement.
 
 use super::program::{WORKER, is_own, own_words};
 use super::protocol::{LatencyReading, MemoryReading};

@@ -1,4 +1,4 @@
-//! One plan before another: what is measured in any case, then what is chosen.
+//! Runs one plan after another: first a fixed grid, then a plan that chooses.
 
 use super::decision::{Decision, Plan};
 use super::grid::Grid;
@@ -6,14 +6,14 @@ use super::ledger::Ledger;
 use crate::records::Learned;
 use perf4sight_base::error::Result;
 
-/// Everything of a grid, then what another plan wants.
+/// All configurations of a grid, then those of another plan.
 pub struct Before {
     first: Grid,
     then: Box<dyn Plan>,
 }
 
 impl Before {
-    /// All of `first`, then what `then` chooses, which is not asked about the former.
+    /// All of `first`, then the choices of `then`, which does not choose among the configurations of `first`.
     pub fn new(first: Grid, then: Box<dyn Plan>) -> Self {
         Before { first, then }
     }

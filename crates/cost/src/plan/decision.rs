@@ -1,4 +1,4 @@
-//! What a plan decides after every row.
+//! The decision of a plan after every row.
 
 use super::ledger::Ledger;
 use super::sweep::Configuration;
@@ -7,79 +7,79 @@ use perf4sight_base::error::Result;
 use perf4sight_base::units::Milliseconds;
 use std::fmt;
 
-/// A way to choose what is measured next. All it goes by is what has been measured, so a profile that was interrupted goes on as
-/// if it had not been.
+/// A strategy that chooses the next measurement. It depends only on the measurements so far, so an interrupted profile
+/// continues as if it had not been interrupted.
 pub trait Plan {
-    /// What comes next, given the rows so far and the seconds they took.
+    /// The next decision, given the rows so far and the seconds they took.
     ///
     /// # Errors
-    /// What makes going on impossible.
+    /// The reason why the plan cannot continue.
     fn next(&mut self, ledger: &Ledger, seconds: f64) -> Result<Decision>;
 
-    /// How fast to measure; none: as the device does by itself.
+    /// How fast to measure; none: at the device's own pace.
     fn pace(&self, _ledger: &Ledger, _seconds: f64) -> Option<Pace> {
         None
     }
 
-    /// How many measurements may be left at most.
+    /// An upper bound on the number of remaining measurements.
     fn left(&self, ledger: &Ledger) -> usize;
 
-    /// What it estimated the rows to be worth, oldest first; nothing where it goes by no estimate.
+    /// The estimated errors of fits on the rows, oldest first; empty if the plan uses no estimates.
     fn learned(&self) -> &[Learned] {
         &[]
     }
 }
 
-/// What there is time for.
+/// The pace of measurements that the remaining time allows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
-    /// How often a row is measured.
+    /// How often each row is measured.
     pub repetitions: u32,
-    /// Seconds for each of the measurements that are left, and in all; none where time is not limited.
+    /// Seconds for each remaining measurement, and for all of them; none if time is not limited.
     pub seconds: Option<[f64; 2]>,
-    /// Whether measurements take so much longer that there is no time for more than one step of each.
+    /// Whether measurements take so much longer than planned that there is time for only one step of each.
     pub short: bool,
-    /// Whether other programs disturbed any, or kept one from ending.
+    /// Whether other programs disturbed any measurement, or kept one from ending.
     pub disturbed: bool,
 }
 
-/// What a plan wants to be done next.
+/// The next action that a plan chooses.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
     /// Measure this.
     Measure(Configuration),
     /// Measure the time of a row again.
     Repeat {
-        /// What is measured.
+        /// The configuration.
         configuration: Configuration,
-        /// The place of its row in the ledger.
+        /// The index of its row in the ledger.
         place: usize,
     },
     /// Do not run this: a smaller batch ran out of memory.
     Skip(Configuration),
-    /// There is nothing to do until something that is under way has ended.
+    /// There is nothing to do until a running measurement has ended.
     Wait,
     /// There is nothing more to do.
     Stop(Ending),
 }
 
-/// Why a profile is finished.
+/// The reason why a profile is finished.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Ending {
-    /// Every configuration has its rows, does not fit or was tried in vain.
+    /// Every configuration has its rows, does not fit or failed.
     Complete,
     /// The budget is spent.
     Budget {
-        /// Seconds there were to spend.
+        /// The budget in seconds.
         seconds: f64,
-        /// Configurations that were still to be measured, at most.
+        /// An upper bound on the configurations that were still to be measured.
         unmeasured: usize,
     },
-    /// As many rows as the plan takes at most.
+    /// The plan's maximum number of rows is reached.
     Rows {
         /// Configurations that were measured.
         measured: usize,
-        /// Configurations there are.
+        /// All configurations.
         of: usize,
     },
     /// More rows no longer make predictions better.

@@ -1,27 +1,29 @@
-//! What the rows of a network say of each other: how long a step should take, by its variant and its batch size.
+//! Predicts how long a step should take from the other rows of its network, by its variant and its batch size.
 //!
-//! A step is taken for a start, the same for all of a network, and a product of what its variant and its batch size cost. Logarithms of
-//! the product are taken apart by median polish (Tukey, Exploratory Data Analysis, 1977, chapters 10 and 11), which a few wrong
-//! rows do not move; the start is the one that leaves least. It needs no network file and no fit, so it can be asked after every row.
-//! On the rows of `profiling_csvs/epyc-1-core` half of a network's rows lie within 0.2-3.5 % of it. A row made 30 % slower is found in
-//! resnet18, squeezenet and googlenet in 94-100 cases of 100, in resnet50 and mobilenetv2 in 81-88, in mnasnet in 38; alexnet scatters
-//! too much to say anything.
+//! A step's time is modelled as a start time, the same for all of a network, plus the product of a factor of its
+//! variant and a factor of its batch size. Median polish (Tukey, Exploratory Data Analysis, 1977, chapters 10 and 11)
+//! separates the logarithms of the product; a few wrong rows do not move it. The start time is the one with the
+//! smallest residuals. The model needs no network file and no fit, so it can be used after every row. On the rows of
+//! `profiling_csvs/epyc-1-core`, half of a network's rows are within 0.2-3.5 % of it. A row made 30 % slower is found
+//! in resnet18, squeezenet and googlenet in 94-100 cases of 100, in resnet50 and mobilenetv2 in 81-88, in mnasnet in
+//! 38; alexnet scatters too much for any conclusion.
 
 use crate::records::{Reading, Record, Variant};
 use perf4sight_base::stats::{median, percentile};
 use perf4sight_step::workload::Step;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Fewer variants, batch sizes or rows leave nothing to compare with.
+/// The smallest numbers of variants, batch sizes and rows that allow a comparison.
 const LEAST: [usize; 3] = [3, 3, 9];
 
-/// Rounds of the polish; it hardly moves after three.
+/// Rounds of the polish; it hardly changes after three.
 const ROUNDS: usize = 8;
 
-/// Starts that are tried: shares of the shortest step, in so many parts.
+/// The number of start times that are tried: equally spaced from 0 to below the shortest step.
 const STARTS: usize = 20;
 
-/// So many times farther from what is expected than three quarters of the rows, and at least this much, is far.
+/// A row is far off if its residual exceeds this multiple of the 75th percentile of all residuals, and at least the
+/// second value.
 const FAR: f64 = 4.0;
 const LEAST_FAR: f64 = 0.10;
 
@@ -33,7 +35,8 @@ struct Cell {
     milliseconds: f64,
 }
 
-/// The rows that lie far from what the others of their network and step let expect: their places, and by what factor.
+/// The indices of rows whose time is far from the prediction of the other rows of their network and step, each with
+/// the ratio of its time to the prediction.
 pub(super) fn far(rows: &[Record]) -> Vec<(usize, f64)> {
     let mut groups: BTreeMap<(&str, Step), Vec<usize>> = BTreeMap::new();
     for (place, row) in rows.iter().enumerate().filter(|(_, row)| milliseconds(row).is_some()) {
@@ -73,7 +76,7 @@ fn numbered<'a, T: Ord + 'a>(all: impl Iterator<Item = &'a T>) -> BTreeMap<&'a T
     sorted.into_iter().zip(0..).collect()
 }
 
-/// Logarithms of times over expected times, with the start that leaves least of them.
+/// Logarithms of measured over predicted times, for the start time with the smallest residuals.
 fn rests(cells: &[Cell], size: [usize; 2]) -> Vec<f64> {
     let shortest = cells.iter().map(|cell| cell.milliseconds).fold(f64::INFINITY, f64::min);
     let sum = |rests: &Vec<f64>| rests.iter().map(|rest| rest.abs()).sum::<f64>();
@@ -82,7 +85,7 @@ fn rests(cells: &[Cell], size: [usize; 2]) -> Vec<f64> {
     tried.min_by(|a, b| sum(a).total_cmp(&sum(b))).unwrap_or_default()
 }
 
-/// The same for a start of so many milliseconds.
+/// The same for a start time in milliseconds.
 fn rests_after(start: f64, cells: &[Cell], [rows, columns]: [usize; 2]) -> Vec<f64> {
     let products: Vec<f64> = cells.iter().map(|cell| (cell.milliseconds - start).ln()).collect();
     let mut left = products.clone();
@@ -94,7 +97,7 @@ fn rests_after(start: f64, cells: &[Cell], [rows, columns]: [usize; 2]) -> Vec<f
     cells.iter().zip(expected).map(|(cell, expected)| (cell.milliseconds / expected).ln()).collect()
 }
 
-/// Takes the median of every line off its cells.
+/// Subtracts the median of every row or column from its cells.
 fn level(left: &mut [f64], cells: &[Cell], lines: usize, line: impl Fn(&Cell) -> usize) {
     let mut groups = vec![Vec::new(); lines];
     cells.iter().zip(left.iter()).for_each(|(cell, left)| groups[line(cell)].push(*left));

@@ -5,16 +5,16 @@ use super::ledger::{Ledger, Status};
 use super::sweep::Configuration;
 use perf4sight_base::error::Result;
 
-/// Every configuration in turn, but none larger than one that ran out of memory.
+/// Every configuration in order, but no batch larger than one that ran out of memory.
 #[derive(Debug, Clone)]
 pub struct Grid {
     configurations: Vec<Configuration>,
-    /// Those before it are done.
+    /// All configurations before this index are done.
     at: usize,
 }
 
 impl Grid {
-    /// All of these, in this order.
+    /// All of these configurations, in this order.
     pub fn new(configurations: Vec<Configuration>) -> Self {
         Grid { configurations, at: 0 }
     }

@@ -1,4 +1,4 @@
-//! What has been measured already, and what that says about the rest.
+//! Records the measurements so far, and derives from them which configurations still need to run.
 
 use super::sweep::Configuration;
 use crate::records::{Identity, Outcome, Record, Variant};
@@ -10,39 +10,39 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Ledger {
     /// How often each row was measured.
     done: BTreeMap<Identity, u32>,
-    /// What has a row that says why it is not run.
+    /// Configurations with a row that explains why they are not run.
     skipped: BTreeSet<Identity>,
-    /// What broke in this run, for another reason than memory.
+    /// Configurations that failed in this run for a reason other than memory.
     broken: BTreeSet<(Variant, Workload)>,
-    /// What is being measured now.
+    /// Configurations that are being measured.
     under_way: BTreeSet<(Variant, Step)>,
     /// The smallest batch size that ran out of memory.
     ran_out: BTreeMap<(Variant, Step), u64>,
     rows: Vec<Record>,
-    /// How often each row, by its place, was repeated in this run.
+    /// How often each row, by its index, was repeated in this run.
     repeated: BTreeMap<usize, u32>,
 }
 
-/// Where a configuration stands.
+/// The status of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
-    /// Every row of it is there, or this run has tried in vain.
+    /// It has all its rows, or it failed in this run.
     Done,
     /// Measure these variables of it.
     Measure(Vec<Variable>),
-    /// Ask again later: the variant is being measured at this stage, and how that ends may decide.
+    /// Check again later: the variant is being measured at this stage, and the outcome may decide.
     UnderWay,
     /// Do not run it, because this smaller batch ran out of memory; these variables have no row yet.
     Skip {
         /// The batch size that did not fit.
         ran_out: u64,
-        /// What would get a row that says so.
+        /// The variables that get a row with outcome `Skipped`.
         missing: Vec<Variable>,
     },
 }
 
 impl Ledger {
-    /// The ledger of a profile measured earlier. What broke then is tried again.
+    /// The ledger of an earlier profile. Configurations that failed then are tried again.
     pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
         let mut ledger = Ledger::default();
         for record in records.into_iter().filter(|record| !record.outcome.broken()) {
@@ -51,7 +51,7 @@ impl Ledger {
         ledger
     }
 
-    /// Takes note of one row of this run.
+    /// Records one row of this run.
     pub fn enter(&mut self, record: &Record) {
         let Workload { step, batch } = record.workload;
         match record.outcome {
@@ -74,28 +74,28 @@ impl Ledger {
         self.rows.push(record.clone());
     }
 
-    /// All rows of whole steps, as they came.
+    /// All rows of whole steps, in the order they were measured.
     pub fn rows(&self) -> &[Record] {
         &self.rows
     }
 
-    /// Takes note that a row was repeated.
+    /// Records that a row was repeated.
     pub fn repeat(&mut self, place: usize) {
         let repeated = self.repeated.entry(place).or_default();
         *repeated = repeated.saturating_add(1);
     }
 
-    /// Takes note that repeating a row comes to nothing in this run.
+    /// Records that repeating a row fails in this run.
     pub fn give_up(&mut self, place: usize) {
         self.repeated.insert(place, u32::MAX);
     }
 
-    /// Puts what a row has become in its place.
+    /// Replaces the row at an index.
     pub fn revise(&mut self, place: usize, row: Record) {
         self.rows[place] = row;
     }
 
-    /// How often the row at a place was repeated in this run.
+    /// How often the row at an index was repeated in this run.
     pub fn repeated(&self, place: usize) -> u32 {
         self.repeated.get(&place).copied().unwrap_or_default()
     }
@@ -107,12 +107,12 @@ impl Ledger {
         own.map(|row| row.visits.len() as u32).sum()
     }
 
-    /// Whether something is being measured that repeating this row would meet.
+    /// Whether the variant and step of this row are being measured, so that a repetition would collide.
     pub fn is_busy(&self, row: &Record) -> bool {
         self.under_way.contains(&(row.variant.clone(), row.workload.step))
     }
 
-    /// Takes note of layers that were timed.
+    /// Records that layers were timed.
     pub fn enter_layers(&mut self, variant: &Variant, workload: Workload) {
         self.count(Identity { variant: variant.clone(), workload, variable: Variable::Layers });
     }
@@ -121,12 +121,12 @@ impl Ledger {
         *self.done.entry(row).or_default() += 1;
     }
 
-    /// Takes note that a configuration is being measured.
+    /// Records that the measurement of a configuration begins.
     pub fn begin(&mut self, configuration: &Configuration) {
         self.under_way.insert((configuration.variant.clone(), configuration.workload.step));
     }
 
-    /// Takes note that it is not any more.
+    /// Records that it has ended.
     pub fn end(&mut self, configuration: &Configuration) {
         self.under_way.remove(&(configuration.variant.clone(), configuration.workload.step));
     }
@@ -136,11 +136,12 @@ impl Ledger {
         !self.under_way.is_empty()
     }
 
-    /// What to do about a configuration, given what is known.
+    /// The status of a configuration, given the measurements so far.
     ///
-    /// Larger batches than one that ran out of memory are not run. (On a real TX2 three variants of 95 passed at a larger batch
-    /// than one they had failed at; running out of memory hundreds of times costs more than they are worth.) What ran out has no
-    /// layers either. Any other failure says nothing of other batches, and is left to the next run.
+    /// Batches larger than one that ran out of memory are not run. (On a real TX2 three variants of 95 passed at a
+    /// larger batch than one they had failed at; running out of memory hundreds of times costs more than they are
+    /// worth.) A configuration that ran out of memory has no layers either. Any other failure does not affect other
+    /// batches, and is left to the next run.
     pub fn status(&self, configuration: &Configuration) -> Status {
         let Configuration { variant, workload, variables, round } = configuration;
         let ran_out = self.ran_out.get(&(variant.clone(), workload.step)).copied();
@@ -155,7 +156,7 @@ impl Ledger {
         match (ran_out, beyond) {
             _ if missing.is_empty() || self.broken.contains(&(variant.clone(), *workload)) => Status::Done,
             _ if self.under_way.contains(&(variant.clone(), workload.step)) => Status::UnderWay,
-            // What does not fit the first time does not the second time.
+            // A configuration that did not fit the first time will not fit when repeated.
             (Some(ran_out), _) if ran_out <= workload.batch && *round > 1 => Status::Done,
             (_, Some(ran_out)) => Status::Skip { ran_out, missing },
             _ => Status::Measure(missing),

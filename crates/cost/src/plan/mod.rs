@@ -1,4 +1,4 @@
-//! Which configurations to measure, in which order, and which not to any more.
+//! Plans: which configurations are measured, in which order, and when to stop.
 
 mod adaptive;
 mod before;

@@ -1,8 +1,10 @@
-//! Measures every row in repetitions that lie apart, within a budget: everything that a plan chooses once, then all of it again.
+//! Measures every row in repetitions that are far apart in time, within a budget: first every configuration once, then
+//! all of them again.
 //!
-//! A machine that others share is slow for seconds at a time. Steps timed in one go agree with one another and are all wrong; two
-//! repetitions half a profile apart are rarely both slow. Rows whose repetitions disagree, and rows far from what the others of their
-//! network let expect, are repeated further times. Nothing is repeated before there are as many rows as a fit needs.
+//! A shared machine is slow for seconds at a time. Steps timed in one go agree with one another and may all be wrong;
+//! two repetitions half a profile apart are rarely both slow. Rows whose repetitions disagree, and rows far from the
+//! prediction of the other rows of their network, are repeated further. Repetitions start only when there are as many
+//! rows as a fit needs.
 
 use super::decision::{Decision, Ending, Pace, Plan};
 use super::expected::far;
@@ -16,26 +18,26 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Further repetitions of a doubtful row.
 const MORE: u32 = 2;
 
-/// Repetitions that lie this much to either side of their middle do not agree.
+/// Repetitions disagree if their spread, to either side of their middle, exceeds this.
 const AGREED: f64 = 0.05;
 
-/// The share of a budget that is kept for the further repetitions.
+/// The share of the budget that is reserved for further repetitions.
 const KEPT: f64 = 0.1;
 
-/// Time is short where a measurement has taken this many times what the budget leaves for each. Half of a measurement is timed steps, which
-/// shrink by themselves; from there on only fewer steps help.
+/// Time is short if a measurement takes this many times what the budget leaves for each. Half of a measurement is
+/// timed steps, which shrink automatically; beyond this factor only fewer steps help.
 const SHORT: f64 = 2.0;
 
-/// Why a row is not to be trusted.
+/// The reason not to trust a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Doubt {
     /// Its repetitions disagree: by this share to either side.
     Repetitions(f64),
-    /// It takes this many times as long as the others of its network let expect.
+    /// It takes this many times as long as the other rows of its network predict.
     Unexpected(f64),
 }
 
-/// The doubtful ones among the rows of whole steps, by their places; of each what speaks against it most.
+/// The doubtful rows of whole steps, by index, each with its strongest reason.
 pub fn doubts(rows: &[Record]) -> BTreeMap<usize, Doubt> {
     let mut doubts: BTreeMap<usize, Doubt> =
         far(rows).into_iter().map(|(place, factor)| (place, Doubt::Unexpected(factor))).collect();
@@ -52,29 +54,30 @@ pub struct Repetitions {
     plan: Box<dyn Plan>,
     repetitions: u32,
     budget: Option<f64>,
-    /// Configurations that are measured before any is repeated.
+    /// The number of configurations that are measured before any is repeated.
     least: usize,
-    /// Repetitions go in the order of the first ones, so that all of a profile lies between two.
+    /// Repetitions follow the order of the first measurements, so that a whole profile separates two measurements of a
+    /// row.
     order: BTreeMap<(Variant, Workload), usize>,
     /// How the plan ended.
     ended: Option<Ending>,
 }
 
 impl Repetitions {
-    /// What `plan` chooses from `all`, each measured so often, in so many seconds.
+    /// Measures the choices of `plan` from `all`, each this often, within this many seconds.
     pub fn new(plan: Box<dyn Plan>, all: &[Configuration], repetitions: u32, budget: Option<f64>) -> Self {
         let key = |one: &Configuration| (one.variant.clone(), one.workload);
         let order = all.iter().map(key).zip(0..).collect();
         Repetitions { plan, repetitions, budget, least: 0, order, ended: None }
     }
 
-    /// The same, with so many configurations measured before any is repeated, however short the time.
+    /// The same, but measures this many configurations before repeating any, however short the time.
     #[must_use]
     pub fn after(self, least: usize) -> Self {
         Repetitions { least, ..self }
     }
 
-    /// Rows that are to be repeated.
+    /// Rows that still need repetitions.
     fn due<'a>(&self, ledger: &'a Ledger) -> impl Iterator<Item = (usize, &'a Record)> {
         let rows = ledger.rows().iter().enumerate();
         let wanted = self.repetitions;
@@ -83,7 +86,7 @@ impl Repetitions {
         })
     }
 
-    /// The row to repeat next, if any is free.
+    /// The row to repeat next, if its variant and step are not being measured.
     fn next_row(&self, ledger: &Ledger) -> Option<usize> {
         let free = |(_, row): &(usize, &Record)| !ledger.is_busy(row);
         let first = |(place, row): &(usize, &Record)| {
@@ -104,16 +107,17 @@ impl Repetitions {
         rows.filter(open).filter(free).min_by_key(first).map(|(place, _)| place)
     }
 
-    /// Whether no further configuration is to be measured: what is left of the budget is needed to repeat the rows there are.
+    /// Whether to measure no further configuration, because the rest of the budget is needed to repeat the existing
+    /// rows.
     fn must_return(&self, ledger: &Ledger, seconds: f64) -> bool {
         let Some(budget) = self.budget else { return false };
         let owed = self.due(ledger).count();
         measured(ledger) >= self.least && seconds + average(ledger, seconds) * owed as f64 >= budget
     }
 
-    /// The end that a budget makes.
+    /// The ending when the budget is spent.
     fn spent(&self, ledger: &Ledger, budget: f64) -> Ending {
-        // A plan that has ended has chosen all it wants.
+        // A plan that has ended leaves nothing to measure.
         let unmeasured = if self.ended.is_none() { self.plan.left(ledger) } else { 0 };
         Ending::Budget { seconds: budget, unmeasured }
     }
@@ -125,7 +129,7 @@ fn measured(ledger: &Ledger) -> usize {
     ran.map(|row| (&row.variant, row.workload)).collect::<BTreeSet<_>>().len()
 }
 
-/// Seconds that a measurement took.
+/// The average seconds of a measurement.
 fn average(ledger: &Ledger, seconds: f64) -> f64 {
     let made: usize = ledger.rows().iter().map(|row| row.visits.len()).sum();
     seconds / made.max(1) as f64
@@ -136,7 +140,7 @@ impl Plan for Repetitions {
         if let Some(budget) = self.budget.filter(|budget| seconds >= *budget) {
             return Ok(Decision::Stop(self.spent(ledger, budget)));
         }
-        // A device that was lost leaves work to the others, so that what was complete is not any more.
+        // A device that was lost leaves its work to the others, so a complete plan may become incomplete again.
         let open = self.ended.is_none_or(|ended| ended == Ending::Complete);
         if open && !self.must_return(ledger, seconds) {
             match self.plan.next(ledger, seconds)? {
@@ -174,7 +178,7 @@ impl Plan for Repetitions {
     }
 }
 
-/// The configuration that repeats a row: of the same round.
+/// The configuration that repeats a row, with its round.
 fn again(rows: &[Record], place: usize) -> Configuration {
     let row = &rows[place];
     let same = |other: &&Record| {

@@ -1,17 +1,17 @@
-//! A sweep as tests in the published order, and as configurations in the order they run.
+//! Lists a sweep as tests in the published order, and as configurations in the order in which they run.
 
 use crate::records::{Identity, Variant};
 use perf4sight_step::workload::{Step, Variable, Workload};
 use std::fmt;
 
-/// What is to be measured of one network: every combination.
+/// The settings of one network's sweep, which measures every combination of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sweep {
     /// Latency, memory, layers.
     pub variables: Vec<Variable>,
     /// Batch sizes.
     pub batches: Vec<u64>,
-    /// What a step does: training, inference or both.
+    /// The steps: training, inference or both.
     pub steps: Vec<Step>,
     /// The network at its levels.
     pub variants: Vec<Variant>,
@@ -20,16 +20,16 @@ pub struct Sweep {
 /// One variable of one configuration; one column of lists in a test configuration.
 pub type Test = Identity;
 
-/// What one worker measures: everything asked about a variant at one stage and batch size.
+/// The work of one worker: all requested variables of a variant at one stage and batch size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configuration {
     /// The network at its level.
     pub variant: Variant,
     /// Stage and batch size.
     pub workload: Workload,
-    /// What is measured, without repeats, in the order of [`Variable::ALL`].
+    /// The measured variables, without repeats, in the order of [`Variable::ALL`].
     pub variables: Vec<Variable>,
-    /// Which of its measurements it is, from 1 on.
+    /// The number of this repetition, from 1 on.
     pub round: u32,
 }
 
@@ -51,17 +51,18 @@ impl Sweep {
     }
 }
 
-/// For people.
+/// Formatted for people.
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} bs {}", self.variant, self.workload.step, self.workload.batch)
     }
 }
 
-/// Tests as they run the first time: by variant and step in the order of their first test, then by ascending batch size.
+/// Tests in the order in which they first run: by variant and step in the order of their first test, then by ascending
+/// batch size.
 ///
-/// By variant, because a failure at one batch size spares the larger ones; the published order goes through all variants
-/// before the second batch size, and would learn that too late.
+/// They are grouped by variant because a failure at one batch size makes the larger ones unnecessary. The published
+/// order measures all variants before the second batch size, so it would find the failures too late.
 pub fn regroup(tests: &[Test]) -> Vec<Configuration> {
     let mut variants: Vec<&Variant> = Vec::new();
     let mut steps: Vec<Step> = Vec::new();

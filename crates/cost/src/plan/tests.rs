@@ -1,4 +1,4 @@
-//! What is done already, how a sweep is ordered, what rows let expect of each other, and how often rows are repeated within a budget.
+//! Tests of completed work, the order of a sweep, predictions from other rows, and repetitions within a budget.
 
 use super::expected::far;
 use super::{Configuration, Decision, Ending, Grid, Ledger, Pace, Plan, Repetitions, Status, Sweep, Test, regroup};
@@ -143,7 +143,8 @@ fn a_skipped_row_is_no_failure_of_its_own() {
     assert!(matches!(ledger.status(&configuration(16)), Status::Measure(_)));
 }
 
-/// Ten levels at three batch sizes: 20 ms to start the operations of a step, 100 ms an image that shrink with the level.
+/// Ten levels at three batch sizes: 20 ms to start the operations of a step, plus a time per image that starts at 100
+/// ms and shrinks with the level.
 fn levels() -> Vec<Record> {
     let pairs = (0..10u8).flat_map(|level| [1, 2, 4].map(|batch| (10 * level, batch)));
     let row = |(level, batch): (u8, u64)| {
@@ -177,7 +178,7 @@ fn too_few_rows_say_nothing_of_each_other() {
 }
 
 fn configurations() -> Vec<Configuration> {
-    // In no order, as a sweep has them.
+    // Unordered, as in a sweep.
     let batches = [4, 1, 2, 8].map(|batch| Workload::published(Stage::Training, batch));
     let configuration = |workload| Configuration {
         variant: Variant::new("net", 0),
@@ -195,7 +196,7 @@ fn timed(configuration: &Configuration, visits: &[f64]) -> Record {
     Record { spread: Some(0.0), visits: visits.to_vec(), ..record }
 }
 
-/// The batch sizes in the order they are measured, each time in so many seconds.
+/// The batch sizes in the order in which they are measured, with this many seconds for each.
 fn measured(plan: &mut Repetitions, ledger: &mut Ledger, each: f64) -> (Vec<u64>, Ending) {
     let mut order: Vec<u64> = Vec::new();
     loop {
@@ -251,7 +252,8 @@ fn nothing_is_repeated_before_a_fit_has_its_rows_and_steps_get_fewer_where_time_
     let mut ledger = Ledger::default();
     let (order, ending) = measured(&mut plan, &mut ledger, 1.0);
     assert_eq!((order.as_slice(), ending), (&[4, 1, 2, 4][..], Ending::Budget { seconds: 4.0, unmeasured: 1 }));
-    // Four measurements took a second each, and four are left: of two rows once more, of one configuration twice.
+    // Four measurements took a second each, and four are left: one more of two rows each, and two of one
+    // configuration.
     let short = |budget| self::plan(Some(budget)).pace(&ledger, 4.0).unwrap().short;
     assert!(short(6.0) && !short(8.0), "nine tenths of 2 s for four, of 4 s for four");
 }

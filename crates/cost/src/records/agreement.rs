@@ -1,16 +1,16 @@
-//! What repeated measurements of one step, apart in time, say together.
+//! Combines repeated measurements of one step that were taken at different times.
 
-/// What a step took.
+/// The time of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Agreement {
     /// Milliseconds.
     pub milliseconds: f64,
-    /// Half of what the next one took longer, relative to that.
+    /// Half of the difference to the next longer time, relative to the shortest.
     pub spread: f64,
 }
 
-/// The quickest of all medians, for what else runs on a machine only ever makes a step slower, and how closely another confirms it: slow
-/// phases may last, so that two can agree and both be slow. None of no medians.
+/// The shortest of all medians, because other programs only ever make a step slower, and how closely the next one
+/// confirms it. Slow phases may last, so two times can agree and both be slow. None if there are no medians.
 ///
 /// ```
 /// use perf4sight_cost::records::agreement;

@@ -1,4 +1,4 @@
-//! Appending rows one by one, so that nothing measured is lost, and finding out beforehand that it will work.
+//! Appends rows one by one, so that no measurement is lost, and checks beforehand that the folder is writable.
 
 use super::columns::{self, Column, Lacking, Line};
 use super::contents::{Contents, malformed, reader};
@@ -14,20 +14,21 @@ use std::fs::{self, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// One file of rows, open for more.
+/// A file of rows that is open for appending.
 #[derive(Debug)]
 pub struct Appender {
     file: RowFile,
 }
 
 impl Appender {
-    /// Opens the rows of `variant` under `log_dir` and reads what is there; a file that does not exist yet is empty.
+    /// Opens the rows of `variant` under `log_dir` and reads the existing ones; a file that does not exist yet is
+    /// empty.
     ///
-    /// A last row that a crash cut off is removed, so that the next one does not continue it. A file of an earlier version gets the columns
-    /// that it lacks, with `None` in its rows.
+    /// A last row that a crash cut off is removed, so that the next one does not continue it. A file of an earlier
+    /// version gets the missing columns, with `None` in its rows.
     ///
     /// # Errors
-    /// A file that is no such profile, that has columns which are not ours, or whose rows do not say their stage and outcome.
+    /// A file that is not such a profile, that has unknown columns, or whose rows lack stage and outcome.
     pub fn open(log_dir: &Path, variant: &Variant, quantity: Quantity, stage: Stage) -> Result<(Self, Option<Log>)> {
         let file = RowFile { path: log_file(log_dir, quantity, variant), variable: quantity.into() };
         if !file.path.exists() {
@@ -38,15 +39,15 @@ impl Appender {
         Ok((Appender { file }, Some(log)))
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.file.path
     }
 
-    /// Puts a row in the place of the last one that is equal to `old`; a crash leaves one of the two.
+    /// Replaces the last row equal to `old`; after a crash the file holds either the old or the new row.
     ///
     /// # Errors
-    /// When there is no such row any more, or the file cannot be written.
+    /// When that row no longer exists, or the file cannot be written.
     pub fn replace(&self, old: &Record, new: &Record) -> Result<()> {
         let path = &self.file.path;
         let rows = Contents::read(path, self.file.variable, old.workload.step.stage)?.whole;
@@ -62,10 +63,10 @@ impl Appender {
         atomic_write::save(path, lines.collect::<String>())
     }
 
-    /// Writes one row and waits until the disk has it; a new file gets its header with the first row.
+    /// Appends one row and syncs it to disk; a new file gets its header with the first row.
     ///
     /// # Errors
-    /// When the row cannot be written; nothing of it stays then.
+    /// When the row cannot be written; then the file keeps no part of it.
     pub fn append(&self, record: &Record) -> Result<()> {
         self.file.append(&[record.into()])
     }
@@ -79,7 +80,7 @@ pub(super) struct RowFile {
 }
 
 impl RowFile {
-    /// Writes rows, all or none, and waits until the disk has them.
+    /// Appends all rows or none, and syncs them to disk.
     pub fn append(&self, lines: &[Line]) -> Result<()> {
         let rows: Vec<Vec<String>> = lines.iter().map(Line::cells).collect();
         rows.iter().flatten().try_for_each(|cell| check_cell(cell)).map_err(|error| error.file(&self.path))?;
@@ -93,7 +94,7 @@ impl RowFile {
         let before = file.metadata()?.len();
         let header = if before == 0 { columns::header(self.variable) + "\n" } else { String::new() };
         let rows: String = rows.iter().map(|cells| row(cells)).collect();
-        // One write call: another process never sees half a row, and a failed write is taken back as a whole.
+        // One write call: another process never sees half a row, and a failed write is undone completely.
         let written = file.write_all((header + &rows).as_bytes()).and_then(|()| file.sync_data());
         let written = match before {
             0 => written.and_then(|()| atomic_write::sync_folder(atomic_write::folder_of(&self.path))),
@@ -102,7 +103,8 @@ impl RowFile {
         written.inspect_err(|_| drop(file.set_len(before)))
     }
 
-    /// Makes an existing file ready for more rows: nothing behind its first `whole` bytes, which end a line, and all of today's columns.
+    /// Prepares an existing file for more rows: it ends after its first `whole` bytes, with a line break, and has all
+    /// current columns.
     pub fn mend(&self, whole: u64) -> Result<()> {
         self.repair(whole).map_err(|cause| Error::io(&self.path, "mend the profile", &cause))?;
         let text = self.text()?;
@@ -114,7 +116,7 @@ impl RowFile {
         input_file::text(&self.path, "read the profile")
     }
 
-    /// The text under today's header; nothing is known of the columns that it lacks.
+    /// The text with the current header; columns that the file lacks hold `None`.
     fn modern(&self, text: &str) -> Result<String> {
         if text.is_empty() {
             return Ok(String::new());
@@ -157,17 +159,17 @@ impl RowFile {
     }
 }
 
-/// A line of these cells.
+/// One line of the file, from its cells.
 fn row(cells: &[String]) -> String {
     cells.join(SEPARATOR) + "\n"
 }
 
-/// Makes sure that `folder` exists and takes files, before anything is measured for it.
+/// Checks that `folder` exists and is writable, before anything is measured for it.
 ///
 /// # Errors
 /// A folder that cannot be created or written, or a full disk.
 pub fn ensure_writable(folder: &Path) -> Result<()> {
-    // A full disk still takes empty files and sometimes short ones, so the probe is as long as a page or two.
+    // A full disk still accepts empty and sometimes short files, so the probe is several pages long.
     const PROBE_BYTES: usize = 16 * 1024;
     fs::create_dir_all(folder).map_err(|cause| {
         Error::io(folder, "create the folder", &cause).help("set log_dir to a folder you may write")

@@ -1,4 +1,5 @@
-//! `conditions.jsonl` beside the rows: every run of a worker with what the machine told around it, those that were left out too.
+//! `conditions.jsonl`, next to the rows: every run of a worker with the machine's conditions around it, including
+//! discarded runs.
 
 use super::record::Outcome;
 use super::variant::Variant;
@@ -11,7 +12,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
-/// The name of the file, beside the folders `latency` and `memory`.
+/// The name of the file, next to the folders `latency` and `memory`.
 pub const CONDITIONS_FILE: &str = "conditions.jsonl";
 
 /// One run of a worker, as one line of JSON.
@@ -23,21 +24,21 @@ pub struct Attempt {
     /// Stage and batch size.
     #[serde(flatten)]
     pub workload: Workload,
-    /// The word that its row has or would have had.
+    /// The outcome that its row has or would have had.
     pub outcome: Outcome,
-    /// Why its time is not to be trusted; none where nothing speaks against it.
+    /// The reason not to trust its time; none if there is no such reason.
     pub doubt: Option<String>,
     /// Whether its values went into the rows.
     pub kept: bool,
     /// Its median time.
     pub milliseconds: Option<Milliseconds>,
-    /// What the machine told.
+    /// The conditions that the machine reported.
     #[serde(flatten)]
     pub conditions: Conditions,
 }
 
 impl Attempt {
-    /// Appends it to the file in `log_dir`, where it says more than its row does.
+    /// Appends it to the file in `log_dir`, unless it adds nothing to its row.
     ///
     /// # Errors
     /// When the file cannot be written.

@@ -1,14 +1,14 @@
-//! One cell of a row: read as what its column holds, or refused with its place.
+//! Parses one cell of a row, or reports an error with its file and line.
 
 use super::dialect::NONE;
 use perf4sight_base::error::{Error, Result, suggestion};
 use std::path::Path;
 use std::str::FromStr;
 
-/// No step takes as many milliseconds (31 years) or MiB.
+/// An upper bound: no step takes this many milliseconds (31 years) or MiB.
 const MOST: f64 = 1e12;
 
-/// A cell, and where it stands.
+/// A cell and its position.
 pub(super) struct Cell<'a> {
     pub file: &'a Path,
     /// From 1.
@@ -18,25 +18,25 @@ pub(super) struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// An error, at this place.
+    /// Adds the cell's position to an error.
     pub fn place(&self, error: Error) -> Error {
         error.file(self.file).line(self.line)
     }
 
-    /// The error of a cell that holds something else than it should.
+    /// The error for a cell with unexpected content.
     pub fn wrong(&self, expected: &str) -> Error {
         let found = format!("{} holds \"{}\"", self.column, self.text);
         self.place(Error::input(found)).expected(expected).help("correct the cell or remove the row")
     }
 
-    /// The value of `all` that is called so.
+    /// The value of `all` with this name.
     pub fn one_of<T: Copy, const N: usize>(&self, all: [T; N], name: fn(T) -> &'static str) -> Result<T> {
         let names = all.map(name);
         let found = all.into_iter().find(|value| name(*value) == self.text);
         found.ok_or_else(|| self.wrong(&names.join(", ")).help(suggestion(self.text, names)))
     }
 
-    /// A number, where there is one.
+    /// A number, if the cell holds one.
     pub fn optional<T: FromStr>(&self) -> Result<Option<T>> {
         match self.text {
             NONE | "-1" | "-1.0" => Ok(None),
@@ -44,8 +44,8 @@ impl Cell<'_> {
         }
     }
 
-    /// A measured number. Where the measurement failed it may be missing, or below zero: `mem_used` is a difference, and a process that
-    /// was killed leaves it anywhere.
+    /// A measured number. After a failed measurement it may be missing or negative: `mem_used` is a difference, and a
+    /// killed process leaves it at any value.
     pub fn measured(&self, passed: bool) -> Result<Option<f64>> {
         match self.optional()? {
             Some(value) if value > 0.0 && value <= MOST => Ok(Some(value)),
@@ -55,7 +55,7 @@ impl Cell<'_> {
         }
     }
 
-    /// A share of a measured number, where there is one.
+    /// A share of a measured number, if the cell holds one.
     pub fn share(&self) -> Result<Option<f64>> {
         match self.optional()? {
             Some(share) if !(0.0..=MOST).contains(&share) => Err(self.wrong("a number from 0 on")),
@@ -63,7 +63,7 @@ impl Cell<'_> {
         }
     }
 
-    /// The measured numbers in it.
+    /// The measured numbers in the cell.
     pub fn numbers(&self) -> Result<Vec<f64>> {
         let number = |word: &str| word.parse().ok().filter(|number: &f64| *number > 0.0 && *number <= MOST);
         let words = self.text.split_whitespace().filter(|word| *word != NONE);

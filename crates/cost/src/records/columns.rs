@@ -1,4 +1,4 @@
-//! The columns of all files of rows, in one table: headers, readers and writers follow it.
+//! The columns of all files of rows, in one table that headers, readers and writers use.
 
 use super::cells::Cell;
 use super::dialect::{NONE, SEPARATOR, joined, written};
@@ -11,44 +11,45 @@ use perf4sight_base::units::{Bytes, Milliseconds};
 use perf4sight_step::workload::{Pass, Stage, Step, Variable, Workload};
 use std::path::PathBuf;
 
-/// What reads as more is damage: rows of others may have been measured at any size that a step can be asked for, and more.
+/// The largest batch size that is read; a larger value is damage. Rows of other programs may have larger batch sizes
+/// than a step can be requested with.
 const LARGEST_READ: u64 = 1 << 32;
 
-/// What a row of any file says.
+/// One row of any file.
 pub(super) struct Line {
     pub variable: Variable,
     pub record: Record,
-    /// None of a whole step.
+    /// None for a whole step.
     pub operation: Option<Operation>,
     pub pass: Pass,
 }
 
-/// What is to be made of a file that lacks the column.
+/// How a file that lacks the column is treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lacking {
-    /// It is no file of rows.
+    /// It is not a file of rows.
     Refused,
-    /// It was published: its rows are taken for something that they do not say, and none of ours follow them.
+    /// It is a published file: its rows get a default value. New rows are never appended to it.
     Assumed,
-    /// It is of an earlier version: its rows say nothing of it, as if `None` stood there.
+    /// It is a file of an earlier version: the value is unknown, as if the cell held `None`.
     Unknown,
 }
 
 /// One column.
 pub(super) struct Column {
     pub name: &'static str,
-    /// The files that have it.
+    /// The kinds of files that have it.
     files: &'static [Variable],
     pub lacking: Lacking,
     content: Content,
 }
 
-/// How a cell is read into a line, and written from it.
+/// How a cell is parsed into a line, and formatted from it.
 enum Content {
     Line(fn(&Cell<'_>, &mut Line) -> Result<()>, fn(&Line) -> String),
     /// MiB.
     Memory(fn(&mut MemoryColumns) -> &mut Option<Bytes>),
-    /// `None` where the row is of no operation.
+    /// `None` if the row is not of an operation.
     Operation(fn(&Cell<'_>, &mut Operation) -> Result<()>, fn(&Operation) -> String),
 }
 
@@ -58,10 +59,12 @@ const LATENCY: &[Variable] = &[Variable::Latency];
 const MEMORY: &[Variable] = &[Variable::Memory];
 const LAYERS: &[Variable] = &[Variable::Layers];
 
-/// In the order they are written, the published ones first; they are read in that order too, so that one may rest on those before it.
+/// The columns in the order in which they are written, the published ones first. They are also read in this order, so
+/// that a column can depend on earlier ones.
 ///
-/// `outcome` comes last: a row cut off inside its last cell has all its cells, but no outcome reads as another one when it is cut, and
-/// neither does the ending of `model`, which is last in published rows. Some of these lack `free`.
+/// `outcome` comes last: a row cut off inside its last cell has all its cells, but a truncated outcome is never
+/// another valid one. Neither is the truncated end of `model`, which is the last column of published rows. Some
+/// published files lack `free`.
 const COLUMNS: &[Column] = &[
     column("passed", ALL, Refused, Content::Line(read_passed, |line| passed(line.record.outcome).to_owned())),
     column("latency", TIMES, Refused, Content::Line(read_latency, write_latency)),

@@ -1,4 +1,4 @@
-//! The rows of any file, found by the names of their columns; what a crash cut off is left out.
+//! Reads the rows of any file by column name; rows that a crash cut off are left out.
 
 use super::cells::Cell;
 use super::columns::{self, Column, Lacking, Line};
@@ -9,7 +9,7 @@ use perf4sight_base::input_file;
 use perf4sight_step::workload::{Stage, Variable};
 use std::path::Path;
 
-/// The columns whose cells do not read as others when they are cut off.
+/// The columns whose truncated cells are never valid values.
 const CLOSING: [&str; 2] = ["model", "outcome"];
 
 /// The rows of a file.
@@ -21,7 +21,7 @@ pub(super) struct Contents {
     pub bytes: u64,
 }
 
-/// Where a row begins.
+/// The position of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Position {
     /// From 1.
@@ -30,12 +30,12 @@ pub(super) struct Position {
     pub start: u64,
 }
 
-/// The first line of a file.
+/// The header of a file.
 struct Header<'a> {
     file: &'a Path,
     variable: Variable,
     names: StringRecord,
-    /// Those of our columns that it has, with their places.
+    /// The known columns that the file has, with their indices.
     found: Vec<(&'static Column, usize)>,
 }
 
@@ -53,7 +53,7 @@ impl Contents {
 
     fn parse(file: &Path, text: &str, variable: Variable, stage: Stage) -> Result<Self> {
         let mut contents = Contents { whole: Vec::new(), torn: None, bytes: text.len() as u64 };
-        // A crash while the file was created leaves the beginning of a header and nothing else.
+        // A crash while the file was created leaves only the beginning of a header.
         if !text.contains('\n') && columns::header(variable).starts_with(text) {
             return Ok(Contents { torn: (!text.is_empty()).then_some(1), bytes: 0, ..contents });
         }
@@ -78,7 +78,7 @@ impl Contents {
 }
 
 impl<'a> Header<'a> {
-    /// Refuses a file that lacks what every one has.
+    /// Refuses a file that lacks a required column.
     fn check(file: &'a Path, names: StringRecord, variable: Variable) -> Result<Self> {
         let place = |column: &Column| names.iter().position(|name| name == column.name);
         let found = columns::of(variable).filter_map(|column| Some((column, place(column)?))).collect();
@@ -95,12 +95,12 @@ impl<'a> Header<'a> {
             .help(format!("check that this is a {variable} profile, with '|' between its columns")))
     }
 
-    /// Whether a row that has all its cells is whole, even without an end of its line.
+    /// Whether a row with all its cells is complete even without a line break at its end.
     fn closes(&self) -> bool {
         self.names.iter().next_back().is_some_and(|name| CLOSING.contains(&name))
     }
 
-    /// What a row of these cells says, which must be as many as the header has.
+    /// Parses the cells of a row; their number must be that of the header.
     fn line(&self, cells: &StringRecord, line: usize, stage: Stage) -> Result<Line> {
         if cells.len() != self.names.len() {
             let found = format!("the row has {} cells, the header {}", cells.len(), self.names.len());

@@ -1,27 +1,28 @@
-//! What a cell can hold: no separator, nothing that a spreadsheet would run, and a word for what is missing.
+//! The rules for cells: no separator, nothing that a spreadsheet would run as a formula, and a marker for missing
+//! values.
 
 use perf4sight_base::error::{Error, Result};
 
-/// Between the cells of a row.
+/// The separator between the cells of a row.
 pub(super) const SEPARATOR: &str = "|";
 
-/// The word for a value that is missing; `-1` in published rows.
+/// The marker for a missing value; published rows also use `-1`.
 pub(super) const NONE: &str = "None";
 
-/// Whether a row could not be read again with this inside a cell.
+/// Whether this character in a cell would make the row unreadable.
 pub(super) fn ends_cell(c: char) -> bool {
     SEPARATOR.contains(c) || c.is_control()
 }
 
-/// Whether a spreadsheet would run it instead of showing it.
+/// Whether a spreadsheet would run this text as a formula instead of showing it.
 pub(super) fn begins_formula(word: &str) -> bool {
     word.starts_with(['=', '+', '-', '@'])
 }
 
-/// Refuses words from a configuration that rows would hold and could not be read again with.
+/// Refuses words of a configuration that would make rows unreadable.
 ///
 /// # Errors
-/// The word, and what is wrong with it.
+/// The word and the reason.
 pub fn check_cell(word: &str) -> Result<()> {
     match word.chars().find(|c| ends_cell(*c)) {
         None => Ok(()),
@@ -33,12 +34,12 @@ pub fn check_cell(word: &str) -> Result<()> {
     }
 }
 
-/// A value, or the word for none.
+/// A value, or the marker for none.
 pub(super) fn written<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| NONE.to_owned(), |value| value.to_string())
 }
 
-/// Words in one cell, or the word for none.
+/// Words joined in one cell, or the marker for none.
 pub(super) fn joined<T: ToString>(words: &[T], separator: &str) -> String {
     let words: Vec<String> = words.iter().map(T::to_string).collect();
     written(Some(words.join(separator)).filter(|words| !words.is_empty()))

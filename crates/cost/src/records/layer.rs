@@ -1,4 +1,4 @@
-//! The time of one operation inside the step of its network, as a row.
+//! A row with the time of one operation inside the step of its network.
 
 use super::dialect::{NONE, begins_formula, ends_cell};
 use super::record::Record;
@@ -19,19 +19,20 @@ pub struct Operation {
     pub parameters: u64,
 }
 
-/// Time of one operation in one pass, or of what belongs to no operation.
+/// The time of one operation in one pass, or of a part of the step outside all operations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayerRecord {
-    /// Its latency: the mean over the middle half of the steps, so that the operations add up to a step; of the plain step, the median.
+    /// Its latency. Of an operation, the mean over the middle half of the steps, so that the operations add up to a
+    /// step; of the plain step, the median.
     pub record: Record,
     /// The operation; none for loss, zero_grad, optimizer and the whole step.
     pub operation: Option<Operation>,
-    /// In which part of the step.
+    /// The pass of the step that it belongs to.
     pub pass: Pass,
 }
 
-/// A node's name as a row holds it: with `/` for what would end a cell or row, and before what would be read as something else than a
-/// name.
+/// A node's name as it is written to a row: `/` replaces characters that would end a cell or row, and precedes a name
+/// that would otherwise be parsed as something else.
 pub fn node_cell(name: &str) -> String {
     let cell = name.replace(ends_cell, "/");
     if cell == NONE || begins_formula(&cell) { format!("/{cell}") } else { cell }

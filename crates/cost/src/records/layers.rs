@@ -1,7 +1,8 @@
-//! Times of single operations, measured in place inside the step of their network: `{log_dir}/layers/{variant}-gt.csv`.
+//! Times of single operations, measured inside the step of their network: `{log_dir}/layers/{variant}-gt.csv`.
 //!
-//! In the dialect of the other rows. A configuration is a block of rows, one for every operation and pass that ran, closed by one with
-//! pass `step`: the plain step, timed in turn with them, whose time the others add up to.
+//! The files use the same dialect as the other rows. Each configuration is a block of rows, one for every operation
+//! and pass that ran. The last row of a block has pass `step`: it is the plain step, timed alternately with the
+//! operations, whose times add up to it.
 
 use super::append::RowFile;
 use super::columns::Line;
@@ -17,22 +18,22 @@ use std::path::{Path, PathBuf};
 /// The layer rows of one file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayerLog {
-    /// Those of whole configurations, in the order of the file.
+    /// The rows of complete configurations, in the order of the file.
     pub records: Vec<LayerRecord>,
-    /// Line at which a configuration begins that a crash cut off; it is in no record.
+    /// The line where a configuration begins that a crash cut off; its rows are in no record.
     pub torn: Option<usize>,
     whole: u64,
 }
 
 impl LayerLog {
-    /// What a reader of the rows should be told.
+    /// A warning for users of the rows, if there is one.
     pub fn warning(&self, file: &Path) -> Option<String> {
         let line = self.torn?;
         Some(format!("{}:{line}: a configuration's layers were cut off by a crash and are left out", file.display()))
     }
 }
 
-/// The file that holds the layer rows of `variant`.
+/// The path of the layer rows of `variant`.
 pub fn file(log_dir: &Path, variant: &Variant) -> PathBuf {
     row_file(log_dir, Variable::Layers, variant)
 }
@@ -40,7 +41,7 @@ pub fn file(log_dir: &Path, variant: &Variant) -> PathBuf {
 /// Reads a file of layer rows.
 ///
 /// # Errors
-/// A file that cannot be read, a header without a required column, and any cell that is not what its column holds.
+/// A file that cannot be read, a header without a required column, or a cell that does not fit its column.
 pub fn read(file: &Path) -> Result<LayerLog> {
     let mut rows = Contents::read(file, Variable::Layers, Stage::Training)?;
     let closed = rows.whole.iter().rposition(|(_, line)| line.pass == Pass::Step).map_or(0, |last| last + 1);
@@ -53,17 +54,18 @@ pub fn read(file: &Path) -> Result<LayerLog> {
     Ok(LayerLog { records: rows.whole.into_iter().map(|(_, line)| line.into()).collect(), torn, whole })
 }
 
-/// One file of layer rows, open for more.
+/// A file of layer rows that is open for appending.
 #[derive(Debug)]
 pub struct LayerAppender {
     file: RowFile,
 }
 
 impl LayerAppender {
-    /// Opens the layer rows of `variant` under `log_dir` and reads what is there; what a crash cut off is removed.
+    /// Opens the layer rows of `variant` under `log_dir` and reads them; a configuration that a crash cut off is
+    /// removed.
     ///
     /// # Errors
-    /// A file that holds something else, or columns that are not ours.
+    /// A file with other content, or with unknown columns.
     pub fn open(log_dir: &Path, variant: &Variant) -> Result<(Self, Option<LayerLog>)> {
         let file = RowFile { path: file(log_dir, variant), variable: Variable::Layers };
         if !file.path.exists() {
@@ -74,10 +76,10 @@ impl LayerAppender {
         Ok((LayerAppender { file }, Some(log)))
     }
 
-    /// Writes the rows of one configuration, the plain step last, and waits until the disk has them.
+    /// Appends the rows of one configuration, the plain step last, and syncs them to disk.
     ///
     /// # Errors
-    /// When they cannot be written; none of them stays then.
+    /// When they cannot be written; then the file keeps none of them.
     pub fn append(&self, records: &[LayerRecord]) -> Result<()> {
         self.file.append(&records.iter().map(Line::from).collect::<Vec<_>>())
     }

@@ -1,4 +1,4 @@
-//! Reading the rows of one variant, and finding a profile's files.
+//! Reads the rows of one variant, and finds a profile's files.
 
 use super::contents::Contents;
 use super::record::{Identity, Outcome, Record};
@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What every file of rows is called behind its variant.
+/// The end of the name of every file of rows, after its variant.
 const ENDING: &str = "-gt.csv";
 
-/// The rows of one file, with what was noticed on the way.
+/// The rows of one file, with the problems found while reading it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Log {
-    /// Where they were read.
+    /// The file that was read.
     pub file: PathBuf,
-    /// Every whole row, in the order of the file; [`Log::settled`] has those that still say something.
+    /// Every complete row, in the order of the file; [`Log::settled`] leaves out rows that are superseded.
     pub records: Vec<Record>,
-    /// Line of a last row that a crash cut off; it is in no record.
+    /// The line of a last row that a crash cut off; it is in no record.
     pub torn: Option<usize>,
     /// Rows that measured the same thing. All of them are in `records`: they are repeats, and fits may use them.
     pub duplicates: Vec<Duplicate>,
@@ -30,18 +30,18 @@ pub struct Log {
 /// Lines that measure the same thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Duplicate {
-    /// What they measure.
+    /// The measurement that they repeat.
     pub identity: Identity,
     /// The lines, from 1, ascending; at least two.
     pub lines: Vec<usize>,
 }
 
 impl Log {
-    /// The rows that still say something.
+    /// The rows that still count.
     ///
-    /// A failure that memory was not the reason of says nothing once there is a later row of the same step. A step that was skipped
-    /// says that it does not fit only where a smaller batch ran out of memory: profiles of earlier versions also skipped what came
-    /// after a worker that had crashed.
+    /// A failure for a reason other than memory does not count once there is a later row of the same step. A skipped
+    /// step counts as not fitting only if a smaller batch ran out of memory: profiles of earlier versions also skipped
+    /// the configurations after a worker that had crashed.
     pub fn settled(self) -> Vec<Record> {
         let mut edges: BTreeMap<Step, u64> = BTreeMap::new();
         let mut last: BTreeMap<Workload, usize> = BTreeMap::new();
@@ -63,7 +63,7 @@ impl Log {
         rows.filter(|(at, record)| tells(*at, record)).map(|(_, record)| record).collect()
     }
 
-    /// What a reader of these rows should be told, one sentence each.
+    /// Warnings for users of these rows, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let file = self.file.display();
         let torn = self.torn.map(|line| format!("{file}:{line}: the last row was cut off by a crash and is left out"));
@@ -83,12 +83,12 @@ impl Log {
     }
 }
 
-/// The file that holds the rows of `variant`: `{log_dir}/{latency,memory}/{variant}-gt.csv`.
+/// The path of the rows of `variant`: `{log_dir}/{latency,memory}/{variant}-gt.csv`.
 pub fn log_file(log_dir: &Path, quantity: Quantity, variant: &Variant) -> PathBuf {
     row_file(log_dir, quantity.into(), variant)
 }
 
-/// The file that holds the rows of a variable.
+/// The path of the rows of a variable.
 pub fn row_file(log_dir: &Path, variable: Variable, variant: &Variant) -> PathBuf {
     log_dir.join(variable.name()).join(format!("{variant}{ENDING}"))
 }
@@ -116,13 +116,13 @@ pub fn any_rows(log_dir: &Path) -> bool {
     folders.flatten().flatten().any(|entry| entry.file_name().to_string_lossy().ends_with(ENDING))
 }
 
-/// Reads a file of `quantity` rows; rows that name no stage are of `stage`.
+/// Reads a file of `quantity` rows; rows without a stage are of `stage`.
 ///
-/// A last row that a crash cut off is left out and remembered in [`Log::torn`]; so is a file whose header was cut off.
+/// A last row that a crash cut off is left out and recorded in [`Log::torn`]; so is a file whose header was cut off.
 ///
 /// # Errors
-/// A file that cannot be read, a header without a required column, and any cell that is not what its column holds:
-/// with file, line, column, expectation and remedy.
+/// A file that cannot be read, a header without a required column, or a cell that does not fit its column: with file,
+/// line, column, expectation and remedy.
 pub fn read(file: &Path, quantity: Quantity, stage: Stage) -> Result<Log> {
     let rows = Contents::read(file, quantity.into(), stage)?;
     let mut lines = BTreeMap::new();

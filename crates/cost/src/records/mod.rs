@@ -1,7 +1,7 @@
-//! Rows of `profiling_csvs/`: variant names, records, reading and appending them, and the provenance beside them.
+//! Rows of `profiling_csvs/`: variant names, records, reading and appending, and the provenance file next to the rows.
 //!
-//! The dialect is the published one: `|` between cells, the header first, `True`/`False`, `None` or `-1` for what a
-//! failed measurement could not give. Cells are found by column name.
+//! The dialect is the published one: `|` between cells, the header first, `True`/`False`, and `None` or `-1` for
+//! values that a failed measurement lacks. Cells are found by column name.
 
 mod agreement;
 mod append;

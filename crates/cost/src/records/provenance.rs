@@ -1,4 +1,4 @@
-//! Where the rows of a profile come from: the JSON beside them, and whether more rows may follow.
+//! The provenance of a profile's rows: a JSON file next to them, which also decides whether more rows may be appended.
 
 use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result};
@@ -8,13 +8,13 @@ use perf4sight_step::workload::{Quantity, Stage};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The name of the file, beside the folders `latency` and `memory`.
+/// The name of the file, next to the folders `latency` and `memory`.
 pub const PROVENANCE_FILE: &str = "provenance.json";
 
-/// Under what circumstances the rows of one profile were measured.
+/// The conditions under which the rows of one profile were measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// What all rows have in common: device, processor, memory, threads, software versions, by name.
+    /// The facts that all rows share, by name: device, processor, memory, threads, software versions.
     pub setting: Setting,
     /// The runs that added rows, oldest first.
     pub runs: Vec<Run>,
@@ -25,28 +25,30 @@ pub struct Provenance {
 pub struct Run {
     /// When it began, in RFC 3339.
     pub date: String,
-    /// Seconds its configurations took.
+    /// Seconds that its configurations took.
     pub seconds: f64,
-    /// Seconds of them that the device spent in steps; the rest is start-up and bookkeeping. Zero where it was not counted.
+    /// Seconds of them that the device spent in steps; the rest is start-up and bookkeeping. Zero if not counted.
     #[serde(default)]
     pub measuring: f64,
-    /// Seconds beyond them that its configurations waited: for other measurements on the machine, for a board that was lost.
+    /// Additional seconds that its configurations waited: for other measurements on the machine, or for a lost
+    /// connection to a board.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub waiting: f64,
-    /// Rows it added.
+    /// The number of rows it added.
     pub rows: usize,
-    /// How good the rows were estimated to be as they came, where the plan goes by that.
+    /// The estimated errors of fits on the rows so far, if the plan uses such estimates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub learned: Vec<Learned>,
-    /// How far the repetitions of its rows lay apart, where there were any.
+    /// The agreement of the repetitions of its rows, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visits: Option<Repeatability>,
     /// Its seed.
     pub seed: u64,
-    /// Clocks and temperatures at its first measurement's start and its last one's end, where the device tells them.
+    /// Clocks and temperatures at the start of its first measurement and the end of its last one, if the device
+    /// reports them.
     #[serde(default, skip_serializing_if = "Conditions::is_empty")]
     pub conditions: Conditions,
-    /// The configuration in force.
+    /// The configuration of the run.
     pub config: String,
 }
 
@@ -55,27 +57,28 @@ fn is_zero(seconds: &f64) -> bool {
     *seconds == 0.0
 }
 
-/// How far repeated measurements of the same step lay from each other: how well the machine could be measured.
+/// The agreement of repeated measurements of the same step: how precisely the machine could be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Repeatability {
-    /// Rows measured twice or more, those of earlier runs included.
+    /// Rows measured twice or more, including those of earlier runs.
     pub rows: usize,
-    /// Rows measured once, because time was over.
+    /// Rows measured once, because the time was up.
     pub single: usize,
-    /// Rows measured more than twice, because they disagreed or were not what the other rows let expect.
+    /// Rows measured more than twice, because their times disagreed or did not fit the other rows.
     pub more: usize,
     /// Rows whose time is marked as doubtful.
     pub marked: usize,
-    /// Median of the rows' spreads: half of what the next time took longer than the quickest, relative to it.
+    /// Median of the rows' spreads: half of the difference between the shortest time and the next one, relative to the
+    /// shortest.
     pub median: f64,
-    /// The spread that nine rows of ten do not exceed.
+    /// The spread that nine rows out of ten do not exceed.
     pub most: f64,
 }
 
-/// What the rows of a profile were estimated to be worth at one point.
+/// The estimated error of a fit on the rows measured so far.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Learned {
-    /// Configurations measured until then.
+    /// Configurations measured so far.
     pub measured: usize,
     /// Seconds they took.
     pub seconds: f64,
@@ -83,7 +86,7 @@ pub struct Learned {
     pub stage: Stage,
     /// Latency or memory.
     pub quantity: Quantity,
-    /// Mean absolute percentage error for what was left out of the fit.
+    /// Mean absolute percentage error on the rows that were left out of the fit.
     pub error: f64,
 }
 
@@ -103,7 +106,7 @@ impl Provenance {
         })
     }
 
-    /// Writes it beside the rows; a crash leaves the old file or the new one, never half of it.
+    /// Writes it next to the rows; after a crash either the old or the new file is there, never half of one.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -114,10 +117,10 @@ impl Provenance {
         atomic_write::save(&file, text + "\n")
     }
 
-    /// Refuses to continue rows that were measured under another setting.
+    /// Refuses to append to rows that were measured under another setting.
     ///
     /// # Errors
-    /// When `now` differs: what differs, and how to start anew.
+    /// When `now` differs: the differences, and how to start a new profile.
     pub fn check_continues(&self, now: &Setting, log_dir: &Path) -> Result<()> {
         let differences = differences(&self.setting, now);
         if differences.is_empty() {

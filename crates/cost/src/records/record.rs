@@ -1,4 +1,4 @@
-//! One measurement as a row: what was asked, how it ended, what was read.
+//! One measurement as a row: the configuration, its outcome, its values.
 
 use super::variant::Variant;
 use perf4sight_base::units::{Bytes, Milliseconds};
@@ -7,31 +7,32 @@ use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
 
-/// How a configuration ended; the word in the column `outcome`.
+/// The outcome of a configuration, as in the column `outcome`.
 ///
-/// No word is the beginning of another, so that a row cut off by a crash never reads as a whole one.
+/// No outcome's name is a prefix of another, so that a row cut off by a crash is never read as a complete one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The step ran.
     Measured,
-    /// The step ran, but something else kept using the processor: the value is doubtful.
+    /// The step ran, but other programs kept using the processor: the value is doubtful.
     Disturbed,
-    /// The step ran, but the machine slowed itself down, for heat mostly: the value is doubtful.
+    /// The step ran, but the machine throttled, mostly because of heat: the value is doubtful.
     Throttled,
-    /// The step ran, time after time, but takes far longer or shorter than the other rows of its network let expect: the value is doubtful.
+    /// The step ran repeatedly, but took far longer or shorter than the other rows of its network predict: the value
+    /// is doubtful.
     Unexpected,
     /// The step did not fit: a censored observation, never a regression target.
     OutOfMemory,
     /// Not run, because a smaller batch of this variant and stage had run out of memory.
     Skipped,
-    /// The worker said that it could not run this.
+    /// The worker reported that it could not run this.
     Failed,
-    /// The worker died of something else than memory.
+    /// The worker died for a reason other than memory.
     Crashed,
     /// The worker was still running at the time limit.
     TimedOut,
-    /// The worker's answer could not be understood.
+    /// The worker's reply could not be parsed.
     Garbled,
 }
 
@@ -50,7 +51,7 @@ impl Outcome {
         Outcome::Garbled,
     ];
 
-    /// The word in the CSV.
+    /// Its name in the CSV.
     pub fn name(self) -> &'static str {
         match self {
             Outcome::Measured => "measured",
@@ -71,7 +72,8 @@ impl Outcome {
         self == Outcome::Measured || self.doubtful()
     }
 
-    /// Whether there is no result although memory was not why: nothing is known of the step, and it is worth another try.
+    /// Whether there is no result for a reason other than memory: the step's cost is unknown, and the next run tries
+    /// it again.
     pub fn broken(self) -> bool {
         matches!(self, Outcome::Failed | Outcome::Crashed | Outcome::TimedOut | Outcome::Garbled)
     }
@@ -88,27 +90,28 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// The memory columns of one row; what a failed measurement could not give is `None`.
+/// The memory columns of one row; values that a failed measurement lacks are `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryColumns {
     /// `mem_alloc`: peak of the tensors alive at once.
     pub allocated: Option<Bytes>,
-    /// `mem_reserved`: peak that the allocator took from the system.
+    /// `mem_reserved`: peak of the memory that the allocator took from the system.
     pub reserved: Option<Bytes>,
-    /// `mem_used`: peak of the process or device above its idle value: what the step needs, nothing freed being kept.
+    /// `mem_used`: peak of the process or device above its idle value: the memory that the step needs if no freed
+    /// memory is cached.
     pub used: Option<Bytes>,
     /// `mem_avail`: available at idle.
     pub available: Option<Bytes>,
     /// `free`: free at idle; some published rows have no such column.
     pub free: Option<Bytes>,
-    /// `capacity`: what the device has in all.
+    /// `capacity`: the total memory of the device.
     pub capacity: Option<Bytes>,
-    /// `mem_heap`: the peak above idle in the timed steps, where glibc's heap kept what was freed; noisy, and only where
-    /// steps were timed with the same worker.
+    /// `mem_heap`: the peak above idle in the timed steps, including freed memory that glibc's heap kept; noisy, and
+    /// only present if the same worker timed steps.
     pub heap: Option<Bytes>,
 }
 
-/// What was read.
+/// The measured value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reading {
     /// Time of a step.
@@ -126,22 +129,22 @@ pub struct Record {
     pub workload: Workload,
     /// The data set whose shapes the network has.
     pub dataset: String,
-    /// The network's file as the row names it, possibly a path on another machine: only its stem counts.
+    /// The network's file as written in the row, possibly a path on another machine: only its stem is used.
     pub file: PathBuf,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// The values.
+    /// Its values.
     pub reading: Reading,
-    /// Timed steps behind the values, where they were counted.
+    /// The number of timed steps, if counted.
     pub steps: Option<usize>,
-    /// How closely a second measurement confirms the time ([`agreement`](super::agreement())); of a single one the half-width of its median's
-    /// confidence interval, where it was computed.
+    /// How closely a second measurement confirms the time ([`agreement`](super::agreement())). Of a single
+    /// measurement, the half-width of its median's confidence interval, if computed.
     pub spread: Option<f64>,
-    /// The median milliseconds of every measurement, apart in time; empty where they were not kept.
+    /// The median milliseconds of every measurement, taken at different times; empty if they were not kept.
     pub visits: Vec<f64>,
 }
 
-/// What makes two rows measurements of the same thing; a profile is continued by it.
+/// The identity of a measurement: rows with equal identities measure the same thing. A profile is continued by it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     /// The network at its level.
@@ -153,7 +156,7 @@ pub struct Identity {
 }
 
 impl Record {
-    /// A record of no dataset in particular and a file that is named after the variant, whose steps were not counted.
+    /// A record without a dataset and a number of steps, whose file is named after the variant.
     pub fn new(variant: Variant, workload: Workload, outcome: Outcome, reading: Reading) -> Self {
         let (dataset, file, visits) = (String::new(), format!("{variant}.onnx").into(), Vec::new());
         Record { variant, workload, dataset, file, outcome, reading, steps: None, spread: None, visits }
@@ -167,7 +170,7 @@ impl Record {
         }
     }
 
-    /// What the row measures.
+    /// The identity of the measurement.
     pub fn identity(&self) -> Identity {
         Identity { variant: self.variant.clone(), workload: self.workload, variable: self.quantity().into() }
     }

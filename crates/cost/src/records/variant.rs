@@ -5,7 +5,7 @@ use perf4sight_base::error::{Error, Result, suggestion};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Highest pruning level, in percent.
+/// The highest pruning level, in percent.
 const MAX_LEVEL: u8 = 99;
 
 /// A network at a pruning level; where a level was pruned several times, one of the repeats.
@@ -23,7 +23,7 @@ pub struct Variant {
     pub network: String,
     /// Pruning level, 0 to 99 percent.
     pub level: u8,
-    /// Which of several prunings to that level.
+    /// The repeat, if a level was pruned several times.
     pub repeat: Option<u32>,
 }
 
@@ -33,12 +33,12 @@ impl Variant {
         Variant { network: network.into(), level, repeat: None }
     }
 
-    /// The variant that `stem`, a file name without its ending, names.
+    /// Parses a variant from `stem`, a file name without its extension.
     ///
     /// The network is resolved as a prefix among the `known` names, so that names may contain underscores.
     ///
     /// # Errors
-    /// A stem of another form, an unknown network (with the nearest known one) or a level past 99.
+    /// A stem of another form, an unknown network (with the most similar known one) or a level above 99.
     pub fn parse<'a>(stem: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> Result<Self> {
         let resolved = known.clone().into_iter().find_map(|network| Self::strip(stem, network));
         resolved.ok_or_else(|| refusal(stem, known))
@@ -86,11 +86,11 @@ fn is_digits(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Refuses a network name that ends in an underscore and a level, because its variants could not be told from levels and repeats, one that rows could
-/// not be read again with, and one that a spreadsheet would take for a formula.
+/// Refuses a network name that ends in an underscore and a level, because its variants would be ambiguous. It also
+/// refuses a name that would make rows unreadable, and one that a spreadsheet would take for a formula.
 ///
 /// # Errors
-/// Such a name, with what would be right.
+/// The invalid name, with a valid one.
 ///
 /// ```
 /// use perf4sight_cost::records::check_network_name;
@@ -105,7 +105,8 @@ pub fn check_network_name(name: &str) -> Result<()> {
         return Err(Error::config(problem).expected("a word without slashes that begins with a letter or digit"));
     }
     let Some((stem, digits)) = name.rsplit_once('_') else { return Ok(()) };
-    // What is no level, such as the 100 of ghostnet_100, is taken for none, unless it reads as the repeat of one.
+    // A number that is not a level, such as the 100 of `ghostnet_100`, is part of the name, unless it could be the
+    // repeat of a level.
     if !is_digits(digits)
         || (Variant::strip(name, stem).is_none() && !is_digits(stem.rsplit('_').next().unwrap_or(stem)))
     {

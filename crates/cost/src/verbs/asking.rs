@@ -1,4 +1,5 @@
-//! Settings of verbs and sections that ask about steps without measuring them: what answers, what a step must fit into, what the network reads.
+//! Settings shared by verbs and sections that predict steps without measuring them: source of predictions, memory
+//! limit, network input.
 
 use super::source::EVERY;
 use perf4sight_base::error::{Error, Result};
@@ -10,7 +11,7 @@ use perf4sight_verb::config::Missing::Unset;
 use perf4sight_verb::config::{Setting, Values, flag, integer, memory, path, text, word};
 use std::path::{Path, PathBuf};
 
-/// One network.
+/// The network.
 pub(super) const NETWORK: Setting = text("network")
     .required()
     .positional("NET.onnx|NAME|NAME@LEVEL")
@@ -49,25 +50,25 @@ const DIM: Setting = text("dim").many().on_command_line().value("NAME=SIZE").hel
     "Size of a dimension that the file leaves open, by its name there, such as tokens=197; may be given several times.",
 );
 
-/// How large what networks read and give is to be.
+/// The sizes of networks' inputs and outputs.
 pub(super) const EXTENTS: &[Setting] = &[INPUT, CLASSES, DIM];
 
-/// Whose images and classes a known network has, where nothing else says so.
+/// The dataset that gives the images and classes of a known network, unless other settings do.
 pub(super) const IMAGES_OF: Setting = word("dataset", || Dataset::ALL.map(Dataset::name).to_vec())
     .or("imagenet")
     .help("Whose images and classes a known network is built for.");
 
-/// Whether files of others are replaced.
+/// Whether existing files that perf4sight did not write are replaced.
 pub(super) const OVERWRITE: Setting =
     flag("overwrite").help("Replace files that perf4sight did not write too; its own are replaced in any case.");
 
-/// A page to write as well.
+/// An HTML page to write in addition.
 pub(super) const HTML: Setting = path("html").on_command_line().value("FILE.html");
 
-/// What [`HTML`] names, if anything.
+/// The path given by [`HTML`], if any.
 ///
 /// # Errors
-/// What is no page by its name, with its place.
+/// A path that does not end in `.html`, with its position.
 pub(super) fn html(values: &Values<'_>) -> Result<Option<PathBuf>> {
     let page: Option<PathBuf> = values.get("html")?;
     match page.as_ref().is_some_and(|page| !ends_in(page, &["html"])) {
@@ -76,10 +77,10 @@ pub(super) fn html(values: &Values<'_>) -> Result<Option<PathBuf>> {
     }
 }
 
-/// The files of the key `output`, and of the argument [`HTML`].
+/// The files given by the key `output` and by the argument [`HTML`].
 ///
 /// # Errors
-/// One that ends otherwise, with its place.
+/// A file with another extension, with its position.
 pub(super) fn output(values: &Values<'_>, endings: &[&str]) -> Result<Vec<PathBuf>> {
     let output: Vec<PathBuf> = values.get("output")?;
     if let Some(other) = output.iter().find(|file| !ends_in(file, endings)) {
@@ -99,7 +100,7 @@ pub(super) fn networks() -> Vec<&'static str> {
     zoo::names().collect()
 }
 
-/// The known kinds of devices, and the word for all of them.
+/// The known kinds of devices, and the name for all of them.
 pub(super) fn targets() -> Vec<&'static str> {
     Platform::names().chain([EVERY]).collect()
 }

@@ -1,4 +1,4 @@
-//! How large what a network reads and gives is to be.
+//! The sizes of a network's input and output, as users set them.
 
 use super::images;
 use perf4sight_base::error::{Error, Result};
@@ -8,22 +8,23 @@ use perf4sight_onnx::{Dims, Loaded, Magnitudes};
 use perf4sight_verb::config::Values;
 use std::path::Path;
 
-/// How large what a network reads and gives is to be, where its file leaves that open or it is not to be as its name or its file says.
+/// The sizes of a network's input and output, if its file leaves them open or they differ from those of its name or
+/// file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Extents {
-    /// Sizes of what a file leaves open.
+    /// The sizes of dimensions that a file leaves open.
     pub dims: Dims,
     /// One sample of its only input.
     pub input: Option<Shape>,
-    /// Classes that it tells apart.
+    /// The number of classes.
     pub classes: Option<usize>,
 }
 
 impl Extents {
-    /// What the settings `input`, `classes` and `dim` say.
+    /// Parses the settings `input`, `classes` and `dim`.
     ///
     /// # Errors
-    /// What is no shape, no number of classes, no size of a dimension, or two of one dimension, with its place.
+    /// An invalid shape, number of classes or size of a dimension, or two sizes for one dimension, with the position.
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
         let (input, classes) = (images::input(values)?, images::classes(values)?);
         let sizes = values.get::<Option<Vec<String>>>("dim")?.unwrap_or_default();
@@ -31,10 +32,10 @@ impl Extents {
         Ok(Extents { dims: dims.map_err(|error| values.placed("dim", error))?, input, classes })
     }
 
-    /// What is in a file.
+    /// Reads a network file with these sizes.
     ///
     /// # Errors
-    /// A file that cannot be used, an input that it does not take, a number of classes that it cannot tell apart.
+    /// A file that cannot be used, an input that it does not accept, a number of classes that it cannot have.
     pub(super) fn read(&self, file: impl AsRef<Path>) -> Result<Loaded> {
         let file = file.as_ref();
         check_exported(file)?;
@@ -54,7 +55,7 @@ impl Extents {
         check_exported(file)?;
         let (loaded, mut magnitudes) = onnx::read_with_magnitudes(file, &self.dims, self.input.as_ref())?;
         let loaded = self.told_apart(loaded, file)?;
-        // Filters of other classes are new ones, of which nobody knows anything, and which stay.
+        // A classifier for other classes has new filters: their magnitudes are unknown, and they are not pruned.
         for node in loaded.network.nodes() {
             if let Some(known) = magnitudes.get_mut(&node.name) {
                 known.resize(node.classes().unwrap_or(known.len()), 0.0);
@@ -63,7 +64,7 @@ impl Extents {
         Ok((loaded, magnitudes))
     }
 
-    /// The input with its channels first, where it seems to have them last: 3x320x320 for 320x320x3.
+    /// The input with its channels first, if they seem to be last: 3x320x320 for 320x320x3.
     pub(super) fn channels_first(&self) -> Option<Shape> {
         match self.input.as_ref()?.dims() {
             &[height, width, channels @ (1 | 3 | 4)] if height > 4 => Some(Shape::new([channels, height, width])),
@@ -85,10 +86,10 @@ impl Extents {
     }
 }
 
-/// What other programs call files of networks.
+/// Extensions of network files of other programs.
 const FOREIGN: [&str; 9] = ["pt", "pth", "ckpt", "bin", "safetensors", "pkl", "h5", "keras", "tflite"];
 
-/// Refuses files that hold no graph, before their bytes are read as one.
+/// Refuses files without a graph, before they are parsed as one.
 fn check_exported(file: &Path) -> Result<()> {
     let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let problem = match file.metadata() {

@@ -13,9 +13,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders further down than this belong to something else.
+/// The maximum depth of the search: deeper folders are unrelated.
 const DEEPEST: usize = 6;
-/// Characters of a date in RFC 3339 that name the day.
+/// The number of characters of an RFC 3339 date that give the day.
 const DAY: usize = 10;
 
 /// `perf4sight fingerprints`.
@@ -31,13 +31,13 @@ pub static VERB: VerbSpec = VerbSpec {
 
 const FOLDER: Setting = path("folder").or("fingerprinting").positional("DIR").help("Where to look.");
 
-/// What is asked of the verb.
+/// The request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprints {
     folder: PathBuf,
 }
 
-/// What one folder holds of one stage; at least one fingerprint.
+/// The fingerprints of one stage in one folder; at least one.
 struct Stored {
     folder: PathBuf,
     fingerprints: Vec<Fingerprint>,
@@ -45,10 +45,11 @@ struct Stored {
 }
 
 impl Verb for Fingerprints {
-    /// Lists every folder and stage of which there are fingerprints; a file that cannot be used is named, and makes [`Summary::failure`].
+    /// Lists every folder and stage with fingerprints; a file that cannot be used is named, and sets
+    /// [`Summary::failure`].
     ///
     /// # Errors
-    /// The folder cannot be looked into.
+    /// The folder cannot be read.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let mut folders = Vec::new();
         folders_below(&self.folder, DEEPEST, &mut folders)?;
@@ -84,7 +85,7 @@ impl Verb for Fingerprints {
     }
 }
 
-/// The folder and those below it, in alphabetical order; links are not followed, for they may lead back.
+/// The folder and its subfolders, in alphabetical order; links are not followed, because they may form a cycle.
 fn folders_below(folder: &Path, deepest: usize, found: &mut Vec<PathBuf>) -> Result<()> {
     let refused = |cause: std::io::Error| {
         Error::io(folder, "look for fingerprints here", &cause)
@@ -123,7 +124,7 @@ impl Stored {
         self.fingerprints.iter().find(|fingerprint| fingerprint.subject().quantity == quantity)
     }
 
-    /// The mean error on networks that were left out, where the report next to it is of this very fit.
+    /// The mean error on networks that were left out, if the report next to the fingerprint is of the same fit.
     fn left_out(&self, quantity: Quantity) -> Option<f64> {
         let (report, date) = (self.report.as_ref()?, &self.of(quantity)?.provenance.date);
         let fits = report["provenance"]["fits"].as_array()?;

@@ -1,4 +1,4 @@
-//! What configurations ask of images and classes where they are not as the dataset has them, in the keys that several sections have.
+//! Keys that several sections share, for images and classes that differ from those of the dataset.
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::Shape;
@@ -8,36 +8,36 @@ use perf4sight_verb::config::Values;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// One image, where the key `input` says it.
+/// The shape of one image, if the key `input` gives it.
 ///
 /// # Errors
-/// What is no shape, with its place.
+/// An invalid shape, with its position.
 pub(super) fn input(values: &Values<'_>) -> Result<Option<Shape>> {
     values.named_if_set("input", parse_input)
 }
 
-/// How many classes there are, where the key `classes` says it.
+/// The number of classes, if the key `classes` gives it.
 ///
 /// # Errors
-/// None at all, or too many, with its place.
+/// Zero or too many classes, with the position.
 pub(super) fn classes(values: &Values<'_>) -> Result<Option<usize>> {
     values.named_if_set("classes", parse_classes)
 }
 
-/// The images of `dataset`, `input` and `classes`.
+/// The images given by `dataset`, `input` and `classes`.
 ///
 /// # Errors
-/// A word that names no folder; a dataset that nobody knows, of which not both are said, with its place.
+/// A word that cannot name a folder; an unknown dataset without both other keys, with its position.
 pub(super) fn of(values: &Values<'_>) -> Result<Images> {
     let (input, classes) = (input(values)?, classes(values)?);
     Images::of(&values.folder_name("dataset")?, input.as_ref(), classes)
         .map_err(|error| values.placed("dataset", error))
 }
 
-/// Refuses networks, in files that are there, which read others than a word says that tells how large images are.
+/// Refuses existing network files whose input size differs from the one that the word for the images gives.
 ///
 /// # Errors
-/// The first of them.
+/// The first such file.
 pub(super) fn check<'a>(networks: impl Iterator<Item = (&'a str, &'a Path)>) -> Result<()> {
     let sized = networks.filter_map(|(word, file)| Some((Images::named(word).ok()?, file)));
     let files: BTreeMap<&Path, Images> = sized
@@ -56,7 +56,7 @@ pub(super) fn check<'a>(networks: impl Iterator<Item = (&'a str, &'a Path)>) -> 
     })
 }
 
-/// Their word, whatever `dataset` is.
+/// The word for the images, whichever `dataset` is.
 ///
 /// # Errors
 /// See [`input`] and [`classes`].

@@ -1,4 +1,5 @@
-//! `perf4sight inspect`: a network layer by layer, what each costs on paper, and how much of it is understood.
+//! `perf4sight inspect`: a network layer by layer, with the theoretical cost of each layer and the share of the
+//! network that is understood.
 
 use super::extents::Extents;
 use super::named::Named;
@@ -53,7 +54,7 @@ const TARGET: Setting = text("target")
 
 const PAGE: Setting = asking::HTML.help("Write a page, with --memory with a chart of it over the step.");
 
-/// What is asked.
+/// The request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspect {
     network: String,
@@ -66,7 +67,7 @@ pub struct Inspect {
 }
 
 impl Verb for Inspect {
-    /// The layer table, the totals, the coverage.
+    /// The table of layers, the totals, the coverage.
     ///
     /// # Errors
     /// A network that cannot be used.
@@ -113,7 +114,7 @@ impl Inspect {
         let memory: bool = values.get("memory")?;
         let stage = values.named_if_set("stage", Stage::parse)?;
         let stage = stage.unwrap_or(if memory { Stage::Training } else { Stage::Inference });
-        // Layers cost the same whatever becomes of gradients.
+        // The layers cost the same with every `zero_grad` setting.
         let asked = if memory { Step::usual(stage) } else { Step::published(stage) };
         let workload = Workload { step: step::changes(values, &[stage])?.of(asked), batch: values.get("bs")? };
         step::check_batches(values, workload.step, &[workload.batch])?;
@@ -128,7 +129,7 @@ impl Inspect {
         })
     }
 
-    /// The memory of the step on a kind of device.
+    /// The memory timeline of the step on a kind of device.
     fn timeline(&self, device: &str, network: &Network) -> Result<Timeline> {
         check_understood(network)?;
         let platform = Platform::named_or_read(device)?;
@@ -137,12 +138,12 @@ impl Inspect {
     }
 }
 
-/// What is shown of a network.
+/// The tables and charts of a network.
 struct Sheets<'a> {
     inspect: &'a Inspect,
     layers: &'a Table,
     totals: &'a Table,
-    /// Where memory was asked for.
+    /// Only if memory was requested.
     timeline: Option<&'a Timeline>,
 }
 
@@ -161,7 +162,7 @@ impl Sheets<'_> {
         }
     }
 
-    /// The page, where one is asked for.
+    /// Writes the page, if requested.
     fn write(&self) -> Result<Vec<(&'static str, PathBuf)>> {
         let Some(file) = &self.inspect.html else { return Ok(Vec::new()) };
         let Workload { step, batch } = self.inspect.workload;
@@ -176,7 +177,7 @@ impl Sheets<'_> {
     }
 }
 
-/// What it reads or gives: name, one sample, elements.
+/// The network's inputs or outputs: name, shape of one sample, elements.
 fn tensors<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<Value> {
     let told =
         nodes.map(|node| json!({ "name": node.name, "shape": node.shape.dims(), "element": node.element.name() }));
@@ -224,7 +225,7 @@ impl Sheet<'_> {
         table
     }
 
-    /// The heads of what [`costs`](Self::costs) gives.
+    /// The headings of the values of [`costs`](Self::costs).
     fn columns(&self) -> Vec<Column> {
         let mut columns =
             vec![Column::number("parameters", "parameters"), Column::number("forward_macs", "forward MACs")];
@@ -235,7 +236,7 @@ impl Sheet<'_> {
         columns
     }
 
-    /// Costs of the whole batch.
+    /// The costs of the whole batch.
     fn costs(&self, parameters: u64, [forward, backward]: [u64; 2], bytes: [u64; 2]) -> Vec<Cell> {
         let mut cells = vec![parameters.into(), forward.into()];
         if self.workload.step.stage == Stage::Training {
@@ -246,7 +247,7 @@ impl Sheet<'_> {
     }
 }
 
-/// The output of a batch: `8x64x56x56`.
+/// The output shape of a batch: `8x64x56x56`.
 fn output(node: &Node, batch: u64) -> String {
     match node.shape.rank() {
         0 => batch.to_string(),

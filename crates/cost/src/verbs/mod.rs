@@ -1,4 +1,5 @@
-//! The verbs and sections about what networks cost, one file or folder each; they know nothing of each other beyond what they share.
+//! The verbs and sections about the cost of networks, one file or folder each; they depend on each other only through
+//! shared modules.
 
 pub mod advise;
 mod asking;
@@ -22,5 +23,5 @@ mod verdict;
 
 use perf4sight_verb::Noun;
 
-/// What the sections here report on.
+/// The items that these sections report on.
 const NETWORKS: Noun = Noun { one: "network", several: "networks" };

@@ -1,4 +1,4 @@
-//! A network as people name it: a file, a known network, or one pruned to a level.
+//! Loads a network from the word that a user gives: a file, a known network, or a known network pruned to a level.
 
 use super::extents::Extents;
 use crate::pruning::{Goal, Pruner, Ranking, generator};
@@ -15,34 +15,35 @@ use perf4sight_verb::Context;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A network, and what there is to say about how it was come by.
+/// A network, with remarks on how it was loaded.
 pub(super) struct Named {
     pub network: Network,
     pub remarks: Remarks,
 }
 
-/// What there is to say about networks.
+/// Remarks on networks.
 #[derive(Default)]
 pub(super) struct Remarks {
-    /// What a reader should know.
+    /// Problems that a reader should know of.
     pub warnings: Vec<String>,
-    /// What happened as asked.
+    /// Actions that were requested.
     pub notes: Vec<String>,
 }
 
-/// Of more remarks than this the others are only counted.
+/// The maximum number of remarks that are printed; the others are only counted.
 const SPOKEN: usize = 10;
 
 impl Named {
-    /// A file where it looks like one, else a known network for images of the dataset of that name, pruned where a level follows its own.
+    /// Loads a file if the word looks like one, else a known network for the images of the named dataset, pruned if a
+    /// level follows its name.
     ///
     /// # Errors
-    /// A file that cannot be used, an unknown name, a level outside 0 to 99; for a known network a dataset that nobody knows.
+    /// A file that cannot be used, an unknown name, a level outside 0 to 99; for a known network, an unknown dataset.
     pub fn load(word: &str, dataset: &str) -> Result<Self> {
         Self::sized(word, dataset, &Dims::new())
     }
 
-    /// The same, dimensions that a file leaves open being as large as `dims` says.
+    /// The same; `dims` gives the sizes of dimensions that a file leaves open.
     ///
     /// # Errors
     /// As [`load`](Self::load), and a file without such dimensions.
@@ -50,10 +51,11 @@ impl Named {
         Self::asked(word, dataset, &Extents { dims: dims.clone(), ..Extents::default() })
     }
 
-    /// The same, all that it reads and gives being as large as `extents` says.
+    /// The same; `extents` gives the sizes of inputs and outputs.
     ///
     /// # Errors
-    /// As [`sized`](Self::sized), an input that the network does not take, and another number of classes than a file has.
+    /// As [`sized`](Self::sized), an input that the network does not accept, and another number of classes than that
+    /// of a file.
     pub fn asked(word: &str, dataset: &str, extents: &Extents) -> Result<Self> {
         if is_file(word) {
             let Loaded { network, warnings } = extents.read(word)?;
@@ -66,7 +68,7 @@ impl Named {
         }
     }
 
-    /// The network, the remarks having been made.
+    /// Prints the remarks and returns the network.
     pub fn told(self, context: &mut Context) -> Network {
         self.remarks.tell(context);
         self.network
@@ -74,7 +76,8 @@ impl Named {
 }
 
 impl Remarks {
-    /// What is odd about networks in files, each looked at once. What cannot be read is left to whoever needs it.
+    /// Remarks on networks in files; each file is read once. Files that cannot be read are left out,
+    /// because the code that needs them reports the error.
     pub fn about<'a>(files: impl IntoIterator<Item = &'a Path>) -> Self {
         let files: BTreeSet<&Path> = files.into_iter().filter(|file| file.is_file()).collect();
         let loaded = files.into_iter().filter_map(|file| Some((file, onnx::read(file).ok()?)));
@@ -84,13 +87,13 @@ impl Remarks {
         Remarks { warnings: warnings.collect(), notes: Vec::new() }
     }
 
-    /// With those about another network.
+    /// Adds the remarks on another network.
     pub fn extend(&mut self, other: Remarks) {
         self.warnings.extend(other.warnings);
         self.notes.extend(other.notes);
     }
 
-    /// Says the first of them, and how many more there are.
+    /// Prints the first remarks, and the number of the others.
     pub fn tell(&self, context: &mut Context) {
         self.warnings.iter().take(SPOKEN).for_each(|warning| context.warn(warning));
         if let Some(more @ 1..) = self.warnings.len().checked_sub(SPOKEN) {
@@ -100,7 +103,7 @@ impl Remarks {
     }
 }
 
-/// Refuses a word that means no file, no known network and no level of one.
+/// Refuses a word that is neither a file, nor a known network, nor a known network with a level.
 ///
 /// # Errors
 /// An unknown name, a level outside 0 to 99.
@@ -109,7 +112,7 @@ pub(super) fn check(word: &str) -> Result<()> {
     if is_file(word) { Ok(()) } else { check_name(name).and_then(|()| parse_level(level).map(drop)) }
 }
 
-/// A known network for the images and classes of the dataset of that name, or for those that are asked for instead.
+/// A known network for the images and classes of the named dataset, unless `extents` gives others.
 fn known(name: &str, dataset: &str, extents: &Extents) -> Result<Network> {
     check_name(name)?;
     if let Some((dim, _)) = extents.dims.first_key_value() {
@@ -137,10 +140,10 @@ fn known(name: &str, dataset: &str, extents: &Extents) -> Result<Network> {
 
 const AS_A_FILE: &str = "name a network of your own by its file, with path and ending: nets/mine.onnx";
 
-/// Refuses what cannot name a user's network: what rows cannot hold, and names of the networks that teach operations.
+/// Refuses invalid names for a user's network: names that make rows unreadable, and the names of calibration networks.
 ///
 /// # Errors
-/// Such a name, with what would be right.
+/// The invalid name, with a valid one.
 pub(super) fn check_own_name(name: &str) -> Result<()> {
     check_network_name(name)?;
     match calibration::is_reserved(name) {
@@ -151,7 +154,7 @@ pub(super) fn check_own_name(name: &str) -> Result<()> {
     }
 }
 
-/// Refuses what is no known network; a file of that name may have been meant.
+/// Refuses an unknown name, and suggests a file of that name if there is one.
 fn check_name(name: &str) -> Result<()> {
     zoo::check_name(name).map_err(|unknown| match (near(name), unknown.remedy()) {
         (Some(file), _) => unknown.help(format!("a file is named with path and ending: {file}")),
@@ -160,7 +163,7 @@ fn check_name(name: &str) -> Result<()> {
     })
 }
 
-/// The file of a network of that name in this folder or in one of its folders.
+/// The file of a network of that name in the current folder or in one of its folders.
 fn near(name: &str) -> Option<String> {
     let name = Pattern::escape(name);
     let patterns =
@@ -169,7 +172,7 @@ fn near(name: &str) -> Option<String> {
     found.find_map(|file| Some(file.ok()?.display().to_string()))
 }
 
-/// Whether a word means a file, there or not.
+/// Whether a word is the path of a file, existing or not.
 pub(super) fn is_file(word: &str) -> bool {
     let path = Path::new(word);
     path.extension().is_some_and(|ending| ending == "onnx") || word.contains('/') || path.exists()
@@ -184,7 +187,7 @@ fn parse_level(word: &str) -> Result<u8> {
     })
 }
 
-/// Pruned at random, always in the same way.
+/// Prunes at random, always with the same result.
 fn pruned(network: &Network, level: u8) -> Result<Named> {
     let pruner = Pruner::new(network);
     let ranking = Ranking::random(&pruner, &mut generator(0, network.name(), level, 0));

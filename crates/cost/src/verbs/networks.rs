@@ -1,4 +1,4 @@
-//! `perf4sight networks`: lists the known networks, and writes the usual ones to files.
+//! `perf4sight networks`: lists the known networks, and writes the default ones to files.
 
 use super::asking::{IMAGES_OF, OVERWRITE};
 use perf4sight_base::error::{Error, Result};
@@ -12,7 +12,7 @@ use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The networks that are written: one of each family that the published pruner knows.
+/// The networks that are written by default: one of each family that the published pruner supports.
 const EXPORTED: [&str; 7] = ["alexnet", "resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet", "googlenet"];
 
 /// `perf4sight networks`.
@@ -28,7 +28,7 @@ pub static VERB: VerbSpec = VerbSpec {
 
 const EXPORT: Setting = path("export").value("DIR").help("Write them to this folder.");
 
-/// What is asked of the verb.
+/// The request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Networks {
     export: Option<PathBuf>,
@@ -37,10 +37,10 @@ pub struct Networks {
 }
 
 impl Verb for Networks {
-    /// Lists every network; writes those asked for.
+    /// Lists all networks; writes the requested ones.
     ///
     /// # Errors
-    /// The folder cannot be written to.
+    /// The folder is not writable.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let table = self.list()?;
         let headline = match &self.export {

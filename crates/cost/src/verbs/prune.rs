@@ -1,4 +1,4 @@
-//! `perf4sight prune`: one network with fewer channels, and which of its weights are left.
+//! `perf4sight prune`: removes channels of one network, and reports which of its weights remain.
 
 use super::asking;
 use super::extents::Extents;
@@ -42,11 +42,11 @@ const KEEP: Setting = text("keep").many().value("PATTERN")
 
 const OUT: Setting = path("out").value("FILE.onnx").help("Where to write the smaller network.");
 
-/// What people meet first who run such a file: onnxruntime asks for every weight as an input.
+/// The first problem with such a file: onnxruntime requires every weight as an input.
 const WEIGHTLESS: &str = "\nThe file holds shapes and no weights: they are inputs of its graph. To prune a module of PyTorch with its weights, call \
                           perf4sight.prune of the Python module.";
 
-/// What is asked.
+/// The request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prune {
     network: String,
@@ -61,11 +61,11 @@ pub struct Prune {
 }
 
 impl Verb for Prune {
-    /// What is left of every layer; the smaller network, where it is wanted.
+    /// Reports the remaining channels of every layer, and writes the smaller network if requested.
     ///
     /// # Errors
-    /// A network that cannot be used, or does not come within two points of the level; patterns that match nothing; magnitudes of
-    /// a file without weights.
+    /// A network that cannot be used, or cannot be pruned to within two points of the level; patterns without a match;
+    /// magnitudes of a file without weights.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let (Named { network, remarks }, magnitudes) = self.load()?;
         remarks.tell(context);
@@ -120,7 +120,7 @@ impl Prune {
         })
     }
 
-    /// The network, with the magnitudes of its filters where they decide.
+    /// The network, with the magnitudes of its filters if the pruning depends on them.
     fn load(&self) -> Result<(Named, Magnitudes)> {
         if self.mode != Mode::L1 || !is_file(&self.network) {
             return Ok((Named::asked(&self.network, self.dataset.name(), &self.extents)?, Magnitudes::new()));
@@ -130,7 +130,7 @@ impl Prune {
         Ok((Named { network, remarks: Remarks { warnings, notes: Vec::new() } }, magnitudes))
     }
 
-    /// Refuses what is further off than levels may be.
+    /// Refuses a result that is further from the level than allowed.
     fn check_reached(&self, pruned: &Pruned) -> Result<()> {
         let Some(limit) = pruned.limit.filter(|_| (self.level - pruned.percent).abs() > Goal::TOLERANCE) else {
             return Ok(());
@@ -142,7 +142,7 @@ impl Prune {
     }
 }
 
-/// A percentage that leaves something; a share between 0 and 1 is no percentage that anybody means.
+/// A percentage below 100. A value between 0 and 1 is refused, because it is likely meant as a fraction.
 fn level(values: &Values<'_>) -> Result<f64> {
     let level: f64 = values.get("level")?;
     match level {

@@ -1,4 +1,5 @@
-//! What answers: fingerprints of a device that was measured, or what is believed of kinds of devices before that.
+//! The source of predictions: the fingerprints of a measured device, or priors of kinds of devices that were not
+//! measured.
 
 use crate::fingerprint::{Fingerprint, Fingerprints};
 use perf4sight_base::error::{Error, Result};
@@ -9,44 +10,45 @@ use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, KeyedPath};
 use std::path::PathBuf;
 
-/// What answers.
+/// The source of predictions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// The fingerprints in a folder.
     Fingerprint(PathBuf),
-    /// What is believed of kinds of devices before anything is measured: known ones by name or [`EVERY`], others by the file that describes
-    /// them.
+    /// Priors of kinds of devices that were not measured: a known name or [`EVERY`], or the file that describes a
+    /// device.
     Targets(Vec<String>),
 }
 
-/// What answers of one device, and about which step.
+/// The fingerprints of one device, and the step that they predict.
 pub(super) struct Device {
     pub fingerprints: Fingerprints,
     pub step: Step,
-    /// One that knows nothing of the step, but may of others.
+    /// A fingerprint that cannot predict this step, but may predict others.
     pub silent: Option<Fingerprint>,
 }
 
-/// Stands for all known kinds of devices.
+/// The name for all known kinds of devices.
 pub const EVERY: &str = "all";
 
-/// What fingerprints must be of, and what of a step is to be another than in those that were profiled.
+/// The required properties of the fingerprints, and the changes to the step that was profiled.
 pub(super) struct Expected<'a> {
     pub stage: Stage,
     pub changes: Changes,
-    /// The device, where that matters.
+    /// The device, if one is required.
     pub device: Option<&'a str>,
-    /// The dataset, where that matters; of what nobody measured the one whose images networks read.
+    /// The dataset, if one is required. For devices that were not measured it gives the images that networks read.
     pub dataset: Option<&'a str>,
 }
 
 impl Source {
-    /// What the keys `fingerprint`, `target` and `device_name` of a section say: fingerprints, or what is believed of the targets; never both.
+    /// Parses the keys `fingerprint`, `target` and `device_name` of a section: either fingerprints or targets, never
+    /// both.
     ///
     /// # Errors
-    /// Both, or kinds of devices that nobody knows, with their place.
+    /// Both, or unknown kinds of devices, with their position.
     pub(super) fn parse(values: &Values<'_>, targets: Option<Vec<String>>) -> Result<Self> {
-        // An empty list names no device, as if the key were not there.
+        // An empty list is treated like a missing key.
         let Some(targets) = targets.filter(|targets| !targets.is_empty()) else {
             return Ok(Source::Fingerprint(values.get("fingerprint")?));
         };
@@ -63,11 +65,11 @@ impl Source {
         }
     }
 
-    /// What answers, of every device asked about, and about which step; at least one.
+    /// The fingerprints of every requested device, and the step that they predict; at least one.
     ///
     /// # Errors
-    /// No fingerprint of that stage, device and dataset; one that cannot be used, or knows nothing of the step; a kind of device that nobody
-    /// knows, a file that describes none.
+    /// No fingerprint of that stage, device and dataset; one that cannot be used, or cannot predict the step; an
+    /// unknown kind of device; a file that does not describe a device.
     pub(super) fn devices(&self, expected: &Expected, context: &mut Context) -> Result<Vec<Device>> {
         match self {
             Source::Fingerprint(folder) => {
@@ -80,10 +82,10 @@ impl Source {
         }
     }
 
-    /// Refuses kinds of devices that nobody knows.
+    /// Refuses unknown kinds of devices.
     ///
     /// # Errors
-    /// Such a name.
+    /// The unknown name.
     pub(super) fn check(&self) -> Result<()> {
         match self {
             Source::Fingerprint(_) => Ok(()),
@@ -94,7 +96,7 @@ impl Source {
         }
     }
 
-    /// Whether it is of one device.
+    /// Whether it specifies exactly one device.
     pub(super) fn is_one(&self) -> bool {
         match self {
             Source::Fingerprint(_) => true,
@@ -102,7 +104,7 @@ impl Source {
         }
     }
 
-    /// What must be there: the folder of the fingerprints, or the files that describe devices.
+    /// The paths that must exist: the folder of the fingerprints, or the files that describe devices.
     pub(super) fn reads(&self) -> Vec<KeyedPath> {
         match self {
             Source::Fingerprint(folder) => vec![KeyedPath { key: "fingerprint", path: folder.clone() }],
@@ -113,7 +115,7 @@ impl Source {
         }
     }
 
-    /// In the words of an outline.
+    /// Its description in an outline.
     pub(super) fn told(&self) -> String {
         match self {
             Source::Fingerprint(folder) => format!("from {}", folder.display()),
@@ -123,8 +125,8 @@ impl Source {
 }
 
 impl Expected<'_> {
-    /// Where several kinds are asked about, those that do not compute with the numbers of the step are named and left out; whatever else is
-    /// wrong with one is an error.
+    /// With several kinds of devices, those that do not support the step's precision are left out with a warning; any
+    /// other problem is an error.
     fn of_kinds(&self, words: &[&str], context: &mut Context) -> Result<Vec<Device>> {
         let step = self.changes.of(Step::usual(self.stage));
         let dataset = self.dataset.unwrap_or(Dataset::Imagenet.name());
@@ -144,7 +146,7 @@ impl Expected<'_> {
     }
 }
 
-/// What can be said of a step; what cannot is noted.
+/// The fingerprints that can predict a step, with a warning about one that cannot.
 fn told(fingerprints: Fingerprints, step: Step, context: &mut Context) -> Result<Device> {
     let (fingerprints, silent) = fingerprints.answering(step)?;
     let silent = silent.map(|(fingerprint, refusal)| {
@@ -154,7 +156,7 @@ fn told(fingerprints: Fingerprints, step: Step, context: &mut Context) -> Result
     Ok(Device { fingerprints, step, silent })
 }
 
-/// Every kind of device once, in the order asked for.
+/// Every kind of device once, in the given order.
 fn each(words: &[String]) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
     for word in words {

@@ -1,4 +1,4 @@
-//! A network in a file of its own, for as long as workers read it.
+//! A network in a temporary file, for as long as workers read it.
 
 use crate::records::Variant;
 use perf4sight_base::error::Result;
@@ -8,7 +8,7 @@ use perf4sight_onnx as onnx;
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The file and its folder, which go when this is dropped.
+/// The file and its folder, which are deleted when this is dropped.
 pub(super) struct Temporary {
     _folder: TemporaryFolder,
     file: PathBuf,

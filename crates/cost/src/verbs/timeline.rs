@@ -1,22 +1,24 @@
-//! The memory of a simulated step over its operations, for people and for programs: a chart by component, what is alive at the peak.
+//! The memory timeline of a simulated step, for people and for programs: a chart by component, and the live tensors at
+//! the peak.
 
 use perf4sight_base::units::{Bytes, Percent};
 use perf4sight_memory::{Live, Phase, Role, Timeline, TimelineEntry};
 use perf4sight_report::{Axis, Block, Chart, Column, Plot, Reference, Series, StackedArea, Table};
 use serde_json::{Value, json};
 
-/// How many of the largest tensors are shown.
+/// The number of largest tensors that are shown.
 const LARGEST: usize = 10;
 
-/// The chart, what is done at the peak, and the largest tensors there; `what` says of which step, `limit` what it must fit into.
+/// The chart, the operation at the peak, and the largest tensors there; `what` names the step, `limit` is the memory
+/// limit.
 pub(super) fn blocks(timeline: &Timeline, what: &str, limit: Option<Bytes>) -> Vec<Block> {
     vec![Block::Chart(chart(timeline, what, limit)), Block::Text(at_peak(timeline)), Block::Table(largest(timeline))]
 }
 
-/// A limit is drawn up to so many times what the allocator holds.
+/// The limit is drawn only up to this multiple of the allocator's reserved memory.
 const HEADROOM: u64 = 4;
 
-/// Memory by component while one operation after the other runs.
+/// Memory by component over the operations of a step.
 pub(super) fn chart(timeline: &Timeline, what: &str, limit: Option<Bytes>) -> Chart {
     let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
     let of = |role: Role| timeline.entries.iter().map(move |entry| gib(entry.bytes[role as usize]));
@@ -25,7 +27,7 @@ pub(super) fn chart(timeline: &Timeline, what: &str, limit: Option<Bytes>) -> Ch
         gib(timeline.alive.reserved.0),
         format!("the allocator holds {} at most", timeline.alive.reserved),
     );
-    // One far above would leave nothing to be seen of what is there.
+    // A limit far above would flatten the chart.
     let limit = limit.filter(|limit| limit.0 <= timeline.alive.reserved.0.saturating_mul(HEADROOM));
     let limit = limit.map(|limit| Reference::Level(gib(limit.0), format!("limit {}", limit.in_full())));
     let plot = StackedArea {
@@ -44,7 +46,7 @@ pub(super) fn chart(timeline: &Timeline, what: &str, limit: Option<Bytes>) -> Ch
     Chart::new(format!("Simulated memory of {what}"), caption, Plot::StackedArea(plot))
 }
 
-/// Where backward and the update begin, and the peak.
+/// The beginnings of backward and update, and the peak.
 fn phases(timeline: &Timeline) -> Vec<Reference> {
     let first = |phase: Phase| {
         let at = timeline.entries.iter().position(|entry| entry.phase == phase)?;
@@ -62,7 +64,8 @@ fn which(timeline: &Timeline) -> &'static str {
     if timeline.is_first { "the first step, which makes the optimizer's state" } else { "every step after the first" }
 }
 
-/// "The peak of 2.1 GiB is in every step after the first, while the gradients of layer1.0.conv2 are computed.", and what the allocator takes beyond it.
+/// "The peak of 2.1 GiB is in every step after the first, while the gradients of layer1.0.conv2 are computed.", and
+/// the memory that the allocator reserves beyond it.
 pub(super) fn at_peak(timeline: &Timeline) -> String {
     let TimelineEntry { phase, layer, .. } = peak(timeline);
     let doing = match phase {
@@ -100,7 +103,7 @@ pub(super) fn largest(timeline: &Timeline) -> Table {
     table
 }
 
-/// What is in memory at the peak, by component.
+/// The memory at the peak, by component.
 pub(super) fn components(timeline: &Timeline) -> Table {
     let columns = [
         Column::text("component", "component"),
@@ -116,7 +119,7 @@ pub(super) fn components(timeline: &Timeline) -> Table {
     table
 }
 
-/// Everything, for programs.
+/// All data, for programs.
 pub(super) fn json(timeline: &Timeline) -> Value {
     let parts = |entry: &TimelineEntry| -> Value {
         Role::ALL.iter().map(|role| (role.name().replace(' ', "_"), Value::from(entry.bytes[*role as usize]))).collect()

@@ -1,9 +1,9 @@
-//! Verdicts in words, no surer than a model may be.
+//! Verdicts in words. They never claim more certainty than a model can have.
 
 use crate::fingerprint::{Call, Verdict};
 use perf4sight_base::units::Percent;
 
-/// What is surer than this is not written with more digits: they would be those of the model, not of the world.
+/// A higher probability is not written with more digits: those would describe the model, not reality.
 const SUREST: f64 = 0.999;
 
 /// "97.0 %", and never "100.0 %".
@@ -15,7 +15,7 @@ pub(super) fn sure(probability: f64) -> String {
     }
 }
 
-/// "fits (97.0 %)", "does not fit (> 99.9 %)", "open (62.0 % fits)": each with the probability of what it says.
+/// "fits (97.0 %)", "does not fit (> 99.9 %)", "open (62.0 % fits)": each with the probability of the statement.
 pub(super) fn called(Verdict { call, fits }: Verdict) -> String {
     match call {
         Call::Fits => format!("fits ({})", sure(fits)),

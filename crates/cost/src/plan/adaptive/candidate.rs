@@ -1,4 +1,4 @@
-//! What could be measured, with what is known of it beforehand.
+//! The configurations that could be measured, with their properties before any measurement.
 
 use crate::fingerprint::check_understood;
 use crate::plan::Configuration;
@@ -15,27 +15,28 @@ use std::sync::Arc;
 /// A configuration that may be measured.
 #[derive(Debug, Clone)]
 pub struct Offer {
-    /// What could be measured.
+    /// The configuration.
     pub configuration: Configuration,
     /// Its network.
     pub network: Arc<Network>,
 }
 
-/// Numbers that say where a candidate lies among the others.
+/// The number of coordinates that locate a candidate among the others.
 pub(super) const PLACES: usize = 4;
 
-/// An offer, with what tells it from others.
+/// An offer, with the properties that distinguish it from others.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
     pub configuration: Configuration,
     pub graph: Arc<Network>,
-    /// Which of the networks.
+    /// The index of its network.
     pub network: usize,
-    /// Which of the variants.
+    /// The index of its variant.
     pub variant: usize,
-    /// MiB of the step by simulation; of its activations where too little of the network is understood to simulate it.
+    /// The memory of the step in MiB, by simulation; if too little of the network is understood to simulate it, the
+    /// memory of its activations.
     pub demand: f64,
-    /// Whether that was simulated.
+    /// Whether the memory was simulated.
     pub simulated: bool,
     /// Natural logarithms of batch size, multiply-accumulates and activations of a sample, and memory.
     pub place: [f64; PLACES],
@@ -47,7 +48,7 @@ struct Demand {
     simulated: bool,
 }
 
-/// Every offer as a candidate, in the order given.
+/// Every offer as a candidate, in the given order.
 pub(super) fn candidates(offers: Vec<Offer>, platform: &Platform) -> Vec<Candidate> {
     let variants: BTreeSet<Variant> = offers.iter().map(|offer| offer.configuration.variant.clone()).collect();
     let networks: BTreeSet<String> = variants.iter().map(|variant| variant.network.clone()).collect();
@@ -86,7 +87,7 @@ fn demands(offers: &[Offer], platform: &Platform) -> Vec<Demand> {
             let bytes = simulation
                 .as_ref()
                 .map_or_else(|| activations(network, step, batch), |known| known.peak(batch).reserved);
-            // Logarithms are taken of it.
+            // The logarithm is taken of it, so it must not be too small.
             (at, Demand { mib: bytes.mib().max(1.0), simulated })
         };
         group.into_iter().map(demand).collect::<Vec<_>>()

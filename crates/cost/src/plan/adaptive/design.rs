@@ -1,34 +1,36 @@
-//! Which row is most informative: a Gaussian process over everything that could be measured says how well each is known, and the row is
-//! chosen that makes all of it known best.
+//! Chooses the most informative row. A Gaussian process over all candidates gives the variance of each; the chosen row
+//! reduces the total variance most.
 //!
-//! Only where something was measured matters for that, not what came of it (D. A. Cohn, Z. Ghahramani, M. I. Jordan, "Active
-//! learning with statistical models", 1996: the row that lowers the mean variance most). What a row says of another falls with how
-//! far apart they are in what cost depends on, and is less for another network: half of what is known of a network is its own.
+//! The variances depend only on which configurations were measured, not on the measured values (D. A. Cohn, Z.
+//! Ghahramani, M. I. Jordan, "Active learning with statistical models", 1996: the row that lowers the mean variance
+//! most). The covariance of two rows falls with their distance in the quantities that cost depends on. It is smaller
+//! between different networks: half of the prior variance is specific to each network.
 
 use super::candidate::{Candidate, PLACES};
 
-/// Logarithms of batch size, multiply-accumulates, activations and memory over which a row loses most of its say: a factor of three
-/// in sizes, of fifteen in the batch size, in which cost is smooth. Half of it costs a quarter of a point of accuracy (`docs/accuracy/adaptive-profiles.md`).
+/// Length scales of the logarithms of batch size, multiply-accumulates, activations and memory: a factor of three in
+/// sizes, of fifteen in the batch size, in which cost is smooth. Half of these values costs a quarter of a point of
+/// accuracy (`docs/accuracy/adaptive-profiles.md`).
 const LENGTHS: [f64; PLACES] = [2.7, 1.1, 1.1, 1.1];
 
-/// What is known of a network for all networks is this part of what is known of it; the rest is its own.
+/// The share of the prior variance that all networks have in common; the rest is specific to each network.
 const COMMON: f64 = 0.5;
 
-/// What sets a variant apart from its neighbours at other levels, beside 1 for all that changes gradually: as much, so that rows are
-/// spread over variants.
+/// The variance specific to a variant, compared with 1 for the gradual part. They are equal so that rows are spread
+/// over variants.
 const VARIANT: f64 = 1.0;
 
-/// What a measurement leaves open, beside 1 for what is open before it.
+/// The variance of a measurement, compared with 1 for the prior variance.
 const NOISE: f64 = 0.05;
 
-/// As many candidates as this stand for all: what a row says is summed over them.
+/// About this many candidates represent all of them: the variance is summed over these.
 const REFERENCES: usize = 700;
 
-/// How well everything is known.
+/// The current variances and covariances of all candidates.
 #[derive(Debug, Clone)]
 pub(super) struct Design {
     references: Vec<usize>,
-    /// Of every candidate with every reference, by candidate.
+    /// The covariance of every candidate with every reference, by candidate.
     covariances: Vec<f64>,
     variances: Vec<f64>,
     /// For each row so far, how it lowered the variances: the columns of a Cholesky factor.
@@ -36,7 +38,7 @@ pub(super) struct Design {
 }
 
 impl Design {
-    /// Nothing is known yet.
+    /// The prior, before any row.
     pub fn new(candidates: &[Candidate]) -> Self {
         let stride = candidates.len().div_ceil(REFERENCES).max(1);
         let references: Vec<usize> = (0..candidates.len()).step_by(stride).collect();
@@ -49,7 +51,7 @@ impl Design {
         }
     }
 
-    /// Takes note of a row of a candidate.
+    /// Adds a row of a candidate.
     pub fn observe(&mut self, candidates: &[Candidate], at: usize) {
         let mut column: Vec<f64> = candidates.iter().map(|other| alike(&candidates[at], other)).collect();
         for learned in &self.learned {
@@ -66,7 +68,8 @@ impl Design {
         self.learned.push(column);
     }
 
-    /// By how much a row of a candidate would lower the variance of all that matters: `weights` of every candidate.
+    /// By how much a row of a candidate would lower the weighted sum of variances; `weights` has a weight for every
+    /// candidate.
     pub fn gain(&self, at: usize, weights: &[f64]) -> f64 {
         let width = self.references.len();
         let row = &self.covariances[at * width..(at + 1) * width];
@@ -75,7 +78,7 @@ impl Design {
         lowered.sum::<f64>() / (self.variances[at] + NOISE)
     }
 
-    /// How little is known of a candidate.
+    /// The variance of a candidate.
     pub fn variance(&self, at: usize) -> f64 {
         self.variances[at]
     }

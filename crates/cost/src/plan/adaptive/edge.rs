@@ -1,7 +1,7 @@
-//! Where steps stop to fit: what is believed of steps nobody has tried.
+//! Estimates from which size on steps do not fit into memory, and the probability that an untried step fits.
 //!
-//! Memory is simulated, and one edge holds for all steps of a stage: what one network taught of it keeps all others clear of it. A
-//! network that cannot be simulated has an edge of its own for each variant, on the scale of its batch sizes.
+//! Memory is simulated, and all steps of a stage share one edge, so a failure of one network keeps all others away
+//! from it. A network that cannot be simulated has its own edge for each variant, on the scale of its batch sizes.
 
 use super::candidate::Candidate;
 use super::seen::Seen;
@@ -10,32 +10,33 @@ use perf4sight_base::error::Result;
 use perf4sight_step::workload::{Step, Workload};
 use std::collections::BTreeMap;
 
-/// Without a failure and without a known capacity, this many times what was seen to fit is as likely to fit as not.
+/// Without a failure and without a known capacity, a step of this many times the largest one that fitted has an even
+/// chance to fit.
 const AHEAD: f64 = 4.0;
 
-/// More failures of one variant and stage say nothing that is worth what they cost.
+/// The maximum number of failures of one variant and stage; further failures cost more than they reveal.
 const FAILURES: usize = 2;
 
-/// What is believed of a candidate.
+/// The estimated chances of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Chance {
     /// Probability that it fits.
     pub fits: f64,
-    /// Whether it may be tried: its variant may fail once more, or a larger batch of it ran.
+    /// Whether it may be tried: its variant may fail once more, or a batch at least as large ran.
     pub may_fail: bool,
 }
 
-/// What was tried of one variant at one stage.
+/// The tries of one variant at one stage.
 #[derive(Debug, Clone, Copy)]
 struct Bracket {
     /// The largest batch size that ran.
     ran: u64,
-    /// The smallest that did not.
+    /// The smallest batch size that did not run.
     failed: u64,
     failures: usize,
 }
 
-/// What is believed of every candidate on a device of so many MiB; none where that is unknown.
+/// The chances of every candidate on a device with this capacity in MiB; none if the capacity is unknown.
 ///
 /// # Errors
 /// Demands that no limit can be fitted to.
@@ -70,7 +71,7 @@ fn brackets(candidates: &[Candidate], seen: &[Seen]) -> BTreeMap<(usize, Step), 
     brackets
 }
 
-/// What has one edge: a step, or a variant of it that cannot be simulated.
+/// The key of an edge: a step, with the variant if it cannot be simulated.
 type Scale = (Step, Option<usize>);
 
 fn scale(one: &Candidate) -> Scale {
@@ -93,18 +94,18 @@ fn edges(candidates: &[Candidate], seen: &[Seen], capacity: Option<f64>) -> Resu
     scales.into_iter().map(edge).collect()
 }
 
-/// What is believed of steps on one scale.
+/// The estimated edge of the steps on one scale.
 #[derive(Debug, Clone, Copy)]
 enum Edge {
-    /// Everything up to `fitted` MiB fitted and nothing from `failed` MiB on: what lies halfway is as likely to fit as not, so that
-    /// trying it halves what is left.
+    /// Everything up to `fitted` MiB fitted and nothing from `failed` MiB on. A step halfway between has an even
+    /// chance, so that trying it halves the remaining range.
     Between { fitted: f64, failed: f64 },
-    /// Nothing failed yet, or steps that fitted took more than some that did not.
+    /// Nothing has failed yet, or some steps that fitted took more memory than some that did not.
     Fitted(Boundary),
 }
 
 impl Edge {
-    /// From the steps tried; `least` MiB is the smallest step there is.
+    /// Estimates the edge from the steps tried; `least` MiB is the smallest step of all.
     fn of(tried: &[Tried], capacity: Option<f64>, least: f64) -> Result<Self> {
         let demands = |fitted: bool| tried.iter().filter(move |one| one.fitted == fitted).map(|one| one.demand);
         let fitted = demands(true).reduce(f64::max);
@@ -114,7 +115,7 @@ impl Edge {
                 Ok(Edge::Fitted(Boundary::assumed(room, tried)))
             }
             Some(failed) => {
-                // Where nothing fitted yet, half of the smallest step may.
+                // If nothing has fitted yet, half of the smallest step is assumed to fit.
                 let fitted = fitted.unwrap_or(0.5 * least);
                 let limit = if fitted < failed { None } else { Boundary::fit(tried)? };
                 Ok(limit.map_or(Edge::Between { fitted, failed }, Edge::Fitted))
@@ -122,7 +123,7 @@ impl Edge {
         }
     }
 
-    /// The probability that a step of so many MiB fits.
+    /// The probability that a step of this many MiB fits.
     fn fits(&self, demand: f64) -> f64 {
         match *self {
             Edge::Between { fitted, failed } if fitted < failed => {
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn halfway_between_what_fitted_and_what_did_not_nobody_knows() {
         let edge = Edge::of(&tried(&[100.0, 400.0], &[1600.0, 3000.0]), Some(9000.0), 10.0).unwrap();
-        // 800 is halfway from 400 to 1600, by factors.
+        // 800 is halfway from 400 to 1600 on a logarithmic scale.
         assert!((edge.fits(800.0) - 0.5).abs() < 1e-9);
         assert_eq!((edge.fits(400.0), edge.fits(1600.0), edge.fits(9000.0)), (1.0, 0.0, 0.0));
     }
@@ -164,8 +165,8 @@ mod tests {
     fn contradictions_blur_the_edge() {
         let edge = Edge::of(&tried(&[100.0, 480.0, 620.0], &[520.0, 900.0]), None, 10.0).unwrap();
         assert!(edge.fits(100.0) > 0.9, "{edge:?}");
-        // Five tries, two of which contradict each other, make nothing certain: not what fits between them, and not quite what
-        // lies beyond.
+        // Five tries, two of which contradict each other, give no certainty: not between them, and not quite beyond
+        // them.
         assert!((0.25..0.75).contains(&edge.fits(560.0)) && edge.fits(900.0) < 0.25, "{edge:?}");
     }
 }

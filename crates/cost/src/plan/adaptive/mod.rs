@@ -1,8 +1,10 @@
-//! The plan that measures what is most informative, and stops when more rows would not help: a profile for a tenth of the rows.
+//! The adaptive plan: it measures the most informative configurations and stops when more rows would not help, after
+//! about a tenth of the rows.
 //!
-//! Three things are wanted of a profile, and its measurements are shared out between them: rows that make the fits of time and memory better
-//! ([`design`]), the size from which on steps do not fit ([`edge`]), and the noise floor of the device, from rows measured twice.
-//! All of it follows from the rows so far, so an interrupted profile goes on where it was.
+//! A profile serves three purposes, and the plan divides its measurements between them: rows that improve the fits of
+//! time and memory ([`design`]), the size from which on steps do not fit ([`edge`]), and the noise floor of the
+//! device, from rows measured twice. All decisions follow from the rows so far, so an interrupted profile continues
+//! where it stopped.
 
 mod candidate;
 mod design;
@@ -27,32 +29,33 @@ use perf4sight_platform::Platform;
 use progress::{Estimates, estimates, is_due, is_flat};
 use seen::{Index, Seen};
 
-/// A step that fits with this probability is safe to run, and one that does not fit with this probability is not worth trying.
+/// A step that fits with at least this probability is safe to run; one that does not fit with this probability is not
+/// worth trying.
 const SURE: f64 = 0.9;
 
-/// Every so many measurements the edge of memory is looked for.
+/// One in this many measurements searches for the edge of memory.
 const EDGE_EVERY: usize = 8;
 
-/// Every so many measurements something is measured a second time.
+/// One in this many measurements repeats a configuration.
 const REPEAT_EVERY: usize = 9;
 
-/// So many configurations are measured twice, for the noise floor.
+/// The number of configurations that are measured twice, for the noise floor.
 const REPEATED: usize = 6;
 
-/// What a plan knows besides the rows.
+/// The inputs of a plan besides the rows.
 #[derive(Debug, Clone)]
 pub struct Means {
-    /// The facts of the device.
+    /// The platform of the device.
     pub platform: Platform,
-    /// The memory it has for networks, where that is known.
+    /// The memory that it has for networks, if known.
     pub capacity: Option<Bytes>,
-    /// Whether the device measures anew when it is asked again.
+    /// Whether a repetition on the device is a new measurement.
     pub repeats: bool,
-    /// The seed of the fits that tell how good the rows are.
+    /// The seed of the fits that estimate the error.
     pub seed: u64,
 }
 
-/// Measures what is most informative.
+/// The adaptive plan.
 #[derive(Debug, Clone)]
 pub struct Adaptive {
     candidates: Vec<Candidate>,
@@ -60,13 +63,13 @@ pub struct Adaptive {
     share: Share,
     means: Means,
     design: Design,
-    /// How often each candidate is in the design.
+    /// How often each candidate was added to the design.
     designed: Vec<u32>,
     learned: Vec<Learned>,
 }
 
 impl Adaptive {
-    /// Chooses from these offers.
+    /// A plan that chooses from these offers.
     pub fn new(offers: Vec<Offer>, means: Means) -> Self {
         let share = Share::of(offers.iter().map(|offer| &offer.configuration));
         let candidates = candidates(offers, &means.platform);
@@ -81,7 +84,7 @@ impl Adaptive {
         }
     }
 
-    /// The design learns from what ran since it was last asked.
+    /// Adds to the design all runs since the last decision.
     fn learn(&mut self, seen: &[Seen]) {
         for (at, seen) in seen.iter().enumerate().filter(|(_, seen)| !seen.ran_out) {
             while self.designed[at] < seen.times {
@@ -91,9 +94,9 @@ impl Adaptive {
         }
     }
 
-    /// Why nothing more is to be measured, if so.
+    /// The reason to stop, if there is one.
     fn ending(&mut self, ledger: &Ledger, measured: usize, seconds: f64) -> Result<Option<Ending>> {
-        // What breaks adds no row, and the plan is asked again with what it knew before.
+        // A failed configuration adds no row; then the plan is called again with the same number of rows.
         let known = self.learned.last().is_some_and(|last| last.measured == measured);
         if is_due(measured, self.share.least) && !known {
             let rows = self.index.rows(&self.candidates, ledger);
@@ -130,7 +133,7 @@ impl Adaptive {
         }))
     }
 
-    /// The candidate that is safe to run and says most about all that may fit.
+    /// The candidate that is safe to run and most reduces the variance of all candidates that may fit.
     fn most_informative(&self, open: &[Option<Configuration>], chances: &[Chance]) -> Option<usize> {
         let weights: Vec<f64> = chances.iter().map(|chance| chance.fits).collect();
         let gain = |at: usize| match (&open[at], chances[at]) {
@@ -142,7 +145,7 @@ impl Adaptive {
         best(self.candidates.len(), gain)
     }
 
-    /// The candidate of which it is least known whether it fits; of equal ones the one of which least is known otherwise.
+    /// The candidate with the largest product of the uncertainty of whether it fits and its variance.
     fn most_uncertain(&self, open: &[Option<Configuration>], chances: &[Chance]) -> Option<usize> {
         let uncertainty = |at: usize| match chances[at] {
             Chance { fits, may_fail: true } if open[at].is_some() && fits > 1.0 - SURE && fits < SURE => {
@@ -153,8 +156,8 @@ impl Adaptive {
         best(self.candidates.len(), uncertainty)
     }
 
-    /// What was measured only once a second time, as long as too few tell the noise floor: of the network with the fewest repeats the
-    /// step of middle size.
+    /// A configuration to repeat, until enough are repeated for the noise floor: of the network with the fewest
+    /// repeats, the step of median size among those measured once.
     fn again(&self, ledger: &Ledger, seen: &[Seen]) -> Option<Configuration> {
         let repeated = |at: &usize| seen[*at].times > 1;
         let of = |network: usize| (0..seen.len()).filter(move |&at| self.candidates[at].network == network);
@@ -198,7 +201,7 @@ impl Plan for Adaptive {
     }
 }
 
-/// What has to be measured of a configuration, if anything.
+/// The variables of a configuration that still need a measurement, if any.
 fn missing(ledger: &Ledger, configuration: &Configuration) -> Option<Configuration> {
     match ledger.status(configuration) {
         Status::Measure(variables) => Some(Configuration { variables, ..configuration.clone() }),
@@ -206,9 +209,10 @@ fn missing(ledger: &Ledger, configuration: &Configuration) -> Option<Configurati
     }
 }
 
-/// The place of the largest value above zero; of equal ones the first.
+/// The index of the largest value above zero; of equal ones the first.
 fn best(places: usize, value: impl Fn(usize) -> f64) -> Option<usize> {
-    // Values that differ by rounding are equal: it depends on the order in which rows were read.
+    // Values that differ only by rounding count as equal, because rounding depends on the order in which rows were
+    // read.
     const ROUNDING: f64 = 1e-9;
     let mut best: Option<(f64, usize)> = None;
     for at in 0..places {

@@ -1,7 +1,7 @@
-//! Whether more rows would still make predictions better: estimated from the rows so far alone.
+//! Estimates from the rows so far whether more rows would still improve predictions.
 //!
-//! Fits on every second row are compared with fits on all of them. What doubling the rows gained last time is more than doubling
-//! them again will gain.
+//! It compares fits on every second row with fits on all rows. Doubling the rows again will gain less than the last
+//! doubling did.
 
 use super::seen::Passed;
 use crate::fingerprint::{Observations, Row, left_out_error};
@@ -12,39 +12,40 @@ use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Quantity, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An error that doubling the rows lowers by less, in points of percent, is as low as it gets.
+/// If doubling the rows lowers the error by less than this, in percentage points, more rows are not worth their cost.
 const WORTH: f64 = 0.25;
 
 /// The rows grow by this factor from one estimate to the next.
 const GROWTH: f64 = 1.25;
 
-/// Levels are left out together in so many parts.
+/// The number of folds in which levels are left out.
 const FOLDS: usize = 4;
 
-/// Fewer networks cannot be left out one at a time.
+/// The smallest number of networks that can be left out one at a time.
 const FEWEST_NETWORKS: usize = 3;
 
-/// What the rows so far are worth.
+/// The estimated error of fits on the rows so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Estimate {
-    /// Mean absolute percentage error for networks that were left out; for levels where networks are too few.
+    /// Mean absolute percentage error for networks that were left out; with too few networks, for levels that were
+    /// left out.
     pub error: f64,
-    /// By how many points it is lower than with half of the rows.
+    /// By how many percentage points it is lower than with half of the rows.
     gained: f64,
 }
 
-/// Estimates of everything that is measured.
+/// The estimates of all measured quantities.
 pub(super) type Estimates = BTreeMap<(Step, Quantity), Estimate>;
 
-/// Whether an estimate is due after so many measurements: at the first count, then at every one that is larger by a constant
-/// factor, so that all estimates together take little time. It depends on nothing but the count, so that an interrupted profile ends
-/// where it would have ended.
+/// Whether an estimate is due after this many measurements: at the first count, then whenever the count has grown by a
+/// constant factor, so that all estimates together take little time. It depends only on the count, so an interrupted
+/// profile ends at the same point.
 pub(super) fn is_due(measured: usize, first: usize) -> bool {
     let counts = std::iter::successors(Some(first.max(1)), |count| Some((*count as f64 * GROWTH).ceil() as usize + 1));
     counts.take_while(|count| *count <= measured).last() == Some(measured)
 }
 
-/// Estimates from the rows so far; nothing is said of what has too few.
+/// Estimates from the rows so far; quantities with too few rows have none.
 ///
 /// # Errors
 /// When a fit fails.
@@ -72,22 +73,23 @@ pub(super) fn estimates(rows: &Passed, platform: &Platform, seed: u64) -> Result
     Ok(estimates)
 }
 
-/// Whether more rows of anything are worth what they cost; unknown errors are.
+/// Whether no quantity needs more rows; a quantity with an unknown error does.
 pub(super) fn is_flat(estimates: &Estimates, rows: &Passed) -> bool {
     let flat = |subject| estimates.get(subject).is_some_and(|estimate: &Estimate| estimate.gained < WORTH);
     !rows.is_empty() && rows.keys().all(flat)
 }
 
-/// Which variants are left out together.
+/// The fold of each variant.
 type Groups<'a> = BTreeMap<&'a Variant, usize>;
 
-/// Every network by itself; none where there are too few.
+/// Each network is its own fold; none if there are too few networks.
 fn networks(rows: &[Row]) -> Option<Groups<'_>> {
     let names: BTreeSet<&str> = rows.iter().map(|row| row.record.variant.network.as_str()).collect();
     (names.len() >= FEWEST_NETWORKS).then(|| groups(rows, |variant| names.range(..variant.network.as_str()).count()))
 }
 
-/// Neighbouring levels apart from each other, of all networks together; none where there is only one.
+/// Folds of levels, with neighbouring levels in different folds, over all networks together; none if there is only one
+/// level.
 fn levels(rows: &[Row]) -> Option<Groups<'_>> {
     let levels: BTreeSet<u8> = rows.iter().map(|row| row.record.variant.level).collect();
     (levels.len() > 1).then(|| groups(rows, |variant| levels.range(..variant.level).count() % FOLDS))

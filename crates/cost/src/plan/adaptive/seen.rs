@@ -1,4 +1,4 @@
-//! What the rows so far say of each candidate.
+//! The results of each candidate so far.
 
 use super::candidate::Candidate;
 use crate::fingerprint::Row;
@@ -7,7 +7,7 @@ use crate::records::{Outcome, Record, Variant};
 use perf4sight_step::workload::{Quantity, Step, Workload};
 use std::collections::BTreeMap;
 
-/// What became of a candidate.
+/// The result of a candidate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     /// How often it was measured.
@@ -16,11 +16,11 @@ pub(super) struct Seen {
     pub ran_out: bool,
 }
 
-/// Where candidates are found.
+/// The index of each candidate.
 #[derive(Debug, Clone)]
 pub(super) struct Index(BTreeMap<(Variant, Workload), usize>);
 
-/// Rows that passed, by what they are of, in an order that does not depend on when they were measured.
+/// Rows that passed, by step and quantity, in an order that does not depend on when they were measured.
 pub(super) type Passed = BTreeMap<(Step, Quantity), Vec<Row>>;
 
 impl Index {
@@ -29,13 +29,13 @@ impl Index {
         Index(candidates.iter().enumerate().map(|(at, one)| (key(one), at)).collect())
     }
 
-    /// The rows of candidates that ran or did not fit, as they came: of what broke nothing is known.
+    /// The rows of candidates that ran or did not fit, in the order they were measured; other failures are left out.
     fn measured<'a>(&'a self, ledger: &'a Ledger) -> impl Iterator<Item = (usize, &'a Record)> {
         let ran = ledger.rows().iter().filter(|record| record.outcome != Outcome::Skipped && !record.outcome.broken());
         ran.filter_map(|record| Some((*self.0.get(&(record.variant.clone(), record.workload))?, record)))
     }
 
-    /// What became of each candidate.
+    /// The result of each candidate.
     pub fn seen(&self, ledger: &Ledger) -> Vec<Seen> {
         let mut seen = vec![Seen::default(); self.0.len()];
         let mut times: BTreeMap<(usize, Quantity), u32> = BTreeMap::new();
@@ -49,12 +49,12 @@ impl Index {
         seen
     }
 
-    /// How many rows of a quantity were measured.
+    /// The number of measured rows of a quantity.
     pub fn count(&self, ledger: &Ledger, quantity: Quantity) -> usize {
         self.measured(ledger).filter(|(_, record)| record.quantity() == quantity).count()
     }
 
-    /// Rows to fit on.
+    /// The rows to fit on.
     pub fn rows(&self, candidates: &[Candidate], ledger: &Ledger) -> Passed {
         let mut rows = Passed::new();
         for (at, record) in self.measured(ledger) {

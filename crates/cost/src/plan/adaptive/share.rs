@@ -1,26 +1,26 @@
-//! How many rows the plan takes at most: known before anything is measured.
+//! The plan's maximum number of rows, fixed before any measurement.
 
 use crate::plan::Configuration;
 use perf4sight_step::workload::{Quantity, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// This share of the rows there are.
+/// The share of all rows that the plan measures.
 const SHARE: f64 = 0.15;
 
-/// But, where there are as many, so many of each network and stage: fewer cannot be fitted.
+/// The minimum number of rows of each network and stage, where there are as many: fewer cannot be fitted.
 const ROWS_OF_NETWORK: usize = 12;
 
-/// So many rows of every network and stage are the least, and at most so many are measured of each quantity.
+/// The minimum number of rows before estimates, and the maximum number of each quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
-    /// Rows before which nothing is estimated.
+    /// The number of rows before the first estimate.
     pub least: usize,
-    /// Rows of each quantity at most.
+    /// The maximum number of rows of each quantity.
     pub most: BTreeMap<Quantity, usize>,
 }
 
 impl Share {
-    /// Of all that could be measured.
+    /// The share of these configurations.
     pub fn of<'a>(configurations: impl IntoIterator<Item = &'a Configuration>) -> Self {
         let mut offered: BTreeMap<Quantity, usize> = BTreeMap::new();
         let mut networks: BTreeSet<(&str, Step)> = BTreeSet::new();
@@ -34,7 +34,7 @@ impl Share {
         Share { least, most: offered.into_iter().map(|(quantity, rows)| (quantity, most(rows))).collect() }
     }
 
-    /// Configurations at most.
+    /// The maximum number of configurations.
     pub fn configurations(&self) -> usize {
         self.most.values().copied().max().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What fingerprints say of one workload of one network: what it needs, whether that fits, how long it takes.
+//! Predicts one workload of one network: its memory, whether it fits, its time.
 
 use crate::fingerprint::{About, Call, Predicted, Prediction, PreparedNetwork, Verdict};
 use perf4sight_base::cache::Cache;
@@ -6,34 +6,35 @@ use perf4sight_base::error::Result;
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Checkpoint, Step, Trainable, Workload};
 
-/// What answers, and what about.
+/// The network and the fingerprints that predict it.
 pub(super) struct Judge<'a> {
     pub network: &'a Network,
     pub memory: PreparedNetwork<'a>,
     /// None without a fingerprint of latency.
     pub latency: Option<PreparedNetwork<'a>>,
-    /// Whether that knows the step which was asked for.
+    /// Whether the latency fingerprint can predict the requested step.
     pub is_timed: bool,
-    /// What of the network can be trained, and where it can be cut, as far as that was asked; neither goes by the other.
+    /// Whether the network supports a trainable part or a checkpoint setting, as far as it was checked; the two are
+    /// independent of each other.
     pub possible: Cache<(Trainable, Checkpoint), bool>,
 }
 
 /// Memory of a workload.
 #[derive(Debug, Clone)]
 pub(super) struct Need {
-    /// All that it takes.
+    /// The total memory.
     pub all: Prediction,
-    /// What counts against the limit.
+    /// The memory that counts against the limit.
     pub counted: Predicted,
-    /// None where nothing says what it must fit into.
+    /// None if no limit is known.
     pub verdict: Option<Verdict>,
 }
 
 impl<'a> Judge<'a> {
-    /// Refuses what a step of this network cannot be, or whose memory nothing is known of.
+    /// Refuses steps that the network does not support, or whose memory cannot be predicted.
     ///
     /// # Errors
-    /// With the reason.
+    /// The reason.
     pub fn check(&self, workload: Workload) -> Result<()> {
         workload.check()?;
         match self.network_takes(workload.step) {
@@ -42,15 +43,15 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Refuses what a fingerprint of latency knows nothing of, where it knows what was asked for.
+    /// Refuses steps whose latency cannot be predicted, if that of the requested step can.
     ///
     /// # Errors
-    /// With the reason.
+    /// The reason.
     pub fn check_time(&self, step: Step) -> Result<()> {
         self.latency.as_ref().filter(|_| self.is_timed).map_or(Ok(()), |latency| latency.check_step(step))
     }
 
-    /// Whether all is known of one of many.
+    /// Whether the network supports the workload and everything about it can be predicted.
     pub fn is_possible(&self, workload: Workload) -> bool {
         let (step, checked) = (workload.step, workload.check());
         let known = || checked.and_then(|()| self.memory.check_step(step)).and_then(|()| self.check_time(step));
@@ -64,7 +65,7 @@ impl<'a> Judge<'a> {
         parts.into_iter().all(takes)
     }
 
-    /// What such steps need, at any batch size.
+    /// The memory of such a step, for any batch size.
     pub fn about_memory(&self, step: Step) -> Result<About<'a>> {
         self.memory.about(step)
     }
@@ -73,14 +74,15 @@ impl<'a> Judge<'a> {
         Ok(Need::new(&self.about_memory(workload.step)?, workload.batch))
     }
 
-    /// What a workload needs at least, and whether it fits if it needs no more; none where that is not found faster than what it needs.
+    /// A lower bound on the memory of a workload, and whether it fits if it needs no more; none if no bound is faster
+    /// to compute than the memory itself.
     pub fn at_least(&self, workload: Workload) -> Result<Option<(f64, bool)>> {
         let least = self.about_memory(workload.step)?.at_least(workload.batch);
         let fits = |verdict: Option<Verdict>| verdict.is_some_and(|verdict| verdict.call == Call::Fits);
         Ok(least.map(|(need, verdict)| (need.value(), fits(verdict))))
     }
 
-    /// None without a fingerprint of latency that knows such steps.
+    /// None without a fingerprint of latency that can predict such steps.
     pub fn time(&self, workload: Workload) -> Result<Option<Prediction>> {
         let latency = self.latency.as_ref().filter(|latency| latency.check_step(workload.step).is_ok());
         latency.map(|latency| Ok(latency.about(workload.step)?.at(workload.batch))).transpose()

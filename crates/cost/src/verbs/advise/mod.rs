@@ -1,4 +1,4 @@
-//! `[advise]` and `perf4sight advise`: what makes a step fit into memory, and what each way costs.
+//! `[advise]` and `perf4sight advise`: changes that make a step fit into memory, and the cost of each.
 
 mod json;
 mod judge;
@@ -37,7 +37,7 @@ pub static SPEC: Spec =
 pub static VERB: VerbSpec =
     VerbSpec { table: settings::TABLE, after_help: "", parse: |values| Ok(Box::new(Advise::parse(values)?)) };
 
-/// What is asked.
+/// The request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advise {
     network: String,
@@ -53,7 +53,7 @@ pub struct Advise {
     overwrite: bool,
 }
 
-/// What came of it.
+/// The results.
 struct Advice {
     network: String,
     device: String,
@@ -62,18 +62,18 @@ struct Advice {
     asked_limit: Option<Bytes>,
     limit: Option<MemoryLimit>,
     findings: Findings,
-    /// Changes that were not tried, or not with others, and why.
+    /// Changes that were not tried, or not in combinations, with the reasons.
     withheld: Withheld,
-    /// What memory and latency rest on.
+    /// The basis of the intervals of memory and latency.
     basis: Vec<String>,
-    /// Whether the network normalises by what it sees.
+    /// Whether the network has batch normalisation.
     normalises: bool,
-    /// What lies in memory while the step runs that was asked for.
+    /// The memory timeline of the requested step.
     timeline: Option<Timeline>,
 }
 
 impl Verb for Advise {
-    /// Tries what may help, and tells what does.
+    /// Tries alternative values and reports those that help.
     ///
     /// # Errors
     /// No fingerprint of memory of that stage, device and dataset; several devices; a network or a step that cannot be used.
@@ -104,14 +104,14 @@ impl Advise {
             dataset: self.dataset.as_deref(),
         };
         self.check()?;
-        // Of one device that is asked about there is one answer.
+        // With one device there is exactly one answer.
         Ok(self.source.devices(&expected, context)?.swap_remove(0))
     }
 
     /// Refuses several devices.
     ///
     /// # Errors
-    /// They are asked about.
+    /// There are several devices.
     fn check(&self) -> Result<()> {
         match self.source.is_one() {
             true => Ok(()),
@@ -137,7 +137,7 @@ impl Advise {
         let about = judge.about_memory(asked.step)?;
         let findings = Search { judge: &judge, asked, options: &options }.run()?;
         let timeline = self.output.iter().any(|file| is_page(file)).then(|| about.timeline(asked.batch)).flatten();
-        // Hundreds of steps are known by now, which take a while to be forgotten.
+        // The caches hold hundreds of steps by now, so freeing them takes a while.
         let Judge { memory, latency, .. } = judge;
         rayon::join(|| drop(memory), || drop(latency));
         Ok(Advice {
@@ -176,7 +176,7 @@ impl Advise {
 
 impl Section for Advise {
     fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
-        // What an earlier section will have written by then is no name.
+        // A file that an earlier section will have written is not a name of a network.
         let network = Some(&self.network).filter(|word| !foreseen.exists(Path::new(word)));
         network.map_or(Ok(()), |word| named::check(word)).map_err(Error::configured)?;
         let absent = network.filter(|word| is_file(word)).map(|word| KeyedPath { key: "network", path: word.into() });
@@ -189,12 +189,12 @@ impl Section for Advise {
     }
 }
 
-/// Whether people look at that file.
+/// Whether that file is a page for people.
 fn is_page(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending == "html")
 }
 
-/// What the intervals of both quantities rest on.
+/// The basis of the intervals of both quantities.
 fn basis(findings: &Findings) -> Vec<String> {
     let Findings { asked, single, .. } = findings;
     let of = |(quantity, prediction): (Quantity, &Prediction)| {

@@ -1,4 +1,5 @@
-//! The options that may save memory, with their alternative values, and whether a step learns the same with them.
+//! The options that may save memory, with their alternative values, and whether training gives the same result with
+//! them.
 
 use super::judge::Judge;
 use perf4sight_network::{Network, Op};
@@ -10,19 +11,19 @@ use std::ops::Range;
 /// One part of a workload and its alternative values.
 #[derive(Debug, Clone)]
 pub(super) struct StepOption {
-    /// None is the batch size.
+    /// None means the batch size.
     pub setting: Option<Setting>,
-    /// What was asked, with another value of this part.
+    /// The requested workload, with another value of this part.
     pub values: Vec<Workload>,
-    /// So many of the first values are combined with other options; of the rest no step was timed.
+    /// This many of the first values are combined with other options; the time of steps with the others is unknown.
     pub timed: usize,
 }
 
-/// Changes that are not tried, or only by themselves, in words, and why.
+/// Changes that are not tried, or only one at a time, in words, with the reasons.
 #[derive(Debug, Default)]
 pub(super) struct Withheld {
     pub refused: Vec<(String, String)>,
-    /// Tried by themselves: no step was timed with them.
+    /// Tried one at a time: the time of steps with them is unknown.
     pub untimed: Vec<(String, String)>,
 }
 
@@ -36,14 +37,16 @@ impl Withheld {
     }
 }
 
-/// Operations that tuning the end of a network changes the weights of, as many as the published comparisons of frozen networks do.
+/// The number of operations at the end of a network that fine-tuning trains, as in the published comparisons of frozen
+/// networks.
 const LAST: u64 = 10;
 
-/// Into how many segments forward is cut: few run little again, many keep little.
+/// The numbers of checkpoint segments to try: few segments rerun little, many keep little.
 const SEGMENTS: [u64; 3] = [2, 4, 8];
 
 impl StepOption {
-    /// All options in the order in which steps are written, the batch size last. Values that can save no memory are left out.
+    /// All options, in the order in which steps are written, the batch size last. Values that cannot save memory are
+    /// left out.
     pub fn all(asked: Workload, network: &Network) -> Vec<StepOption> {
         let mut options: Vec<StepOption> =
             Setting::ALL.into_iter().map(|setting| StepOption::for_setting(setting, asked, network)).collect();
@@ -64,7 +67,7 @@ impl StepOption {
         StepOption { setting, timed: values.len(), values }
     }
 
-    /// The values that are combined with other options.
+    /// The indices of values that are combined with other options.
     pub fn combined(&self) -> Range<usize> {
         0..self.timed
     }
@@ -79,7 +82,7 @@ impl StepOption {
         })
     }
 
-    /// Whether a step learns the same with other values.
+    /// Whether training gives the same result with other values.
     pub fn learns_the_same(&self) -> bool {
         self.setting.is_some_and(|setting| match setting {
             Setting::ZeroGrad | Setting::Accumulate | Setting::Checkpoint => true,
@@ -88,7 +91,8 @@ impl StepOption {
         })
     }
 
-    /// Removes values that are refused, and moves those to the end with which no step was timed; returns both with the reasons.
+    /// Removes values that are refused, and moves values whose time is unknown to the end; returns both with the
+    /// reasons.
     pub fn withhold(&mut self, asked: Workload, judge: &Judge) -> Withheld {
         let words = |value: Workload| {
             let words = value.step.differences(asked.step).map(|(setting, word)| format!("{} = {word}", setting.key()));
@@ -110,7 +114,7 @@ impl StepOption {
         withheld
     }
 
-    /// A workload with this part as in another.
+    /// A workload with this part taken from another.
     pub fn apply(&self, workload: Workload, from: Workload) -> Workload {
         match self.setting {
             Some(setting) => Workload { step: workload.step.taking(setting, from.step), ..workload },
@@ -119,24 +123,24 @@ impl StepOption {
     }
 }
 
-/// What one setting may be where weights are trained.
+/// The alternative values of one setting in training.
 fn others(setting: Setting, Workload { step, batch }: Workload, network: &Network) -> Vec<Step> {
     match setting {
-        // What remembers as much of each weight saves nothing.
+        // An optimizer with as many states per weight saves nothing.
         Setting::Optimizer => {
             let fewer = Optimizer::ALL.into_iter().filter(|optimizer| optimizer.states() < step.optimizer.states());
             fewer.map(|optimizer| Step { optimizer, ..step }).collect()
         }
-        // Gradients that are kept take what those take that are freed, and more.
+        // Kept gradients need at least as much memory as freed ones.
         Setting::ZeroGrad => vec![Step { zero_grad: ZeroGrad::Free, ..step }],
         Setting::Precision => Precision::ALL.map(|precision| Step { precision, ..step }).into(),
-        // Of a part of a part nobody knows what is meant.
+        // A part of an already restricted part is not defined.
         Setting::Trainable if step.trainable != Trainable::All => Vec::new(),
         Setting::Trainable => {
             let fewer = [Trainable::Last(LAST), Trainable::Classifier, Trainable::Normalisation, Trainable::Bias];
             fewer.map(|trainable| Step { trainable, ..step }).into()
         }
-        // Without frozen normalisations it says nothing.
+        // Without frozen weights or batch normalisation the setting has no effect.
         Setting::FrozenNormalisation if step.trainable == Trainable::All || !normalises(network) => Vec::new(),
         Setting::FrozenNormalisation => vec![Step { frozen_normalisation: FrozenNormalisation::Eval, ..step }],
         Setting::Accumulate => {
@@ -148,12 +152,12 @@ fn others(setting: Setting, Workload { step, batch }: Workload, network: &Networ
             let segments = SEGMENTS.map(Checkpoint::Segments).into_iter().chain([Checkpoint::EveryBlock]);
             segments.map(|checkpoint| Step { checkpoint, ..step }).collect()
         }
-        // What is to be learned is not for saving memory.
+        // The loss defines the training task, so it is not changed to save memory.
         Setting::Loss => Vec::new(),
     }
 }
 
-/// What one setting may be where nothing is trained.
+/// The alternative values of one setting in inference.
 fn of_inference(setting: Setting, step: Step) -> Vec<Step> {
     match setting {
         Setting::Precision => Precision::ALL.map(|precision| Step { precision, ..step }).into(),
@@ -162,12 +166,12 @@ fn of_inference(setting: Setting, step: Step) -> Vec<Step> {
     }
 }
 
-/// Half of a number, and half of that, down to one.
+/// Half of a number, half of that, and so on, down to one.
 fn halves(number: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(number / 2), |half| Some(half / 2)).take_while(|half| *half > 0)
 }
 
-/// Whether statistics of the samples of a pass are computed somewhere.
+/// Whether the network has batch normalisation, which computes statistics over the samples of a pass.
 pub(super) fn normalises(network: &Network) -> bool {
     network.nodes().iter().any(|node| matches!(node.op, Op::BatchNorm { .. }))
 }
@@ -204,7 +208,7 @@ mod tests {
         assert_eq!(all_values(Workload { step: published, batch: 4 }), expected.collect::<Vec<_>>());
         let step = Step { optimizer: Optimizer::RmsProp, zero_grad: ZeroGrad::Free, ..published };
         let step = Step { trainable: Trainable::Bias, accumulate: Accumulate::new(3).unwrap(), ..step };
-        // 6 samples in 6 passes or more than 3; 3 samples leave every pass its own.
+        // 6 samples in 6 passes, because more than 3 are required; 3 samples give each of 3 passes one sample.
         let expected = ["optimizer=sgd_without_momentum", "frozen_normalisation=eval", "accumulate=6"].into_iter();
         let expected = expected.chain(CHECKPOINTS).chain(["batch=3"]);
         assert_eq!(all_values(Workload { step, batch: 6 }), expected.collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! The advice as a page: time against memory, all that was found, and what lies in memory over the step that was asked for.
+//! The advice as a page: a chart of time against memory, all results, and the memory timeline of the requested step.
 
 use super::Advice;
 use super::search::Candidate;
@@ -31,7 +31,7 @@ impl Advice {
         }
     }
 
-    /// Of what makes it fit: well is what learns the same.
+    /// The tone, by the changes that make it fit: good if training gives the same result.
     fn tone(&self) -> Tone {
         match self.findings.fitting.iter().any(|one| one.learns_the_same) {
             true => Tone::Good,
@@ -39,7 +39,7 @@ impl Advice {
         }
     }
 
-    /// Every combination that was timed: to the left is cheaper, below needs less.
+    /// Every combination with a predicted time: further left is cheaper, further down needs less memory.
     fn chart(&self) -> Chart {
         let points = |same: bool| -> Vec<Point> {
             let all = self.findings.fitting.iter().chain(&self.findings.single).chain(&self.findings.nearest);
@@ -69,7 +69,7 @@ impl Advice {
     }
 }
 
-/// From the MiB of predictions.
+/// From predictions in MiB.
 fn gib(mib: f64) -> f64 {
     mib / 1024.0
 }

@@ -12,7 +12,7 @@ impl Advise {
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
         let (batch, stage): (u64, Stage) = (values.get("bs")?, values.named("stage", Stage::parse)?);
         let changes = step::changes(values, &[stage])?;
-        // What the fingerprints' step has is known when they are read.
+        // The settings of the fingerprints' step are only known when they are loaded.
         step::check_batches(values, changes.of(Step::published(stage)), &[batch])?;
         let advise = Advise {
             network: values.get("network")?,

@@ -1,4 +1,4 @@
-//! Which combinations of alternative values make a step fit: none with a change that is not needed.
+//! Searches for the combinations of alternative values that make a step fit, without unnecessary changes.
 
 use super::judge::{Judge, Need};
 use super::options::StepOption;
@@ -9,18 +9,18 @@ use rayon::prelude::*;
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
 
-/// The options, and what judges their combinations.
+/// The options, and the predictions for their combinations.
 pub(super) struct Search<'a, 'n> {
     pub judge: &'a Judge<'n>,
     pub asked: Workload,
     pub options: &'a [StepOption],
 }
 
-/// For every option the index of its value; none is as asked.
+/// The index of each option's value; none is the requested value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Combination(Vec<Option<usize>>);
 
-/// A combination and what is known of it.
+/// A combination with its predictions.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
     combination: Combination,
@@ -31,25 +31,28 @@ pub(super) struct Candidate {
     pub learns_the_same: bool,
 }
 
-/// What a search finds.
+/// The results of a search.
 pub(super) struct Findings {
     pub asked: Candidate,
-    /// Every value by itself.
+    /// Every single change.
     pub single: Vec<Candidate>,
-    /// What fits, without a change that is not needed: first what learns the same, then the quicker for a sample.
+    /// The combinations that fit, without unnecessary changes: first those that train the same, then by time per
+    /// sample.
     pub fitting: Vec<Candidate>,
-    /// Where nothing fits, what needs the least of all that was tried.
+    /// If nothing fits, the combination that needs the least memory.
     pub nearest: Option<Candidate>,
 }
 
-/// Of combinations that all learn otherwise in the same way: those that fit, and the one that needs the least.
+/// The combinations with the same changes to the training result: those that fit, and the one that needs the least
+/// memory.
 #[derive(Default)]
 struct Group {
     fitting: Vec<Candidate>,
     least: Option<Candidate>,
 }
 
-/// The least that anything looked at so far needs, in MiB, whichever thread looked. Bits of positive numbers are ordered as these are.
+/// The smallest memory so far, in MiB, over all threads. The bits of positive floating-point numbers have the same
+/// order as the numbers.
 struct Lowest(AtomicU64);
 
 impl Lowest {
@@ -67,10 +70,10 @@ impl Lowest {
 }
 
 impl Search<'_, '_> {
-    /// Tries everything that may matter.
+    /// Tries all relevant combinations.
     ///
     /// # Errors
-    /// What fingerprints refuse, which the options are checked for beforehand.
+    /// A step that a fingerprint cannot predict; the options are checked beforehand.
     pub fn run(&self) -> Result<Findings> {
         let none = Combination(vec![None; self.options.len()]);
         let few: Vec<Combination> = [none].into_iter().chain(self.singles()).collect();
@@ -106,7 +109,8 @@ impl Search<'_, '_> {
         values.map(alone).collect()
     }
 
-    /// Those that fit. Who can train as asked, or with one change, is told of no two changes of what is learned.
+    /// The combinations that fit. If the step fits with at most one change to the training result, two such changes
+    /// are not tried.
     fn combined(&self, single: &[Candidate]) -> Result<Group> {
         let changing = self.options.iter().filter(|option| !option.learns_the_same() && option.timed > 0).count();
         let (mut found, lowest) = (Group::default(), Lowest::new());
@@ -133,8 +137,8 @@ impl Search<'_, '_> {
         Ok(found)
     }
 
-    /// Combinations of so many options that change what is learned. Of several together only the most saving value of each is tried, where one
-    /// saves no more than the others by rule.
+    /// Combinations of this many options that change the training result. With several options, only the value that
+    /// saves the most is tried of each option whose values have no fixed order of memory.
     fn ways_to_learn(&self, changes: usize, single: &[Candidate]) -> Vec<Combination> {
         let choices = self.options.iter().enumerate().map(|(index, option)| {
             let values = || option.combined().map(Some);
@@ -150,14 +154,15 @@ impl Search<'_, '_> {
         all.into_iter().filter(|way| way.0.iter().flatten().count() == changes).collect()
     }
 
-    /// What fits of all that learn in one way; `fitting` fits already, and what changes more than that is passed over.
+    /// The combinations that fit, with the given changes to the training result. Combinations that extend one in
+    /// `fitting`, which fits already, are left out.
     fn group(&self, way: &Combination, fitting: &[Candidate], lowest: &Lowest) -> Result<Group> {
         let choices = self.options.iter().zip(&way.0).map(|(option, value)| match option.learns_the_same() {
             true => [None].into_iter().chain(option.combined().map(Some)).collect(),
             false => vec![*value],
         });
         let mut all = product(choices);
-        // Some values that are possible one by one are refused together.
+        // Some values that are possible alone are refused in combination.
         all.retain(|combination| self.judge.is_possible(self.workload(combination)));
         all.sort_by_key(Combination::changes);
         let strongest = all.iter().filter(|one| !all.iter().any(|other| self.saves_more(other, one)));
@@ -166,7 +171,7 @@ impl Search<'_, '_> {
             return Ok(Group { fitting: Vec::new(), least: likeliest });
         }
         let mut group = Group::default();
-        // Of those that change as much none changes less than another.
+        // Of combinations with equally many changes none is smaller than another.
         for level in all.chunk_by(|one, other| one.changes() == other.changes()) {
             let is_new = |combination: &&Combination| {
                 let mut known = fitting.iter().chain(&group.fitting);
@@ -179,16 +184,16 @@ impl Search<'_, '_> {
         Ok(group)
     }
 
-    /// What is known of something that fits; none where it does not.
+    /// The candidate of a combination, if it fits.
     fn if_fitting(&self, combination: &Combination) -> Result<Option<Candidate>> {
-        // Seen without looking closely, where that is faster.
+        // Checks the lower bound first, if there is a fast one.
         let may_fit = self.judge.at_least(self.workload(combination))?.is_none_or(|(_, fits)| fits);
         let candidate = may_fit.then(|| self.candidate(combination.clone())).transpose()?;
         Ok(candidate.filter(|candidate| candidate.need.fits()))
     }
 
-    /// One of these that fits; where none does, the one that needs the least, of several the first. None where others are known to need less than
-    /// all of these.
+    /// One of these that fits. If none fits, the first of those that need the least memory. None if others are known
+    /// to need less memory than all of these.
     fn fitting_or_least<'t>(
         &self,
         all: impl Iterator<Item = &'t Combination>,
@@ -199,7 +204,7 @@ impl Search<'_, '_> {
         };
         let all: Vec<_> = all.enumerate().collect();
         let mut all = all.into_par_iter().map(hope).collect::<Result<Vec<_>>>()?;
-        // What may need the least is looked at first, so that of the others it is known that they need more.
+        // Combinations with the smallest lower bound come first, so that the others can be ruled out by their bounds.
         let bound = |hope: &Option<(f64, bool)>| hope.map_or(0.0, |(need, _)| need);
         all.sort_by(|(one, ..), (other, ..)| bound(one).total_cmp(&bound(other)));
         let mut least: Option<(Candidate, usize)> = None;
@@ -220,7 +225,7 @@ impl Search<'_, '_> {
         Ok(least.map(|(least, _)| least))
     }
 
-    /// Whether it is tried by itself alone.
+    /// Whether it is only tried as a single change.
     fn is_withheld(&self, one: &Candidate) -> bool {
         one.combination
             .0
@@ -249,7 +254,7 @@ impl Search<'_, '_> {
         Ok(Candidate { time: self.judge.time(candidate.workload)?, ..candidate })
     }
 
-    /// Whether one changes less than another, and nothing that the other does not.
+    /// Whether `less` has only changes that `more` also has, but fewer or smaller ones.
     fn is_less(&self, less: &Combination, more: &Combination) -> bool {
         let within = |((less, more), option): ((&Option<usize>, &Option<usize>), &StepOption)| {
             less.is_none() || less == more || option.is_monotonic() && more.is_some() && less < more
@@ -257,16 +262,16 @@ impl Search<'_, '_> {
         less != more && less.0.iter().zip(&more.0).zip(self.options).all(within)
     }
 
-    /// Whether one changes what another does and more, and needs no more memory by rule. Passes of a batch are no such change: the second one
-    /// of a step makes its gradients besides those of the first.
+    /// Whether `more` has all changes of `less` and further ones, and by rule needs no more memory. More passes per
+    /// step are excluded: the second pass of a step computes its gradients in addition to those of the first.
     fn saves_more(&self, more: &Combination, less: &Combination) -> bool {
         let passes = self.options.iter().position(|option| option.setting == Some(Setting::Accumulate));
         let alike = passes.is_none_or(|passes| more.0[passes].is_some() == less.0[passes].is_some());
         alike && self.is_less(less, more)
     }
 
-    /// Whether something changes nothing of what is learned that another does not, and needs less of memory and of time. Of a time that is not known
-    /// nothing is.
+    /// Whether `one` changes nothing in the training result that `other` does not, and needs less memory or time and
+    /// no more of either. Both times must be known, or neither.
     fn beats(&self, one: &Candidate, other: &Candidate) -> bool {
         let options = one.combination.0.iter().zip(&other.combination.0).zip(self.options);
         let mut changing = options.filter(|(_, option)| !option.learns_the_same());
@@ -279,14 +284,15 @@ impl Search<'_, '_> {
 }
 
 impl Combination {
-    /// How many options are changed, and how far in all: whatever changes less comes before.
+    /// The number of changed options, and the sum of the value indices: combinations with fewer or smaller changes
+    /// come first.
     fn changes(&self) -> (usize, usize) {
         (self.0.iter().flatten().count(), self.0.iter().flatten().sum())
     }
 }
 
 impl Candidate {
-    /// Milliseconds a sample.
+    /// Milliseconds per sample.
     pub fn per_sample(&self) -> Option<f64> {
         self.time.as_ref().map(|time| time.value.value() / self.workload.batch as f64)
     }
@@ -295,7 +301,7 @@ impl Candidate {
         self.need.counted.value().total_cmp(&other.need.counted.value())
     }
 
-    /// By the time of a sample; behind them those that were not timed, by what is changed.
+    /// By the time per sample; combinations without a predicted time come last, by their changes.
     fn by_cost(&self, other: &Self) -> Ordering {
         match (self.per_sample(), other.per_sample()) {
             (Some(one), Some(other)) => one.total_cmp(&other),

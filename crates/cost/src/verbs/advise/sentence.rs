@@ -1,4 +1,5 @@
-//! The advice in sentences: whether it fits as asked, what makes it fit, which single change helps most, what was left out.
+//! The advice in sentences: whether the requested step fits, the changes that make it fit, the single change that
+//! saves the most, the changes that were left out.
 
 use super::Advice;
 use super::options::Withheld;
@@ -13,7 +14,7 @@ impl Advice {
         format!("{} with {} {samples}", self.asked.step, grouped(self.asked.batch))
     }
 
-    /// The answer, a sentence a line.
+    /// The answer, one sentence per line.
     pub(super) fn sentences(&self) -> Vec<String> {
         let mut sentences = vec![self.as_asked()];
         sentences.extend(self.fitting());
@@ -37,7 +38,7 @@ impl Advice {
         }
     }
 
-    /// What counts against the limit; tables hold all that a step takes.
+    /// The memory that counts against the limit; the tables hold the total memory.
     fn counted(&self, one: &Candidate) -> String {
         let need = one.need.counted;
         match self.limit.map(|limit| limit.counts) {
@@ -46,7 +47,7 @@ impl Advice {
         }
     }
 
-    /// What a step must fit into.
+    /// The memory limit in words.
     pub(super) fn place(&self) -> String {
         match (self.limit, self.asked_limit) {
             (_, Some(asked)) => asked.in_full(),
@@ -60,7 +61,7 @@ impl Advice {
         }
     }
 
-    /// What makes it fit, where it does not.
+    /// The changes that make the step fit, if it does not.
     pub(super) fn fitting(&self) -> Vec<String> {
         let asked = &self.findings.asked;
         if asked.need.verdict.is_none() || asked.need.fits() {
@@ -91,7 +92,7 @@ impl Advice {
         format!("nothing that was tried fits; nearest comes {} with {need}, {missed}", self.words(nearest))
     }
 
-    /// ", 12.3 % more time per sample", for a sample.
+    /// ", 12.3 % more time per sample", for example.
     fn cost(&self, one: &Candidate) -> String {
         match self.longer(one) {
             Some(longer) if longer >= 0.05 => format!(", {longer:.1} % more time per sample"),
@@ -102,7 +103,7 @@ impl Advice {
         }
     }
 
-    /// The single change that saves the most, and the one that does of those that learn the same.
+    /// The single change that saves the most, and the one that saves the most and trains the same.
     pub(super) fn helps_most(&self) -> Vec<String> {
         let saves = |one: &Candidate| {
             let saved = Bytes::from_mib(self.findings.asked.need.counted.value() - one.need.counted.value());
@@ -115,14 +116,14 @@ impl Advice {
         same.into_iter().chain(other).collect()
     }
 
-    /// The single change that saves the most, of those that learn the same or of the others.
+    /// The single change that saves the most, among those that train the same or among the others.
     pub(super) fn most_saving(&self, same: bool) -> Option<&Candidate> {
         let single = self.findings.single.iter().filter(|one| one.learns_the_same == same);
         let saving = single.filter(|one| one.by_need(&self.findings.asked).is_lt());
         saving.min_by(|one, other| one.by_need(other))
     }
 
-    /// What to make of it.
+    /// How to interpret the results.
     pub(super) fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         let all = || self.findings.fitting.iter().chain(&self.findings.single);

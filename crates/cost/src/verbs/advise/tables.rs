@@ -1,4 +1,4 @@
-//! What was found as tables: what fits, and what every single change does.
+//! The results as tables: the combinations that fit, and the effect of every single change.
 
 use super::Advice;
 use super::search::Candidate;
@@ -8,11 +8,12 @@ use perf4sight_base::units::Bytes;
 use perf4sight_report::{Cell, Column, Table};
 use perf4sight_step::workload::Workload;
 
-/// More of a kind are for programs, and for pages.
+/// The maximum number of rows of each kind on the console; programs and pages get all of them.
 const SHOWN: usize = 10;
 
 impl Advice {
-    /// For the console: what learns the same, what learns otherwise, what single changes do; of many the cheapest.
+    /// For the console: combinations that train the same, combinations that do not, single changes; the cheapest ones
+    /// if there are many.
     pub(super) fn tables(&self) -> Vec<Table> {
         let fitting = |same: bool, title: &str| {
             let all = self.findings.fitting.iter().filter(|one| one.learns_the_same == same).collect::<Vec<_>>();
@@ -31,7 +32,7 @@ impl Advice {
         rows.map(|(title, rows)| self.table(title, rows)).collect()
     }
 
-    /// What needs the least may be too near to the limit to be sure.
+    /// The combination that needs the least memory may be too close to the limit for a certain verdict.
     fn nearest_title(&self) -> &'static str {
         let verdict = self.findings.nearest.as_ref().and_then(|nearest| nearest.need.verdict);
         match verdict.map(|verdict| verdict.call) {
@@ -40,14 +41,14 @@ impl Advice {
         }
     }
 
-    /// As asked, then every change by itself, the one first that saves the most.
+    /// The requested step, then every single change, the one that saves the most first.
     fn single(&self) -> Vec<&Candidate> {
         let mut single: Vec<&Candidate> = self.findings.single.iter().collect();
         single.sort_by(|one, other| one.by_need(other));
         [&self.findings.asked].into_iter().chain(single).collect()
     }
 
-    /// All of these, for people.
+    /// These candidates, for people.
     pub(super) fn table(&self, title: String, rows: Vec<&Candidate>) -> Table {
         let timed = rows.iter().any(|one| one.time.is_some());
         let limited = self.findings.asked.need.verdict.is_some();
@@ -73,13 +74,13 @@ impl Advice {
         table
     }
 
-    /// What is another than asked: "accumulate = 4, batch = 8".
+    /// The changes: "accumulate = 4, batch = 8".
     pub(super) fn words(&self, one: &Candidate) -> String {
         let changes: Vec<String> = self.changes(one).into_iter().map(|(key, word)| format!("{key} = {word}")).collect();
         if changes.is_empty() { "as asked".to_owned() } else { changes.join(", ") }
     }
 
-    /// The same as keys and words.
+    /// The changes as keys and words.
     pub(super) fn changes(&self, one: &Candidate) -> Vec<(&'static str, String)> {
         let Workload { step, batch } = self.asked;
         let of_step = one.workload.step.differences(step).map(|(setting, word)| (setting.key(), word));
@@ -87,17 +88,17 @@ impl Advice {
         of_step.chain(samples).collect()
     }
 
-    /// How much longer a sample takes than as asked: "+12.3 %".
+    /// The additional time per sample, compared with the requested step: "+12.3 %".
     fn slower(&self, one: &Candidate) -> Cell {
         self.longer(one).map(|percent| format!("{percent:+.1} %")).into()
     }
 
-    /// The same as a percentage.
+    /// The same as a number.
     pub(super) fn longer(&self, one: &Candidate) -> Option<f64> {
         Some(100.0 * (one.per_sample()? / self.findings.asked.per_sample()? - 1.0))
     }
 
-    /// All of these with all that is known, for programs.
+    /// These candidates with all details, for programs.
     pub(super) fn flat(&self, rows: &[Candidate]) -> Table {
         let numbers = |quantity: &str, unit: &str| {
             ["", "_low", "_high"].map(|end| Column::number(format!("{quantity}{end}_{unit}"), ""))

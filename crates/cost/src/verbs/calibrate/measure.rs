@@ -1,4 +1,4 @@
-//! Rows of the network, measured now on the device at hand.
+//! Measures rows of the network on this device.
 
 use super::Subject;
 use super::rows::Measured;
@@ -12,10 +12,10 @@ use perf4sight_step::workload::{Quantity, Workload};
 use perf4sight_verb::Context;
 use std::path::{Path, PathBuf};
 
-/// What must be the same for a measurement to speak of the fingerprint's device.
+/// The facts that must be equal if measurements are to count as those of the fingerprint's device.
 const SAME: [&str; 4] = ["device", "processor", "instruction_set", "libtorch"];
 
-/// What of this device is not as it was where the fingerprint comes from, in words.
+/// The differences between this device and the fingerprint's, in words.
 fn others(profiled: &Setting, here: &Setting) -> Option<String> {
     if !SAME.iter().any(|name| profiled.contains_key(*name)) {
         return Some("nothing says on what device this fingerprint was profiled".to_owned());
@@ -29,7 +29,8 @@ fn others(profiled: &Setting, here: &Setting) -> Option<String> {
 }
 
 impl Subject<'_> {
-    /// Latency and memory at these batch sizes. Every row is kept in a file as soon as it is there, whatever becomes of it.
+    /// Measures latency and memory at these batch sizes. Every row is saved to a file immediately, whether or not it
+    /// is used.
     pub(super) fn measure(&self, on: DeviceKind, batches: &[u64], context: &mut Context) -> Result<Measured> {
         let device = self.open(on, context)?;
         let written = Temporary::write(&self.network, &self.variant)?;
@@ -63,7 +64,7 @@ impl Subject<'_> {
         Ok(measured)
     }
 
-    /// Adds a row to its file in a folder, and returns the file.
+    /// Appends a row to its file in a folder, and returns the path of the file.
     fn keep(&self, record: &Record, folder: &Path) -> Result<PathBuf> {
         ensure_writable(&folder.join(record.quantity().name()))?;
         let (rows, _) = Appender::open(folder, &self.variant, record.quantity(), self.step.stage)?;
@@ -71,10 +72,10 @@ impl Subject<'_> {
         Ok(rows.path().to_owned())
     }
 
-    /// The device with as many threads as the profile had.
+    /// Opens the device with as many threads as the profile used.
     ///
     /// # Errors
-    /// A device other than the fingerprint's, unless it is forced.
+    /// A device other than the fingerprint's, unless forced.
     fn open(&self, kind: DeviceKind, context: &mut Context) -> Result<Box<dyn Device>> {
         let profiled = self.fingerprints.iter().find_map(|one| one.settings.first()).cloned().unwrap_or_default();
         let threads = profiled.get("threads").and_then(|threads| threads.parse().ok());

@@ -1,4 +1,4 @@
-//! `perf4sight calibrate`: fingerprints refitted with a few measured rows of a new network, or which rows to measure.
+//! `perf4sight calibrate`: refits fingerprints with a few measured rows of a new network, or suggests rows to measure.
 
 mod measure;
 mod rows;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub static VERB: VerbSpec =
     VerbSpec { table: settings::TABLE, after_help: "", parse: |values| Ok(Box::new(Calibrate::parse(values)?)) };
 
-/// What is asked.
+/// The request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calibrate {
     network: String,
@@ -36,34 +36,34 @@ pub struct Calibrate {
     overwrite: bool,
 }
 
-/// Where the rows come from.
+/// The source of the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// There are none yet: say what to measure.
+    /// There are none yet: suggest what to measure.
     Nowhere,
     /// Files of a profile.
     Files(Vec<PathBuf>),
-    /// A device measures them now.
+    /// Measure them now on a device.
     Device(DeviceKind),
 }
 
-/// The network before the fingerprints.
+/// The network with the fingerprints to refit.
 struct Subject<'a> {
     variant: Variant,
     network: Arc<Network>,
     fingerprints: &'a Fingerprints,
-    /// What is measured, and asked about.
+    /// The step that is measured and predicted.
     step: Step,
-    /// Whether what speaks against a row does not count.
+    /// Whether rows are used despite objections.
     force: bool,
 }
 
 impl Verb for Calibrate {
-    /// Refits and shows predictions before and after; without rows says which batch sizes to measure.
+    /// Refits and shows predictions before and after; without rows it suggests batch sizes to measure.
     ///
     /// # Errors
-    /// A network, fingerprint or row that cannot be used, rows that contradict the fingerprint tenfold, a folder whose fingerprints
-    /// were not meant to be replaced.
+    /// A network, fingerprint or row that cannot be used, rows that contradict the fingerprint tenfold, a folder whose
+    /// fingerprints must not be replaced.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let fingerprints = Fingerprints::load(&self.fingerprints, self.stage)?;
         self.check_save(&fingerprints)?;
@@ -144,7 +144,7 @@ impl Calibrate {
         }
     }
 
-    /// What to measure, and how to come back with it.
+    /// The batch sizes to measure, and the command to use the rows.
     fn advice(&self, subject: &Subject, batches: &[u64]) -> Summary {
         let sizes = batches.iter().map(u64::to_string).collect::<Vec<_>>().join(" and ");
         let precision = match self.precision {
@@ -175,12 +175,12 @@ impl Calibrate {
     }
 }
 
-/// Tables for programs, by what they are of.
+/// Tables for programs, by quantity.
 fn by_quantity(tables: &[(Quantity, Table)]) -> Map<String, Value> {
     tables.iter().map(|(quantity, table)| (quantity.name().to_owned(), table.to_json())).collect()
 }
 
-/// Refuses what could not be used, before it is measured.
+/// Refuses a number of batch sizes that cannot be used, before any is measured.
 fn check_count(batches: &[u64]) -> Result<()> {
     match batches.len() {
         1..=MOST_ROWS => Ok(()),
@@ -191,14 +191,15 @@ fn check_count(batches: &[u64]) -> Result<()> {
 }
 
 impl Subject<'_> {
-    /// The fingerprints that learn from the steps that are measured: memory of another precision than the profiled one is simulated.
+    /// The fingerprints that are refitted with the measured steps. Memory at another precision than the profiled one
+    /// is simulated, so it is not refitted.
     fn taught(&self) -> impl Iterator<Item = &Fingerprint> {
         let learns =
             |one: &&Fingerprint| one.subject().step == self.step || one.subject().quantity == Quantity::Latency;
         self.fingerprints.iter().filter(learns)
     }
 
-    /// The stem that files of this network have.
+    /// Whether a file has a name of this network.
     fn is_of(&self, file: &Path) -> bool {
         let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let plain = self.variant.level == 0 && stem.as_deref() == Some(&self.variant.network);

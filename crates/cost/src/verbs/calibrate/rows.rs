@@ -10,7 +10,8 @@ use perf4sight_step::workload::Quantity;
 use perf4sight_verb::Context;
 use std::path::{Path, PathBuf};
 
-/// The variant that a word on the command line names: `NAME@LEVEL`, `NAME`, or a file called either or `NAME_LEVEL`.
+/// The variant that a word on the command line names: `NAME@LEVEL`, `NAME`, or a file with one of these names or
+/// `NAME_LEVEL`.
 pub(super) fn variant(word: &str) -> Variant {
     let stem = match is_file(word) {
         true => Path::new(word).file_stem().unwrap_or_default().to_string_lossy().into_owned(),
@@ -20,27 +21,27 @@ pub(super) fn variant(word: &str) -> Variant {
     parsed.unwrap_or_else(|| Variant::new(stem, 0))
 }
 
-/// What is known of the network's steps.
+/// The measured steps of the network.
 #[derive(Default)]
 pub(super) struct Measured {
     pub rows: Vec<Row>,
-    /// What did not fit.
+    /// Steps that did not fit.
     pub failed: Vec<Attempt>,
-    /// Where rows that were measured now are kept.
+    /// The files of rows that were measured now.
     pub files: Vec<PathBuf>,
 }
 
 impl Measured {
-    /// What they are of.
+    /// The quantities of the rows.
     pub fn quantities(&self) -> impl Iterator<Item = Quantity> {
         let rows = self.rows.iter().map(|row| row.record.quantity());
         rows.chain(self.failed.iter().map(|attempt| attempt.record.quantity()))
     }
 
-    /// Leaves out times that say of themselves that something disturbed them.
+    /// Leaves out times that are marked as doubtful.
     ///
     /// # Errors
-    /// When no other times are left: what is several times too long would be taken for the network's.
+    /// When no other times are left: a time that is several times too long would otherwise count as the network's.
     pub fn leave_out_doubtful(&mut self, context: &mut Context) -> Result<()> {
         let times = |rows: &[Row]| rows.iter().filter(|row| row.record.quantity() == Quantity::Latency).count();
         let all = times(&self.rows);
@@ -57,14 +58,14 @@ impl Measured {
         Ok(())
     }
 
-    /// How much that is.
+    /// The number of steps.
     pub fn count(&self) -> usize {
         self.rows.len() + self.failed.len()
     }
 }
 
 impl Subject<'_> {
-    /// What these files say of steps that passed, and of steps that did not fit.
+    /// Reads the steps that passed, and those that did not fit, from these files.
     pub(super) fn read(&self, files: &[PathBuf], context: &mut Context) -> Result<Measured> {
         let mut measured = Measured::default();
         for file in files {
@@ -83,7 +84,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Puts one row where it belongs: one that passed, or memory that was not enough; of anything else nothing is learned.
+    /// Sorts a row by its outcome, passed or out of memory; other outcomes are not used.
     pub(super) fn sort(&self, record: Record, measured: &mut Measured, context: &mut Context) {
         let network = self.network.clone();
         match (record.value(), record.outcome, record.quantity()) {
@@ -117,7 +118,7 @@ impl Subject<'_> {
     }
 }
 
-/// What the rows of a file measure, told by its header.
+/// The quantity of a file's rows, by its header.
 fn quantity(file: &Path) -> Result<Quantity> {
     let text = input_file::text(file, "read the rows")?;
     let header = text.lines().next().unwrap_or_default();

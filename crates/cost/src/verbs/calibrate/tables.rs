@@ -1,4 +1,4 @@
-//! Predictions before and after, besides what was measured.
+//! Predictions before and after the refit, next to the measured values.
 
 use super::Subject;
 use super::rows::Measured;
@@ -8,7 +8,7 @@ use perf4sight_report::{Cell, Column, Table};
 use perf4sight_step::workload::Quantity;
 
 impl Subject<'_> {
-    /// A table for each quantity that was measured, with the batch sizes measured and asked for.
+    /// A table for each measured quantity, with the batch sizes measured and requested.
     pub(super) fn before_and_after(
         &self,
         refitted: &Fingerprints,
@@ -21,7 +21,7 @@ impl Subject<'_> {
         taught.map(|(quantity, pair)| (quantity, self.compared(pair, measured, batches))).collect()
     }
 
-    /// Rows that lie outside the interval of the very fingerprint that they were to correct, in words.
+    /// Rows outside the interval of the fingerprint that was refitted with them, in words.
     pub(super) fn misses(&self, refitted: &Fingerprints, measured: &Measured) -> Vec<String> {
         let miss = |row: &Row| {
             let after = refitted.iter().find(|one| one.subject().quantity == row.record.quantity())?;
@@ -78,7 +78,7 @@ impl Subject<'_> {
         tables.collect()
     }
 
-    /// What a fingerprint says of the steps that are measured; none where it knows nothing of them yet.
+    /// The fingerprint's predictions for the measured steps; none if it cannot predict them yet.
     fn asked<'a>(&'a self, fingerprint: &'a Fingerprint) -> Option<About<'a>> {
         fingerprint.about_step(&self.network, self.step, None).ok()
     }
@@ -94,12 +94,12 @@ impl Subject<'_> {
     }
 }
 
-/// Whether the time of a row can be trusted.
+/// The outcome of a row, which shows whether its time can be trusted.
 fn outcome(row: Option<&&Row>) -> Cell {
     row.map(|row| row.record.outcome.to_string()).into()
 }
 
-/// Nothing is said of steps that a fingerprint does not know.
+/// Empty if the fingerprint cannot predict the step.
 fn said(about: Option<&About>, batch: u64) -> Cell {
     about.map_or(Cell::Missing, |about| predicted(about.at(batch).value))
 }

@@ -59,7 +59,7 @@ const SETTINGS: &[Setting] = &[
     super::asking::OVERWRITE,
 ];
 
-/// The table of what could not go.
+/// The file of the table of layers that could not be pruned.
 const UNPRUNABLE: &str = "unprunable.csv";
 
 struct CreateNetworkDataset {
@@ -75,15 +75,14 @@ struct CreateNetworkDataset {
     overwrite: bool,
 }
 
-/// One network at one level.
 struct Made {
     variant: Variant,
     pruned: Pruned,
 }
 
 impl Made {
-    /// Whether the network got as small as its level says. One that stops further off, on either side, is none of that level: where it would
-    /// stand, another would be.
+    /// Whether the network got as small as its level requires. A network further off, in either direction, is not of
+    /// that level: its file would be mistaken for another network.
     fn reached(&self) -> bool {
         self.pruned.limit.is_none() || (f64::from(self.variant.level) - self.pruned.percent).abs() <= Goal::TOLERANCE
     }
@@ -136,7 +135,7 @@ impl Verb for CreateNetworkDataset {
         let made = self.make_all(&networks, context)?;
         let summary = self.summarise(&networks, &made)?;
         let Some(not_read) = self.not_read(&unread) else { return Ok(summary) };
-        // What could not be read says more than what could not be reached.
+        // A file that could not be read is reported as the error; a level that could not be reached is then a warning.
         summary.failure.iter().for_each(|not_reached| context.warn(not_reached));
         Ok(Summary { failure: Some(not_read), ..summary })
     }
@@ -160,7 +159,8 @@ impl CreateNetworkDataset {
         self.levels.iter().flat_map(|&level| at(level)).collect()
     }
 
-    /// The networks, and the names of those that could not be read, of which warnings tell why. An error where none could be.
+    /// The networks, and the names of those that could not be read, with a warning each. An error if none could be
+    /// read.
     fn load(&self, context: &mut Context) -> Result<(Vec<Loaded>, Vec<&str>)> {
         let (mut networks, mut unread) = (Vec::new(), Vec::new());
         for source in &self.sources {
@@ -185,7 +185,7 @@ impl CreateNetworkDataset {
         })
     }
 
-    /// All variants, in parallel; their order is that of the configuration whatever finishes first.
+    /// All variants, computed in parallel, in the order of the configuration.
     fn make_all(&self, networks: &[Loaded], context: &Context) -> Result<Vec<Made>> {
         let pruners: Vec<(Pruner, &Loaded)> =
             networks.par_iter().map(|loaded| (Pruner::new(&loaded.network), loaded)).collect();
@@ -208,7 +208,7 @@ impl CreateNetworkDataset {
         let file = self.file(&made.variant);
         match self.keeps(&made) {
             true => onnx::write_over(&made.pruned.network, file, self.overwrite)?,
-            // What an earlier run left there is no network of that level either.
+            // A file of an earlier run is not a network of that level either.
             false if file.is_file() => {
                 onnx::check_replaced(&file, self.overwrite)?;
                 fs::remove_file(&file).map_err(|cause| Error::io(&file, "remove this file", &cause))?

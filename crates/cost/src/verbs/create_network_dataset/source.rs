@@ -1,4 +1,4 @@
-//! Where a network to prune comes from: a file of its name, or else the zoo.
+//! Finds a network to prune: a file of its name, or else a network of the zoo.
 
 use crate::verbs::extents::Extents;
 use crate::verbs::named::check_own_name;
@@ -12,24 +12,24 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A network that was found, not read yet.
+/// A network that was found, but not read yet.
 pub(super) enum Source {
-    /// In a file; with the magnitudes of its filters where they are asked for.
+    /// In a file; with the magnitudes of its filters if requested.
     File { name: String, path: PathBuf, magnitudes: bool },
     /// In the zoo.
     Zoo(Network),
 }
 
-/// A network, ready to be pruned.
+/// A network that is ready to be pruned.
 pub(super) struct Loaded {
     pub network: Network,
-    /// Empty unless they were asked for.
+    /// Empty unless requested.
     pub magnitudes: Magnitudes,
     pub warnings: Vec<String>,
 }
 
 impl Source {
-    /// The network `name`, with or without the ending of its file.
+    /// Finds the network `name`, with or without the extension of its file.
     pub fn find(name: &str, folder: &Path, images: &Images, magnitudes: bool) -> Result<Self> {
         let name = name.strip_suffix(".onnx").unwrap_or(name);
         check_own_name(name)?;
@@ -59,7 +59,7 @@ impl Source {
         }
     }
 
-    /// Reads it, what its file holds being as `files` says.
+    /// Reads it with the sizes in `files`.
     pub fn load(&self, files: &Extents) -> Result<Loaded> {
         match self {
             Source::Zoo(network) => {
@@ -88,7 +88,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// What is asked of all files, but for sizes that this one has no dimension for.
+/// The requested sizes, except those of dimensions that this file does not have.
 fn own(path: &Path, files: &Extents) -> Result<Extents> {
     if files.dims.is_empty() {
         return Ok(files.clone());
@@ -103,7 +103,7 @@ pub(super) fn check_dims(sources: &[Source], dims: &Dims) -> Result<()> {
     let mut open: BTreeSet<String> = BTreeSet::new();
     for source in sources.iter().filter(|_| !dims.is_empty()) {
         if let Source::File { path, .. } = source {
-            // One that cannot be read, which is told of when it is to be pruned, may be the one that has them.
+            // A file that cannot be read might have the dimensions; its error is reported when it is pruned.
             let Ok(own) = onnx::open_dims(path) else { return Ok(()) };
             open.extend(own);
         }
@@ -114,12 +114,12 @@ pub(super) fn check_dims(sources: &[Source], dims: &Dims) -> Result<()> {
     Err(Error::config(format!("no file leaves a dimension \"{unknown}\" open")).expected(known))
 }
 
-/// Refuses a number of classes that a file cannot tell apart.
+/// Refuses a number of classes that a file cannot have.
 pub(super) fn check_classes(sources: &[Source], files: &Extents) -> Result<()> {
     let Some(classes) = files.classes else { return Ok(()) };
     for source in sources {
         if let Source::File { path, .. } = source {
-            // One that cannot be read is told of when it is to be pruned.
+            // The error of a file that cannot be read is reported when it is pruned.
             let exported = own(path, &Extents { classes: None, ..files.clone() }).and_then(|own| own.read(path));
             let Ok(onnx::Loaded { network, .. }) = exported else { continue };
             network.telling_apart(classes)?;
@@ -128,7 +128,7 @@ pub(super) fn check_classes(sources: &[Source], files: &Extents) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a file of a known network that was made for other images: its variants would stand in the wrong folder.
+/// Refuses a file of a known network for other images: its variants would be written to the wrong folder.
 fn check_dataset(name: &str, path: &Path, images: &Images) -> Result<()> {
     if !zoo::names().any(|known| known == name) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What pruning reached and what it could not touch, as tables.
+//! The results of pruning as tables: the variants, and the layers that could not be pruned.
 
 use super::Made;
 use super::source::Loaded;
@@ -59,7 +59,7 @@ pub(super) fn unprunable(networks: &[Loaded]) -> Table {
     table
 }
 
-/// The same with the layers of one network and reason in one row.
+/// The same with one row per network and reason.
 pub(super) fn reasons(unprunable: &Table) -> Table {
     let mut rows: BTreeMap<(String, String), (u64, Vec<String>)> = BTreeMap::new();
     for row in &unprunable.rows {
@@ -83,7 +83,7 @@ pub(super) fn reasons(unprunable: &Table) -> Table {
     table
 }
 
-/// The first of them by name, the others by number.
+/// The first layers by name, and the number of the others.
 fn listed(layers: &[String]) -> Cell {
     match layers {
         [first, second, third, rest @ ..] if !rest.is_empty() => {

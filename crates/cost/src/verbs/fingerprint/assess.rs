@@ -1,4 +1,4 @@
-//! One quantity: the fingerprint, fitted or stored, besides the rows it is tested on.
+//! One quantity: its fingerprint, fitted or stored, and the test on measured rows.
 
 use super::report::Assessment;
 use super::{FingerprintSection, Source, Split, profiles};
@@ -11,7 +11,7 @@ use perf4sight_verb::Context;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// A fingerprint, what it was fitted on and how it was tested.
+/// A fingerprint, the rows it was fitted on, and its tests.
 pub(super) struct Assessed {
     fingerprint: Fingerprint,
     basis: Option<Basis>,
@@ -19,7 +19,7 @@ pub(super) struct Assessed {
     study: Study,
 }
 
-/// What a fingerprint was fitted on.
+/// The rows that a fingerprint was fitted on.
 struct Basis {
     rows: Gathered,
     platform: Platform,
@@ -37,7 +37,7 @@ impl Assessed {
 }
 
 impl FingerprintSection {
-    /// Fits or loads the fingerprint of a quantity, tests it, and stores what was fitted.
+    /// Fits or loads the fingerprint of a quantity, tests it, and stores it if it was fitted.
     pub(super) fn assess(&self, source: &Source, networks: &mut Networks, context: &mut Context) -> Result<Assessed> {
         let fits = self.fits(source);
         let (mut fingerprint, basis) = match fits {
@@ -87,7 +87,8 @@ impl FingerprintSection {
         Ok((fingerprint, Basis { rows: gathered, platform }))
     }
 
-    /// The rows a stored fingerprint was fitted on; an error says why it cannot be fitted again, and stops nothing.
+    /// The rows that a stored fingerprint was fitted on; an error gives the reason why it cannot be refitted, and does
+    /// not stop the run.
     fn basis_of(&self, stored: &Fingerprint, source: &Source, networks: &mut Networks) -> Result<Basis> {
         let selection = self.selection(source.quantity, &source.fit, &self.fit);
         let rows = gather(&selection, networks)?;
@@ -115,7 +116,7 @@ impl FingerprintSection {
         Ok(stored)
     }
 
-    /// Refuses to pass off the fingerprint of another step as the one that is asked for.
+    /// Refuses a stored fingerprint of another step than the requested one.
     fn check_own(&self, stored: &Fingerprint) -> Result<()> {
         let own = stored.subject().step;
         match own == self.step {
@@ -132,13 +133,13 @@ impl FingerprintSection {
     }
 }
 
-/// How far off fits without a network were for it, in percent.
+/// The errors of fits without each network on that network, in percent.
 fn errors_by_network(study: &Study) -> BTreeMap<String, f64> {
     let left_out = study.own.left_out.iter().flat_map(|trial| trial.evaluation.by(|case| case.variant.network.clone()));
     left_out.map(|(network, scores)| (network, scores.mape)).collect()
 }
 
-/// Runs every protocol that the rows allow.
+/// Runs every test protocol that the rows allow.
 fn study(fingerprint: &Fingerprint, basis: &Result<Basis>, tested: &Gathered, context: &Context) -> Study {
     let Basis { rows, platform } = match basis {
         Ok(basis) => basis,
@@ -150,7 +151,7 @@ fn study(fingerprint: &Fingerprint, basis: &Result<Basis>, tested: &Gathered, co
     fits.run(|| progress.advance(1))
 }
 
-/// Warns of what should have been there; failed rows are what a profile is expected to have.
+/// Warns of missing files and rows; failed rows are normal in a profile.
 fn tell(gathered: &Gathered, purpose: &str, quantity: Quantity, context: &mut Context) {
     if gathered.is_incomplete() {
         context.warn(format!("{quantity} rows {purpose}: {gathered}"));
@@ -162,7 +163,7 @@ fn tell(gathered: &Gathered, purpose: &str, quantity: Quantity, context: &mut Co
     }
 }
 
-/// A profile may hold several steps; a fingerprint is of one.
+/// Reports rows of other steps: a profile may hold several steps; a fingerprint is of one.
 fn tell_other_steps(rows: &BTreeMap<String, usize>, quantity: Quantity, context: &Context) {
     for (step, count) in rows {
         let note = format!(

@@ -1,4 +1,5 @@
-//! Which facts hold for the device of a profile: named in the configuration, else told by the profile, else by the device's name.
+//! Determines the platform of a profile's device: from the configuration, else from the profile, else from the
+//! device's name.
 
 use super::{FingerprintSection, Source, profiles};
 use crate::fingerprint::{Likelier, Row, likelier};
@@ -11,12 +12,12 @@ use perf4sight_step::workload::Step;
 use perf4sight_verb::Context;
 
 impl FingerprintSection {
-    /// Refuses a device that is unknown or badly described, before hours of measurements.
+    /// Refuses a device that is unknown or has an invalid description, before hours of measurements.
     pub(super) fn check_target(&self) -> Result<()> {
         self.platform.as_deref().map_or(Ok(()), |word| Platform::named_or_read(word).map(drop))
     }
 
-    /// The facts of the device that was profiled.
+    /// The platform of the device that was profiled.
     pub(super) fn platform(&self, source: &Source) -> Result<Facts> {
         if let Some(named) = &self.platform {
             return Platform::named_or_read(named).map(|platform| Facts { platform, assumed: false });
@@ -37,15 +38,15 @@ impl FingerprintSection {
     }
 }
 
-/// What is taken to be known of the device, and on whose word.
+/// The platform of the device, and whether it is only assumed.
 pub(super) struct Facts {
     pub platform: Platform,
-    /// Nothing but the name of the device speaks for it.
+    /// It is only derived from the device's name.
     pub assumed: bool,
 }
 
 impl Facts {
-    /// Says what was assumed, and warns where another device's rules fit the rows clearly better.
+    /// Reports the assumption, and warns if another device's rules fit the rows clearly better.
     pub(super) fn tell(&self, step: Step, rows: &[Row], context: &mut Context) {
         if !self.assumed {
             return;
@@ -63,18 +64,19 @@ impl Facts {
     }
 }
 
-/// Threads that every one of some profiles computed with; 0 where they do not say.
+/// The number of threads that all of these profiles used; 0 if unknown or different.
 fn threads(profiles: &[Provenance]) -> u64 {
     let each = || profiles.iter().map(|profile| profile.setting.get("threads").and_then(|count| count.parse().ok()));
     let first = each().next().flatten().unwrap_or(0);
     if each().all(|count| count == Some(first)) { first } else { 0 }
 }
 
-/// The known device whose facts a profile's setting implies: libtorch lays tensors out for the widest vectors a processor has.
+/// The known device that a profile's setting implies: libtorch chooses memory layouts for the widest vectors of the
+/// processor.
 fn told(setting: &Setting) -> Option<&'static str> {
     let fact = |name: &str| setting.get(name).map(String::as_str);
     if let Some(known) = fact("target").and_then(|told| Platform::names().find(|name| *name == told)) {
-        // Which arithmetic was allowed is reported next to the device, and decides what convolutions borrow.
+        // Whether TF32 was allowed is reported next to the device, and determines the workspace of convolutions.
         return Some(if (known, fact("tf32")) == ("cuda", Some("on")) { "cuda_tf32" } else { known });
     }
     match (fact("device")?, fact("instruction_set")) {

@@ -1,4 +1,4 @@
-//! `[fingerprint]`: fits the performance model of a device to its profile, stores it, and reports how far to trust it.
+//! `[fingerprint]`: fits the performance model of a device to its profile, stores it, and reports its accuracy.
 
 mod assess;
 mod facts;
@@ -24,7 +24,7 @@ pub static SPEC: Spec = Spec {
     parse: |values| Ok(Box::new(FingerprintSection::parse(values)?)),
 };
 
-/// What the section asks for.
+/// The settings of the section.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FingerprintSection {
     evaluate: bool,
@@ -32,7 +32,7 @@ pub struct FingerprintSection {
     step: Step,
     device: String,
     dataset: String,
-    /// A known kind of device or a file; none where the profile says.
+    /// A known kind of device or a file; none if the profile gives it.
     platform: Option<String>,
     recipe: Recipe,
     fit: Split,
@@ -42,14 +42,14 @@ pub struct FingerprintSection {
     networks: PathBuf,
 }
 
-/// Which rows of a folder: to fit on, or to test on.
+/// The rows of a folder that are fitted on or tested on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Split {
     networks: Vec<String>,
     levels: Levels,
 }
 
-/// Where the rows of a quantity lie, and the keys that say so.
+/// The folders of the rows of a quantity, and the keys that give them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Source {
     quantity: Quantity,
@@ -64,7 +64,7 @@ impl FingerprintSection {
         self.store.join(file_name(self.step.stage, source.quantity))
     }
 
-    /// Whether a fit is due; otherwise the stored fingerprint is used as it is.
+    /// Whether to fit; otherwise the stored fingerprint is used.
     fn fits(&self, source: &Source) -> bool {
         !self.evaluate && (self.overwrite || !self.file(source).exists())
     }
@@ -111,7 +111,7 @@ impl FingerprintSection {
     }
 }
 
-/// The provenance of the profiles that some folders of rows belong to, each once.
+/// The provenance of the profiles of some folders of rows, each once.
 fn profiles<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Provenance>> {
     let mut profiles: Vec<&Path> = folders.filter_map(|folder| folder.parent()).collect();
     profiles.sort_unstable();
@@ -167,7 +167,8 @@ impl Verb for FingerprintSection {
 }
 
 impl FingerprintSection {
-    /// Levels to fit on that no file of rows is of or will be, in words; none where nothing is lacking, or nothing known of any file.
+    /// Levels to fit on for which no file of rows exists or will exist, in words; none if no level is missing, or no
+    /// file is known.
     ///
     /// # Errors
     /// A folder that cannot be read.

@@ -1,4 +1,4 @@
-//! What fingerprints say about one network.
+//! The predictions for one network.
 
 use crate::fingerprint::{
     Call, Expected, MaxBatch, MemoryLimit, Predicted, Prediction, Shares, Verdict, check_understood,
@@ -12,19 +12,19 @@ use perf4sight_network::Network;
 use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
 
-/// Everything predicted of one network.
+/// All predictions for one network.
 pub(super) struct Answer {
-    /// As it was asked for.
+    /// The name as requested.
     pub network: String,
-    /// How far off latency and memory are likely to be, where that was tested.
+    /// The expected errors of latency and memory, if they were tested.
     pub expected: BTreeMap<Quantity, Expected>,
-    /// One per batch size, in the order asked.
+    /// One per batch size, in the requested order.
     pub points: Vec<Point>,
-    /// What a step must fit into, where the memory fingerprint knows or the question says.
+    /// The memory limit, if the memory fingerprint or the request gives one.
     pub limit: Option<MemoryLimit>,
-    /// Where the memory fingerprint knows.
+    /// The largest batch that fits, if the memory fingerprint can tell.
     pub max_batch: Option<MaxBatch>,
-    /// What the largest batch asked for is made of; only on a network's own page.
+    /// The components of the largest requested batch; only if one network is requested.
     pub breakdown: Option<Breakdown>,
 }
 
@@ -33,14 +33,14 @@ pub(super) struct Point {
     pub batch: u64,
     pub latency: Option<Prediction>,
     pub memory: Option<Prediction>,
-    /// What the allocator takes for tensors alone.
+    /// The memory that the allocator reserves for tensors.
     pub tensors: Option<Predicted>,
-    /// Memory of what has to fit into [`Answer::limit`].
+    /// The memory that counts against [`Answer::limit`].
     pub need: Option<Predicted>,
     pub verdict: Option<Verdict>,
 }
 
-/// What a step's latency and memory are made of.
+/// The components of a step's latency and memory.
 pub(super) struct Breakdown {
     pub batch: u64,
     pub shares: Option<Shares>,
@@ -48,18 +48,18 @@ pub(super) struct Breakdown {
     pub timeline: Option<Timeline>,
 }
 
-/// What is asked about every network.
+/// The request about every network.
 pub(super) struct Question<'a> {
-    /// What answers, of every device; at least one.
+    /// The fingerprints of every device; at least one device.
     pub devices: &'a [Device],
     pub batches: &'a [u64],
-    /// What a step must fit into, instead of the memory of the device that was profiled.
+    /// The memory limit, if it is not the memory of the profiled device.
     pub limit: Option<Bytes>,
-    /// How large what networks read and give is to be.
+    /// The sizes of networks' inputs and outputs.
     pub extents: &'a Extents,
-    /// Whether to break the largest batch size down.
+    /// Whether to break down the largest batch size.
     pub breakdown: bool,
-    /// Whether to tell what lies in memory all along a step of that size, too.
+    /// Whether to include the memory timeline of that step.
     pub timeline: bool,
 }
 
@@ -69,7 +69,7 @@ impl Question<'_> {
         &self.devices[0].fingerprints.subject().dataset
     }
 
-    /// Asks every device about `network`, called `name`.
+    /// Predicts `network`, called `name`, on every device.
     ///
     /// # Errors
     /// A network of which too little is understood.
@@ -110,7 +110,7 @@ impl Question<'_> {
 }
 
 impl Answer {
-    /// Everything that sets the network apart from what was profiled, each reason once.
+    /// All reasons why the network is out of distribution, each once.
     pub fn out_of_distribution(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         for reason in self.points.iter().flat_map(Point::out_of_distribution) {
@@ -127,18 +127,18 @@ impl Point {
         self.verdict.is_some_and(|verdict| verdict.call == Call::Fits)
     }
 
-    /// Samples a second.
+    /// Samples per second.
     pub fn throughput(&self) -> Option<f64> {
         let latency = self.latency.as_ref()?.value.value();
         (latency > 0.0).then(|| 1000.0 * self.batch as f64 / latency)
     }
 
-    /// Latency and memory, whichever there is.
+    /// The predictions of latency and memory that exist.
     pub fn predictions(&self) -> impl Iterator<Item = &Prediction> {
         self.latency.iter().chain(&self.memory)
     }
 
-    /// What sets this prediction apart from what was profiled, each reason once.
+    /// The reasons why this prediction is out of distribution, each once.
     pub fn out_of_distribution(&self) -> Vec<String> {
         let mut reasons: Vec<String> = Vec::new();
         for reason in self.predictions().flat_map(|prediction| &prediction.out_of_distribution).map(ToString::to_string)

@@ -1,4 +1,4 @@
-//! The answers of all networks on every device, and the networks that were skipped.
+//! The predictions for all networks on every device, and the networks that were skipped.
 
 use super::Answered;
 use super::answer::{Answer, Point};
@@ -12,19 +12,20 @@ use perf4sight_verb::Context;
 pub(super) struct Predictions {
     /// At least one.
     pub devices: Vec<DeviceAnswers>,
-    /// Networks that could not be asked about.
+    /// Networks that could not be predicted.
     pub skipped: Vec<(String, Error)>,
 }
 
 pub(super) struct DeviceAnswers {
     pub fingerprints: Fingerprints,
-    /// What they were asked about.
+    /// The step that was predicted.
     pub step: Step,
     pub answers: Vec<Answer>,
 }
 
 impl Predictions {
-    /// Sorts out what could not be asked about, and says so; a single network that could not is the error itself.
+    /// Separates the networks that could not be predicted, with a warning each; if it is the only network, returns its
+    /// error.
     pub fn collect(
         words: Vec<String>,
         answered: Vec<Option<Answered>>,
@@ -60,16 +61,16 @@ impl DeviceAnswers {
         &self.fingerprints.subject().device
     }
 
-    /// Networks of which some batch size asked for may not fit.
+    /// Networks for which some requested batch size may not fit.
     pub fn unfit(&self) -> impl Iterator<Item = &Answer> {
         self.answers.iter().filter(|answer| !answer.points.iter().all(Point::fits))
     }
 }
 
-/// More networks than this are not named.
+/// The maximum number of networks that are named.
 const NAMED: usize = 5;
 
-/// Networks by name, as far as anybody reads on.
+/// The names of networks, shortened if there are many.
 pub(super) fn listed(networks: &[&str]) -> String {
     match networks.len().checked_sub(NAMED) {
         Some(more @ 1..) => format!("{} and {more} more", networks[..NAMED].join(", ")),

@@ -1,13 +1,13 @@
-//! From words to networks: folders and patterns become the files in them.
+//! Expands words to networks: folders and patterns become the files in them.
 
 use perf4sight_base::error::{Error, Result};
 use std::fs;
 use std::path::Path;
 
-/// The single networks that the words stand for, in their order; files of a folder or pattern are sorted.
+/// The networks that the words refer to, in their order; the files of a folder or pattern are sorted.
 ///
 /// # Errors
-/// A folder that cannot be read or holds no network, a pattern that nothing matches.
+/// A folder that cannot be read or holds no network, a pattern without a match.
 pub(super) fn expand(words: &[String]) -> Result<Vec<String>> {
     let expanded: Vec<Vec<String>> = words.iter().map(|word| files(word)).collect::<Result<_>>()?;
     Ok(expanded.concat())
@@ -22,7 +22,7 @@ fn files(word: &str) -> Result<Vec<String>> {
     }
 }
 
-/// Whether a word stands for whatever it matches.
+/// Whether a word is a glob pattern.
 pub(super) fn is_pattern(word: &str) -> bool {
     word.contains(['*', '?', '['])
 }
@@ -40,11 +40,11 @@ fn matching(pattern: &str) -> Result<Vec<String>> {
     let paths = glob::glob(pattern).map_err(|cause| {
         Error::usage(format!("\"{pattern}\" is no pattern: {cause}")).expected("such as nets/*.onnx")
     })?;
-    // What cannot be looked into is left out, as a shell does.
+    // Paths that cannot be read are left out, as a shell does.
     paths.filter_map(|path| Some(text(&path.ok()?))).collect()
 }
 
-/// A path as a word. Names of networks end up in tables, which are text.
+/// A path as text, because names of networks appear in tables.
 fn text(path: &Path) -> Result<String> {
     let refused = || Error::input("has a name that is not UTF-8").file(path).help("rename the file");
     path.to_str().map(str::to_owned).ok_or_else(refused)

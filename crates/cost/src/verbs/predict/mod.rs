@@ -1,4 +1,4 @@
-//! `[predict]` and `perf4sight predict`: what stored fingerprints say about networks that were not profiled.
+//! `[predict]` and `perf4sight predict`: predictions of stored fingerprints for networks that were not profiled.
 
 mod answer;
 mod answers;
@@ -37,38 +37,39 @@ pub static SPEC: Spec =
 pub static VERB: VerbSpec =
     VerbSpec { table: settings::TABLE, after_help: "", parse: |values| Ok(Box::new(Predict::parse(values)?)) };
 
-/// What is asked.
+/// The request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Predict {
     /// Known networks, `NAME@LEVEL` for one pruned to that percentage, ONNX files, folders of them, patterns.
     pub networks: Vec<String>,
-    /// What answers.
+    /// The source of predictions.
     pub source: Source,
     /// Batch sizes, in the order they are shown.
     pub batches: Vec<u64>,
     /// Training or inference.
     pub stage: Stage,
-    /// What of the step is to be another than in those that were profiled.
+    /// The changes to the step that was profiled.
     pub changes: Changes,
-    /// The memory that a step must fit into, instead of that of the device that was profiled.
+    /// The memory limit, if it is not the memory of the profiled device.
     pub limit: Option<Bytes>,
     /// Whether a step that may not fit is a failure.
     pub require_fit: bool,
-    /// The device that the fingerprints must be of, where that matters.
+    /// The device that the fingerprints must be of, if one is required.
     pub device: Option<String>,
-    /// The dataset that the fingerprints must be of, where that matters; of devices that were not measured the one whose images networks read.
+    /// The dataset that the fingerprints must be of, if one is required; for devices that were not measured it gives
+    /// the images that networks read.
     pub dataset: Option<String>,
-    /// How large what networks read and give is to be.
+    /// The sizes of networks' inputs and outputs.
     pub extents: Extents,
-    /// `.csv`, `.json` and `.html` files to write as well.
+    /// `.csv`, `.json` and `.html` files to write in addition.
     pub output: Vec<PathBuf>,
-    /// Whether files of others are replaced.
+    /// Whether existing files that perf4sight did not write are replaced.
     pub overwrite: bool,
-    /// How the answer is printed.
+    /// The format of the printed answer.
     pub form: Form,
 }
 
-/// How an answer is printed.
+/// The format of the printed answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Tables for people.
@@ -77,18 +78,18 @@ pub enum Form {
     Csv,
 }
 
-/// So many networks are predicted before anybody looks for a progress bar.
+/// With at least this many networks a progress bar is shown.
 const AWHILE: u64 = 100;
 
-/// What came of one network, on every device.
+/// The answers for one network, on every device.
 type Answered = Result<(Vec<Answer>, Remarks)>;
 
 impl Verb for Predict {
     /// Predicts every network; those that cannot be used are skipped, named, and make [`Summary::failure`].
     ///
     /// # Errors
-    /// No fingerprint of that stage, device and dataset; one that cannot be used; a kind of device that nobody knows; a single network that
-    /// cannot be used.
+    /// No fingerprint of that stage, device and dataset; one that cannot be used; an unknown kind of device; a single
+    /// network that cannot be used.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let expected = Expected {
             stage: self.stage,
@@ -119,10 +120,10 @@ impl Verb for Predict {
 }
 
 impl Predict {
-    /// Refuses to require what nothing can tell: that steps fit into what nobody measured.
+    /// Refuses to require that steps fit if the device's memory is unknown.
     ///
     /// # Errors
-    /// It is required so.
+    /// The requirement.
     pub fn check(&self) -> Result<()> {
         match self.source {
             Source::Targets(_) if self.require_fit && self.limit.is_none() => {
@@ -136,7 +137,7 @@ impl Predict {
         }
     }
 
-    /// Refuses questions about memory that no fingerprint can answer.
+    /// Refuses requests about memory that no fingerprint can answer.
     fn check_memory(&self, fingerprints: &Fingerprints) -> Result<()> {
         match fingerprints.memory.is_none() && (self.limit.is_some() || self.require_fit) {
             true => Err(Error::input("there is no fingerprint of memory here, so nothing says what fits")
@@ -162,12 +163,13 @@ impl Predict {
 
 impl Section for Predict {
     fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
-        // What an earlier section will have written by then is no name; nor is a pattern, which may come to match it.
+        // Files that an earlier section will have written are not names of networks; nor are patterns, which may match
+        // such files.
         let mut names =
             self.networks.iter().filter(|word| !asked::is_pattern(word) && !foreseen.exists(Path::new(word)));
         names.try_for_each(|word| named::check(word)).map_err(Error::configured)?;
         let files = self.networks.iter().filter(|word| is_file(word) && !foreseen.exists(Path::new(word)));
-        // A pattern may come to match what an earlier section writes.
+        // A pattern may match files that an earlier section writes.
         let absent = files.filter(|word| !asked::is_pattern(word));
         let networks = absent.map(|word| KeyedPath { key: "networks", path: word.into() });
         Ok(Outline {
@@ -179,7 +181,7 @@ impl Section for Predict {
     }
 }
 
-/// Asks about every network, in parallel; none where Ctrl-C came before.
+/// Predicts every network, in parallel; none for those that Ctrl-C prevented.
 fn ask_all(words: &[String], question: &Question, context: &Context) -> Vec<Option<Answered>> {
     let progress = match words.len() as u64 {
         few @ ..AWHILE => Progress::silent(few),
@@ -194,7 +196,7 @@ fn ask_all(words: &[String], question: &Question, context: &Context) -> Vec<Opti
     asked.collect()
 }
 
-/// Loads one network and asks about it.
+/// Loads and predicts one network.
 fn ask(word: &str, question: &Question) -> Answered {
     let Named { network, remarks } = Named::asked(word, question.dataset(), question.extents)?;
     Ok((question.ask(word, &network)?, remarks))

@@ -1,4 +1,4 @@
-//! Predictions for programs: a flat table with a row per network and batch size, and JSON with everything.
+//! Predictions for programs: a flat table with a row per network and batch size, and JSON with all data.
 
 use super::answer::{Answer, Breakdown, Point};
 use super::answers::{DeviceAnswers, Predictions};
@@ -10,7 +10,7 @@ use perf4sight_step::workload::Quantity;
 use serde_json::{Map, Value, json};
 
 impl Predictions {
-    /// Every prediction with all that is known of it, for CSV.
+    /// Every prediction with all details, for CSV.
     pub(super) fn flat(&self) -> Table {
         let tables = self.devices.iter().map(DeviceAnswers::flat);
         let join = |mut all: Table, more: Table| {
@@ -20,7 +20,7 @@ impl Predictions {
         tables.reduce(join).unwrap_or_else(|| Table::new("", []))
     }
 
-    /// Everything, for programs; of several devices a list.
+    /// All data, for programs; a list if there are several devices.
     pub(super) fn json(&self, asked: Option<Bytes>, warnings: &[String]) -> Value {
         let skipped = |(network, error): &(String, Error)| json!({ "network": network, "problem": error.to_string() });
         let mut told = match self.devices.as_slice() {
@@ -34,7 +34,7 @@ impl Predictions {
 }
 
 impl DeviceAnswers {
-    /// Every prediction with all that is known of it, for CSV.
+    /// Every prediction with all details, for CSV.
     fn flat(&self) -> Table {
         let heads = ["network", "device", "dataset", "stage"].map(|key| Column::text(key, ""));
         let tail = ["max_batch_safe", "max_batch_likely", "limit_bytes"].map(|key| Column::number(key, ""));
@@ -58,7 +58,7 @@ impl DeviceAnswers {
         table
     }
 
-    /// Everything, for programs.
+    /// All data, for programs.
     fn json(&self, asked: Option<Bytes>) -> Value {
         let Subject { device, dataset, .. } = self.fingerprints.subject();
         let fitted = self.fingerprints.iter().map(|one| {
@@ -136,7 +136,7 @@ fn cells(point: &Point, fingerprints: &Fingerprints) -> Vec<Cell> {
     cells
 }
 
-/// The error to expect, and of what: `levels` of profiled networks or networks `left_out`.
+/// The expected error and its test: on `levels` of profiled networks or on networks `left_out`.
 fn error(expected: Option<&Expected>) -> Value {
     match expected {
         Some(Expected::Levels { mape, rows }) => json!({ "of": "levels", "mape": mape, "rows": rows }),
@@ -154,7 +154,7 @@ fn counts(counts: Counts) -> &'static str {
     }
 }
 
-/// Value, lower end, upper end, and what the interval rests on.
+/// Value, lower end, upper end, and the basis of the interval.
 fn predicted(quantity: Quantity, prediction: &Prediction) -> [Cell; 4] {
     let cell = |value: f64| match quantity {
         Quantity::Latency => Cell::from(Milliseconds(value)),

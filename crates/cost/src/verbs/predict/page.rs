@@ -1,4 +1,4 @@
-//! The answer as a page: what stands on the console, and of one network what lies in memory while a step of it runs.
+//! The predictions as a page: the console output and, for a single network, the memory timeline of a step.
 
 use super::answers::{DeviceAnswers, Predictions};
 use crate::verbs::timeline;
@@ -6,7 +6,7 @@ use perf4sight_base::units::Bytes;
 use perf4sight_report::{Block, Page, Tone, sentence};
 
 impl Predictions {
-    /// A page for people; `asked` is the limit asked for.
+    /// A page for people; `asked` is the requested limit.
     pub fn page(&self, asked: Option<Bytes>) -> Page {
         let subtitle = self.devices.iter().map(DeviceAnswers::subject).collect::<Vec<_>>().join("; ");
         let mut page = Page::new("Predictions", subtitle);
@@ -19,7 +19,7 @@ impl Predictions {
         page
     }
 
-    /// How glad one may be of what was asked.
+    /// The tone of the answer, by how well the requested steps fit.
     fn tone(&self) -> Tone {
         let all = || self.devices.iter().flat_map(|device| &device.answers).flat_map(|answer| &answer.points);
         if all().all(|point| point.fits()) { Tone::Good } else { Tone::Caution }
@@ -35,7 +35,7 @@ impl DeviceAnswers {
         let timelines = self.answers.iter().filter_map(|answer| {
             let breakdown = answer.breakdown.as_ref()?;
             let what = format!("{} on {}, batch size {}", answer.network, self.name(), breakdown.batch);
-            // A limit of all that a process takes stands next to tensors all the same: they cannot take more.
+            // A limit on the whole process is also drawn next to the tensors: they cannot exceed it.
             let limit = answer.limit.map(|limit| limit.bytes);
             Some(timeline::blocks(breakdown.timeline.as_ref()?, &what, limit))
         });

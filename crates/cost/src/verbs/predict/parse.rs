@@ -13,7 +13,7 @@ impl Predict {
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
         let (batches, stage): (Vec<u64>, Stage) = (values.get("bs")?, values.named("stage", Stage::parse)?);
         let changes = step::changes(values, &[stage])?;
-        // What the fingerprints' step has is known when they are read.
+        // The settings of the fingerprints' step are only known when they are loaded.
         step::check_batches(values, changes.of(Step::published(stage)), &batches)?;
         let networks: Vec<String> = values.get("networks")?;
         check_no_sizes(values, &networks, &batches)?;
@@ -37,7 +37,7 @@ impl Predict {
     }
 }
 
-/// Batch sizes that stand apart on the command line look like networks.
+/// Batch sizes separated by blanks on the command line would be read as networks.
 fn check_no_sizes(values: &Values<'_>, networks: &[String], batches: &[u64]) -> Result<()> {
     let is_size = |word: &&String| word.parse::<u64>().is_ok() && !Path::new(word).exists();
     let apart: Vec<&str> = networks.iter().filter(is_size).map(String::as_str).collect();

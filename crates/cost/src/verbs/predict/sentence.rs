@@ -1,4 +1,4 @@
-//! The answer first, in a sentence: does it fit, how sure that is, and how large a batch may be.
+//! The answer in one sentence: whether the step fits, with which probability, and the largest batch that fits.
 
 use super::answer::{Answer, Point};
 use super::answers::{DeviceAnswers, Predictions, listed};
@@ -6,11 +6,12 @@ use crate::fingerprint::{Call, Counts, Verdict};
 use crate::verbs::verdict::sure;
 use perf4sight_base::units::{Bytes, grouped};
 
-/// Why there is no verdict, and how to get one.
+/// The reason why there is no verdict, and the remedy.
 const UNLIMITED: &str = "nothing says what a step must fit into: give --mem-limit (mem_limit)";
 
 impl Predictions {
-    /// Whether what was asked for fits: of one network on several devices where, of several how many on every device.
+    /// Whether the requested steps fit: for one network, on which of several devices; for several networks, how many
+    /// on each device.
     pub fn sentences(&self, asked: Option<Bytes>) -> String {
         if let [device] = self.devices.as_slice() {
             return device.sentences(asked);
@@ -26,7 +27,7 @@ impl Predictions {
         }
     }
 
-    /// The devices that the largest batch of a single network fits on.
+    /// The devices on which the largest batch of a single network fits.
     fn where_it_fits(&self, limit: Bytes) -> String {
         let largest = |device: &DeviceAnswers| -> Option<(u64, Option<Call>)> {
             let point = device.answers.first()?.points.iter().max_by_key(|point| point.batch)?;
@@ -50,7 +51,7 @@ impl Predictions {
 }
 
 impl DeviceAnswers {
-    /// Whether what was asked for fits; `asked` is the limit it was asked for, where it was not the device's.
+    /// Whether the requested steps fit; `asked` is the requested limit, if it is not the device's.
     fn sentences(&self, asked: Option<Bytes>) -> String {
         match self.answers.as_slice() {
             [] => String::new(),
@@ -59,7 +60,7 @@ impl DeviceAnswers {
         }
     }
 
-    /// What is said of one network: of the largest batch asked for, and where it may not fit of the largest that does.
+    /// The sentence on one network: on the largest requested batch, and if that may not fit, on the largest that does.
     pub fn sentence(&self, answer: &Answer, asked: Option<Bytes>) -> String {
         if self.fingerprints.memory.is_none() {
             return String::new();
@@ -84,7 +85,7 @@ impl DeviceAnswers {
         let step = step(point.batch);
         let tensors = answer.limit.is_some_and(|limit| limit.counts == Counts::Tensors);
         let need = point.need.map_or(String::new(), |need| need.to_string());
-        // The tables say what a step takes in all.
+        // The tables hold the total memory of a step.
         let whole = point.memory.as_ref().filter(|_| tensors);
         let all = whole.map(|memory| format!(" for its tensors, {} in all,", memory.value)).unwrap_or_default();
         let needs = match self.believed(point) {
@@ -107,13 +108,13 @@ impl DeviceAnswers {
         }
     }
 
-    /// "691 MiB for its tensors, 870 MiB – 2.54 GiB in all," of a device that was not measured.
+    /// "691 MiB for its tensors, 870 MiB – 2.54 GiB in all," for a device that was not measured.
     fn believed(&self, point: &Point) -> Option<String> {
         let interval = point.memory.as_ref().filter(|_| self.fingerprints.are_priors())?.interval?;
         Some(format!("{} for its tensors, {} – {} in all,", point.tensors?, interval.low, interval.high))
     }
 
-    /// What a step must fit into.
+    /// The memory limit in words.
     fn place(&self, answer: &Answer, asked: Option<Bytes>) -> String {
         let device = &self.fingerprints.subject().device;
         match (asked, answer.limit) {

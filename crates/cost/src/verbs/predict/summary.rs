@@ -1,4 +1,4 @@
-//! The summary: answer, tables and remarks, and how the run ends where something was skipped or does not fit.
+//! The summary: answer, tables and remarks, and the exit status if a network was skipped or does not fit.
 
 use super::answer::{Answer, Point};
 use super::answers::{DeviceAnswers, Predictions};
@@ -24,7 +24,7 @@ impl Predictions {
         Summary { files, json, failure: self.failure().or_else(unfit), ..shown }
     }
 
-    /// The first network that may not fit, where there is one.
+    /// An error for the first network that may not fit, if there is one.
     fn unfit(&self) -> Option<Error> {
         let unfit: Vec<(&DeviceAnswers, &Answer)> =
             self.devices.iter().flat_map(|device| device.unfit().map(move |answer| (device, answer))).collect();

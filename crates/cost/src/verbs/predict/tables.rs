@@ -1,4 +1,4 @@
-//! Predictions as tables for people: a page for one network, lines of all networks for many.
+//! Predictions as tables for people: a page for one network, one line per network for many.
 
 use super::answer::{Answer, Breakdown, Point};
 use super::answers::{DeviceAnswers, Predictions};
@@ -8,11 +8,11 @@ use perf4sight_base::units::{Bytes, Percent};
 use perf4sight_memory::{Alive, Role};
 use perf4sight_report::{Cell, Column, Table};
 
-/// How many of the costliest layers are shown.
+/// The number of most expensive layers that are shown.
 const LAYERS: usize = 5;
 
 impl Predictions {
-    /// Of one device its predictions; of several a line of each.
+    /// The predictions of one device, or one line per device.
     pub fn tables(&self) -> Vec<Table> {
         match self.devices.as_slice() {
             [device] => device.tables(),
@@ -47,13 +47,14 @@ impl DeviceAnswers {
     }
 }
 
-/// A table per quantity, memory and whether it fits first; a line per batch size, and of several networks per network and batch size.
+/// A table per quantity, memory with its verdict first; a line per batch size, or per network and batch size if there
+/// are several networks.
 fn predictions(answers: &[Answer], what: &str) -> Vec<Table> {
     [memory(answers, what), latency(answers, what)].into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
 fn memory(answers: &[Answer], what: &str) -> Table {
-    // A number is never cut, and nothing of a verdict shall be.
+    // Numbers are never truncated, and verdicts must not be either.
     let verdict = Column::number("verdict", "verdict");
     let largest = (answers.len() > 1).then(|| Column::number("max_batch_safe", "max bs"));
     table(answers, ["memory", what], [verdict].into_iter().chain(largest), |answer, point| {
@@ -69,8 +70,8 @@ fn latency(answers: &[Answer], what: &str) -> Table {
     })
 }
 
-/// Of a single network, which the title names, the ends of the interval; of several how far they lie from the value, so that a line is not
-/// too long and networks compare.
+/// For a single network, which the title names, the interval's ends are shown. For several networks the interval is
+/// shown relative to the value, which keeps lines short and networks comparable.
 fn table<'a>(
     answers: &'a [Answer],
     [quantity, what]: [&str; 2],
@@ -145,7 +146,8 @@ fn prior_cells(devices: &[DeviceAnswers], device: &DeviceAnswers, answer: &Answe
     cells
 }
 
-/// Where there is a line for many things the lower end, which is hardly more than the tensors, is left to the other forms.
+/// In tables with many lines the lower end, which is hardly more than the tensors, is left out; the other formats have
+/// it.
 fn upper(prediction: &Prediction) -> Cell {
     prediction.interval.map(|interval| interval.high.to_string()).into()
 }
@@ -163,7 +165,7 @@ fn is_limited(devices: &[DeviceAnswers]) -> bool {
 }
 
 impl Breakdown {
-    /// What latency and memory are made of, as far as the fingerprints know.
+    /// The components of latency and memory, if the fingerprints give them.
     pub(super) fn tables(&self) -> Vec<Table> {
         let shares = self.shares.as_ref().map(|shares| {
             let of = |share: &Share| (share.name.clone(), share.latency.into(), share.latency.0);
@@ -195,7 +197,7 @@ impl Breakdown {
     }
 }
 
-/// The parts of the peak, largest first.
+/// The components of the peak, largest first.
 fn components(alive: &Alive) -> Vec<(&'static str, Bytes)> {
     use Role::{ActivationGradients, Activations, OptimizerState, WeightGradients, Weights, Workspace};
     let roles = [Weights, WeightGradients, OptimizerState, Activations, ActivationGradients, Workspace];

@@ -1,4 +1,5 @@
-//! What is said below the numbers: what the intervals rest on, how far off predictions are likely to be, what sets networks apart.
+//! The remarks below the numbers: the basis of the intervals, the expected errors, and how networks differ from those
+//! profiled.
 
 use super::answer::Answer;
 use super::answers::{DeviceAnswers, Predictions, listed};
@@ -7,11 +8,11 @@ use perf4sight_base::units::{Percent, grouped};
 use perf4sight_step::workload::{Quantity, Step};
 use std::collections::BTreeSet;
 
-/// At most so many reasons are given for each of several networks.
+/// The maximum number of reasons for each of several networks.
 const REASONS: usize = 3;
 
 impl Predictions {
-    /// What to make of the numbers.
+    /// How to interpret the numbers.
     pub fn remarks(&self) -> Vec<String> {
         match self.devices.as_slice() {
             [DeviceAnswers { answers, fingerprints, step }] => lines(answers, fingerprints, *step),
@@ -40,7 +41,7 @@ fn lines(answers: &[Answer], fingerprints: &Fingerprints, step: Step) -> Vec<Str
     lines
 }
 
-/// What predictions for devices that were not measured rest on.
+/// The basis of predictions for devices that were not measured.
 fn prior_basis(devices: usize) -> String {
     let (prior, device) = if devices == 1 { ("a prior", "this device") } else { ("priors", "these devices") };
     format!(
@@ -49,7 +50,7 @@ fn prior_basis(devices: usize) -> String {
     )
 }
 
-/// What an answer rests on that is of another step than those that were profiled.
+/// The basis of an answer for another step than those that were profiled.
 fn other_step(fingerprints: &Fingerprints, step: Step) -> Vec<String> {
     let others = fingerprints.iter().map(Fingerprint::subject).filter(|subject| subject.step != step);
     let lines = others.map(|subject| {
@@ -82,13 +83,13 @@ fn largest_batch(answer: &Answer, fingerprints: &Fingerprints) -> Option<String>
     Some(format!("largest batch: {told}{beyond}"))
 }
 
-/// Everything that sets a network apart.
+/// All reasons why a network is out of distribution.
 fn out_of_distribution(answer: &Answer) -> Option<String> {
     let reasons = answer.out_of_distribution();
     (!reasons.is_empty()).then(|| format!("unlike what was profiled: {}", reasons.join("; ")))
 }
 
-/// The first of what sets one of several networks apart; all of it is in the other forms.
+/// The first reasons why one of several networks is out of distribution; the other formats have all of them.
 fn shortly(answer: &Answer) -> Option<String> {
     let reasons = answer.out_of_distribution();
     let told = reasons[..reasons.len().min(REASONS)].join("; ");
@@ -99,7 +100,7 @@ fn shortly(answer: &Answer) -> Option<String> {
     (!reasons.is_empty()).then(|| format!("unlike what was profiled, {}: {told}{more}", answer.network))
 }
 
-/// Lines that are true of networks, each once; where they are not true of all, with those they are true of.
+/// Remarks on networks, each once; a remark that does not apply to all networks names those it applies to.
 fn shared(answers: &[Answer], of: impl Fn(&Answer) -> Option<String>) -> Vec<String> {
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for (line, network) in answers.iter().filter_map(|answer| Some((of(answer)?, answer.network.as_str()))) {
@@ -122,7 +123,7 @@ fn prediction(answer: &Answer, quantity: Quantity) -> Option<&Prediction> {
     }
 }
 
-/// What the intervals rest on.
+/// The basis of the intervals.
 fn basis(answer: &Answer, quantity: Quantity) -> Option<String> {
     Some(match prediction(answer, quantity)?.interval {
         Some(interval) => format!("{quantity} intervals: {}", interval.basis),
@@ -132,7 +133,7 @@ fn basis(answer: &Answer, quantity: Quantity) -> Option<String> {
     })
 }
 
-/// How far off predictions are likely to be: as of levels of a network that was profiled, or as of networks that never were.
+/// The expected error: for levels of a profiled network, or for networks that were not profiled.
 fn expectation(answer: &Answer, quantity: Quantity) -> Option<String> {
     let interval = prediction(answer, quantity)?.interval;
     let expected = match answer.expected.get(&quantity) {
@@ -147,7 +148,7 @@ fn expectation(answer: &Answer, quantity: Quantity) -> Option<String> {
             Percent(*worst_mape),
         ),
         None => match interval.map(|interval| interval.basis) {
-            // The interval says so.
+            // The remark on intervals covers these.
             Some(Basis::Prior | Basis::OtherStep) => return None,
             Some(Basis::Rows) => {
                 "not tested on rows besides those that it was calibrated with, which the intervals rest on".to_owned()
@@ -161,7 +162,8 @@ fn expectation(answer: &Answer, quantity: Quantity) -> Option<String> {
     Some(format!("{quantity}: {expected}"))
 }
 
-/// That the errors are not of such networks, where they are unlike those profiled in more than size of batch and what is understood.
+/// A warning that the errors do not apply to a network that is out of distribution for reasons other than batch size
+/// and unsupported operations.
 fn foreign(answers: &[Answer]) -> Option<String> {
     let apart = |reason: &OutOfDistribution| {
         !matches!(reason, OutOfDistribution::Batch { .. } | OutOfDistribution::NotUnderstood { .. })
@@ -180,7 +182,7 @@ fn foreign(answers: &[Answer]) -> Option<String> {
     }
 }
 
-/// What would be known of the operations whose latency was never measured, had the profile measured those that teach them.
+/// The operations without measured latency that a profile with calibration networks would have measured.
 fn teachable(answers: &[Answer]) -> Option<String> {
     let latencies = answers.iter().flat_map(|answer| &answer.points).filter_map(|point| point.latency.as_ref());
     let reasons = latencies.flat_map(|latency| &latency.out_of_distribution);

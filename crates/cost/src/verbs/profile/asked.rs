@@ -1,4 +1,4 @@
-//! What the section asks for: tests of the networks that are there, or those of a test configuration.
+//! The tests of the section: of the existing networks, or from a test configuration.
 
 use super::Profile;
 use super::planned::{self, Planned};
@@ -10,7 +10,7 @@ use perf4sight_verb::Foreseen;
 use std::path::{Path, PathBuf};
 
 impl Profile {
-    /// The tests of every network: of all its levels that are there or foreseen, or as the test configuration says.
+    /// The tests of every network: at all levels that exist or will exist, or as in the test configuration.
     pub(super) fn tests(&self, foreseen: &Foreseen) -> Result<Vec<NetworkTests>> {
         if self.create_config {
             let asked = self.networks.iter().map(|network| self.network_tests(network, foreseen));
@@ -46,7 +46,7 @@ impl Profile {
     }
 
     fn no_such_network(&self, network: &str, files: &[PathBuf]) -> Error {
-        // Whatever stands before the level names a network.
+        // The part of the file name before the level is the network's name.
         let mut present: Vec<&str> = files.iter().filter_map(|file| Some(stem(file).rsplit_once('_')?.0)).collect();
         present.dedup();
         let error = Error::input(format!("there is no level of {network} here"))
@@ -58,7 +58,8 @@ impl Profile {
         }
     }
 
-    /// Every configuration in the order it runs; files that only the device has are looked for in the local folder.
+    /// Every configuration in the order it runs; files that only exist on the device are searched for in the local
+    /// folder.
     pub(super) fn planned(&self, tests: &[NetworkTests], foreseen: &Foreseen) -> Vec<Planned> {
         planned::of(tests, self.order, |on_device| {
             let here = self.places.networks.join(stem(on_device)).with_added_extension("onnx");

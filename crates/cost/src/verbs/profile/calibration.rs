@@ -1,4 +1,4 @@
-//! `teach = True`: small calibration networks of our own are measured too, so that a fit knows what every operation costs.
+//! `teach = True`: also measures perf4sight's small calibration networks, so that a fit covers every operation.
 
 use super::Profile;
 use super::planned::Planned;
@@ -14,13 +14,13 @@ use perf4sight_verb::{Foreseen, KeyedPath, Outline};
 use std::fs;
 use std::path::PathBuf;
 
-/// One sample, and some: with more, operations only take as much longer.
+/// One sample, and a few: with more, the time of operations only grows in proportion.
 const BATCHES: [u64; 2] = [1, 4];
 
-/// They are not pruned.
+/// Calibration networks are not pruned.
 const LEVEL: u8 = 0;
 
-/// Whether the section asks for them. They are only timed, for memory is simulated.
+/// Whether the section enables calibration networks. They are only timed, because memory is simulated.
 pub(super) fn parse(values: &Values<'_>, variables: &[Variable]) -> Result<bool> {
     let teach: bool = values.get("teach")?;
     match teach && !variables.contains(&Variable::Latency) {
@@ -37,7 +37,7 @@ pub(super) fn is_calibration(planned: &Planned) -> bool {
 }
 
 impl Profile {
-    /// The names of all networks that are measured, calibration networks included.
+    /// The names of all measured networks, including calibration networks.
     pub(super) fn names(&self) -> Vec<String> {
         let calibration = calibration::names().filter(|_| self.teach).map(str::to_owned);
         self.networks.iter().cloned().chain(calibration).collect()
@@ -48,13 +48,14 @@ impl Profile {
         variants.map(|variant| (variant.clone(), self.places.networks.join(format!("{variant}.onnx"))))
     }
 
-    /// Times of whole steps and, where there is something that runs them, of every operation: that is what they are for.
+    /// Times of whole steps and, if the device runs networks, of every operation, which is their purpose.
     fn calibration_variables(&self) -> Vec<Variable> {
         let layers = Some(Variable::Layers).filter(|_| self.device.kind.runs());
         [Variable::Latency].into_iter().chain(layers).collect()
     }
 
-    /// Their tests, of every stage that is asked for, whole: what an operation costs is the same in the parts of a step.
+    /// Their tests, for every requested stage, with the whole step: an operation costs the same in the parts of a
+    /// step.
     pub(super) fn calibration_tests(&self) -> impl Iterator<Item = NetworkTests> {
         self.calibration_files().map(|(variant, file)| NetworkTests {
             network: variant.network.clone(),
@@ -69,10 +70,11 @@ impl Profile {
         })
     }
 
-    /// Writes their files beside the other networks. What is there stays: rows may have been measured of it.
+    /// Writes their files next to the other networks. Existing files are not replaced, because rows may have been
+    /// measured with them.
     ///
     /// # Errors
-    /// A folder that cannot be written to.
+    /// A folder that is not writable.
     pub(super) fn write_calibration_networks(&self) -> Result<()> {
         let missing: Vec<(Variant, PathBuf)> = self.calibration_files().filter(|(_, file)| !file.exists()).collect();
         if missing.is_empty() {
@@ -87,7 +89,7 @@ impl Profile {
         })
     }
 
-    /// What is there and will be once their files are written; says in the outline which those are.
+    /// The files that exist and those that will be written; adds the latter to the outline.
     pub(super) fn foresee_calibration_networks(&self, foreseen: &Foreseen, outline: &mut Outline) -> Foreseen {
         let missing = self.calibration_files().map(|(_, path)| path).filter(|path| !path.exists());
         let writes: Vec<KeyedPath> = missing.map(|path| KeyedPath { key: "local_model_loc", path }).collect();

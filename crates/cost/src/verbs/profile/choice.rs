@@ -1,4 +1,4 @@
-//! Which plan chooses what is measured: `plan = grid` or `plan = adaptive`.
+//! The choice of the plan: `plan = grid` or `plan = adaptive`.
 
 use super::Profile;
 use super::calibration::is_calibration;
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often every row is measured, apart in time.
+/// How often every row is measured, at different times.
 const REPETITIONS: u32 = 2;
 
 /// A plan by name.
@@ -27,7 +27,7 @@ const REPETITIONS: u32 = 2;
 pub(super) enum Choice {
     /// Everything, in order.
     Grid,
-    /// What teaches most.
+    /// The most informative configurations.
     Adaptive,
 }
 
@@ -43,7 +43,7 @@ impl Choice {
     }
 }
 
-/// The time that measuring may take.
+/// The time limit for measuring.
 pub(super) fn budget(values: &Values<'_>) -> Result<Option<Duration>> {
     let Some(text) = values.get::<Option<String>>("budget")? else { return Ok(None) };
     let expected = "a time above 0 such as 20 min, 90 s or 2 h";
@@ -55,7 +55,7 @@ pub(super) fn budget(values: &Values<'_>) -> Result<Option<Duration>> {
     }
 }
 
-/// The adaptive plan goes its own way through the batch sizes, and repeats what it needs.
+/// The adaptive plan chooses its own order of batch sizes and its own repeats.
 fn refuse_order(values: &Values<'_>) -> Result<()> {
     if values.get::<u32>("repeats")? > 1 {
         let error = values.error("repeats", "plan = adaptive chooses itself what to measure twice");
@@ -70,7 +70,7 @@ fn refuse_order(values: &Values<'_>) -> Result<()> {
 }
 
 impl Profile {
-    /// What the plan may choose from: of a device that only looks up, no more than it has.
+    /// The configurations that the plan may choose from: on a recorded device only those with rows.
     pub(super) fn offered(&self, planned: Vec<Planned>, device: &dyn Device) -> Vec<Planned> {
         if self.choice == Choice::Grid {
             return planned;
@@ -83,18 +83,18 @@ impl Profile {
         };
         let some: Vec<Planned> = planned.iter().cloned().map(offered).collect();
         match some.iter().all(|planned| planned.configuration.variables.is_empty()) {
-            // The device says what it lacks.
+            // The device reports its missing rows.
             true => planned,
             false => some.into_iter().filter(|planned| !planned.configuration.variables.is_empty()).collect(),
         }
     }
 
-    /// The plan, ready to be asked: what is chosen, repeated where that tells anything.
+    /// The plan, with repetitions if they give new values.
     ///
     /// # Errors
     /// A network that cannot be read.
     pub(super) fn plan(&self, offered: &[Planned], device: &dyn Device) -> Result<Box<dyn Plan>> {
-        // One that only looks up says the same again.
+        // A recorded device would only return the same values again.
         let anew = offered.iter().any(|planned| device.offers(&planned.again().job()));
         let (all, least) = self.order(offered);
         let plan: Box<dyn Plan> = match self.choice {
@@ -106,7 +106,7 @@ impl Profile {
         Ok(Box::new(Repetitions::new(plan, &all, repetitions, budget).after(least)))
     }
 
-    /// The order of everything that may be measured, and how many of it are measured before any is repeated.
+    /// The order of all configurations, and how many of them are measured before any is repeated.
     fn order(&self, offered: &[Planned]) -> (Vec<Configuration>, usize) {
         if self.choice == Choice::Grid && self.budget.is_some() && self.order.shuffled.is_some() {
             return cheapest_first(offered, &estimate::each(offered.iter(), &self.device));
@@ -118,7 +118,7 @@ impl Profile {
         (all, 0)
     }
 
-    /// All calibration networks, then what teaches most.
+    /// All calibration networks, then the most informative configurations.
     fn adaptive(&self, offered: &[Planned], device: &dyn Device, repeats: bool) -> Result<Before> {
         let (platform, capacity, seed) = (self.platform(device)?, device.capacity(), self.device.seed);
         let (calibration, others): (Vec<&Planned>, Vec<&Planned>) = offered.iter().partition(|one| is_calibration(one));
@@ -127,8 +127,8 @@ impl Profile {
         Ok(Before::new(Grid::new(calibration), Box::new(chosen)))
     }
 
-    /// The facts of the device, where it or its name tells them. Elsewhere those of any processor: a guess only makes the plan choose
-    /// less well.
+    /// The platform of the device, by its settings or its name. Otherwise that of any processor: a wrong guess only
+    /// makes the plan's choice less efficient.
     fn platform(&self, device: &dyn Device) -> Result<Platform> {
         let setting = device.setting();
         let told = setting.get("target").map_or("", String::as_str);

@@ -1,4 +1,4 @@
-//! What came of a profile: rows by network and outcome, and what they cost in time.
+//! The results of a profile: rows by network and outcome, and the time they took.
 
 use super::failures::Failures;
 use super::profile_log::Entry;
@@ -12,37 +12,38 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// The rows of a profile, those of earlier runs included.
+/// The rows of a profile, including those of earlier runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counts {
-    /// Rows of earlier runs, then those of this one; skipped ones are here even if they leave no row in the profile.
+    /// Rows of earlier runs, then those of this one; skipped ones are included even if they leave no row in the
+    /// profile.
     pub rows: Vec<Record>,
     /// Whether Ctrl-C ended the run.
     pub interrupted: bool,
-    /// Why the plan ended it; none where it did not.
+    /// The reason why the plan ended the run; none if it did not.
     pub ending: Option<Ending>,
     /// Layer rows of this run.
     pub layers: usize,
-    /// How often this run repeated a row, and how often that came to something.
+    /// How often this run repeated a row, and how often the repetition changed the row.
     pub repeated: [usize; 2],
-    /// How far the repetitions of all rows lie apart, where rows were repeated.
+    /// The agreement of the repetitions of all rows, if rows were repeated.
     pub repeatability: Option<Repeatability>,
-    /// What this run could not measure, memory aside.
+    /// The failures of this run for reasons other than memory.
     pub failures: Failures,
-    /// The networks of the run, as they were asked for: rows come in random order.
+    /// The networks of the run in the requested order: rows come in random order.
     asked: Vec<String>,
     earlier: usize,
     spent: BTreeMap<String, Spent>,
 }
 
-/// What configurations took.
+/// The time that configurations took.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Spent {
     /// Seconds of work.
     pub seconds: f64,
     /// Seconds of them that the device spent in steps; the rest is start-up and bookkeeping.
     pub measuring: f64,
-    /// Seconds beyond them of waiting, for other measurements on the machine or for a machine whose connection was lost.
+    /// Additional seconds of waiting, for other measurements on the machine or for a machine with a lost connection.
     pub waiting: f64,
 }
 
@@ -65,7 +66,7 @@ const COUNTS: [(&str, &str, &[Outcome]); 7] = [
     ("rows_broken", "failed", &[Outcome::Failed, Outcome::Crashed, Outcome::TimedOut, Outcome::Garbled]),
 ];
 
-/// A row for programs: what was asked, how it ended, and what was read, milliseconds and bytes.
+/// A row for programs: the configuration, its outcome, and the measured values, in milliseconds and bytes.
 fn measurement(row: &Record) -> Value {
     let step = row.workload.step;
     let asked = json!({
@@ -87,37 +88,37 @@ fn measurement(row: &Record) -> Value {
 }
 
 impl Counts {
-    /// Of so many earlier rows.
+    /// With this many earlier rows.
     pub(super) fn new(earlier: usize) -> Self {
         Counts { earlier, ..Counts::default() }
     }
 
-    /// The same, of networks asked for in this order.
+    /// The same, with the networks in the requested order.
     pub(super) fn of_networks(self, asked: impl Iterator<Item = String>) -> Self {
         Counts { asked: asked.collect(), ..self }
     }
 
-    /// Takes note of rows of one configuration of a network, which took so long.
+    /// Adds the rows of one configuration of a network and the time it took.
     pub(super) fn add(&mut self, network: &str, entry: &Entry, spent: Spent) {
         *self.spent.entry(network.to_owned()).or_default() += spent;
         self.layers += entry.layers.len();
     }
 
-    /// Takes note that a row of a network was repeated, and whether that came to something.
+    /// Adds a repetition of a network's row, and whether it changed the row.
     pub(super) fn repeat(&mut self, network: &str, kept: bool, spent: Spent) {
         *self.spent.entry(network.to_owned()).or_default() += spent;
         self.repeated[0] += 1;
         self.repeated[1] += usize::from(kept);
     }
 
-    /// What the configurations of this run took.
+    /// The time that the configurations of this run took.
     pub(super) fn spent(&self) -> Spent {
         let mut all = Spent::default();
         self.spent.values().for_each(|spent| all += *spent);
         all
     }
 
-    /// The summary of the stage.
+    /// The summary of the section.
     pub(super) fn summary(&self, files: Vec<(&'static str, PathBuf)>) -> Summary {
         let (table, failures) = (self.table(), self.failures.table(self.is_spent()));
         let Spent { seconds, measuring, waiting } = self.spent();
@@ -136,7 +137,7 @@ impl Counts {
         }
     }
 
-    /// A run that tried and measured nothing is no success, unless Ctrl-C cut it short.
+    /// A run that tried configurations and measured none is a failure, unless Ctrl-C ended it.
     fn failure(&self) -> Option<Error> {
         let new = &self.rows[self.earlier..];
         let measured = new.iter().any(|row| row.outcome.passed() || row.outcome == Outcome::OutOfMemory);
@@ -154,7 +155,7 @@ impl Counts {
         format!("{new} rows{layers}{earlier}{steadiness}{shares}{why}{ending}")
     }
 
-    /// How well the machine could be measured.
+    /// How precisely the machine could be measured.
     fn steadiness(&self) -> String {
         let Some(Repeatability { rows, single, marked, median, .. }) = self.repeatability else { return String::new() };
         let spread = Percent(100.0 * median);
@@ -165,7 +166,7 @@ impl Counts {
         twice + &parts.collect::<String>()
     }
 
-    /// Where the time went; nothing of devices that answer without running anything.
+    /// How the time was spent; empty for devices that run nothing.
     fn shares(&self) -> String {
         let Spent { seconds, measuring, waiting } = self.spent();
         let waited = match waiting {
@@ -185,7 +186,7 @@ impl Counts {
         matches!(self.ending, Some(Ending::Budget { .. }))
     }
 
-    /// Networks that have rows: those asked for in their order, then others of earlier runs.
+    /// Networks with rows: those of this run in the requested order, then others of earlier runs.
     fn networks(&self) -> Vec<&str> {
         let with_rows: BTreeSet<&str> = self.rows.iter().map(|row| row.variant.network.as_str()).collect();
         let asked = self.asked.iter().map(String::as_str).filter(|network| with_rows.contains(network));

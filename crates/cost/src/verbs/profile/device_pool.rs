@@ -1,4 +1,4 @@
-//! Devices of one kind that share a measurement run, each on one configuration at a time.
+//! Devices of one kind that share a measurement run; each measures one configuration at a time.
 
 use super::planned::Planned;
 use crate::device::{Device, Job, Measurement};
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 use std::time::{Duration, SystemTime};
 
-/// Devices, who of them is free, and what the others report.
+/// The devices, which of them are free, and the messages of the others.
 pub(super) struct DevicePool<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     devices: &'env [&'env dyn Device],
@@ -21,40 +21,40 @@ pub(super) struct DevicePool<'scope, 'env> {
     messages: Receiver<Message>,
 }
 
-/// What comes from a device at work.
+/// A message from a busy device.
 pub(super) enum Message {
     /// It waits for this.
     Waiting(String),
-    /// It is done with a configuration.
+    /// It has finished a configuration.
     Done(Box<Done>),
 }
 
-/// What a device is given to do.
+/// The work given to a device.
 pub(super) struct Assignment {
-    /// What it is part of.
+    /// The configuration with its network file.
     pub planned: Planned,
-    /// The place of the row that it repeats; none: it has no row yet.
+    /// The index of the row that it repeats; none: it has no row yet.
     pub place: Option<usize>,
-    /// What to measure.
+    /// The job for the device.
     pub job: Job,
     /// When it began.
     pub began: SystemTime,
 }
 
-/// What became of it.
+/// The result of an assignment.
 pub(super) struct Done {
-    /// Which device it was.
+    /// The index of the device.
     pub device: usize,
-    /// What it was given.
+    /// The assignment.
     pub assignment: Assignment,
-    /// How long it waited for others, or for its machine.
+    /// How long it waited for other measurements, or for its machine.
     pub waited: Duration,
-    /// How it went; an error where the device as a whole cannot measure.
+    /// The measurement; an error if the device as a whole cannot measure.
     pub measurement: Result<Measurement>,
 }
 
 impl<'scope, 'env> DevicePool<'scope, 'env> {
-    /// All devices, free.
+    /// A pool in which all devices are free.
     pub fn new(
         scope: &'scope Scope<'scope, 'env>,
         devices: &'env [&'env dyn Device],
@@ -64,23 +64,23 @@ impl<'scope, 'env> DevicePool<'scope, 'env> {
         DevicePool { scope, devices, cancelled, free: (0..devices.len()).rev().collect(), busy: 0, sender, messages }
     }
 
-    /// Whether one of them has nothing to do.
+    /// Whether a device is free.
     pub fn has_free(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// How many there are that work or could.
+    /// The number of devices that are busy or free.
     pub fn size(&self) -> usize {
         self.free.len() + self.busy
     }
 
-    /// Gives an assignment to a free device; does nothing where there is none.
+    /// Gives an assignment to a free device; does nothing if there is none.
     pub fn start(&mut self, assignment: Assignment) {
         let Some(device) = self.free.pop() else { return };
         self.busy += 1;
         let (sender, cancelled, measures) = (self.sender.clone(), self.cancelled, self.devices[device]);
         self.scope.spawn(move || {
-            // Nobody receives any more only when the run has failed.
+            // The receiver is only gone if the run has failed.
             let waiting = |what: &str| drop(sender.send(Message::Waiting(what.to_owned())));
             let waits = Cell::new(Duration::ZERO);
             let waited = |time| waits.set(waits.get() + time);
@@ -90,7 +90,7 @@ impl<'scope, 'env> DevicePool<'scope, 'env> {
         });
     }
 
-    /// The next message of one at work; none when all are free.
+    /// The next message of a busy device; none if all are free.
     pub fn next_message(&mut self) -> Option<Message> {
         if self.busy == 0 {
             return None;
@@ -98,7 +98,7 @@ impl<'scope, 'env> DevicePool<'scope, 'env> {
         let message = self.messages.recv().ok()?;
         if let Message::Done(done) = &message {
             self.busy -= 1;
-            // One that cannot measure any more is given nothing again.
+            // A device that cannot measure gets no further assignment.
             self.free.extend(done.measurement.is_ok().then_some(done.device));
         }
         Some(message)

@@ -1,4 +1,4 @@
-//! About how long a profile takes, before anything has been measured.
+//! Estimates how long a profile takes, before any measurement.
 
 use super::planned::Planned;
 use crate::device;
@@ -17,16 +17,17 @@ use std::time::Duration;
 const MACS_PER_CORE: f64 = 40e9;
 /// Seconds to start a worker that loads libtorch (0.24-0.37 s were measured) and to build a network in it, twice.
 const START: f64 = 2.0 * 0.5;
-/// What is assumed of a network that cannot be looked at yet.
+/// The assumed size of a network whose file does not exist yet.
 const UNKNOWN_MACS: f64 = 1e9;
 
-/// The time for configurations on a device; computed and recorded devices answer at once, and of machines over ssh nothing is known here.
+/// The time for configurations on a device; none for simulated and recorded devices, which answer immediately, and for
+/// machines over ssh, whose speed is unknown.
 pub(super) fn time(ahead: &[&Planned], device: &device::Options) -> Option<Duration> {
     let known = device.kind == DeviceKind::Cpu && device.routes.is_empty();
     known.then(|| Duration::from_secs_f64(each(ahead.iter().copied(), device).iter().sum()))
 }
 
-/// The time for so many of the configurations, whichever these will be.
+/// The time for this many of the configurations, whichever they will be.
 pub(super) fn time_of_part(ahead: &[&Planned], part: usize, device: &device::Options) -> Option<Duration> {
     let all = time(ahead, device)?;
     Some(all.mul_f64(part as f64 / ahead.len().max(1) as f64))
@@ -43,7 +44,7 @@ pub(super) fn each<'a>(planned: impl Iterator<Item = &'a Planned>, device: &devi
     seconds.collect()
 }
 
-/// Seconds of steps, when one image takes `image` seconds forward at level 0.
+/// Seconds of the steps, if the forward pass of one image takes `image` seconds at level 0.
 fn seconds(planned: &Planned, image: f64) -> f64 {
     let workload = planned.configuration.workload;
     // Backward computes the gradients of inputs and of weights, each as costly as forward.
@@ -53,13 +54,14 @@ fn seconds(planned: &Planned, image: f64) -> f64 {
     let rule = StepRule::default();
     let timed = (rule.minimum as f64 * step).max(rule.minimum_seconds);
     let asked = |variable| planned.configuration.variables.contains(&variable);
-    // Memory is read in one more step, and the heap warmed up in another; layers are timed in as many steps as are timed whole.
+    // Memory is read in one more step, and another warms up the heap; layers are timed in as many steps as whole steps
+    // are.
     let apart = if asked(Variable::Memory) { 2.0 * step } else { 0.0 };
     let layers = if asked(Variable::Layers) { timed } else { 0.0 };
     step + apart + timed + layers
 }
 
-/// Multiply-accumulates of the network at level 0: as the zoo has it, else guessed from the file at its level.
+/// Multiply-accumulates of the network at level 0: from the zoo, else estimated from the file at its level.
 fn unpruned_macs(planned: &Planned) -> f64 {
     let variant = &planned.configuration.variant;
     let known = Images::named(&planned.dataset).and_then(|images| zoo::build(&variant.network, images));

@@ -1,4 +1,4 @@
-//! What a run could not measure for other reasons than memory: listed at its end, with what to do about it.
+//! The failures of a run for reasons other than memory: listed at its end, with remedies.
 
 use crate::device::Allowance;
 use crate::plan::Configuration;
@@ -7,10 +7,10 @@ use perf4sight_base::error::Error;
 use perf4sight_report::{Column, Table};
 use std::time::Duration;
 
-/// So many configurations are named before the rest is only counted.
+/// The maximum number of configurations that are named; the rest is only counted.
 const NAMED: usize = 3;
 
-/// Failures of one run, in the order they came.
+/// The failures of one run, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Failures(Vec<Alike>);
 
@@ -21,25 +21,25 @@ struct Alike {
     configurations: Vec<String>,
 }
 
-/// Why a run came to nothing.
+/// The failure of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Failure {
     pub outcome: Outcome,
     pub reason: String,
-    /// Whether it was ended because the budget left it no more time.
+    /// Whether it was ended because the budget left no more time.
     pub of_budget: bool,
 }
 
 impl Failure {
-    /// The failure of a run that had `allowance` and worked for so long.
+    /// The failure of a run that had `allowance` and ran for this long.
     pub fn of(outcome: Outcome, reason: &str, allowance: &Allowance, worked: Duration) -> Self {
-        // A device that has less patience than the budget leaves ends it sooner.
+        // A device with a shorter timeout than the budget allows ends it sooner.
         let of_budget = outcome == Outcome::TimedOut && allowance.timeout.is_some_and(|share| worked >= share);
         let share = if of_budget { ", all the time that the budget left for it" } else { "" };
         Failure { outcome, reason: format!("{reason}{share}"), of_budget }
     }
 
-    /// What helps against it.
+    /// The remedy.
     fn remedy(&self) -> &'static str {
         match self.outcome {
             _ if self.of_budget => "give profile.budget more time, or leave this batch size out",
@@ -60,7 +60,7 @@ impl Failure {
 }
 
 impl Failures {
-    /// Takes note of one.
+    /// Adds a failure.
     pub(super) fn add(&mut self, configuration: &Configuration, failure: Failure) {
         let name = configuration.to_string();
         match self.0.iter_mut().find(|alike| alike.failure == failure) {
@@ -69,12 +69,13 @@ impl Failures {
         }
     }
 
-    /// How many there were.
+    /// The number of failures.
     pub fn count(&self) -> usize {
         self.0.iter().map(|alike| alike.configurations.len()).sum()
     }
 
-    /// What failed, why, and what to do; none where nothing did. With its budget `spent` the same run would measure nothing more.
+    /// The failures with reasons and remedies; none without failures. If the budget is `spent`, the same run would
+    /// measure nothing more.
     pub(super) fn table(&self, spent: bool) -> Option<Table> {
         if self.0.is_empty() {
             return None;
@@ -99,7 +100,7 @@ impl Failures {
         Some(table)
     }
 
-    /// The failure of a run that measured nothing.
+    /// The error of a run that measured nothing.
     pub(super) fn error(&self) -> Option<Error> {
         let first = self.0.first()?;
         let problem = format!("nothing new was measured: {} configurations failed", self.count());

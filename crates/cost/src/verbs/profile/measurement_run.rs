@@ -1,4 +1,4 @@
-//! Measuring what a plan asks for, configuration by configuration; whatever a single one does, the next one follows.
+//! Measures the configurations that a plan chooses, one after another; a failure of one does not stop the others.
 
 use super::counts::{Counts, Spent};
 use super::device_pool::{Assignment, DevicePool, Done, Message};
@@ -21,15 +21,15 @@ use std::thread;
 /// Configurations and the devices to measure them on.
 #[derive(Clone, Copy)]
 pub struct MeasurementRun<'a> {
-    /// The devices: one, or several of one kind, among which the configurations are shared out.
+    /// The devices: one, or several of one kind that share the configurations.
     pub devices: &'a [&'a dyn Device],
-    /// What the plan chooses from.
+    /// The configurations that the plan chooses from.
     pub planned: &'a [Planned],
     /// Whether batch sizes skipped after one that ran out of memory leave no row.
     pub till_first_fail: bool,
 }
 
-/// Where a run stands.
+/// The state of a run.
 struct State {
     ledger: Ledger,
     counts: Counts,
@@ -37,16 +37,17 @@ struct State {
     progress: Progress,
     /// Seconds that earlier runs took.
     before: f64,
-    /// What there is time for.
+    /// The pace that the remaining time allows.
     pace: Option<Pace>,
 }
 
 impl MeasurementRun<'_> {
-    /// Measures what `plan` asks for, and keeps every row in `log` at once; without a log it shows the rows instead. Ends
-    /// early, with what it has, after Ctrl-C. A device that cannot measure any more leaves its work to the others.
+    /// Measures the choices of `plan`, and saves every row to `log` immediately; without a log it shows the rows
+    /// instead. Ctrl-C ends it early, with the rows so far. A device that cannot measure any more leaves its work to
+    /// the others.
     ///
     /// # Errors
-    /// When a row cannot be kept or the last device as a whole fails; rows kept until then stay.
+    /// When a row cannot be saved or the last device as a whole fails; rows saved until then are kept.
     pub fn run(&self, plan: &mut dyn Plan, log: Option<ProfileLog>, context: &mut Context) -> Result<Counts> {
         let mut state = self.state(plan, log, context);
         let cancelled = Arc::clone(&context.cancel);
@@ -65,7 +66,7 @@ impl MeasurementRun<'_> {
         state.close()
     }
 
-    /// Where earlier runs left it.
+    /// The state after earlier runs.
     fn state(&self, plan: &dyn Plan, log: Option<ProfileLog>, context: &mut Context) -> State {
         let earlier = log.as_ref().map_or(Vec::new(), |log| self.asked(&log.earlier));
         let mut ledger = Ledger::of(&earlier);
@@ -80,7 +81,7 @@ impl MeasurementRun<'_> {
         State { ledger, counts, log, progress, before, pace }
     }
 
-    /// Gives every free device something to do, until there is nothing to do for now.
+    /// Gives every free device an assignment, until there is nothing to do for now.
     fn assign(
         &self,
         plan: &mut dyn Plan,
@@ -107,7 +108,7 @@ impl MeasurementRun<'_> {
         Ok(())
     }
 
-    /// A configuration to measure, or to repeat for the row at a place.
+    /// The assignment to measure a configuration, or to repeat it for the row at an index.
     fn assignment(
         &self,
         configuration: Configuration,
@@ -125,7 +126,7 @@ impl MeasurementRun<'_> {
         Ok(Assignment { planned, place, job, began: context.now() })
     }
 
-    /// Keeps what became of an assignment of one of so many devices.
+    /// Saves the result of an assignment; `devices` is their number.
     fn finish(&self, done: Done, devices: usize, state: &mut State, context: &mut Context) -> Result<()> {
         let Done { device, assignment: Assignment { planned, place, job, began }, waited, measurement } = done;
         let name = planned.configuration.to_string();
@@ -135,7 +136,7 @@ impl MeasurementRun<'_> {
             Err(error) if devices == 0 => return Err(error),
             Err(error) => {
                 context.warn(format!("{name} is left to the other devices: {error}"));
-                // The plan may have seen nothing more to do.
+                // The plan may have ended too early: this configuration is unmeasured again.
                 state.counts.ending = None;
                 return Ok(());
             }
@@ -167,7 +168,7 @@ impl MeasurementRun<'_> {
         }
     }
 
-    /// Rows for what is not run, where they are wanted.
+    /// Adds rows for a skipped configuration, if requested.
     fn skip(&self, planned: &Planned, state: &mut State, context: &Context) -> Result<()> {
         let capacity = self.devices.first().and_then(|device| device.capacity());
         let entry = Entry { records: planned.job().skipped(&planned.dataset, capacity), ..Entry::default() };
@@ -180,7 +181,7 @@ impl MeasurementRun<'_> {
         }
     }
 
-    /// What a plan chose, with all that its measurement and its rows need.
+    /// The planned configuration of a plan's choice.
     fn find(&self, configuration: Configuration) -> Result<Planned> {
         let same = |planned: &&Planned| {
             let Configuration { variant, workload, .. } = &planned.configuration;
@@ -192,7 +193,7 @@ impl MeasurementRun<'_> {
         Ok(Planned { configuration, ..found.clone() })
     }
 
-    /// What one configuration adds to the profile.
+    /// The entry that one configuration adds to the profile.
     fn entry(
         &self,
         planned: &Planned,
@@ -209,13 +210,13 @@ impl MeasurementRun<'_> {
         Entry { records: measurement.rows(&job, dataset, capacity), layers, attempts }
     }
 
-    /// The rows that were asked for among those of the profile.
+    /// The requested rows among those of the profile.
     fn asked(&self, rows: &[Record]) -> Vec<Record> {
         let asked: BTreeSet<Identity> = self.planned.iter().flat_map(Planned::identities).collect();
         rows.iter().filter(|row| asked.contains(&row.identity())).cloned().collect()
     }
 
-    /// Says what will not be measured again.
+    /// Reports the configurations that will not be measured again.
     fn announce(&self, ledger: &Ledger, log: Option<&ProfileLog>, context: &Context) {
         let decisions = self.planned.iter().map(|planned| ledger.status(&planned.configuration));
         let done = decisions.filter(|decision| *decision == Status::Done).count();
@@ -229,7 +230,7 @@ impl MeasurementRun<'_> {
 }
 
 impl State {
-    /// Keeps the rows of a configuration, or shows them where nothing is kept.
+    /// Saves the rows of a configuration, or shows them if there is no log.
     fn keep(&mut self, planned: &Planned, entry: &Entry, spent: Spent, context: &Context) -> Result<()> {
         match self.log.as_mut() {
             Some(log) => log.add(entry, spent)?,
@@ -239,7 +240,8 @@ impl State {
         Ok(())
     }
 
-    /// Takes note of what became of a configuration. Layers count as timed even where no row came of it: they are tried once a run.
+    /// Records the result of a configuration. Its layers count as timed even without a row: they are tried once per
+    /// run.
     fn enter(&mut self, planned: &Planned, entry: &Entry, spent: Spent) {
         let Configuration { variant, workload, variables, .. } = &planned.configuration;
         entry.records.iter().for_each(|row| self.ledger.enter(row));
@@ -250,7 +252,7 @@ impl State {
         self.progress.advance(1);
     }
 
-    /// Keeps what became of a row by another repetition.
+    /// Saves the result of a repetition of a row.
     fn repeat(&mut self, planned: &Planned, place: usize, run: &Measurement, spent: Spent) -> Result<()> {
         self.ledger.repeat(place);
         if !matches!(run, Measurement::Measured { .. }) {
@@ -268,7 +270,7 @@ impl State {
         Ok(())
     }
 
-    /// Marks what stayed noisy, and counts.
+    /// Marks the rows that stayed noisy, and counts.
     fn close(mut self) -> Result<Counts> {
         let repetitions = self.pace.map_or(1, |pace| pace.repetitions as usize);
         if repetitions > 1 {
@@ -286,7 +288,7 @@ impl State {
     }
 }
 
-/// A row that is not kept, for people.
+/// A row that is not saved, for people.
 fn shown(row: &Record) -> String {
     let value = match row.reading {
         _ if !row.outcome.passed() => String::new(),

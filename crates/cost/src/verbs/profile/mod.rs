@@ -1,4 +1,4 @@
-//! `[profile]`: writes down what to measure, measures it on a device, keeps every row at once.
+//! `[profile]`: writes the test configuration, measures it on a device, and saves every row immediately.
 
 mod asked;
 mod calibration;
@@ -43,20 +43,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use test_config::NetworkTests;
 
-/// What is said before rows are measured for nothing but to be looked at.
+/// The message if rows are measured only to be shown.
 const NOT_KEPT: &str = "save = False: rows are shown but not kept";
 
 /// The section `[profile]`.
 pub static SPEC: Spec =
     Spec { table: settings::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(Profile::parse(values)?)) };
 
-/// What the section asks for.
+/// The settings of the section.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
     create_config: bool,
     run_profiling: bool,
     networks: Vec<String>,
-    /// Whether the networks that teach operations are measured, too.
+    /// Whether the calibration networks are measured, too.
     teach: bool,
     dataset: String,
     variables: Vec<Variable>,
@@ -106,7 +106,7 @@ impl Verb for Profile {
 }
 
 impl Profile {
-    /// Limits above the memory of this machine, where it is the one that is measured.
+    /// Warns of limits above the memory of this machine, if it is the one that is measured.
     fn warn_of_idle_limits(&self, context: &mut Context) {
         let is_here = self.device.kind == DeviceKind::Cpu && self.device.routes.is_empty();
         let limits = [("mem_limit", self.device.mem_limit), ("kernel_mem_limit", self.device.limits.memory)];
@@ -114,7 +114,7 @@ impl Profile {
         beyond.filter_map(|(key, limit)| Description::here().beyond(key, limit)).for_each(|words| context.warn(words));
     }
 
-    /// Writes down what is to be measured, where that is wanted, and tells the files.
+    /// Writes the test configuration, if requested, and returns its files.
     fn write_tests(&self, tests: &[NetworkTests]) -> Result<Vec<(&'static str, PathBuf)>> {
         if !self.create_config {
             return Ok(Vec::new());
@@ -131,7 +131,7 @@ impl Profile {
     ) -> Result<(Counts, Vec<(&'static str, PathBuf)>)> {
         let devices = self.open_devices(tests, &context.executable)?;
         let devices: Vec<&dyn Device> = devices.iter().map(|device| &**device).collect();
-        // They are of one kind.
+        // All devices are of one kind.
         let device = devices[0];
         let planned = self.offered(self.planned(tests, present), device);
         let own = planned.iter().filter(|planned| !calibration::is_calibration(planned));
@@ -148,7 +148,7 @@ impl Profile {
                 None
             }
         };
-        // Only now is it certain that no other run is at work here.
+        // Only now is it certain that no other run uses this folder.
         let files = self.write_tests(tests)?;
         let run = MeasurementRun { devices: &devices, planned: &planned, till_first_fail: self.till_first_fail };
         let counts = run.run(&mut *plan, log, context)?;
@@ -156,7 +156,8 @@ impl Profile {
         Ok((counts.of_networks(tests.iter().map(|network| network.network.clone())), files))
     }
 
-    /// Rows of a precision may be worth measuring that [fingerprint] refuses afterwards: said before hours of them.
+    /// Warns before hours of measurements if `[fingerprint]` will refuse rows of this precision; the rows may still be
+    /// wanted.
     fn tell_what_cannot_be_fitted(&self, device: &dyn Device, context: &mut Context) {
         let setting = device.setting();
         let told = setting.get("target").and_then(|target| Platform::named(target).ok());
@@ -167,7 +168,7 @@ impl Profile {
         });
     }
 
-    /// At least one device; several are of one kind.
+    /// Opens at least one device; several are of one kind.
     fn open_devices(&self, tests: &[NetworkTests], executable: &Path) -> Result<Vec<Box<dyn Device>>> {
         let networks: Vec<&str> = tests.iter().map(|tests| tests.network.as_str()).collect();
         device::open_all(&self.device, executable, &networks)

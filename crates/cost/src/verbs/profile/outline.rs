@@ -1,4 +1,4 @@
-//! What the section would do, found out without doing it.
+//! The outline of the section: what it would do, without doing it.
 
 use super::calibration::is_calibration;
 use super::test_config::{self, NetworkTests};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 impl Profile {
-    /// The outline of the section; refuses what can be known to fail.
+    /// The outline of the section; refuses settings that are certain to fail.
     pub(super) fn foresee(&self, foreseen: &Foreseen, executable: &Path) -> Result<Outline> {
         let tests = self.tests(foreseen)?;
         let mut outline = Outline::default();
@@ -46,7 +46,7 @@ impl Profile {
         let devices = self.open_devices(tests, executable)?;
         let device = &devices[0];
         let planned = self.offered(self.planned(tests, foreseen), &**device);
-        // What an earlier section is going to write cannot be looked at yet.
+        // Files that an earlier section will write cannot be read yet.
         let there = planned.iter().filter(|planned| planned.file.exists() || !foreseen.exists(&planned.file));
         check_all(&**device, &there.map(Planned::job).collect::<Vec<_>>())?;
         let log_dir = &self.places.log_dir;
@@ -97,14 +97,14 @@ impl Profile {
 }
 
 impl Profile {
-    /// The folders of rows.
+    /// The folders of rows, in words.
     fn words(&self) -> String {
         let asked = Variable::ALL.into_iter().filter(|variable| self.variables.contains(variable));
         asked.map(Variable::name).collect::<Vec<_>>().join(",")
     }
 }
 
-/// How many it will be depends on what is measured.
+/// The final number depends on the measurements.
 fn at_most(runs: usize, of: usize, device: &str) -> String {
     format!(
         "measures at most {runs} of {of} configurations on {device}: those that teach most, and fewer when more would no longer make \
@@ -112,7 +112,7 @@ fn at_most(runs: usize, of: usize, device: &str) -> String {
     )
 }
 
-/// Whole seconds are as fine as a budget is kept.
+/// In whole seconds, the precision of a budget.
 fn shown(time: Duration) -> humantime::FormattedDuration {
     humantime::format_duration(Duration::from_secs(time.as_secs()))
 }

@@ -37,7 +37,7 @@ impl Profile {
         let variables = variables(values)?;
         let (batches, steps) = (distinct(values, "bs", values.get("bs")?)?, steps(values)?);
         steps.iter().try_for_each(|&step| step::check_batches(values, step, &batches))?;
-        // A plan that chooses for itself is given everything in one order.
+        // A plan that chooses the order itself gets the configurations in a fixed order.
         let shuffled = (choice == Choice::Grid && !till_first_fail).then_some(seed);
         Ok(Profile {
             create_config,
@@ -60,7 +60,7 @@ impl Profile {
     }
 }
 
-/// Names that rows cannot hold are all reported at once.
+/// All names that would make rows unreadable are reported together.
 fn check_names(networks: &[String]) -> Result<()> {
     let refused = |name: &String| check_own_name(name).err().map(|error| (name.clone(), error));
     let mut refused = networks.iter().filter_map(refused);
@@ -75,7 +75,7 @@ fn check_names(networks: &[String]) -> Result<()> {
     }
 }
 
-/// Layers are timed between plain steps, and a configuration that failed is known by its latency row.
+/// Layers are timed between plain steps, and the latency row of a configuration records whether it failed.
 fn variables(values: &Values<'_>) -> Result<Vec<Variable>> {
     let variables = distinct(values, "profile_variables", values.each("profile_variables", Variable::parse)?)?;
     match variables.contains(&Variable::Layers) && !variables.contains(&Variable::Latency) {
@@ -84,17 +84,17 @@ fn variables(values: &Values<'_>) -> Result<Vec<Variable>> {
     }
 }
 
-/// Of each stage that is asked for, the published one with what is asked to be another.
+/// The published step of each requested stage, with the requested changes.
 fn steps(values: &Values<'_>) -> Result<Vec<Step>> {
     let stages = values.each("stage", Stage::parse)?;
     let changes = step::changes(values, &stages)?;
     distinct(values, "stage", stages.into_iter().map(|stage| changes.of(Step::published(stage))).collect())
 }
 
-/// What to measure on.
+/// The device to measure on.
 ///
 /// # Errors
-/// A kind of device or a machine that nobody knows, with its place.
+/// An unknown kind of device or machine, with its position.
 pub(super) fn device(values: &Values<'_>) -> Result<device::Options> {
     Ok(device::Options {
         kind: DeviceKind::parse(&values.get::<String>("device")?).map_err(|error| values.located("device", error))?,
@@ -144,19 +144,19 @@ fn places(values: &Values<'_>) -> Result<Places> {
     })
 }
 
-/// The images that the networks read, as folders and rows name them.
+/// The images that the networks read, as in the names of folders and in rows.
 fn dataset(values: &Values<'_>) -> Result<String> {
     recorded(values, "dataset")?;
     images::word(values)
 }
 
-/// A word that names a folder, and stands in the rows.
+/// A word that names a folder, and appears in the rows.
 fn recorded(values: &Values<'_>, key: &str) -> Result<String> {
     check_cell(&values.get::<String>(key)?).map_err(|error| values.placed(key, error))?;
     values.folder_name(key)
 }
 
-/// A list that says nothing twice, and something at all.
+/// A list without repeats and with at least one value.
 fn distinct<T: PartialEq + std::fmt::Display>(values: &Values<'_>, key: &str, list: Vec<T>) -> Result<Vec<T>> {
     match list.iter().enumerate().find(|(at, item)| list[..*at].contains(item)) {
         Some((_, twice)) => Err(values.error(key, format!("{twice} is there twice")).help("write it once")),

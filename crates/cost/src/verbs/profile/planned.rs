@@ -1,4 +1,4 @@
-//! A configuration with its network file and dataset: all that its measurement and its rows need.
+//! A configuration with its network file and dataset: the input of its measurement and its rows.
 
 use super::calibration::is_calibration;
 use super::test_config::NetworkTests;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// A configuration that is to be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned {
-    /// What is measured.
+    /// The configuration.
     pub configuration: Configuration,
     /// The network's file.
     pub file: PathBuf,
@@ -25,7 +25,7 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// All of it, for a device.
+    /// The job for a device.
     pub fn job(&self) -> Job {
         let variables = &self.configuration.variables;
         Job {
@@ -40,33 +40,36 @@ impl Planned {
         }
     }
 
-    /// The same, with nothing but one variable of it.
+    /// The same with only one variable.
     pub(super) fn only(&self, variable: Variable) -> Planned {
         let configuration = Configuration { variables: vec![variable], ..self.configuration.clone() };
         Planned { configuration, ..self.clone() }
     }
 
-    /// The same, a second time.
+    /// The same for a second measurement.
     pub(super) fn again(&self) -> Planned {
         Planned { configuration: Configuration { round: 2, ..self.configuration.clone() }, ..self.clone() }
     }
 
-    /// The rows it ends in.
+    /// The identities of its rows.
     pub(super) fn identities(&self) -> impl Iterator<Item = Identity> {
         let Configuration { variant, workload, variables, .. } = &self.configuration;
         variables.iter().map(|&variable| Identity { variant: variant.clone(), workload: *workload, variable })
     }
 }
 
-/// So many configurations of every network and step come first where time is limited, as many as the adaptive plan takes at least
-/// ([`Share`](crate::plan::Share)). Of three networks, six of whose ten levels are fitted on, a fit has its ten rows after the thirteenth.
+/// The number of configurations of every network and step that come first if time is limited; it is the minimum of the
+/// adaptive plan ([`Share`](crate::plan::Share)). With three networks, six of whose ten levels are fitted on, a fit
+/// has its ten rows after the thirteenth.
 const ESSENTIAL: usize = 12;
 
-/// What a configuration is ordered by: its milliseconds; of equally cheap ones the larger batch, so that batch sizes are mixed early; its place.
+/// The sort key of a configuration: its milliseconds; then, of equally cheap ones, the larger batch, so that batch
+/// sizes are mixed early; then its index.
 type Cost = (u64, Reverse<u64>, usize);
 
-/// The order where time is limited: the cheapest configurations of every network come first, in turns, so that a fit has its rows however
-/// slow the machine is; the others stay in their order. Also tells how many come first. `seconds` are those of each of them.
+/// The order if time is limited: the cheapest configurations of every network come first, alternating between
+/// networks, so that a fit has its rows however slow the machine is. The others stay in their order. Also returns how
+/// many come first. `seconds` are the estimates for each configuration.
 pub(super) fn cheapest_first(planned: &[Planned], seconds: &[f64]) -> (Vec<Configuration>, usize) {
     let mut networks: BTreeMap<(&str, Step), Vec<Cost>> = BTreeMap::new();
     for (at, (one, seconds)) in planned.iter().zip(seconds).enumerate() {
@@ -87,17 +90,18 @@ pub(super) fn cheapest_first(planned: &[Planned], seconds: &[f64]) -> (Vec<Confi
     (first.iter().copied().chain(rest).map(|at| planned[at].configuration.clone()).collect(), first.len())
 }
 
-/// In which order configurations run, and how often.
+/// The order in which configurations run, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Order {
-    /// How often each of them. All run once before any runs again, so that repeats tell how the machine changes meanwhile.
+    /// The number of times each one runs. All run once before any runs again, so that repeats show changes of the
+    /// machine over time.
     pub rounds: u32,
-    /// The seed that every round is shuffled with, so that a machine that gets slower, by heat say, does not make it look as if large
-    /// batches were, or the networks that come last. None: by variant, in ascending order of the batch sizes.
+    /// The seed that shuffles every round, so that a machine that slows down, for example from heat, does not bias
+    /// large batches or the last networks. None: by variant, in ascending order of the batch sizes.
     pub shuffled: Option<u64>,
 }
 
-/// The configurations of all networks in the order they run; `locate` finds a file of the device here.
+/// The configurations of all networks in the order they run; `locate` maps a file on the device to a local file.
 pub(super) fn of(tests: &[NetworkTests], order: Order, locate: impl Fn(&Path) -> PathBuf) -> Vec<Planned> {
     let mut random = order.shuffled.map(Xoshiro256PlusPlus::seed_from_u64);
     let mut planned = Vec::new();

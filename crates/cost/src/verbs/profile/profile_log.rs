@@ -1,4 +1,4 @@
-//! The folder of a profile while it is being written: earlier rows, provenance, one more row at a time.
+//! The folder of a profile while it is written: reads earlier rows and the provenance, and appends one row at a time.
 
 use super::counts::Spent;
 use super::planned::Planned;
@@ -16,20 +16,21 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A profile that rows are added to; no other process can add to it meanwhile.
+/// A profile that is open for appending; no other process can append to it at the same time.
 #[derive(Debug)]
 pub struct ProfileLog {
     pub(super) log_dir: PathBuf,
     appenders: BTreeMap<(Variant, Quantity), Appender>,
     layer_appenders: BTreeMap<Variant, LayerAppender>,
     timed_layers: Vec<(Variant, Workload)>,
-    /// The rows that were there when it was opened, of the planned variants and quantities.
+    /// The rows that existed when it was opened, of the planned variants and quantities.
     pub(super) earlier: Vec<Record>,
     provenance: Provenance,
     _lock: File,
 }
 
-/// What one configuration adds: rows of the whole step; of its operations, the plain step last; the runs behind them.
+/// The entry of one configuration: rows of the whole step; rows of its operations, the plain step last; the runs that
+/// gave them.
 #[derive(Default)]
 pub(super) struct Entry {
     pub records: Vec<Record>,
@@ -37,7 +38,7 @@ pub(super) struct Entry {
     pub attempts: Vec<Attempt>,
 }
 
-/// The rows of `planned` that are there, read only, and the seconds that all runs took.
+/// The existing rows of `planned`, read only, and the seconds that all runs took.
 ///
 /// # Errors
 /// Rows that cannot be read, or that were measured under another setting than `now`.
@@ -69,10 +70,10 @@ fn timed(log: &LayerLog) -> impl Iterator<Item = (&Variant, Workload)> {
 }
 
 impl ProfileLog {
-    /// Opens the folder: everything that could keep a row from being written is found out now.
+    /// Opens the folder and checks now that rows can be written later.
     ///
     /// # Errors
-    /// A folder that cannot be written or that another process writes, rows that cannot be read, rows that were
+    /// A folder that is not writable or that another process is writing, rows that cannot be read, rows that were
     /// measured under another setting.
     pub fn open(
         log_dir: &Path,
@@ -137,12 +138,12 @@ impl ProfileLog {
         Ok(())
     }
 
-    /// Seconds that the configurations of all runs took, this one's included.
+    /// Seconds that the configurations of all runs took, including this one.
     pub(super) fn seconds(&self) -> f64 {
         seconds(&self.provenance)
     }
 
-    /// Keeps what the rows were estimated to be worth; a run that added none leaves no trace.
+    /// Saves the estimated errors of fits on the rows; a run that added no rows leaves no trace.
     pub(super) fn learn(&mut self, learned: &[Learned]) -> Result<()> {
         match self.provenance.runs.last_mut().filter(|run| run.rows > 0 && run.learned != learned) {
             Some(run) => {
@@ -153,15 +154,15 @@ impl ProfileLog {
         }
     }
 
-    /// The configurations whose layers were there when it was opened.
+    /// The configurations whose layers existed when it was opened.
     pub(super) fn timed_layers(&self) -> impl Iterator<Item = (&Variant, Workload)> {
         self.timed_layers.iter().map(|(variant, workload)| (variant, *workload))
     }
 
-    /// Adds the entry of a configuration that took so long.
+    /// Appends the entry of a configuration, with the time it took.
     pub(super) fn add(&mut self, entry: &Entry, spent: Spent) -> Result<()> {
         let Entry { records, layers, attempts } = entry;
-        // Provenance first: rows without one could not be continued after a crash.
+        // The provenance is written first: after a crash, rows without one could not be continued.
         self.account(records.len() + layers.len(), attempts, spent)?;
         records.iter().try_for_each(|row| self.appender(row)?.append(row))?;
         match layers.first().and_then(|layer| self.layer_appenders.get(&layer.record.variant)) {
@@ -170,7 +171,7 @@ impl ProfileLog {
         }
     }
 
-    /// Takes note of a repetition, and puts what the row has become in its place.
+    /// Saves a repetition, and replaces the row with the revised one.
     pub(super) fn repeat(
         &mut self,
         rows: Option<(&Record, &Record)>,
@@ -181,12 +182,12 @@ impl ProfileLog {
         rows.map_or(Ok(()), |(old, new)| self.appender(old)?.replace(old, new))
     }
 
-    /// Puts a row with another mark in its place.
+    /// Replaces a row with one that has another mark.
     pub(super) fn mark(&self, old: &Record, new: &Record) -> Result<()> {
         self.appender(old)?.replace(old, new)
     }
 
-    /// Ends a run with how well the machine could be measured; a run that added nothing leaves no trace.
+    /// Ends a run and saves the agreement of its repetitions; a run that added nothing leaves no trace.
     pub(super) fn close(&mut self, visits: Option<Repeatability>) -> Result<()> {
         match self.provenance.runs.last_mut().filter(|run| (run.rows > 0 || run.seconds > 0.0) && run.visits != visits)
         {
@@ -216,12 +217,12 @@ impl ProfileLog {
     }
 }
 
-/// The files that the rows of `planned` go to.
+/// The files of the rows of `planned`.
 pub(super) fn files(planned: &[Planned]) -> BTreeSet<(Variant, Variable)> {
     planned.iter().flat_map(Planned::identities).map(|identity| (identity.variant, identity.variable)).collect()
 }
 
-/// The provenance to continue: the one there, or a new one where there are no rows.
+/// The existing provenance, or a new one if there are no rows.
 fn provenance(log_dir: &Path, now: &Setting) -> Result<Provenance> {
     let fresh = Provenance { setting: now.clone(), runs: Vec::new() };
     if !records::any_rows(log_dir) {

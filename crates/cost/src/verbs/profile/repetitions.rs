@@ -1,4 +1,5 @@
-//! Rows that are measured more than once: how long a repetition may take, what a row becomes by it, and what is said of all in the end.
+//! Rows that are measured more than once: the time limit of a repetition, the revised row, and the agreement of all
+//! repetitions.
 
 use super::planned::Planned;
 use crate::device::protocol::StepRule;
@@ -10,19 +11,19 @@ use perf4sight_base::units::Milliseconds;
 use perf4sight_machine::Conditions;
 use std::time::Duration;
 
-/// One of two repetitions takes half the steps and half the time of a measurement that is made once.
+/// Each of two repetitions takes half the steps and half the time of a single measurement.
 const HALF: StepRule = StepRule { minimum: 2, minimum_seconds: 0.25, spread: 0.02, maximum_seconds: 2.5 };
 
-/// The part of a measurement's time that may go into timed steps; start-up and warm-up take the rest.
+/// The share of a measurement's time for timed steps; start-up and warm-up take the rest.
 const STEPS: f64 = 0.5;
 
-/// A worker may take this part of the time that is left, or so many seconds if these are more, before it is ended. On a machine with
-/// fifteen programs for two processors a start alone took half a minute. The last one may begin when all but nothing is left, so that
-/// three minutes become less than four.
+/// The timeout of a worker: this share of the remaining time, or the given seconds if they are longer. On a machine
+/// with fifteen programs for two processors a start alone took half a minute. The last worker may start just before
+/// the budget ends, so a budget of three minutes may take almost four.
 const PATIENCE: f64 = 0.25;
 const LEAST_PATIENCE: f64 = 45.0;
 
-/// What a run may take at this pace; layers are timed once only.
+/// The limits of a run at this pace; layers are timed only once.
 pub(super) fn allowance(pace: Option<Pace>, layers: bool) -> Allowance {
     let Some(Pace { repetitions, seconds, short, disturbed }) = pace else { return Allowance::default() };
     let split = repetitions > 1 && !layers;
@@ -41,7 +42,7 @@ pub(super) fn allowance(pace: Option<Pace>, layers: bool) -> Allowance {
     Allowance { steps: Some(steps), timeout: Some(timeout), among_others: short && disturbed }
 }
 
-/// The run behind a measurement with what the machine reported around it; of runs that measured nothing, nothing.
+/// The run that gave a measurement, with the machine's conditions; none if nothing was measured.
 pub(super) fn attempt(planned: &Planned, run: &Measurement, kept: bool) -> Option<Attempt> {
     let Measurement::Measured { latency, conditions, .. } = run else { return None };
     Some(Attempt {
@@ -55,8 +56,8 @@ pub(super) fn attempt(planned: &Planned, run: &Measurement, kept: bool) -> Optio
     })
 }
 
-/// What a row becomes by another repetition; none where it stays as it is. An undisturbed one takes the place of a disturbed first one,
-/// and a disturbed one adds nothing to undisturbed ones.
+/// The row after another repetition; none if it does not change. An undisturbed repetition replaces a disturbed first
+/// measurement; a disturbed repetition is not added to undisturbed ones.
 pub(super) fn revised(row: &Record, run: &Measurement) -> Option<Record> {
     let Measurement::Measured { latency: Some(latency), .. } = run else { return None };
     let doubt = run.doubt();
@@ -78,12 +79,13 @@ pub(super) fn revised(row: &Record, run: &Measurement) -> Option<Record> {
     })
 }
 
-/// The rows whose mark changes in the end, by their places: those that stay doubtful get one, those that are not any more lose it.
+/// The rows whose mark changes at the end, with their indices: rows that stay doubtful get a mark, rows that are no
+/// longer doubtful lose it.
 pub(super) fn marks(rows: &[Record]) -> Vec<(usize, Record)> {
     let doubts = doubts(rows);
     let timed = rows.iter().enumerate().filter(|(_, row)| !row.visits.is_empty());
     let marked = timed.filter_map(|(place, row)| {
-        // Any other mark has a reason of its own.
+        // Any other mark has another reason.
         let judged = matches!(row.outcome, Outcome::Measured | Outcome::Unexpected).then_some(doubts.get(&place));
         let outcome = judged.map_or(row.outcome, |doubt| match doubt {
             Some(Doubt::Repetitions(_)) => Outcome::Disturbed,
@@ -95,7 +97,7 @@ pub(super) fn marks(rows: &[Record]) -> Vec<(usize, Record)> {
     marked.collect()
 }
 
-/// How far the repetitions of all rows, `wanted` each, lie apart; none where nothing was repeated.
+/// The agreement of the repetitions of all rows, `wanted` each; none if nothing was repeated.
 pub(super) fn repeatability(rows: &[Record], wanted: usize) -> Option<Repeatability> {
     let spreads: Vec<f64> = rows.iter().filter(|row| row.visits.len() > 1).filter_map(|row| row.spread).collect();
     let of = |count: fn(&Record, usize) -> bool| rows.iter().filter(|row| count(row, wanted)).count();

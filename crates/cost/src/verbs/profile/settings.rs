@@ -1,4 +1,4 @@
-//! The settings of `[profile]`, and those of devices, which `perf4sight profile --check-noise` has too.
+//! The settings of `[profile]`, and the device settings that it shares with `perf4sight profile --check-noise`.
 
 use crate::verbs::step::{
     ACCUMULATE, CHECKPOINT, FROZEN_NORMALISATION, LOSS, OPTIMIZER, PRECISION, TRAINABLE, ZERO_GRAD, stages,
@@ -6,9 +6,9 @@ use crate::verbs::step::{
 use perf4sight_step::workload::{LARGEST_BATCH, Variable};
 use perf4sight_verb::config::{Setting, Table, flag, integer, memory, number, path, text, word};
 
-/// More rounds than anybody waits for.
+/// An upper bound on useful repeats.
 const MAX_REPEATS: i64 = 100;
-/// More threads than any machine this runs on has.
+/// More threads than any supported machine has.
 const MAX_THREADS: i64 = 4096;
 
 pub(super) const TABLE: Table = Table {
@@ -17,7 +17,7 @@ pub(super) const TABLE: Table = Table {
     groups: &[MEASURED, OF_DEVICES, OF_STEPS],
 };
 
-/// What is measured, and where it is written.
+/// Settings of the measured configurations and the output files.
 const MEASURED: &[Setting] = &[
     flag("create_config").or("True").help("Write what to measure to test_config."),
     text("dataset").or("{create_network_dataset.dataset}")
@@ -53,7 +53,7 @@ const MEASURED: &[Setting] = &[
     text("device_name").or("{device}").help("The device's name in folders; set it to tell two machines apart."),
 ];
 
-/// The device, and how it measures.
+/// Settings of the device and of measuring.
 pub(super) const OF_DEVICES: &[Setting] = &[
     text("device").or("cpu").value("NAME")
         .help("What to measure on: cpu, simulated, recorded, or a GPU: cuda, 2080ti, jetson, orin; with a worker also tx2."),
@@ -89,7 +89,7 @@ pub(super) const OF_DEVICES: &[Setting] = &[
         .help("Seed of the networks' weights, of their input and of simulated noise."),
 ];
 
-/// What a step does.
+/// Settings of the step.
 const OF_STEPS: &[Setting] = &[
     word("stage", stages).many().or("training").help("What a step does: training, inference or both."),
     OPTIMIZER.or("sgd")

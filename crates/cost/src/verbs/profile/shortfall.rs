@@ -1,15 +1,16 @@
-//! What a profile leaves undone, and how to go on.
+//! The unmeasured configurations of a profile, and the command to continue.
 
 use super::counts::Counts;
 use crate::plan::Ending;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// A budget that is proposed has this much more than what was measured lets expect.
+/// The factor by which a suggested budget exceeds the estimate from the measurements so far.
 const MARGIN: f64 = 1.25;
 
 impl Counts {
-    /// What is not measured although it could be, and the command that measures it; none where nothing is left, or only Ctrl-C is why.
+    /// The configurations that are unmeasured although they could be measured, and the command that measures them;
+    /// none if nothing is left, or only because of Ctrl-C.
     pub(super) fn shortfall(&self) -> Option<String> {
         let failed = self.failures.count();
         match self.ending {
@@ -32,13 +33,14 @@ impl Counts {
         }
     }
 
-    /// Configurations that are settled.
+    /// The number of configurations that need no further try.
     fn measured(&self) -> usize {
         let settled = self.rows.iter().filter(|row| !row.outcome.broken());
         settled.map(|row| (&row.variant, row.workload)).collect::<BTreeSet<_>>().len()
     }
 
-    /// A budget that what is left would fit into: whole minutes, at least twice the one that was spent.
+    /// A budget that is enough for the unmeasured configurations: whole minutes, at least twice the one that was
+    /// spent.
     fn enough(&self, budget: f64, unmeasured: usize) -> Duration {
         let each = budget / self.measured().max(1) as f64;
         let seconds = (MARGIN * (budget + each * unmeasured as f64)).max(2.0 * budget);

@@ -11,7 +11,8 @@
 //!         'models/pruned/imagenet/resnet18_30.onnx']
 //! ```
 //!
-//! Of a step that is not the published one, `exec_step= ['optimizer=adamw; zero_grad=free']` says what is another.
+//! A step that is not the published one has the key `exec_step` with its changes:
+//! `exec_step= ['optimizer=adamw; zero_grad=free']`.
 
 use crate::plan::Sweep;
 use crate::records::Variant;
@@ -25,10 +26,10 @@ use std::path::{Path, PathBuf};
 /// The keys of a section, in the published order.
 const KEYS: [&str; 7] = ["test_var", "bs", "dataset", "net_name", "exec_stage", EXEC_STEP, "model"];
 
-/// The only one that was not published; it is left out where there is nothing to say.
+/// The only key that was not published; it is left out for the published step.
 const EXEC_STEP: &str = "exec_step";
 
-/// What is to be measured of one network.
+/// The measurements of one network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkTests {
     /// The network's name.
@@ -41,7 +42,8 @@ pub struct NetworkTests {
     pub files: Vec<PathBuf>,
 }
 
-/// The files that `path` stands for: itself where it is, or is to be, a file; else `{network}.ini` in it, one each.
+/// The files that `path` refers to: the path itself if it is, or will be, a file; else one `{network}.ini` in it per
+/// network.
 pub fn files(path: &Path, networks: &[String]) -> Vec<PathBuf> {
     let file = path.is_file() || (!path.is_dir() && path.extension().is_some());
     match file {
@@ -50,17 +52,18 @@ pub fn files(path: &Path, networks: &[String]) -> Vec<PathBuf> {
     }
 }
 
-/// Writes the tests of each network to the files that `path` stands for.
+/// Writes the tests of each network to the files that `path` refers to.
 ///
 /// # Errors
-/// A file that cannot be written, or one that is there and is no test configuration: nobody's work is overwritten.
+/// A file that cannot be written, or an existing file that is not a test configuration: other files are never
+/// overwritten.
 pub fn write(path: &Path, tests: &[NetworkTests]) -> Result<Vec<PathBuf>> {
     let networks: Vec<String> = tests.iter().map(|tests| tests.network.clone()).collect();
     let files = files(path, &networks);
     let texts: Vec<String> = tests.iter().map(text).collect();
     let texts = if files.len() == texts.len() { texts } else { vec![texts.join("\n")] };
     for (file, text) in files.iter().zip(texts) {
-        // An empty file is nobody's work.
+        // An empty file may be overwritten.
         if fs::metadata(file).is_ok_and(|about| about.len() > 0) {
             read(file).map_err(|error| error.help("set test_config to a file that may be overwritten"))?;
         }
@@ -74,7 +77,7 @@ fn text(tests: &NetworkTests) -> String {
     let batches: Value = tests.sweep.batches.iter().map(|&batch| batch as i64).collect();
     let models: Vec<String> =
         tests.files.iter().map(|file| Value::from(file.display().to_string().as_str()).to_string()).collect();
-    // Steps differ in their stage alone, and training says the most of them.
+    // Steps differ only in their stage, and training has the most settings.
     let step = tests.sweep.steps.iter().min().filter(|step| step.settings().next().is_some());
     let step = step.map_or(String::new(), |step| format!("{EXEC_STEP}= {}\n", words(vec![&step.cell()])));
     format!(
@@ -92,7 +95,7 @@ fn text(tests: &NetworkTests) -> String {
 /// Reads the tests of every network in a file.
 ///
 /// # Errors
-/// Anything that is not as published: with file, line, key and expectation.
+/// A file in another format than the published one: with file, line, key and expectation.
 pub fn read(file: &Path) -> Result<Vec<NetworkTests>> {
     let document = Document::load(file)?;
     if document.sections().is_empty() {
@@ -101,7 +104,7 @@ pub fn read(file: &Path) -> Result<Vec<NetworkTests>> {
     document.sections().iter().map(|section| Reader { file, section }.tests()).collect()
 }
 
-/// One section being read.
+/// The parser of one section.
 struct Reader<'a> {
     file: &'a Path,
     section: &'a SectionText,
@@ -129,7 +132,7 @@ impl Reader<'_> {
         Ok(NetworkTests { dataset: self.only("dataset")?, network, sweep, files })
     }
 
-    /// The step of all stages.
+    /// The step, without its stage.
     fn step(&self) -> Result<Step> {
         let published = Step::published(Stage::Training);
         if self.section.entry(EXEC_STEP).is_none() {
@@ -152,7 +155,7 @@ impl Reader<'_> {
         words.iter().map(|word| parse(word).map_err(|error| self.place(key, error))).collect()
     }
 
-    /// A section is about one network and one dataset, though the format has lists of them.
+    /// A section is for one network and one dataset, although the format has lists of them.
     fn only(&self, key: &str) -> Result<String> {
         let mut words: Vec<String> = self.list(key, "a list of one word")?;
         match (words.pop(), words.is_empty()) {

@@ -1,4 +1,5 @@
-//! What a budget is spent on, on a simulated device in virtual time: the shipped run on a quiet machine and on one that others keep busy.
+//! Tests of how a budget is spent, on a simulated device in virtual time: the shipped configuration on a quiet machine
+//! and on a busy one.
 
 use super::planned::cheapest_first;
 use super::{Counts, MeasurementRun, Planned, estimate};
@@ -23,20 +24,20 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// What config.ini measures, in the time it gives, and the levels that it fits on.
+/// The networks of config.ini, its budget, and the levels that it fits on.
 const NETWORKS: [&str; 3] = ["resnet18", "mobilenetv2", "squeezenet"];
 const BATCHES: [u64; 3] = [1, 2, 4];
 const BUDGET: f64 = 180.0;
 const FITTED_LEVELS: [u8; 6] = [0, 10, 30, 50, 70, 90];
 
-/// Milliseconds of a clock that nothing but measurements move.
+/// Milliseconds of a clock that only measurements advance.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
 
-/// A simulated device, every measurement of which takes so many milliseconds.
+/// A simulated device on which every measurement takes this many milliseconds.
 struct Slow {
     device: Simulated,
     milliseconds: u64,
-    /// The fewest steps that each measurement was asked to time.
+    /// The minimum number of steps of each measurement.
     steps: Mutex<Vec<usize>>,
 }
 
@@ -79,7 +80,7 @@ fn planned(folder: &Path) -> Vec<Planned> {
     planned
 }
 
-/// What the budget comes to, and how many steps each measurement had to time.
+/// Runs with the budget, and returns the counts and the minimum number of steps of each measurement.
 fn run(planned: &[Planned], milliseconds: u64) -> (Counts, Vec<usize>) {
     let seconds = estimate::each(planned.iter(), &Options::new(DeviceKind::Cpu));
     let (all, least) = cheapest_first(planned, &seconds);
@@ -108,7 +109,7 @@ fn a_busy_machine_measures_what_a_fit_needs_first_and_a_quiet_one_everything_twi
     assert_eq!((quiet.rows.len(), quiet.ending, quiet.shortfall()), (180, Some(Ending::Complete), None));
     assert!(latency(&quiet).iter().all(|row| row.visits.len() >= 2) && steps.iter().all(|steps| *steps == 2));
 
-    // Twelve seconds each: fifteen of ninety.
+    // Twelve seconds each: fifteen of ninety configurations.
     let (busy, steps) = run(&planned, 12_000);
     assert_eq!(busy.ending, Some(Ending::Budget { seconds: BUDGET, unmeasured: 75 }));
     let rows = latency(&busy);
@@ -118,7 +119,7 @@ fn a_busy_machine_measures_what_a_fit_needs_first_and_a_quiet_one_everything_twi
     assert!(rows.iter().filter(|row| FITTED_LEVELS.contains(&row.variant.level)).count() >= 10, "{rows:?}");
     assert_eq!(rows.iter().map(|row| row.workload.batch).collect::<BTreeSet<_>>(), BTreeSet::from(BATCHES));
     assert!(rows.iter().all(|row| row.visits.len() == 1));
-    // Nothing is known of how slow it is before the first.
+    // Before the first measurement the speed is unknown.
     assert_eq!((steps[0], &steps[1..]), (2, [1; 14].as_slice()));
     let words = busy.shortfall().unwrap();
     assert!(words.contains("75 of 90 configurations are unmeasured, 15 rows were timed only once"), "{words}");

@@ -11,9 +11,9 @@ use perf4sight_report::{
 use perf4sight_step::workload::Quantity;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Half width of the band that counts as a good prediction.
+/// The half-width of the band of good predictions.
 const BAND: f64 = 0.1;
-/// Widths of a bin of errors to choose from, in percent, and how many bins there are on either side of zero.
+/// The bin widths of errors to choose from, in percent, and the number of bins on either side of zero.
 const BINS: [f64; 4] = [0.25, 0.5, 1.0, 2.0];
 const SIDE: f64 = 15.0;
 
@@ -32,10 +32,10 @@ pub fn predicted_against_measured(evidence: &Evidence, part: &Assessment) -> Cha
     Chart::new(title(part.quantity()), caption, Plot::Scatter(plot))
 }
 
-/// How far off, and to which side.
+/// The distribution of signed errors.
 pub fn errors(evidence: &Evidence, part: &Assessment) -> Chart {
     let typical = part.evaluation().scores().map_or(0.0, |scores| scores.p90);
-    // Nine in ten rows then lie in the inner half, with the shape of their spread to be seen.
+    // About nine in ten rows are then in the inner half, and the shape of their distribution is visible.
     let bin = BINS.into_iter().find(|bin| bin * SIDE / 2.0 >= typical).unwrap_or(BINS[BINS.len() - 1]);
     let limit = bin * SIDE;
     let plot = Histogram {
@@ -85,7 +85,7 @@ pub fn by_batch(evidence: &Evidence, part: &Assessment) -> Chart {
 
 /// Which batch sizes fit at which level, one map per network.
 pub fn memory_maps(evidence: &Evidence) -> Vec<Chart> {
-    // Both quantities end in the same way; memory rows also say how much was used.
+    // Both quantities have the same outcomes; memory rows also have the memory used.
     let Some(part) = evidence.assessments.iter().max_by_key(|part| part.quantity()) else { return Vec::new() };
     evidence.networks().into_iter().map(|network| memory_map(part, network)).collect()
 }
@@ -123,7 +123,7 @@ fn signs() -> Vec<(Sign, String)> {
     ]
 }
 
-/// Repeats of one configuration may end differently; then the one that fits worst is shown.
+/// Repeats of one configuration may have different outcomes; the one that fits worst is shown.
 fn cell(level: u8, batch: u64, records: Option<&Vec<&Record>>) -> HeatCell {
     let of = |outcome: Outcome| records.and_then(|all| all.iter().find(|record| record.outcome == outcome));
     let passed = records.and_then(|all| all.iter().find(|record| record.outcome.passed()));
@@ -139,7 +139,7 @@ fn cell(level: u8, batch: u64, records: Option<&Vec<&Record>>) -> HeatCell {
     HeatCell { content, label: format!("level {level}, batch {batch}: {what}") }
 }
 
-/// How much of the memory was used; `None` where the row does not say how much there is.
+/// The share of the memory that was used; `None` if the row does not give the total memory.
 fn percent(record: &Record) -> Option<f64> {
     let Reading::Memory(memory) = record.reading else { return None };
     let (used, capacity) = memory.used.zip(memory.capacity)?;
@@ -178,7 +178,7 @@ fn fitted_levels(part: &Assessment) -> String {
     }
 }
 
-/// A series for every network of the report, so that colours agree between charts; empty where it has no cases.
+/// A series for every network of the report, so that colours agree between charts; empty for networks without cases.
 fn per_network<T>(evidence: &Evidence, part: &Assessment, data: impl Fn(&[&Case]) -> Vec<T>) -> Vec<Series<T>> {
     let of_network = |name: &String| {
         let cases: Vec<&Case> = part.evaluation().cases.iter().filter(|case| case.variant.network == *name).collect();

@@ -1,4 +1,4 @@
-//! What the profile behind a fingerprint cost in time.
+//! The time that the profile of a fingerprint took.
 
 use super::Evidence;
 use crate::records::{Outcome, Provenance, Reading, Record, Run};
@@ -33,7 +33,7 @@ fn headline(runs: &[&Run], rows: usize) -> Vec<Fact> {
     ]
 }
 
-/// Rows by how they ended, and the time inside timed steps where the rows count them.
+/// Rows by outcome, and the time in timed steps if the rows count them.
 fn by_network(evidence: &Evidence) -> Table {
     let columns = [
         Column::text("network", "network"),

@@ -1,4 +1,4 @@
-//! Does it fit: verdicts besides what happened, and the largest batch.
+//! Whether steps fit: verdicts compared with outcomes, and the largest batch.
 
 use super::Assessment;
 use super::Evidence;
@@ -7,16 +7,16 @@ use crate::fingerprint::Method;
 use perf4sight_base::units::{Percent, grouped};
 use perf4sight_report::{Axis, Block, Chart, Column, Fact, Plot, Point, Scatter, Series, Table, Tone};
 
-/// Half width of the band around the largest batch that ran.
+/// The half-width of the band around the largest batch that ran.
 const BAND: f64 = 0.1;
-/// With fewer failures than this, being right about all of them is still mostly luck.
+/// With fewer failures than this, correct verdicts on all of them are still mostly luck.
 const TELLING: usize = 10;
-/// Failures that are named one by one.
+/// The maximum number of failures that are named.
 const NAMED: usize = 4;
-/// What shows more failures.
+/// How to get more failures.
 const REMEDY: &str = "profile larger batches, or set mem_limit";
 
-/// What there is to say of verdicts, the hardest test first.
+/// The section on verdicts, the hardest test first.
 pub fn blocks(evidence: &Evidence, part: &Assessment) -> Vec<Block> {
     let (trial, how) = hardest(part);
     let Some(scores) = Confusion::of(&trial.judged) else {
@@ -35,7 +35,7 @@ pub fn blocks(evidence: &Evidence, part: &Assessment) -> Vec<Block> {
     verdicts.into_iter().chain(limits.into_iter().flatten()).collect()
 }
 
-/// A few sentences for the top of the page, with how far to trust verdicts.
+/// A few sentences for the top of the page, with the reliability of verdicts.
 pub fn verdict(part: &Assessment) -> (Tone, String) {
     let (trial, how) = hardest(part);
     let Some(scores) = Confusion::of(&trial.judged) else { return (Tone::Caution, nothing(part)) };
@@ -58,7 +58,8 @@ pub fn verdict(part: &Assessment) -> (Tone, String) {
     (tone(&scores, largest.as_ref()), text)
 }
 
-/// Being right about a few failures, or no more often than who looks at nothing, is no reason to rely on verdicts.
+/// Correct verdicts on only a few failures, or no more correct ones than by always predicting a fit, are no reason to
+/// rely on verdicts.
 fn tone(scores: &Confusion, largest: Option<&LargestScores>) -> Tone {
     let proven = scores.unfit() >= TELLING && scores.accuracy > scores.always_fits;
     match (scores.accuracy, largest.map_or(0.0, |largest| largest.unsafe_share)) {
@@ -83,7 +84,7 @@ fn failures(judged: &[Judged]) -> String {
     }
 }
 
-/// Fits without the network where there are such, the fingerprint itself otherwise.
+/// Fits without the network if there are any, else the fingerprint itself.
 fn hardest<'a>(part: &Assessment<'a>) -> (&'a Trial, &'static str) {
     match &part.study.own.left_out {
         Some(left_out) => (left_out, "networks that were left out of the fit"),
@@ -143,7 +144,7 @@ fn confusion(scores: &Confusion) -> Table {
     table
 }
 
-/// What is safe and what is as likely as not, each besides the largest batch that ran.
+/// The largest safe batch and the largest batch with an even chance, each compared with the largest batch that ran.
 fn charts(evidence: &Evidence, largest: &[Largest]) -> [Chart; 2] {
     let chart = |title: &str, caption: &str, said: fn(&Largest) -> u64| {
         let points = |name: &String| {

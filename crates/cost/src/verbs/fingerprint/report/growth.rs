@@ -1,4 +1,4 @@
-//! How good a profile was estimated to be while it grew, and what that took: profiles whose plan goes by it say so.
+//! The estimated error of a profile as it grew, with the time it took; only for plans that make such estimates.
 
 use super::Evidence;
 use crate::records::Learned;
@@ -7,7 +7,7 @@ use perf4sight_report::{Axis, Block, Chart, Colour, Column, Line, Plot, Series, 
 use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
 
-/// The blocks; none where no plan estimated anything.
+/// The blocks; none if no plan made estimates.
 pub fn blocks(evidence: &Evidence) -> Vec<Block> {
     let learned = learned(evidence);
     if learned.is_empty() {
@@ -17,7 +17,7 @@ pub fn blocks(evidence: &Evidence) -> Vec<Block> {
     charts.map(Block::Chart).chain([Block::Folded(table(&learned))]).collect()
 }
 
-/// By what it is about and the measurements it rests on; of several runs that estimated the same the first.
+/// By quantity and the number of measurements; if several runs made the same estimate, the first is kept.
 type Growth = BTreeMap<(Quantity, usize), Learned>;
 
 fn learned(evidence: &Evidence) -> Growth {

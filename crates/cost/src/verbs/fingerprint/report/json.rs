@@ -1,11 +1,11 @@
-//! `report.json`: what programs read.
+//! `report.json`: the report for programs.
 
 use super::{Assessment, Evidence};
 use crate::evaluation::{Accuracy, ClassScores, Confusion, LargestScores, Protocols, Trial};
 use perf4sight_step::workload::Quantity;
 use serde_json::{Map, Value, json};
 
-/// The whole file: scores under the name of each quantity; what differs between equal runs under `provenance`.
+/// The whole file: scores by the name of each quantity; values that differ between equal runs are under `provenance`.
 pub fn report(evidence: &Evidence) -> Value {
     let parts = &evidence.assessments;
     let mut json: Map<String, Value> = parts.iter().map(|part| (part.quantity().name().into(), scores(part))).collect();
@@ -37,7 +37,7 @@ fn fingerprint(part: &Assessment) -> Value {
     })
 }
 
-/// Every protocol of one quantity; null where nothing was tested.
+/// Every protocol of one quantity; null if nothing was tested.
 fn scores(part: &Assessment) -> Value {
     let (study, quantity) = (part.study, part.quantity());
     let Value::Object(mut json) = protocols(&study.own, quantity) else { return Value::Null };
@@ -51,7 +51,8 @@ fn scores(part: &Assessment) -> Value {
     Value::Object(json)
 }
 
-/// One method: its scores, and under `left_out` the same keys for fits without each network, there every network weighing the same.
+/// One method: its scores, and under `left_out` the same keys for fits without each network, with equal weight for
+/// every network.
 fn protocols(protocols: &Protocols, quantity: Quantity) -> Value {
     let whole = &protocols.whole;
     let Value::Object(mut json) = trial(whole, whole.evaluation.accuracy(), quantity) else { return Value::Null };

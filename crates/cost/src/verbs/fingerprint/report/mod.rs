@@ -1,4 +1,4 @@
-//! What a fingerprint's report says: from predictions and rows to a page, its JSON, its CSV and the console's table.
+//! A fingerprint's report: from predictions and rows to a page, its JSON, its CSV and the console's table.
 
 mod charts;
 mod cost;
@@ -26,33 +26,33 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Everything a report is made of.
+/// The data of a report.
 pub struct Evidence<'a> {
     /// The device's name.
     pub device: &'a str,
     /// The data set whose shapes the networks have.
     pub dataset: &'a str,
-    /// What the steps did that it is about.
+    /// The step that it is about.
     pub step: Step,
     /// One per quantity, in the order of [`Quantity::ALL`].
     pub assessments: Vec<Assessment<'a>>,
-    /// Where the rows come from, for each profile that says so.
+    /// The provenance of the rows, for each profile that has one.
     pub profiles: Vec<Provenance>,
     /// When the report was made, in RFC 3339.
     pub date: String,
-    /// The configuration that made it; empty where there was none.
+    /// The configuration that made it; empty if there was none.
     pub config: &'a str,
 }
 
-/// A fingerprint besides what was measured.
+/// A fingerprint and the measured rows.
 pub struct Assessment<'a> {
     /// The fingerprint.
     pub fingerprint: &'a Fingerprint,
-    /// The rows it was fitted on; none where a stored fingerprint was used without reading them again.
+    /// The rows it was fitted on; none if a stored fingerprint was used without reading them again.
     pub fitted: Option<&'a Gathered>,
-    /// The rows it was tested on, and what was left out of the test.
+    /// The rows it was tested on, and those left out of the test.
     pub tested: &'a Gathered,
-    /// Its predictions for the rows it was tested on, and those of fits that saw less.
+    /// Its predictions for the rows it was tested on, and those of fits on fewer rows.
     pub study: &'a Study,
 }
 
@@ -71,12 +71,12 @@ impl Evidence<'_> {
     /// Writes `report.html`, `report.json` and `predictions.csv` into `folder`.
     ///
     /// # Errors
-    /// When a file cannot be written or is another's; each is then either the old one or the new one.
+    /// When a file cannot be written or was not written by perf4sight; each file is then either the old one or the new one.
     pub fn write(&self, folder: &Path) -> Result<Written> {
         self.write_over(folder, false)
     }
 
-    /// The same, where `overwrite` in place of files of others too.
+    /// The same; with `overwrite` it also replaces files that perf4sight did not write.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -92,7 +92,8 @@ impl Evidence<'_> {
         Ok(written)
     }
 
-    /// `report.json`: scores under the name of each quantity; what differs between equal runs under `provenance`.
+    /// `report.json`: scores by the name of each quantity; values that differ between equal runs are under
+    /// `provenance`.
     pub fn json(&self) -> Value {
         json::report(self)
     }
@@ -102,7 +103,7 @@ impl Evidence<'_> {
         tables::summary(self)
     }
 
-    /// Every protocol next to the others, for the console.
+    /// All protocols side by side, for the console.
     pub fn protocols(&self) -> Table {
         protocols::table(self)
     }
@@ -122,7 +123,7 @@ impl Evidence<'_> {
         self.assessments.iter().flat_map(of_part).collect()
     }
 
-    /// What is in none of the numbers, one sentence per quantity and purpose.
+    /// The rows that are in none of the numbers, one sentence per quantity and purpose.
     fn not_used(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for part in &self.assessments {
@@ -134,13 +135,13 @@ impl Evidence<'_> {
         lines
     }
 
-    /// What was odd about the files that were read, each oddity once.
+    /// The warnings about the files that were read, each once.
     fn warnings(&self) -> BTreeSet<&str> {
         let gathered = self.assessments.iter().flat_map(|part| part.fitted.into_iter().chain([part.tested]));
         gathered.flat_map(|gathered| &gathered.warnings).map(String::as_str).collect()
     }
 
-    /// Networks of all rows, in alphabetical order: each has one colour throughout the report.
+    /// The networks of all rows, in alphabetical order: each has one colour throughout the report.
     fn networks(&self) -> Vec<String> {
         let names: BTreeSet<&String> = self.records().map(|record| &record.variant.network).collect();
         names.into_iter().cloned().collect()
@@ -152,12 +153,12 @@ impl Evidence<'_> {
 }
 
 impl Assessment<'_> {
-    /// What it is of.
+    /// The quantity that it predicts.
     pub fn quantity(&self) -> Quantity {
         self.fingerprint.subject().quantity
     }
 
-    /// Every row that was read, passed or not; what was both fitted and tested on appears once.
+    /// Every row that was read, passed or not; rows that were both fitted and tested on appear once.
     fn records(&self) -> impl Iterator<Item = &Record> {
         let fitted: BTreeSet<Identity> = self.fitted.into_iter().flat_map(records).map(Record::identity).collect();
         let tested = records(self.tested).filter(move |record| !fitted.contains(&record.identity()));
@@ -169,19 +170,19 @@ impl Assessment<'_> {
         &self.study.own.whole.evaluation
     }
 
-    /// Whether there are rows at levels that it was not fitted on: the others say nothing about new networks.
+    /// Whether there are rows at levels that it was not fitted on: the other rows show nothing about new networks.
     fn tests_unseen(&self) -> bool {
         !self.evaluation().unseen().cases.is_empty()
     }
 
-    /// The cases that say how far it can be trusted for networks it knows: those at levels it was not fitted on, where there are any.
+    /// The cases that show its accuracy for known networks: those at levels it was not fitted on, if there are any.
     fn telling(&self) -> Evaluation {
         Some(self.evaluation().unseen())
             .filter(|unseen| !unseen.cases.is_empty())
             .unwrap_or_else(|| self.evaluation().clone())
     }
 
-    /// What the 90 % of its intervals rest on for networks that were left out, where some were; none where it gives no intervals.
+    /// The basis of its 90 % intervals for networks that were left out, if some were; none if it gives no intervals.
     fn basis(&self) -> Option<Basis> {
         let left_out = self.study.own.left_out.as_ref().map(|trial| &trial.evaluation);
         let cases = left_out.into_iter().chain([self.evaluation()]).flat_map(|evaluation| &evaluation.cases);
@@ -189,7 +190,7 @@ impl Assessment<'_> {
     }
 }
 
-/// Every row of a selection, passed or not, with a network file or without.
+/// Every row of a selection, passed or not, with or without a network file.
 fn records(gathered: &Gathered) -> impl Iterator<Item = &Record> {
     let passed = gathered.rows.iter().map(|row| &row.record);
     let failed = gathered.failed.iter().map(|attempt| &attempt.record);
@@ -204,7 +205,7 @@ fn unit(quantity: Quantity) -> &'static str {
     }
 }
 
-/// The error on levels that were not fitted on: the only one that tells how predictions do elsewhere.
+/// The error on levels that were not fitted on: the only one that shows the accuracy on other networks.
 fn unseen_column(quantity: Quantity) -> Column {
     Column::number(format!("{quantity}_unseen_mape"), format!("{quantity} error"))
 }

@@ -1,11 +1,11 @@
-//! Inside a step: time by class of operation, measured and predicted, where the profile timed operations.
+//! Inside a step: time by category of operation, measured and predicted, if the profile timed operations.
 
 use super::{Assessment, tables};
 use crate::evaluation::{ClassScores, ClassTime};
 use perf4sight_base::units::Percent;
 use perf4sight_report::{Axis, Bars, Block, Chart, Colour, Column, Plot, Series, Table};
 
-/// Charts and a table; nothing where no operation was timed.
+/// Charts and a table; none if no operation was timed.
 pub(super) fn blocks(part: &Assessment) -> Vec<Block> {
     let (times, how) = times(part);
     let scores = ClassScores::by_class(times);
@@ -22,7 +22,7 @@ pub(super) fn blocks(part: &Assessment) -> Vec<Block> {
     ]
 }
 
-/// What fits without the network say, where there are such.
+/// The predictions of fits without the network, if there are any.
 fn times<'a>(part: &Assessment<'a>) -> (&'a [ClassTime], &'static str) {
     match &part.study.own.left_out {
         Some(left_out) => (&left_out.classes, "networks that were left out of the fit"),
@@ -46,7 +46,8 @@ fn shares(classes: &[(&str, ClassScores)]) -> Chart {
     Chart::new("Where the time goes", "Bars of a pair should be equally long.", Plot::Bars(plot))
 }
 
-/// A class is judged by the mean over its steps: a point for every class in every step would be thousands.
+/// A category is judged by the mean over its steps: a point for every category in every step would give thousands of
+/// points.
 fn errors(classes: &[(&str, ClassScores)]) -> Chart {
     let lengths = classes.iter().map(|(_, one)| Some(one.scores.mape));
     let plot = Bars {

@@ -1,4 +1,5 @@
-//! Where a fingerprint comes from: the machine, the networks, the day, and how steady its steps were. Part of the first screen.
+//! The origin of a fingerprint: the machine, the networks, the day, and the repeatability of its steps. Part of the
+//! first screen.
 
 use super::{Assessment, Evidence};
 use crate::evaluation::Noise;
@@ -9,13 +10,13 @@ use perf4sight_machine::Setting;
 use perf4sight_report::{Block, Fact};
 use std::collections::BTreeSet;
 
-/// Names of a profile's setting that decide what its times and memory are worth elsewhere.
+/// The settings of a profile that decide whether its times and memory apply elsewhere.
 const SETTINGS: [(&str, &str); 4] =
     [("processor", "processor"), ("gpu", "GPU"), ("threads", "threads"), ("mem_limit", "memory limit")];
-/// Characters of a date in RFC 3339 that name the day.
+/// The number of characters of an RFC 3339 date that give the day.
 const DAY: usize = 10;
 
-/// Facts, and what they mean for the errors above.
+/// The facts, and their consequences for the errors above.
 pub fn blocks(evidence: &Evidence) -> Vec<Block> {
     let noise =
         evidence.assessments.iter().filter_map(|part| Some(Block::Text(machines_share(part, part.study.noise?))));
@@ -37,14 +38,14 @@ fn facts(evidence: &Evidence) -> Vec<Fact> {
     facts
 }
 
-/// What the profiles were measured with, each setting once.
+/// The settings of the profiles, each once.
 fn settings<'a>(evidence: &'a Evidence) -> Vec<&'a Setting> {
     let told = evidence.profiles.iter().map(|profile| &profile.setting);
     let kept = evidence.assessments.iter().flat_map(|part| &part.fingerprint.settings);
     told.chain(kept).filter(|setting| !setting.is_empty()).collect()
 }
 
-/// The values of one name; none where no setting holds it.
+/// The values of one setting; none if no profile has it.
 fn distinct(settings: &[&Setting], name: &str) -> Option<String> {
     let values: BTreeSet<&str> = settings.iter().filter_map(|setting| Some(setting.get(name)?.as_str())).collect();
     (!values.is_empty()).then(|| values.into_iter().collect::<Vec<_>>().join(", "))
@@ -66,7 +67,7 @@ fn profiled(evidence: &Evidence) -> String {
     format!("{}: {}", names.len(), names.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-/// How far the times of equal steps lay apart, as the rows themselves say.
+/// How much the times of equal steps vary, according to the rows themselves.
 fn wander(evidence: &Evidence) -> Option<Fact> {
     let timed = evidence.records().filter(|record| matches!(record.reading, Reading::Latency(Some(_))));
     let (mut all, mut spreads) = (0, Vec::new());
@@ -92,7 +93,7 @@ fn wander(evidence: &Evidence) -> Option<Fact> {
     }
 }
 
-/// How much of the error is the machine's own: independent errors add by their squares.
+/// The share of the error that is the machine's noise: independent errors add by their squares.
 fn machines_share(part: &Assessment, noise: Noise) -> String {
     let name = part.quantity();
     let own = format!(

@@ -6,7 +6,7 @@ use perf4sight_report::{Block, Fact, Page};
 use perf4sight_step::workload::Quantity;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rows named among the worst.
+/// The number of rows among the worst predictions.
 const WORST: usize = 10;
 
 /// The page.
@@ -48,7 +48,7 @@ pub fn page(evidence: &Evidence) -> Page {
     page
 }
 
-/// Every protocol next to the others.
+/// All protocols side by side.
 fn side_by_side(evidence: &Evidence) -> Vec<Block> {
     let parts = &evidence.assessments;
     let missing: BTreeSet<&String> = parts.iter().flat_map(|part| &part.study.missing).collect();
@@ -60,12 +60,12 @@ fn side_by_side(evidence: &Evidence) -> Vec<Block> {
     missing.chain(charts).chain([Block::Table(protocols::table(evidence))]).collect()
 }
 
-/// The blocks, or a sentence where there are none.
+/// The blocks, or a sentence if there are none.
 fn said(blocks: Vec<Block>, otherwise: &str) -> Vec<Block> {
     if blocks.is_empty() { vec![Block::Text(otherwise.into())] } else { blocks }
 }
 
-/// The first chart of every quantity side by side, then the second ones.
+/// The first charts of all quantities side by side, then the second ones.
 fn pairs(parts: &[Assessment], draw: impl Fn(&Assessment) -> [perf4sight_report::Chart; 2]) -> Vec<Block> {
     let (first, second): (Vec<_>, Vec<_>) = parts.iter().map(|part| draw(part).into()).unzip();
     first.into_iter().chain(second).map(Block::Chart).collect()
@@ -95,7 +95,7 @@ fn provenance(evidence: &Evidence) -> Vec<Block> {
     blocks
 }
 
-/// What was run: the configuration of this report, and those of the profile's runs that differ from it and from one another.
+/// The configuration of this report, and those of the profile's runs that differ from it and from one another.
 fn configurations(evidence: &Evidence) -> Vec<Block> {
     let runs = evidence.profiles.iter().flat_map(|profile| &profile.runs);
     let runs = runs.map(|run| (format!("Configuration of the profile's run of {}", run.date), run.config.as_str()));

@@ -79,7 +79,7 @@ fn interval(interval: Option<Interval>) -> [Cell; 2] {
     [end(|interval| interval.low.value()), end(|interval| interval.high.value())]
 }
 
-/// Cases of another trial of the same rows: rows that repeat a measurement come in the same order there.
+/// Cases of another trial of the same rows; repeated measurements have the same order in both.
 #[derive(Default)]
 struct Queue<'a>(BTreeMap<(Variant, u64), VecDeque<&'a Case>>);
 

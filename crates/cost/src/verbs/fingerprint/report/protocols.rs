@@ -1,4 +1,4 @@
-//! The ways a fingerprint was tested, side by side: table and charts.
+//! The test protocols of a fingerprint, side by side: table and charts.
 
 use super::{Assessment, Evidence, tables};
 use crate::evaluation::{Case, Evaluation, Learned, Protocols};
@@ -8,21 +8,21 @@ use perf4sight_base::units::Percent;
 use perf4sight_report::{Axis, Bars, Cell, Chart, Colour, Column, Line, Plot, Series, Table, Value};
 use std::collections::BTreeSet;
 
-/// Share of measurements that intervals promise to hold, in percent.
+/// The nominal coverage of intervals, in percent.
 const PROMISED: f64 = 90.0;
-/// Bars so many times as long as the fingerprint's own longest would flatten these.
+/// Bars longer than this multiple of the fingerprint's longest bar would flatten the others.
 const FLATTENING: f64 = 2.5;
 
-/// A way to test.
+/// A test protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// Levels that were not fitted on, of networks that were; where no such level was tested, those that were fitted on.
+    /// Levels that were not fitted on, of networks that were; if no such level was tested, those that were fitted on.
     Unseen,
-    /// The same rows, answered by fits without their network.
+    /// The same rows, predicted by fits without their network.
     SameRowsLeftOut,
-    /// Unpruned networks, answered by fits without them.
+    /// Unpruned networks, predicted by fits without them.
     UnprunedLeftOut,
-    /// Pruned networks, answered by fits without any level of them.
+    /// Pruned networks, predicted by fits without any level of them.
     PrunedLeftOut,
 }
 
@@ -41,7 +41,7 @@ impl Protocol {
         }
     }
 
-    /// The cases of a method's trial; none where it was not made.
+    /// The cases of a method's trial; none if there was no such trial.
     pub fn cases(self, part: &Assessment, protocols: &Protocols) -> Option<Evaluation> {
         let telling = part.telling();
         let levels: BTreeSet<(&str, u8)> = telling.cases.iter().map(level).collect();
@@ -54,7 +54,7 @@ impl Protocol {
         }
     }
 
-    /// Every network weighs the same.
+    /// With equal weight for every network.
     fn scores(self, part: &Assessment, protocols: &Protocols) -> Option<Scores> {
         self.cases(part, protocols)?.scores_over_networks()
     }
@@ -64,7 +64,7 @@ fn level(case: &Case) -> (&str, u8) {
     (&case.variant.network, case.variant.level)
 }
 
-/// Every protocol and quantity in a row: error, the published method's, and how often the interval held.
+/// One row per protocol and quantity: the error, the published method's error, and the coverage of the intervals.
 pub fn table(evidence: &Evidence) -> Table {
     let columns = [
         Column::text("quantity", "quantity"),
@@ -114,7 +114,7 @@ pub fn side_by_side(part: &Assessment) -> Chart {
     Chart::new(tables::title(part.quantity()), format!("Shorter is better. {}", noise(part)), Plot::Bars(plot))
 }
 
-/// What the line in the charts stands for.
+/// The meaning of the line in the charts.
 fn noise(part: &Assessment) -> String {
     match part.study.noise {
         Some(noise) => format!(
@@ -142,7 +142,7 @@ pub fn networks_left_out(evidence: &Evidence, part: &Assessment) -> Option<Chart
     (!plot.series.is_empty()).then(|| Chart::new(title, caption, Plot::Bars(plot)))
 }
 
-/// How often intervals held what was measured, by network.
+/// The coverage of intervals, by network.
 pub fn coverage(evidence: &Evidence, part: &Assessment) -> Option<Chart> {
     let basis = part.basis()?;
     let own = &part.study.own;
@@ -166,7 +166,7 @@ pub fn coverage(evidence: &Evidence, part: &Assessment) -> Option<Chart> {
     Some(Chart::new(title, format!("The line is what they promise; {basis}."), Plot::Bars(plot)))
 }
 
-/// Error against rows fitted on, a line per method.
+/// Error by the number of rows fitted on, a line per method.
 pub fn learning(part: &Assessment) -> Option<Chart> {
     let points = |point: &Learned| Value::from((point.rows as f64, point.mape));
     let line = |protocols: &Protocols| of_method(part, protocols, protocols.learning.iter().map(points));
@@ -180,7 +180,7 @@ fn methods<'a>(part: &Assessment<'a>) -> impl Iterator<Item = &'a Protocols> {
     [&part.study.own].into_iter().chain(&part.study.published)
 }
 
-/// Bars of errors. Those of a method that misses by far end at the edge: drawn in full they would leave nothing of the others.
+/// Bars of errors. Very long bars are cut off at the edge: in full length they would make the others invisible.
 fn errors(part: &Assessment, categories: Vec<String>, series: Vec<Series<Option<f64>>>) -> Bars {
     let own = series.iter().filter(|series| series.colour == Colour::Subject).flat_map(|series| &series.data);
     let longest = own.flatten().copied().fold(0.0, f64::max);
@@ -195,7 +195,7 @@ fn errors(part: &Assessment, categories: Vec<String>, series: Vec<Series<Option<
     }
 }
 
-/// Data of a method in its colour: the fingerprint's own, or the one it is compared with.
+/// Data of a method in its colour: the fingerprint's own method, or the one it is compared with.
 fn of_method<T>(part: &Assessment, protocols: &Protocols, data: impl IntoIterator<Item = T>) -> Series<T> {
     let colour = if protocols.method == part.study.own.method { Colour::Subject } else { Colour::Rival };
     Series::new(label(protocols.method), data).coloured(colour)

@@ -88,7 +88,7 @@ pub fn by_batch(part: &Assessment) -> Table {
     table
 }
 
-/// The rows that were predicted worst.
+/// The rows with the worst predictions.
 pub fn worst(part: &Assessment, count: usize) -> Table {
     let mut table = Table::new(
         format!("{}: the {count} rows predicted worst", title(part.quantity())),
@@ -112,7 +112,7 @@ pub fn worst(part: &Assessment, count: usize) -> Table {
     table
 }
 
-/// What was odd about the files.
+/// The warnings about the files.
 pub fn warnings(evidence: &Evidence) -> Table {
     let warnings = evidence.warnings();
     let mut table =

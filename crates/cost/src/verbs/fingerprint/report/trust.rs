@@ -1,4 +1,4 @@
-//! Whether it can be trusted, in words: the top of the page.
+//! A judgement of the fingerprint's accuracy in words, at the top of the page.
 
 use super::protocols::Protocol;
 use super::{Assessment, Evidence, fit, origin, tables};
@@ -9,11 +9,11 @@ use perf4sight_report::{Block, Fact, Tone};
 use perf4sight_step::workload::Quantity;
 use std::collections::BTreeSet;
 
-/// Percent of every network's rows that its 90 % intervals hold where they are to be relied on: few rows of one network scatter by
-/// as much.
+/// The minimum coverage, in percent, of the 90 % intervals on every network's rows for reliable intervals: the few
+/// rows of one network scatter this much.
 const LEAST_HELD: f64 = 60.0;
 
-/// What a reader needs who reads nothing else.
+/// The text for a reader who reads nothing else.
 pub fn blocks(evidence: &Evidence) -> Vec<Block> {
     let parts = &evidence.assessments;
     let judged = parts.iter().map(judge);
@@ -23,7 +23,7 @@ pub fn blocks(evidence: &Evidence) -> Vec<Block> {
     verdicts.chain([Block::Headline(headline.collect())]).chain(origin::blocks(evidence)).collect()
 }
 
-/// What the scores mean for someone who wants to rely on predictions.
+/// The meaning of the scores for users of the predictions.
 fn judge(part: &Assessment) -> (Tone, String) {
     let name = tables::title(part.quantity());
     let telling = part.telling();
@@ -53,7 +53,7 @@ fn judge(part: &Assessment) -> (Tone, String) {
     (tone(&new).max(held(&left_out.evaluation)), text)
 }
 
-/// Intervals that hold few of a network's rows are nothing to plan by, however small the mean error.
+/// Intervals with a low coverage on one network are not reliable, however small the mean error.
 fn held(evaluation: &Evaluation) -> Tone {
     let networks: BTreeSet<&String> = evaluation.cases.iter().map(|case| &case.variant.network).collect();
     let held =
@@ -61,7 +61,7 @@ fn held(evaluation: &Evaluation) -> Tone {
     if held.fold(100.0, f64::min) < LEAST_HELD { Tone::Caution } else { Tone::Good }
 }
 
-/// The network that predictions miss most, by how much, and how often its intervals held.
+/// The network with the worst predictions, its error, and the coverage of its intervals.
 fn worst(evaluation: &Evaluation) -> String {
     let networks = evaluation.by(|case| case.variant.network.clone()).into_iter();
     let Some((name, scores)) = networks.max_by(|(_, a), (_, b)| a.mape.total_cmp(&b.mape)) else {
@@ -72,8 +72,8 @@ fn worst(evaluation: &Evaluation) -> String {
     format!(" Worst is {name}, {} off{}.", Percent(scores.mape), held.unwrap_or_default())
 }
 
-/// With fewer than 20 rows a mean error is itself mostly chance. The published method reaches 2 to 8 % at unseen levels of
-/// networks it knows: up to there predictions serve for decisions, up to 20 % with a margin.
+/// With fewer than 20 rows a mean error is itself mostly chance. The published method reaches 2 to 8 % at unseen
+/// levels of known networks: up to there predictions are good enough for decisions, up to 20 % with a margin.
 fn tone(scores: &Scores) -> Tone {
     match scores.mape {
         mape if mape <= 8.0 && scores.rows >= 20 => Tone::Good,
@@ -86,7 +86,7 @@ fn left_out(part: &Assessment) -> Option<Scores> {
     part.study.own.left_out.as_ref()?.evaluation.scores_over_networks()
 }
 
-/// To which side predictions lean, where that is more than a fifth of the error.
+/// The direction of the predictions' bias, if it is more than a fifth of the error.
 fn lean(scores: &Scores) -> String {
     match scores.bias {
         bias if bias.abs() <= scores.mape / 5.0 => String::new(),

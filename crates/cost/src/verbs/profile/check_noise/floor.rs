@@ -1,37 +1,38 @@
-//! What repeated measurements say about the device they were made on.
+//! The noise of a device, from repeated measurements.
 
 use super::rounds::Taken;
 use perf4sight_base::stats::{mean, median, scatter, trend};
 use perf4sight_machine::Conditions;
 use std::collections::BTreeMap;
 
-/// The noise in percent at which more repeats are not worth their time: predictions are several percent off for other reasons.
+/// The noise in percent below which more repeats are not worth their time: predictions are several percent off for
+/// other reasons.
 const GOOD_ENOUGH: f64 = 1.0;
-/// With more repeats than this a quieter device is cheaper.
+/// Above this number of repeats a quieter device is cheaper.
 const MOST_REPEATS: f64 = 10.0;
-/// A slope of more than so many standard errors is no chance (two-sided 5 %).
+/// A slope of more than this many standard errors is significant (two-sided 5 %).
 const SIGNIFICANT: f64 = 2.0;
 
-/// A device against itself. Everything is in percent.
+/// The noise of a device. All values are in percent unless stated otherwise.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Noise {
     /// Each batch size.
     pub configurations: Vec<Repeated>,
-    /// How far one measurement lies from the truth on average: no prediction can be closer to single measurements.
+    /// The average deviation of one measurement from the truth: no prediction can be closer to single measurements.
     pub floor: f64,
-    /// The same within a worker: the half-width of a median's 95 % interval, middle of all runs.
+    /// The same within a worker: the half-width of a median's 95 % interval, median over all runs.
     pub within: f64,
-    /// How much slower the device got from beginning to end.
+    /// How much the device slowed down from the first to the last measurement.
     pub drift: Option<Drift>,
-    /// Steps that others disturbed.
+    /// Steps that other programs disturbed.
     pub disturbed_steps: f64,
-    /// Processor time that a hypervisor gave to others; none where the machine does not tell.
+    /// Processor time that the hypervisor gave to other machines (steal time); none if the machine does not report it.
     pub stolen: Option<f64>,
-    /// Measurements that a profile would make once more.
+    /// The number of measurements that a profile would repeat.
     pub doubtful: usize,
-    /// What the machine told before the first and after the last.
+    /// The conditions that the machine reported before the first and after the last measurement.
     pub conditions: Conditions,
-    /// Seconds it all took.
+    /// Seconds that the whole check took.
     pub seconds: f64,
 }
 
@@ -39,15 +40,15 @@ pub(super) struct Noise {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Repeated {
     pub batch: u64,
-    /// Measurements.
+    /// The number of measurements.
     pub runs: usize,
-    /// Median of their medians.
+    /// The median of their medians.
     pub milliseconds: f64,
     /// As [`Noise::within`].
     pub within: f64,
     /// As [`Noise::floor`].
     pub between: f64,
-    /// The measurement farthest from the middle.
+    /// The largest deviation of a measurement from the median.
     pub worst: f64,
 }
 
@@ -61,14 +62,14 @@ pub(super) struct Drift {
 }
 
 impl Drift {
-    /// Whether it is more than chance.
+    /// Whether it is statistically significant.
     pub fn is_significant(&self) -> bool {
         self.percent.abs() > SIGNIFICANT * self.error
     }
 }
 
 impl Noise {
-    /// From all measurements in the order they were made; none where nothing was measured twice.
+    /// The noise from all measurements in order; none if nothing was measured twice.
     pub fn of(taken: &[Taken]) -> Option<Self> {
         let mut groups: BTreeMap<u64, Vec<&Taken>> = BTreeMap::new();
         taken.iter().for_each(|one| groups.entry(one.batch).or_default().push(one));
@@ -92,8 +93,8 @@ impl Noise {
         .filter(|noise| !noise.configurations.is_empty())
     }
 
-    /// How often to measure every configuration so that the mean of its rows is off by [`GOOD_ENOUGH`] at most: noise shrinks with
-    /// the root of their number. None where that would be too often.
+    /// How often to measure every configuration so that the mean of its rows is off by [`GOOD_ENOUGH`] at most: noise
+    /// shrinks with the square root of their number. None if that is more often than useful.
     pub fn repeats(&self) -> Option<u32> {
         let needed = (self.floor / GOOD_ENOUGH).powi(2).ceil().max(1.0);
         (needed <= MOST_REPEATS).then_some(needed as u32)
@@ -115,7 +116,7 @@ impl Repeated {
     }
 }
 
-/// The slope of all times relative to the middle of their configuration.
+/// The slope of all times relative to the median of their configuration.
 fn drift(groups: &BTreeMap<u64, Vec<&Taken>>) -> Option<Drift> {
     let relative = groups.values().flat_map(|group| {
         let middle = median(&group.iter().map(|one| one.milliseconds).collect::<Vec<_>>());

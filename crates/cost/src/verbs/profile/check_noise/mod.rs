@@ -1,4 +1,4 @@
-//! `perf4sight profile --check-noise`: how far measurements of the same thing lie apart on a device, found out in a minute.
+//! `perf4sight profile --check-noise`: determines in a minute how much repeated measurements on a device vary.
 
 mod floor;
 mod rounds;
@@ -66,7 +66,7 @@ const SECONDS: Setting = integer("seconds", 0, i64::MAX)
     .value("SECONDS")
     .help("How long to measure; one batch size is measured twice in any case.");
 
-/// What is asked.
+/// The request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckNoise {
     device: device::Options,
@@ -77,7 +77,7 @@ pub struct CheckNoise {
 }
 
 impl Verb for CheckNoise {
-    /// Measures in rounds and tells what the rounds say of the device.
+    /// Measures in rounds and reports the noise of the device.
     ///
     /// # Errors
     /// A device without noise of its own, a network that cannot be used, a batch size that does not run.
@@ -132,10 +132,10 @@ impl CheckNoise {
     }
 }
 
-/// The device that `[profile]` of a configuration names.
+/// The device in the section `[profile]` of a configuration.
 ///
 /// # Errors
-/// A file that cannot be read or has no such section; a section that is wrong.
+/// A file that cannot be read or has no such section; a section that is invalid.
 fn device_of(config_file: &Path) -> Result<device::Options> {
     let document = Document::load(config_file)?;
     let section = document

@@ -1,4 +1,4 @@
-//! The same configurations measured over and over, each time in a fresh worker.
+//! Measures the same configurations repeatedly, each time in a new worker.
 
 use crate::device::{Allowance, Device, Job, Measurement};
 use crate::records::Variant;
@@ -9,7 +9,8 @@ use perf4sight_verb::Context;
 use std::path::Path;
 use std::time::Duration;
 
-/// With so many the noise itself is known to a fifth; devices that answer at once would else never come to an end.
+/// The maximum number of rounds. The noise is then known to within a fifth; without a maximum, devices that answer
+/// immediately would never finish.
 const MOST: u32 = 20;
 
 /// One measurement of one configuration.
@@ -17,32 +18,32 @@ const MOST: u32 = 20;
 pub(super) struct Taken {
     /// Its batch size.
     pub batch: u64,
-    /// Seconds from the beginning to its end.
+    /// Seconds from the start of the check to its end.
     pub at: f64,
-    /// How long it took, start-up included.
+    /// Its duration, including start-up.
     pub took: Duration,
     /// Median milliseconds of a step.
     pub milliseconds: f64,
     /// Half-width of that median's confidence interval, relative to it.
     pub spread: f64,
-    /// Steps that were timed.
+    /// The number of timed steps.
     pub steps: usize,
-    /// Those of them that others disturbed, whether or not they could be replaced.
+    /// The number of steps that other programs disturbed, whether or not they could be replaced.
     pub disturbed_steps: usize,
-    /// Whether a profile would measure it once more.
+    /// Whether a profile would repeat it.
     pub doubtful: bool,
-    /// What the machine told.
+    /// The conditions that the machine reported.
     pub conditions: Conditions,
 }
 
-/// What to measure, and for how long.
+/// The configurations to measure, and the time limit.
 pub(super) struct Rounds<'a> {
     pub device: &'a dyn Device,
     pub jobs: &'a [Job],
     pub time: Duration,
 }
 
-/// A configuration of which the time matters.
+/// The job for a configuration that is only timed.
 pub(super) fn job(variant: &Variant, file: &Path, workload: Workload) -> Job {
     Job {
         variant: variant.clone(),
@@ -57,13 +58,13 @@ pub(super) fn job(variant: &Variant, file: &Path, workload: Workload) -> Job {
 }
 
 impl Rounds<'_> {
-    /// Round after round until the next measurement would take longer than there is time, or there are enough; in any case until
-    /// one configuration was measured twice.
+    /// Measures round after round until the next measurement would exceed the time, or there are enough rounds; at
+    /// least until one configuration was measured twice.
     ///
-    /// Every other round goes backwards, so that a device that gets slower does so for all configurations alike.
+    /// Every second round is in reverse order, so that a device that slows down affects all configurations equally.
     ///
     /// # Errors
-    /// A configuration that does not run.
+    /// A configuration that fails.
     pub fn take(&self, context: &Context) -> Result<Vec<Taken>> {
         let began = context.now();
         let elapsed = || context.now().duration_since(began).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The noise of a device for people and for programs.
+//! The noise of a device, for people and for programs.
 
 use super::floor::{Drift, Noise};
 use perf4sight_base::units::{Milliseconds, Percent};
@@ -6,7 +6,7 @@ use perf4sight_report::{Cell, Column, Table};
 use perf4sight_step::workload::Stage;
 use serde_json::{Value, json};
 
-/// Each configuration against itself.
+/// The noise of each configuration.
 pub(super) fn by_batch(noise: &Noise, what: &str) -> Table {
     let columns = [
         Column::number("batch", "batch size"),
@@ -30,7 +30,7 @@ pub(super) fn by_batch(noise: &Noise, what: &str) -> Table {
     table
 }
 
-/// What happened to the machine meanwhile.
+/// The conditions of the machine during the check.
 pub(super) fn of_machine(noise: &Noise) -> Table {
     let mut table = Table::new("The machine meanwhile", ["what", "value"].map(|word| Column::text(word, word)));
     let stolen = noise.stolen.map_or("not reported".to_owned(), |share| Percent(share).to_string());
@@ -51,7 +51,7 @@ fn drift(Drift { percent, error }: Drift) -> String {
     format!("{percent:+.1} % ± {error:.1} %")
 }
 
-/// What it means for a profile.
+/// The consequences for a profile.
 pub(super) fn verdict(noise: &Noise) -> String {
     let floor = Percent(noise.floor);
     let advice = match noise.repeats() {
@@ -65,7 +65,7 @@ pub(super) fn verdict(noise: &Noise) -> String {
     std::iter::once(first).chain(trouble(noise)).collect::<Vec<_>>().join("\n")
 }
 
-/// What to do something about first.
+/// The most important problem to solve.
 fn trouble(noise: &Noise) -> Option<String> {
     if noise.doubtful > 0 {
         let why = "something else slowed the machine down or used it: find out what before profiling it";
@@ -76,7 +76,7 @@ fn trouble(noise: &Noise) -> Option<String> {
     Some(format!("The device drifts, {} in {time}: let it warm up, or cool it.", drift(found)))
 }
 
-/// The same for programs, percentages as numbers.
+/// The same for programs, with percentages as numbers.
 pub(super) fn json(noise: &Noise, device: &str, network: &str, stage: Stage) -> Value {
     json!({
         "device": device,

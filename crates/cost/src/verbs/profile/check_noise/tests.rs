@@ -1,4 +1,4 @@
-//! What repeated measurements say of a device, and how many are taken in the time that there is.
+//! Tests of the noise estimated from repeated measurements, and of how many are taken in the given time.
 
 use super::floor::Noise;
 use super::rounds::{Rounds, Taken, job};
@@ -45,7 +45,7 @@ fn disturbed_steps_are_counted_among_all() {
 
 #[test]
 fn a_device_that_gets_slower_drifts() {
-    // 1 % from the first to the last of five, both sizes alike.
+    // 1 % from the first to the last of five, for both sizes alike.
     let warming =
         |batch: u64, base: f64| (0..5).map(move |at| taken(batch, f64::from(at), base * (1.0 + f64::from(at) / 400.0)));
     let all: Vec<Taken> = warming(1, 10.0).chain(warming(8, 70.0)).collect();
@@ -68,10 +68,10 @@ fn nothing_measured_twice_says_nothing() {
     assert_eq!(Noise::of(&[taken(1, 0.0, 1.0), taken(8, 1.0, 5.0)]), None);
 }
 
-/// Milliseconds of a clock that nothing but measurements move.
+/// Milliseconds of a clock that only measurements advance.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
 
-/// Takes so many milliseconds for every measurement.
+/// A device on which every measurement takes this many milliseconds.
 struct Slow(u64);
 
 impl Device for Slow {
@@ -107,7 +107,8 @@ fn it_takes_the_time_it_was_given() {
     let context = Context::new(console, clock, Arc::default(), PathBuf::new(), String::new());
     let jobs =
         [1, 8].map(|batch| job(&Variant::new("net", 0), Path::new(""), Workload::published(Stage::Training, batch)));
-    // Six of 1.5 s go into ten seconds; of 4 s it takes three to measure one size twice; of those at once 20 rounds are enough.
+    // Six measurements of 1.5 s fit into ten seconds; of 4 s, three are needed to measure one size twice; without any
+    // time, 20 rounds are enough.
     for (milliseconds, batches) in [(1500, vec![1, 8, 8, 1, 1, 8]), (4000, vec![1, 8, 8]), (0, [1, 8, 8, 1].repeat(10))]
     {
         let rounds = Rounds { device: &Slow(milliseconds), jobs: &jobs, time: Duration::from_secs(10) };
