@@ -1,8 +1,10 @@
-//! Cache hit rates when only a part of a job's data fits in memory. Each epoch reads all data once, in a new random
-//! order. A cache that keeps a fixed part `c` of the data ("MinIO": Mohan and others, Analyzing and Mitigating Data
-//! Stalls in DNN Training, VLDB 2021) has the hit rate `c`. One that evicts the least recently used data has `c + (1 -
-//! c) ln(1 - c)`: data at position `x` of an epoch was at a uniform position of the previous one, and is still cached
-//! if less than `c` of the data was read since. A kernel's page cache is between the two.
+//! Cache hit rates when only a part of a job's data fits in memory.
+//!
+//! Each epoch reads all data once, in a new random order. A cache that keeps a fixed part `c` of the data ("MinIO":
+//! Mohan and others, Analyzing and Mitigating Data Stalls in DNN Training, VLDB 2021) has the hit rate `c`. One that
+//! evicts the least recently used data has `c + (1 - c) ln(1 - c)`: data at position `x` of an epoch was at a uniform
+//! position of the previous one, and is still cached if less than `c` of the data was read since. A kernel's page cache
+//! is between the two.
 
 use serde::{Deserialize, Serialize};
 

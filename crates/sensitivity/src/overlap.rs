@@ -1,6 +1,8 @@
-//! How far reading data and computing overlap. The published model takes the slower of the two. A job without
-//! prefetching takes their sum. Most jobs are between these: an epoch takes `(reading^(1/q) + computing^(1/q))^q`.
-//! Where both take as long, that is `2^q` times as long as either, so one measurement there determines `q`.
+//! How far reading data and computing overlap.
+//!
+//! The published model takes the slower of the two. A job without prefetching takes their sum. Most jobs are between
+//! these: an epoch takes `(reading^(1/q) + computing^(1/q))^q`. Where both take as long, that is `2^q` times as long as
+//! either, so one measurement there determines `q`.
 
 use serde::{Deserialize, Serialize};
 

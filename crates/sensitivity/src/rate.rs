@@ -140,12 +140,13 @@ impl Measured {
         self.blocks == BLOCKS && self.rate.doubt() <= KNOWN
     }
 
-    /// The rate of one rank's steps in this span; none where it has too few steps for an interval. The steps are
-    /// divided into groups of equal size. The rate is the slope between the means of the first and the last group,
-    /// without a stall of the machine. Its interval is Student's t of the slopes between neighbouring groups. Single
-    /// end times instead of group means do not work: under CPU limits steps end in periods of 0.1 s, and data loaders
-    /// deliver in bursts, so the position of each cut would count as uncertainty. Medians of slopes do not work either:
-    /// most slopes take one of two or three values, and the middle one is not the mean.
+    /// The rate of one rank's steps in this span; none where it has too few steps for an interval.
+    ///
+    /// The steps are divided into groups of equal size. The rate is the slope between the means of the first and the
+    /// last group, without a stall of the machine. Its interval is Student's t of the slopes between neighbouring
+    /// groups. Single end times instead of group means do not work: under CPU limits steps end in periods of 0.1 s, and
+    /// data loaders deliver in bursts, so the position of each cut would count as uncertainty. Medians of slopes do not
+    /// work either: most slopes take one of two or three values, and the middle one is not the mean.
     pub fn of(steps: &[Step], span: Span) -> Option<Self> {
         let counted = span.of(steps)?;
         let (first, last) = (counted.first()?, counted.last()?);
@@ -245,10 +246,11 @@ fn changed(blocks: &[Block]) -> Option<[f64; 2]> {
     differ.then(|| [1.0 / before, 1.0 / after])
 }
 
-/// Iterations a second, from seven to twelve slopes between neighbouring groups of steps. Where step times are
-/// independent, the means of `m` consecutive ones differ less than single end times would: by `(2 m^2 + 1) / (3 m^2)`
-/// of the variance of `m` steps (a sum of triangular weights), while neighbouring differences add up to more than
-/// independent ones. The deviation is enlarged by that factor.
+/// Iterations a second, from seven to twelve slopes between neighbouring groups of steps.
+///
+/// Where step times are independent, the means of `m` consecutive ones differ less than single end times would: by
+/// `(2 m^2 + 1) / (3 m^2)` of the variance of `m` steps (a sum of triangular weights), while neighbouring differences
+/// add up to more than independent ones. The deviation is enlarged by that factor.
 fn rate(ends: &[End], slopes: usize) -> Rate {
     let cuts = (0..=slopes).map(|group| cut(ends.len(), group, slopes + 1));
     let groups: Vec<End> = cuts.map(|(from, to)| End::mean(&ends[from..to])).collect();

@@ -1,6 +1,8 @@
-//! Measures with storage held to a bandwidth. Where storage can be limited, the job runs once at the bandwidth where
-//! reading should take as long as computing. Where that run does not already verify the model, it runs once more at
-//! half of that bandwidth. The first run measures how far reading and computing overlap, the second verifies the model.
+//! Measures with storage held to a bandwidth.
+//!
+//! Where storage can be limited, the job runs once at the bandwidth where reading should take as long as computing.
+//! Where that run does not already verify the model, it runs once more at half of that bandwidth. The first run
+//! measures how far reading and computing overlap, the second verifies the model.
 
 use super::campaign::{Campaign, Stop};
 use super::points::{Configuration, Point};
@@ -118,8 +120,8 @@ pub(super) fn learned(campaign: &Campaign<'_>, model: &Model) -> (Option<Measure
     (overlap, campaign.throttled().iter().filter_map(epoch).collect())
 }
 
-/// Whether reading took longer than computing, the epoch took as long as reading, and the difference shows no overlap
-/// factor.
+/// Whether a run agrees with complete overlap: reading took longer than computing, the epoch took as long as reading,
+/// and the difference does not show a partial overlap.
 fn is_as_published(held: &Model, cpus: f64, seconds: f64) -> bool {
     let (reading, computing) = (held.data.fetch(0.0), held.compute(cpus).likely);
     let is_told =
