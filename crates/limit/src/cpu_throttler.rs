@@ -175,7 +175,7 @@ impl Periods {
             if left <= 0.0 || now >= end || self.over.load(Ordering::Relaxed) {
                 return;
             }
-            // On all the CPUs that it has it can use them up in no less.
+            // The job cannot use up the rest faster than on all its CPUs.
             let soonest = Duration::from_secs_f64(left / self.cpus.unwrap_or(1.0).ceil());
             thread::sleep(soonest.max(SHORTEST).min(end - now));
             self.family.glance();

@@ -62,7 +62,8 @@ pub(super) mod tests {
         ProcessPeak { process, now: Bytes(now), most: Bytes(most) }
     }
 
-    /// One reads 5 and frees 4 of them; then others hold 10 beside the 1 that is left: 11, and not 15. For a moment it holds 3 more beside them.
+    /// One process allocates 5 and frees 4 of them; then others hold 10 in addition to the 1 that is left: 11, and not
+    /// 15. For a moment they hold 3 more.
     #[test]
     fn what_was_held_before_others_came_is_not_held_beside_them() {
         let mut peaks = Peaks::default();
@@ -72,8 +73,8 @@ pub(super) mod tests {
         assert_eq!(peaks.most(Bytes(11), &[mark(1, 1, 5), mark(2, 10, 13)]), Bytes(11));
     }
 
-    /// Beside 10 of others, one that holds 50 takes 30 more and is seen freeing them all: of 40 that are its own no longer the group still
-    /// holds 25. 90 at most, and not 115.
+    /// Others hold 10. A process with 50 allocates 30 more and frees 40 of them: the group still holds 25 of these 40. The
+    /// peak is 90 at most, and not 115.
     #[test]
     fn what_is_being_freed_does_not_count_twice() {
         let mut peaks = Peaks::default();

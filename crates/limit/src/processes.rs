@@ -7,7 +7,7 @@ use std::fs;
 
 /// Ticks a second in /proc/PID/stat: USER_HZ, 100 on all supported machines.
 const TICKS: f64 = 100.0;
-/// The page size for /proc/PID/stat where the kernel does not report one.
+/// The page size that is assumed for /proc/PID/stat.
 const PAGE: u64 = 4096;
 
 /// A process.
