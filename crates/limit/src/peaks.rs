@@ -73,8 +73,8 @@ pub(super) mod tests {
         assert_eq!(peaks.most(Bytes(11), &[mark(1, 1, 5), mark(2, 10, 13)]), Bytes(11));
     }
 
-    /// Others hold 10. A process with 50 allocates 30 more and frees 40 of them: the group still holds 25 of these 40. The
-    /// peak is 90 at most, and not 115.
+    /// Others hold 10. A process with 50 allocates 30 more and frees 40 of them: the group still holds 25 of these 40.
+    /// The peak is 90 at most, and not 115.
     #[test]
     fn what_is_being_freed_does_not_count_twice() {
         let mut peaks = Peaks::default();
