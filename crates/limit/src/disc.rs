@@ -22,7 +22,6 @@ const WITHOUT_DISC: [(&str, &str); 12] = [
     ("ramfs", "from memory"),
 ];
 
-/// A disc.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Disc {
     /// Its major and minor number.

@@ -90,7 +90,6 @@ impl Family {
         }
     }
 
-    /// Number of members.
     pub fn len(&self) -> usize {
         self.members.len()
     }

@@ -1,7 +1,7 @@
 //! A connection to the same program on another machine, with lines of text: bounded, and monitored by a heartbeat.
 //!
 //! Either side sends an empty line every second, so that silence means that the other side or the network is down, even
-//! if the kernel does not know it. The caller defines the meaning of the lines.
+//! if the kernel does not report it. The caller defines the meaning of the lines.
 
 use crate::Watch;
 use crate::deadline::Deadline;

@@ -16,7 +16,6 @@ const BRAKES: [&str; 5] = ["cpufreq", "devfreq", "Processor", "balanced", "throt
 const THROTTLES: [&str; 2] = ["thermal_throttle/core_throttle_count", "thermal_throttle/package_throttle_count"];
 /// Ticks a second in /proc/stat: USER_HZ, 100 on all supported machines.
 const TICKS: f64 = 100.0;
-/// Kilohertz in a megahertz.
 const KILOHERTZ: f64 = 1e3;
 /// The power monitor of Jetson boards, and its channels (Linux, Documentation/hwmon/ina3221.rst).
 const METER: &str = "ina3221";

@@ -63,7 +63,8 @@ mod tests {
         let cancelled = AtomicBool::new(false);
         let bandwidth = memory_bandwidth(2, &Watch::quiet(&cancelled)).unwrap();
         println!("{:.1} GB/s", bandwidth / 1e9);
-        // One channel of DDR3-800 moves 6.4 GB/s, twelve of DDR5-6400 614 GB/s, and unified memory at most a few times that.
+        // One channel of DDR3-800 moves 6.4 GB/s, twelve of DDR5-6400 614 GB/s, and unified memory at most a few times
+        // that.
         assert!((5e8..5e12).contains(&bandwidth), "{bandwidth}");
         cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(memory_bandwidth(1, &Watch::quiet(&cancelled)), None);

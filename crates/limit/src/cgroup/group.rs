@@ -49,7 +49,6 @@ pub(super) struct Groups {
     limits_cpus: bool,
 }
 
-/// One group.
 #[derive(Debug)]
 pub(crate) struct Group {
     folder: PathBuf,

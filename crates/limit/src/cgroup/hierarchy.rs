@@ -56,7 +56,6 @@ impl Hierarchy {
     }
 }
 
-/// The words in a file.
 pub(super) fn words(file: &Path) -> Vec<String> {
     fs::read_to_string(file).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 /// The name of its folder after the address, from TX1 to Orin.
 const NAMES: [&str; 4] = ["gpu", "gp10b", "gv11b", "ga10b"];
-/// Hertz in a megahertz.
 const MEGAHERTZ: f64 = 1e6;
 
 pub(super) fn open(root: &Path) -> Option<Box<dyn Gpu>> {

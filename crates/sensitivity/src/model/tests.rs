@@ -4,7 +4,8 @@ use super::*;
 use crate::curve::Point;
 use crate::rate::Rate;
 
-/// 600 MB at 60 MB/s, an epoch of 2.4 s: the published measurement of `facts` (epochs of 9.00, 7.29 and 2.45 s with 200, 350 and 800 MB).
+/// 600 MB at 60 MB/s, an epoch of 2.4 s: the published measurement of `facts` (epochs of 9.00, 7.29 and 2.45 s with
+/// 200, 350 and 800 MB).
 fn reader(cache: Option<Cache>) -> Model {
     let point = |cpus: f64, rate: f64| Point { cpus, rate: Rate::exactly(rate) };
     let curve = Curve::of(&[point(1.0, 100.0 / 4.8), point(2.0, 100.0 / 2.4)]).unwrap();

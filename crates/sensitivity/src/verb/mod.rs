@@ -152,7 +152,7 @@ impl Verb for Sensitivity {
     /// Measures the missing points and reports the results.
     ///
     /// # Errors
-    /// A job that fails, or reports no iteration; limits that cannot be held; a folder that holds points of another job.
+    /// A job that fails, or reports no iteration; limits that cannot be enforced; a folder with points of another job.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check()?;
         self.check_here()?;

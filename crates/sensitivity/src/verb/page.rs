@@ -16,7 +16,6 @@ use std::collections::BTreeSet;
 /// Knees closer than this share of all CPUs share a label.
 const CLOSE: f64 = 0.15;
 
-/// The whole page.
 pub(super) fn of(profile: &Profile) -> Page {
     let job = &profile.job;
     let mut page = Page::new(format!("What {} needs", job.name), format!("Measured: {}", job.command.join(" ")));

@@ -9,7 +9,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// The resources of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Configuration {
-    /// CPUs.
     pub cpus: f64,
     /// The memory limit; none where there was none, and all data that fits was in memory.
     pub memory: Option<Bytes>,

@@ -57,11 +57,9 @@ pub(super) struct Profile {
 /// The job that was measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct JobFacts {
-    /// Its name.
     pub name: String,
     /// Its command, with the arguments that were passed.
     pub command: Vec<String>,
-    /// GPUs.
     pub gpus: u32,
     /// Batch size on each GPU.
     pub batch: Option<u64>,
@@ -118,7 +116,6 @@ pub(super) struct ModelFacts {
 /// A predicted epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Epoch {
-    /// CPUs.
     pub cpus: f64,
     /// The share of the data that fits in memory, in percent.
     pub memory_percent: u32,
@@ -133,7 +130,6 @@ pub(super) struct Epoch {
 /// A measured epoch whose data all came from storage that was held to a bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Throttled {
-    /// CPUs.
     pub cpus: f64,
     /// Bytes a second.
     pub storage_bandwidth: f64,
@@ -164,18 +160,14 @@ pub(super) struct Requested {
     /// Bytes a second that storage must deliver; none where that is unknown, or memory itself is too slow.
     #[serde(default)]
     pub storage: Option<f64>,
-    /// For Kubernetes.
     pub kubernetes: String,
-    /// For Slurm.
     pub slurm: String,
-    /// For docker.
     pub docker: String,
 }
 
 /// The origin of a profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Provenance {
-    /// Version of the program.
     pub perf4sight: String,
     /// When it was written.
     pub date: String,

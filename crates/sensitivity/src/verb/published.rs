@@ -87,11 +87,8 @@ pub(super) fn throughput(profile: &Profile, host: Host) -> Table {
 /// The resources of a host.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Host {
-    /// CPUs.
     pub cpus: f64,
-    /// Memory.
     pub memory: Bytes,
-    /// GPUs.
     pub gpus: u32,
 }
 
@@ -115,8 +112,8 @@ mod tests {
         assert_eq!(told(&[epoch(0, Some(30.4), 60.0), epoch(10, Some(28.0), 55.0)]), [Some(30.4), Some(28.0)]);
     }
 
-    /// Where some cells are only known as intervals, none exceeds the full host's throughput because an upper end is
-    /// compared with a likely value.
+    /// Where some values are only known as intervals, all are compared by their upper ends: no ratio mixes an upper end
+    /// with a likely value.
     #[test]
     fn one_end_of_all_is_compared() {
         let known = Estimate { least: 9.0, likely: Some(10.0), most: 11.0 };
@@ -129,7 +126,7 @@ mod tests {
         assert_eq!(ratio(&[known, open], [known, known]), 1.0);
     }
 
-    /// One GPU of eight has 3 of 24 CPUs. Rates rise to 30 iterations a second with 3 CPUs, so that one CPU's 15 are half.
+    /// One GPU of eight has 3 of 24 CPUs. Rates rise to 30 iterations a second with 3 CPUs, so one CPU's 15 are half.
     #[test]
     fn a_whole_throughput_is_the_share_of_the_host_for_the_gpus_of_the_job() {
         let point = |cpus: f64, rate: f64| {

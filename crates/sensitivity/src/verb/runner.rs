@@ -11,7 +11,6 @@ use std::time::Duration;
 /// the warm-up.
 pub(super) const LEAST_RUN: Duration = Duration::from_secs(5);
 
-/// Runs a job.
 pub(super) trait Runner {
     /// The limits that are possible where it runs.
     fn survey(&self) -> &Survey;

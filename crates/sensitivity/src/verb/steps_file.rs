@@ -14,7 +14,6 @@ const MOST: u64 = 128 << 20;
 /// The longest line of a step, in bytes.
 const LONGEST: usize = 4 << 10;
 
-/// A file of steps.
 pub(super) struct StepsFile {
     pub path: PathBuf,
     /// The steps so far.

@@ -113,7 +113,6 @@ impl Store {
         atomic_write::save(&self.file, text + "\n")
     }
 
-    /// The point of a configuration.
     pub fn at(&self, configuration: Configuration) -> Option<&Point> {
         self.points.iter().find(|point| point.configuration == configuration)
     }

@@ -39,9 +39,7 @@ pub(super) struct Surroundings {
     pub storage_between: Option<[f64; 2]>,
     /// Bytes a second from memory; none where there is no data.
     pub memory: Option<f64>,
-    /// GPUs of the job.
     pub gpus: u32,
-    /// The job's command.
     pub command: Command,
     /// Whether all data fits in the free memory.
     pub fits: bool,

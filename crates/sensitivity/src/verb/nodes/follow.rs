@@ -38,7 +38,7 @@ pub(in super::super) fn follow(
     context: &mut Context,
 ) -> Result<Summary> {
     let around = Surroundings::look(asked, &watch, context);
-    // A node that cannot take part reports that only if node 0 is already listening.
+    // A node that cannot take part waits only briefly for node 0, to report that.
     let patience = if around.is_ok() { nodes.wait } else { nodes.wait.min(HASTE) };
     let leader = match (reach(nodes, patience, &watch, context), &around) {
         (Ok(Some(link)), _) => Leader { link },
@@ -93,7 +93,6 @@ fn reach(nodes: &Nodes, patience: Duration, watch: &Watch<'_>, context: &Context
     })
 }
 
-/// The connection to node 0.
 struct Leader {
     link: Link,
 }
@@ -247,7 +246,6 @@ impl Follower<'_> {
         Ok(Next::Continue(()))
     }
 
-    /// The summary at the end.
     fn end(&self, done: bool, why: &str) -> Result<Next> {
         if !done {
             return Err(ended(why));

@@ -21,7 +21,7 @@ pub(super) enum Report {
     Hello(Box<Hello>),
     /// It waits for another measurement on its machine.
     Waiting { why: String },
-    /// It holds the measurement lock, and its data is loaded.
+    /// It holds the measurement lock, if that was ordered, and its data is loaded.
     Here,
     /// It can enforce these limits, and waits for the start.
     Ready { point: u64 },
@@ -64,11 +64,9 @@ pub(super) struct Hello {
     pub perf4sight: String,
     /// The number of nodes that it was started for.
     pub nnodes: u32,
-    /// Its rank.
     pub node_rank: u32,
     /// The job and the way of measuring, which must be equal on all nodes.
     pub job: Setting,
-    /// Its machine.
     pub machine: Machine,
 }
 

@@ -62,7 +62,6 @@ fn job(asked: &Sensitivity, nodes: &Nodes) -> Setting {
 }
 
 impl Machine {
-    /// This machine.
     fn here(around: &Surroundings) -> Self {
         let (here, survey) = (Description::here(), &around.survey);
         let of = |limitable: &Limitable| (limitable.resource.to_string(), limitable.by.map(ToString::to_string));

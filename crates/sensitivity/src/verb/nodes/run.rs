@@ -15,7 +15,6 @@ use std::time::Duration;
 /// The polling interval for the other nodes.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// One run.
 pub(super) struct TeamRun<'a> {
     others: Vec<Other<'a>>,
     point: u64,
