@@ -62,8 +62,8 @@ pub(super) mod tests {
         ProcessPeak { process, now: Bytes(now), most: Bytes(most) }
     }
 
-    /// One process allocates 5 and frees 4 of them; then others hold 10 in addition to the 1 that is left: 11, and not
-    /// 15. For a moment they hold 3 more.
+    /// One process allocates 5 and frees 4 of them; then others hold 10 in addition to the 1 that is left: 11 in all,
+    /// and not 15. For a moment they hold 3 more.
     #[test]
     fn what_was_held_before_others_came_is_not_held_beside_them() {
         let mut peaks = Peaks::default();
