@@ -1,4 +1,5 @@
-//! What a back-end is: something that can hold limits on this machine. Each has a file of its own and a line in [`all`].
+//! The interface of a back-end, which enforces limits on this machine. Each has a file of its own and a line in
+//! [`all`].
 
 use super::cgroup::{Cgroup, Version};
 use super::cpu_throttler::DutyCycle;
@@ -15,7 +16,7 @@ use perf4sight_machine::{Limits, Watch};
 use std::fmt::{self, Debug};
 use std::io;
 
-/// The back-ends, from the best to the last resort. A job that runs in an image has docker alone.
+/// The back-ends, in order of preference. A job that runs in an image has docker alone.
 pub(super) fn all(around: &Surroundings<'_>, disc: Option<&Disc>) -> Vec<Box<dyn Backend>> {
     if around.image.is_some() {
         return vec![Box::new(Docker::new(around, disc))];
@@ -30,27 +31,27 @@ pub(super) fn all(around: &Surroundings<'_>, disc: Option<&Disc>) -> Vec<Box<dyn
     ]
 }
 
-/// The name and nature of a back-end.
+/// The properties of a back-end.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BackendInfo {
     /// Its name, in surveys and in `profile.json`.
     pub name: &'static str,
-    /// What it can limit.
+    /// The resources that it can limit.
     pub resources: &'static [Resource],
-    /// How it gets hold of a job.
+    /// How it controls a job.
     pub grip: Grip,
-    /// Whether its limit on memory leaves what the job itself allocates alone, and holds the page cache of its data only.
+    /// Whether its memory limit covers only the page cache of the data, and not the job's own allocations.
     pub page_cache_only: bool,
 }
 
-/// How a back-end gets hold of a job.
+/// How a back-end controls a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grip {
-    /// The job runs in something that takes all limits of the kernel: a container, a scope.
+    /// The job runs inside a container or a scope, which takes all limits of the kernel.
     Wraps,
-    /// The job joins control groups of ours.
+    /// The job joins control groups that this program creates.
     Joins,
-    /// A thread of ours acts on the job from outside.
+    /// A thread of this program acts on the job from outside.
     Watches,
 }
 
@@ -60,52 +61,52 @@ impl fmt::Display for BackendInfo {
     }
 }
 
-/// Something that can hold limits here.
+/// A back-end that may be available here.
 pub(super) trait Backend: Debug + Send + Sync {
-    /// Its name and nature.
+    /// Its properties.
     fn info(&self) -> &'static BackendInfo;
 
-    /// Tries whether it can limit one of its resources here; else says why not.
+    /// Tests whether it can limit a resource here; otherwise returns the reason.
     fn check(&mut self, resource: Resource, watch: &Watch<'_>) -> Result<(), String>;
 
-    /// Takes away what profilers that were killed left behind.
+    /// Removes the leftovers of profilers that were killed.
     fn sweep(&self, _watch: &Watch<'_>) {}
 
-    /// Makes what holds these limits; none where it has nothing to do for the job.
+    /// Sets up these limits; none where it has nothing to do for the job.
     ///
     /// # Errors
-    /// Limits that cannot be held.
+    /// Limits that cannot be enforced.
     fn hold(&self, request: &Request<'_>) -> io::Result<Option<Box<dyn Hold>>>;
 }
 
-/// What a back-end is to hold.
+/// The job and limits for a back-end.
 pub(super) struct Request<'a> {
     pub job: &'a Job<'a>,
-    /// The job's limits, as far as they are this back-end's.
+    /// The job's limits that are assigned to this back-end.
     pub limits: Limits,
     /// The CPUs that the job may run on.
     pub cpus: &'a [usize],
-    /// What better back-ends hold of the job already.
+    /// The holds of the preferred back-ends on the same job.
     pub held: &'a [Box<dyn Hold>],
 }
 
-/// What a back-end holds of one job, until it is dropped.
+/// The limits that a back-end enforces on one job, until it is dropped.
 pub(super) trait Hold {
-    /// What to put before the command.
+    /// Words to put before the command.
     fn prefix(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The words that end all of the job if this process dies, and then run the words behind them. Without any, daemons of the job may
-    /// outlive us.
+    /// A command that ends the whole job if this process dies, and then runs the words after it. Without one, daemons
+    /// of the job may outlive this process.
     fn cleanup(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The job has started.
+    /// Called when the job has started.
     fn started(&mut self, _job: &Guarded) {}
 
-    /// Whether the job is stopped and continued by this.
+    /// Whether it stops and continues the job.
     fn pauses(&self) -> bool {
         false
     }
@@ -113,17 +114,17 @@ pub(super) trait Hold {
     /// Whether it counts CPU time.
     fn counts_cpu(&self) -> bool;
 
-    /// Memory that the job holds now; none where the job's own is not distinguished from pages of files.
+    /// Memory that the job holds now; none where its own memory is not counted apart from pages of files.
     fn memory(&mut self) -> Option<Memory> {
         None
     }
 
-    /// What each process of the job holds and held at most.
+    /// The current and peak memory of each process of the job.
     fn processes(&self) -> Vec<ProcessPeak> {
         Vec::new()
     }
 
-    /// What the job used until now.
+    /// Resources that the job used until now.
     fn usage(&mut self) -> Usage;
 }
 
@@ -134,6 +135,6 @@ pub(super) struct Memory {
     pub own: Bytes,
     /// Pages of files.
     pub files: Bytes,
-    /// The most that it ever held with pages of files; none where the kernel does not count it.
+    /// Its peak, with pages of files; none where the kernel does not count it.
     pub most: Option<Bytes>,
 }

@@ -1,4 +1,4 @@
-//! The machine this program runs on, of which processes may use a part only: as many CPUs and as much memory as they are given.
+//! This machine, of which processes may use only a limited part.
 
 use crate::backend::Grip;
 use crate::{Job, Limiter, Resource, Surroundings};
@@ -19,10 +19,11 @@ pub struct ConfinedMachine {
 }
 
 impl ConfinedMachine {
-    /// This machine under limits that the kernel holds: what stops and goes on in turns would be timed with its pauses.
+    /// This machine under limits that the kernel enforces: a job that is stopped and continued would be timed with its
+    /// pauses.
     ///
     /// # Errors
-    /// More than there is, or limits that control groups do not hold here; whole CPUs need none.
+    /// Limits above the machine's resources, or limits that control groups cannot enforce here; whole CPUs need none.
     pub fn new(limits: Limits) -> Result<Self> {
         let limiter = Limiter::open(Surroundings::default(), &Watch::quiet(&AtomicBool::new(false)))?;
         let limiter = limiter.expect("there is no limiter after Ctrl-C alone, and nothing else sets this flag");

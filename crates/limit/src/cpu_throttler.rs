@@ -1,4 +1,5 @@
-//! A limit on CPUs without privileges: all processes of a job are stopped whenever they have had their share of a period, and go on in the next.
+//! Limits CPUs without privileges: it stops all processes of a job once they have used their share of a period, and
+//! continues them in the next.
 
 use super::Resource;
 use super::backend::{Backend, BackendInfo, Grip, Hold, Request};
@@ -21,14 +22,15 @@ static DUTY_CYCLE: BackendInfo = BackendInfo {
     page_cache_only: false,
 };
 
-/// As long as the kernel's own period of quotas.
+/// The length of the kernel's own quota period.
 const PERIOD: Duration = Duration::from_millis(100);
-/// The shortest time between two looks: /proc counts CPU time in hundredths of a second.
+/// The shortest time between two polls: /proc counts CPU time in hundredths of a second.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// How much more or less than its share a job may have had and have it made up for, in periods.
+/// The largest surplus or deficit of CPU time that is carried into the next period, in periods.
 const CARRIED_OVER: f64 = 2.0;
 
-/// Affinity and duty cycle: what needs no privileges. It counts too, for jobs that nothing else counts.
+/// CPU affinity and a duty cycle, which need no privileges. It also counts usage for jobs that no other back-end
+/// counts.
 #[derive(Debug)]
 pub(super) struct DutyCycle;
 
@@ -46,13 +48,13 @@ impl Backend for DutyCycle {
         if cpus.is_none() && request.held.iter().any(|hold| hold.counts_cpu()) {
             return Ok(None);
         }
-        // Nothing else knows what the job starts.
+        // No other back-end tracks the processes of the job.
         let orphans = request.held.is_empty().then(Orphans::adopt).transpose()?;
         Ok(Some(Box::new(Throttled { cpus, orphans, throttler: None })))
     }
 }
 
-/// A job that is watched, and held to its share of CPU time where it has one.
+/// A tracked job, with its CPU limit if it has one.
 struct Throttled {
     cpus: Option<f64>,
     orphans: Option<Orphans>,
@@ -72,7 +74,7 @@ impl Hold for Throttled {
         true
     }
 
-    /// What was used until now; the job is let go.
+    /// The usage until now; the job continues without a limit.
     fn usage(&mut self) -> Usage {
         self.throttler.take().and_then(CpuThrottler::finish).unwrap_or_default()
     }
@@ -85,7 +87,7 @@ impl Drop for Throttled {
     }
 }
 
-/// Watches a job on a thread of its own.
+/// Tracks a job on a thread of its own.
 #[derive(Debug)]
 struct CpuThrottler {
     over: Arc<AtomicBool>,
@@ -93,7 +95,7 @@ struct CpuThrottler {
 }
 
 impl CpuThrottler {
-    /// Watches a process and all that it starts; with a number of CPUs, gives it no more than these.
+    /// Tracks a process and its descendants; with a number of CPUs, limits them to it.
     fn start(first: i32, guard: i32, cpus: Option<f64>) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&over);
@@ -112,7 +114,7 @@ impl CpuThrottler {
         CpuThrottler { over, watching: Some(watching) }
     }
 
-    /// Lets the job go on.
+    /// Continues the job.
     fn finish(mut self) -> Option<Usage> {
         self.over.store(true, Ordering::Relaxed);
         self.watching.take().and_then(|watching| watching.join().ok())
@@ -136,7 +138,7 @@ struct Periods {
 }
 
 impl Periods {
-    /// Period after period until it is over. What a job had too much in one, it misses in the next.
+    /// Runs periods until it is stopped. CPU time above the share of one period is subtracted from the next.
     fn all(&mut self) {
         let mut balance = 0.0;
         while !self.over.load(Ordering::Relaxed) {
@@ -151,7 +153,7 @@ impl Periods {
                     self.wait_until(begun + PERIOD);
                     self.family.glance();
                     let allowed = cpus * begun.elapsed().as_secs_f64();
-                    // A job that did not want its share does not save it for later: quotas do not either.
+                    // Unused CPU time is not saved for later, as with quotas.
                     let had = self.family.cpu_seconds() - before;
                     balance = (balance + allowed - had).clamp(-CARRIED_OVER * share, 0.1 * share);
                 }
@@ -161,7 +163,7 @@ impl Periods {
         self.family.signal(Signal::SIGCONT);
     }
 
-    /// Lets the job run until it has had so many seconds of CPU time, or the period ends.
+    /// Lets the job run until it has used so many seconds of CPU time, or the period ends.
     fn run_for(&mut self, seconds: f64, end: Instant) {
         let before = self.family.cpu_seconds();
         if seconds > 0.0 {
@@ -173,7 +175,7 @@ impl Periods {
             if left <= 0.0 || now >= end || self.over.load(Ordering::Relaxed) {
                 return;
             }
-            // On all the CPUs that it has it can use them up in no less.
+            // The job cannot use up the rest faster than on all its CPUs.
             let soonest = Duration::from_secs_f64(left / self.cpus.unwrap_or(1.0).ceil());
             thread::sleep(soonest.max(SHORTEST).min(end - now));
             self.family.glance();
@@ -191,14 +193,14 @@ impl Periods {
         self.stopped += begun.elapsed();
     }
 
-    /// Stops every member, also those that are started meanwhile.
+    /// Stops every process, including those that start meanwhile.
     fn stop(&mut self) {
         loop {
             let before = self.family.len();
             self.family.signal(Signal::SIGSTOP);
             self.family.look();
             if self.family.len() <= before {
-                // Those that came in the place of others.
+                // Processes may have been replaced by new ones.
                 self.family.signal(Signal::SIGSTOP);
                 return;
             }

@@ -1,4 +1,4 @@
-//! The disc below a file, whose bandwidth can be limited: found by where the file system is mounted from.
+//! Finds the disc below a file, whose bandwidth can be limited, by the mounts of its file system.
 
 use nix::sys::stat::{SFlag, major, minor, stat};
 use procfs::FromRead;
@@ -6,7 +6,7 @@ use procfs::process::{MountInfo, MountInfos};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// File systems whose data comes over a network, through another process or from memory: no disc of this machine has it.
+/// File systems whose data comes from a network, another process or memory, and not from a disc of this machine.
 const WITHOUT_DISC: [(&str, &str); 12] = [
     ("nfs", "over the network"),
     ("nfs4", "over the network"),
@@ -22,7 +22,6 @@ const WITHOUT_DISC: [(&str, &str); 12] = [
     ("ramfs", "from memory"),
 ];
 
-/// A disc.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Disc {
     /// Its major and minor number.
@@ -32,18 +31,19 @@ pub(super) struct Disc {
 }
 
 impl Disc {
-    /// The file that stands for it.
+    /// Its device file.
     pub fn path(&self) -> PathBuf {
         Path::new("/dev").join(&self.name)
     }
 
-    /// The disc that holds the data, or why none can be limited. `root` is the root of the file system, or holds copies of its files.
+    /// The disc that holds the data, or the reason why none can be limited. `root` is the root of the file system, or a
+    /// folder with copies of its files.
     pub fn of(data: &Path, root: &Path) -> Result<Self, String> {
         let data = data.canonicalize().map_err(|cause| format!("{} cannot be found: {cause}", data.display()))?;
         let mounts = MountInfos::from_file(root.join("proc/self/mountinfo")).map_err(|cause| cause.to_string())?;
         let mount = mount_of(&data, &mounts.0).ok_or("where it is mounted from is not known")?;
         let numbers = device_of(mount)?;
-        // Whole discs are limited, not their partitions (Linux, block/blk-cgroup.c, blkg_conf_open_bdev).
+        // Limits apply to whole discs, not to partitions (Linux, block/blk-cgroup.c, blkg_conf_open_bdev).
         let known = root.join(format!("sys/dev/block/{}:{}", numbers.0, numbers.1));
         let folder =
             known.canonicalize().map_err(|_| format!("the device {}:{} is not known here", numbers.0, numbers.1))?;
@@ -55,18 +55,18 @@ impl Disc {
     }
 }
 
-/// The innermost mount that holds a path; of several at one place the last one.
+/// The innermost mount that holds a path; of several with the same mount point, the last one.
 fn mount_of<'a>(path: &Path, mounts: &'a [MountInfo]) -> Option<&'a MountInfo> {
     let within = mounts.iter().map(|mount| (place_of(mount), mount)).filter(|(place, _)| path.starts_with(place));
     within.max_by_key(|(place, _)| place.components().count()).map(|(_, mount)| mount)
 }
 
-/// Where it is mounted: the kernel writes spaces as `\040`.
+/// Its mount point: the kernel writes spaces as `\040`.
 fn place_of(mount: &MountInfo) -> PathBuf {
     mount.mount_point.to_string_lossy().replace("\\040", " ").into()
 }
 
-/// The numbers of the device that something is mounted from.
+/// The device number that a file system is mounted from.
 fn device_of(mount: &MountInfo) -> Result<(u64, u64), String> {
     let (kind, source) = (mount.fs_type.as_str(), mount.mount_source.as_deref().unwrap_or("none"));
     if let Some((_, whence)) = WITHOUT_DISC.iter().find(|(without, _)| *without == kind) {
@@ -84,7 +84,8 @@ fn device_of(mount: &MountInfo) -> Result<(u64, u64), String> {
     if let Some(numbers) = parse(&mount.majmin).filter(|(major, _)| *major != 0) {
         return Ok(numbers);
     }
-    // Btrfs and its like give numbers of no device to each of their parts, but are mounted from one.
+    // Btrfs and similar file systems report device numbers without a device for their subvolumes, but are mounted from
+    // a device.
     let about = stat(source).ok();
     let about = about.filter(|about| SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT == SFlag::S_IFBLK);
     let device = about.map(|about| (major(about.st_rdev), minor(about.st_rdev)));

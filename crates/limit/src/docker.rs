@@ -1,4 +1,5 @@
-//! Docker as a back-end: the job runs in a container of an image, and docker holds all limits (docker-container-run(1)).
+//! Docker as a back-end: the job runs in a container of an image, and docker enforces all limits
+//! (docker-container-run(1)).
 
 use super::backend::{Backend, BackendInfo, Grip, Hold, Request};
 use super::cgroup::new_name;
@@ -15,15 +16,15 @@ use std::sync::atomic::AtomicBool;
 static DOCKER: BackendInfo =
     BackendInfo { name: "docker", resources: &Resource::ALL, grip: Grip::Wraps, page_cache_only: false };
 
-/// An image, and what its containers get.
+/// The image and the settings of its containers.
 #[derive(Debug)]
 pub(super) struct Docker {
     image: String,
     data: Option<PathBuf>,
-    /// Where the container has the data; else where it is here.
+    /// Mount point of the data in the container; none for its path on the host.
     mount: Option<PathBuf>,
     disc: Option<Disc>,
-    /// Whether the daemon runs; asked once.
+    /// Whether the daemon runs; checked once.
     runs: Option<Result<(), String>>,
 }
 
@@ -53,7 +54,7 @@ impl Backend for Docker {
     fn sweep(&self, watch: &Watch<'_>) {
         let names = docker(&["ps", "--all", "--format", "{{.Names}}"], watch).unwrap_or_default();
         for name in names.lines().filter(|name| Owner::of(name).is_some_and(|owner| owner.is_dead())) {
-            // Another one may be taking it away too.
+            // Another process may be removing it too.
             let _ = output_of(&remove(name), watch);
         }
     }
@@ -93,7 +94,7 @@ impl Hold for Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        // Where it is gone already, nothing is left to end.
+        // Where it is already gone, there is nothing to end.
         let _ = output_of(&self.cleanup(), &Watch::quiet(&AtomicBool::new(false)));
     }
 }
@@ -103,13 +104,13 @@ fn docker(words: &[&str], watch: &Watch<'_>) -> Result<String, String> {
     output_of(&words, watch)
 }
 
-/// The command that ends a container and takes it away.
+/// The command that ends and removes a container.
 fn remove(name: &str) -> Vec<String> {
     ["docker", "rm", "--force", name].map(str::to_owned).to_vec()
 }
 
-/// What to put before a command, so that docker runs it in a container of this name (docker-container-run(1)). The folder it runs in
-/// and its data are mounted where they are, or the data where it was asked for.
+/// The words to put before a command, so that docker runs it in a container of this name (docker-container-run(1)). Its
+/// working folder and its data are mounted at their own paths, or the data at the requested mount point.
 fn container(docker: &Docker, name: &str, job: &Job<'_>, cpus: &[usize]) -> Vec<String> {
     let mut words = ["docker", "run", "--init", "--ipc=host", "--network=host"].map(str::to_owned).to_vec();
     words.push(format!("--name={name}"));
@@ -118,7 +119,7 @@ fn container(docker: &Docker, name: &str, job: &Job<'_>, cpus: &[usize]) -> Vec<
         words.extend([format!("--cpuset-cpus={}", cpus.join(",")), format!("--cpus={share}")]);
     }
     if let Some(memory) = job.limits.memory {
-        // The limit of swap includes memory: the same number leaves no swap.
+        // The swap limit includes memory: the same number allows no swap.
         words.extend([format!("--memory={}", memory.0), format!("--memory-swap={}", memory.0)]);
     }
     if let (Some(bandwidth), Some(disc)) = (job.limits.storage, &docker.disc) {
@@ -161,7 +162,7 @@ mod tests {
         let disc = Disc { numbers: (259, 0), name: "nvme0n1".to_owned() };
         let words = container(&Docker::new(&around, Some(&disc)), "perf4sight.1", &job, &[0, 1]);
         let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--gpus=all").collect();
-        // The options of the published profiler, and what docker's manual calls the rest.
+        // The options of the published profiler; the others are from docker's manual.
         let expected = "docker run --init --ipc=host --network=host --name=perf4sight.1 --cpuset-cpus=0,1 --cpus=1.5 \
             --memory=2147483648 --memory-swap=2147483648 --device-read-bps=/dev/nvme0n1:100000000 --volume=/data:/mnt \
             --volume=/home/me/job:/home/me/job --workdir=/home/me/job --env=SEED=7 --env=OMP_NUM_THREADS=2 \

@@ -1,4 +1,4 @@
-//! What became of a job: how it ended, what it used, and whether that can be believed.
+//! The outcome of a job: how it ended, what it used, and whether its measurements are valid.
 
 use perf4sight_base::units::{Bytes, Percent};
 use std::fmt;
@@ -6,82 +6,82 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Share of the CPU time that its limit allows from which on a job had all of it, so that nothing but the limit slowed it down.
+/// A job that used this share of the CPU time of its limit had all of it, so that only the limit slowed it down.
 const ALL: f64 = 0.97;
-/// Share of the time that somebody had to wait for a CPU, and of its CPUs' time that others took meanwhile, from which on they count: each alone
-/// means little, for threads of a job wait for each other too, and others may use what it leaves.
+/// From this share of the time that something waited for a CPU, and of its CPUs' time that others used, both count. One
+/// alone means little: threads of a job wait for each other too, and others may use CPU time that the job leaves.
 const COUNTS: f64 = 0.05;
 
-/// What became of a job; what the back-end does not count is missing.
+/// The outcome of a job; values that the back-end does not count are none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
     /// How it ended.
     pub end: JobEnd,
     /// Time from its start to its end.
     pub wall: Duration,
-    /// How many CPUs it might use.
+    /// CPUs that it might use.
     pub cpus: f64,
-    /// Whether the kernel killed any of it for want of memory.
+    /// Whether the kernel killed any of its processes because memory ran out.
     pub ran_out_of_memory: bool,
-    /// The most memory that it held at a time, with the page cache where a control group counted it.
+    /// Its peak memory, with the page cache where a control group counted it.
     pub peak_memory: Option<Bytes>,
-    /// The most memory of its own that it was seen to hold, without pages of files; none where they are not distinguished.
+    /// Its observed peak of own memory, without pages of files; none where these are not counted apart.
     pub own_memory: Option<Bytes>,
     /// Seconds of CPU time it used.
     pub cpu_seconds: Option<f64>,
-    /// Seconds that its limit on CPUs held it back.
+    /// Seconds that its CPU limit throttled it.
     pub throttled_seconds: Option<f64>,
-    /// What it read from storage.
+    /// Bytes it read from storage.
     pub bytes_read: Option<Bytes>,
-    /// What the host was like meanwhile.
+    /// Pressure on the host meanwhile.
     pub pressure: Pressure,
-    /// The last lines that it wrote, to either stream, before anything ended it.
+    /// The last lines that it wrote to either stream before it was ended.
     pub last_lines: Vec<String>,
 }
 
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobEnd {
-    /// By itself, or killed by somebody else.
+    /// By itself, or killed by another process.
     Exited(ExitStatus),
-    /// Ended by us: its caller had seen enough.
+    /// Ended by us: its caller had enough.
     Enough,
     /// Ended by us: its time was up.
     TimeUp,
-    /// Ended by us: it was stopped because it wanted a terminal.
+    /// Ended by us: it was stopped because it read from a terminal.
     WantedTerminal,
 }
 
-/// What a host was like while a job ran: shares of the time from 0 to 1.
+/// Pressure on a host while a job ran: shares of the time from 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Pressure {
-    /// Time that something waited for a CPU (PSI, cpu some).
+    /// Time that a task waited for a CPU (PSI, cpu some).
     pub cpu: Option<f64>,
-    /// Time that something waited for storage (PSI, io some).
+    /// Time that a task waited for storage (PSI, io some).
     pub io: Option<f64>,
-    /// Time that something waited for memory (PSI, memory some).
+    /// Time that a task waited for memory (PSI, memory some).
     pub memory: Option<f64>,
-    /// CPU time of those CPUs that the job might run on which anything but the job used, or a hypervisor took.
+    /// Share of the CPU time of the job's CPUs that other programs used or a hypervisor took.
     pub others: Option<f64>,
-    /// CPU time of those CPUs that a hypervisor took.
+    /// Share of the CPU time of those CPUs that a hypervisor took.
     pub stolen: Option<f64>,
 }
 
-/// What to make of a job that ended.
+/// The verdict on a job that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// What it did counts.
+    /// Its measurements count.
     Sound,
-    /// It did not fit into its memory: a result.
+    /// It ran out of memory: a result.
     OutOfMemory,
-    /// It was not alone, by what is said here: to be repeated.
+    /// Other programs disturbed it, for this reason: to be repeated.
     Disturbed(String),
-    /// It failed, in the way that is said here; its last lines may say why.
+    /// It failed in this way; its last lines may give the reason.
     Crashed(String),
 }
 
 impl Ended {
-    /// What to make of it. A job that its caller or its time ended did not crash.
+    /// The verdict. A job that was ended by its caller or its timeout did not crash.
     pub fn verdict(&self) -> Verdict {
         if self.ran_out_of_memory {
             return Verdict::OutOfMemory;
@@ -96,8 +96,8 @@ impl Ended {
         self.disturbance().map_or(Verdict::Sound, Verdict::Disturbed)
     }
 
-    /// The share of the time that it waited for others, at most: it did so while others used one of its CPUs, and either something waited for a
-    /// CPU, or a hypervisor had it. None where that is not known.
+    /// The share of the time that it waited for others, at most: others used one of its CPUs, and either a task waited
+    /// for a CPU, or a hypervisor had it. None where that is unknown.
     pub fn waited(&self) -> Option<f64> {
         let Pressure { cpu, others, stolen, .. } = self.pressure;
         let cpus = self.cpus.ceil().max(1.0);
@@ -105,8 +105,8 @@ impl Ended {
         others.map(|others| waited.min(others * cpus).min(1.0))
     }
 
-    /// The evidence that other programs slowed it down: it had less than its limit allows, others used its CPUs, and the host was under
-    /// pressure. The limit may hold it back at times, and others at other times.
+    /// The evidence that other programs slowed it down: it used less CPU time than its limit allows, others used its
+    /// CPUs, and the host was under pressure. The limit may throttle it at times, and others delay it at other times.
     fn disturbance(&self) -> Option<String> {
         let allowed = self.cpus * self.wall.as_secs_f64();
         if self.cpu_seconds.is_some_and(|used| used >= ALL * allowed) {
@@ -124,7 +124,7 @@ impl Ended {
     }
 }
 
-/// How a process ended, in words.
+/// How a process ended, as text.
 fn how_it_ended(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("it ended with exit code {code}"),
@@ -148,7 +148,7 @@ impl fmt::Display for Verdict {
 mod tests {
     use super::*;
 
-    /// A job that has worked for ten seconds with half a CPU, and used so much CPU time; others took this share of it.
+    /// A job that ran for ten seconds with half a CPU and used so much CPU time; others used this share of it.
     fn ended(used: f64, throttled: f64, others: f64) -> Ended {
         Ended {
             end: JobEnd::Enough,
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// 4.4 CPU seconds where a quota allows 5.0, held back for 3 s: others took the rest.
+    /// 4.4 CPU seconds where a quota allows 5.0, throttled for 3 s: others took the rest.
     #[test]
     fn a_job_that_has_less_than_its_quota_while_others_use_its_cpus_is_disturbed() {
         let disturbed = "others used 50.0 % of the time of its CPUs, and 90.0 % of the time something waited for a CPU";

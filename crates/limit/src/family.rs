@@ -1,4 +1,4 @@
-//! A process and all that it started, and that these started, also when those between have ended: by /proc, without privileges.
+//! A process and all its descendants, including those whose parents have ended: from /proc, without privileges.
 
 use super::orphans::Orphans;
 use super::peaks::{Peaks, ProcessPeak};
@@ -8,15 +8,15 @@ use nix::unistd::Pid;
 use perf4sight_base::units::Bytes;
 use std::collections::BTreeMap;
 
-/// Processes that come from one.
+/// The descendants of a process.
 #[derive(Debug)]
 pub(super) struct Family {
     first: i32,
-    /// Of its process group, but of ours.
+    /// The guard, which is in the same process group and does not count.
     guard: i32,
     orphans: Orphans,
     members: BTreeMap<i32, Entry>,
-    /// Seconds of CPU time of those that have ended and nobody in the family waited for.
+    /// Seconds of CPU time of processes that ended and that no process of the family waited for.
     lost: f64,
     cpu_seconds: f64,
     peak: Bytes,
@@ -25,7 +25,7 @@ pub(super) struct Family {
 }
 
 impl Family {
-    /// The family of a process; its guard is no part of it.
+    /// The family of a process, without its guard.
     pub fn of(first: i32, guard: i32) -> Self {
         Family {
             first,
@@ -40,7 +40,7 @@ impl Family {
         }
     }
 
-    /// Looks for members, and at what they have used.
+    /// Finds all members and reads their usage.
     pub fn look(&mut self) {
         let mut members = BTreeMap::new();
         for entry in Entry::all() {
@@ -56,7 +56,7 @@ impl Family {
         self.peak = self.peak.max(self.peaks.most(Bytes(self.resident()), &processes));
     }
 
-    /// Looks at those members again that are known.
+    /// Reads the usage of the known members again.
     pub fn glance(&mut self) {
         let entries = self.members.values().filter_map(|known| {
             Entry::read(known.process).filter(|entry| entry.started == known.started && !entry.is_over())
@@ -67,7 +67,7 @@ impl Family {
 
     fn count(&mut self, members: BTreeMap<i32, Entry>) {
         let gone = self.members.values().filter(|known| !members.contains_key(&known.process));
-        // Whoever has a parent in the family is waited for by it, and counted there.
+        // A process with a parent in the family is waited for by it and counted there.
         let unseen =
             gone.filter(|gone| !members.contains_key(&gone.parent) && !self.members.contains_key(&gone.parent));
         self.lost += unseen.map(|gone| gone.cpu_seconds).sum::<f64>();
@@ -90,22 +90,21 @@ impl Family {
         }
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Seconds of CPU time that all of them took so far.
+    /// Seconds of CPU time that all of them used so far.
     pub fn cpu_seconds(&self) -> f64 {
         self.cpu_seconds
     }
 
-    /// The most memory that they held together; pages that several share count for each.
+    /// Their peak memory together; shared pages count for each process.
     pub fn peak(&self) -> Bytes {
         self.peak
     }
 
-    /// What they read from storage; of those that ended as far as somebody in the family waited for them.
+    /// Bytes they read from storage; of ended processes only if a process of the family waited for them.
     pub fn bytes_read(&self) -> Bytes {
         self.read
     }
@@ -115,7 +114,7 @@ impl Family {
 mod tests {
     use super::*;
 
-    /// A process of at most 256 MB that frees them before its child takes as many: never 512 MB at a time.
+    /// A process frees its 256 MB before its child allocates as many: never 512 MB at a time.
     #[test]
     fn memory_that_two_processes_hold_one_after_the_other_is_not_added_up() {
         const JOB: &str = "import subprocess, sys, time\nhold = b'x' * (256 * 10**6)\ntime.sleep(0.4)\ndel hold\ntime.sleep(0.4)\n\

@@ -1,4 +1,4 @@
-//! A job: a command, what it may use, and what its caller sees of it while it runs.
+//! A job: a command, its limits, and the progress that its caller sees.
 
 use perf4sight_machine::Limits;
 use perf4sight_machine::lines::Line;
@@ -6,22 +6,23 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-/// A command to run under limits. It reads nothing, has no terminal, and nothing that it starts outlives it.
+/// A command to run under limits. It has no input and no terminal, and its descendants do not outlive it.
 #[derive(Debug, Clone, Copy)]
 pub struct Job<'a> {
-    /// The executable, then its arguments. No shell ever sees them.
+    /// The executable, then its arguments. No shell parses them.
     pub words: &'a [String],
-    /// Variables of its environment, in addition to ours.
+    /// Environment variables, in addition to ours.
     pub environment: &'a [(String, OsString)],
-    /// Where it runs; else where we do.
+    /// Its working folder; none for ours.
     pub folder: Option<&'a Path>,
-    /// What all of its processes may use together.
+    /// The limits for all its processes together.
     pub limits: Limits,
-    /// Its processes that compute and share the CPUs, such as the ranks of a training: how many threads each may start follows from it.
+    /// Its processes that compute and share the CPUs, such as the ranks of a training; it determines how many threads
+    /// each may start.
     pub processes: usize,
     /// Time after which it is ended.
     pub timeout: Option<Duration>,
-    /// Whether it waits until no other measurement runs on this machine, and keeps others waiting.
+    /// Whether it takes the measurement lock, so that no other measurement runs on this machine.
     pub alone: bool,
 }
 
@@ -39,7 +40,7 @@ impl Default for Job<'_> {
     }
 }
 
-/// What has come of a job since its caller looked last.
+/// Progress of a job since its caller's last call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
     /// Time since the job was started.

@@ -1,4 +1,5 @@
-//! A command under limits: CPUs, memory with the page cache, bandwidth of storage. What can hold them here, and what became of it.
+//! Runs a command under limits on CPUs, memory with the page cache, and storage bandwidth. Finds a back-end for each
+//! limit, and reports the outcome.
 //!
 //! ```no_run
 //! use perf4sight_base::units::Bytes;
@@ -59,7 +60,7 @@ pub use survey::{Limitable, Refused, Survey, check_cpus, cpus};
 use perf4sight_machine::Limits;
 use std::fmt;
 
-/// What can be limited.
+/// A resource that can be limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
     /// CPUs.
@@ -74,7 +75,7 @@ impl Resource {
     /// All of them.
     pub const ALL: [Resource; 3] = [Resource::Cpus, Resource::Memory, Resource::Storage];
 
-    /// Whether limits hold it.
+    /// Whether these limits include it.
     fn is_limited(self, limits: &Limits) -> bool {
         match self {
             Resource::Cpus => limits.cpus.is_some(),

@@ -1,4 +1,4 @@
-//! Finds what can hold limits here, and keeps it ready for jobs.
+//! Finds the back-ends that can enforce limits here, and keeps them ready for jobs.
 
 use super::backend::{self, Backend, BackendInfo, Grip, Hold, Request};
 use super::disc::Disc;
@@ -11,18 +11,18 @@ use perf4sight_machine::{Limits, Watch, affinity};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where jobs are to run.
+/// Where jobs run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Surroundings<'a> {
-    /// What they read: the folder, or the file, whose storage and whose page cache limits speak of.
+    /// The data that they read, a folder or a file: limits apply to its storage and its page cache.
     pub data: Option<&'a Path>,
-    /// The image of docker that they run in; else they run here.
+    /// The docker image that they run in; none to run on this machine.
     pub image: Option<&'a str>,
-    /// Where the container has the data; else where it is here.
+    /// Mount point of the data in the container; none for its path on the host.
     pub mount: Option<&'a Path>,
 }
 
-/// What holds limits here. Groups that it makes lie below our own, and go with the job.
+/// Enforces limits here. It creates its control groups below our own, and removes them with the job.
 #[derive(Debug)]
 pub struct Limiter {
     survey: Survey,
@@ -33,10 +33,10 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// Tries what holds limits here, and takes away what a profiler that was killed has left behind. None after Ctrl-C.
+    /// Tests the back-ends, and removes the leftovers of a profiler that was killed. None after Ctrl-C.
     ///
     /// # Errors
-    /// Data that is not there; an image where docker cannot run it.
+    /// Data that does not exist; an image where docker cannot run it.
     pub fn open(around: Surroundings<'_>, watch: &Watch<'_>) -> Result<Option<Self>> {
         if let Some(data) = around.data {
             std::fs::metadata(data).map_err(|cause| Error::io(data, "find the data", &cause))?;
@@ -56,13 +56,14 @@ impl Limiter {
         Ok((!watch.cancelled()).then_some(limiter))
     }
 
-    /// What holds which limit, and why nothing better does.
+    /// The back-end of each limit, and why no preferred one works.
     pub fn survey(&self) -> &Survey {
         &self.survey
     }
 
-    /// Whether nothing that a job starts gets away when we are killed: a group, a scope or a container knows all of it. Else what leaves its
-    /// process group and empties its environment is known to us alone, and outlives us.
+    /// Whether all descendants of a job end even if this process is killed: a group, a scope or a container tracks all
+    /// of them. Otherwise only this process tracks daemons that leave the process group and clear their environment,
+    /// and they outlive it.
     pub fn holds_daemons(&self) -> bool {
         let holds = self.hold(&Job::default(), |grip| grip != Grip::Watches);
         holds.is_ok_and(|holds| !holds.cleanup().is_empty())
@@ -77,16 +78,17 @@ impl Limiter {
         limits.cpus.map_or_else(|| self.allowed.clone(), |cpus| affinity::filled(cpus, &self.allowed))
     }
 
-    /// Drops the data from the page cache where limits ask for it, so that what is cached was read by the job.
+    /// Drops the data from the page cache where memory or storage is limited, so that all cached data was read by the
+    /// job.
     pub(super) fn evict(&self, limits: &Limits) -> io::Result<()> {
         let asked = limits.memory.is_some() || limits.storage.is_some();
         self.data.as_ref().filter(|_| asked).map_or(Ok(()), |data| evict(data).map(drop))
     }
 
-    /// Makes what holds the limits of a job, by those back-ends whose grip may be used.
+    /// Sets up the limits of a job, with the back-ends whose grip is allowed.
     ///
     /// # Errors
-    /// Limits that cannot be held.
+    /// Limits that cannot be enforced.
     pub(super) fn hold(&self, job: &Job<'_>, may: impl Fn(Grip) -> bool) -> io::Result<Holds> {
         let cpus = self.cpus_of(&job.limits);
         let wraps = |info: &&BackendInfo| info.grip == Grip::Wraps;
@@ -107,7 +109,7 @@ impl Limiter {
         Ok(Holds(held))
     }
 
-    /// Of some limits those that a back-end holds; what wraps a job holds all that the kernel does.
+    /// The limits assigned to a back-end; a container or a scope gets all limits that the kernel enforces.
     fn share(&self, info: &BackendInfo, limits: &Limits) -> Limits {
         let is_its = |resource| {
             let by = self.survey.by(resource);
@@ -121,22 +123,23 @@ impl Limiter {
     }
 }
 
-/// All that holds one job, the best first.
+/// All holds on one job, in order of preference.
 pub(super) struct Holds(pub Vec<Box<dyn Hold>>);
 
 impl Holds {
-    /// What to put before the command.
+    /// The words to put before the command.
     pub fn prefix(&self) -> Vec<String> {
         self.0.iter().flat_map(|hold| hold.prefix()).collect()
     }
 
-    /// What ends the whole job when we are dead; nothing where nobody else knows all of it.
+    /// The command that ends the whole job if this process dies; empty where no back-end tracks all of it.
     pub fn cleanup(&self) -> Vec<String> {
         self.0.iter().flat_map(|hold| hold.cleanup()).collect()
     }
 }
 
-/// How a resource can be limited: by the first back-end that can. `disc` is the one of the data, or why there is none.
+/// How a resource can be limited: by the first back-end that works. `disc` is the one of the data, or the reason why
+/// there is none.
 fn limitable(
     resource: Resource,
     backends: &mut [Box<dyn Backend>],

@@ -1,5 +1,5 @@
-//! Processes of a job that lost their parents, where no control group knows them: the kernel gives them to us, not to init, however far from
-//! the job's process group, session and environment they went.
+//! Orphaned processes of a job that no control group tracks. The kernel reparents them to this process instead of init,
+//! even if they left the job's process group, session and environment.
 
 use super::processes::Entry;
 use nix::sys::prctl::set_child_subreaper;
@@ -8,10 +8,10 @@ use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, getpid, getsid};
 use std::io;
 
-/// How often is looked for more: those that are ended leave theirs to us.
+/// The most rounds of ending orphans: ended processes leave their children to us.
 const ROUNDS: usize = 100;
 
-/// Distinguishes orphans of a job from what we start ourselves.
+/// Distinguishes orphans of a job from processes that this program starts itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Orphans {
     us: i32,
@@ -19,23 +19,24 @@ pub(super) struct Orphans {
 }
 
 impl Orphans {
-    /// Orphans of what we start, as far as they are given to us.
+    /// Orphans among this process's children, as far as the kernel reparents them to us.
     pub fn ours() -> Self {
         Orphans { us: getpid().as_raw(), session: getsid(None).map_or(0, Pid::as_raw) }
     }
 
-    /// The same, and from now on they are given to us (PR_SET_CHILD_SUBREAPER(2const)).
+    /// The same, and makes this process the subreaper (PR_SET_CHILD_SUBREAPER(2const)).
     pub fn adopt() -> io::Result<Self> {
         set_child_subreaper(true)?;
         Ok(Self::ours())
     }
 
-    /// Whether a process is one: what we start ourselves stays in our session, and what leaves a job's process group for good makes one.
+    /// Whether a process is an orphan: our own children stay in our session, and a process that leaves the job's
+    /// process group for good creates a session.
     pub fn has(self, entry: &Entry) -> bool {
         entry.parent == self.us && entry.session != self.session
     }
 
-    /// Ends all of them, and what they started.
+    /// Ends all of them and their descendants.
     pub fn end(&self) {
         for _ in 0..ROUNDS {
             let orphans: Vec<Pid> =
@@ -44,7 +45,7 @@ impl Orphans {
                 return;
             }
             for orphan in orphans {
-                // It may have ended by itself, and waits for us to notice.
+                // It may have ended by itself and still has to be waited for.
                 let _ = kill(orphan, Signal::SIGKILL);
                 let _ = waitpid(orphan, None);
             }

@@ -1,11 +1,11 @@
-//! The most memory of its own that a job held, also between two looks: from what its groups hold when it is looked at, and the most that the
-//! kernel counted in all, and of each process.
+//! The peak of a job's own memory, including peaks between two polls: from its control groups' current memory, their
+//! peak counted by the kernel, and the peaks of the processes.
 
 use super::backend::Memory;
 use super::peaks::{Peaks, ProcessPeak};
 use perf4sight_base::units::Bytes;
 
-/// What was seen so far.
+/// The measurements so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OwnMemory {
     before: Option<Memory>,
@@ -14,8 +14,9 @@ pub(super) struct OwnMemory {
 }
 
 impl OwnMemory {
-    /// Sees what the groups hold now. Where the most in all has grown since the look before, it was reached between the two, with no
-    /// more pages of files than at one of them. At a limit it does not grow, for pages of files make room: there the peaks of the processes count.
+    /// Adds a measurement of the groups. If the total peak has grown since the previous poll, it was reached between
+    /// the two, with no more pages of files than at one of them. At a limit it does not grow, because pages of files
+    /// are reclaimed: there the peaks of the processes count.
     pub fn see(&mut self, now: Memory, processes: &[ProcessPeak]) {
         let files = self.before.map_or(now.files, |before| before.files.max(now.files));
         let has_grown = |most: &Bytes| self.before.is_none_or(|before| before.most < Some(*most));
@@ -26,7 +27,7 @@ impl OwnMemory {
         self.before = Some(now);
     }
 
-    /// The most; none where nothing was seen.
+    /// The peak; none without measurements.
     pub fn most(&self) -> Option<Bytes> {
         self.most
     }
@@ -41,7 +42,7 @@ mod tests {
         Memory { own: Bytes(own), files: Bytes(files), most: Some(Bytes(most)) }
     }
 
-    /// A job holds 20 and 60 of files, then 80 more for a moment that nobody sees, then reads 30 more of files.
+    /// A job holds 20 and 60 of files, then 80 more for a moment between polls, then reads 30 more of files.
     #[test]
     fn what_was_held_between_two_looks_counts() {
         let mut seen = OwnMemory::default();
@@ -58,7 +59,8 @@ mod tests {
         assert_eq!(seen.most(), Some(Bytes(120)));
     }
 
-    /// Under a limit of 100 that pages of files fill, two processes hold 20; one holds 50 more for a moment, whose pages of files went meanwhile.
+    /// Under a limit of 100 that pages of files fill, two processes hold 20. One holds 50 more for a moment, in which
+    /// pages of files are reclaimed.
     #[test]
     fn at_a_limit_what_a_process_held_between_two_looks_counts() {
         let mut seen = OwnMemory::default();

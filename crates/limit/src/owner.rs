@@ -1,11 +1,11 @@
-//! Names that tell whose something is: a process is known by its id, the name space of the id and the time it was started.
+//! Names that identify the process that owns a resource: by its id, the id's namespace and its start time.
 
 use std::fs;
 
-/// What all names begin with.
+/// The prefix of all names.
 const PREFIX: &str = "perf4sight";
 
-/// Whose something is.
+/// The process that owns a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owner {
     space: String,
@@ -20,13 +20,13 @@ impl Owner {
         Owner { space: space(), process, started: started(process).unwrap_or(0) }
     }
 
-    /// The name of this owner's number so and so.
+    /// The name of this owner's resource with a number.
     pub fn name(&self, number: u64) -> String {
         let Owner { space, process, started } = self;
         format!("{PREFIX}.{space}.{process}.{started}.{number}")
     }
 
-    /// The owner of something with this name; none where it is nobody's of ours.
+    /// The owner in a name; none where the name is not one of ours.
     pub fn of(name: &str) -> Option<Self> {
         let mut parts = name.split('.');
         if parts.next()? != PREFIX {
@@ -37,19 +37,19 @@ impl Owner {
         Some(Owner { space, process, started })
     }
 
-    /// Whether it is known to be dead: of the processes of other name spaces, such as containers, nothing is known.
+    /// Whether it is known to be dead: processes of other namespaces, such as containers, are not visible.
     pub fn is_dead(&self) -> bool {
         self.space == space() && started(self.process) != Some(self.started)
     }
 }
 
-/// The name space of process ids: `pid:[4026531836]`.
+/// The namespace of process ids: `pid:[4026531836]`.
 fn space() -> String {
     let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     link.to_string_lossy().chars().filter(char::is_ascii_digit).collect()
 }
 
-/// When a process was started, in ticks since the machine was.
+/// The start time of a process, in ticks since boot.
 fn started(process: u32) -> Option<u64> {
     super::processes::Entry::read(process as i32).filter(|entry| !entry.is_over()).map(|entry| entry.started)
 }

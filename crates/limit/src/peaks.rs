@@ -1,22 +1,22 @@
-//! What processes held between two looks: the kernel keeps the most that each ever held.
+//! Memory peaks between two polls: the kernel keeps the peak of each process.
 
 use super::processes::Entry;
 use perf4sight_base::units::Bytes;
 use std::collections::BTreeMap;
 
-/// What was seen of each process at the last look.
+/// The state of each process at the last poll.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Peaks(BTreeMap<i32, Seen>);
 
-/// What was seen of a process.
+/// The state of a process.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     most: Bytes,
-    /// What all held beyond what this one did; below zero where it holds pages of files, which are not counted among that of all.
+    /// Memory of all others; below zero where this process holds pages of files, which the total does not count.
     others: i64,
 }
 
-/// Memory of one process: now, and the most that it ever held.
+/// Memory of one process: current and peak.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProcessPeak {
     pub process: i32,
@@ -31,8 +31,9 @@ impl ProcessPeak {
 }
 
 impl Peaks {
-    /// The most that all held at a time since the look before, who hold `own` now: by the peak of each process in turn, what it held then and what the others do. A peak
-    /// of before was seen then. The others count by the less of what they held at the two looks: of a process that frees, the kernel counts pages as its own no longer when the group still holds up to 10,000 of them
+    /// The peak of all together since the previous poll; they hold `own` now. For each process whose peak grew, it adds
+    /// that peak and the memory of the others. The others count with the smaller value of the two polls: when a process
+    /// frees memory, the kernel stops counting pages as its own while the group still holds up to 10,000 of them
     /// (`MAX_GATHER_BATCH_COUNT` in mm/mmu_gather.c), which would count twice.
     pub fn most(&mut self, own: Bytes, processes: &[ProcessPeak]) -> Bytes {
         let others = |process: &ProcessPeak| own.0 as i64 - process.now.0 as i64;
@@ -56,12 +57,13 @@ impl Peaks {
 pub(super) mod tests {
     use super::*;
 
-    /// A process that holds so much, and held so much at most.
+    /// A process with so much current memory and such a peak.
     pub fn mark(process: i32, now: u64, most: u64) -> ProcessPeak {
         ProcessPeak { process, now: Bytes(now), most: Bytes(most) }
     }
 
-    /// One reads 5 and frees 4 of them; then others hold 10 beside the 1 that is left: 11, and not 15. For a moment it holds 3 more beside them.
+    /// One process allocates 5 and frees 4 of them; then others hold 10 in addition to the 1 that is left: 11 in all,
+    /// and not 15. For a moment they hold 3 more.
     #[test]
     fn what_was_held_before_others_came_is_not_held_beside_them() {
         let mut peaks = Peaks::default();
@@ -71,8 +73,8 @@ pub(super) mod tests {
         assert_eq!(peaks.most(Bytes(11), &[mark(1, 1, 5), mark(2, 10, 13)]), Bytes(11));
     }
 
-    /// Beside 10 of others, one that holds 50 takes 30 more and is seen freeing them all: of 40 that are its own no longer the group still
-    /// holds 25. 90 at most, and not 115.
+    /// Others hold 10. A process with 50 allocates 30 more and frees 40 of them: the group still holds 25 of these 40.
+    /// The peak is 90 at most, and not 115.
     #[test]
     fn what_is_being_freed_does_not_count_twice() {
         let mut peaks = Peaks::default();

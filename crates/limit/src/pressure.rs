@@ -1,4 +1,4 @@
-//! Whether a host had more to do than it could while a job ran: the kernel's pressure stall information, and who used the CPUs.
+//! The load of a host while a job ran: the kernel's pressure stall information, and the use of its CPUs.
 
 use super::Pressure;
 use perf4sight_machine::linux;
@@ -6,22 +6,22 @@ use procfs::{CpuPressure, Current, IoPressure, MemoryPressure};
 use std::fs;
 use std::time::Instant;
 
-/// A host at one moment.
+/// The counters of a host at one moment.
 #[derive(Debug)]
 pub(super) struct Host {
     at: Instant,
-    /// Seconds that something waited, since the machine was started: for a CPU, for storage, for memory.
+    /// Seconds since boot that a task waited: for a CPU, for storage, for memory.
     waited: [Option<f64>; 3],
-    /// Seconds of CPU time of some CPUs that were used by all, or taken by a hypervisor.
+    /// Seconds of CPU time on some CPUs that were used by anything, or taken by a hypervisor.
     busy: Option<f64>,
-    /// Seconds that a hypervisor took of them.
+    /// Seconds of them that a hypervisor took.
     stolen: Option<f64>,
-    /// How many CPUs that is of.
+    /// Number of those CPUs.
     cpus: usize,
 }
 
 impl Host {
-    /// Now, as far as these CPUs go.
+    /// The counters now, of these CPUs.
     pub fn now(of: &[usize]) -> Self {
         let waited = [
             CpuPressure::current().map(|of| of.some),
@@ -35,8 +35,8 @@ impl Host {
         Host { at: Instant::now(), waited, busy, stolen, cpus: of.len() }
     }
 
-    /// What it was like since an earlier moment, while a job used so many seconds of CPU time. What we used ourselves on its CPUs counts among
-    /// what others did: it held the job back just as much.
+    /// The pressure since an earlier moment, while a job used so many seconds of CPU time. CPU time of this program on
+    /// the job's CPUs counts as that of others, because it delays the job just as much.
     pub fn since(&self, start: &Host, job: Option<f64>) -> Pressure {
         let wall = self.at.duration_since(start.at).as_secs_f64();
         let share = |seconds: f64, whole: f64| (whole > 0.0).then(|| (seconds / whole).clamp(0.0, 1.0));
@@ -48,7 +48,8 @@ impl Host {
     }
 }
 
-/// Seconds that these CPUs worked for anybody, and that were taken from them, by their lines in /proc/stat; none where one has no line.
+/// Seconds that these CPUs were busy, and seconds stolen from them, from their lines in /proc/stat; none where one has
+/// no line.
 fn worked(stat: &str, cpus: &[usize]) -> Option<(f64, f64)> {
     cpus.iter().try_fold((0.0, 0.0), |(busy, stolen), cpu| {
         let name = format!("cpu{cpu} ");
@@ -80,7 +81,8 @@ mod tests {
         assert_eq!(end.since(&start, None).others, None);
     }
 
-    /// Of /proc/stat the fields of a CPU are user, nice, system, idle, iowait, irq, softirq, steal, in hundredths of a second.
+    /// In /proc/stat, the fields of a CPU are user, nice, system, idle, iowait, irq, softirq, steal, in hundredths of a
+    /// second.
     #[test]
     fn only_the_cpus_of_a_job_count() {
         let stat = "cpu  900 0 300 5000 0 0 0 0 0 0\ncpu0 100 20 30 2000 7 1 2 40 0 0\ncpu1 800 0 270 3000 0 0 0 0 0 0\ncpu10 5 0 0 0 0 0 0 0 0 0\n";

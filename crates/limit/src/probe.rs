@@ -1,4 +1,4 @@
-//! Trying what holds limits: commands that are asked, and limits that hold nobody back.
+//! Tests back-ends with commands and with limits so high that they have no effect.
 
 use super::Resource;
 use perf4sight_base::units::Bytes;
@@ -7,10 +7,10 @@ use perf4sight_machine::{Limits, Watch};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long a command may take to answer: a bus that does not answer is none.
+/// How long a command may take to answer; a message bus that takes longer counts as absent.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A limit on one resource alone, so high that nobody is held back by it.
+/// A limit on one resource alone, so high that it has no effect.
 pub(super) fn tried(resource: Resource) -> Limits {
     let none = Limits::default();
     match resource {
@@ -20,7 +20,7 @@ pub(super) fn tried(resource: Resource) -> Limits {
     }
 }
 
-/// What a command writes to its standard output; where it fails, its complaint.
+/// The standard output of a command; its error output where it fails.
 pub(super) fn output_of(words: &[String], watch: &Watch<'_>) -> Result<String, String> {
     let mut command = Command::new(&words[0]);
     let output = process::run(command.args(&words[1..]), Call::line("", PATIENCE), watch);

@@ -1,34 +1,34 @@
-//! The processes of this machine: who started whom, how much CPU time and memory each has taken (proc(5)).
+//! The processes of this machine: their parents, CPU time and memory (proc(5)).
 
 use perf4sight_base::units::Bytes;
 use procfs::FromRead;
 use procfs::process::{Io, Stat, Status};
 use std::fs;
 
-/// Ticks a second of the times in /proc/PID/stat: USER_HZ, 100 on everything this runs on.
+/// Ticks a second in /proc/PID/stat: USER_HZ, 100 on all supported machines.
 const TICKS: f64 = 100.0;
-/// Bytes of a page as /proc/PID/stat counts them where nothing else is known.
+/// The page size that is assumed for /proc/PID/stat.
 const PAGE: u64 = 4096;
 
 /// A process.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
     pub process: i32,
-    /// As `ps` shows it: R, S, D, T, Z, ...
+    /// The state as `ps` shows it: R, S, D, T, Z, ...
     pub state: char,
     pub parent: i32,
     pub group: i32,
     pub session: i32,
-    /// Seconds of CPU time, its own and that of the children it waited for.
+    /// Seconds of CPU time, including children that it waited for.
     pub cpu_seconds: f64,
-    /// In ticks since the machine was started.
+    /// Start time in ticks since boot.
     pub started: u64,
     /// Memory that it holds.
     pub resident: Bytes,
 }
 
 impl Entry {
-    /// None where there is no such process.
+    /// Reads a process; none where it does not exist.
     pub fn read(process: i32) -> Option<Self> {
         let stat = Stat::from_file(format!("/proc/{process}/stat")).ok()?;
         Some(Entry {
@@ -52,18 +52,18 @@ impl Entry {
         all
     }
 
-    /// Whether it has ended and only waits to be noticed.
+    /// Whether it has ended and is not yet waited for.
     pub fn is_over(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
 
-    /// The most memory that it ever held.
+    /// Its peak memory.
     pub fn most_resident(&self) -> Bytes {
         let status = Status::from_file(format!("/proc/{}/status", self.process)).ok();
         Bytes(status.and_then(|status| status.vmhwm).unwrap_or(0) << 10)
     }
 
-    /// What it read from storage, with what the children did that it waited for.
+    /// Bytes it read from storage, including children that it waited for.
     pub fn bytes_read(&self) -> u64 {
         Io::from_file(format!("/proc/{}/io", self.process)).map_or(0, |io| io.read_bytes)
     }

@@ -1,8 +1,9 @@
-//! A page cache of a given size without privileges: a fixed scattered part of the data may stay, the rest is dropped over and over.
+//! A page cache of a given size without privileges: a fixed, scattered part of the data may stay, the rest is dropped
+//! repeatedly.
 //!
-//! What stays does not depend on what is read, so hits are the share that stays: a cache that never evicts what it holds ("MinIO" in
-//! Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021). Pages that some process has mapped or not yet
-//! written back are not dropped.
+//! The part that stays does not depend on access, so the hit rate is its share: a cache that never evicts what it holds
+//! ("MinIO" in Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021). Pages that a process
+//! has mapped or that are not yet written back are not dropped.
 
 use super::Resource;
 use super::backend::{Backend, BackendInfo, Grip, Hold, Request};
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The page cache is held, and what the job itself allocates is not.
+/// Limits the page cache, but not the job's own allocations.
 pub static RESIDENCY: BackendInfo = BackendInfo {
     name: "residency governor",
     resources: &[Resource::Memory],
@@ -26,15 +27,15 @@ pub static RESIDENCY: BackendInfo = BackendInfo {
     page_cache_only: true,
 };
 
-/// What stays or goes as one: as much as the kernel reads ahead. A file that is smaller stays or goes as a whole.
+/// The unit that stays or is dropped: the kernel's readahead size. A smaller file stays or is dropped as a whole.
 const BLOCK: u64 = 128 << 10;
-/// Blocks of one file at most: of larger ones more goes as one, or a round would take too long.
+/// The most blocks of one file. Larger files have larger blocks, because a round would otherwise take too long.
 const BLOCKS: u64 = 4096;
-/// How often is dropped.
+/// The time between rounds of dropping pages.
 const ROUND: Duration = Duration::from_millis(100);
-/// How long one goes on dropping: a tenth of a CPU.
+/// The longest time of dropping in a round: a tenth of a CPU.
 const LONGEST: Duration = Duration::from_millis(10);
-/// Files that are kept open.
+/// The most files that are kept open.
 const OPEN: usize = 256;
 
 /// The residency governor as a back-end.
@@ -102,13 +103,14 @@ impl Drop for Governor {
     }
 }
 
-/// Drops all of the data from the page cache, so that nobody finds there what was read before; returns of how many files that is true.
+/// Drops all of the data from the page cache, so that no earlier reads count as hits; returns the number of files
+/// dropped.
 pub(super) fn evict(data: &Path) -> io::Result<usize> {
     let mut evicted = 0;
     for (file, _) in files(data)? {
-        // What is not ours to read we cannot drop, but a job can read it no more than we.
+        // A file that we cannot read cannot be dropped, but the job cannot read it either.
         if let Ok(file) = File::open(file) {
-            // Pages that are not yet written are not dropped.
+            // Dirty pages are not dropped.
             let _ = file.sync_data();
             posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
             evicted += 1;
@@ -117,12 +119,12 @@ pub(super) fn evict(data: &Path) -> io::Result<usize> {
     Ok(evicted)
 }
 
-/// What is to go.
+/// The parts of the data to drop.
 struct Ranges {
     files: Vec<FileRanges>,
 }
 
-/// What of one file is to go: where it begins, and how long it is.
+/// The parts of one file to drop: their offsets and lengths.
 struct FileRanges {
     path: PathBuf,
     open: Option<File>,
@@ -131,7 +133,7 @@ struct FileRanges {
 
 impl Ranges {
     fn of(data: &Path, room: u64) -> io::Result<Self> {
-        // In the order of their names, so that the same parts stay each time.
+        // Sorted by name, so that the same parts stay each time.
         let mut found: Vec<(PathBuf, u64)> = files(data)?.collect();
         let share = room as f64 / found.iter().map(|(_, length)| length).sum::<u64>().max(1) as f64;
         found.sort();
@@ -143,13 +145,13 @@ impl Ranges {
         Ok(Ranges { files: files.filter(|file| !file.ranges.is_empty()).collect() })
     }
 
-    /// Round after round; where there is too much for one, the next goes on.
+    /// Drops round after round; a round without enough time is continued by the next.
     fn drop_until(&self, over: &AtomicBool) {
         let mut files = self.files.iter().cycle();
         while !over.load(Ordering::Relaxed) {
             let begun = Instant::now();
             for FileRanges { path, open, ranges } in files.by_ref().take(self.files.len()) {
-                // A file that is gone needs no dropping.
+                // A file that no longer exists has no pages to drop.
                 let _ = match open {
                     Some(file) => drop_pages(file, ranges),
                     None => File::open(path).and_then(|file| drop_pages(&file, ranges)),
@@ -170,7 +172,7 @@ fn drop_pages(file: &File, ranges: &[(i64, i64)]) -> io::Result<()> {
     Ok(())
 }
 
-/// The blocks of a file that go, those side by side as one. `blocks` counts those of all files.
+/// The blocks of a file to drop, adjacent ones merged. `blocks` counts the blocks of all files.
 fn to_drop(blocks: &mut u64, length: u64, share: f64) -> Vec<(i64, i64)> {
     let mut ranges: Vec<(i64, i64)> = Vec::new();
     let size = length.div_ceil(BLOCKS).next_multiple_of(BLOCK).max(BLOCK);
@@ -186,9 +188,9 @@ fn to_drop(blocks: &mut u64, length: u64, share: f64) -> Vec<(i64, i64)> {
     ranges
 }
 
-/// A number from 0 to 1 that a block always has: multiples of the golden ratio, without their whole parts. Of few blocks already, wherever
-/// they begin, the share below any number is that number nearly, and no period of the data meets theirs (Knuth, The Art of Computer
-/// Programming 3, 6.4).
+/// A number from 0 to 1 that a block always has: the fractional part of a multiple of the golden ratio. Even of a few
+/// consecutive blocks, nearly the share `x` is below any number `x`, and no period of the data coincides with it
+/// (Knuth, The Art of Computer Programming 3, 6.4).
 fn place(block: u64) -> f64 {
     (block.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 11) as f64 / (1u64 << 53) as f64
 }
@@ -205,7 +207,7 @@ mod tests {
     #[test]
     fn what_stays_is_the_share_and_what_goes_is_in_few_ranges() {
         for share in [0.0, 0.1, 0.25, 0.5, 0.75, 1.0] {
-            // 50 blocks of 128 KiB keep the share to one of them and a half, 762 to half a percent.
+            // 50 blocks of 128 KiB match the share within one and a half blocks, 762 within half a percent.
             let [little, much] = [50 * BLOCK, 99_700_000].map(|length| kept(length, share));
             assert!((little - share).abs() <= 0.03 && (much - share).abs() < 0.005, "{little} and {much} of {share}");
         }

@@ -1,4 +1,4 @@
-//! Runs a job under limits, watches it and reports what became of it.
+//! Runs a job under limits, watches it and reports its outcome.
 
 use super::backend::Memory;
 use super::ended::{Ended, JobEnd};
@@ -23,29 +23,29 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a job is looked at: rarely enough not to disturb what is measured in it.
+/// The polling interval: long enough not to disturb the measurement.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often what a job holds is read at a look, where it changes meanwhile.
+/// The most readings of a job's memory at one poll, where it changes meanwhile.
 const READINGS: usize = 8;
-/// Bytes by which what a job holds may change between two readings that count as one.
+/// Two readings whose memory differs by at most this many bytes count as one.
 const STILL: u64 = 1 << 20;
-/// Looks at which a job stood still until it counts as stopped.
+/// Polls in the stopped state until a job counts as stopped.
 const STOPPED: usize = 10;
-/// Time to end by itself when it has been interrupted.
+/// Time to end by itself after an interrupt.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long output may take to arrive after the job has ended.
 const LAST_OUTPUT: Duration = Duration::from_millis(500);
-/// What the shell that joins groups ends with where it cannot.
+/// The exit status of the shell that joins control groups, where it cannot.
 const NOT_JOINED: i32 = 125;
-/// What a shell, and docker, end with when a program was killed (128 + SIGKILL).
+/// The exit status of a shell, and of docker, when a program was killed (128 + SIGKILL).
 const KILLED: i32 = 137;
 
 impl Limiter {
-    /// Runs a job until it ends, its time is up, or `enough` says so of what was seen; none after Ctrl-C. Where memory or storage is
-    /// limited, the data leaves the page cache before, so that what is cached was read by the job.
+    /// Runs a job until it ends, its timeout expires, or `enough` returns true; none after Ctrl-C. Where memory or
+    /// storage is limited, the data is dropped from the page cache first, so that all cached data was read by the job.
     ///
     /// # Errors
-    /// A command that cannot be started, limits that cannot be held.
+    /// A command that cannot be started, limits that cannot be enforced.
     pub fn run(
         &self,
         job: &Job<'_>,
@@ -86,7 +86,7 @@ impl Limiter {
     }
 }
 
-/// The command with its environment, behind what holds it.
+/// The command with its environment, after the prefix of its holds.
 fn command(job: &Job<'_>, prefix: &[String]) -> Command {
     let words: Vec<&String> = prefix.iter().chain(job.words).collect();
     let mut command = Command::new(words[0]);
@@ -99,7 +99,7 @@ fn command(job: &Job<'_>, prefix: &[String]) -> Command {
     command
 }
 
-/// A job that was started. It ends before what holds it goes.
+/// A job that was started. It ends before its holds are dropped.
 struct Running {
     guarded: Guarded,
     holds: Holds,
@@ -108,7 +108,7 @@ struct Running {
     wall: Duration,
     end: JobEnd,
     lines: Lines,
-    /// The last ones of its own accord: what it writes because we end it is no news.
+    /// The last lines before it was ended: output caused by the interrupt does not count.
     last_lines: Vec<String>,
     own_memory: OwnMemory,
 }
@@ -133,7 +133,7 @@ impl Running {
         Ok(Running { guarded, holds, program, begun, wall, end, lines, last_lines: Vec::new(), own_memory })
     }
 
-    /// Looks at it until there is a reason to end; none after Ctrl-C.
+    /// Polls the job until there is a reason to end it; none after Ctrl-C.
     fn watched(
         mut self,
         job: &Job<'_>,
@@ -168,7 +168,8 @@ impl Running {
         }
     }
 
-    /// Whether it stands still, and not because we hold it: whoever reads from a terminal that is not its own is stopped.
+    /// Whether it is stopped, and not by a hold: the kernel stops a process that reads from a terminal in the
+    /// background.
     fn is_stopped(&self) -> bool {
         let is_paused = self.holds.0.iter().any(|hold| hold.pauses());
         !is_paused && Entry::read(self.guarded.child.id() as i32).is_some_and(|entry| entry.state == 'T')
@@ -178,9 +179,9 @@ impl Running {
         self.holds.0.iter_mut().find_map(|hold| hold.memory())
     }
 
-    /// What it holds now, and at a limit what each of its processes does: looking at each takes time, and elsewhere the kernel counts for all.
-    /// The two are read one after the other, and what is freed meanwhile would count twice: they are read again while it frees or takes, and
-    /// where that goes on, the least counts.
+    /// Its current memory, and under a limit that of each process. Reading each process takes time, and without a limit
+    /// the kernel's counter is enough. The two are read one after the other, and memory freed in between would count
+    /// twice. So they are read again while memory changes; if it keeps changing, the smaller reading counts.
     fn memory(&mut self, at_a_limit: bool) -> Option<(Memory, Vec<ProcessPeak>)> {
         let mut before = self.memory_now()?;
         if !at_a_limit {
@@ -198,12 +199,12 @@ impl Running {
         }
     }
 
-    /// What it used until now; whoever paused it lets it go.
+    /// Its usage until now; a paused job continues.
     fn usage(&mut self) -> Usage {
         self.holds.0.iter_mut().map(|hold| hold.usage()).fold(Usage::default(), Usage::or)
     }
 
-    /// Ends it, and shows what it wrote last.
+    /// Ends it, and passes on its last lines.
     fn finish(&mut self, enough: &mut dyn FnMut(&Seen) -> bool) -> Result<()> {
         let last = |lines: &Lines| lines.last().iter().map(|line| readable(line)).collect::<Vec<String>>();
         if let JobEnd::Exited(status) = self.end {
@@ -227,10 +228,10 @@ impl Running {
     }
 }
 
-/// Looks for the program of a job as a shell would, from the folder that it runs in.
+/// Finds the program of a job as a shell would, from its working folder.
 ///
 /// # Errors
-/// One that is not there, or that may not be run.
+/// A program that does not exist or is not executable.
 pub fn find(program: &str, folder: Option<&Path>) -> Result<()> {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "command -v \"$1\"", "find", program]);
@@ -240,12 +241,12 @@ pub fn find(program: &str, folder: Option<&Path>) -> Result<()> {
     if !found {
         return Err(missing(program, &Errno::ENOENT.into()));
     }
-    // Some shells find a path that is there, whatever it is.
+    // Some shells accept any existing path, executable or not.
     let path = folder.unwrap_or(Path::new(".")).join(program);
     if program.contains('/') { runnable(program, &path) } else { Ok(()) }
 }
 
-/// Whether a file is one that may be run.
+/// Checks that a file is executable.
 fn runnable(program: &str, path: &Path) -> Result<()> {
     if path.is_dir() {
         return Err(missing(program, &Errno::EISDIR.into()));
@@ -260,7 +261,7 @@ fn missing(program: &str, cause: &io::Error) -> Error {
     Error::io(program, "start this command", cause).help("name a program on the path, or a file with its folder")
 }
 
-/// Whether it was killed, as the kernel does for want of memory.
+/// Whether it was killed, as by the kernel when memory runs out.
 fn was_killed(end: JobEnd) -> bool {
     match end {
         JobEnd::Exited(status) => status.signal() == Some(Signal::SIGKILL as i32) || status.code() == Some(KILLED),

@@ -1,4 +1,4 @@
-//! Which back-end holds a limit here, and why no better one does.
+//! Which back-end enforces each limit here, and why no preferred one works.
 
 use super::Resource;
 use super::backend::BackendInfo;
@@ -7,15 +7,15 @@ use perf4sight_base::units::Bytes;
 use perf4sight_machine::{Limits, affinity};
 use std::fmt;
 
-/// The least of a CPU that the kernel gives as a quota.
+/// The smallest quota of the kernel, in CPUs.
 const LEAST_CPUS: f64 = 0.01;
 
-/// What limits this machine can hold.
+/// The limits that this machine can enforce.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survey {
-    /// CPUs that there are for us: affinity and control groups count.
+    /// CPUs available to this process, by affinity and control groups.
     pub cpus: f64,
-    /// Memory that there is for us.
+    /// Memory available to this process.
     pub memory: Bytes,
     /// One for each resource, in the order of [`Resource::ALL`].
     pub resources: Vec<Limitable>,
@@ -24,27 +24,27 @@ pub struct Survey {
 /// How one resource can be limited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limitable {
-    /// What is limited.
+    /// The resource.
     pub resource: Resource,
-    /// What holds it; none where nothing can.
+    /// Its back-end; none where no back-end works.
     pub by: Option<&'static BackendInfo>,
-    /// What is to be known of it, such as the disc whose bandwidth is limited.
+    /// A remark, such as the disc whose bandwidth is limited.
     pub remark: Option<String>,
-    /// Better back-ends, and why they do not work.
+    /// Preferred back-ends, and why they do not work.
     pub refused: Vec<Refused>,
 }
 
 /// A back-end that does not work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// Which one.
+    /// The back-end.
     pub backend: &'static BackendInfo,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Survey {
-    /// What holds a limit; none where nothing can.
+    /// The back-end of a resource; none where no back-end works.
     pub fn by(&self, resource: Resource) -> Option<&'static BackendInfo> {
         self.of(resource).and_then(|limitable| limitable.by)
     }
@@ -54,10 +54,10 @@ impl Survey {
         self.resources.iter().find(|limitable| limitable.resource == resource)
     }
 
-    /// Whether these limits can be held here.
+    /// Checks that these limits can be enforced here.
     ///
     /// # Errors
-    /// More than there is, less than can be given, or a resource that cannot be limited.
+    /// Limits above the machine's resources or below the smallest quota, or a resource that cannot be limited.
     pub fn check(&self, limits: &Limits) -> Result<()> {
         limits.cpus.map_or(Ok(()), |cpus| check_cpus(cpus, self.cpus))?;
         if let Some(asked) = limits.memory.filter(|asked| asked.0 == 0 || *asked > self.memory) {
@@ -73,8 +73,8 @@ impl Survey {
         }
     }
 
-    /// Held back by other machines that the same job runs on: no more CPUs and memory than each of them has, and no limit that any of them
-    /// cannot hold, for the reason that is given.
+    /// Restricts it to the other machines that the same job runs on: at most the CPUs and memory of each of them, and
+    /// no limit that one of them cannot enforce, for the given reason.
     pub fn hold_back(&mut self, cpus: f64, memory: Bytes, lacking: &[(Resource, String)]) {
         self.cpus = self.cpus.min(cpus);
         self.memory = self.memory.min(memory);
@@ -108,10 +108,10 @@ impl fmt::Display for Limitable {
     }
 }
 
-/// Whether a job can be given so many CPUs where there are so many.
+/// Checks that a job can have so many CPUs where there are `here`.
 ///
 /// # Errors
-/// More than there are, or less than the kernel gives.
+/// More than there are, or less than the smallest quota.
 pub fn check_cpus(cpus: f64, here: f64) -> Result<()> {
     match (LEAST_CPUS..=here).contains(&cpus) {
         true => Ok(()),
@@ -120,7 +120,7 @@ pub fn check_cpus(cpus: f64, here: f64) -> Result<()> {
     }
 }
 
-/// The CPUs that there are for us: affinity and control groups count.
+/// CPUs available to this process, by affinity and control groups.
 pub fn cpus() -> f64 {
     affinity::allowed().len().min(perf4sight_machine::threads()) as f64
 }

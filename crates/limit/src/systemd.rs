@@ -1,4 +1,4 @@
-//! Scopes of systemd as back-ends: of the user's, and of the system's (systemd.resource-control(5)).
+//! Scopes of systemd as back-ends: of the user manager and of the system manager (systemd.resource-control(5)).
 
 use super::Resource;
 use super::backend::{Backend, BackendInfo, Grip, Hold, Memory, Request};
@@ -20,13 +20,13 @@ static USER: BackendInfo =
 static SYSTEM: BackendInfo =
     BackendInfo { name: "systemd-run --system", resources: &Resource::ALL, grip: Grip::Wraps, page_cache_only: false };
 
-/// Keeps a scope alive, whose counters go with it, beyond the end of what it becomes. It is nobody's child, so that a job may wait for
-/// all of its own.
+/// Keeps a scope and its counters alive after the command ends. The sleeping process is not a child of the command, so
+/// that a job may wait for all its children.
 const KEEP: &str = r#"(sleep 2147483647 < /dev/null > /dev/null 2>&1 &) ; exec "$@""#;
-/// Writes the controllers of the group that it is in.
+/// Prints the controllers of its own control group.
 const CONTROLLERS: &str = r#"cat "/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/cgroup.controllers""#;
 
-/// Which of the two systemds makes a scope.
+/// The systemd manager that creates a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manager {
     User,
@@ -34,7 +34,7 @@ pub(super) enum Manager {
 }
 
 impl Manager {
-    /// As an option of systemd-run and systemctl.
+    /// The option of systemd-run and systemctl.
     fn option(self) -> &'static str {
         match self {
             Manager::User => "--user",
@@ -43,12 +43,12 @@ impl Manager {
     }
 }
 
-/// One of the two systemds.
+/// A systemd manager as a back-end.
 #[derive(Debug)]
 pub(super) struct Systemd {
     manager: Manager,
     disc: Option<Disc>,
-    /// The controllers that it gives to a scope, or why it makes none; asked once.
+    /// The controllers of its scopes, or why it cannot create any; checked once.
     controllers: Option<Result<Vec<String>, String>>,
 }
 
@@ -73,7 +73,7 @@ impl Backend for Systemd {
         }
     }
 
-    /// Asks for a scope, and looks whether it got the controller.
+    /// Creates a scope and checks that it has the controller.
     fn check(&mut self, resource: Resource, watch: &Watch<'_>) -> Result<(), String> {
         let controllers = self.controllers.take().unwrap_or_else(|| self.asked(watch));
         let wanted = controller_v2(resource);
@@ -103,7 +103,7 @@ struct Scope {
 }
 
 impl Scope {
-    /// Its group, as soon as the job is in it.
+    /// Its control group, once the job is in it.
     fn find(&self) -> Option<Group> {
         let groups = ProcessCGroups::from_file(format!("/proc/{}/cgroup", self.process?)).ok()?;
         let path = &groups.0.iter().find(|group| group.hierarchy == 0)?.pathname;
@@ -145,12 +145,12 @@ impl Hold for Scope {
 
 impl Drop for Scope {
     fn drop(&mut self) {
-        // Where it is gone already, nothing is left to end.
+        // Where it is already gone, there is nothing to end.
         let _ = output_of(&self.cleanup(), &Watch::quiet(&AtomicBool::new(false)));
     }
 }
 
-/// What to put before a command, so that systemd runs it in a scope of this name (systemd.resource-control(5)).
+/// The words to put before a command, so that systemd runs it in a scope of this name (systemd.resource-control(5)).
 fn scope(manager: Manager, name: &str, limits: &Limits, disc: Option<&Disc>) -> Vec<String> {
     let mut words = ["systemd-run", manager.option(), "--scope", "--quiet", "--collect"].map(str::to_owned).to_vec();
     words.push(format!("--unit={name}"));

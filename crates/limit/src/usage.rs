@@ -1,8 +1,8 @@
-//! What a job used, as far as a back-end counts it.
+//! The resources that a job used, as counted by a back-end.
 
 use perf4sight_base::units::Bytes;
 
-/// What a job used until now; what nothing counts is none.
+/// Resources used until now; none for those that are not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Usage {
     pub out_of_memory_kills: Option<u64>,
@@ -13,7 +13,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// With what another one counted of what this one did not.
+    /// Fills missing values from another back-end.
     pub fn or(self, other: Usage) -> Usage {
         Usage {
             out_of_memory_kills: self.out_of_memory_kills.or(other.out_of_memory_kills),

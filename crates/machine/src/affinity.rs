@@ -1,20 +1,20 @@
-//! CPUs that a command may run on, given before it starts.
+//! CPU affinity of a command, set before it starts.
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::io;
 use std::thread;
 
-/// What OpenMP, MKL and OpenBLAS read.
+/// Variables that OpenMP, MKL and OpenBLAS read.
 const THREADS: [&str; 3] = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"];
 
-/// The CPUs that this thread may run on, by their numbers.
+/// The CPUs that this thread may run on, by number.
 pub fn allowed() -> Vec<usize> {
     let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
     (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
 }
 
-/// Does something, such as starting a process, on a thread that may run on these CPUs only: what it starts inherits that.
+/// Runs a function, such as one that starts a process, on a thread with this CPU affinity, which children inherit.
 pub fn within<T: Send>(cpus: &[usize], start: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let confined = move || {
         let mut set = CpuSet::new();
@@ -22,22 +22,22 @@ pub fn within<T: Send>(cpus: &[usize], start: impl FnOnce() -> io::Result<T> + S
         sched_setaffinity(Pid::from_raw(0), &set)?;
         start()
     };
-    // What panics there panics here.
+    // A panic in the thread continues here.
     thread::scope(|scope| scope.spawn(confined).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// The first CPUs that a limit fills: one and a half need two. Never none.
+/// The CPUs that a limit occupies: a limit of 1.5 needs two. At least one.
 pub fn filled(cpus: f64, allowed: &[usize]) -> Vec<usize> {
     allowed.iter().copied().take(whole(cpus)).collect()
 }
 
-/// CPUs, or threads, that a limit fills.
+/// Whole CPUs, or threads, for a limit.
 pub fn whole(cpus: f64) -> usize {
     (cpus.ceil() as usize).max(1)
 }
 
-/// The variables that tell compute libraries how many threads to start, before they are loaded: one for each CPU that the limit fills,
-/// shared among the processes of a job. Without a limit there are none.
+/// The variables that set the number of threads of compute libraries before they are loaded: one thread for each CPU of
+/// the limit, divided among the processes of a job. None without a limit.
 pub fn threads(cpus: Option<f64>, processes: usize) -> impl Iterator<Item = (&'static str, String)> + use<> {
     let threads = cpus.map(|cpus| whole(cpus / processes.max(1) as f64).to_string());
     threads.into_iter().flat_map(|threads| THREADS.map(|name| (name, threads.clone())))

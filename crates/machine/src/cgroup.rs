@@ -1,4 +1,4 @@
-//! What the kernel's control groups say about memory: how much this process may take, and who was killed for it.
+//! Memory limits and out-of-memory kills from the kernel's control groups.
 
 use perf4sight_base::units::Bytes;
 use std::fs;
@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 
 const GROUPS: &str = "sys/fs/cgroup";
 
-/// One group's memory.
+/// Memory of a control group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// What its processes may take together.
+    /// The limit for all its processes together.
     pub limit: Bytes,
-    /// What they have taken and the kernel cannot take back: without the file cache.
+    /// Memory that they use and the kernel cannot reclaim: without the file cache.
     pub used: Bytes,
 }
 
-/// Files of one generation of the interface, relative to a group's folder.
+/// File names of one version of the interface, relative to a group's folder.
 struct Interface {
     limit: &'static str,
     used: &'static str,
-    /// The name in memory.stat of file pages that nobody has used for a while.
+    /// The name in memory.stat of inactive file pages.
     cache: &'static str,
     kills: &'static str,
 }
@@ -33,18 +33,18 @@ const V1: Interface = Interface {
     kills: "memory.oom_control",
 };
 
-/// The limits that hold for this process, its own group's first; groups without a limit are left out. `root` is the root of the
-/// file system, or a folder that holds copies of another machine's.
+/// The limits of this process, its own group's first; groups without a limit are left out. `root` is the root of the
+/// file system, or a folder with copies of another machine's files.
 pub fn allowances(root: &Path) -> Vec<Allowance> {
     of_process(root).iter().filter_map(|(folder, interface)| interface.allowance(folder)).collect()
 }
 
-/// Kills by the kernel for want of memory so far, in each group of this process that counts them: a worker is in the same groups.
-/// Where none does, those on the whole machine, which are other programs' too; of a kernel older than 4.13, which counts none,
-/// nothing.
+/// Out-of-memory kills so far, in each group of this process that counts them; a worker is in the same groups. If no
+/// group counts them, the kills on the whole machine, including other programs'. Nothing on kernels older than 4.13,
+/// which have no counter.
 ///
-/// When one of the counts grows while a worker is killed, memory was the reason: a worker has offered itself to be killed first.
-/// `root` is the root of the file system.
+/// If a counter grows while a worker is killed, memory was the reason: the worker's `oom_score_adj` makes it the first
+/// candidate. `root` is the root of the file system.
 pub fn kills(root: &Path) -> Vec<u64> {
     let groups = of_process(root);
     let counted = groups.iter().filter_map(|(folder, interface)| counter(&folder.join(interface.kills), "oom_kill"));
@@ -71,8 +71,8 @@ impl Interface {
 }
 
 /// The folders of the memory groups in `membership` (the text of /proc/self/cgroup) and of their ancestors: `0::/path`
-/// for v2, `4:memory:/path` for v1. Inside a container the path may be the host's; the ancestors then still lead to
-/// what is mounted.
+/// for v2, `4:memory:/path` for v1. Inside a container the path may be the host's; then the ancestors still include the
+/// mounted group.
 fn groups(membership: &str, root: &Path) -> Vec<(PathBuf, &'static Interface)> {
     let mut found = Vec::new();
     for line in membership.lines() {
@@ -94,7 +94,7 @@ fn number(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// The number behind `name` in a file of `name number` lines.
+/// The number after `name` in a file of `name number` lines.
 fn counter(file: &Path, name: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())

@@ -1,56 +1,56 @@
-//! What a machine reported of itself before and after a measurement: clocks, temperatures, what held it back, who else used it.
+//! The state of a machine before and after a measurement: clocks, temperatures, throttling, other programs.
 //!
-//! Two rules follow from it, and what they need a machine may not tell: then they find nothing.
+//! Two rules use it. They report nothing where the machine does not provide the values.
 //!
-//! **Throttled** ([`Conditions::throttling`]): a processor's own counter of thermal throttling grew; or the kernel's thermal
-//! management (a cooling device that limits clocks) or a GPU's driver held clocks down; or a clock was in the end, under load, below
-//! the one that is promised whatever the load.
+//! **Throttled** ([`Conditions::throttling`]): a processor's own counter of thermal throttling grew; or the kernel's
+//! thermal management (a cooling device that limits clocks) or a GPU's driver lowered clocks; or at the end, under
+//! load, a clock was below the one that is guaranteed under any load.
 //!
-//! **Disturbed** ([`Conditions::disturbance`]): a hypervisor gave more than a twentieth of the processor time that was wanted
-//! here, and a tenth of a second at least, to other machines, or other programs were using the device at either end.
+//! **Disturbed** ([`Conditions::disturbance`]): a hypervisor gave more than a twentieth of the processor time that was
+//! wanted here, and a tenth of a second at least, to other machines, or other programs used the device before or after.
 
 use perf4sight_base::units::Percent;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Share of a promised clock that counts as kept: clocks are read as averages over milliseconds.
+/// A guaranteed clock counts as kept above this share of it: clocks are read as averages over milliseconds.
 const KEPT: f64 = 0.95;
 
-/// Share of the processor time wanted that a hypervisor may give to others, as for single steps.
+/// Share of the wanted processor time that a hypervisor may give to others, the same as for single steps.
 const TOLERATED_THEFT: f64 = 0.05;
-/// Seconds below which a share of them is chance: the kernel counts in hundredths.
+/// Stolen time below this many seconds is chance: the kernel counts in hundredths.
 const LEAST_THEFT: f64 = 0.1;
 
-/// A machine at one moment; what it does not tell is missing.
+/// A machine at one moment; unavailable values are missing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Moment {
     /// Clocks in MHz: `cpu` (the fastest core's), `gpu`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub clocks: BTreeMap<String, f64>,
-    /// The clocks in MHz below which those under load should not fall: of a processor its base clock.
+    /// Guaranteed clocks in MHz, which should not be lower under load: a processor's base clock.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub promised: BTreeMap<String, f64>,
-    /// Temperatures in degrees Celsius by the names of their zones.
+    /// Temperatures in degrees Celsius, by zone.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub temperatures: BTreeMap<String, f64>,
-    /// Power in watts, by what draws it: `gpu`.
+    /// Power in watts, by consumer: `gpu`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub powers: BTreeMap<String, f64>,
-    /// Percent of the time that accelerators were at work, by name.
+    /// Utilization of accelerators in percent, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub uses: BTreeMap<String, f64>,
-    /// What holds clocks down, in the words of kernel or driver.
+    /// Reasons for low clocks, in the words of the kernel or the driver.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held_by: Vec<String>,
-    /// How often cores and packages slowed down for heat since the machine started.
+    /// Thermal throttling events of cores and packages since boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttles: Option<u64>,
-    /// Seconds that processors worked since then.
+    /// Seconds of processor time used since boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy: Option<f64>,
-    /// Seconds since then that they had work but a hypervisor ran other machines.
+    /// Seconds since boot that processors had work while a hypervisor ran other machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stolen: Option<f64>,
     /// Other programs that use the device.
@@ -58,13 +58,13 @@ pub struct Moment {
     pub others: Vec<String>,
 }
 
-/// Before and after.
+/// The state before and after a measurement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Conditions {
-    /// Before there was anything to do.
+    /// Before any load.
     pub start: Moment,
-    /// Right after the last step, clocks still being those under load.
+    /// Right after the last step, with clocks still under load.
     pub end: Moment,
 }
 
@@ -74,7 +74,7 @@ impl Conditions {
         *self == Conditions::default()
     }
 
-    /// Reaches to the end of what followed.
+    /// Extends this period to the end of the next one.
     pub fn extend(&mut self, next: &Conditions) {
         if self.is_empty() {
             self.start = next.start.clone();
@@ -82,7 +82,7 @@ impl Conditions {
         self.end = next.end.clone();
     }
 
-    /// What kept the machine from its speed; none where it reports nothing that did.
+    /// The reason for throttling; none where the machine reports none.
     pub fn throttling(&self) -> Option<String> {
         let Conditions { start, end } = self;
         let throttles = end.throttles.zip(start.throttles).map(|(end, start)| end.saturating_sub(start));
@@ -98,7 +98,7 @@ impl Conditions {
         })
     }
 
-    /// Who else used the device; none where the machine reports nobody.
+    /// Another user of the device; none where the machine reports none.
     pub fn disturbance(&self) -> Option<String> {
         if let Some(other) = self.start.others.iter().chain(&self.end.others).next() {
             return Some(format!("{other} used the device too"));
@@ -108,7 +108,7 @@ impl Conditions {
         Some(format!("the hypervisor gave {} of the processor time to other machines", Percent(100.0 * share)))
     }
 
-    /// The share of the processor time wanted here that a hypervisor gave to others.
+    /// The share of the wanted processor time that a hypervisor gave to others.
     pub fn stolen_share(&self) -> Option<f64> {
         let stolen = self.stolen()?;
         let wanted = stolen + since(self.end.busy, self.start.busy)?;
@@ -120,7 +120,7 @@ impl Conditions {
     }
 }
 
-/// Clocks, the hottest temperature, what holds clocks down.
+/// Prints clocks, the highest temperature and the reasons for low clocks.
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let clocks = self.clocks.iter().map(|(name, megahertz)| format!("{name} {megahertz:.0} MHz"));
@@ -136,7 +136,7 @@ impl fmt::Display for Moment {
     }
 }
 
-/// What a counter grew by; none where it was another machine's.
+/// The growth of a counter; none where it decreased, because the machine is another one.
 fn since(end: Option<f64>, start: Option<f64>) -> Option<f64> {
     Some(end? - start?).filter(|grown| *grown >= 0.0)
 }

@@ -1,13 +1,13 @@
-//! A moment until which something is waited for.
+//! A deadline for waiting.
 
 use std::time::{Duration, Instant};
 
-/// A moment; none where it lies beyond what a clock can tell.
+/// A point in time; none where it is beyond the range of the clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// So long from now.
+    /// A deadline after this time from now.
     pub fn after(time: Duration) -> Self {
         Deadline(Instant::now().checked_add(time))
     }

@@ -1,17 +1,16 @@
-//! What a machine is, by its files: processor, instruction set, memory, kernel, board.
+//! The properties of a machine from its files: processor, instruction set, memory, kernel, board.
 
 use super::{Setting, cgroup, linux};
 use perf4sight_base::units::Bytes;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Share of the available memory that a measurement may take where no limit is set, so that a profile leaves the
-/// machine usable.
+/// Share of the available memory that a measurement may use where no limit is set, so that the machine stays usable.
 const DEFAULT_SHARE: f64 = 0.8;
-/// Where NVIDIA's driver has a folder for each GPU that it was given.
+/// NVIDIA's driver has a folder here for each visible GPU.
 const GPUS: &str = "proc/driver/nvidia/gpus";
 
-/// A machine by the files that describe it: this one's own, or copies of another one's.
+/// A machine, described by its files: those of this machine, or copies of another machine's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     root: PathBuf,
@@ -24,25 +23,25 @@ impl Description {
         Description { root: "/".into(), architecture: std::env::consts::ARCH.to_owned() }
     }
 
-    /// A machine whose files lie in `root`; its architecture as `uname -m` calls it.
+    /// A machine whose files are stored in `root`, with the architecture as printed by `uname -m`.
     pub fn copied(root: &Path, architecture: &str) -> Self {
         Description { root: root.to_owned(), architecture: architecture.to_owned() }
     }
 
-    /// The memory a process could take at most: the machine's, or its control group's where that is less.
+    /// The most memory a process could use: the machine's, or its control group's where that is less.
     pub fn memory(&self) -> Bytes {
         let machine = self.meminfo("MemTotal");
         cgroup::allowances(&self.root).iter().map(|group| group.limit).fold(machine, Bytes::min)
     }
 
-    /// The memory a process could take without pushing anything else out.
+    /// The memory a process could use without evicting anything.
     pub fn available(&self) -> Bytes {
         let machine = self.meminfo("MemAvailable");
         let groups = cgroup::allowances(&self.root);
         groups.iter().map(|group| Bytes(group.limit.0.saturating_sub(group.used.0))).fold(machine, Bytes::min)
     }
 
-    /// What to say of a limit on memory that holds nothing, for the machine has less; nothing of others.
+    /// A warning about a memory limit that has no effect because the machine has less memory; none for other limits.
     pub fn beyond(&self, name: &str, limit: Option<Bytes>) -> Option<String> {
         let (memory, limit) = (self.memory(), limit?);
         (limit > memory).then(|| format!("{name} is {limit}, but this machine has {memory}: the limit holds nothing"))
@@ -53,17 +52,17 @@ impl Description {
         Bytes((self.available().0 as f64 * DEFAULT_SHARE) as u64)
     }
 
-    /// What it calls itself.
+    /// Its host name.
     pub fn name(&self) -> String {
         self.text("proc/sys/kernel/hostname").map_or("unknown".to_owned(), |text| text.trim().to_owned())
     }
 
-    /// What no other machine has, and this one only since it was started; none where the kernel does not tell.
+    /// An id that is unique to this boot of this machine; none where the kernel has none.
     pub fn boot(&self) -> Option<String> {
         self.text("proc/sys/kernel/random/boot_id").map(|text| text.trim().to_owned())
     }
 
-    /// What measurements depend on and a run does not change, by name.
+    /// Properties that affect measurements and that a run does not change, by name.
     pub fn facts(&self) -> Setting {
         let facts = [
             ("processor", self.processor()),
@@ -78,17 +77,17 @@ impl Description {
         facts.into_iter().chain(linux::facts(&self.root)).collect()
     }
 
-    /// How many GPUs its NVIDIA driver lists; none on boards, whose driver is another one.
+    /// Number of GPUs that NVIDIA's driver lists; none on boards, which have another driver.
     pub fn gpus(&self) -> u32 {
         fs::read_dir(self.root.join(GPUS)).map_or(0, |all| all.flatten().count() as u32)
     }
 
-    /// Whether oneDNN lays tensors out for vectors of 512 bits.
+    /// Whether oneDNN uses tensor layouts for 512-bit vectors.
     pub fn wide_vectors(&self) -> bool {
         self.has("avx512bw")
     }
 
-    /// The processor's model; ARM kernels leave it out of cpuinfo, boards name themselves in the device tree.
+    /// The processor's model; ARM kernels omit it from cpuinfo, but the device tree names the board.
     fn processor(&self) -> String {
         let cpuinfo = self.text("proc/cpuinfo").unwrap_or_default();
         let named = ["model name", "Hardware", "cpu model"].iter().find_map(|name| field(&cpuinfo, name));
@@ -97,7 +96,7 @@ impl Description {
         name.trim_end_matches('\0').trim().to_owned()
     }
 
-    /// The widest vector instructions, because libtorch picks its kernels by them.
+    /// The widest vector instructions, because libtorch selects its kernels by them.
     fn instruction_set(&self) -> &str {
         match self.architecture.as_str() {
             "x86_64" => ["avx512f", "avx2", "avx"].into_iter().find(|set| self.has(set)).unwrap_or("sse2"),
@@ -120,7 +119,7 @@ impl Description {
     }
 }
 
-/// A "Name:  123 kB" line of a file under /proc.
+/// Parses a "Name:  123 kB" line of a file under /proc.
 pub fn counter(file: &Path, name: &str) -> Option<Bytes> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -160,7 +159,7 @@ mod tests {
         assert!(here.default_limit() < here.available() && here.available() <= here.memory());
     }
 
-    /// The compiler's own detection reads the processor, not the kernel's file.
+    /// The compiler's own detection uses CPUID, not /proc/cpuinfo.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn the_kernel_lists_the_instruction_sets_that_the_processor_has() {

@@ -1,4 +1,5 @@
-//! A command of the user's own: it has our streams, is interrupted as by Ctrl-C, and what it starts ends with it.
+//! Runs a command of the user with our standard streams. It is interrupted as by Ctrl-C, and its descendants end with
+//! it.
 
 use super::Watch;
 use super::guard::Guarded;
@@ -11,21 +12,22 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often it is looked at: rarely enough not to disturb what is measured in it.
+/// The polling interval: long enough not to disturb the measurement.
 const LOOK: Duration = Duration::from_millis(50);
-/// Time to end after Ctrl-C or when time is up, within the five seconds that the program itself takes at most.
+/// Time to end after Ctrl-C or the time limit, within the five seconds that the program itself takes at most.
 const GRACE: Duration = Duration::from_secs(4);
 
-/// A command to run with our own streams, in a process group of its own. From a terminal it reads nothing: it would be stopped.
+/// A command to run with our standard streams, in a process group of its own. It cannot read from a terminal: the
+/// kernel would stop it.
 #[derive(Debug, Clone, Copy)]
 pub struct Foreground<'a> {
-    /// The executable, then its arguments. No shell ever sees them.
+    /// The executable, then its arguments. No shell parses them.
     pub words: &'a [String],
-    /// Variables of its environment.
+    /// Its environment variables.
     pub environment: &'a [(&'a str, OsString)],
-    /// A variable that lists folders, and the folder to put before those in it.
+    /// A variable with a list of folders, and the folder to prepend to it.
     pub first_folder: (&'a str, &'a Path),
-    /// Whether what it writes to its standard output goes to our standard error.
+    /// Whether its standard output goes to our standard error.
     pub quiet: bool,
     /// Time after which it is ended.
     pub limit: Option<Duration>,
@@ -34,25 +36,25 @@ pub struct Foreground<'a> {
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// What it said at its end; none where it had to be killed.
+    /// Its exit status; none where it had to be killed.
     pub status: Option<ExitStatus>,
-    /// Why it was asked to end; none where it ended by itself.
+    /// Why it was ended; none where it ended by itself.
     pub asked: Option<Asked>,
 }
 
-/// Why a command was asked to end.
+/// Why a command was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
-    /// By Ctrl-C.
+    /// Ctrl-C.
     Cancelled,
-    /// Its time was up.
+    /// The time limit.
     TimeUp,
-    /// It had done what was wanted.
+    /// The caller had enough.
     Done,
 }
 
 impl Foreground<'_> {
-    /// Runs it until it ends; `done` is asked now and then whether that is enough.
+    /// Runs it until it ends; `done` is called periodically, and returns true to end it.
     ///
     /// # Errors
     /// A command that cannot be started.
@@ -96,7 +98,7 @@ impl Foreground<'_> {
     }
 }
 
-/// A variable that lists folders, with another one before them.
+/// A list of folders with another one prepended.
 pub fn with_first(list: &str, folder: &Path) -> OsString {
     let mut folders = folder.as_os_str().to_owned();
     if let Some(others) = env::var_os(list).filter(|others| !others.is_empty()) {
@@ -106,7 +108,7 @@ pub fn with_first(list: &str, folder: &Path) -> OsString {
     folders
 }
 
-/// Interrupts all of it, and waits a while for its end.
+/// Interrupts the process group, and waits a while for its end.
 fn interrupt(guarded: &mut Guarded) -> io::Result<Option<ExitStatus>> {
     guarded.interrupt();
     let until = Instant::now() + GRACE;

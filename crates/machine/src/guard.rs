@@ -1,11 +1,12 @@
-//! What a guarded process starts dies with it, and it dies with this program, however either ends.
+//! Ends a guarded process with all its descendants, and with this program, however either ends.
 //!
-//! A shell guards each process from before it is started. It waits for the end of a pipe whose other end only this program has, which
-//! the kernel closes after SIGKILL too, and then kills the process group that it shares with the process. A parent-death signal would
-//! come too late: a process can ask for one only when its libraries are loaded, and one in another language may never do so.
+//! A shell guards each process from before its start. It waits for the end of a pipe whose other end only this program
+//! has, which the kernel closes even after SIGKILL, and then kills the process group that it shares with the process. A
+//! parent-death signal would come too late: a process can request one only when its libraries are loaded, and one in
+//! another language may never do so.
 //!
-//! What left the group (a daemon, `setsid`) is known by a mark in its environment, which children inherit. A process that is executing
-//! another program shows none for a moment, so that who looks once may miss it.
+//! Processes that left the group (a daemon, `setsid`) are found by a marker variable in their environment, which
+//! children inherit. A process in `execve` shows no environment for a moment, so a single scan may miss it.
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -17,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Waits for the end of its input, also when the group is interrupted; then ends whatever carries the mark, runs the command that was
-/// left to it, looks for the mark some times more, and ends the group.
+/// Waits for the end of its input, even if the group is interrupted. Then it kills all processes with the mark, runs
+/// the cleanup command, scans for the mark some more times, and kills the group.
 const GUARD: &str = r#"trap '' INT
 read -r _
 mark=$1
@@ -36,32 +37,33 @@ end() {
     end
 done
 kill -KILL 0"#;
-/// The variable that marks what a guarded process starts.
+/// The environment variable that marks the descendants of a guarded process.
 const MARK: &str = "PERF4SIGHT_WORKER";
-/// How often what left the group is looked for: it may be starting more of itself, or show no environment yet. Where some process has none at all,
-/// every look is taken.
+/// The number of scans for processes that left the group: they may be starting others, or show no environment yet. If
+/// some process has no environment at all, all scans are used.
 const ROUNDS: usize = 5;
-/// Between looks, where a process may be executing another program: longer than most take.
+/// The time between scans where a process may be in `execve`: longer than most take.
 const EXECUTING: Duration = Duration::from_millis(5);
 
-/// A process with everything it starts; all of it ends when this is dropped.
+/// A process with its descendants; all of them end when this is dropped.
 #[derive(Debug)]
 pub struct Guarded {
     /// The process.
     pub child: Child,
     guard: Child,
-    /// `name=value` in the environment of what it starts; none where that may live on.
+    /// `name=value` in the environment of its descendants; none where those may live on.
     mark: Option<String>,
 }
 
 impl Guarded {
-    /// Starts a process in a group of its own, so that Ctrl-C reaches only us. With `whole`, nothing that it starts outlives it; else
-    /// what leaves the group does.
+    /// Starts a process in a group of its own, so that Ctrl-C reaches only us. With `whole`, no descendant outlives it;
+    /// otherwise those that leave the group do.
     pub fn start(command: &mut Command, whole: bool) -> io::Result<Self> {
         Self::start_with_cleanup(command, whole, &[])
     }
 
-    /// The same, where something else is to be ended too: by this command, when we die. When we do not, that is left to us.
+    /// The same, with a command that the guard runs if this process dies. If it does not die, the caller has to clean
+    /// up.
     pub fn start_with_cleanup(command: &mut Command, whole: bool, cleanup: &[String]) -> io::Result<Self> {
         let mark = whole.then(mark);
         let mut guard = Command::new("/bin/sh");
@@ -83,7 +85,7 @@ impl Guarded {
 }
 
 impl Guarded {
-    /// The process id of the guard, which leads the group.
+    /// The process id of the guard, which is the leader of the group.
     pub fn guard(&self) -> i32 {
         group(&self.guard).as_raw()
     }
@@ -110,19 +112,19 @@ impl Drop for Guarded {
                 thread::sleep(EXECUTING);
             }
         }
-        // The group has members as long as the guard is not waited for, so its number is nobody else's.
+        // The group has members until the guard is waited for, so its id is not reused.
         end(&mut self.guard);
         let _ = self.child.wait();
     }
 }
 
-/// A mark that no other guarded process has.
+/// A unique mark.
 fn mark() -> String {
     static STARTED: AtomicU64 = AtomicU64::new(0);
     format!("{MARK}={}.{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A process's group, which it leads. Process ids are positive and fit.
+/// The process group that a process leads. Process ids are positive and fit.
 fn group(leader: &Child) -> Pid {
     Pid::from_raw(leader.id() as i32)
 }
@@ -133,10 +135,10 @@ fn end(guard: &mut Child) {
     let _ = guard.wait();
 }
 
-/// The processes whose environment has an entry.
+/// The processes whose environment contains an entry.
 struct Marked {
     processes: Vec<Pid>,
-    /// Whether these are all: not where one showed no environment yet.
+    /// Whether the list is complete: false if a process showed no environment yet.
     is_all: bool,
 }
 
@@ -145,7 +147,7 @@ impl Marked {
         Marked { processes: Vec::new(), is_all: true }
     }
 
-    /// As far as we may look.
+    /// Finds them among the processes that this user may inspect.
     fn with(mark: &str) -> Self {
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         let id = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
@@ -165,11 +167,11 @@ impl Marked {
     }
 }
 
-/// What a process shows of its environment.
+/// The visible environment of a process.
 enum Environment {
-    /// All, as far as we may look.
+    /// All entries; empty where this user may not inspect it.
     Entries(Vec<u8>),
-    /// None, though it has memory: it is executing another program, or was given none.
+    /// None, although it has memory: it is in `execve`, or has an empty environment.
     NotYet,
 }
 
@@ -178,7 +180,7 @@ fn environment(id: i32) -> Environment {
     match read("environ") {
         Ok(entries) if !entries.is_empty() => Environment::Entries(entries),
         Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => Environment::Entries(Vec::new()),
-        // What has ended has no memory, nor have threads of the kernel.
+        // Ended processes and kernel threads have no memory.
         _ if read("statm").is_ok_and(|pages| !pages.starts_with(b"0 ")) => Environment::NotYet,
         _ => Environment::Entries(Vec::new()),
     }

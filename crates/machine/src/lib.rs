@@ -1,5 +1,6 @@
-//! A machine, here or reached over ssh, and any process on it: started, supervised, limited, ended with all that it starts, alone where
-//! it has to be. What machines tell of themselves: processor, memory, clocks, temperatures, control groups, GPUs. Knows no networks.
+//! Local and remote machines, and processes on them: starting, supervising, limiting and ending them with their
+//! descendants, alone on the machine where required. Reports processor, memory, clocks, temperatures, control groups
+//! and GPUs. Independent of neural networks.
 #![warn(missing_docs)]
 
 pub mod affinity;
@@ -39,47 +40,47 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Where processes run. Each method gives `None` when Ctrl-C came first.
+/// Where processes run. Each method returns `None` after Ctrl-C.
 pub trait Machine: Debug + Send + Sync {
-    /// Its facts; as fresh as can be had without asking a machine that is far away.
+    /// Its properties, as current as possible without contacting a remote machine.
     fn description(&self) -> Description;
 
-    /// Threads that run at the same time; control groups and affinity count.
+    /// Threads that run at the same time, by control groups and affinity.
     fn threads(&self) -> usize;
 
-    /// What its processes may use of it.
+    /// The limits of its processes.
     fn limits(&self) -> Limits {
         Limits::default()
     }
 
-    /// Where it is, to be said behind the name of something that runs there: "", or " on me@board".
+    /// Its location, to append to the name of a command: "", or " on me@board".
     fn at(&self) -> String {
         String::new()
     }
 
-    /// Brings a file there and returns where it is then.
+    /// Copies a file to the machine and returns its path there.
     ///
     /// # Errors
-    /// A file that cannot be read here or kept there, a machine that cannot be reached.
+    /// A file that cannot be read here or stored there, a machine that cannot be reached.
     fn bring(&self, file: &Path, watch: &Watch<'_>) -> Result<Option<PathBuf>>;
 
-    /// Runs a command until it ends, while no other one runs there alone, and reports what the machine was like before and after.
+    /// Runs a command until it ends, under the measurement lock, and reports the machine's state before and after.
     ///
     /// # Errors
     /// A command that cannot be started, a machine that cannot be reached.
     fn run_alone(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Output>>;
 
-    /// Runs a command until it ends, whatever else runs there.
+    /// Runs a command until it ends, without the measurement lock.
     ///
     /// # Errors
     /// See [`Machine::run_alone`].
     fn run(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Output>>;
 }
 
-/// A command to run: it reads one line and answers with one, and nothing that it starts outlives it.
+/// A command to run: it reads one line and answers with one, and no descendant outlives it.
 #[derive(Debug, Clone, Copy)]
 pub struct Invocation<'a> {
-    /// The executable, then its arguments. No shell ever sees them.
+    /// The executable, then its arguments. No shell parses them.
     pub words: &'a [String],
     /// The line it reads.
     pub line: &'a str,
@@ -89,21 +90,21 @@ pub struct Invocation<'a> {
     pub timeout: Duration,
 }
 
-/// What is looked out for while something runs.
+/// Cancellation and callbacks for something that runs.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
-    /// Set by Ctrl-C: stop, and give no result.
+    /// Set by Ctrl-C: stop without a result.
     pub cancelled: &'a AtomicBool,
-    /// Called with the reason when something has to be waited for.
+    /// Called with the reason when the program has to wait.
     pub waiting: &'a dyn Fn(&str),
-    /// Called with the time it took when such a wait is over.
+    /// Called with the waiting time when such a wait is over.
     pub waited: &'a dyn Fn(Duration),
-    /// Hears what a worker says on its standard error meanwhile, line by line.
+    /// Called with each line of a worker's standard error.
     pub heard: &'a dyn Fn(&str),
 }
 
 impl<'a> Watch<'a> {
-    /// Looks out for Ctrl-C, and reports no waiting.
+    /// Checks for Ctrl-C, without callbacks.
     pub fn quiet(cancelled: &'a AtomicBool) -> Self {
         Watch { cancelled, waiting: &|_| (), waited: &|_| (), heard: &|_| () }
     }

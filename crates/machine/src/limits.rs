@@ -1,14 +1,14 @@
-//! Limits of CPUs, memory and storage that hold for a process.
+//! Limits on CPUs, memory and storage for a process.
 
 use perf4sight_base::units::Bytes;
 
-/// What a job may use; of what is not limited, all that the machine has.
+/// The limits of a job; none for a resource without a limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Limits {
-    /// CPUs, also in fractions: 1.5 is one and a half.
+    /// CPUs, also fractions.
     pub cpus: Option<f64>,
-    /// Memory, together with the file pages that are cached on its behalf.
+    /// Memory, including the page cache of its files.
     pub memory: Option<Bytes>,
-    /// What it may read from the storage of its data in a second.
+    /// Bytes a second that it may read from the storage of its data.
     pub storage: Option<Bytes>,
 }

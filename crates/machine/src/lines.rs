@@ -1,5 +1,5 @@
-//! What a process writes, line by line as it comes, read on threads of their own and kept in bounded memory until somebody looks: a
-//! process that floods us neither blocks nor fills memory, whatever it writes.
+//! The output of a process as lines, read on separate threads and kept in bounded memory: a process with endless output
+//! neither blocks nor fills memory.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
@@ -7,31 +7,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// What is kept of a line, in bytes.
+/// The most bytes that are kept of a line.
 const LONGEST: usize = 64 << 10;
-/// What is kept of all lines that nobody has seen, in bytes; a process that writes more between two looks loses the oldest of them.
+/// The most bytes of unread lines; a process that writes more between two polls loses the oldest of them.
 const UNSEEN: usize = 4 << 20;
-/// What a line takes in addition to its text, in bytes.
+/// Overhead of a line in addition to its text, in bytes.
 const EACH: usize = size_of::<Line>();
-/// Last lines that are kept for a report.
+/// Number of last lines that are kept for a report.
 const LAST: usize = 20;
-/// What is shown of each of them, in characters.
+/// The most characters that are shown of each of them.
 const SHOWN: usize = 400;
-/// From this share of characters on that stand for none, a line is no text.
+/// A line with this share of invalid characters is not text.
 const RUBBISH: f64 = 0.1;
 
 /// A line that a process wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// When it came, since the process was started.
+    /// Time since the start of the process.
     pub after: Duration,
-    /// Where it was written to.
+    /// Its stream.
     pub stream: Stream,
-    /// Its text, without its end; of a very long one the beginning.
+    /// Its text, without the line end; truncated where it is very long.
     pub text: String,
 }
 
-/// What a line was written to.
+/// An output stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -51,13 +51,13 @@ pub struct Lines {
 #[derive(Debug, Default)]
 struct Kept {
     unseen: VecDeque<Line>,
-    /// What those take.
+    /// Memory of the unread lines.
     bytes: usize,
     last: VecDeque<String>,
 }
 
 impl Lines {
-    /// No lines yet, of a process that was started at that time.
+    /// No lines yet; `begun` is the start time of the process.
     pub fn new(begun: Instant) -> Self {
         Lines { begun, kept: Arc::default(), readers: Vec::new() }
     }
@@ -74,14 +74,14 @@ impl Lines {
         }));
     }
 
-    /// The lines that have come since the last call.
+    /// The new lines since the last call.
     pub fn take(&self) -> Vec<Line> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.bytes = 0;
         kept.unseen.drain(..).collect()
     }
 
-    /// Waits so long at most for the ends of all streams: something else may hold a pipe.
+    /// Waits for the ends of all streams, at most for this time: another process may hold a pipe open.
     pub fn finish(&self, patience: Duration) {
         let until = Instant::now() + patience;
         while self.readers.iter().any(|reader| !reader.is_finished()) && Instant::now() < until {
@@ -89,7 +89,7 @@ impl Lines {
         }
     }
 
-    /// The last lines, as they came.
+    /// The last lines, unchanged.
     pub fn last(&self) -> Vec<String> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).last.iter().cloned().collect()
     }
@@ -110,7 +110,7 @@ impl Kept {
     }
 }
 
-/// A line as people can read it on a terminal: without what would move about there, cut where it is long.
+/// A line made readable for a terminal: without control sequences, truncated where it is long.
 pub fn readable(line: &str) -> String {
     let line = without_sequences(line);
     let is_none =
@@ -123,7 +123,7 @@ pub fn readable(line: &str) -> String {
     if all - none > SHOWN { text + " ..." } else { text }
 }
 
-/// Without what sets colours and moves about on a terminal: ECMA-48, 5.4, control sequences that `ESC [` introduces.
+/// Removes colours and cursor movements: ECMA-48, 5.4, control sequences that start with `ESC [`.
 fn without_sequences(line: &str) -> String {
     let mut parts = line.split("\u{1b}[");
     let first = parts.next().unwrap_or_default();
@@ -136,8 +136,8 @@ fn without_sequences(line: &str) -> String {
     parts.fold(first.to_owned(), |text, part| text + &behind(part))
 }
 
-/// The next line that is not empty, cut where it is too long; none at the end of the stream. What a progress bar writes over its last
-/// state is a line too.
+/// The next non-empty line, truncated where it is too long; none at the end of the stream. Each state of a progress
+/// bar, after a carriage return, is a line too.
 fn next(pipe: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
     loop {
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!((lines.last().len(), lines.last()[0].as_str()), (LAST, "line 80"));
     }
 
-    /// 64 MiB in lines of 64 KiB, which nobody looks at: what is kept stays below four, and the newest line is among it.
+    /// 64 MiB in lines of 64 KiB, which are never read: less than 4 MiB is kept, including the newest line.
     #[test]
     fn a_flood_is_kept_in_bounded_memory() {
         let mut lines = Lines::new(Instant::now());

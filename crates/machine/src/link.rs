@@ -1,7 +1,7 @@
-//! A connection to the same program on another machine, in lines of text: bounded, and known to be alive or gone.
+//! A connection to the same program on another machine, with lines of text: bounded, and monitored by a heartbeat.
 //!
-//! Either side writes an empty line every second, so that silence means that the other one, or the network between, is gone, whatever
-//! the kernel still believes. What lines say is the business of those who use it.
+//! Either side sends an empty line every second, so that silence means that the other side or the network is down, even
+//! if the kernel does not report it. The caller defines the meaning of the lines.
 
 use crate::Watch;
 use crate::deadline::Deadline;
@@ -14,18 +14,18 @@ use std::time::Duration;
 
 /// The longest line, in bytes.
 const LONGEST: u64 = 1 << 20;
-/// Lines that wait to be heard; more are left in the network, so that whoever sends too many is held up.
+/// Received lines that are queued; beyond that, flow control slows the sender down.
 const UNHEARD: usize = 64;
-/// How often a sign of life is given.
+/// The interval of the heartbeat.
 const BEAT: Duration = Duration::from_secs(1);
-/// So long nothing may be heard: a machine that is busy may be late.
+/// The longest silence before a connection counts as lost: a busy machine may be late.
 const SILENCE: Duration = Duration::from_secs(15);
-/// How long one try to connect takes at most: less than the program has after Ctrl-C.
+/// The longest connection attempt: shorter than the time of the program after Ctrl-C.
 const TRY: Duration = Duration::from_secs(3);
-/// How long it is waited between two tries, and how often one is reported.
+/// The time between two attempts, and between two reports of a failed one.
 const AGAIN: Duration = Duration::from_millis(200);
 const TOLD: Duration = Duration::from_secs(10);
-/// How long the other side may take to hear the last line.
+/// How long the other side may take to receive the last line.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A connection.
@@ -33,35 +33,35 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub struct Link {
     stream: Arc<Mutex<TcpStream>>,
     heard: Receiver<Heard>,
-    /// Nothing is ever sent: its end stops whoever gives signs of life.
+    /// Nothing is ever sent; dropping it stops the heartbeat.
     _beating: Sender<()>,
 }
 
-/// What comes over a connection.
+/// A received event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
-    /// A line, without its end.
+    /// A line, without the line end.
     Line(String),
-    /// Nothing will come any more, for this reason.
+    /// The connection is lost, for this reason.
     Lost(String),
 }
 
-/// Waits for connections.
+/// Listens for connections.
 #[derive(Debug)]
 pub struct Listener(TcpListener);
 
 impl Listener {
-    /// At a port, for whoever reaches us by this address: only this machine where that is its loopback; else every machine, for what an
-    /// address is to others, we may have another one.
+    /// Listens on a port. With a loopback address, only this machine can connect; otherwise every machine can, because
+    /// the address that others use may not be one of ours.
     ///
     /// # Errors
-    /// A port that is taken, or not ours to take.
+    /// A port that is in use or not permitted.
     pub fn open(address: &str, port: u16) -> io::Result<Self> {
         let is_loopback = |address: &str| address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         let listener = if address == "localhost" || is_loopback(address) {
             TcpListener::bind((address, port))
         } else {
-            // Both versions of the protocol where there are both.
+            // IPv4 and IPv6 where both exist.
             TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).or_else(|cause| match cause.kind() {
                 ErrorKind::AddrInUse | ErrorKind::PermissionDenied => Err(cause),
                 _ => TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)),
@@ -71,13 +71,13 @@ impl Listener {
         Ok(Listener(listener))
     }
 
-    /// The next connection; none where nobody wants one now.
+    /// The next connection; none where none is pending.
     ///
     /// # Errors
-    /// When no connection can be taken any more.
+    /// When no more connections can be accepted.
     pub fn next(&self) -> io::Result<Option<Link>> {
         match self.0.accept() {
-            // Whoever is gone again was nobody.
+            // A peer that has already disconnected is ignored.
             Ok((stream, _)) => Ok(stream.set_nonblocking(false).and_then(|()| Link::of(stream, SILENCE)).ok()),
             Err(cause) if cause.kind() == ErrorKind::WouldBlock => Ok(None),
             Err(cause) if matches!(cause.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => Ok(None),
@@ -87,10 +87,11 @@ impl Listener {
 }
 
 impl Link {
-    /// Connects, trying again for so long; none after Ctrl-C. The reason for waiting is reported now and then.
+    /// Connects, with repeated attempts for this time; none after Ctrl-C. The reason for waiting is reported
+    /// periodically.
     ///
     /// # Errors
-    /// The last reason why it was in vain.
+    /// The error of the last attempt.
     pub fn reach(address: &str, port: u16, patience: Duration, watch: &Watch<'_>) -> io::Result<Option<Self>> {
         let deadline = Deadline::after(patience);
         let mut told: Option<Deadline> = None;
@@ -127,15 +128,15 @@ impl Link {
         Ok(Link { stream, heard, _beating: beating })
     }
 
-    /// Says a line. That it was heard is not known by that.
+    /// Sends a line. Success does not mean that it was received.
     ///
     /// # Errors
-    /// A connection that is over.
+    /// A closed connection.
     pub fn say(&self, line: &str) -> io::Result<()> {
         write(&self.stream, line)
     }
 
-    /// What comes next; none where nothing does within this time.
+    /// The next event; none where none arrives within this time.
     pub fn hear(&self, patience: Duration) -> Option<Heard> {
         match self.heard.recv_timeout(patience) {
             Ok(heard) => Some(heard),
@@ -144,7 +145,7 @@ impl Link {
         }
     }
 
-    /// Ends it when the other side has heard all that was said, or does not listen any more.
+    /// Closes it when the other side has received everything, or does not read any more.
     pub fn close(self) {
         let shut = self.stream.lock().unwrap_or_else(PoisonError::into_inner).shutdown(Shutdown::Write);
         let deadline = Deadline::after(FAREWELL);
@@ -154,7 +155,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // Where it is over already, nobody reads from it either.
+        // If the connection is already closed, there is nothing to shut down.
         let _ = self.stream.lock().unwrap_or_else(PoisonError::into_inner).shutdown(Shutdown::Both);
     }
 }
@@ -172,17 +173,17 @@ fn connect(address: &str, port: u16) -> io::Result<TcpStream> {
 }
 
 fn write(stream: &Mutex<TcpStream>, line: &str) -> io::Result<()> {
-    // In one piece, so that lines of several threads do not mix.
+    // In one write, so that lines of several threads do not mix.
     let line = format!("{line}\n");
     stream.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes())
 }
 
-/// Gives signs of life until the connection is over, or nobody wants it any more.
+/// Sends the heartbeat until the connection is closed.
 fn beat(stream: &Mutex<TcpStream>, over: &Receiver<()>) {
     while over.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) && write(stream, "").is_ok() {}
 }
 
-/// Hears lines until the last.
+/// Receives lines until the end.
 fn listen(stream: TcpStream, silence: Duration, tell: &SyncSender<Heard>) {
     let mut stream = BufReader::new(stream);
     loop {
@@ -202,7 +203,7 @@ fn listen(stream: TcpStream, silence: Duration, tell: &SyncSender<Heard>) {
     }
 }
 
-/// The next line; none at the end, where what has no end of its own does not count.
+/// The next line; none at the end. A last line without a line end does not count.
 fn next(stream: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     let read = stream.by_ref().take(LONGEST).read_until(b'\n', &mut line)?;

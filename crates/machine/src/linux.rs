@@ -1,33 +1,33 @@
-//! What Linux has of a machine as files: clocks, temperatures, throttling, stolen time; of a Jetson also release and power mode.
+//! Reads a machine's state from Linux files: clocks, temperatures, throttling, stolen time; on a Jetson also release
+//! and power mode.
 
 use super::{Moment, Setting, gpu};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Zones that are switched off report -256 degrees.
+/// Disabled zones report -256 degrees.
 const COLDEST: f64 = -100.0;
-/// In the names of cooling devices that cool by slowing down: of the kernel's drivers for processors and accelerators (`cpufreq-cpu0`,
-/// `thermal-cpufreq-0`, `devfreq-17000000.gpu`), of ACPI (`Processor`), of Jetson boards (`gpu-balanced`, `cpu-throttle-alert`). Others
-/// are fans.
+/// Parts of the names of cooling devices that lower clocks: of the kernel's drivers for processors and accelerators
+/// (`cpufreq-cpu0`, `thermal-cpufreq-0`, `devfreq-17000000.gpu`), of ACPI (`Processor`), of Jetson boards
+/// (`gpu-balanced`, `cpu-throttle-alert`). Others are fans.
 const BRAKES: [&str; 5] = ["cpufreq", "devfreq", "Processor", "balanced", "throttle"];
-/// Counts of thermal throttling, kept by Intel's processors (Linux, drivers/thermal/intel/therm_throt.c).
+/// Counters of thermal throttling on Intel's processors (Linux, drivers/thermal/intel/therm_throt.c).
 const THROTTLES: [&str; 2] = ["thermal_throttle/core_throttle_count", "thermal_throttle/package_throttle_count"];
-/// Ticks a second of the times in /proc/stat: USER_HZ, 100 on everything this runs on.
+/// Ticks a second in /proc/stat: USER_HZ, 100 on all supported machines.
 const TICKS: f64 = 100.0;
-/// Kilohertz in a megahertz.
 const KILOHERTZ: f64 = 1e3;
-/// The meter of Jetson boards, and its channels (Linux, Documentation/hwmon/ina3221.rst).
+/// The power monitor of Jetson boards, and its channels (Linux, Documentation/hwmon/ina3221.rst).
 const METER: &str = "ina3221";
 const CHANNELS: [u32; 3] = [1, 2, 3];
 
-/// What measurements depend on and a run does not change, by name. `root` is the root of the file system.
+/// Properties that affect measurements and that a run does not change, by name. `root` is the root of the file system.
 pub(super) fn facts(root: &Path) -> Setting {
     let facts = [("board_release", release(root)), ("power_mode", power_mode(root))];
     facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?))).collect()
 }
 
-/// The machine now.
+/// The state of the machine now.
 pub fn moment(root: &Path) -> Moment {
     let cores: Vec<PathBuf> = folders(root.join("sys/devices/system/cpu")).filter(|path| is_core(path)).collect();
     let (busy, stolen) = processors(&root.join("proc/stat")).unzip();
@@ -47,7 +47,7 @@ pub fn moment(root: &Path) -> Moment {
     moment
 }
 
-/// `cpu0`, but not `cpufreq`.
+/// Whether a folder is a core: `cpu0`, but not `cpufreq`.
 fn is_core(folder: &Path) -> bool {
     let number = folder.file_name().and_then(|name| name.to_str()?.strip_prefix("cpu"));
     number.is_some_and(|number| number.parse::<u32>().is_ok())
@@ -57,8 +57,8 @@ fn clock(core: &Path) -> Option<f64> {
     Some(number::<f64>(&core.join("cpufreq/scaling_cur_freq"))? / KILOHERTZ)
 }
 
-/// The clock a core keeps up under any load, in MHz: Intel's drivers call it base frequency, ACPI nominal. Whoever limits the
-/// clock below it wants it so.
+/// The guaranteed clock of a core under load, in MHz: Intel's drivers call it base frequency, ACPI nominal. A user's
+/// own limit below it is intended.
 fn base_clock(core: &Path) -> Option<f64> {
     let base = number::<f64>(&core.join("cpufreq/base_frequency")).map(|kilohertz| kilohertz / KILOHERTZ);
     let base = base.or_else(|| number(&core.join("acpi_cppc/nominal_freq")).filter(|megahertz| *megahertz > 0.0))?;
@@ -70,20 +70,20 @@ fn throttles(core: &Path) -> Vec<u64> {
     THROTTLES.iter().filter_map(|count| number(&core.join(count))).collect()
 }
 
-/// Seconds that all processors worked, and that a hypervisor took from them, since the machine started: the first line of /proc/stat
-/// counts user, nice, system, idle, iowait, irq, softirq and steal (Linux, Documentation/filesystems/proc.rst).
+/// Busy and stolen seconds of all processors since boot. The first line of /proc/stat counts user, nice, system, idle,
+/// iowait, irq, softirq and steal (Linux, Documentation/filesystems/proc.rst).
 fn processors(stat: &Path) -> Option<(f64, f64)> {
     text(stat)?.lines().next()?.strip_prefix("cpu ").and_then(worked)
 }
 
-/// Seconds that one or all worked, and that were taken from them, by what stands behind the name in a line of /proc/stat.
+/// Busy and stolen seconds from the fields after the name in a line of /proc/stat.
 pub fn worked(counts: &str) -> Option<(f64, f64)> {
     let ticks: Vec<f64> = counts.split_whitespace().map_while(|n| n.parse().ok()).collect();
     let [user, nice, system, _, _, irq, softirq, steal] = *ticks.first_chunk()?;
     Some(((user + nice + system + irq + softirq) / TICKS, steal / TICKS))
 }
 
-/// Cooling devices that slow something down at this moment.
+/// Cooling devices that lower clocks at this moment.
 fn brakes(root: &Path) -> Vec<String> {
     let active = |device: PathBuf| {
         let name = text(&device.join("type")).filter(|name| BRAKES.iter().any(|brake| name.contains(brake)))?;
@@ -94,14 +94,15 @@ fn brakes(root: &Path) -> Vec<String> {
     brakes
 }
 
-/// `# R36 (release), REVISION: 3.0, GCID: ...`: what stands before the second comma.
+/// The text before the second comma of `# R36 (release), REVISION: 3.0, GCID: ...`.
 fn release(root: &Path) -> Option<String> {
     let line = text(&root.join("etc/nv_tegra_release"))?;
     let parts: Vec<&str> = line.trim_start_matches('#').split(',').take(2).map(str::trim).collect();
     Some(parts.join(", "))
 }
 
-/// nvpmodel keeps the mode's number in `pmode:0002 fmode:quiet`; its configuration says `< POWER_MODEL ID=2 NAME=15W >`.
+/// nvpmodel stores the number of the mode as `pmode:0002 fmode:quiet`; its configuration has
+/// `< POWER_MODEL ID=2 NAME=15W >`.
 fn power_mode(root: &Path) -> Option<String> {
     let status = text(&root.join("var/lib/nvpmodel/status"))?;
     let number: u32 = status.split_whitespace().find_map(|word| word.strip_prefix("pmode:"))?.parse().ok()?;
@@ -116,7 +117,7 @@ fn power_mode(root: &Path) -> Option<String> {
     Some(named.map_or_else(|| number.to_string(), |name| format!("{number} {name}")))
 }
 
-/// Watts of the rails that a board's meter watches, by name: its channels tell millivolts and milliamperes.
+/// Power of a board's rails in watts, by name: the channels of the monitor report millivolts and milliamperes.
 fn powers(meter: &Path) -> Vec<(String, f64)> {
     if text(&meter.join("name")).as_deref() != Some(METER) {
         return Vec::new();

@@ -42,7 +42,7 @@ impl Machine for LocalMachine {
     }
 }
 
-/// Runs something on this machine while no other one runs here alone, and adds what the machine was like before and after.
+/// Runs a function under the measurement lock, and adds the machine's state before and after.
 pub fn alone(watch: &Watch<'_>, run: impl FnOnce() -> Result<Option<Output>>) -> Result<Option<Output>> {
     let Some(_lock) = measurement_lock::take(watch)? else { return Ok(None) };
     let (kills, start) = (cgroup::kills(Path::new("/")), linux::moment(Path::new("/")));
@@ -52,7 +52,7 @@ pub fn alone(watch: &Watch<'_>, run: impl FnOnce() -> Result<Option<Output>>) ->
     Ok(output.map(|output| Output { killed_for_memory: killed || output.killed_for_memory, conditions, ..output }))
 }
 
-/// The command of a process that computes, behind what holds its limits.
+/// The command of a compute process, after the prefix that enforces its limits.
 pub fn compute(invocation: &Invocation<'_>, mut prefix: Vec<String>) -> Result<Command> {
     if invocation.words.is_empty() {
         return Err(Error::config("the worker's command is empty"));
@@ -60,12 +60,12 @@ pub fn compute(invocation: &Invocation<'_>, mut prefix: Vec<String>) -> Result<C
     prefix.extend_from_slice(invocation.words);
     let threads = invocation.threads.to_string();
     let mut command = Command::new(&prefix[0]);
-    // Compute libraries read these when they are loaded, before a program's own code could tell them.
+    // Compute libraries read these when they are loaded, before a program's own code runs.
     command.args(&prefix[1..]).env("OMP_NUM_THREADS", &threads).env("MKL_NUM_THREADS", &threads);
     Ok(command)
 }
 
-/// A worker that cannot be started.
+/// The error for a worker that cannot be started.
 pub fn not_started(invocation: &Invocation<'_>, cause: &io::Error) -> Error {
     Error::device(format!("the worker's program `{}` cannot be started: {cause}", invocation.words[0]))
 }

@@ -14,19 +14,20 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a waiting process looks again.
+/// The polling interval of a waiting process.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// What programs that measure are called.
+/// The common prefix of our programs' names.
 const OURS: &str = "perf4sight";
 
-/// The right to measure; given back when dropped, by the kernel if the process dies.
+/// The held lock; released on drop, or by the kernel if the process dies.
 #[derive(Debug)]
 pub struct MeasurementLock {
     _lock: File,
 }
 
-/// Waits until nothing else measures on this machine; `None` when cancelled meanwhile. Whoever watches hears for whom. What another user's
-/// program holds that is none of ours is not waited for: anybody could keep everybody from measuring.
+/// Waits until no other measurement runs on this machine; `None` when cancelled meanwhile. The watch reports the
+/// holder. A lock of another user's unrelated program is ignored, because any user could otherwise block all
+/// measurements.
 ///
 /// # Errors
 /// When the lock file cannot be used.
@@ -66,7 +67,7 @@ fn take_of(path: &Path, watch: &Watch<'_>) -> Result<Option<MeasurementLock>> {
     }
 }
 
-/// Who holds the lock.
+/// The process that holds the lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Holder {
     process: i32,
@@ -76,7 +77,7 @@ struct Holder {
 }
 
 impl Holder {
-    /// None where the kernel does not say, as of a process in another container.
+    /// None where the kernel does not report it, as for a process in another container.
     fn of(file: &File) -> Option<Self> {
         let inode = file.metadata().ok()?.ino();
         let locks = procfs::locks().ok()?;
@@ -87,7 +88,7 @@ impl Holder {
         Some(Holder { process, program, user: Uid::from_raw(fs::metadata(folder).ok()?.uid()) })
     }
 
-    /// Whether it is another user's program and none that measures; to be root's is to be everybody's.
+    /// Whether it is an unrelated program of another user; a lock of root always counts.
     fn is_stranger(&self) -> bool {
         !self.user.is_root() && self.user != Uid::effective() && !self.program.starts_with(OURS)
     }
@@ -100,9 +101,8 @@ impl fmt::Display for Holder {
     }
 }
 
-/// What is locked: a folder that is there on every system, that every user may open and that nobody can put something else in the
-/// place of. A file in it would be its maker's, who could keep everybody else from it. The same for all users, whatever their
-/// environment says about temporary folders.
+/// The locked folder: it exists on every system, every user may open it, and no user can replace it. A file in it would
+/// belong to its creator, who could deny access to others. It does not depend on the environment's temporary folder.
 fn shared_folder() -> PathBuf {
     let shared = PathBuf::from("/tmp");
     if shared.is_dir() { shared } else { std::env::temp_dir() }
@@ -119,7 +119,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use tempfile::TempDir;
 
-    /// `flock` of util-linux, which holds a folder until this is dropped.
+    /// Runs `flock` of util-linux, which locks a folder until this is dropped.
     struct Flock(Child);
 
     impl Flock {

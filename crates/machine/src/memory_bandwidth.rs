@@ -1,4 +1,4 @@
-//! How fast memory is copied when all threads copy at once (after the copy of STREAM, McCalpin 1995).
+//! Measures memory bandwidth with concurrent copies on all threads (after the copy of STREAM, McCalpin 1995).
 
 use crate::Watch;
 use crate::description::Description;
@@ -7,17 +7,17 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
-/// What is copied from and to, together: several times the caches of any processor that is sold, the largest of which hold about a GiB.
+/// Total size of the arrays: several times the caches of any current processor, the largest of which have about a GiB.
 const ARRAYS: u64 = 4 << 30;
-/// Share of the available memory that is taken at most.
+/// At most this fraction of the available memory is used.
 const SHARE: u64 = 4;
-/// What one thread copies at least, or there would be nothing to time.
+/// The least that one thread copies, for a measurable time.
 const LEAST: usize = 1 << 20;
-/// How often is copied. The first time touches the pages; of the others the fastest counts, as in STREAM.
+/// Number of copies. The first one touches the pages; of the others the fastest counts, as in STREAM.
 const ROUNDS: usize = 6;
 
-/// Bytes a second that are read and written when so many threads copy, counted as STREAM does: a byte that is copied is two. None after
-/// Ctrl-C.
+/// Bytes a second that are read and written by this many threads, counted as in STREAM: a copied byte counts twice.
+/// None after Ctrl-C.
 pub fn memory_bandwidth(threads: usize, watch: &Watch<'_>) -> Option<f64> {
     if watch.cancelled() {
         return None;
@@ -42,7 +42,7 @@ pub fn memory_bandwidth(threads: usize, watch: &Watch<'_>) -> Option<f64> {
     fastest.filter(|_| !watch.cancelled()).map(|time| moved / time.as_secs_f64())
 }
 
-/// Copies an array of its own in every round, between two meetings of all threads.
+/// Copies an array in every round, between two barriers.
 fn copy(length: usize, barrier: &Barrier) {
     let (from, mut to) = (vec![1u8; length], vec![0u8; length]);
     for _ in 0..ROUNDS {
@@ -63,7 +63,8 @@ mod tests {
         let cancelled = AtomicBool::new(false);
         let bandwidth = memory_bandwidth(2, &Watch::quiet(&cancelled)).unwrap();
         println!("{:.1} GB/s", bandwidth / 1e9);
-        // One channel of DDR3-800 moves 6.4 GB/s, twelve of DDR5-6400 614 GB/s, and unified memory at most a few times that.
+        // One channel of DDR3-800 moves 6.4 GB/s, twelve of DDR5-6400 614 GB/s, and unified memory at most a few times
+        // that.
         assert!((5e8..5e12).contains(&bandwidth), "{bandwidth}");
         cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(memory_bandwidth(1, &Watch::quiet(&cancelled)), None);

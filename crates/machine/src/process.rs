@@ -1,4 +1,4 @@
-//! A process: handed its input, supervised until it ends or its time is up, ended with what it started.
+//! Runs a process: writes its input, supervises it until it ends or times out, and ends it with its descendants.
 
 use super::guard::Guarded;
 use super::{Conditions, Watch};
@@ -11,77 +11,78 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How much of the standard output is kept. What a worker reports of a step is some hundred bytes, and hundred more for every operation.
+/// The most standard output that is kept. A worker reports some hundred bytes for each step and hundreds for each
+/// operation.
 pub(super) const LONGEST_OUTPUT: u64 = 4 << 20;
-/// How much of the end of the standard error is kept, for a report.
+/// The number of bytes that are kept from the end of the standard error, for a report.
 const LONGEST_COMPLAINT: usize = 2048;
-/// How often a silent process is looked at: rarely enough not to disturb what it measures.
+/// The polling interval of a silent process: long enough not to disturb its measurement.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often a process that has answered is looked at: it is about to end.
+/// The polling interval of a process that has answered and is about to end.
 const LOOK_CLOSELY: Duration = Duration::from_millis(2);
-/// How long output may take to arrive after the process has ended; longer means that something else holds the pipe.
+/// How long output may arrive after the process has ended; after that another process holds the pipe.
 const LAST_OUTPUT: Duration = Duration::from_millis(500);
-/// How long a process that has answered may take to end: libraries of GPUs wind up for seconds, and some never get to an end.
+/// How long a process that has answered may take to end: GPU libraries shut down for seconds, and some hang.
 const WIND_UP: Duration = Duration::from_secs(10);
 
 /// How a process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// By itself, or killed by somebody else.
+    /// By itself, or killed by another process.
     Exited(ExitStatus),
     /// Killed by us, at the deadline.
     TimedOut,
-    /// With the connection to its machine, that many times in a row.
+    /// The connection to its machine was lost this many times in a row.
     Lost(usize),
 }
 
-/// Everything that is known of a process that ended.
+/// The result of a process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Output {
     /// How it ended.
     pub end: End,
-    /// The beginning of what it wrote to its standard output.
+    /// The beginning of its standard output.
     pub stdout: String,
-    /// The end of what it wrote to its standard error.
+    /// The end of its standard error.
     pub stderr: String,
-    /// Whether the kernel killed for want of memory meanwhile.
+    /// Whether the kernel killed a process meanwhile because memory ran out.
     pub killed_for_memory: bool,
-    /// What the machine reported before and after, where it was looked at from here.
+    /// The machine's state before and after, where it was observed from here.
     pub conditions: Box<Conditions>,
 }
 
 impl Output {
-    /// What a process wrote, and nothing else known.
+    /// A result with its output only.
     pub fn new(end: End, stdout: String, stderr: String) -> Self {
         Output { end, stdout, stderr, killed_for_memory: false, conditions: Box::default() }
     }
 }
 
-/// What a process is handed, and how it is supervised.
+/// The input of a process and its supervision.
 pub struct Call {
-    /// What it reads from its standard input.
+    /// Its standard input.
     pub input: Box<dyn Read + Send>,
     /// Whether its input stays open until it has ended.
     pub keeps_input: bool,
-    /// Whether one line is all that it answers, and nothing that it starts outlives it.
+    /// Whether it answers with one line, and no descendant outlives it.
     pub one_line: bool,
     /// Time after which it is killed.
     pub timeout: Duration,
-    /// What it may not leave.
+    /// Its affinity and cleanup.
     pub bounds: Bounds,
 }
 
-/// What a process may not leave.
+/// The affinity and the cleanup of a process.
 #[derive(Debug, Default)]
 pub struct Bounds {
-    /// The command that ends what only that can end, when we die.
+    /// A command that the guard runs if this process dies.
     pub cleanup: Vec<String>,
-    /// The CPUs that it may run on; none: those that we may.
+    /// The CPUs that it may run on; none for ours.
     pub cpus: Option<Vec<usize>>,
 }
 
 impl Call {
-    /// One line in, one line out.
+    /// One line of input, one line of output.
     pub fn line(line: &str, timeout: Duration) -> Self {
         let input = Box::new(Cursor::new(format!("{line}\n")));
         Call { input, keeps_input: false, one_line: true, timeout, bounds: Bounds::default() }
@@ -93,7 +94,7 @@ impl Call {
     }
 }
 
-/// Starts a process, hands it its input and waits for its end; none after Ctrl-C.
+/// Starts a process, writes its input and waits for its end; none after Ctrl-C.
 pub fn run(command: &mut Command, call: Call, watch: &Watch<'_>) -> io::Result<Option<Output>> {
     let (mut deadline, one_line) = (Instant::now() + call.timeout, call.one_line);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -134,12 +135,12 @@ pub fn run(command: &mut Command, call: Call, watch: &Watch<'_>) -> io::Result<O
     Ok(end.map(|end| Output::new(end, stdout, complaint(&lines))))
 }
 
-/// Writes the input on a thread of its own, so that a slow reader can be given up; what is kept open stays so until the result is
-/// dropped.
+/// Writes the input on a separate thread, so that a slow reader can be abandoned. An input that is kept open is closed
+/// when the result is dropped.
 fn feed(mut pipe: ChildStdin, mut call: Call) -> Sender<()> {
     let (sender, dropped) = channel();
     thread::spawn(move || {
-        // A process that died already reads nothing; how it died is worth more than this write.
+        // If the process has already died, its exit status is more useful than the error of this write.
         let _ = io::copy(&mut call.input, &mut pipe).and_then(|_| pipe.flush());
         if call.keeps_input {
             let _ = dropped.recv();
@@ -148,13 +149,13 @@ fn feed(mut pipe: ChildStdin, mut call: Call) -> Sender<()> {
     sender
 }
 
-/// Offers the process to the kernel's out-of-memory killer before everything else on the machine.
+/// Makes the process the first candidate of the kernel's out-of-memory killer.
 fn volunteer(child: &Child) {
-    // Where the kernel has no such file, or forbids it, its own memory limit still holds.
+    // Where the kernel has no such file or denies access, the worker's own memory limit still applies.
     let _ = std::fs::write(format!("/proc/{}/oom_score_adj", child.id()), "1000");
 }
 
-/// The beginning of what comes out of a pipe, read on a thread of its own, so that a full pipe never blocks the process before.
+/// The beginning of a pipe's output, read on a separate thread, so that a full pipe never blocks the process.
 struct Beginning {
     read: Arc<Mutex<Vec<u8>>>,
     /// Closed at the pipe's end.
@@ -162,7 +163,7 @@ struct Beginning {
 }
 
 impl Beginning {
-    /// Listens until the pipe ends or as much is there as an answer may have.
+    /// Reads until the pipe ends or the longest output is reached.
     fn of(mut pipe: impl Read + Send + 'static) -> Self {
         let (open, ended) = channel();
         let read = Arc::new(Mutex::new(Vec::new()));
@@ -181,7 +182,7 @@ impl Beginning {
         Beginning { read, ended }
     }
 
-    /// Waits so long for the end of the pipe, and returns whether it came.
+    /// Waits for the end of the pipe at most this long, and returns whether it ended.
     fn ends_within(&self, time: Duration) -> bool {
         self.ended.recv_timeout(time) == Err(RecvTimeoutError::Disconnected)
     }
@@ -190,14 +191,14 @@ impl Beginning {
         self.read.lock().unwrap_or_else(PoisonError::into_inner).contains(&b'\n')
     }
 
-    /// Everything that came; what still holds the pipe when the process is dead is not waited for.
+    /// All output so far; after the process has ended, it does not wait for another holder of the pipe.
     fn text(self) -> String {
         self.ends_within(LAST_OUTPUT);
         String::from_utf8_lossy(&self.read.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 }
 
-/// The end of what came, for a report.
+/// The end of the error output, for a report.
 fn complaint(lines: &Lines) -> String {
     let text = lines.last().join("\n");
     let from = text.ceil_char_boundary(text.len().saturating_sub(LONGEST_COMPLAINT));
@@ -210,7 +211,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::AtomicBool;
 
-    /// Errors without any end of a line, for a second: hundreds of megabytes. That they fill no memory is tested with the lines.
+    /// Errors without a line end for a second: hundreds of megabytes. The tests of `lines` verify the bounded memory.
     #[test]
     fn a_process_that_floods_its_errors_ends_in_time() {
         let heard = Mutex::new(0);

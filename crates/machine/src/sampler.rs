@@ -1,4 +1,4 @@
-//! What a machine reports of itself again and again while something runs: clocks, power, how busy its GPU is.
+//! Samples a machine's state periodically while something runs: clocks, power, GPU utilization.
 
 use super::{Moment, gpu, linux};
 use serde::{Deserialize, Serialize};
@@ -8,21 +8,21 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often is looked: a look takes a millisecond or so.
+/// The sampling interval; a sample takes about a millisecond.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Looks at this machine until it is stopped.
+/// Samples this machine until it is stopped.
 #[derive(Debug)]
 pub struct Sampler {
     stop: Sender<()>,
     looking: JoinHandle<Seen>,
 }
 
-/// What was seen, by name; what the machine does not tell is missing.
+/// The samples' summary, by name; unavailable values are missing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Seen {
-    /// Mean percent of the time that accelerators were at work.
+    /// Mean utilization of accelerators in percent.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub uses: BTreeMap<String, f64>,
     /// Mean clocks in MHz.
@@ -37,7 +37,7 @@ pub struct Seen {
 }
 
 impl Sampler {
-    /// Begins to look; `bus` is the address of a GPU that is looked at too.
+    /// Starts sampling; `bus` is the address of a GPU to sample too.
     pub fn start(bus: Option<String>) -> Self {
         let (stop, stopped) = channel();
         let looking = thread::spawn(move || {
@@ -52,7 +52,7 @@ impl Sampler {
         Sampler { stop, looking }
     }
 
-    /// What was seen since.
+    /// Stops, and returns the summary.
     pub fn stop(self) -> Seen {
         drop(self.stop);
         self.looking.join().unwrap_or_default()
@@ -77,7 +77,7 @@ impl Seen {
     }
 }
 
-/// One number for every name, of those at the moments that know it.
+/// Reduces the values of each name to one number, over the moments that have it.
 fn each(
     moments: &[Moment],
     of: impl Fn(&Moment) -> &BTreeMap<String, f64>,

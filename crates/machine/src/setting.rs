@@ -1,11 +1,11 @@
-//! What measurements on a machine depend on, as facts by name.
+//! The properties of a machine that affect measurements, by name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What must be the same for measurements to be comparable, by name: `processor`, `threads`, `libtorch`, ...
+/// Properties that must be the same for measurements to be comparable, by name: `processor`, `threads`, `libtorch`, ...
 pub type Setting = BTreeMap<String, String>;
 
-/// What differs between two settings, each as "name was this, is that".
+/// The differences between two settings, each as "name was this, is that".
 pub fn differences(before: &Setting, now: &Setting) -> Vec<String> {
     let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
     let shown = |setting: &Setting, name: &str| setting.get(name).map_or("unknown", String::as_str).to_owned();

@@ -1,4 +1,4 @@
-//! How far a model is from runs at points that nobody chose for it.
+//! Compares a model with measured runs that were not used to fit it.
 
 use crate::model::{Estimate, Model};
 use perf4sight_base::stats;
@@ -7,56 +7,55 @@ use perf4sight_base::stats::Scores;
 /// A measured epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Run {
-    /// CPUs it had.
+    /// CPUs of the job.
     pub cpus: f64,
-    /// Which share of the data had cached in memory.
+    /// The share of the data that was cached in memory.
     pub cached: f64,
-    /// Bytes a second that storage gave, where that was another than the model's.
+    /// Bytes a second of storage; none where it is the model's.
     pub storage: Option<f64>,
-    /// Seconds it took.
+    /// Measured seconds.
     pub seconds: f64,
 }
 
-/// A measured epoch beside what a model says of it.
+/// A measured epoch and the model's prediction for it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Compared {
-    /// What was measured.
+    /// The measurement.
     pub run: Run,
-    /// What the model says, in seconds.
+    /// The prediction, in seconds.
     pub model: Estimate,
-    /// Whether it had more or fewer CPUs than anything that the model rests on: nothing tells what it says there.
+    /// Whether it had more or fewer CPUs than any measurement of the model, so that the prediction is an extrapolation.
     pub is_beyond: bool,
 }
 
-/// Several of them.
+/// Several compared epochs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agreement {
-    /// One by one.
+    /// All comparisons.
     pub runs: Vec<Compared>,
-    /// Errors of the most likely times, or of the middles of intervals where nothing says more, but of runs beyond what the model rests on;
-    /// none without others.
+    /// Errors of the predictions, without extrapolated runs; none where no other run is left.
     pub scores: Option<Scores>,
 }
 
 impl Compared {
-    /// What the model says in one number: the most likely time, or the middle of the interval.
+    /// The prediction as one number: the most likely time, or the middle of the interval.
     pub fn predicted(&self) -> f64 {
         self.model.likely.unwrap_or(f64::midpoint(self.model.least, self.model.most))
     }
 
-    /// The difference of the two in percent of what was measured.
+    /// The error of the prediction, in percent of the measurement.
     pub fn error_percent(&self) -> f64 {
         stats::relative_errors(&[self.run.seconds], &[self.predicted()])[0]
     }
 
-    /// Whether what was measured lies where the model says.
+    /// Whether the measurement is inside the predicted interval.
     pub fn is_inside(&self) -> bool {
         (self.model.least..=self.model.most).contains(&self.run.seconds)
     }
 }
 
 impl Agreement {
-    /// Of a model and runs.
+    /// Compares a model with runs.
     pub fn of(model: &Model, runs: &[Run]) -> Self {
         let computed = |run: &Run| match run.storage {
             Some(storage) => model.with_storage(storage).epoch(run.cpus, run.cached),
@@ -73,12 +72,12 @@ impl Agreement {
         agreement
     }
 
-    /// The runs that are not beyond what the model rests on.
+    /// The runs within the range of CPUs that the model was fitted to.
     pub fn within(&self) -> impl Iterator<Item = &Compared> {
         self.runs.iter().filter(|one| !one.is_beyond)
     }
 
-    /// How many of those lie where the model says.
+    /// How many of those are inside the predicted interval.
     pub fn inside(&self) -> usize {
         self.within().filter(|one| one.is_inside()).count()
     }
@@ -102,8 +101,8 @@ mod tests {
         let model = Model { curve, iterations: 10.0, data, cache: None, overlap };
         let run = |cpus: f64, cached: f64, seconds: f64| Run { cpus, cached, storage: None, seconds };
         let agreement = Agreement::of(&model, &[run(1.0, 0.0, 10.0), run(2.0, 0.0, 10.0), run(2.0, 0.5, 5.5)]);
-        // 10 s as said; 8 s for 10; MinIO misses half in 4 s and computes 5 s, in another run 5 / 1.03 or 4.85 s; LRU misses 1 - 0.1534 in
-        // 6.77 s, or 6.98 s where storage is 3 % slower: 5.92 s for 5.5.
+        // 10 s as predicted; 8 s predicted for 10; MinIO misses half in 4 s and computes 5 s, in another run 5 / 1.03
+        // or 4.85 s; LRU misses 1 - 0.1534 in 6.77 s, or 6.98 s where storage is 3 % slower: 5.92 s for 5.5.
         let errors: Vec<f64> = agreement.runs.iter().map(Compared::error_percent).collect();
         assert!((errors[0], errors[1]) == (0.0, -20.0) && (errors[2] - 7.6).abs() < 0.1, "{errors:?}");
         assert_eq!(agreement.inside(), 2, "the second is not where the model says");
@@ -111,7 +110,7 @@ mod tests {
         // All from storage of 0.5 MB/s takes 16 s.
         let slower = Run { storage: Some(0.5e6), ..run(2.0, 0.0, 16.0) };
         assert_eq!(Agreement::of(&model, &[slower]).inside(), 1);
-        // Neither half a CPU nor three were measured: what a curve would be there is no prediction.
+        // Neither half a CPU nor three were measured, so the curve is an extrapolation there.
         let beyond = Agreement::of(&model, &[run(0.5, 0.0, 30.0), run(1.0, 0.0, 10.0), run(3.0, 0.0, 3.0)]);
         assert_eq!(beyond.runs.iter().map(|one| one.is_beyond).collect::<Vec<_>>(), [true, false, true]);
         assert_eq!((beyond.scores.unwrap().mape, beyond.inside()), (0.0, 1));

@@ -1,26 +1,28 @@
-//! How much of what a job reads is found in memory, when only a part of its data has room there.
+//! Cache hit rates when only a part of a job's data fits in memory.
 //!
-//! Each epoch reads all data once, in a new random order. A cache that keeps a fixed part `c` of the data ("MinIO": Mohan and others,
-//! Analyzing and Mitigating Data Stalls in DNN Training, VLDB 2021) finds `c`. One that throws out what was not used for the longest
-//! time finds `c + (1 - c) ln(1 - c)`: what is read at place `x` of an epoch was read at a uniform place of the one before, and is still
-//! there if fewer than `c` of the data were read since. What a kernel does lies between the two.
+//! Each epoch reads all data once, in a new random order. A cache that keeps a fixed part `c` of the data ("MinIO":
+//! Mohan and others, Analyzing and Mitigating Data Stalls in DNN Training, VLDB 2021) has the hit rate `c`. One that
+//! evicts the least recently used data has `c + (1 - c) ln(1 - c)`: data at position `x` of an epoch was at a uniform
+//! position of the previous one, and is still cached if less than `c` of the data was read since. A kernel's page cache
+//! is between the two.
 
 use serde::{Deserialize, Serialize};
 
-/// A cache between the two, by an exponent: hits are MinIO's to the power of `1 - lru` times LRU's to the power of `lru`.
+/// A cache between the two, by an exponent: its hit rate is MinIO's to the power of `1 - lru` times LRU's to the power
+/// of `lru`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Cache {
-    /// 0 for one that keeps a fixed part, 1 for one that throws out what was not used for the longest time.
+    /// 0 for a cache that keeps a fixed part, 1 for one that evicts the least recently used data.
     pub lru: f64,
 }
 
 impl Cache {
     /// Keeps a fixed part.
     pub const MINIO: Cache = Cache { lru: 0.0 };
-    /// Throws out what was not used for the longest time.
+    /// Evicts the least recently used data.
     pub const LRU: Cache = Cache { lru: 1.0 };
 
-    /// Which share of the data is found, where this share has room.
+    /// The hit rate when the share `cached` of the data fits.
     ///
     /// ```
     /// use perf4sight_sensitivity::Cache;
@@ -39,8 +41,8 @@ impl Cache {
         cached.powf(1.0 - self.lru) * lru.powf(self.lru)
     }
 
-    /// The cache that finds this share of the data, where a share of them has room; beyond the two bounds, the nearer one. None where both
-    /// bounds find the same, as where there is room for nothing or for all.
+    /// The cache with this hit rate when the share `cached` of the data fits; outside the two bounds, the nearer one.
+    /// None where both bounds have the same hit rate, as where nothing or everything fits.
     pub fn placed(cached: f64, hits: f64) -> Option<Self> {
         let [minio, lru] = [Cache::MINIO, Cache::LRU].map(|cache| cache.hits(cached));
         let span = (minio / lru).ln();
@@ -60,7 +62,7 @@ mod tests {
     use rand_xoshiro::Xoshiro256PlusPlus;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// A cache of pages that is played through: of 2000 pages some have room, each epoch reads all in a new order.
+    /// Simulates an LRU cache: a part of 2000 pages fits, and each epoch reads all of them in a new order.
     #[test]
     fn the_formula_of_lru_is_what_comes_of_playing_it() {
         for cached in [0.25, 0.5, 0.75] {

@@ -1,4 +1,4 @@
-//! A job's rate over CPUs, known at some numbers of them: what it is between them at least and at most.
+//! A job's rate over CPUs from measured points, with bounds between them.
 
 use crate::rate::{KNOWN, Rate};
 use serde::{Deserialize, Serialize};
@@ -6,42 +6,45 @@ use serde::{Deserialize, Serialize};
 /// The rate at a number of CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// How many CPUs the job had.
+    /// CPUs of the job.
     pub cpus: f64,
     /// Its iterations a second.
     pub rate: Rate,
 }
 
-/// Points of one job, by CPUs; at least one.
+/// Points of one job, sorted by CPUs; at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
     points: Vec<Point>,
 }
 
-/// The bounds of a rate that was not measured, in iterations a second.
+/// Bounds of a rate that was not measured, in iterations a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Between {
-    /// On the chord of the two neighbours: below it no concave curve runs.
+    /// On the chord of the two neighbours: no concave curve is below it.
     pub least: f64,
-    /// On the lines of the neighbours beyond, and not above what more CPUs reach: above it no concave curve runs that does not fall.
+    /// On the extended lines of the outer neighbours, and at most the rate with more CPUs: no concave, non-decreasing
+    /// curve is above it.
     pub most: f64,
 }
 
-/// How a curve is other than the search takes it to be.
+/// A contradiction to the assumed shape of a curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Oddity {
-    /// It bends upwards at this number of CPUs: less there than on the line between its neighbours.
+    /// It is convex at this number of CPUs: below the line between the neighbours.
     NotConcave(f64),
     /// It is lower at this number of CPUs than at fewer.
     Falls(f64),
 }
 
-/// Less than this share of the best rate is no bend: intervals may be narrower than what differs from run to run.
+/// A deviation below this share of the best rate is ignored: intervals may be narrower than the differences between
+/// runs.
 const BEND: f64 = 0.01;
 
 impl Curve {
-    /// Of points in any order, the last of each number of CPUs; none of none.
+    /// Builds a curve from points in any order; of several with the same CPUs, the last one counts. None without
+    /// points.
     pub fn of(points: &[Point]) -> Option<Self> {
         let mut sorted: Vec<Point> = Vec::new();
         for point in points {
@@ -52,7 +55,7 @@ impl Curve {
         (!sorted.is_empty()).then_some(Curve { points: sorted })
     }
 
-    /// By CPUs.
+    /// All points, sorted by CPUs.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
@@ -64,12 +67,12 @@ impl Curve {
         self.points.iter().fold(self.points[0], better)
     }
 
-    /// Whether a share of the best rate is reached for sure with fewer CPUs than the most it is known at: what more than these bring is open
-    /// else, as it is where the best rate may be much higher than it was measured.
+    /// Whether the curve surely reaches a share of the best rate with fewer CPUs than the most that were measured. If
+    /// not, or if the best rate may be much higher than measured, the effect of more CPUs is unknown.
     pub fn levels_off(&self, share: f64) -> bool {
         let best = self.best().rate.per_second;
         let top = self.points.iter().map(|point| point.rate.interval[1]).fold(best, f64::max);
-        // No rate is known better than this, so that such a doubt is none.
+        // Uncertainty within [`KNOWN`] is ignored, because every rate has it.
         let at_least = |rate: Rate| rate.per_second.min(rate.interval[0] * (1.0 + KNOWN));
         let wanted = share * best.max(top * (1.0 - KNOWN));
         let enough = |point: &Point| at_least(point.rate) >= wanted;
@@ -81,8 +84,8 @@ impl Curve {
         self.points.iter().find(|point| point.cpus == cpus).map(|point| point.rate)
     }
 
-    /// The bounds of the rate at a number of CPUs: what was measured there, or what a concave curve allows that comes from nothing at no CPUs.
-    /// Beyond the most CPUs it is taken to stay.
+    /// The bounds of the rate at a number of CPUs: the measured rate, or the bounds of a concave curve through the
+    /// origin. Beyond the most CPUs the rate is assumed to be constant.
     pub fn at(&self, cpus: f64) -> Between {
         let after = self.points.partition_point(|point| point.cpus < cpus);
         let known = |point: &Point| Between { least: point.rate.per_second, most: point.rate.per_second };
@@ -93,7 +96,7 @@ impl Curve {
         }
     }
 
-    /// At a number of CPUs before the point with this index, and behind the one before.
+    /// The bounds at a number of CPUs between the point with index `after` and the previous one.
     fn between(&self, after: usize, cpus: f64) -> Between {
         let corner = |index: usize| (self.points[index].cpus, self.points[index].rate.per_second);
         let before = |index: usize| if index == 0 { (0.0, 0.0) } else { corner(index - 1) };
@@ -107,8 +110,8 @@ impl Curve {
         Between { least, most: most.max(least) }
     }
 
-    /// The interval of the rate at a number of CPUs, by those of the rates around: as it was measured there, or within the
-    /// bounds that concavity sets for the ends of its neighbours' intervals. Nothing that was not measured is known better than what it is derived from.
+    /// The interval of the rate at a number of CPUs: the measured interval, or the bounds of a concave curve through
+    /// the intervals of the neighbours. An interpolated rate is never more certain than the rates it is derived from.
     pub fn interval(&self, cpus: f64) -> [f64; 2] {
         let after = self.points.partition_point(|point| point.cpus < cpus);
         match self.points.get(after) {
@@ -118,7 +121,7 @@ impl Curve {
         }
     }
 
-    /// At a number of CPUs before the point with this index, where the curve may run through any ends of intervals.
+    /// The bounds between two points, when the curve may pass through any values of their intervals.
     fn concave_bounds(&self, after: usize, cpus: f64) -> [f64; 2] {
         let [low, high] = [0, 1]
             .map(|end: usize| move |index: usize| (self.points[index].cpus, self.points[index].rate.interval[end]));
@@ -126,14 +129,14 @@ impl Curve {
         let from_left = (after > 0).then(|| line(before(after - 1), high(after - 1), cpus));
         let from_right = (after + 1 < self.points.len()).then(|| line(high(after), low(after + 1), cpus));
         let least = line(before(after), low(after), cpus);
-        // What fewer CPUs may reach, more of them may too.
+        // More CPUs may reach any rate that fewer CPUs may reach.
         let fewer = (0..after).map(|index| high(index).1).fold(least, f64::max);
         let most = from_left.into_iter().chain(from_right).fold(fewer.max(high(after).1), f64::min);
         [least, most.max(fewer)]
     }
 
-    /// Between the points before and with this index, whichever there are, where nothing else is taken for granted than that no CPU makes a
-    /// job slower than it was with fewer or faster than with more; from nothing at no CPUs.
+    /// The bounds between the point with index `after` and the previous one, where only monotonicity is assumed: a rate
+    /// between those of the neighbours, from zero at no CPUs.
     fn around(&self, after: usize) -> [f64; 2] {
         let neighbours = &self.points[after.saturating_sub(1)..self.points.len().min(after + 1)];
         let none = if after == 0 { 0.0 } else { f64::INFINITY };
@@ -141,7 +144,7 @@ impl Curve {
         [low, neighbours.iter().map(|point| point.rate.interval[1]).fold(0.0, f64::max)]
     }
 
-    /// What does not fit a concave curve that does not fall, beyond what points are uncertain by.
+    /// The points that contradict a concave, non-decreasing curve by more than their uncertainty.
     pub fn oddities(&self) -> Vec<Oddity> {
         let slack = BEND * self.best().rate.per_second;
         let bends = self.points.windows(3).filter_map(|three| {

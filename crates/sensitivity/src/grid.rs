@@ -1,25 +1,26 @@
-//! The numbers of CPUs that a job may be tried with.
+//! The numbers of CPUs to try a job with.
 
-/// CPUs in steps, up to a largest number.
+/// Numbers of CPUs with a fixed step, up to a largest one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
     cpus: Vec<f64>,
     step: f64,
 }
 
-/// Up to so many CPUs steps are a quarter of one.
+/// Up to this many CPUs the usual step is a quarter.
 const QUARTERS: f64 = 6.0;
-/// Up to so many they are halves. A knee among more is known closely enough to whole ones.
+/// Up to this many it is a half. Of more CPUs, a knee needs only whole ones.
 const HALVES: f64 = 12.0;
 
 impl Grid {
-    /// All multiples of a step below the most, and the most itself. Both positive; a step beyond the most is the most alone.
+    /// All multiples of the step below the most, and the most itself. Both are positive; with a step above the most,
+    /// only the most.
     pub fn new(most: f64, step: f64) -> Self {
         let below = (1..).map(|number| f64::from(number) * step).take_while(|cpus| *cpus < most);
         Grid { cpus: below.chain([most]).collect(), step }
     }
 
-    /// The step that people ask for: small jobs run on parts of CPUs.
+    /// The default step: small jobs run on fractions of CPUs.
     pub fn usual_step(most: f64) -> f64 {
         match most {
             most if most <= QUARTERS => 0.25,
@@ -28,24 +29,24 @@ impl Grid {
         }
     }
 
-    /// Without numbers of CPUs that the job cannot be run with.
+    /// Without the numbers of CPUs that the job cannot run with.
     #[must_use]
     pub fn without(mut self, cpus: &[f64]) -> Self {
         self.cpus.retain(|candidate| !cpus.contains(candidate));
         self
     }
 
-    /// From the least to the most.
+    /// All numbers, from the least to the most.
     pub fn cpus(&self) -> &[f64] {
         &self.cpus
     }
 
-    /// The step between them, but for the most.
+    /// The step between them, except for the last one.
     pub fn step(&self) -> f64 {
         self.step
     }
 
-    /// The one before this one; none before the least.
+    /// The previous number of CPUs; none for the least.
     pub fn before(&self, cpus: f64) -> Option<f64> {
         self.cpus.iter().copied().take_while(|candidate| *candidate < cpus).last()
     }

@@ -1,5 +1,5 @@
-//! How a training job's rate depends on CPUs, memory and storage, from few measured points. Knows numbers alone: no clocks, no files, no
-//! processes.
+//! Models how a training job's rate depends on CPUs, memory and storage, from a few measured points. Uses numbers only:
+//! no clocks, files or processes.
 //!
 //! ```
 //! use perf4sight_sensitivity::{Curve, Grid, Next, Point, Rate, knees, next};

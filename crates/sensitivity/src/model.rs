@@ -1,7 +1,8 @@
 //! How long an epoch takes with some CPUs and some memory, and which storage it needs.
 //!
-//! As published by Synergy (Mohan and others, OSDI 2022): reading and computing go on side by side, so that the slower of the two counts,
-//! unless a measurement showed otherwise; what is found in memory is read at its bandwidth, the rest at the storage's.
+//! As published by Synergy (Mohan and others, OSDI 2022), reading and computing overlap, so that the slower of the two
+//! counts. A measured overlap replaces that assumption. Cached data is read at the bandwidth of memory, the rest at the
+//! bandwidth of storage.
 
 use crate::cache::Cache;
 use crate::curve::Curve;
@@ -18,62 +19,62 @@ pub struct Data {
     pub memory_bandwidth: f64,
     /// Bytes a second from storage.
     pub storage_bandwidth: f64,
-    /// Their interval of 95 %; none where they were given, or measured for too short a time to tell.
+    /// The 95 % interval of `storage_bandwidth`; none where it was specified, or measured for too short a time.
     #[serde(default)]
     pub storage_between: Option<[f64; 2]>,
 }
 
-/// A job, as far as a few points show.
+/// A model of a job, from a few measured configurations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// Its rate over CPUs, all data being in memory.
+    /// Its rate over CPUs, with all data in memory.
     pub curve: Curve,
     /// Iterations of an epoch.
     pub iterations: f64,
     /// What an epoch reads.
     pub data: Data,
-    /// How the machine keeps what was read, where that was measured.
+    /// How the machine caches what was read; none where that was not measured.
     pub cache: Option<Cache>,
-    /// How far reading and computing go on side by side, where that was measured.
+    /// How far reading and computing overlap; none where that was not measured.
     pub overlap: Option<MeasuredOverlap>,
 }
 
-/// A number with its bounds.
+/// An estimate with its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// At least.
+    /// Lower bound.
     pub least: f64,
-    /// Most likely; none where that is not known.
+    /// Most likely value; none where it is unknown.
     pub likely: Option<f64>,
-    /// At most.
+    /// Upper bound.
     pub most: f64,
 }
 
-/// What an epoch waits for.
+/// The resource that limits an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bound {
-    /// The storage: with a faster one, or more memory, it were shorter.
+    /// Storage: a faster one, or more memory, would make the epoch shorter.
     Storage,
-    /// CPUs: with more of them it were shorter.
+    /// CPUs: more of them would make the epoch shorter.
     Cpu,
-    /// Neither: the accelerator, or what the job cannot do in parallel.
+    /// Neither: the accelerator, or the part of the job that does not run in parallel.
     Accelerator,
 }
 
-/// The part of a rate that CPUs beyond do not matter behind.
+/// From this share of the best rate on, more CPUs do not count as a benefit.
 const SATISFIED: f64 = 0.95;
 
-/// From this difference of what two caches promise on, as a share of the shorter epoch, one measurement is worth its time.
+/// If the epochs of the two caches differ by more than this share of the shorter one, a measurement is worth its time.
 const WORTH: f64 = 0.05;
 
 impl Data {
-    /// Seconds to read an epoch's data, a share of which is found in memory.
+    /// Seconds to read an epoch's data when the share `hits` of it is in memory.
     pub fn fetch(&self, hits: f64) -> f64 {
         self.bytes * (hits / self.memory_bandwidth + (1.0 - hits) / self.storage_bandwidth)
     }
 
-    /// With storage as slow, or as fast, as it may be: no bandwidth is known better than rates are.
+    /// With storage at one end of its interval, which is at least as wide as [`KNOWN`] to either side.
     fn with_storage_at(&self, end: impl Fn([f64; 2]) -> f64) -> Self {
         let bandwidth = self.storage_bandwidth;
         let [low, high] = self.storage_between.unwrap_or([bandwidth; 2]);
@@ -81,13 +82,15 @@ impl Data {
         Data { storage_bandwidth: end(between), ..*self }
     }
 
-    /// Which share was found in memory where reading took so many seconds; none where storage is not slower than memory.
+    /// The share that was found in memory when reading took so many seconds; none where storage is not slower than
+    /// memory.
     pub fn hits(&self, seconds: f64) -> Option<f64> {
         let [nothing, all] = [0.0, 1.0].map(|hits| self.fetch(hits));
         (nothing > all).then(|| ((nothing - seconds) / (nothing - all)).clamp(0.0, 1.0))
     }
 
-    /// Bytes a second that storage must give so that reading takes no longer than this; none where memory alone takes longer.
+    /// Bytes a second that storage must deliver so that reading takes at most `seconds`; none where memory alone takes
+    /// longer.
     fn needed(&self, hits: f64, seconds: f64) -> Option<f64> {
         let left = seconds - self.bytes * hits / self.memory_bandwidth;
         (left > 0.0).then(|| self.bytes * (1.0 - hits) / left)
@@ -95,34 +98,34 @@ impl Data {
 }
 
 impl Model {
-    /// As it was measured, or as published.
+    /// The measured overlap, or the published one.
     fn overlap(&self) -> Overlap {
         self.overlap.map_or(Overlap::SIDE_BY_SIDE, MeasuredOverlap::likely)
     }
 
-    /// The most likely one twice, or the two that all lie between where that is not known.
+    /// The most likely overlap twice, or the two bounds where it was not measured.
     fn overlaps(&self) -> [Overlap; 2] {
         self.overlap.map_or(Overlap::BOUNDS, |measured| [measured.likely(); 2])
     }
 
-    /// Its bounds.
+    /// The bounds of the overlap.
     fn overlap_ends(&self) -> [Overlap; 2] {
         self.overlap.map_or(Overlap::BOUNDS, MeasuredOverlap::ends)
     }
 
-    /// The one that was measured twice, or the two that all lie between where that is not known.
+    /// The measured cache twice, or the two bounds where it was not measured.
     fn caches(&self) -> [Cache; 2] {
         self.cache.map_or([Cache::MINIO, Cache::LRU], |cache| [cache; 2])
     }
 
-    /// With storage of another bandwidth, in bytes a second.
+    /// The same model with another storage bandwidth, in bytes a second.
     #[must_use]
     pub fn with_storage(&self, storage_bandwidth: f64) -> Self {
         Model { data: Data { storage_bandwidth, storage_between: None, ..self.data }, ..self.clone() }
     }
 
-    /// Seconds of an epoch with all its data in memory that is infinitely fast. The interval of a rate is of the run that it was measured
-    /// in; another run of the same job may differ by as much as rates are known to.
+    /// Seconds of an epoch with all its data in infinitely fast memory. The interval of a rate covers the run it was
+    /// measured in; other runs of the same job may differ by [`KNOWN`], so the bounds are at least that far apart.
     pub fn compute(&self, cpus: f64) -> Estimate {
         let (between, measured) = (self.curve.at(cpus), self.curve.measured(cpus));
         let [low, high] = self.curve.interval(cpus);
@@ -132,8 +135,8 @@ impl Model {
         Estimate { least: seconds(rates[1]), likely: Some(seconds(likely)), most: seconds(rates[0]) }
     }
 
-    /// Seconds of an epoch with so many CPUs, where a share of the data has room in memory. What was not measured, cache or overlap, lies
-    /// anywhere between the two bounds.
+    /// Seconds of an epoch with so many CPUs, where the share `cached` of the data fits in memory. A cache or overlap
+    /// that was not measured may be anywhere between its two bounds.
     pub fn epoch(&self, cpus: f64, cached: f64) -> Estimate {
         let compute = self.compute(cpus);
         let fetch = |data: Data, cache: Cache| data.fetch(cache.hits(cached));
@@ -142,7 +145,7 @@ impl Model {
         let slowest = self.data.with_storage_at(|[slowest, _]| slowest);
         let least = side_by_side.epoch(fetch(fastest, Cache::MINIO), compute.least);
         let most = in_turn.epoch(fetch(slowest, Cache::LRU), compute.most);
-        // Where both bounds promise the same, nothing is to be measured.
+        // Where both bounds predict nearly the same, no measurement is needed.
         let likely = compute.likely.and_then(|compute| {
             let (caches, overlaps) = (self.caches(), self.overlaps());
             let [low, high] = [0, 1].map(|bound| overlaps[bound].epoch(fetch(self.data, caches[bound]), compute));
@@ -151,8 +154,8 @@ impl Model {
         Estimate { least, likely, most }
     }
 
-    /// Bytes a second that storage must give so that reading does not hold an epoch back; none where memory itself is too slow, or may be by how
-    /// far reading and computing go on side by side. They are taken to do so where that was not measured.
+    /// Bytes a second that storage must deliver so that reading does not slow an epoch down. None where memory itself
+    /// is, or may be, too slow. Reading and computing are assumed to overlap where that was not measured.
     pub fn needed(&self, cpus: f64, cached: f64) -> Option<Estimate> {
         let compute = self.compute(cpus);
         let with =
@@ -166,8 +169,8 @@ impl Model {
         Some(Estimate { least, likely, most: with(Cache::LRU, in_turn, compute.least)? })
     }
 
-    /// Whether reading from storage holds an epoch back; none where it depends on how the machine keeps what was read, or on how far reading and
-    /// computing go on side by side, and nothing was measured.
+    /// Whether reading from storage slows an epoch down; none where that depends on a cache or an overlap that was not
+    /// measured.
     pub fn waits_for_storage(&self, cpus: f64, cached: f64) -> Option<bool> {
         let compute = self.compute(cpus).likely?;
         let (caches, overlaps) = (self.caches(), self.overlap_ends());
@@ -176,8 +179,8 @@ impl Model {
         (fast == slow).then_some(fast)
     }
 
-    /// What an epoch waits for; none where it depends on how the machine keeps what was read, on how far reading and computing go on side by
-    /// side, or on more CPUs, and nothing was measured.
+    /// The resource that limits an epoch; none where that depends on a cache, an overlap or more CPUs that were not
+    /// measured.
     pub fn bound(&self, cpus: f64, cached: f64) -> Option<Bound> {
         match self.waits_for_storage(cpus, cached)? {
             true => Some(Bound::Storage),
@@ -186,7 +189,7 @@ impl Model {
         }
     }
 
-    /// The share of the data for which memory makes the most difference between the two caches, of some shares; none where it makes none
+    /// The cached share, of `shares`, at which the two bounding caches differ most; none where the difference is not
     /// worth a measurement.
     pub fn worth_measuring(&self, cpus: f64, shares: &[f64]) -> Option<f64> {
         let compute = self.compute(cpus).likely?;
@@ -196,14 +199,15 @@ impl Model {
         gains.filter(|(_, gain)| *gain > WORTH).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cached, _)| cached)
     }
 
-    /// The cache that explains an epoch of so many seconds; none where computing took as long, or nothing can be told.
+    /// The cache that explains an epoch of so many seconds; none where computing took as long, or both bounds fit.
     pub fn cache_of(&self, cpus: f64, cached: f64, seconds: f64) -> Option<Cache> {
         let reading = self.overlap().reading(seconds, self.compute(cpus).likely?)?;
         Cache::placed(cached, self.data.hits(reading)?)
     }
 
-    /// How far reading and computing go on side by side, of an epoch that took some seconds and lies between others, and whose data all came
-    /// from storage; none where either takes too little of it to tell. No epoch is known better than rates are.
+    /// The overlap that explains an epoch of `seconds`, within `between`, whose data all came from storage. None where
+    /// reading or computing takes too little of it to distinguish the bounds. The interval is at least [`KNOWN`] to
+    /// either side.
     pub fn overlap_of(&self, cpus: f64, seconds: f64, between: [f64; 2]) -> Option<MeasuredOverlap> {
         let (reading, compute) = (self.data.fetch(0.0), self.compute(cpus));
         let placed = |computing: f64, epoch: f64| Some(Overlap::placed(reading, computing, epoch)?.in_turn);
@@ -215,8 +219,8 @@ impl Model {
         Some(MeasuredOverlap { in_turn, between: [low.min(in_turn), high.max(in_turn)] })
     }
 
-    /// The smallest of some shares of the data, from the smallest on, with which an epoch takes at most so many seconds for sure, or most
-    /// likely where that is known.
+    /// The smallest of `shares` (sorted from small to large) with which an epoch takes at most so many seconds: the
+    /// most likely time counts, or the upper bound where that is unknown.
     pub fn enough_memory(&self, cpus: f64, seconds: f64, shares: &[f64]) -> Option<f64> {
         let takes = |cached: f64| {
             let epoch = self.epoch(cpus, cached);

@@ -1,24 +1,24 @@
-//! How far reading data and computing go on side by side.
+//! How far reading data and computing overlap.
 //!
-//! The published model takes the slower of the two. A job that reads nothing ahead takes their sum, and most lie between: an epoch takes
-//! `(reading^(1/q) + computing^(1/q))^q`. Where both take as long, that is `2^q` times as long as either, so that one measurement there
-//! tells `q`.
+//! The published model takes the slower of the two. A job without prefetching takes their sum. Most jobs are between
+//! these: an epoch takes `(reading^(1/q) + computing^(1/q))^q`. Where both take as long, that is `2^q` times as long as
+//! either, so one measurement there determines `q`.
 
 use serde::{Deserialize, Serialize};
 
-/// Between the two, by an exponent.
+/// The overlap of reading and computing, as an exponent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Overlap {
-    /// `q`: 0 where reading and computing go on side by side, 1 where one waits for the other.
+    /// `q`: 0 where reading and computing overlap, 1 where one waits for the other.
     pub in_turn: f64,
 }
 
-/// Between the two, as far as a measurement tells.
+/// A measured overlap with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredOverlap {
-    /// `q`, most likely.
+    /// The most likely `q`.
     pub in_turn: f64,
-    /// Where `q` lies; anywhere where a measurement did not tell.
+    /// The interval of `q`; 0 to 1 where the measurement did not narrow it.
     #[serde(default = "anywhere")]
     pub between: [f64; 2],
 }
@@ -28,42 +28,42 @@ fn anywhere() -> [f64; 2] {
 }
 
 impl MeasuredOverlap {
-    /// Without any doubt.
+    /// A measured overlap without uncertainty.
     pub fn exactly(overlap: Overlap) -> Self {
         MeasuredOverlap { in_turn: overlap.in_turn, between: [overlap.in_turn; 2] }
     }
 
-    /// The most likely one.
+    /// The most likely overlap.
     pub fn likely(self) -> Overlap {
         Overlap { in_turn: self.in_turn }
     }
 
-    /// The one that is most side by side, and the one that is most in turn.
+    /// The ends of the interval: the one with the most overlap first.
     pub fn ends(self) -> [Overlap; 2] {
         self.between.map(|in_turn| Overlap { in_turn })
     }
 
-    /// Where reading and computing may get in each other's way more than was seen.
+    /// The same, with an upper end that allows no overlap at all.
     #[must_use]
     pub fn at_least(self) -> Self {
         MeasuredOverlap { between: [self.between[0], Overlap::IN_TURN.in_turn], ..self }
     }
 }
 
-/// An epoch counts as held back by reading where it takes so much longer than its computing.
+/// Reading counts as slowing an epoch down where the epoch takes this many times as long as its computing.
 pub const LONGER: f64 = 1.05;
-/// Halvings of an interval until it is as narrow as numbers are.
+/// Bisection steps, enough for the precision of `f64`.
 const HALVINGS: usize = 60;
 
 impl Overlap {
-    /// Side by side, as published.
+    /// Complete overlap, as published.
     pub const SIDE_BY_SIDE: Overlap = Overlap { in_turn: 0.0 };
-    /// One after the other.
+    /// No overlap: one after the other.
     pub const IN_TURN: Overlap = Overlap { in_turn: 1.0 };
-    /// The two that all others lie between.
+    /// The two bounds of every overlap.
     pub const BOUNDS: [Overlap; 2] = [Overlap::SIDE_BY_SIDE, Overlap::IN_TURN];
 
-    /// Seconds of an epoch, from those that reading and computing take alone.
+    /// Seconds of an epoch, from the seconds of reading alone and computing alone.
     ///
     /// ```
     /// use perf4sight_sensitivity::Overlap;
@@ -80,21 +80,21 @@ impl Overlap {
         }
     }
 
-    /// The seconds that reading takes alone, from those of an epoch and of computing; none where computing took all the time.
+    /// Seconds of reading alone, from those of an epoch and of computing; none where computing took all the time.
     pub fn reading(self, epoch: f64, computing: f64) -> Option<f64> {
         let left = |exponent: f64| epoch * (1.0 - (computing / epoch).powf(1.0 / exponent)).powf(exponent);
         (epoch > computing).then(|| if self.in_turn > 0.0 { left(self.in_turn) } else { epoch })
     }
 
-    /// How long reading may take at most that does not hold an epoch back: as long as computing, or so that the epoch takes no more than
-    /// [`LONGER`] than that.
+    /// The longest reading that does not slow an epoch down: as long as computing, but the epoch takes at most
+    /// [`LONGER`] times as long as computing.
     pub fn room(self, computing: f64) -> f64 {
         let share = (LONGER.powf(1.0 / self.in_turn) - 1.0).powf(self.in_turn);
         if self.in_turn > 0.0 { computing * share.min(1.0) } else { computing }
     }
 
-    /// What explains an epoch; beyond the two bounds, the nearer one. None where reading or computing takes so little that both bounds
-    /// nearly agree.
+    /// The overlap that explains an epoch; outside the two bounds, the nearer one. None where reading or computing
+    /// takes so little that both bounds nearly agree.
     pub fn placed(reading: f64, computing: f64, epoch: f64) -> Option<Self> {
         let [least, most] = Overlap::BOUNDS.map(|overlap| overlap.epoch(reading, computing));
         (most > LONGER * least).then(|| {
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(Overlap::SIDE_BY_SIDE.reading(2.0, 2.0), None);
     }
 
-    /// One after the other, 5 % of computing are left for reading; side by side all of it.
+    /// Without overlap, 5 % of computing is left for reading; with complete overlap, all of it.
     #[test]
     fn reading_has_as_much_room_as_holds_nothing_back() {
         assert_eq!(Overlap::SIDE_BY_SIDE.room(2.0), 2.0);

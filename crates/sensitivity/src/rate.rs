@@ -1,30 +1,31 @@
-//! Iterations a second of a job, from when its steps ended, and how sure that is.
+//! Iterations a second of a job and their uncertainty, from the end times of its steps.
 
 use crate::steps::Step;
 use serde::{Deserialize, Serialize};
 
-/// Iterations a second.
+/// Iterations a second, with an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
     /// The rate.
     pub per_second: f64,
-    /// Its interval of 95 %.
+    /// Its 95 % interval.
     pub interval: [f64; 2],
 }
 
-/// What others did to a run.
+/// How other programs disturbed a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Disturbance {
-    /// CPUs that the job might use.
+    /// The CPU limit of the job.
     pub limit: f64,
-    /// CPUs that it used on average.
+    /// CPUs that the job used on average.
     pub used: f64,
-    /// The share of the time that it waited for others, at most.
+    /// The share of the time that it waited for other programs, at most.
     pub waited: f64,
 }
 
 impl Disturbance {
-    /// How many times as fast the job may have been alone, at most: it would not have waited for others, and have used no more than its limit.
+    /// How many times as fast the job may have been alone, at most: without waiting for others, and with its CPU use at
+    /// its limit.
     pub fn faster(self) -> f64 {
         let without_waiting = 1.0 / (1.0 - self.waited.clamp(0.0, OPEN));
         let up_to_the_limit = self.limit / self.used.max(f64::MIN_POSITIVE);
@@ -32,35 +33,36 @@ impl Disturbance {
     }
 }
 
-/// What the steps of one rank come to.
+/// A measured rate of one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Its rate.
+    /// The rate.
     pub rate: Rate,
-    /// How many iterations it rests on.
+    /// Iterations it was measured over.
     pub iterations: u64,
-    /// How many seconds they took.
+    /// Seconds that these took.
     pub seconds: f64,
     /// How many blocks they were divided into.
     pub blocks: usize,
-    /// Which share of the time the job waited for data; none where its steps do not tell.
+    /// The share of the time that the job waited for data; none where its steps do not report it.
     pub waiting: Option<f64>,
-    /// Iterations a second in the first half of the blocks and in the second, where those differ by more than chance lets them.
+    /// Iterations a second in the first and the second half of the blocks, where they differ by more than chance
+    /// explains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<[f64; 2]>,
 }
 
-/// Which steps of a rank count.
+/// The steps that count for a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// So many at the beginning do not.
+    /// Steps at the beginning that do not count.
     pub warm_up: usize,
-    /// Those of so many iterations behind them do; all where nothing is said.
+    /// Iterations after the warm-up that count; none for all of them.
     pub most: Option<u64>,
 }
 
 impl Span {
-    /// All behind the warm-up.
+    /// All steps after the warm-up.
     pub fn behind(warm_up: usize) -> Self {
         Span { warm_up, most: None }
     }
@@ -79,36 +81,38 @@ impl Span {
     }
 }
 
-/// A rate is known well enough when its interval reaches no further than this share of it to either side.
+/// A rate is known well enough when its interval reaches at most this share of it to either side.
 pub const KNOWN: f64 = 0.03;
 
-/// So many blocks the steps are divided into at most.
+/// The steps are divided into at most this many blocks.
 const BLOCKS: usize = 12;
-/// So many blocks an interval takes at least.
+/// An interval needs at least this many blocks.
 const FEWEST: usize = 8;
-/// The shortest block in seconds: limits of CPUs let a job run and wait in turns of 0.1 s.
+/// The shortest block in seconds: the CPU limits of control groups let a job run and wait in periods of 0.1 s.
 const SHORTEST: f64 = 0.25;
-/// The shortest run in seconds that a rate may come of.
+/// The shortest run, in seconds, from which a rate is computed.
 pub const LEAST_TIME: f64 = FEWEST as f64 * SHORTEST;
-/// What Student's t of six to eleven degrees of freedom exceeds, to either side, with a probability of 1 %. A point ends when its interval is
-/// narrow, and so more often one that is so by chance: of those that ended points, one in twenty misses at most (see the tests).
+/// Two-sided critical values of Student's t at 1 %, for six to eleven degrees of freedom. A point ends when its
+/// interval is narrow, so intervals that are narrow by chance are more frequent: of those that ended a point, at most
+/// one in twenty misses the rate (see the tests).
 const STUDENT: [f64; 6] = [3.707, 3.499, 3.355, 3.250, 3.169, 3.106];
-/// Steps that are less certain than this, as a share of their time, have no upper end of rates worth telling.
+/// Above this uncertainty, as a share of the time, the upper end of a rate is meaningless.
 const OPEN: f64 = 0.9;
-/// Halves differ that do so by more than this share, and by more than so many standard errors: with five or six blocks in each, chance does
-/// that once in some hundred runs.
+/// The halves of a run differ if they do so by more than this share and by more than so many standard errors. With five
+/// or six blocks in each, chance does that once in about a hundred runs.
 const CHANGED: (f64, f64) = (0.1, 4.0);
-/// The slowest block is a stall of the machine where it took so many times as long as the next one.
+/// The slowest block is a stall of the machine if it took this many times as long as the next slowest.
 const STALL: f64 = 2.0;
 
 impl Rate {
-    /// A rate without any doubt, as one of a table.
+    /// A rate without uncertainty, as from a table.
     pub fn exactly(per_second: f64) -> Self {
         Rate { per_second, interval: [per_second; 2] }
     }
 
-    /// Of runs at one point that others all disturbed, with what is known of that: the fastest, for others make a job slower. It lies as far
-    /// below as the slowest, and as far above as they differ, or as others may have held it back. None of none.
+    /// The rate of a configuration whose runs were all disturbed: the fastest one, because other programs only make a
+    /// job slower. The lower end is that of the slowest run. The upper end adds the spread of the runs, or assumes the
+    /// largest possible delay by others. None without runs.
     pub fn disturbed(runs: &[(Rate, Option<Disturbance>)]) -> Option<Self> {
         let (fastest, by) = runs.iter().max_by(|(a, _), (b, _)| a.per_second.total_cmp(&b.per_second))?;
         let lowest = runs.iter().map(|(rate, _)| rate.interval[0]).fold(fastest.interval[0], f64::min);
@@ -118,7 +122,7 @@ impl Rate {
         Some(Rate { per_second: fastest.per_second, interval: [lowest, spread.max(alone)] })
     }
 
-    /// How far its interval reaches to the further side, as a share of it.
+    /// The longer side of its interval, as a share of the rate.
     pub fn doubt(self) -> f64 {
         let [low, high] = self.interval;
         (self.per_second - low).max(high - self.per_second) / self.per_second
@@ -126,23 +130,23 @@ impl Rate {
 }
 
 impl Measured {
-    /// Iterations a second in all: a stall counts, and so does what changes over an epoch.
+    /// The average rate, including stalls and changes over an epoch.
     pub fn mean(&self) -> f64 {
         self.iterations as f64 / self.seconds
     }
 
-    /// Whether it is known well enough to stop. Few blocks are alike by chance too often to be asked again and again.
+    /// Whether the rate is known well enough to stop. Few blocks agree by chance too often to be tested repeatedly.
     pub fn is_known(&self) -> bool {
         self.blocks == BLOCKS && self.rate.doubt() <= KNOWN
     }
 
-    /// Of the steps of one rank in this span; none where too few are in it for an interval.
+    /// The rate of one rank's steps in this span; none where it has too few steps for an interval.
     ///
-    /// The steps are divided into groups of as many each. The rate is the slope between the means of the first group and the last one, without
-    /// a stall of the machine, and its interval Student's t of how the slopes between neighbours differ. Ends of single steps in place of means
-    /// of groups do not do: limits of CPUs have steps end in turns of 0.1 s, loaders deliver in bursts, and what one stretch of the run gains
-    /// on the next by where it is cut would count as doubt. Nor do medians of slopes: most are one of two or three, and the middle one is not
-    /// the mean.
+    /// The steps are divided into groups of equal size. The rate is the slope between the means of the first and the
+    /// last group, without a stall of the machine. Its interval is Student's t of the slopes between neighbouring
+    /// groups. Single end times instead of group means do not work: under CPU limits steps end in periods of 0.1 s, and
+    /// data loaders deliver in bursts, so the position of each cut would count as uncertainty. Medians of slopes do not
+    /// work either: most slopes take one of two or three values, and the middle one is not the mean.
     pub fn of(steps: &[Step], span: Span) -> Option<Self> {
         let counted = span.of(steps)?;
         let (first, last) = (counted.first()?, counted.last()?);
@@ -169,7 +173,7 @@ impl Measured {
     }
 }
 
-/// When a step ended, or some of them on average.
+/// The end time of a step, or the mean of several.
 #[derive(Debug, Clone, Copy)]
 struct End {
     number: f64,
@@ -183,7 +187,7 @@ impl End {
     }
 }
 
-/// Some iterations on end.
+/// Consecutive iterations.
 #[derive(Debug, Clone, Copy)]
 struct Block {
     iterations: f64,
@@ -201,18 +205,18 @@ impl Block {
     }
 }
 
-/// Where one of so many parts of a length begins and ends.
+/// The first and the last index of part number `part` of `parts`.
 fn cut(length: usize, part: usize, parts: usize) -> (usize, usize) {
     (part * length / parts, (part + 1) * length / parts)
 }
 
-/// So many blocks that the ends of steps are cut into.
+/// Divides the end times of steps into blocks.
 fn divide(ends: &[End], blocks: usize) -> Vec<Block> {
     let cuts = (0..blocks).map(|block| cut(ends.len() - 1, block, blocks));
     cuts.map(|(from, to)| Block::between(&ends[from], &ends[to])).collect()
 }
 
-/// Which block is the slowest, where no other took nearly as long.
+/// The slowest block, where no other took nearly as long.
 fn stall(blocks: &[Block]) -> Option<usize> {
     let mut order: Vec<usize> = (0..blocks.len()).collect();
     order.sort_by(|a, b| blocks[*a].each().total_cmp(&blocks[*b].each()));
@@ -220,7 +224,7 @@ fn stall(blocks: &[Block]) -> Option<usize> {
     (blocks[*slowest].each() > STALL * blocks[*next].each()).then_some(*slowest)
 }
 
-/// The ends of steps as if one of so many blocks had not been: what came behind it follows what was before.
+/// The end times of steps without one block: later steps move up to close the gap.
 fn without(ends: &[End], block: usize, blocks: usize) -> Vec<End> {
     let (from, to) = cut(ends.len() - 1, block, blocks);
     let gone = Block::between(&ends[from], &ends[to]);
@@ -242,11 +246,11 @@ fn changed(blocks: &[Block]) -> Option<[f64; 2]> {
     differ.then(|| [1.0 / before, 1.0 / after])
 }
 
-/// Iterations a second, from so many slopes between neighbouring groups of steps, seven to twelve.
+/// Iterations a second, from seven to twelve slopes between neighbouring groups of steps.
 ///
-/// Where steps take times of their own, means of `m` of them on end differ less than single ends would: by `(2 m^2 + 1) / (3 m^2)` of the
-/// variance of `m` steps (a sum of triangular weights), while neighbouring differences add up to more than if they were independent. The
-/// deviation is enlarged by that factor.
+/// Where step times are independent, the means of `m` consecutive ones differ less than single end times would: by
+/// `(2 m^2 + 1) / (3 m^2)` of the variance of `m` steps (a sum of triangular weights), while neighbouring differences
+/// add up to more than independent ones. The deviation is enlarged by that factor.
 fn rate(ends: &[End], slopes: usize) -> Rate {
     let cuts = (0..=slopes).map(|group| cut(ends.len(), group, slopes + 1));
     let groups: Vec<End> = cuts.map(|(from, to)| End::mean(&ends[from..to])).collect();
@@ -263,7 +267,7 @@ fn rate(ends: &[End], slopes: usize) -> Rate {
     Rate { per_second, interval: [per_second / (1.0 + doubt), per_second / (1.0 - doubt.min(OPEN))] }
 }
 
-/// The rank that counts: all wait for the slowest. None where any has too few steps.
+/// The rate of the slowest rank, because all ranks wait for it; none where any rank has too few steps.
 pub fn slowest<'a>(ranks: impl IntoIterator<Item = &'a [Step]>, span: Span) -> Option<Measured> {
     let measured: Option<Vec<Measured>> = ranks.into_iter().map(|steps| Measured::of(steps, span)).collect();
     measured?.into_iter().min_by(|a, b| a.rate.per_second.total_cmp(&b.rate.per_second))

@@ -1,24 +1,24 @@
-//! What to ask a scheduler for, in its own words.
+//! The request for a scheduler, in its own syntax.
 
 use perf4sight_base::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// The least memory in MiB that docker gives (`docker run`: "Minimum memory limit allowed is 6MB").
+/// The least memory in MiB that docker accepts (`docker run`: "Minimum memory limit allowed is 6MB").
 const DOCKERS_LEAST: u64 = 6;
 
-/// What a job should get.
+/// The resources to request for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// CPUs, also in fractions.
+    /// CPUs, also fractions.
     pub cpus: f64,
-    /// Memory with the page cache; none where nothing tells how much.
+    /// Memory with the page cache; none where it is unknown.
     pub memory: Option<Bytes>,
     /// GPUs.
     pub gpus: u32,
 }
 
 impl Request {
-    /// The `resources` of a container of Kubernetes, which takes thousandths of a CPU.
+    /// The `resources` of a Kubernetes container, with thousandths of a CPU.
     ///
     /// ```
     /// use perf4sight_base::units::Bytes;
@@ -46,8 +46,8 @@ impl Request {
         format!("resources:\n  requests: {{{requests}}}{limits}")
     }
 
-    /// A line of a batch script for Slurm, which gives whole CPUs, where each of some nodes gets as much: there memory is a node's,
-    /// and GPUs are the whole job's where nothing else is said.
+    /// A line of a Slurm batch script, with whole CPUs and the same resources on each node. Slurm's memory is per node,
+    /// and its GPUs are per job by default.
     pub fn slurm(&self, nodes: usize) -> String {
         let several = nodes > 1;
         let each = several.then(|| format!("--nodes={nodes} --ntasks-per-node=1"));
@@ -65,7 +65,7 @@ impl Request {
         joined([Some(format!("docker run --cpus={}", self.cpus)), memory, gpus], " ")
     }
 
-    /// Memory in the unit that all three know: whole ones, and none too few.
+    /// Memory in MiB, the unit of all three, rounded up.
     fn mebibytes(&self) -> Option<u64> {
         self.memory.map(|memory| memory.0.div_ceil(1 << 20))
     }

@@ -1,19 +1,20 @@
-//! Which number of CPUs to measure next, from what was measured so far.
+//! Selects the number of CPUs to measure next, from the points so far.
 //!
-//! A job's rate over CPUs does not fall and is mostly concave, which bounds it between measured points: not below their chord, not above the
-//! lines of the points beyond (sandwich algorithms: Rote, Computing 48, 1992). The most and the least CPUs are measured, then where the
-//! bounds are widest, until they are narrow everywhere. Then the knees are verified: each is measured, and one step less.
+//! A job's rate over CPUs does not fall and is usually concave, which bounds it between measured points: not below
+//! their chord, not above the extended lines of the outer neighbours (sandwich algorithms: Rote, Computing 48, 1992).
+//! The search measures the most and the least CPUs, then the number with the widest bounds, until they are narrow
+//! everywhere. Then it verifies the knees: it measures each, and one step less.
 
 use crate::curve::{Curve, Point};
 use crate::grid::Grid;
 use serde::{Deserialize, Serialize};
 
-/// What is left to do.
+/// The next step of the search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Next {
-    /// This number of CPUs is to be measured.
+    /// Measure this number of CPUs.
     Measure(f64),
-    /// All knees hold.
+    /// All knees are verified.
     Done,
 }
 
@@ -24,15 +25,16 @@ pub struct Knee {
     pub share: f64,
     /// The CPUs.
     pub cpus: f64,
-    /// Whether it was measured, and one step less too, and nothing else took time of the job there or beyond.
+    /// Whether it and one step less were measured, and no relevant point was disturbed.
     pub verified: bool,
-    /// Its bounds, by the intervals of the rates and what was not measured.
+    /// Its bounds, from the intervals of the rates and the numbers that were not measured.
     pub between: [f64; 2],
 }
 
 impl Knee {
-    /// What is left of it where the rate at this number of CPUs may be higher than was measured, because others took time of the job: nobody
-    /// verified a knee that this point, or the one above, was held against, and it may be as far off as the point.
+    /// Marks the knee as unverified where the rate at this number of CPUs may be higher than measured, because others
+    /// disturbed the job. It affects knees up to the next number above the point, and extends their bounds to the
+    /// point.
     pub fn doubt(&mut self, grid: &Grid, cpus: f64) {
         if grid.before(self.cpus).is_some_and(|before| cpus < before) {
             return;
@@ -42,10 +44,10 @@ impl Knee {
     }
 }
 
-/// The shares of the best rate whose knees are looked for.
+/// The shares of the best rate for which knees are computed.
 pub const SHARES: [f64; 2] = [0.9, 0.95];
 
-/// Bounds are narrow that are closer than this share of the best rate.
+/// Bounds closer than this share of the best rate are narrow.
 const NARROW: f64 = 0.05;
 
 /// What to measure next.
@@ -57,12 +59,12 @@ pub fn next(grid: &Grid, points: &[Point]) -> Next {
     found.map_or(Next::Done, Next::Measure)
 }
 
-/// The fewest CPUs with each of the [`SHARES`], as far as is known.
+/// The fewest CPUs with each of the [`SHARES`], from the points so far.
 pub fn knees(grid: &Grid, curve: &Curve) -> Vec<Knee> {
     SHARES.map(|share| knee(grid, curve, share)).into()
 }
 
-/// Where the bounds are widest; of equals, where there are the most CPUs. None where they are narrow.
+/// The number of CPUs with the widest bounds; of equals, the largest. None where all are narrow.
 fn widest(grid: &Grid, curve: &Curve) -> Option<f64> {
     let best = curve.best().rate.per_second;
     let width = |cpus: f64| {
@@ -73,7 +75,7 @@ fn widest(grid: &Grid, curve: &Curve) -> Option<f64> {
     open.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cpus, _)| cpus)
 }
 
-/// A claimed knee, or one step less, that was not measured.
+/// A knee, or one step less, that was not measured.
 fn unverified(grid: &Grid, curve: &Curve) -> Option<f64> {
     let unknown = |cpus: &f64| curve.measured(*cpus).is_none();
     SHARES.iter().find_map(|share| {
@@ -82,7 +84,7 @@ fn unverified(grid: &Grid, curve: &Curve) -> Option<f64> {
     })
 }
 
-/// The fewest CPUs whose rate, on chords where it was not measured, has a share of the best.
+/// The fewest CPUs whose measured or interpolated rate reaches a share of the best.
 fn claimed(grid: &Grid, curve: &Curve, share: f64) -> f64 {
     let (best, wanted) = (curve.best(), share * curve.best().rate.per_second);
     let reaches = |cpus: &f64| curve.at(*cpus).least >= wanted;

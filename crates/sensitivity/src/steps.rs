@@ -1,4 +1,4 @@
-//! Steps of a job as it tells them: JSON lines, in any language.
+//! Step times that a job reports as JSON lines, from any language.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -6,35 +6,35 @@ use std::collections::BTreeMap;
 /// The end of an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// How many iterations there were until then.
+    /// Iterations until then.
     pub number: u64,
-    /// When, in seconds since whenever.
+    /// Time in seconds since an arbitrary origin.
     pub time: f64,
-    /// How many seconds the job waited for data since the step before; none where it does not tell.
+    /// Seconds that the job waited for data since the previous step; none where it does not report them.
     pub wait: Option<f64>,
 }
 
-/// All steps of a job, rank by rank.
+/// All steps of a job, by rank.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Steps {
     /// By rank, in the order of time.
     pub ranks: BTreeMap<u32, Vec<Step>>,
-    /// How many lines were no steps.
+    /// How many lines are not steps.
     pub rubbish: usize,
-    /// How many told of a time that is not later than that of the line before, and were passed over.
+    /// How many lines were skipped because their time is not later than that of the previous line.
     pub backwards: usize,
-    /// How many told of a longer wait than there was time since the line before: of those steps no wait is known.
+    /// How many steps report a longer wait than the time since the previous line; their wait is unknown.
     pub long_waits: usize,
-    /// The numbers of each rank.
+    /// The step numbers of each rank.
     numbers: BTreeMap<u32, Numbers>,
-    /// How many there are of all ranks.
+    /// Steps of all ranks.
     count: usize,
 }
 
-/// So many steps are kept: no rate is better known by more.
+/// The most steps that are kept; more do not improve a rate.
 const MOST: usize = 1_000_000;
 
-/// What two clocks of a job may differ by, as a share of a step: one tells of waiting, one of steps.
+/// The two clocks of a job, one for waiting and one for steps, may differ by this share of a step.
 const CLOCKS: f64 = 0.01;
 
 /// A line.
@@ -49,8 +49,8 @@ struct Line {
 }
 
 impl Steps {
-    /// Of lines such as `{"step": 12, "time": 3.25, "wait": 0.01, "rank": 0}`; `wait` and `rank` may be missing. A last line without its
-    /// end is being written and does not count.
+    /// Parses lines such as `{"step": 12, "time": 3.25, "wait": 0.01, "rank": 0}`; `wait` and `rank` are optional. A
+    /// last line without a newline is still being written and does not count.
     ///
     /// ```
     /// use perf4sight_sensitivity::Steps;
@@ -63,7 +63,7 @@ impl Steps {
         steps
     }
 
-    /// Adds whole lines; those beyond what is kept are passed over.
+    /// Adds whole lines; ignores those above the limit.
     pub fn add(&mut self, lines: &str) {
         for line in lines.lines().filter(|line| !line.trim().is_empty()) {
             if self.is_full() {
@@ -76,12 +76,12 @@ impl Steps {
         }
     }
 
-    /// Whether as many are kept as ever are.
+    /// Whether the limit on steps is reached.
     pub fn is_full(&self) -> bool {
         self.count + self.rubbish + self.backwards >= MOST
     }
 
-    /// Time does not go back.
+    /// Adds a step, unless its time is not later than the previous one.
     fn add_line(&mut self, line: &Line) {
         let steps = self.ranks.entry(line.rank).or_default();
         let sound = line.time.is_finite() && line.wait.is_none_or(|wait| wait >= 0.0 && wait.is_finite());
@@ -103,7 +103,7 @@ impl Steps {
     }
 }
 
-/// Numbers that begin anew, as in each epoch, count on.
+/// Step numbers that continue where the job restarts them, as in each epoch.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Numbers {
     before: Option<u64>,
@@ -113,7 +113,7 @@ struct Numbers {
 impl Numbers {
     fn counted(&mut self, told: u64) -> u64 {
         if let Some(before) = self.before.filter(|before| told <= *before) {
-            // An epoch that begins with 0 had one more than its last number says.
+            // An epoch that begins with 0 has one iteration more than its last number.
             self.epochs = self.epochs.saturating_add(if told == 0 { before.saturating_add(1) } else { before });
         }
         self.before = Some(told);
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(steps.backwards, 1, "time that goes back");
     }
 
-    /// Nobody waits for a second within half of one; before the first line nothing tells.
+    /// A wait cannot be longer than the time between two lines; before the first line nothing bounds it.
     #[test]
     fn waiting_for_longer_than_since_the_line_before_is_counted_and_unknown() {
         let text = "{\"step\": 1, \"time\": 1.0, \"wait\": 9}\n{\"step\": 2, \"time\": 1.5, \"wait\": 1e30}\n\

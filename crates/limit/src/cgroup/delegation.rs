@@ -1,5 +1,5 @@
-//! What groups of version 2 need before there can be limits below them: controllers that are passed on, which the kernel does for no
-//! group that holds processes itself.
+//! Delegates controllers to groups below our own, which version 2 requires for limits. The kernel does not allow that
+//! for a group that has processes itself.
 
 use super::group::{new_name, remove};
 use super::hierarchy::words;
@@ -7,14 +7,14 @@ use nix::errno::Errno;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A group below our own that we went into, to pass controllers on; we go back when it is dropped.
+/// A group below our own that this process moved into, to delegate controllers; it moves back on drop.
 #[derive(Debug)]
 pub(super) struct SteppedDown {
     own: PathBuf,
     below: PathBuf,
 }
 
-/// Passes a controller on to groups below our own. Where we are in the way, and only we, we step down.
+/// Delegates a controller to groups below our own. If this process is the only one in the group, it moves down first.
 pub(super) fn pass_on(own: &Path, controller: &str, down: &mut Option<SteppedDown>) -> Result<(), String> {
     let switch = own.join("cgroup.subtree_control");
     if words(&switch).iter().any(|name| name == controller) {
@@ -56,7 +56,7 @@ impl Drop for SteppedDown {
     fn drop(&mut self) {
         let switch = self.own.join("cgroup.subtree_control");
         let back: String = words(&switch).iter().map(|controller| format!("-{controller} ")).collect();
-        // Where it does not work, an empty group stays, which the next run takes away.
+        // If that fails, an empty group remains, and the next run removes it.
         let moved = fs::write(&switch, back.trim()).and_then(|()| fs::write(self.own.join("cgroup.procs"), "0"));
         if moved.is_ok() {
             let _ = remove(&self.below);

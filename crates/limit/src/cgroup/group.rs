@@ -1,4 +1,4 @@
-//! The control groups of one job, one in each hierarchy that limits or counts something; gone with the job.
+//! The control groups of one job, one in each hierarchy that limits or counts a resource; removed with the job.
 
 use super::Version;
 use super::hierarchy::{Hierarchy, words};
@@ -18,21 +18,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The time that quotas are shares of, in microseconds: the kernel's own choice.
+/// The quota period in microseconds: the kernel's default.
 const PERIOD: f64 = 100_000.0;
-/// The smallest quota that the kernel takes, in microseconds.
+/// The smallest quota of the kernel, in microseconds.
 const LEAST_QUOTA: f64 = 1000.0;
-/// How long a group may take to become empty and to go.
+/// How long a group may take to become empty and be removed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often is tried.
+/// The time between two attempts.
 const AGAIN: Duration = Duration::from_millis(10);
-/// Controllers of version 1 that only count.
+/// The controller of version 1 that only counts.
 const COUNTS: &str = "cpuacct";
 
-/// Puts itself into the groups whose folders come first, then becomes what comes behind `--`. Children inherit groups, so nothing of
-/// the job is ever outside of them.
+/// Joins the groups whose folders come first, then executes the words after `--`. Children inherit groups, so no
+/// process of the job is ever outside of them.
 const JOIN: &str = r#"while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@""#;
-/// Ends what is in the groups before `--` and takes them away, then runs what comes behind it.
+/// Kills the processes in the groups before `--`, removes the groups, then executes the words after it.
 const SWEEP: &str = r#"for round in 1 2 3 4 5; do
     for group; do
         [ "$group" != -- ] || break
@@ -49,7 +49,6 @@ pub(super) struct Groups {
     limits_cpus: bool,
 }
 
-/// One group.
 #[derive(Debug)]
 pub(crate) struct Group {
     folder: PathBuf,
@@ -58,7 +57,8 @@ pub(crate) struct Group {
 }
 
 impl Groups {
-    /// New groups below our own wherever there can be some: where there can be none, another back-end holds what they would have held.
+    /// Creates groups below our own in each hierarchy where that works; for the others, another back-end enforces the
+    /// limits.
     pub fn make(hierarchies: &[Hierarchy]) -> Self {
         let name = new_name();
         let useful = hierarchies.iter().filter(|hierarchy| {
@@ -69,12 +69,12 @@ impl Groups {
         Groups { groups, limits_cpus: false }
     }
 
-    /// A new group in one hierarchy.
+    /// Creates a group in one hierarchy.
     pub fn in_one(hierarchy: &Hierarchy) -> io::Result<Self> {
         Ok(Groups { groups: vec![Group::make(hierarchy, &new_name())?], limits_cpus: false })
     }
 
-    /// Sets what may be used, of storage on the disc with these numbers.
+    /// Sets the limits; `disc` is the device number for storage.
     pub fn limit(mut self, limits: &Limits, disc: Option<(u64, u64)>) -> io::Result<Self> {
         if let Some(cpus) = limits.cpus {
             let (group, quota) = (self.of(Resource::Cpus)?, (cpus * PERIOD).max(LEAST_QUOTA).round());
@@ -114,12 +114,12 @@ impl Groups {
         self.limits_cpus
     }
 
-    /// What to put before a command, so that it starts within the groups.
+    /// The words to put before a command, so that it starts within the groups.
     pub fn prefix(&self) -> Vec<String> {
         self.command(JOIN, "join")
     }
 
-    /// What ends and removes all of them, for whoever outlives us.
+    /// The command that ends and removes all of them after this process died.
     pub fn cleanup(&self) -> Vec<String> {
         self.command(SWEEP, "sweep")
     }
@@ -134,20 +134,20 @@ impl Groups {
 impl Drop for Groups {
     fn drop(&mut self) {
         for group in &self.groups {
-            // The next run takes away what does not go now.
+            // The next run removes groups that remain.
             let _ = remove(&group.folder);
         }
     }
 }
 
-/// A name for something of ours that nothing else has.
+/// A unique name for a new resource of this process.
 pub(crate) fn new_name() -> String {
     static MADE: AtomicU64 = AtomicU64::new(0);
     Owner::own().name(MADE.fetch_add(1, Ordering::Relaxed))
 }
 
 impl Group {
-    /// A group of version 2 that somebody else made, and takes away.
+    /// A group of version 2 that another program creates and removes.
     pub fn of_version_2(folder: PathBuf) -> Self {
         Group { folder, version: Version::Two, controllers: Vec::new() }
     }
@@ -160,18 +160,18 @@ impl Group {
         Ok(Group { folder, version: hierarchy.version, controllers: hierarchy.controllers.clone() })
     }
 
-    /// What its processes hold now; none where it does not count memory.
+    /// Current memory of its processes; none where it does not count memory.
     pub fn memory(&self) -> Option<Memory> {
         self.version.interface().memory(self)
     }
 
-    /// What each of its processes holds, and held at most.
+    /// The current and peak memory of each of its processes.
     pub fn processes(&self) -> Vec<ProcessPeak> {
         let processes = words(&self.folder.join("cgroup.procs"));
         processes.iter().filter_map(|process| Some(ProcessPeak::of(&Entry::read(process.parse().ok()?)?))).collect()
     }
 
-    /// What it counted so far.
+    /// Usage that it counted so far.
     pub fn usage(&self) -> Usage {
         self.version.interface().usage(self)
     }
@@ -199,12 +199,12 @@ impl Group {
     }
 }
 
-/// The number behind a name in lines of `name number`.
+/// The number after a name in lines of `name number`.
 pub(super) fn value(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// Ends what is in a group and takes it away, groups in it first.
+/// Kills the processes in a group and removes it, its subgroups first.
 pub(super) fn remove(folder: &Path) -> io::Result<()> {
     let below = fs::read_dir(folder)?.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     below.for_each(|entry| drop(remove(&entry.path())));
@@ -221,7 +221,7 @@ pub(super) fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes away the groups whose owner is dead, in any group that we see, with what still runs in them.
+/// Removes the groups of dead owners, with the processes that still run in them.
 pub(super) fn sweep(hierarchies: &[Hierarchy]) {
     for hierarchy in hierarchies {
         let mut visit = vec![hierarchy.mount.clone()];
@@ -229,7 +229,7 @@ pub(super) fn sweep(hierarchies: &[Hierarchy]) {
             let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
             for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
                 match Owner::of(&entry.file_name().to_string_lossy()) {
-                    // Another one may be sweeping too, or it may be another user's.
+                    // Another process may be sweeping too, or it may belong to another user.
                     Some(owner) if owner.is_dead() => drop(remove(&entry.path())),
                     Some(_) => {}
                     None => visit.push(entry.path()),

@@ -1,7 +1,7 @@
 //! Where control groups are mounted, which controllers they have, and where our own group is.
 //!
-//! Each controller belongs to one hierarchy: of version 2, which has many, or of version 1, which has one or some. Both occur on the
-//! same machine.
+//! Each controller belongs to one hierarchy: that of version 2, which has many, or one of version 1, which has one or a
+//! few. Both occur on the same machine.
 
 use super::Version;
 use procfs::process::{MountInfo, MountInfos};
@@ -13,16 +13,17 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hierarchy {
     pub version: Version,
-    /// Where its root, or what we see of it, is mounted.
+    /// The mount point of its root, or of the part that is visible here.
     pub mount: PathBuf,
-    /// The folder of the group that we are in.
+    /// The folder of our own group.
     pub own: PathBuf,
-    /// What our group can limit or count.
+    /// The controllers of our own group.
     pub controllers: Vec<String>,
 }
 
 impl Hierarchy {
-    /// The hierarchies that this process is in and sees. `root` is the root of the file system, or a folder that holds copies.
+    /// The hierarchies of this process that are visible. `root` is the root of the file system, or a folder with
+    /// copies.
     pub fn all(root: &Path) -> Vec<Hierarchy> {
         let membership = ProcessCGroups::from_file(root.join("proc/self/cgroup"));
         let mounts = MountInfos::from_file(root.join("proc/self/mountinfo"));
@@ -55,7 +56,6 @@ impl Hierarchy {
     }
 }
 
-/// The words in a file.
 pub(super) fn words(file: &Path) -> Vec<String> {
     fs::read_to_string(file).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-//! Control groups: those of version 2 and those of version 1 are a back-end each, and differ by their files alone.
+//! Control groups: version 2 and version 1 are a back-end each, and differ only by their files.
 
 mod delegation;
 mod group;
@@ -28,7 +28,7 @@ static V2: BackendInfo =
 static V1: BackendInfo =
     BackendInfo { name: "control group v1", resources: &Resource::ALL, grip: Grip::Joins, page_cache_only: false };
 
-/// A generation of the kernel's interface.
+/// A version of the kernel's interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     One,
@@ -44,30 +44,30 @@ impl Version {
     }
 }
 
-/// The controller of version 2 that limits a resource.
+/// The controller of version 2 for a resource.
 pub(super) fn controller_v2(resource: Resource) -> &'static str {
     v2::V2.controller(resource)
 }
 
-/// How a version names and writes its files.
+/// The file names and formats of a version.
 trait Interface: Sync {
-    /// What limits a resource.
+    /// The controller for a resource.
     fn controller(&self, resource: Resource) -> &'static str;
 
-    /// Lets a group have so many microseconds of CPU time in each period.
+    /// Sets the quota and the period of CPU time, in microseconds.
     fn limit_cpus(&self, group: &Group, quota: f64, period: f64) -> io::Result<()>;
 
-    /// Swapping would make room beyond the limit: it is left none, where the kernel counts it.
+    /// Limits memory and allows no swap where the kernel counts it, because swap would add memory beyond the limit.
     fn limit_memory(&self, group: &Group, memory: Bytes) -> io::Result<()>;
 
-    /// Bytes a second from the disc with these numbers.
+    /// Limits reads from the disc with this device number, in bytes a second.
     fn limit_reads(&self, group: &Group, disc: (u64, u64), bandwidth: Bytes) -> io::Result<()>;
 
-    /// What the processes of a group hold. Pages of files go where others need the room, and so does what the kernel remembers of their
-    /// names, which version 2 counts; memory that processes share counts among files for the kernel, and not here.
+    /// Current memory of a group's processes. Pages of files are reclaimable, and so are the kernel's dentries, which
+    /// version 2 counts. The kernel counts shared memory as files; here it is not.
     fn memory(&self, group: &Group) -> Option<Memory>;
 
-    /// What a group counted so far.
+    /// Usage that a group counted so far.
     fn usage(&self, group: &Group) -> Usage;
 }
 
@@ -96,7 +96,7 @@ impl Backend for Cgroup {
         }
     }
 
-    /// Makes a group, limits it and has a process join it.
+    /// Creates a group, limits it and lets a process join it.
     fn check(&mut self, resource: Resource, watch: &Watch<'_>) -> Result<(), String> {
         let wanted = self.version.interface().controller(resource);
         if self.hierarchies.is_empty() {
@@ -117,7 +117,7 @@ impl Backend for Cgroup {
         group::sweep(&self.hierarchies);
     }
 
-    /// Also where there is nothing to limit: groups count, and know all that a job starts.
+    /// Groups are also useful without limits: they count usage and track all descendants of a job.
     fn hold(&self, request: &Request<'_>) -> io::Result<Option<Box<dyn Hold>>> {
         let groups = Groups::make(&self.hierarchies).limit(&request.limits, self.disc)?;
         Ok((!groups.is_empty()).then(|| Box::new(groups) as Box<dyn Hold>))
@@ -147,7 +147,7 @@ impl Hold for Groups {
 
     fn usage(&mut self) -> Usage {
         let counted = self.all().map(Group::usage).fold(Usage::default(), Usage::or);
-        // Where nothing here limits CPUs, nobody asks by how much.
+        // Throttling counts only where this hold limits CPUs.
         Usage { throttled_seconds: counted.throttled_seconds.filter(|_| self.limits_cpus()), ..counted }
     }
 }

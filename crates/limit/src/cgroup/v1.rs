@@ -34,7 +34,7 @@ impl Interface for V1 {
     }
 
     fn memory(&self, group: &Group) -> Option<Memory> {
-        // The most first: what is read of files meanwhile is not taken for the job's own then.
+        // The peak is read first: pages of files that are read meanwhile then do not count as the job's own memory.
         let most = group.number("memory.max_usage_in_bytes").map(Bytes);
         let all = group.number("memory.usage_in_bytes")?;
         let stat = group.read("memory.stat")?;
@@ -54,7 +54,7 @@ impl Interface for V1 {
     }
 }
 
-/// `254:0 Read 1459200`, several lines for each device that was used.
+/// Parses lines such as `254:0 Read 1459200`, several for each device in use.
 fn bytes_read(stat: &str) -> Bytes {
     let read = |line: &str| line.split_once(" Read ").and_then(|(_, bytes)| bytes.trim().parse::<u64>().ok());
     Bytes(stat.lines().filter_map(read).sum())

@@ -33,7 +33,7 @@ impl Interface for V2 {
     }
 
     fn memory(&self, group: &Group) -> Option<Memory> {
-        // The most first: what is read of files meanwhile is not taken for the job's own then.
+        // The peak is read first: pages of files that are read meanwhile then do not count as the job's own memory.
         let most = group.number("memory.peak").map(Bytes);
         let all = group.number("memory.current")?;
         let stat = group.read("memory.stat")?;
@@ -54,7 +54,7 @@ impl Interface for V2 {
     }
 }
 
-/// `254:0 rbytes=1459200 wbytes=314773504 rios=192 ...`, a line for each device that was used.
+/// Parses lines such as `254:0 rbytes=1459200 wbytes=314773504 rios=192 ...`, one for each device in use.
 fn bytes_read(stat: &str) -> Bytes {
     Bytes(stat.split_whitespace().filter_map(|word| word.strip_prefix("rbytes=")?.parse::<u64>().ok()).sum())
 }
@@ -65,7 +65,7 @@ mod tests {
     use std::fs;
     use tempfile::TempDir;
 
-    /// Of 1000 bytes 600 are pages of files, of which 100 are shared by processes, and 150 what the kernel remembers of names.
+    /// Of 1000 bytes, 600 are pages of files, of which 100 are shared memory, and 150 are reclaimable kernel memory.
     #[test]
     fn memory_that_can_be_reclaimed_is_not_the_jobs_own() {
         let folder = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! How fast data can be read from its storage, past the page cache: several threads, several files, no privileges.
+//! Measures the read bandwidth of storage, bypassing the page cache: several threads, several files, no privileges.
 
 use super::files;
 use crate::Watch;
@@ -14,43 +14,44 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Reads that are under way at a time: discs in arrays and flash need several to reach their bandwidth.
+/// Concurrent reads: disc arrays and flash need several to reach their bandwidth.
 const QUEUE: usize = 4;
-/// What one read asks for.
+/// The size of one read.
 const PIECE: usize = 1 << 20;
-/// What direct reads are aligned to: a page, no less than the blocks of any disc.
+/// The alignment of direct reads: a page, at least the block size of any disc.
 const ALIGNMENT: usize = 4096;
-/// How long is read at most.
+/// The longest time to read.
 const LONGEST: Duration = Duration::from_secs(5);
-/// How often it is looked how far they are: of what one reader reads, little is read in between.
+/// The polling interval of progress: short enough that little is read in between.
 const TELL: Duration = Duration::from_millis(20);
-/// Files that are read at most: what they hold is enough.
+/// The most files to read; they hold enough data.
 const FILES: usize = 1000;
-/// Data below which a bandwidth is chance.
+/// The least data for a valid bandwidth.
 const LEAST: u64 = 16 << 20;
 
-/// How fast something can be read.
+/// A measured read bandwidth.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bandwidth {
     /// In bytes a second.
     pub bytes_per_second: f64,
-    /// What was read to tell.
+    /// Bytes that were read to measure it.
     pub read: Bytes,
-    /// Whether reads went past the page cache; else its pages were dropped before, and what a system below caches may have answered.
+    /// Whether the reads were direct I/O. Otherwise the data was dropped from the page cache first, and a lower cache
+    /// may have served it.
     pub direct: bool,
-    /// How much had been read after how long, now and then.
+    /// Bytes read after some times, for the progress of the measurement.
     pub progress: Vec<(Duration, Bytes)>,
 }
 
-/// How fast the storage of this data is read. None after Ctrl-C.
+/// Measures the read bandwidth of the storage of this data. None after Ctrl-C.
 ///
 /// # Errors
-/// Data that is missing, cannot be read or is too little to tell.
+/// Data that is missing, cannot be read or is too little for a measurement.
 pub fn storage_bandwidth(data: &Path, watch: &Watch<'_>) -> Result<Option<Bandwidth>> {
     let files = files(data).map_err(|cause| Error::io(data, "look at the data", &cause))?;
     let files: Vec<PathBuf> = files.filter(|(_, length)| *length > 0).map(|(path, _)| path).take(FILES).collect();
     let measured = [true, false].into_iter().find_map(|direct| match read(&files, direct, watch) {
-        // File systems in memory and some over networks know no direct reads.
+        // File systems in memory and some network file systems do not support direct I/O.
         Err(cause) if direct && cause.raw_os_error() == Some(Errno::EINVAL as i32) => None,
         result => Some(result),
     });
@@ -68,12 +69,12 @@ pub fn storage_bandwidth(data: &Path, watch: &Watch<'_>) -> Result<Option<Bandwi
     }
 }
 
-/// Reads pieces of all files until the end or until the time is up.
+/// Reads pieces of all files until the end or the time limit.
 fn read(files: &[PathBuf], direct: bool, watch: &Watch<'_>) -> io::Result<Bandwidth> {
     let pieces = pieces(files)?;
     let (next, total, begun) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
     let cancelled = watch.cancelled;
-    // When it was done: whoever waits for it looks later.
+    // Returns the time when it finished, because the polling thread notices that later.
     let reader = || -> io::Result<Duration> {
         let mut buffer = vec![0; PIECE + ALIGNMENT];
         let start = buffer.as_ptr().align_offset(ALIGNMENT);
@@ -106,7 +107,7 @@ fn read(files: &[PathBuf], direct: bool, watch: &Watch<'_>) -> io::Result<Bandwi
     Ok(Bandwidth { bytes_per_second: read as f64 / took.as_secs_f64(), read: Bytes(read), direct, progress })
 }
 
-/// Files by their numbers, and where pieces of them begin.
+/// The file index and the offset of all pieces.
 fn pieces(files: &[PathBuf]) -> io::Result<Vec<(usize, u64)>> {
     let mut pieces = Vec::new();
     for (number, file) in files.iter().enumerate() {
@@ -156,7 +157,7 @@ mod tests {
         assert_eq!(bandwidth.read, Bytes(17 << 20));
     }
 
-    /// 17 MiB out of memory take a few milliseconds, in which nobody looks how far they are.
+    /// Reading 17 MiB from memory takes a few milliseconds, less than the polling interval.
     #[test]
     fn what_is_read_before_anybody_looks_took_no_longer_than_reading_it() {
         let Ok(data) = TempDir::new_in("/dev/shm") else { return println!("not run: there is no /dev/shm") };

@@ -1,4 +1,4 @@
-//! How many files there are, and how large they are together.
+//! Counts files and their total size.
 
 use super::files::{Found, Walk, What};
 use crate::Watch;
@@ -7,34 +7,34 @@ use perf4sight_base::units::Bytes;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How often progress is reported.
+/// The interval of progress reports.
 const TELL: Duration = Duration::from_millis(500);
 
-/// How much data there is.
+/// Number and size of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DataSize {
-    /// Regular files; those with several names once for each name.
+    /// Regular files; those with several names count once for each name.
     pub files: u64,
-    /// What is in them: what a job that reads all of them reads.
+    /// Their total size: the bytes that a job reads if it reads all of them.
     pub bytes: u64,
     /// Symbolic links to files and folders, which were followed.
     pub links: u64,
-    /// Entries that could not be looked at.
+    /// Entries that could not be examined.
     pub unreadable: u64,
 }
 
 impl DataSize {
-    /// What is in the files.
+    /// The total size of the files.
     pub fn bytes(&self) -> Bytes {
         Bytes(self.bytes)
     }
 }
 
-/// Counts the files in a folder and those below, or the one file that it is; links are followed, as a job follows them, but not back to
-/// a folder that they lie in. `progress` is called now and then. None after Ctrl-C.
+/// Counts the files in a folder and its subfolders, or a single file. Symbolic links are followed, as a job follows
+/// them, except links to a folder that contains them. `progress` is called periodically. None after Ctrl-C.
 ///
 /// # Errors
-/// Data that is not there or cannot be looked at, or that is no file and no folder.
+/// Data that does not exist, cannot be examined, or is neither a file nor a folder.
 pub fn count(data: &Path, watch: &Watch<'_>, progress: &mut dyn FnMut(&DataSize)) -> Result<Option<DataSize>> {
     let found = Walk::of(data).map_err(|cause| {
         Error::io(data, "look at the data", &cause).expected("a file, or a folder that may be listed")
@@ -90,7 +90,7 @@ mod tests {
         symlink(data.path(), data.path().join("a/round")).unwrap();
         let all = DataSize { files: 2, bytes: 1234, links: 0, unreadable: 0 };
         assert_eq!(counted(data.path()).unwrap(), Some(all), "a link that leads round is none to follow");
-        // As datasets are often laid out: a file, and a folder of files, that lie elsewhere; a link that is stale.
+        // A usual layout of datasets: links to a file and to a folder of files elsewhere, and a dangling link.
         let elsewhere = TempDir::new().unwrap();
         fs::write(elsewhere.path().join("three"), [0; 50]).unwrap();
         symlink(elsewhere.path().join("three"), data.path().join("three")).unwrap();

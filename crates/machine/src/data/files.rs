@@ -1,15 +1,15 @@
-//! The files of data, one after another.
+//! Iterates over the files of a dataset.
 
 use std::fs::{self, Metadata, ReadDir};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// All regular files in a folder and those below, or the one file that the data is, with their lengths in bytes; links are followed. What cannot
-/// be looked at cannot be read by a job either, and is passed over.
+/// All regular files in a folder and its subfolders, or the single file, with their lengths in bytes. Symbolic links
+/// are followed. Entries that cannot be examined are skipped, because a job cannot read them either.
 ///
 /// # Errors
-/// Data that is not there.
+/// Data that does not exist.
 pub fn files(data: &Path) -> io::Result<impl Iterator<Item = (PathBuf, u64)>> {
     Ok(Walk::of(data)?.filter_map(|found| match found.what {
         What::File(path, length) => Some((path, length)),
@@ -17,42 +17,42 @@ pub fn files(data: &Path) -> io::Result<impl Iterator<Item = (PathBuf, u64)>> {
     }))
 }
 
-/// All that is in data. Symbolic links are followed, as whoever reads the data follows them: what has several names is found by each of
-/// them. A link back to a folder that it is in is not followed.
+/// Walks through a dataset. Symbolic links are followed, as a reader follows them; a file with several names is found
+/// once for each. A link to a folder that contains it is not followed.
 #[derive(Debug)]
 pub(super) struct Walk {
-    /// What the data itself is.
+    /// The type of the data itself.
     first: Option<What>,
-    /// The folders that are being looked through, each in the one before, by their devices and inodes.
+    /// The stack of open folders, by device and inode.
     folders: Vec<((u64, u64), ReadDir)>,
 }
 
-/// What was found.
+/// An entry that was found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub what: What,
-    /// Whether a symbolic link led there, and not a folder.
+    /// Whether it was reached through a symbolic link and is not a folder.
     pub linked: bool,
 }
 
-/// What is there.
+/// The type of an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// A regular file, and its length in bytes.
+    /// A regular file and its length in bytes.
     File(PathBuf, u64),
     /// A folder, whose entries come next.
     Folder,
-    /// A pipe, a device, a folder that it is in itself: nothing that is read.
+    /// A pipe, a device, or a link to a folder that contains it: nothing to read.
     Other,
-    /// Nothing that can be looked at, such as a link that leads nowhere.
+    /// An entry that cannot be examined, such as a dangling link.
     Unreadable,
 }
 
 impl Walk {
-    /// From the beginning.
+    /// Starts a walk.
     ///
     /// # Errors
-    /// Data that is not there, that is neither a file nor a folder, or a folder that cannot be listed.
+    /// Data that does not exist, that is neither a file nor a folder, or a folder that cannot be listed.
     pub fn of(data: &Path) -> io::Result<Self> {
         let path = fs::canonicalize(data)?;
         let about = fs::metadata(&path)?;
@@ -83,7 +83,7 @@ impl Walk {
     }
 }
 
-/// What distinguishes a folder from others by whatever name.
+/// The device and inode of a folder, which do not depend on its name.
 fn identity(about: &Metadata) -> (u64, u64) {
     (about.dev(), about.ino())
 }
@@ -116,7 +116,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use tempfile::TempDir;
 
-    /// A link to the data is followed and so are those in it, but one that leads round, and nobody opens a pipe that nothing writes to.
+    /// Links to the data and in it are followed, except cyclic ones. Pipes are not opened.
     #[test]
     fn files_are_found_by_all_their_names() {
         let root = TempDir::new().unwrap();

@@ -6,13 +6,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
-/// Runs lines of shell that find a folder in `$TOLD`; `done` may look into it. A shell cannot trap a signal that it finds ignored, as
-/// all do that runs in the background of a script.
+/// Runs a shell script with the variable `TOLD` set to a folder; `done` may look into it. A shell cannot trap a signal
+/// that is ignored when it starts, as SIGINT is for background commands of a script.
 fn run(lines: &str, limit: Option<Duration>, done: impl Fn(&Path) -> bool) -> (Ended, TempDir) {
     run_until(&AtomicBool::new(false), lines, limit, done)
 }
 
-/// The same, while nobody cancels it.
+/// The same, until it is cancelled.
 fn run_until(
     cancel: &AtomicBool,
     lines: &str,
@@ -66,7 +66,7 @@ fn what_it_started_ends_with_it_though_it_left_the_group() {
     let (ended, told) = run(lines, None, |_| false);
     assert!(ended.status.unwrap().success());
     let stray = fs::read_to_string(told.path().join("stray")).unwrap();
-    // On a machine with much to do, who was killed takes a while to be gone.
+    // On a busy machine, a killed process takes a while to disappear.
     let until = Instant::now() + Duration::from_secs(10);
     while runs(&stray) {
         assert!(Instant::now() < until, "it goes on");
@@ -78,7 +78,7 @@ fn what_it_started_ends_with_it_though_it_left_the_group() {
 fn what_does_not_listen_to_ctrl_c_is_killed() {
     let lines = "trap '' INT; echo $$ > \"$TOLD/process\"; while :; do sleep 0.02; done";
     let (cancel, begun) = (AtomicBool::new(false), Instant::now());
-    // Cancelled once it listens no more.
+    // Cancelled once it ignores the interrupt.
     let (ended, told) = run_until(&cancel, lines, None, |told| {
         cancel.fetch_or(told.join("process").exists(), Ordering::Relaxed);
         false

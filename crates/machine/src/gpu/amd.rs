@@ -1,4 +1,4 @@
-//! A card with AMD's driver, by sysfs (Linux, Documentation/gpu/amdgpu/thermal.rst and driver-misc.rst).
+//! A card with AMD's driver, from sysfs (Linux, Documentation/gpu/amdgpu/thermal.rst and driver-misc.rst).
 
 use super::Gpu;
 use crate::Moment;
@@ -12,7 +12,7 @@ pub(super) fn open(root: &Path, bus: &str) -> Option<Box<dyn Gpu>> {
 }
 
 struct Amd {
-    /// Its folder of the bus.
+    /// Its PCI folder in sysfs.
     folder: PathBuf,
 }
 

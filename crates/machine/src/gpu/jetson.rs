@@ -1,5 +1,5 @@
-//! The GPU of a Jetson board, by sysfs: it has no bus address and shares the machine's memory. Its temperatures and rails are reported with those
-//! of the board.
+//! The GPU of a Jetson board, from sysfs: it has no bus address and shares the machine's memory. Its temperatures and
+//! power rails are reported with those of the board.
 
 use super::Gpu;
 use crate::Moment;
@@ -8,9 +8,8 @@ use crate::linux::{folders, number};
 use perf4sight_base::units::Bytes;
 use std::path::{Path, PathBuf};
 
-/// What its folder is called after its address, from TX1 to Orin.
+/// The name of its folder after the address, from TX1 to Orin.
 const NAMES: [&str; 4] = ["gpu", "gp10b", "gv11b", "ga10b"];
-/// Hertz in a megahertz.
 const MEGAHERTZ: f64 = 1e6;
 
 pub(super) fn open(root: &Path) -> Option<Box<dyn Gpu>> {
@@ -21,12 +20,12 @@ pub(super) fn open(root: &Path) -> Option<Box<dyn Gpu>> {
 
 struct Jetson {
     root: PathBuf,
-    /// Its folder of clocks.
+    /// Its devfreq folder.
     folder: PathBuf,
 }
 
 impl Gpu for Jetson {
-    /// Of the memory that it shares, all that is in use, by the published profiler's formula.
+    /// Memory in use, by the formula of the published profiler: the GPU shares the memory of the machine.
     fn used(&self) -> Option<Bytes> {
         let kernel = |name: &str| counter(&self.root.join("proc/meminfo"), name);
         let left: u64 = ["MemFree", "Buffers", "Cached"].into_iter().filter_map(kernel).map(|bytes| bytes.0).sum();
@@ -36,7 +35,7 @@ impl Gpu for Jetson {
     fn add_to(&self, moment: &mut Moment) {
         let named = |value: f64| ("gpu".to_owned(), value);
         moment.clocks.extend(number::<f64>(&self.folder.join("cur_freq")).map(|hertz| named(hertz / MEGAHERTZ)));
-        // In thousandths of the time; older releases have the file at a fixed path alone.
+        // The load is in thousandths; older releases have this file only at a fixed path.
         let load = number::<f64>(&self.folder.join("device/load"));
         let load = load.or_else(|| number(&self.root.join("sys/devices/gpu.0/load")));
         moment.uses.extend(load.map(|thousandths| named(thousandths / 10.0)));

@@ -1,5 +1,5 @@
-//! What drivers report of GPUs: memory, clocks, temperature, power, who uses them. A file a driver, and its line in a list here; what a driver
-//! does not know is none or empty.
+//! Values that drivers report for GPUs: memory, clocks, temperature, power, processes. Each driver has a file and an
+//! entry in a list here; values that a driver does not report are none or empty.
 
 mod amd;
 mod jetson;
@@ -9,25 +9,25 @@ use super::Moment;
 use perf4sight_base::units::Bytes;
 use std::path::Path;
 
-/// A GPU, as its driver knows it.
+/// A GPU as its driver reports it.
 pub trait Gpu {
     /// Version of the driver.
     fn driver(&self) -> Option<String> {
         None
     }
 
-    /// Memory in use, whoever uses it.
+    /// Memory in use by all processes.
     fn used(&self) -> Option<Bytes>;
 
-    /// Adds its clock, temperature, power and use at this moment, and what holds the clock down.
+    /// Adds its clock, temperature, power and utilization, and the reasons for low clocks.
     fn add_to(&self, moment: &mut Moment);
 
-    /// The processes that compute on it, this one left out, for people: `pid 4711 (python3), 4321 MiB`.
+    /// The other processes that compute on it, for messages: `pid 4711 (python3), 4321 MiB`.
     fn processes(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Whether it lists this process, which must be computing on it, under the number that it has here.
+    /// Whether it lists this process, which must be computing on it, under its process id here.
     fn lists_this(&self) -> bool {
         false
     }
@@ -39,7 +39,7 @@ type Open = fn(&Path, &str) -> Option<Box<dyn Gpu>>;
 /// The drivers of cards.
 const CARDS: [Open; 2] = [nvml::open, amd::open];
 
-/// The card with a bus address.
+/// The card with this bus address.
 pub fn at(bus: &str) -> Option<Box<dyn Gpu>> {
     CARDS.iter().find_map(|open| open(Path::new("/"), bus))
 }

@@ -1,4 +1,5 @@
-//! A card with NVIDIA's driver, by its management library (NVML). On Jetson boards there is none, or it does not know of memory.
+//! A card with NVIDIA's driver, from its management library (NVML). Jetson boards have no NVML, or one without memory
+//! information.
 
 use super::Gpu;
 use crate::Moment;
@@ -11,11 +12,11 @@ use perf4sight_base::units::Bytes;
 use std::fs;
 use std::path::Path;
 
-/// The library as drivers install it; the name without a number is there for compilers only.
+/// The library as drivers install it; the unversioned name is for compilers only.
 const NAME: &str = "libnvidia-ml.so.1";
 
-/// Reasons for low clocks that are no choice of anybody's. Idleness is none, nor is the power cap, at which large cards run under any
-/// heavy load.
+/// Reasons for low clocks that count as throttling. Idleness does not, nor does the power cap, at which large cards run
+/// under any heavy load.
 const HELD: ThrottleReasons = ThrottleReasons::HW_SLOWDOWN
     .union(ThrottleReasons::SW_THERMAL_SLOWDOWN)
     .union(ThrottleReasons::HW_THERMAL_SLOWDOWN)
@@ -26,7 +27,7 @@ pub(super) fn driver() -> Option<String> {
     library()?.sys_driver_version().ok()
 }
 
-/// The GPU with a bus address, where there is NVML and it knows one.
+/// The GPU with a bus address; none without NVML or such a GPU.
 pub(super) fn open(_: &Path, bus: &str) -> Option<Box<dyn Gpu>> {
     let nvml = library()?;
     nvml.device_by_pci_bus_id(bus).ok()?;
@@ -80,7 +81,7 @@ impl Gpu for Card {
     }
 }
 
-/// `hw thermal slowdown`, as the driver's interface calls them.
+/// The reasons as text, in the driver's terms: `hw thermal slowdown`.
 fn held_by(reasons: ThrottleReasons) -> Vec<String> {
     let held = reasons.intersection(HELD);
     held.iter_names().map(|(name, _)| name.to_lowercase().replace('_', " ")).collect()
@@ -109,7 +110,7 @@ mod tests {
         let name = fs::read_to_string("/proc/self/comm").unwrap();
         let told = described(own, &UsedGpuMemory::Used(3 << 20));
         assert_eq!(told, format!("pid {own} ({}), 3 MiB", name.trim()));
-        // No process has the highest number.
+        // No process has the largest id.
         assert_eq!(described(u32::MAX, &UsedGpuMemory::Unavailable), "pid 4294967295");
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// What we hear of somebody who does this with the other end.
+/// Our end of a connection whose other end does this.
 fn hears(silence: Duration, does: impl FnOnce(TcpStream) + Send + 'static) -> Link {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -71,7 +71,7 @@ fn silence_is_an_end_and_signs_of_life_are_none() {
         thread::sleep(SOON);
     });
     assert_eq!(line(&alive), "here");
-    // Ours is given every second.
+    // Our heartbeat is sent every second.
     let beaten = hears(SOON, |other| {
         let mut first = [0];
         (&other).read_exact(&mut first).unwrap();

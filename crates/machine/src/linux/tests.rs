@@ -4,7 +4,7 @@ use super::*;
 use std::collections::BTreeMap;
 use tempfile::TempDir;
 
-/// A root with the files that a board has.
+/// A root folder with the files of a board.
 pub fn board(files: &[(&str, &str)]) -> TempDir {
     let root = TempDir::new().unwrap();
     for (name, content) in files {
@@ -64,7 +64,7 @@ fn a_tx2_names_its_gpu_after_the_chip() {
         ("var/lib/nvpmodel/status", "pmode:0000\n"),
         ("sys/class/devfreq/17000000.gp10b/cur_freq", "1300500000\n"),
     ]);
-    // Without nvpmodel's configuration there is only the number.
+    // Without nvpmodel's configuration only the number is known.
     assert_eq!(super::facts(root.path()), named(&[("power_mode", "0")]));
     assert_eq!(moment(root.path()).clocks, one("gpu", 1300.5));
 }

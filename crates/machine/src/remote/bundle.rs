@@ -1,4 +1,4 @@
-//! What has to lie on a machine before a command runs there: files, each in a place named after its content.
+//! Files that a machine needs before a command runs there; each is stored at a path named after its content.
 
 use perf4sight_base::checksum::checksum;
 use perf4sight_base::error::{Error, Result};
@@ -8,15 +8,15 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// What is done with a file here, for messages.
+/// The operation, for error messages.
 const TO_MACHINE: &str = "read what goes to the machine";
 
-/// Where a file lies, below the machine's store.
+/// The path of a file, relative to the machine's store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StoredPath(String);
 
 impl StoredPath {
-    /// That of one file by itself.
+    /// The path of a single file.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -24,7 +24,7 @@ impl StoredPath {
         Ok(StoredPath(format!("{}/{}", checksum(content(file)?), plain(file.file_name().unwrap_or_default().as_ref()))))
     }
 
-    /// Its whole path in a store.
+    /// Its full path in a store.
     pub fn within(&self, store: &str) -> String {
         format!("{store}/{self}")
     }
@@ -36,11 +36,11 @@ impl Display for StoredPath {
     }
 }
 
-/// A file on its way.
+/// A file to upload.
 pub(super) struct Upload {
-    /// What is in it.
+    /// The opened file.
     pub content: File,
-    /// How much that is.
+    /// Its size in bytes.
     pub size: u64,
     /// Its permissions on the machine, for chmod.
     pub mode: &'static str,
@@ -59,16 +59,16 @@ impl Upload {
     }
 }
 
-/// Files that a command needs on a machine, and the command as it is run there.
+/// Files that a command needs on a machine, and the command to run there.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Bundle {
     pub(super) files: Vec<(PathBuf, StoredPath)>,
-    /// The command there.
+    /// The command on the machine.
     pub command: Vec<String>,
 }
 
 impl Bundle {
-    /// One file that is a command by itself; `store` is where files are kept there.
+    /// A single executable file; `store` is the folder of files there.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -77,7 +77,7 @@ impl Bundle {
         Ok(Bundle { command: vec![path.within(store)], files: vec![(file.to_owned(), path)] })
     }
 
-    /// A folder, of which one file is the command.
+    /// A folder that contains the executable.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -102,7 +102,8 @@ impl Bundle {
         Ok(Bundle { files: below.into_iter().map(stored).collect(), command })
     }
 
-    /// A command of the machine's own. Words that name a file here by a relative path go along, the first one only if it has a slash.
+    /// A command that exists on the machine. Arguments that are relative paths of files here are uploaded; the first
+    /// word only if it has a slash.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -121,7 +122,7 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// How many files go along.
+    /// Number of files to upload.
     pub fn files(&self) -> usize {
         self.files.len()
     }
@@ -143,7 +144,7 @@ fn content(file: &Path) -> Result<Vec<u8>> {
     input_file::bytes(file, TO_MACHINE)
 }
 
-/// A name that is one line and no path.
+/// A file name without line breaks and slashes.
 fn plain(name: &Path) -> String {
     let name = name.to_string_lossy();
     let kept = |letter: char| if letter.is_alphanumeric() || "._-@+".contains(letter) { letter } else { '_' };
@@ -167,7 +168,7 @@ mod tests {
         let there = format!("{store}/{sum}/lib.rs");
         assert_eq!(worker.command, ["python3", &there, "-v"]);
         assert_eq!(worker.files.len(), 1);
-        // Without a slash a first word is a command, whatever files there are here.
+        // A first word without a slash is a command, even if a file here has that name.
         for words in [&["Cargo.toml"][..], &["/bin/sh", "/etc/passwd"], &["perf4sight/perf4sight", "worker"]] {
             let own = Bundle { files: vec![], command: words.iter().map(|word| word.to_string()).collect() };
             assert_eq!(bundle(words), own);

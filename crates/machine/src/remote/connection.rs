@@ -1,6 +1,7 @@
-//! The system's ssh: one connection to a machine that many commands share, each of them a script fixed in this program.
+//! The system's ssh: one connection to a machine that many commands share, each of them a fixed script of this program.
 //!
-//! Nothing that varies is ever part of a command line that a shell reads: it goes over the standard input, as lines.
+//! Variable values are never part of a command line that a shell parses: they are sent over the standard input, as
+//! lines.
 
 use super::failure::Failure;
 use super::host::Host;
@@ -13,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Asks nothing, trusts no key that the user has not, forwards nothing, and notices within a minute that the machine is gone. What the
-/// user's configuration says otherwise comes second. The connection outlives its last command by a minute.
+/// No prompts, no new host keys, no forwarding; a machine that is down is detected within a minute. These options
+/// override the user's configuration. The connection stays open for a minute after its last command.
 const OPTIONS: [&str; 12] = [
     "BatchMode=yes",
     "StrictHostKeyChecking=yes",
@@ -29,15 +30,15 @@ const OPTIONS: [&str; 12] = [
     "PermitLocalCommand=no",
     "LogLevel=ERROR",
 ];
-/// What ssh ends with when it failed itself.
+/// The exit status of ssh when ssh itself failed.
 const SSH_FAILED: i32 = 255;
-/// Where folders have short names: that of a socket has at most 108 bytes.
+/// A folder with a short name: the path of a socket has at most 108 bytes.
 const SHORT: &str = "/tmp";
 
-/// What a machine can be told to do.
+/// The scripts that run on a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Script {
-    /// Tell what it is.
+    /// Report its properties.
     HostInfo,
     /// Store a file.
     Put,
@@ -46,7 +47,7 @@ pub(super) enum Script {
 }
 
 impl Script {
-    /// As a command for the user's shell on the machine, whichever that is: a literal.
+    /// The command for the user's shell on the machine, whichever it is: a literal.
     fn command(self) -> &'static str {
         match self {
             Script::HostInfo => concat!("exec sh -c '", include_str!("host_info.sh"), "'"),
@@ -55,7 +56,7 @@ impl Script {
         }
     }
 
-    /// The line that its answer begins with; whatever a shell's start-up files print comes before.
+    /// The first line of its answer; output of the shell's start-up files comes before it.
     fn answer(self) -> &'static str {
         match self {
             Script::HostInfo => "\nperf4sight board\n",
@@ -65,36 +66,36 @@ impl Script {
     }
 }
 
-/// What a script said: after its mark, and to standard error.
+/// The answer of a script and its standard error.
 #[derive(Debug)]
 pub(super) struct Reply {
-    /// What followed the mark; none where the mark did not come.
+    /// The output after the mark; none where the mark is missing.
     pub answer: Option<String>,
-    /// The end of its complaints.
+    /// The end of its error output.
     pub stderr: String,
 }
 
-/// A connection to a machine, made with the first command and again with the first one after it was lost.
+/// A connection to a machine, opened by the first command and reopened after a loss.
 #[derive(Debug)]
 pub(super) struct Connection {
     host: Host,
     config: Option<PathBuf>,
-    /// Who can write to the socket in it is the user on the machine.
+    /// A user who can write to the socket in it acts as the user on the machine.
     folder: TemporaryFolder,
 }
 
 impl Connection {
-    /// A connection that is not made yet. `config` is used in place of the user's own ssh configuration.
+    /// A connection that is not opened yet. `config` replaces the user's own ssh configuration.
     pub fn new(host: Host, config: Option<PathBuf>) -> Result<Self> {
         Ok(Connection { host, config, folder: TemporaryFolder::new(Path::new(SHORT))? })
     }
 
-    /// Where the machine is.
+    /// The address of the machine.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// A folder that goes with the connection.
+    /// A folder that is removed with the connection.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -102,7 +103,7 @@ impl Connection {
     /// Runs a script; none after Ctrl-C.
     ///
     /// # Errors
-    /// When ssh failed, or the script did not get to its end.
+    /// ssh failed, or the script did not complete.
     pub fn run(&self, script: Script, input: Input, watch: &Watch<'_>) -> std::result::Result<Option<Reply>, Failure> {
         let call = Call {
             input: input.bytes,
@@ -145,12 +146,12 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let mut command = self.ssh();
         command.args(["-O", "exit"]).args(self.host.arguments());
-        // What cannot be ended now ends by itself in a minute.
+        // If this fails, the connection closes by itself in a minute.
         let _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     }
 }
 
-/// What a script reads, and how long it may take.
+/// The input of a script, and its time limit.
 pub(super) struct Input {
     bytes: Box<dyn Read + Send>,
     held: bool,
@@ -158,7 +159,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Lines, and then the end.
+    /// Lines, followed by the end of the input.
     pub fn lines(lines: &[&str], timeout: Duration) -> Self {
         let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
         Input { bytes: Box::new(Cursor::new(text)), held: false, timeout }
@@ -169,7 +170,7 @@ impl Input {
         Input { bytes: Box::new(self.bytes.chain(content)), ..self }
     }
 
-    /// The same, without an end as long as somebody waits for the answer.
+    /// The same, but the input stays open until the answer is complete.
     pub fn held(self) -> Self {
         Input { held: true, ..self }
     }

@@ -1,27 +1,28 @@
-//! Why a command did not reach its machine, and whether trying again can help.
+//! Why a command did not reach its machine, and whether another attempt can help.
 
 use super::host::Host;
 use perf4sight_base::error::Error;
 use std::io;
 
-/// A command that has no answer.
+/// A command without an answer.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The connection is gone, or there is none for now; why.
+    /// The connection is lost or unavailable for now, with the reason.
     Lost(String),
-    /// Trying again cannot help.
+    /// Another attempt cannot help.
     Refused(Error),
 }
 
 impl Failure {
-    /// There is no ssh to run.
+    /// ssh cannot be started.
     pub fn no_ssh(cause: &io::Error) -> Self {
         Failure::Refused(
             Error::device(format!("ssh cannot be started: {cause}")).help("apt-get install openssh-client"),
         )
     }
 
-    /// What ssh complained of when it failed. (Its words are the same in every version since 3.0, and in every language.)
+    /// Classifies the error output of ssh. (Its messages are the same in every version since 3.0, and in every
+    /// language.)
     pub fn of_ssh(host: &Host, stderr: &str) -> Self {
         let has = |words: &str| stderr.contains(words);
         let last =
@@ -55,7 +56,7 @@ impl Failure {
         Failure::Lost(last.to_owned())
     }
 
-    /// As an error, where nothing is tried again.
+    /// As an error, without another attempt.
     pub fn into_error(self, host: &Host) -> Error {
         match self {
             Failure::Refused(error) => error,
@@ -69,7 +70,7 @@ impl Failure {
 mod tests {
     use super::*;
 
-    /// What OpenSSH 9.2 says.
+    /// Messages of OpenSSH 9.2.
     #[test]
     fn what_ssh_says_is_told_with_a_remedy() {
         let host = Host::parse("me@board:2222").unwrap();

@@ -1,9 +1,9 @@
-//! Where a machine is: `user@address:port`, of characters that mean nothing to a shell.
+//! The address of a machine: `user@address:port`, only with characters that have no special meaning to a shell.
 
 use perf4sight_base::error::{Error, Result};
 use std::fmt::{self, Display, Formatter};
 
-/// An address that ssh can be given: a name, an IP address or an alias of the user's `~/.ssh/config`.
+/// An address for ssh: a name, an IP address or an alias of the user's `~/.ssh/config`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     user: Option<String>,
@@ -12,7 +12,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Reads `address`, `user@address` or either with `:port`; an IPv6 address with a port stands in brackets.
+    /// Parses `address`, `user@address` or either with `:port`; an IPv6 address with a port needs brackets.
     ///
     /// ```
     /// use perf4sight_machine::remote::Host;
@@ -22,7 +22,7 @@ impl Host {
     /// ```
     ///
     /// # Errors
-    /// Whatever ssh could take for an option, or somebody's shell for more than a name.
+    /// Text that ssh could take for an option, or a shell for more than a name.
     pub fn parse(text: &str) -> Result<Self> {
         Self::read(text).ok_or_else(|| {
             Error::config(format!("\"{text}\" is no address of a machine"))
@@ -42,21 +42,21 @@ impl Host {
         sound.then(|| Host { user: user.map(str::to_owned), address: address.to_owned(), port })
     }
 
-    /// The arguments that lead ssh there; they come last.
+    /// The arguments of ssh for this address; they come last.
     pub(super) fn arguments(&self) -> Vec<String> {
         let user = self.user.iter().flat_map(|user| ["-l".to_owned(), user.clone()]);
         let port = self.port.iter().flat_map(|port| ["-p".to_owned(), port.to_string()]);
         user.chain(port).chain(["--".to_owned(), self.address.clone()]).collect()
     }
 
-    /// What the user would type to get there.
+    /// The equivalent ssh command, for messages.
     pub(super) fn command(&self) -> String {
         let port = self.port.map(|port| format!("-p {port} ")).unwrap_or_default();
         let user = self.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
         format!("ssh {port}{user}{}", self.address)
     }
 
-    /// The name under which ssh knows the key of the host.
+    /// The name of the host in ssh's known_hosts.
     pub(super) fn known_as(&self) -> String {
         self.port.map_or_else(|| self.address.clone(), |port| format!("[{}]:{port}", self.address))
     }

@@ -1,4 +1,4 @@
-//! What a machine says about itself when the connection is made.
+//! The properties that a machine reports when the connection is opened.
 
 use crate::Setting;
 use crate::description::Description;
@@ -6,28 +6,29 @@ use perf4sight_base::error::{Error, Result};
 use std::fs;
 use std::path::Path;
 
-/// What is known of a machine.
+/// Properties of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HostInfo {
-    /// Its architecture as `uname -m` calls it.
+    /// Its architecture as printed by `uname -m`.
     pub architecture: String,
-    /// The folder there that keeps what was brought.
+    /// The folder there that stores uploaded files.
     pub store: String,
     /// Threads that run at the same time.
     pub threads: usize,
-    /// Tools that it needs and does not have.
+    /// Required tools that are missing there.
     pub absent: String,
-    /// What measurements there depend on.
+    /// Properties that affect measurements there.
     pub facts: Setting,
     /// Its files, copied here; a later answer replaces them.
     pub description: Description,
 }
 
 impl HostInfo {
-    /// Reads what `host_info.sh` wrote; copies of the machine's files go below `folder`, in place of earlier ones.
+    /// Parses the output of `host_info.sh`; copies of the machine's files are stored in `folder` and replace earlier
+    /// ones.
     ///
     /// # Errors
-    /// An answer that is cut off, a folder that cannot be written.
+    /// A truncated answer, a folder that cannot be written.
     pub fn read(answer: &str, folder: &Path) -> Result<Self> {
         let cut = || Error::device("what the machine says about itself cannot be understood");
         let parts = parts(answer).ok_or_else(cut)?;
@@ -47,7 +48,7 @@ impl HostInfo {
     }
 }
 
-/// Names and texts, up to the one that is called end.
+/// Names and texts, up to the one named end.
 fn parts(answer: &str) -> Option<Vec<(&str, &str)>> {
     let (mut parts, mut rest) = (Vec::new(), answer);
     loop {

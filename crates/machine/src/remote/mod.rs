@@ -1,8 +1,9 @@
-//! Machines that are reached over ssh: networks and worker go there once, every measurement is one command there.
+//! Machines that are reached over ssh: networks and the worker are uploaded once, and every measurement is one command
+//! there.
 //!
-//! The system's ssh does it, with its configuration, keys and known hosts. It never asks anything, and it is only ever given the
-//! scripts in this folder to run: whatever comes from a configuration goes over their standard input, line by line. What is brought
-//! lies in `~/.cache/perf4sight` on the machine, by the checksum of its content, and is not brought again.
+//! The system's ssh is used, with its configuration, keys and known hosts. It never prompts, and it only runs the
+//! scripts in this folder: values from a configuration are sent over their standard input, line by line. Uploaded files
+//! are stored in `~/.cache/perf4sight` on the machine, by the checksum of their content, and are not uploaded again.
 
 mod bundle;
 mod connection;
@@ -29,13 +30,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time for what a machine does at once.
+/// Time limit of a command that needs no waiting.
 const PROMPTLY: Duration = Duration::from_secs(60);
-/// Time for a file on its way: a library of 200 MB on a slow line.
+/// Time limit of an upload: a library of 200 MB on a slow line.
 const TRANSFER: Duration = Duration::from_secs(3600);
-/// How long the machine waits for its turn before it is asked again.
+/// How long the machine waits for the measurement lock before the request is repeated.
 const TURN: Duration = Duration::from_secs(10);
-/// Times in a row that one configuration may end the connection; one that does it every time takes the machine down.
+/// The most lost connections in a row for one configuration; one that loses it every time crashes the machine.
 const LOSSES: usize = 3;
 /// The longest wait between two attempts to reach a machine.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -44,14 +45,14 @@ const POLL: Duration = Duration::from_millis(100);
 
 type Attempt<T> = std::result::Result<Option<T>, Failure>;
 
-/// How a machine is reached.
+/// The connection settings of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// Where it is.
+    /// Its address.
     pub host: Host,
-    /// A file to use in place of the user's own ssh configuration.
+    /// A file that replaces the user's own ssh configuration.
     pub config: Option<PathBuf>,
-    /// How long a lost connection is tried to be made again.
+    /// How long to try to reopen a lost connection.
     pub patience: Duration,
 }
 
@@ -63,7 +64,7 @@ pub struct RemoteMachine {
     state: Mutex<State>,
 }
 
-/// What is known of the machine, and what was brought there, by the file here.
+/// The properties of the machine, and the files uploaded there, by their path here.
 #[derive(Debug, Clone)]
 struct State {
     info: HostInfo,
@@ -71,10 +72,10 @@ struct State {
 }
 
 impl RemoteMachine {
-    /// Connects to a machine and asks what it is.
+    /// Connects to a machine and requests its properties.
     ///
     /// # Errors
-    /// No way to get there, or something missing that every machine needs.
+    /// No route to it, or a missing tool that every machine needs.
     pub fn connect(route: &Route) -> Result<Self> {
         let connection = Connection::new(route.host.clone(), route.config.clone())?;
         let info = host_info(&connection, &Watch::quiet(&AtomicBool::new(false)))
@@ -91,25 +92,25 @@ impl RemoteMachine {
         })
     }
 
-    /// Where it is.
+    /// Its address.
     pub fn host(&self) -> &Host {
         self.connection.host()
     }
 
-    /// Its processor, as `uname -m` calls it.
+    /// Its architecture, as printed by `uname -m`.
     pub fn architecture(&self) -> String {
         self.state().info.architecture.clone()
     }
 
-    /// Where files are kept there.
+    /// The folder of uploaded files there.
     pub fn store(&self) -> String {
         self.state().info.store.clone()
     }
 
-    /// Brings what a command needs, and tells the command as it is run there.
+    /// Uploads the files of a command, and returns the command to run there.
     ///
     /// # Errors
-    /// A file that cannot be read here or kept there.
+    /// A file that cannot be read here or stored there.
     pub fn deliver(&self, bundle: Bundle) -> Result<Vec<String>> {
         let never = AtomicBool::new(false);
         let watch = Watch::quiet(&never);
@@ -118,11 +119,11 @@ impl RemoteMachine {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Whoever panicked while holding it left it whole.
+        // A thread that panicked while it held the lock left the state consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a file in its place, now and whenever the connection is made anew.
+    /// Uploads a file now, and again whenever the connection is reopened without it.
     fn keep(&self, file: &Path, path: StoredPath, watch: &Watch<'_>) -> Result<Option<()>> {
         let gone = |why: String| Err(Failure::Lost(why).into_error(self.connection.host()));
         let stored = self.persist(watch, || self.put(file, &path, watch), gone)?;
@@ -144,7 +145,7 @@ impl RemoteMachine {
         })
     }
 
-    /// Tries until there is a result, an error, or Ctrl-C; lost connections are made again, `LOSSES` times in a row at most.
+    /// Tries until there is a result, an error, or Ctrl-C; reopens lost connections, at most `LOSSES` times in a row.
     fn persist<T>(
         &self,
         watch: &Watch<'_>,
@@ -165,7 +166,7 @@ impl RemoteMachine {
         gone(reason).map(Some)
     }
 
-    /// Makes a lost connection again, pausing longer each time, as long as there is patience.
+    /// Reopens a lost connection with increasing pauses, until `patience` is over.
     fn reconnect(&self, reason: &str, watch: &Watch<'_>) -> Result<Option<()>> {
         let (host, patience) = (self.connection.host(), humantime::format_duration(self.patience));
         (watch.waiting)(&format!("the connection to {host} was lost ({reason}); trying again for {patience}"));
@@ -191,7 +192,7 @@ impl RemoteMachine {
         }
     }
 
-    /// Asks again what the machine is, which may have been restarted, and brings what it lost.
+    /// Requests the machine's properties again, because it may have been restarted, and uploads missing files again.
     fn renew(&self, watch: &Watch<'_>) -> Attempt<()> {
         let Some(info) = host_info(&self.connection, watch)? else { return Ok(None) };
         let State { info: was, brought } = self.state().clone();
@@ -212,9 +213,9 @@ impl RemoteMachine {
         Ok(Some(()))
     }
 
-    /// Waits for the turn and runs a worker.
+    /// Waits for the measurement lock and runs a worker.
     fn in_turn(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Attempt<Output> {
-        // At first without waiting, so that it can be said what is waited for.
+        // The first request does not wait, so that the reason for waiting can be reported.
         let (mut patience, mut since) = (Duration::ZERO, None);
         loop {
             match self.run_there(invocation, Some(patience), watch)? {
@@ -234,7 +235,7 @@ impl RemoteMachine {
         }
     }
 
-    /// Runs a worker, in its turn if it comes within a time; without one, at once.
+    /// Runs a worker, if it gets the measurement lock within `turn`; with none, at once and without the lock.
     fn run_there(&self, invocation: &Invocation<'_>, turn: Option<Duration>, watch: &Watch<'_>) -> Attempt<RunOutcome> {
         let limit = invocation.timeout.as_secs_f64().to_string();
         let patience = turn.map_or("ask".to_owned(), |turn| turn.as_secs().to_string());

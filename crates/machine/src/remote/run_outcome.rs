@@ -1,4 +1,4 @@
-//! What became of a worker on a machine: `run.sh` says it behind the worker's own words.
+//! The outcome of a worker on a machine, which `run.sh` reports after the worker's own output.
 
 use super::connection::Reply;
 use super::failure::Failure;
@@ -8,32 +8,32 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// What `run.sh` puts before its own last line.
+/// The prefix of the last line of `run.sh`.
 const MARK: &str = "\nperf4sight ";
-/// What a shell adds to the number of the signal that ended a process.
+/// A shell adds this to the number of the signal that ended a process.
 const SIGNALLED: i32 = 128;
 /// The resolution of the times that `run.sh` reports.
 const CENTISECOND: Duration = Duration::from_millis(10);
 
-/// What became of a worker.
+/// The outcome of a worker.
 #[derive(Debug, PartialEq)]
 pub(super) enum RunOutcome {
     /// It ended.
     Ended {
-        /// What it left behind.
+        /// Its result.
         output: Output,
-        /// How long it ran.
+        /// Its run time.
         took: Duration,
     },
-    /// It was not started: something else was measured all the time.
+    /// It was not started: another measurement held the lock all the time.
     Busy,
 }
 
 impl RunOutcome {
-    /// Reads the reply about a worker that had `limit` to end.
+    /// Parses the reply for a worker with the time limit `limit`.
     ///
     /// # Errors
-    /// There is no last line: the machine went down with the worker.
+    /// The last line is missing: the machine went down with the worker.
     pub fn read(reply: &Reply, limit: Duration) -> Result<Self, Failure> {
         let lost = || match reply.stderr.trim() {
             "" => Failure::Lost("the machine ended in the middle of a measurement".to_owned()),
@@ -45,7 +45,7 @@ impl RunOutcome {
             took,
         };
         let Some((said, last)) = answer.rsplit_once(MARK) else {
-            // What a worker says beyond the longest output is cut off, and what comes behind with it.
+            // Output beyond the limit is cut off, together with the last line.
             let endless = answer.len() as u64 > LONGEST_OUTPUT / 2;
             let whole = || ended(End::Exited(exited(0)), answer, false, Duration::ZERO);
             return if endless { Ok(whole()) } else { Err(lost()) };
@@ -57,7 +57,7 @@ impl RunOutcome {
                 let (Ok(code), Ok(centiseconds)) = (code.parse(), centiseconds.parse::<u64>()) else {
                     return Err(lost());
                 };
-                // `timeout` kills with a signal that it cannot tell from others.
+                // `timeout` kills with a signal that cannot be distinguished from others.
                 let took = Duration::from_millis(centiseconds.saturating_mul(10));
                 let late = code == SIGNALLED + Signal::SIGKILL as i32 && took.saturating_add(CENTISECOND) >= limit;
                 let end = if late { End::TimedOut } else { End::Exited(exited(code)) };
@@ -68,7 +68,7 @@ impl RunOutcome {
     }
 }
 
-/// A status as `wait` gives it: the signal below, the code above 8 bits.
+/// A status as returned by `wait`: the signal in the low bits, the code shifted by 8.
 fn exited(code: i32) -> ExitStatus {
     match Signal::try_from(code - SIGNALLED) {
         Ok(signal) => ExitStatus::from_raw(signal as i32),
@@ -99,7 +99,7 @@ mod tests {
             |ran| matches!(ran, Ok(RunOutcome::Ended { output, took }) if output.stdout == "{}\n" && took == half);
         assert!(told(read("{}\n\nperf4sight ended 0 50 0\n")));
         assert_eq!(end("\nperf4sight ended 3 50 0\n").0, End::Exited(ExitStatus::from_raw(3 << 8)));
-        // 137 = 128 + SIGKILL: by the kernel, by somebody, at the limit of 2 s.
+        // 137 = 128 + SIGKILL: by the kernel, by another process, at the limit of 2 s.
         assert_eq!(end("\nperf4sight ended 137 50 1\n"), (End::Exited(ExitStatus::from_raw(9)), true));
         assert_eq!(end("\nperf4sight ended 137 50 0\n"), (End::Exited(ExitStatus::from_raw(9)), false));
         assert_eq!(end("\nperf4sight ended 137 200 0\n").0, End::TimedOut);

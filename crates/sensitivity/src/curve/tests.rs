@@ -21,7 +21,7 @@ fn a_concave_curve_lies_between_chords_and_extended_lines() {
     assert_eq!(curve.at(20.0), Between { least: 6.0, most: 6.0 });
 }
 
-/// 10 and 10.2 iterations a second: known to 3 %, the job has enough; where the second may be 30, nobody knows.
+/// 10 and 10.2 iterations a second, known to 3 %: the job has enough. Where the second may be 30, that is unknown.
 #[test]
 fn whether_a_curve_levels_off_is_open_where_its_best_rate_is() {
     let levels = |least: f64, most: f64| {
@@ -49,14 +49,16 @@ fn nothing_between_or_beyond_is_known_better_than_its_neighbours() {
     let near = |found: [f64; 2], expected: [f64; 2]| {
         assert!(found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-9), "{found:?}");
     };
-    // The chord of 14.5 and 14.8; from nothing through 20.4 at a quarter to 40.8 at a half, and to no more than 57.1 later.
+    // The chord of 14.5 and 14.8; from the origin through 20.4 at a quarter to 40.8 at a half, and to at most 57.1
+    // later.
     near(curve.interval(0.5), [14.6, 40.8]);
     near(curve.interval(0.7), [14.68, 57.1]);
     near(curve.interval(1.0), [14.8, 57.1]);
     near(curve.interval(2.0), [14.8, 57.1]);
-    // From nothing to 14.5; backwards, the line from 20.4 to 14.8 rises, but more CPUs do not make it slower.
+    // From the origin to 14.5; extended backwards, the line from 20.4 to 14.8 rises, but more CPUs do not make the job
+    // slower.
     near(curve.interval(0.125), [7.25, 20.4]);
-    // 1, 1.2 and 3 are no concave curve: between them it may run anywhere from one to the other.
+    // 1, 1.2 and 3 are not concave: the curve between two of them may take any rate between theirs.
     let bent = [(1.0, 1.0), (2.0, 1.2), (3.0, 3.0)].map(|(cpus, rate)| point(cpus, rate, [rate; 2]));
     near(Curve::of(&bent).unwrap().interval(2.5), [1.2, 3.0]);
 }

@@ -4,7 +4,8 @@ use super::*;
 use crate::curve::Point;
 use crate::rate::Rate;
 
-/// 600 MB at 60 MB/s, an epoch of 2.4 s: the published measurement of `facts` (epochs of 9.00, 7.29 and 2.45 s with 200, 350 and 800 MB).
+/// 600 MB at 60 MB/s, an epoch of 2.4 s: the published measurement of `facts` (epochs of 9.00, 7.29 and 2.45 s with
+/// 200, 350 and 800 MB).
 fn reader(cache: Option<Cache>) -> Model {
     let point = |cpus: f64, rate: f64| Point { cpus, rate: Rate::exactly(rate) };
     let curve = Curve::of(&[point(1.0, 100.0 / 4.8), point(2.0, 100.0 / 2.4)]).unwrap();
@@ -24,7 +25,7 @@ fn measured_epochs_lie_between_the_two_caches() {
     assert!((least - 6.47).abs() < 0.01 && (most - 9.66).abs() < 0.01 && likely.is_none(), "{least} {most}");
 }
 
-/// One measured point places the exponent: the other one is met within 5 %.
+/// One measured point determines the exponent: the model predicts the other one within 5 %.
 #[test]
 fn one_measured_point_places_the_others() {
     let model = reader(None);
@@ -36,7 +37,8 @@ fn one_measured_point_places_the_others() {
     assert!(model.cache_of(2.0, cached, 2.0).is_none(), "no longer than computing");
 }
 
-/// Of one job, an epoch of 2.472 s was measured, and in another run a rate that lets expect 2.509 s and claims 2.474 to 2.515 s.
+/// An epoch of a job was measured as 2.472 s; in another run, the rate predicts 2.509 s with the interval 2.474 to
+/// 2.515 s.
 #[test]
 fn another_run_may_differ_by_as_much_as_rates_are_known_to() {
     let point = Point { cpus: 1.0, rate: Rate { per_second: 228.0, interval: [227.47, 231.20] } };
@@ -58,7 +60,8 @@ fn epochs_are_as_uncertain_as_the_storage_that_they_wait_for() {
     assert!((held.least - 9.709).abs() < 1e-3 && (held.most - 10.309).abs() < 1e-3, "as rates are: {held:?}");
 }
 
-/// 10 s of reading beside 2.4 s of computing, or 12.4 s in turn; 0.9 of the data cached, 1 s by MinIO, or 4.3 s by LRU.
+/// 10 s of reading and 2.4 s of computing, or 12.4 s without overlap; with 0.9 of the data cached, 1 s for MinIO, or
+/// 4.3 s for LRU.
 #[test]
 fn where_nobody_knows_the_overlap_an_epoch_lies_between_both_bounds() {
     let model = Model { overlap: None, ..reader(Some(Cache::MINIO)) };
@@ -77,7 +80,8 @@ fn where_nobody_knows_the_overlap_an_epoch_lies_between_both_bounds() {
 fn an_overlap_is_as_uncertain_as_the_epoch_that_tells_it() {
     let model = reader(None).with_storage(250e6);
     let MeasuredOverlap { in_turn, between: [low, high] } = model.overlap_of(2.0, 2.41, [2.40, 2.42]).unwrap();
-    // log2(2.41 / 2.4); 2.41 * 1.03 beside 2.4 / 1.03 and 2.4 is 5 % more than the longer one: q between log2 of 1.034 and of 1.065.
+    // log2(2.41 / 2.4); 2.41 * 1.03, compared with 2.4 / 1.03 and 2.4, is 5 % more than the longer one: q is between
+    // log2 of 1.034 and of 1.065.
     assert!(
         (in_turn - 0.006).abs() < 1e-3 && low == 0.0 && (0.048..0.091).contains(&high),
         "{in_turn}: {low} to {high}"
@@ -104,7 +108,7 @@ fn what_an_epoch_waits_for_changes_with_cpus_and_memory() {
     assert_eq!(reader(Some(Cache::LRU)).bound(2.0, 0.85), Some(Bound::Storage));
 }
 
-/// 600 MB, half of which are missed, in 2.4 s less the time that memory takes.
+/// 600 MB, half of them cache misses, in 2.4 s less the time of reading from memory.
 #[test]
 fn needed_storage_feeds_what_is_missed() {
     let needed = reader(Some(Cache::MINIO)).needed(2.0, 0.5).unwrap();
@@ -116,8 +120,8 @@ fn needed_storage_feeds_what_is_missed() {
     assert_eq!(Model { data: slow, ..reader(None) }.needed(2.0, 1.0), None, "memory alone takes 6 s");
 }
 
-/// A job that reads nothing ahead: all from storage 10 s of reading and 2.4 s of computing are 12.4 s, at 120 MB/s 7.4 s. Reading
-/// may take 5 % of computing, which takes 600 MB in 0.12 s.
+/// A job without prefetching: 10 s of reading from storage and 2.4 s of computing take 12.4 s, at 120 MB/s 7.4 s.
+/// Reading may take 5 % of computing, that is 600 MB in 0.12 s.
 #[test]
 fn one_epoch_from_storage_tells_whether_reading_goes_on_beside_computing() {
     let model = reader(Some(Cache::MINIO));
@@ -130,13 +134,14 @@ fn one_epoch_from_storage_tells_whether_reading_goes_on_beside_computing() {
     let needed = |model: &Model| model.needed(2.0, 0.0).unwrap().likely.unwrap() / 1e6;
     assert!((needed(&in_turn) - 5000.0).abs() < 1.0 && (needed(&model) - 250.0).abs() < 0.1);
     assert_eq!(in_turn.with_storage(300e6).bound(2.0, 0.0), Some(Bound::Storage), "it would be enough side by side");
-    // Half is found: 5 s of reading and 2.4 s.
+    // Half of the data is cached: 5 s of reading and 2.4 s of computing.
     let placed = in_turn.cache_of(2.0, 0.5, 7.4).unwrap();
     assert!(placed.lru < 0.01, "{placed:?}");
 }
 
-/// An epoch of 10 iterations of 0.1 s, beside 0.5 s of reading. It was seen to take 1 s, and may yet take 1.5 s, as where iterations are too
-/// short to tell: storage may hold it back, and what it needs lies between 50 MB in 1 s and 50 MB in 5 % of that.
+/// An epoch of 10 iterations of 0.1 s, with 0.5 s of reading. It took 1 s, but may take up to 1.5 s, because such short
+/// iterations do not show the overlap. So storage may slow it down, and the needed bandwidth is between 50 MB in 1 s
+/// and 50 MB in 5 % of that.
 #[test]
 fn what_an_overlap_leaves_open_stays_open() {
     let curve = Curve::of(&[Point { cpus: 1.0, rate: Rate::exactly(10.0) }]).unwrap();
@@ -152,7 +157,7 @@ fn what_an_overlap_leaves_open_stays_open() {
     let close = |of: [f64; 2], by: [f64; 2]| of.iter().zip(by).all(|(of, by)| (of / by - 1.0).abs() < 0.031);
     assert!(close(needed(&known), [50e6; 2]), "{:?}", needed(&known));
     assert!(close(needed(&open), [50e6, 1e9]), "{:?}", needed(&open));
-    // 0.1 s from memory, and 0.05 s of room for it where one waits for the other.
+    // 0.1 s from memory, but reading may take only 0.05 s without overlap.
     let slow = Model { data: Data { memory_bandwidth: 0.5e9, ..data }, ..open };
     assert_eq!(slow.needed(1.0, 0.99), None, "one after the other, memory alone may take too long");
 }
@@ -160,7 +165,7 @@ fn what_an_overlap_leaves_open_stays_open() {
 #[test]
 fn memory_is_enough_where_no_cache_would_wait() {
     let shares: Vec<f64> = (0..=10).map(|tenth| f64::from(tenth) / 10.0).collect();
-    // MinIO misses 20 % in 2 s; LRU misses with 90 % still 1 - (0.9 + 0.1 ln 0.1), or 3.3 s.
+    // MinIO misses 20 % in 2 s; LRU with 90 % cached still misses 1 - (0.9 + 0.1 ln 0.1), or 3.3 s.
     assert_eq!(reader(Some(Cache::MINIO)).enough_memory(2.0, 2.5, &shares), Some(0.8));
     assert_eq!(reader(None).enough_memory(2.0, 2.5, &shares), Some(1.0));
     assert_eq!(reader(None).enough_memory(2.0, 2.0, &shares), None);

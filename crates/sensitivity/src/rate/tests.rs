@@ -14,7 +14,8 @@ fn steps(durations: &[f64]) -> Vec<Step> {
     durations.iter().enumerate().map(end).collect()
 }
 
-/// Runs at 4.0 and 4.4 a second, known to 0.1, of a job that may use half a CPU; it used 0.44 of it, and may have waited half of the time.
+/// Runs at 4.0 and 4.4 a second, known to 0.1, of a job with a limit of half a CPU; it used 0.44 CPUs, and may have
+/// waited half of the time.
 #[test]
 fn what_others_disturbed_lies_as_far_off_as_runs_differ_and_as_others_may_have_held_it_back() {
     let rate = |per_second: f64| Rate { per_second, interval: [per_second - 0.1, per_second + 0.1] };
@@ -25,7 +26,7 @@ fn what_others_disturbed_lies_as_far_off_as_runs_differ_and_as_others_may_have_h
         assert!((rate.interval[0] - low).abs() < 1e-9 && (rate.interval[1] - high).abs() < 1e-9, "{rate:?}");
     };
     close(Rate::disturbed(&[(rate(4.0), None), (rate(4.4), None)]), 3.9, 4.9);
-    // Up to the limit it is 0.5 / 0.44 as fast.
+    // At its limit it is 0.5 / 0.44 as fast.
     close(Rate::disturbed(&[(rate(4.4), by(0.44, 0.5))]), 4.3, 4.5 * 0.5 / 0.44);
     // It hardly uses its CPU, and waited a fifth of the time at most.
     close(Rate::disturbed(&[(rate(4.4), by(0.1, 0.2))]), 4.3, 4.5 / 0.8);
@@ -50,7 +51,8 @@ fn the_rate_is_that_behind_the_warm_up() {
     assert!(Measured::of(&steps(&[0.5; 8]), Span::behind(0)).is_none(), "seven blocks have no interval");
 }
 
-/// Steps that take ever longer, from 0.1 s to twice that; steps of two phases; and steps of 0.1 s with 30 % noise, or with a stall.
+/// Steps that slow down gradually from 0.1 s to 0.2 s; steps of two phases; and steps of 0.1 s with 30 % noise, or with
+/// a stall.
 #[test]
 fn a_rate_that_changes_while_it_is_measured_is_told() {
     let changed = |durations: &[f64]| Measured::of(&steps(durations), Span::behind(0)).unwrap().changed;
@@ -72,7 +74,7 @@ fn a_rate_that_changes_while_it_is_measured_is_told() {
     assert_eq!(changed(&stalled), None);
 }
 
-/// An epoch of ten iterations at 10 and ten at 2.5 a second: 4 a second on the whole, whatever follows it.
+/// An epoch of ten iterations at 10 and ten at 2.5 a second: a mean of 4 a second, whatever follows it.
 #[test]
 fn whole_epochs_have_a_mean_which_what_follows_does_not_move() {
     let epoch = [[0.1; 10], [0.4; 10]].concat();
@@ -103,7 +105,7 @@ fn the_slowest_rank_counts_and_none_may_be_missing() {
     assert_eq!(rate(&[&fast, &short]), None);
 }
 
-/// How often the interval holds the truth, where the point ends as soon as it is known to 3 %.
+/// How often the interval contains the true rate, where a point ends as soon as its rate is known to 3 %.
 fn holds(mut duration: impl FnMut(&mut Xoshiro256PlusPlus, usize) -> f64, truth: f64) -> f64 {
     let held = (0..400).filter(|seed| {
         let mut draws = Xoshiro256PlusPlus::seed_from_u64(*seed);
@@ -118,7 +120,7 @@ fn holds(mut duration: impl FnMut(&mut Xoshiro256PlusPlus, usize) -> f64, truth:
     held.count() as f64 / 400.0
 }
 
-/// Steps of 0.25 s and of 0.13 s that end in turns of 0.1 s, as those of a job whose CPUs are limited.
+/// Steps of 0.25 s and of 0.13 s that end in periods of 0.1 s, as those of a job with a CPU limit.
 #[test]
 fn intervals_hold_though_steps_end_in_turns() {
     let shares = [0.25, 0.13].map(|mean| {
@@ -137,7 +139,8 @@ fn intervals_hold_though_steps_end_in_turns() {
     assert!(shares.iter().all(|share| *share >= 0.95), "{shares:?}");
 }
 
-/// Batches that four workers deliver at once, every 0.4 s: after 200 of them, 20 s, the two ends of the run move its rate by 2 % at most.
+/// Four workers deliver batches at once, every 0.4 s: after 200 batches, 20 s, the ends of the run change its rate by
+/// at most 2 %.
 #[test]
 fn bursts_are_no_doubt_of_the_rate() {
     let durations: Vec<f64> = (0..200).map(|step| if step % 4 == 0 { 0.37 } else { 0.01 }).collect();
@@ -146,7 +149,8 @@ fn bursts_are_no_doubt_of_the_rate() {
     assert!(measured.is_known() && low <= 10.0 && 10.0 <= high, "{measured:?}");
 }
 
-/// Steps of 0.1 s: with 10 % normal noise; with exponential pauses; in bursts of four, as loaders with four workers deliver.
+/// Steps of 0.1 s: with 10 % normal noise; with exponential pauses; in bursts of four, as data loaders with four
+/// workers deliver.
 #[test]
 fn intervals_hold_though_points_end_when_they_are_narrow() {
     let normal = Normal::new(0.1, 0.01).unwrap();
@@ -159,7 +163,8 @@ fn intervals_hold_though_points_end_when_they_are_narrow() {
     assert!(shares.iter().all(|share| *share >= 0.95), "{shares:?}");
 }
 
-/// Steps of 0.1 s, each off by 0.7 of what the one before was and by 4 % of its own: groups are not independent then, and a few are short.
+/// Steps of 0.1 s with autocorrelated noise: 0.7 of the previous deviation and 4 % of new noise. Groups are then not
+/// independent, and some intervals are too short.
 #[test]
 fn intervals_of_steps_that_are_alike_hold_a_little_less() {
     let (normal, mut off) = (Normal::new(0.0, 0.004).unwrap(), 0.0);

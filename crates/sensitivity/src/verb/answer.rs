@@ -1,4 +1,4 @@
-//! The answer of a profile, in sentences.
+//! The answer of a profile, as sentences.
 
 use super::derived::PERCENTS;
 use super::points::{Point, cpus_words};
@@ -7,7 +7,7 @@ use crate::{Bound, Knee, LONGER, MeasuredOverlap, Overlap};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::significant;
 
-/// An interval whose upper end is more than so many times its lower one says little.
+/// If the upper end of an interval is more than this many times its lower one, only the lower end is reported.
 const WIDE: f64 = 2.0;
 
 impl Profile {
@@ -29,7 +29,7 @@ impl Profile {
         sentences.join("\n")
     }
 
-    /// How long the job waits for data where it is fastest.
+    /// The share of time that the job waits for data where it is fastest.
     fn waits(&self) -> Option<String> {
         let fastest = self.curve()?.best().cpus;
         let point = self.curve_points().find(|point| point.configuration.cpus == fastest)?;
@@ -37,7 +37,7 @@ impl Profile {
         Some(format!("with {} it waits for data {} of the time", cpus_words(fastest), Percent(100.0 * waiting)))
     }
 
-    /// Which storage the job needs, and what was measured of that.
+    /// The storage that the job needs, and its measured overlap.
     fn storage(&self) -> Option<String> {
         let (model, knee) = (self.model()?, self.knees.last()?);
         let megabytes = |bytes: f64| format!("{} MB/s", significant(bytes / 1e6));
@@ -54,7 +54,7 @@ impl Profile {
         Some(words.join("; "))
     }
 
-    /// What an epoch waits for, in words: the GPUs of a job cannot be distinguished from what it does not do in parallel.
+    /// The resource that limits an epoch, as text: the GPUs of a job cannot be distinguished from its serial part.
     pub fn bound_words(&self, bound: Bound) -> &'static str {
         match (bound, self.job.gpus) {
             (Bound::Storage, _) => "storage",
@@ -64,7 +64,7 @@ impl Profile {
         }
     }
 
-    /// Why it is not known what storage does to the job.
+    /// Why the effect of storage on the job is unknown.
     fn unmodelled(&self) -> &'static str {
         match (&self.job.data, self.job.batch) {
             (None, _) => "what storage does to it is unknown without its data (--data)",
@@ -75,7 +75,7 @@ impl Profile {
         }
     }
 
-    /// What holds the job back, and where that changes.
+    /// The resource that limits the job, and the CPUs or the memory where that changes.
     fn bounds(&self) -> Option<String> {
         let knee = self.knees.last()?;
         let storage = self.model().map_or_else(
@@ -94,7 +94,7 @@ impl Profile {
         Some(format!("{}; {storage}", self.waits_for_cpus(knee)?))
     }
 
-    /// With how many CPUs it waits for more of them.
+    /// The numbers of CPUs with which it waits for CPUs.
     fn waits_for_cpus(&self, knee: &Knee) -> Option<String> {
         let curve = self.curve()?;
         let (least, most) = (curve.points().first()?.cpus, curve.points().last()?.cpus);
@@ -123,7 +123,7 @@ impl Profile {
     }
 }
 
-/// "12.5 iterations/s (12.3 to 12.7)"; where the interval is so wide that it says little, what the job makes for sure.
+/// "12.5 iterations/s (12.3 to 12.7)"; only the lower end where the interval is very wide.
 pub(super) fn rate_words(point: &Point) -> Option<String> {
     let rate = significant(point.rate()?.per_second);
     Some(match point.interval() {
@@ -138,7 +138,7 @@ pub(super) fn rate_words(point: &Point) -> Option<String> {
     })
 }
 
-/// Up to which memory in percent of the data storage holds a job back for sure, and as far as is known.
+/// Up to which memory, in percent of the data, storage surely or possibly slows the job down.
 fn storage_words(surely: Option<u32>, perhaps: Option<u32>) -> String {
     let room = |percent: u32| format!("while memory has room for at most {percent} % of the data");
     match (surely, perhaps.filter(|perhaps| surely.is_none_or(|surely| surely < *perhaps))) {
@@ -149,7 +149,7 @@ fn storage_words(surely: Option<u32>, perhaps: Option<u32>) -> String {
     }
 }
 
-/// How much longer an epoch takes where reading and computing take as long, where that may be worth a word.
+/// How much longer an epoch takes where reading and computing take equally long; none where that is negligible.
 fn together(overlap: MeasuredOverlap) -> Option<String> {
     let longer = |end: Overlap| end.epoch(1.0, 1.0) - 1.0;
     let [low, high] = overlap.ends().map(longer);

@@ -1,4 +1,4 @@
-//! One run of some epochs with little memory, which shows how the machine caches what was read.
+//! One run of a few epochs with little memory, to measure how the machine caches what was read.
 
 use super::campaign::{Campaign, Stop};
 use super::points::Configuration;
@@ -10,15 +10,15 @@ use perf4sight_limit::Resource;
 use perf4sight_verb::Context;
 use std::time::Duration;
 
-/// Epochs behind the first that a run with little memory takes for its rate to be known.
+/// Epochs after the first that a run with little memory needs for its rate.
 const EPOCHS: u64 = 2;
-/// How much longer such a run may take than a cache that throws out what was not used for the longest time lets expect.
+/// How many times as long such a run may take as an LRU cache would.
 const PATIENCE: f64 = 1.5;
 /// Cached fractions this close to the most informative one count as equally informative.
 const NEAR: f64 = 0.1;
 
 impl Campaign<'_> {
-    /// Measures an epoch with the memory that shows best how the machine caches what was read, where that is open and can be measured.
+    /// Measures epochs with the most informative cache size, where the cache is unknown and can be measured.
     ///
     /// # Errors
     /// See [`Campaign::search`].
@@ -44,14 +44,14 @@ impl Campaign<'_> {
         Ok(Stop::Done)
     }
 
-    /// Whether runs end, as asked, before they are through with those epochs.
+    /// Whether `max_iterations` ends a run before it completes those epochs.
     pub fn ends_before_epochs(&self, model: &Model) -> bool {
         let needed = (1 + EPOCHS) * model.iterations.ceil() as u64;
         self.asked.max_iterations.is_some_and(|most| most < needed)
     }
 
-    /// The configuration that shows most of the cache, and which share of the data has room there. One that was measured or begun with nearly
-    /// as much memory is taken instead: what the job holds itself differs from run to run.
+    /// The configuration that is most informative about the cache, and the share of the data that fits there. A
+    /// measured or begun one with nearly as much memory is preferred, because a job's own memory differs between runs.
     pub fn most_informative_cache_size(&self, model: &Model, own: Bytes) -> Option<(Configuration, f64)> {
         let cpus = model.curve.best().cpus;
         let shares: Vec<f64> = (1..10).map(|tenth| f64::from(tenth) / 10.0).collect();
@@ -73,7 +73,7 @@ impl Campaign<'_> {
     }
 }
 
-/// Of some configurations the one with the memory that is nearest to a configuration's, and differs by less than so many bytes; all else is the same.
+/// The configuration with the nearest memory, less than `bytes` away and otherwise the same.
 fn nearest(wanted: Configuration, bytes: f64, places: impl Iterator<Item = Configuration>) -> Option<Configuration> {
     let beside =
         |configuration: &Configuration| configuration.memory.zip(wanted.memory).map(|(a, b)| a.0.abs_diff(b.0));
@@ -85,7 +85,7 @@ fn nearest(wanted: Configuration, bytes: f64, places: impl Iterator<Item = Confi
 mod tests {
     use super::*;
 
-    /// What a job holds itself differs by some pages from run to run: what was measured for 70 % of 600 MB is measured.
+    /// A job's own memory differs by some pages between runs, so the point for 70 % of 600 MB counts as measured.
     #[test]
     fn an_epoch_that_was_measured_with_nearly_as_much_memory_is_taken() {
         let configuration = |cpus: f64, memory: u64| Configuration { cpus, memory: Some(Bytes(memory)), storage: None };

@@ -1,4 +1,4 @@
-//! Which configurations are measured, one after another, until the answer is known or the time is up.
+//! Measures one configuration after another until the answer is known or the budget is spent.
 
 use super::Sensitivity;
 use super::points::{Configuration, Outcome, Point};
@@ -13,17 +13,17 @@ use perf4sight_report::Progress;
 use perf4sight_verb::Context;
 use std::time::Duration;
 
-/// How often a run is repeated that was disturbed.
+/// How often a disturbed run is repeated.
 const REPEATS: usize = 2;
-/// How many points a search mostly takes, for a progress that cannot know.
+/// The usual number of points of a search, for a progress bar without a known total.
 const MOSTLY: u64 = 7;
 
-/// Why measuring came to its end.
+/// Why measuring stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// All is known.
+    /// Everything is known.
     Done,
-    /// The time is up.
+    /// The budget is spent.
     Budget,
     /// Ctrl-C.
     Cancelled,
@@ -39,11 +39,11 @@ pub(super) struct Campaign<'a> {
     pub cold: u64,
     /// How many points were found in the folder.
     pub found: usize,
-    /// How many were measured, or measured once more.
+    /// How many points were measured or repeated.
     pub measured: usize,
 }
 
-/// Points that were found with what is asked for: how many, and how many of them are run once more.
+/// Points of this request that were found in the folder: how many, and how many of them are run again.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     pub points: usize,
@@ -54,7 +54,7 @@ impl Campaign<'_> {
     /// Measures the curve over CPUs.
     ///
     /// # Errors
-    /// A job that fails with the most CPUs, or reports no iteration; what cannot be written.
+    /// A job that fails with the most CPUs, or reports no iteration; files that cannot be written.
     pub fn search(&mut self, context: &mut Context) -> Result<Stop> {
         let progress = self.progress(MOSTLY, context);
         loop {
@@ -76,11 +76,12 @@ impl Campaign<'_> {
                 return Ok(Stop::Budget);
             }
             let configuration = self.configuration(cpus, asked.memory);
-            // What is found in a cache that has little room changes over an epoch, so that parts of one have another rate.
+            // In a small cache the hit rate changes over an epoch, so that a part of an epoch has another rate.
             let warm_up = asked.warm_up.max(self.cold);
             let goal = Goal { warm_up, least: self.cold, most: None, time: asked.point_time };
             let Some(point) = self.measure(configuration, goal, &progress)? else { return Ok(Stop::Cancelled) };
-            // Nothing is kept of a job that may never have run: the next try begins anew. What memory it lacks is known.
+            // A job that may never have run is not saved: the next attempt starts afresh. Running out of memory is a
+            // result.
             if points.is_empty() && !point.is_out_of_memory() {
                 check_runs(&point, asked)?;
             }
@@ -88,26 +89,27 @@ impl Campaign<'_> {
         }
     }
 
-    /// The point with the most CPUs, where it is known to lack memory.
+    /// The point with the most CPUs, where it ran out of memory.
     fn out_of_memory_at_most_cpus(&self) -> Option<&Point> {
         let most = self.grid.cpus().last()?;
         self.curve_points().find(|point| point.configuration.cpus == *most && point.is_out_of_memory())
     }
 
-    /// Whether something was measured with what the job may have this time, but for less memory: a folder may hold points of more CPUs.
+    /// Whether a configuration is within the limits of this request and has its memory: a folder may hold points of
+    /// more CPUs.
     pub fn is_asked(&self, configuration: Configuration) -> bool {
         configuration.memory == self.asked.memory
             && self.grid.cpus().last().is_some_and(|most| configuration.cpus <= *most)
     }
 
-    /// What the job has with these CPUs and this memory: where storage counts, the storage that the user says it will have, if anything here
-    /// can hold it to that.
+    /// The configuration with these CPUs and this memory. Where memory is limited and storage can be limited, storage
+    /// has the bandwidth that the user specified.
     pub fn configuration(&self, cpus: f64, memory: Option<Bytes>) -> Configuration {
         let can = memory.is_some() && self.runner.survey().by(Resource::Storage).is_some();
         Configuration { cpus, memory, storage: self.asked.storage_bandwidth.filter(|_| can) }
     }
 
-    /// Points that were found with what is asked for, but for less memory.
+    /// Points of this request that were found in the folder, without those with less memory.
     pub fn known(&self) -> Found {
         let known = || {
             self.store
@@ -128,13 +130,13 @@ impl Campaign<'_> {
         self.store.points.iter().filter(move |point| of_curve(point.configuration))
     }
 
-    /// The curve as far as it is known.
+    /// The curve from the points so far.
     pub fn curve(&self) -> Option<Curve> {
         Curve::of(&self.curve_points().filter_map(Point::on_curve).collect::<Vec<_>>())
     }
 
-    /// Runs the job until a run counts, was disturbed too often, or the time is up: one that was so before is run once more. None after
-    /// Ctrl-C.
+    /// Runs the job until a run counts, the repeats are used up or the budget is spent. A point that was disturbed
+    /// before is run once more. None after Ctrl-C.
     ///
     /// # Errors
     /// See [`Campaign::search`].
@@ -150,7 +152,7 @@ impl Campaign<'_> {
             if !disturbed || self.is_time_up() {
                 break;
             }
-            // What comes now may take long, and be interrupted.
+            // The repeat may take long and be interrupted.
             self.store.begin(&point)?;
         }
         Ok(Some(point))
@@ -167,7 +169,7 @@ impl Campaign<'_> {
         self.left().is_some_and(|left| left.is_zero())
     }
 
-    /// Of so many points, as far as the budget reaches.
+    /// A progress bar for so many points, limited by the budget.
     pub fn progress(&self, points: u64, context: &Context) -> Progress {
         let progress = context.console.progress(points, "measuring");
         match self.left() {

@@ -1,4 +1,4 @@
-//! The job's command: what of the profiler's own options is passed on to the script, as published.
+//! The job's command, with the profiler's options that are passed on to the script, as published.
 
 use super::Sensitivity;
 use perf4sight_base::error::{Error, Result};
@@ -18,17 +18,17 @@ pub enum Passed {
     Data,
 }
 
-/// A script longer than this is not looked through.
+/// A script longer than this is not searched.
 const LONGEST: u64 = 4 << 20;
 
 impl Passed {
     /// All of them.
     pub const ALL: [Passed; 4] = [Passed::Batch, Passed::Workers, Passed::MaxIterations, Passed::Data];
 
-    /// From its name; none of the name `none`.
+    /// Parses a name; none for `none`.
     ///
     /// # Errors
-    /// Another word.
+    /// An unknown name.
     pub fn parse(word: &str) -> Result<Option<Self>> {
         let found = Passed::ALL.into_iter().find(|passed| passed.long() == format!("--{word}"));
         match (found, word) {
@@ -58,7 +58,7 @@ impl Passed {
         }
     }
 
-    /// What the profiler was given.
+    /// The value that the profiler was given.
     fn value(self, asked: &Sensitivity) -> Option<String> {
         match self {
             Passed::Batch => asked.batch.map(|batch| batch.to_string()),
@@ -71,7 +71,7 @@ impl Passed {
         }
     }
 
-    /// How many words of those that begin here are this option with its value; 0 where it is another.
+    /// The number of words at the beginning that are this option and its value; 0 where it is another one.
     fn length(self, words: &[String]) -> usize {
         let Some(first) = words.first() else { return 0 };
         let long = first.strip_prefix(self.long());
@@ -85,16 +85,16 @@ impl Passed {
     }
 }
 
-/// A command, and what was not passed on to it though the profiler was given it.
+/// A command, and the options that were not passed on to it.
 pub(super) struct Command {
-    /// Its words.
+    /// The command and its arguments.
     pub words: Vec<String>,
-    /// The names of options that the script seems not to take.
+    /// The names of options that the script does not seem to accept.
     pub kept: Vec<&'static str>,
 }
 
 impl Command {
-    /// With what is passed: an argument given to both counts for the profiler.
+    /// The command with the options that are passed; the profiler's value replaces one in the command.
     pub fn of(asked: &Sensitivity) -> Self {
         let script = script(&asked.command);
         let (head, arguments) = asked.command.split_at((script + 1).min(asked.command.len()));
@@ -119,7 +119,7 @@ impl Command {
     }
 }
 
-/// Takes an option with its value out; whether it was there.
+/// Removes an option and its value; returns whether it was there.
 fn without(option: Passed, arguments: &mut Vec<String>) -> bool {
     let (before, mut at) = (arguments.len(), 0);
     while at < arguments.len() {
@@ -131,13 +131,14 @@ fn without(option: Passed, arguments: &mut Vec<String>) -> bool {
     arguments.len() < before
 }
 
-/// Which word is the script: the last of those at the beginning that are no options and name a file, behind its interpreter or launcher.
+/// The index of the script: the last of the first words that are no options and name a file, after its interpreter or
+/// launcher.
 fn script(words: &[String]) -> usize {
     let is_script = |word: &String| !word.starts_with('-') && Path::new(word).is_file();
     words.iter().enumerate().skip(1).find(|(_, word)| is_script(word)).map_or(0, |(at, _)| at)
 }
 
-/// The text of a script, where it is one and not too long.
+/// The text of a script; none where it is no file or too long.
 fn text_of(script: &str) -> Option<String> {
     let about = fs::metadata(script).ok()?;
     (about.is_file() && about.len() <= LONGEST).then(|| fs::read_to_string(script).ok()).flatten()

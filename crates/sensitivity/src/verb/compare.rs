@@ -1,4 +1,4 @@
-//! `perf4sight sensitivity --compare measured.csv profile.json`: how far a profile was from runs at points that nobody chose.
+//! `perf4sight sensitivity --compare measured.csv profile.json`: compares a profile with independently measured runs.
 
 use super::profile::Profile;
 use crate::{Agreement, Compared, Model, Run};
@@ -10,7 +10,7 @@ use perf4sight_verb::{Context, Summary, Verb};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// What is asked.
+/// The settings of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compare {
     /// Rows of `cpus,memory_percent,epoch_seconds`.
@@ -19,10 +19,10 @@ pub struct Compare {
     pub profile: PathBuf,
 }
 
-/// The columns that must be there; others are passed over, but [`STORAGE`].
+/// The required columns; others are ignored, except [`STORAGE`].
 const COLUMNS: [&str; 3] = ["cpus", "memory_percent", "epoch_seconds"];
 
-/// What storage gave in MB/s, where that was another than the profile's.
+/// The bandwidth of storage in MB/s, where it is not the profile's.
 const STORAGE: &str = "storage_mb_s";
 
 impl Verb for Compare {
@@ -60,7 +60,7 @@ fn headline(agreement: &Agreement) -> String {
     )
 }
 
-/// What of the rows is not what the model speaks of.
+/// Warnings about rows outside the range of the model.
 fn beyond(agreement: &Agreement, model: &Model) -> Vec<String> {
     let without = agreement.runs.len() - agreement.within().count();
     let full = agreement.runs.iter().filter(|one| one.run.cached > 1.0).count();

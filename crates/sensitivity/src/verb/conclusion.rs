@@ -1,4 +1,4 @@
-//! Measures what there is to measure of a job, and draws all conclusions.
+//! Measures a job and computes all results.
 
 use super::campaign::{Campaign, Stop};
 use super::profile::{DataFacts, FORMAT, JobFacts, Limit, ModelFacts, Profile, Provenance, own_memory};
@@ -9,7 +9,8 @@ use crate::Data;
 use perf4sight_base::error::Result;
 use perf4sight_verb::Context;
 
-/// Measures the curve, then, where that can show anything, epochs with less storage and less memory. No profile where no point is known.
+/// Measures the curve, then, where that is informative, epochs with less storage and less memory. No profile where no
+/// point is known.
 ///
 /// # Errors
 /// See [`Campaign::search`].
@@ -37,7 +38,7 @@ pub(super) fn measure(
     Ok((Some(Profile { warnings: warnings(around, campaign, &profile, stop), ..profile }), stop))
 }
 
-/// What was measured, without what follows from it.
+/// The measurements, without results.
 fn measured(around: &Surroundings, campaign: &Campaign<'_>, stop: Stop, context: &Context) -> Profile {
     let asked = campaign.asked;
     let data = asked.data.clone().zip(around.size);
@@ -76,18 +77,19 @@ fn limits(around: &Surroundings) -> Vec<Limit> {
     .collect()
 }
 
-/// Iterations of an epoch; none where that is not known.
+/// Iterations of an epoch; none where they are unknown.
 fn iterations(around: &Surroundings, asked: &Sensitivity) -> Option<u64> {
     let samples = asked.samples.or(around.size.map(|size| size.files))?;
     Some(samples.div_ceil(asked.batch? * u64::from(around.gpus.max(1)) * around.hosts.len() as u64))
 }
 
-/// Iterations of each run that read data which is not in memory yet: an epoch where memory is limited, for data then leaves the cache before.
+/// Iterations of each run that read data which is not in memory yet: an epoch where memory is limited, because data is
+/// dropped from the cache first.
 pub(super) fn cold(around: &Surroundings, asked: &Sensitivity) -> u64 {
     asked.memory.and_then(|_| iterations(around, asked)).unwrap_or(0)
 }
 
-/// What epochs are computed from; none where the data, its storage or the iterations of an epoch are unknown.
+/// The inputs of the model; none where the data, its storage or the iterations of an epoch are unknown.
 fn model(around: &Surroundings, asked: &Sensitivity) -> Option<ModelFacts> {
     let (memory_bandwidth, storage_bandwidth) = (around.memory?, around.storage?);
     let (bytes, storage_between) = (around.size?.bytes as f64, around.storage_between);

@@ -1,14 +1,14 @@
-//! Whether a profile follows from its points: else somebody changed it.
+//! Checks whether a profile's results follow from its points; otherwise the file was edited.
 
 use super::derived::matrix;
 use super::profile::{Epoch, Profile, Requested, StorageEpoch};
 use crate::{Estimate, Grid, Knee};
 
-/// Numbers that differ by no more than this share are the same, computed by another machine.
+/// Numbers that differ by at most this share are equal, apart from rounding on another machine.
 const ROUNDING: f64 = 1e-6;
 
 impl Profile {
-    /// What does not follow from the points and the model that it is said to follow from.
+    /// A result that does not follow from the points and the model of the profile.
     pub fn contradiction(&self) -> Option<String> {
         let model = self.model();
         let matrix = model.as_ref().map_or(Vec::new(), matrix);
@@ -30,7 +30,8 @@ impl Profile {
         })
     }
 
-    /// Whether its knees are those of its points; where it does not hold which numbers of CPUs might be tried, whether they can be.
+    /// Whether its knees are those of its points. Older files do not record the step of CPUs; there each knee must be
+    /// possible.
     fn has_its_knees(&self) -> bool {
         match (self.curve(), self.job.cpu_step) {
             (Some(curve), Some(step)) => self.knees == self.knees_on(&Grid::new(self.job.most_cpus, step), &curve),
@@ -38,7 +39,7 @@ impl Profile {
         }
     }
 
-    /// Whether a knee is where the points have it: with its share of the best rate, and with no fewer CPUs that have it too.
+    /// Whether a knee agrees with the points: it has its share of the best rate, and fewer CPUs do not.
     fn is_knee(&self, knee: &Knee) -> bool {
         let Some(curve) = self.curve() else { return false };
         let wanted = knee.share * curve.best().rate.per_second;
@@ -51,12 +52,12 @@ impl Profile {
             && (!knee.verified || curve.measured(knee.cpus).is_some())
     }
 
-    /// Whether what is requested is what follows, and its lines say it.
+    /// Whether the request and its lines follow from the knee.
     fn is_requested(&self) -> bool {
         let follows = self.knee().map(|knee| self.requested(knee));
         let (Some(said), Some(follows)) = (&self.request, &follows) else { return self.request.is_none() };
         let bytes = |requested: &Requested| requested.request.memory.map(|memory| memory.0 as f64);
-        // Comments say what a reader should know of a line, and not what it asks for; profiles that were written before have none.
+        // Comments explain a line and request nothing; older profiles have none.
         let words = |line: &String| line.lines().filter(|line| !line.starts_with("# ")).collect::<Vec<_>>().join("\n");
         let lines = |requested: &Requested| {
             let Requested { kubernetes, slurm, docker, .. } = requested;
@@ -69,7 +70,7 @@ impl Profile {
     }
 }
 
-/// Whether two numbers differ by no more than rounding does.
+/// Whether two numbers are equal apart from rounding.
 fn is_close(a: Option<f64>, b: Option<f64>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => (a - b).abs() <= ROUNDING * a.abs().max(b.abs()),
@@ -78,7 +79,7 @@ fn is_close(a: Option<f64>, b: Option<f64>) -> bool {
     }
 }
 
-/// Whether estimates are the same, but for rounding.
+/// Whether two estimates are equal apart from rounding.
 fn is_estimate(said: Option<Estimate>, follows: Option<Estimate>) -> bool {
     let number = |of: fn(Estimate) -> Option<f64>| is_close(said.and_then(of), follows.and_then(of));
     number(|estimate| Some(estimate.least))
@@ -87,7 +88,7 @@ fn is_estimate(said: Option<Estimate>, follows: Option<Estimate>) -> bool {
 }
 
 impl Epoch {
-    /// Whether it is the same, but for rounding.
+    /// Whether two epochs are equal apart from rounding.
     fn is_like(&self, follows: &Epoch) -> bool {
         (self.cpus, self.memory_percent, self.bound) == (follows.cpus, follows.memory_percent, follows.bound)
             && is_estimate(Some(self.seconds), Some(follows.seconds))
@@ -101,7 +102,7 @@ impl StorageEpoch {
     }
 }
 
-/// Whether there are as many, and each is like the other one of its configuration.
+/// Whether both lists have the same length and equal elements.
 fn are_alike<T>(said: &[T], follows: &[T], alike: impl Fn(&T, &T) -> bool) -> bool {
     said.len() == follows.len() && said.iter().zip(follows).all(|(said, follows)| alike(said, follows))
 }

@@ -1,4 +1,4 @@
-//! The data of a job, brought into memory.
+//! Reads the data of a job into memory.
 
 use perf4sight_base::units::grouped;
 use perf4sight_machine::Watch;
@@ -7,10 +7,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// How much is read at a time.
+/// Bytes of one read.
 const PIECE: usize = 1 << 20;
 
-/// What is said of entries of the data that nobody can read.
+/// The warning about entries of the data that cannot be read.
 pub(super) fn unreadable(entries: u64) -> String {
     let (entries, are) = match entries {
         1 => ("1 entry".to_owned(), "is"),
@@ -19,7 +19,7 @@ pub(super) fn unreadable(entries: u64) -> String {
     format!("{entries} of the data could not be looked at, such as links that lead nowhere, and {are} left out")
 }
 
-/// Reads all data once, so that what fits is in memory; gives up after Ctrl-C. Files that cannot be read are the job's business.
+/// Reads all data once, so that the part that fits is in memory; stops after Ctrl-C. Unreadable files are ignored here.
 pub(super) fn warm(data: &Path, watch: &Watch<'_>) {
     let mut piece = vec![0; PIECE];
     for (file, _) in files(data).into_iter().flatten() {

@@ -1,21 +1,21 @@
-//! What follows from points and model: knees, epochs, what to request.
+//! Results computed from points and the model: knees, epochs, the request.
 
 use super::points::cpus_words;
 use super::profile::{Epoch, Profile, Requested, StorageEpoch, number};
 use crate::{Curve, Grid, Knee, LONGER, Model, Request, knees};
 use perf4sight_base::units::Bytes;
 
-/// The memory that the matrices are computed for, in percent of the data.
+/// The memory sizes of the matrices, in percent of the data.
 pub(super) const PERCENTS: [u32; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
-/// The bandwidths of storage that epochs are computed for, as shares of what a job needs that finds nothing in memory.
+/// The storage bandwidths of the matrix, as multiples of the bandwidth that a job without cached data needs.
 const BANDWIDTHS: [f64; 6] = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0];
-/// What is requested of memory, as a multiple of what the job was seen to hold: where the knee is verified, and where it is not.
+/// The requested memory as a multiple of the job's measured memory: where the knee is verified, and where it is not.
 const SPARE: [f64; 2] = [1.1, 1.25];
-/// What is requested beyond it at the least where it is not: the start of an interpreter differs by as much.
+/// The least additional memory where the knee is not verified: the start of an interpreter varies by as much.
 const LEAST_SPARE: f64 = 33_554_432.0;
 
 impl Profile {
-    /// With all that follows from points and model.
+    /// Adds all results that follow from points and the model.
     pub fn concluded(mut self, grid: &Grid) -> Self {
         let Some(curve) = self.curve() else { return self };
         self.knees = self.knees_on(grid, &curve);
@@ -27,7 +27,7 @@ impl Profile {
         self
     }
 
-    /// The knees of a curve, none of which is verified where others took time of the job, or nobody knows how sure rates are.
+    /// The knees of a curve. A knee is not verified where others disturbed a relevant point, or its error is unknown.
     pub fn knees_on(&self, grid: &Grid, curve: &Curve) -> Vec<Knee> {
         let mut knees = knees(grid, curve);
         for point in self.curve_points().filter(|point| point.is_doubtful() || point.is_divided()) {
@@ -48,7 +48,7 @@ impl Profile {
         Some(epochs.collect())
     }
 
-    /// What a knee asks for: of one that is not verified its upper end, with which nobody gets too little.
+    /// The request of a knee; of an unverified one, its upper bound, so that it is never too small.
     pub fn requested(&self, knee: Knee) -> Requested {
         let cpus = if knee.verified { knee.cpus } else { knee.between[1] };
         let spare = |own: f64| match knee.verified {
@@ -92,7 +92,7 @@ fn epoch(model: &Model, cpus: f64, memory_percent: u32) -> Epoch {
     }
 }
 
-/// A line above those that ask for the CPUs of a knee that is not verified: a comment in the language of each.
+/// A comment above the request lines of an unverified knee.
 pub(super) fn mark(knee: Knee) -> Option<String> {
     (!knee.verified).then(|| format!("# not verified: {}\n", doubt_words(knee)))
 }
@@ -110,7 +110,7 @@ mod tests {
     use super::super::points::{Configuration, Outcome, Point, Run};
     use super::*;
 
-    /// Copied without its profile, a request still says what is not known of it.
+    /// A request that is copied without its profile still states its uncertainty.
     #[test]
     fn lines_of_a_knee_that_is_not_verified_are_marked() {
         let knee = Knee { share: 0.9, cpus: 0.75, verified: false, between: [0.5, 2.0] };
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(mark(Knee { verified: true, ..knee }), None);
     }
 
-    /// Others ran all the time, at 0.25 CPUs and at 2: where the knee lies is not known, and who gets 2 CPUs has enough. The job held 200 MB:
+    /// Others ran all the time, at 0.25 CPUs and at 2: the knee is unknown, and 2 CPUs are enough. The job held 200 MB:
     /// with a quarter more it has 250 MB, and one that held 1 MB has 32 MiB more.
     #[test]
     fn of_points_that_were_all_disturbed_the_safe_end_is_requested() {

@@ -1,4 +1,4 @@
-//! Runs the job for real, on this node and on those that follow.
+//! Runs the real job, on this node and on the following nodes.
 
 use super::Sensitivity;
 use super::monitor::Monitor;
@@ -15,26 +15,26 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Where Python looks for modules.
+/// The variable with Python's module folders.
 const MODULES: &str = "PYTHONPATH";
 
-/// What runs jobs on this node, and what is looked out for meanwhile.
+/// The limiter of this node, and the watch.
 #[derive(Clone, Copy)]
 pub(super) struct Host<'a> {
     pub limiter: &'a Limiter,
     pub watch: Watch<'a>,
 }
 
-/// Runs the job that is asked for.
+/// Runs the requested job.
 pub(super) struct JobRunner<'a> {
     pub asked: &'a Sensitivity,
     pub words: &'a [String],
     pub host: Host<'a>,
-    /// What can be limited: on several nodes, what all of them can.
+    /// The resources that can be limited: on several nodes, those that all of them can limit.
     pub survey: &'a Survey,
     /// The other nodes, where there are any and this one leads.
     pub team: Option<&'a Team>,
-    /// The time, and when measuring began.
+    /// The clock, and the start time of the measurement.
     pub clock: fn() -> SystemTime,
     pub begun: SystemTime,
 }
@@ -63,10 +63,10 @@ impl Runner for JobRunner<'_> {
 }
 
 impl JobRunner<'_> {
-    /// Runs it once on this node, at a pace that others may have a say in; none after Ctrl-C.
+    /// Runs it once on this node; `pace` decides when it ends. None after Ctrl-C.
     ///
     /// # Errors
-    /// See [`Runner::run`], but for other nodes.
+    /// See [`Runner::run`], without those of other nodes.
     pub fn run_here(&self, limits: Limits, goal: Goal, pace: &mut dyn Pace) -> Result<Option<Run>> {
         let python = Python::write(&env::temp_dir())?;
         let progress = Progress::new(&python.told(), self.asked.step_pattern.as_ref().map(|pattern| &pattern.0));
@@ -96,7 +96,7 @@ impl JobRunner<'_> {
     }
 }
 
-/// What the job finds in its environment: the file for its steps, and the folder that Python loads the hooks from.
+/// The environment of the job: the file for its steps, and the folder from which Python loads the hooks.
 fn environment(file: &Path, modules: &Path) -> Vec<(String, OsString)> {
     let folders = foreground::with_first(MODULES, modules);
     let told: [(&str, OsString); 3] = [(VARIABLE, file.into()), (MODULES, folders), ("PYTHONUNBUFFERED", "1".into())];

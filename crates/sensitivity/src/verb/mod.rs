@@ -1,4 +1,5 @@
-//! `[sensitivity]` and `perf4sight sensitivity`: how many CPUs, how much memory and which storage a training job needs, from few runs of it.
+//! `[sensitivity]` and `perf4sight sensitivity`: how many CPUs, how much memory and which storage a training job needs,
+//! from a few runs of it.
 
 mod answer;
 mod cache_epoch;
@@ -59,7 +60,7 @@ use std::time::Duration;
 use store::Store;
 use surroundings::Surroundings;
 
-/// The closest numbers of CPUs that are distinguished: the least that the kernel lets a job have, a thousandth of a second in a tenth.
+/// The closest distinguishable numbers of CPUs: the kernel's smallest CPU quota is 1 ms in a period of 0.1 s.
 const LEAST_STEP: f64 = 0.01;
 
 /// The section `[sensitivity]`.
@@ -72,16 +73,16 @@ pub static SPEC: Spec = Spec {
 /// `perf4sight sensitivity`.
 pub static VERB: VerbSpec = VerbSpec { table: settings::TABLE, after_help: settings::AFTER_HELP, parse: parse::verb };
 
-/// What is asked.
+/// The settings of a measurement.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sensitivity {
-    /// The job's command, as words.
+    /// The job's command and arguments.
     pub command: Vec<String>,
-    /// Folder for the points and what comes of them.
+    /// Folder for the points and the results.
     pub out: PathBuf,
-    /// Whether points in it are thrown away.
+    /// Whether points in it are discarded.
     pub overwrite: bool,
-    /// What the job is called.
+    /// Name of the job.
     pub job_name: Option<String>,
     /// The most CPUs.
     pub cpu: Option<f64>,
@@ -91,23 +92,23 @@ pub struct Sensitivity {
     pub memory: Option<Bytes>,
     /// GPUs of the job.
     pub num_gpus: Option<u32>,
-    /// Samples of an iteration on each GPU.
+    /// Batch size on each GPU.
     pub batch: Option<u64>,
-    /// Workers that load data.
+    /// Data loader workers.
     pub workers: Option<u64>,
     /// Iterations after which a point ends.
     pub max_iterations: Option<u64>,
-    /// What an epoch reads.
+    /// The data that an epoch reads.
     pub data: Option<PathBuf>,
-    /// What is passed to the script; where nothing is said, what it seems to take.
+    /// Arguments to pass to the script; none to detect those that it accepts.
     pub pass: Option<Vec<Passed>>,
     /// Samples of an epoch.
     pub samples: Option<u64>,
-    /// What output matches once an iteration.
+    /// Output that matches this pattern marks one iteration.
     pub step_pattern: Option<Pattern>,
     /// Iterations of the whole command.
     pub iterations: Option<u64>,
-    /// Iterations of a run that do not count.
+    /// Warm-up iterations of a run, which do not count.
     pub warm_up: u64,
     /// Time after which a run ends.
     pub point_time: Duration,
@@ -117,13 +118,13 @@ pub struct Sensitivity {
     pub memory_bandwidth: Option<Bytes>,
     /// Bytes a second from storage.
     pub storage_bandwidth: Option<Bytes>,
-    /// The image of docker that the job runs in.
+    /// The docker image that the job runs in.
     pub docker_img: Option<String>,
-    /// Where the container has the data.
+    /// Mount point of the data in the container.
     pub container_mnt: Option<PathBuf>,
-    /// The servers that it runs on; none where it is one.
+    /// The nodes that it runs on; none for a single one.
     pub nodes: Option<Nodes>,
-    /// Say what would be done, and run nothing.
+    /// Print the plan and run nothing.
     pub dry_run: bool,
 }
 
@@ -132,10 +133,10 @@ pub struct Sensitivity {
 pub struct Pattern(pub Regex);
 
 impl Pattern {
-    /// From its text.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// What is none.
+    /// Text that is not a regular expression.
     pub fn parse(text: &str) -> Result<Self> {
         progress::pattern(text).map(Pattern)
     }
@@ -148,10 +149,10 @@ impl PartialEq for Pattern {
 }
 
 impl Verb for Sensitivity {
-    /// Measures what is not measured yet, and reports what came of it.
+    /// Measures the missing points and reports the results.
     ///
     /// # Errors
-    /// A job that fails, or reports no iteration; limits that cannot be held; a folder that holds points of another job.
+    /// A job that fails, or reports no iteration; limits that cannot be enforced; a folder with points of another job.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check()?;
         self.check_here()?;
@@ -169,7 +170,7 @@ impl Verb for Sensitivity {
             let runner = self.runner(&around, host, None, context);
             return Ok(plan::summary(self, &around, self.campaign(&around, &runner)?.known()));
         }
-        // Where nothing came of it, not even an empty folder is left.
+        // A run without results leaves no empty folder.
         let _out = OutputFolder::new(&self.out);
         write::check_room(&self.out)?;
         match &self.nodes {
@@ -180,7 +181,7 @@ impl Verb for Sensitivity {
 }
 
 impl Sensitivity {
-    /// Whether what comes of it is kept here.
+    /// Whether the results are stored on this machine.
     fn leads(&self) -> bool {
         !self.nodes.as_ref().is_some_and(Nodes::follows)
     }
@@ -191,7 +192,7 @@ impl Sensitivity {
         Ok(store)
     }
 
-    /// Measures on several nodes, of which this one leads, and informs the others how it ended.
+    /// Measures on several nodes as their leader, and reports the outcome to the others.
     fn lead(&self, nodes: &Nodes, around: Surroundings, host: Host<'_>, context: &mut Context) -> Result<Summary> {
         let Some(team) = nodes::gather(self, nodes, &around, &host.watch, context)? else { return Ok(interrupted()) };
         let around = around.among(self, &team);
@@ -204,7 +205,7 @@ impl Sensitivity {
         measured
     }
 
-    /// Measures while nothing else is measured here.
+    /// Measures while it holds the measurement lock.
     fn measure<'a>(
         &'a self,
         around: &'a Surroundings,
@@ -223,7 +224,7 @@ impl Sensitivity {
         self.conclude(around, campaign, context)
     }
 
-    /// Measures a simulated job instead of the command, in no time, and writes what a real one's measurement would.
+    /// Measures a simulated job instead of the command, without delay, and writes the same results.
     ///
     /// # Errors
     /// See [`Verb::run`].
@@ -247,12 +248,12 @@ impl Sensitivity {
     }
 }
 
-/// Waits until nobody else measures here: two at once would take CPUs from each other. None after Ctrl-C.
+/// Takes the measurement lock, because two measurements would take CPUs from each other. None after Ctrl-C.
 fn lock(cancel: &AtomicBool, context: &Context) -> Result<Option<MeasurementLock>> {
     measurement_lock::take(&Watch { waiting: &|why| context.console.note(why), ..Watch::quiet(cancel) })
 }
 
-/// What is said where not even one point is known.
+/// The outcome when no point is known.
 fn nothing(stop: Stop, store: &Store) -> Result<Summary> {
     match stop {
         Stop::Cancelled if store.has_begun() => Ok(Summary {
@@ -284,7 +285,7 @@ impl Section for Sensitivity {
 }
 
 impl Sensitivity {
-    /// What can be refused before anything is looked at.
+    /// Checks the settings alone.
     fn check(&self) -> Result<()> {
         self.nodes.as_ref().map_or(Ok(()), Nodes::check)?;
         if self.command.is_empty() {
@@ -311,7 +312,7 @@ impl Sensitivity {
         Ok(())
     }
 
-    /// What this machine can be asked for at once: a program that is there, and no more CPUs than there are.
+    /// Checks that the program exists and that the machine has enough CPUs.
     fn check_here(&self) -> Result<()> {
         if self.docker_img.is_none() {
             limit::find(&self.command[0], None)?;
@@ -343,7 +344,7 @@ impl Sensitivity {
         })
     }
 
-    /// What points of other jobs, and points that were measured otherwise, do not have in common.
+    /// A text that identifies the job and the way of measuring: points with another identity do not count.
     fn identity(&self, around: &Surroundings) -> String {
         let data =
             around.size.map_or(String::new(), |size| format!(", reading {} in {} files", size.bytes, size.files));
@@ -366,7 +367,7 @@ impl Sensitivity {
         self.num_gpus.unwrap_or(1).max(1) as usize
     }
 
-    /// What the job is called: as asked, or as its script.
+    /// The name of the job: as specified, or that of its script.
     fn name(&self) -> String {
         let is_option = |word: &&String| word.starts_with('-');
         let script = self.command.iter().skip(1).find(|word| !is_option(word) && Path::new(word).is_file());

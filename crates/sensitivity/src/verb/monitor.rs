@@ -1,4 +1,4 @@
-//! Watches the progress of a run, decides when enough is known, and judges what came of it.
+//! Monitors the progress of a run, decides when it ends, and evaluates it.
 
 use super::Sensitivity;
 use super::points::{Outcome, Run};
@@ -8,9 +8,9 @@ use crate::{Measured, Rate};
 use perf4sight_limit::{Ended, JobEnd, Verdict};
 use std::time::Duration;
 
-/// The rate is looked at when the run is by such a part longer: looking again and again ends runs too early.
+/// The rate is checked again when the run is longer by this share: frequent checks end runs too early.
 const LONGER: f64 = 0.1;
-/// The rate is looked at after so long at the earliest.
+/// The rate is checked after this time at the earliest.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 
 /// A run that goes on.
@@ -19,7 +19,7 @@ pub(super) struct Monitor<'a> {
     goal: Goal,
     pub progress: Progress<'a>,
     next_look: Duration,
-    /// Whether the last look saw enough.
+    /// Whether the last check was satisfied.
     enough: bool,
 }
 
@@ -28,7 +28,7 @@ impl<'a> Monitor<'a> {
         Monitor { asked, goal, progress, next_look: FIRST_LOOK, enough: false }
     }
 
-    /// Whether what there is after so long is enough.
+    /// Whether the run has enough iterations after this time.
     pub fn is_enough(&mut self, after: Duration) -> bool {
         if after >= self.next_look {
             let iterations = self.progress.iterations(self.goal.span());
@@ -38,7 +38,7 @@ impl<'a> Monitor<'a> {
         self.enough
     }
 
-    /// When to look again: not much later than the last iteration is to come.
+    /// When to check again: soon after the last iteration is expected.
     fn look_after(&self, after: Duration, iterations: u64) -> Duration {
         let left = self.goal.most.filter(|_| iterations > 0).map(|most| most.saturating_sub(iterations) as f64);
         let share = left.map_or(LONGER, |left| LONGER.min(left / (iterations + self.goal.warm_up) as f64));
@@ -54,7 +54,7 @@ impl<'a> Monitor<'a> {
         measured.is_known() && iterations >= self.goal.least || self.asked.max_iterations.is_some_and(reached)
     }
 
-    /// What came of the run.
+    /// The run with its outcome.
     pub fn outcome(&self, ended: &Ended) -> Run {
         let measured = self.progress.measured(self.goal.span()).or_else(|| self.divided(ended));
         let last_lines = || ended.last_lines.clone();
@@ -87,7 +87,7 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// The whole run divided by its number of iterations: how far that is from the truth is not known.
+    /// The number of iterations divided by the time of the whole run; its error is unknown.
     fn divided(&self, ended: &Ended) -> Option<(Way, Measured)> {
         let iterations = self.asked.iterations.filter(|_| matches!(ended.end, JobEnd::Exited(_)))?;
         let seconds = ended.wall.as_secs_f64();

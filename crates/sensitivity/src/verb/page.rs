@@ -1,4 +1,5 @@
-//! `report.html`: what to request, the curve, maps of epochs and of the storage they need, over CPUs, memory and storage.
+//! `report.html`: the request, the curve, and heatmaps of epochs and of the storage they need, over CPUs, memory and
+//! storage.
 
 use super::derived::doubt_words;
 use super::points::Point;
@@ -12,10 +13,9 @@ use perf4sight_report::{
 };
 use std::collections::BTreeSet;
 
-/// Knees closer than this share of all CPUs have one label.
+/// Knees closer than this share of all CPUs share a label.
 const CLOSE: f64 = 0.15;
 
-/// The whole page.
 pub(super) fn of(profile: &Profile) -> Page {
     let job = &profile.job;
     let mut page = Page::new(format!("What {} needs", job.name), format!("Measured: {}", job.command.join(" ")));
@@ -72,7 +72,7 @@ fn curve(profile: &Profile) -> Vec<Block> {
     vec![Block::Chart(Chart::new("Rate over CPUs", caption, Plot::Line(line))), Block::Table(tables::curve(profile))]
 }
 
-/// A line at each knee; of knees so close that their labels would be drawn over each other, the last has the label of all.
+/// A line at each knee; knees whose labels would overlap share one label at the last of them.
 fn references(profile: &Profile) -> Vec<Reference> {
     let close = CLOSE * profile.job.most_cpus;
     let near = profile.knees.chunk_by(|a, b| b.cpus - a.cpus < close);
@@ -116,7 +116,7 @@ fn storage(profile: &Profile) -> Vec<Block> {
     [chart].into_iter().chain(measured).chain([Block::Folded(tables::storage_matrix(profile))]).collect()
 }
 
-/// A map of epochs that come row by row, with what stands before each row.
+/// A heatmap of epochs, given row by row with the label of each row.
 fn map(profile: &Profile, epochs: &[(String, &Epoch)], of: &dyn Fn(&Epoch) -> Option<f64>) -> Heatmap {
     let rows: Vec<&[(String, &Epoch)]> = epochs.chunk_by(|(a, _), (b, _)| a == b).collect();
     let cell = |(_, epoch): &(String, &Epoch)| {

@@ -1,4 +1,4 @@
-//! The values of `[sensitivity]`, checked.
+//! Parses and checks the values of `[sensitivity]`.
 
 use super::command::Passed;
 use super::compare::Compare;
@@ -10,7 +10,7 @@ use perf4sight_verb::Verb;
 use perf4sight_verb::config::Values;
 use std::path::PathBuf;
 
-/// The verb of the command line: a job is measured, or a profile shown or compared.
+/// Parses the command line: measures a job, or shows or compares a profile.
 ///
 /// # Errors
 /// See [`Sensitivity::parse`].
@@ -78,10 +78,10 @@ fn passed(values: &Values<'_>) -> Result<Option<Vec<Passed>>> {
     }
 }
 
-/// Bytes a second.
+/// Parses bytes a second.
 ///
 /// # Errors
-/// What names no unit: MB and MiB are too alike to be guessed.
+/// Text without a unit: MB and MiB are too similar to guess.
 fn bandwidth(text: &str) -> Result<Bytes> {
     let amount = text.trim().strip_suffix("/s").unwrap_or(text.trim());
     let named = amount.ends_with(['B', 'b']);

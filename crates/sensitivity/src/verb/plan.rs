@@ -1,4 +1,4 @@
-//! `--dry-run`: what would run, which limits hold here, and about how long it takes.
+//! `--dry-run`: the command, the limits that work here, and an estimate of the time.
 
 use super::campaign::Found;
 use super::data;
@@ -15,10 +15,10 @@ use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 
-/// Points that a search takes: both ends at least; seven where a curve bends.
+/// The usual number of points of a search: at least both ends; seven where the curve bends.
 const POINTS: [u32; 2] = [2, 7];
 
-/// The warning where nothing but us knows for sure what a job has started.
+/// The warning where only this process tracks all descendants of a job.
 const DAEMONS: &str = "what the job starts ends with it, but should the profiler be killed (kill -9), a daemon of the job that has left its process group and emptied its environment runs on: no control group here knows it";
 
 impl Found {
@@ -38,7 +38,7 @@ fn it(count: usize) -> &'static str {
     if count == 1 { "it" } else { "them" }
 }
 
-/// What would be done, where some points were found.
+/// The summary of the plan, where some points were found.
 pub(super) fn summary(asked: &Sensitivity, around: &Surroundings, found: Found) -> Summary {
     let cpus = around.grid.cpus();
     let first = cpus.first().copied().unwrap_or(around.most);
@@ -111,7 +111,7 @@ fn gives(storage: f64, between: Option<[f64; 2]>) -> String {
     format!("storage gives {} MB/s{}", megabytes(storage), between.unwrap_or_default())
 }
 
-/// Runs beyond those with several numbers of CPUs: of an epoch, where that is known.
+/// Additional runs after the curve: of an epoch, where its length is known.
 fn beyond(asked: &Sensitivity, around: &Surroundings) -> Vec<String> {
     let by = |resource: Resource| around.survey.by(resource).is_some();
     let known = asked.data.is_some() && asked.batch.is_some() && around.storage.is_some();

@@ -1,4 +1,4 @@
-//! What was measured: configurations of a job, with all runs that each took.
+//! The measured configurations of a job, with all runs of each.
 
 use super::progress::Way;
 use crate::{Disturbance, Measured, Rate};
@@ -6,22 +6,21 @@ use perf4sight_base::units::Bytes;
 use perf4sight_report::significant;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What a point was measured with.
+/// The resources of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Configuration {
-    /// CPUs.
     pub cpus: f64,
-    /// The limit on memory; none where there was none, and all data was in memory as far as it has room.
+    /// The memory limit; none where there was none, and all data that fits was in memory.
     pub memory: Option<Bytes>,
-    /// What storage was held to, in bytes a second; none where it was not.
+    /// The bandwidth that storage was held to, in bytes a second; none where it was not limited.
     #[serde(default)]
     pub storage: Option<Bytes>,
 }
 
-/// A point, with all runs that it took.
+/// A measured configuration with all its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Point {
-    /// What the job had.
+    /// The resources of the job.
     #[serde(flatten)]
     pub configuration: Configuration,
     /// One run, and repeats of those that were disturbed.
@@ -31,48 +30,48 @@ pub(super) struct Point {
 /// One run of the job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Run {
-    /// What came of it.
+    /// How it ended.
     pub outcome: Outcome,
-    /// How its iterations are known.
+    /// How its iterations were counted.
     pub way: Option<Way>,
-    /// Its rate and what that rests on.
+    /// Its measured rate.
     pub measured: Option<Measured>,
     /// Seconds from start to end.
     pub seconds: f64,
     /// Seconds of CPU time.
     pub cpu_seconds: Option<f64>,
-    /// Seconds that its limit on CPUs held it back.
+    /// Seconds that its CPU limit throttled it.
     pub throttled_seconds: Option<f64>,
-    /// The most memory it held, with the page cache where a control group counted it.
+    /// Its peak memory, with the page cache where a control group counted it.
     pub peak_memory: Option<Bytes>,
-    /// The most memory of its own that it held at a time, without pages of files.
+    /// Its peak own memory, without pages of files.
     #[serde(default)]
     pub own_memory: Option<Bytes>,
-    /// What it read from storage.
+    /// Bytes it read from storage.
     pub bytes_read: Option<Bytes>,
     /// Share of the time that something on the host waited for a CPU.
     pub pressure: Option<f64>,
-    /// Share of the time that it waited for others, at most.
+    /// Share of the time that the job waited for other programs, at most.
     #[serde(default)]
     pub waited: Option<f64>,
-    /// What it reported that cannot be, in sentences.
+    /// Reports of the job that cannot be true, as sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
-    /// The node that this is of, where there are several: the slowest, or the one that failed.
+    /// The node of this run, where there are several: the slowest, or the one that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// What came of it on each of several nodes, by rank.
+    /// The run on each of several nodes, by rank.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<Run>,
 }
 
-/// What came of a run.
+/// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "what")]
 pub(super) enum Outcome {
     /// It counts.
     Sound,
-    /// It was not alone.
+    /// Other programs disturbed it.
     Disturbed {
         /// The evidence.
         how: String,
@@ -81,25 +80,25 @@ pub(super) enum Outcome {
     OutOfMemory,
     /// It failed.
     Crashed {
-        /// How.
+        /// The cause.
         how: String,
-        /// What it wrote last.
+        /// Its last lines of output.
         last_lines: Vec<String>,
     },
-    /// It ended, or its time was up, before there were iterations enough for a rate.
+    /// It ended, or its time was up, before it reported enough iterations for a rate.
     NoRate {
-        /// What there was instead.
+        /// The reason.
         how: String,
         /// Iterations that were reported.
         #[serde(default)]
         told: usize,
-        /// What it wrote last.
+        /// Its last lines of output.
         last_lines: Vec<String>,
     },
 }
 
 impl Outcome {
-    /// What the job wrote last, where it failed.
+    /// The last lines of output of a job that failed.
     pub fn last_lines(&self) -> &[String] {
         match self {
             Outcome::Crashed { last_lines, .. } | Outcome::NoRate { last_lines, .. } => last_lines,
@@ -120,8 +119,8 @@ impl Configuration {
 }
 
 impl Point {
-    /// The run that counts, with its rate: the first that was sound, else the fastest of those that were disturbed, whose rate is then as
-    /// uncertain as they differ, and as others may have held it back.
+    /// The run that counts, with its rate: the first undisturbed one, otherwise the fastest disturbed one. See
+    /// [`Rate::disturbed`] for the interval of the latter.
     pub fn counts(&self) -> Option<(&Run, Measured)> {
         let measured = || self.runs.iter().filter_map(|run| Some((run, run.measured?)));
         let sound = measured().find(|(run, _)| run.outcome == Outcome::Sound);
@@ -135,7 +134,8 @@ impl Point {
         sound.or_else(disturbed)
     }
 
-    /// What others did to a run, where that was counted; on several nodes, to the one that they may have held back the most: all wait for it.
+    /// How other programs disturbed a run, where that was recorded. Of several nodes it is the one that may have been
+    /// delayed most, because all wait for it.
     fn disturbance(&self, run: &Run) -> Option<Disturbance> {
         let of = |run: &Run| {
             let used = run.cpu_seconds? / run.seconds;
@@ -145,49 +145,49 @@ impl Point {
         nodes.max_by(|a, b| a.faster().total_cmp(&b.faster())).or_else(|| of(run))
     }
 
-    /// Its rate; none where nothing counts.
+    /// Its rate; none where no run counts.
     pub fn rate(&self) -> Option<Rate> {
         self.counts().map(|(_, measured)| measured.rate)
     }
 
-    /// Seconds of an epoch of so many iterations, going by all that counted.
+    /// Seconds of an epoch of so many iterations, from the average rate.
     pub fn epoch(&self, iterations: f64) -> Option<f64> {
         self.counts().map(|(_, measured)| iterations / measured.mean())
     }
 
-    /// The bounds of such an epoch in seconds, by the interval of its rate.
+    /// The bounds of such an epoch in seconds, from the interval of its rate.
     pub fn epoch_between(&self, iterations: f64) -> Option<[f64; 2]> {
         let (seconds, Rate { per_second, interval: [low, high] }) = (self.epoch(iterations)?, self.rate()?);
         Some([seconds * per_second / high, seconds * per_second / low.max(f64::MIN_POSITIVE)])
     }
 
-    /// Whether its rate is a whole run divided by its iterations: its error is not known.
+    /// Whether its rate is the iterations divided by the time of the whole run, so that its error is unknown.
     pub fn is_divided(&self) -> bool {
         self.counts().is_some_and(|(run, _)| run.way == Some(Way::Division))
     }
 
-    /// The interval of 95 % of its rate; none where that is not known.
+    /// The 95 % interval of its rate; none where it is unknown.
     pub fn interval(&self) -> Option<[f64; 2]> {
         Some(self.rate().filter(|_| !self.is_divided())?.interval)
     }
 
-    /// As the search takes it.
+    /// The point as the search uses it.
     pub fn on_curve(&self) -> Option<crate::Point> {
         Some(crate::Point { cpus: self.configuration.cpus, rate: self.rate()? })
     }
 
-    /// Whether it is known not to fit into its memory.
+    /// Whether it ran out of memory.
     pub fn is_out_of_memory(&self) -> bool {
         self.rate().is_none() && self.runs.last().is_some_and(|run| run.outcome == Outcome::OutOfMemory)
     }
 
-    /// Whether it was disturbed again and again.
+    /// Whether it was disturbed in every run.
     pub fn is_doubtful(&self) -> bool {
         self.counts().is_some_and(|(run, _)| run.outcome != Outcome::Sound)
     }
 }
 
-/// Several of what there was one of in files that were written before.
+/// Reads a list; older files have a single value in its place.
 pub(super) fn one_or_several<'a, D: Deserializer<'a>, T: Deserialize<'a>>(
     text: D,
 ) -> std::result::Result<Vec<T>, D::Error> {
@@ -203,7 +203,7 @@ pub(super) fn one_or_several<'a, D: Deserializer<'a>, T: Deserialize<'a>>(
     })
 }
 
-/// What is to be known of a point; nothing where it is sound.
+/// A remark about a point; empty where no run was disturbed.
 pub(super) fn remark(point: &Point) -> String {
     let disturbed = point.runs.iter().filter(|run| matches!(run.outcome, Outcome::Disturbed { .. })).count();
     let again = format!("disturbed {disturbed} of {} times", point.runs.len());
@@ -219,7 +219,7 @@ pub(super) fn remark(point: &Point) -> String {
     }
 }
 
-/// What a job that failed wrote last, beneath a sentence that says so.
+/// The last lines of output of a job that failed, to append to a sentence.
 pub(super) fn last_lines(lines: &[String]) -> String {
     match lines {
         [] => "; it wrote nothing".to_owned(),
@@ -227,7 +227,7 @@ pub(super) fn last_lines(lines: &[String]) -> String {
     }
 }
 
-/// Which of several nodes the last run is of.
+/// The node of the last run, where there are several.
 pub(super) fn on(point: &Point) -> String {
     let node = point.runs.last().and_then(|run| run.node.as_ref());
     node.map_or(String::new(), |node| format!(" on {node}"))

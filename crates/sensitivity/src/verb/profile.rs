@@ -1,4 +1,4 @@
-//! What is known of a job when its points were measured: `profile.json`.
+//! The format of `profile.json`: all measurements of a job and the results computed from them.
 
 use super::points::{Configuration, Point, cpus_words, one_or_several};
 use crate::{Bound, Cache, Curve, Data, Estimate, Knee, MeasuredOverlap, Model, Oddity, Rate, Request};
@@ -9,37 +9,38 @@ use perf4sight_machine::Setting;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The version of the file; the first one had one host.
+/// The version of the format; version 1 had one host.
 pub(super) const FORMAT: u32 = 2;
 
-/// So many numbers of CPUs are never tried: hundredths of those of the largest machines.
+/// At most this many different numbers of CPUs: more than hundredths of a CPU on the largest machines.
 const NUMBERS: f64 = 1e6;
 
-/// Everything that came of it.
+/// All measurements and results of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Profile {
     /// Version of this format.
     pub format: u32,
-    /// What was measured.
+    /// The job.
     pub job: JobFacts,
-    /// What measurements depend on and a run does not change, of each node by rank; the first format had one.
+    /// The machine's settings that affect measurements and that a run does not change, of each node by rank; format 1
+    /// had one host.
     #[serde(alias = "host", deserialize_with = "one_or_several")]
     pub hosts: Vec<Setting>,
-    /// What held limits, axis by axis.
+    /// The limiters in use, by resource.
     pub limits: Vec<Limit>,
-    /// All points, with all runs.
+    /// All measured points, with all their runs.
     pub points: Vec<Point>,
-    /// The fewest CPUs with shares of the best rate.
+    /// The fewest CPUs that reach given shares of the best rate.
     pub knees: Vec<Knee>,
-    /// What does not fit a concave curve that does not fall.
+    /// Points that contradict a concave, non-decreasing curve.
     pub oddities: Vec<Oddity>,
     /// The memory that the job holds without any of its data.
     pub own_memory: Option<Bytes>,
-    /// What epochs are computed from; none where too little is known of the data.
+    /// The inputs from which epochs are computed; none where too little is known of the data.
     pub model: Option<ModelFacts>,
-    /// Epochs for each number of CPUs that was measured and each memory.
+    /// Epochs for each measured number of CPUs and each memory size.
     pub matrix: Vec<Epoch>,
-    /// Epochs that were measured with nothing in memory and storage held to a bandwidth, the first of which placed the overlap.
+    /// Epochs with nothing in memory and storage held to a bandwidth; the overlap is fitted to the first.
     #[serde(default)]
     pub throttled: Vec<Throttled>,
     /// Epochs over bandwidths of storage and memory, with the CPUs of the last knee.
@@ -47,138 +48,130 @@ pub(super) struct Profile {
     pub storage_matrix: Vec<StorageEpoch>,
     /// What to request.
     pub request: Option<Requested>,
-    /// What a reader should know.
+    /// Warnings for the reader.
     pub warnings: Vec<String>,
-    /// Where this comes from.
+    /// The origin of this file.
     pub provenance: Provenance,
 }
 
-/// What was measured.
+/// The job that was measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct JobFacts {
-    /// Its name.
     pub name: String,
-    /// Its words, with what was passed.
+    /// Its command, with the arguments that were passed.
     pub command: Vec<String>,
-    /// GPUs.
     pub gpus: u32,
-    /// Samples of an iteration on each GPU.
+    /// Batch size on each GPU.
     pub batch: Option<u64>,
-    /// The most CPUs that were to be tried.
+    /// The most CPUs to try.
     pub most_cpus: f64,
-    /// The step between the numbers of them that might be tried; none in older files.
+    /// The step between the numbers of CPUs to try; none in older files.
     #[serde(default)]
     pub cpu_step: Option<f64>,
-    /// The limit on memory of the curve.
+    /// The memory limit of the curve.
     pub memory: Option<Bytes>,
-    /// What storage was held to for the curve, in bytes a second.
+    /// The bandwidth that storage was held to for the curve, in bytes a second.
     #[serde(default)]
     pub storage: Option<Bytes>,
-    /// What an epoch reads.
+    /// The data that an epoch reads.
     pub data: Option<DataFacts>,
 }
 
-/// What an epoch reads.
+/// The data that an epoch reads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct DataFacts {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What is in its files.
+    /// The size of its files.
     pub bytes: Bytes,
-    /// How many there are.
+    /// The number of its files.
     pub files: u64,
 }
 
-/// What held a limit.
+/// The limiter of a resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Limit {
-    /// What is limited.
+    /// The limited resource.
     pub axis: String,
-    /// By what; none where nothing could.
+    /// The limiter; none where nothing can limit it.
     pub by: Option<String>,
-    /// Why nothing better did.
+    /// Why better limiters were not available.
     pub refused: Vec<String>,
 }
 
-/// What epochs are computed from.
+/// The inputs from which epochs are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct ModelFacts {
     /// Iterations of an epoch.
     pub iterations: f64,
-    /// What an epoch reads, and how fast.
+    /// The data that an epoch reads, and the bandwidths.
     pub data: Data,
-    /// How the machine keeps what was read; none where that was not measured.
+    /// How the machine caches what was read; none where that was not measured.
     pub cache: Option<Cache>,
-    /// How far reading and computing go on side by side; none where that was not measured.
+    /// How far reading and computing overlap; none where that was not measured.
     #[serde(default)]
     pub overlap: Option<MeasuredOverlap>,
 }
 
-/// An epoch.
+/// A predicted epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Epoch {
-    /// CPUs.
     pub cpus: f64,
-    /// The share of the data that has room in memory, in percent.
+    /// The share of the data that fits in memory, in percent.
     pub memory_percent: u32,
     /// Seconds it takes.
     pub seconds: Estimate,
-    /// Bytes a second that storage must give so that it waits for computing alone.
+    /// Bytes a second that storage must deliver so that the epoch waits for computing only.
     pub storage_needed: Option<Estimate>,
-    /// What it waits for.
+    /// The resource that limits it.
     pub bound: Option<Bound>,
 }
 
-/// An epoch all of whose data came from storage that was held to a bandwidth.
+/// A measured epoch whose data all came from storage that was held to a bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Throttled {
-    /// CPUs.
     pub cpus: f64,
     /// Bytes a second.
     pub storage_bandwidth: f64,
-    /// Seconds it takes, going by the part of it that was measured.
+    /// Measured seconds, extrapolated from the part that was measured.
     pub seconds: f64,
-    /// Seconds if reading and computing went on side by side.
+    /// Seconds if reading and computing overlapped completely.
     pub side_by_side: f64,
-    /// Seconds as computed with what was measured of that.
+    /// Seconds as computed with the measured overlap.
     pub model: Estimate,
 }
 
-/// An epoch with storage of some bandwidth.
+/// A predicted epoch with storage of some bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct StorageEpoch {
     /// Bytes a second.
     pub storage_bandwidth: f64,
-    /// With its CPUs and memory; what it needs of storage is the same for all bandwidths.
+    /// The epoch; the storage that it needs is the same for all bandwidths.
     #[serde(flatten)]
     pub epoch: Epoch,
 }
 
-/// What to request, and how others write it.
+/// The recommended request, and its form for other tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Requested {
-    /// In numbers.
+    /// The request in numbers.
     #[serde(flatten)]
     pub request: Request,
-    /// Bytes a second that storage has to give; none where that is not known, or memory itself is too slow.
+    /// Bytes a second that storage must deliver; none where that is unknown, or memory itself is too slow.
     #[serde(default)]
     pub storage: Option<f64>,
-    /// For Kubernetes.
     pub kubernetes: String,
-    /// For Slurm.
     pub slurm: String,
-    /// For docker.
     pub docker: String,
 }
 
-/// Where a profile comes from.
+/// The origin of a profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Provenance {
-    /// Version of the program.
     pub perf4sight: String,
     /// When it was written.
     pub date: String,
-    /// Whether everything was measured that was wanted; else why not.
+    /// Whether everything that was requested was measured.
     pub complete: bool,
 }
 
@@ -187,7 +180,7 @@ fn is_positive(number: f64) -> bool {
 }
 
 impl ModelFacts {
-    /// Whether its numbers are ones that something can have.
+    /// Whether its numbers are valid.
     fn can_be(&self) -> bool {
         let Data { bytes, memory_bandwidth, storage_bandwidth, storage_between } = self.data;
         let between = storage_between.is_none_or(|[low, high]| is_positive(low) && low <= high);
@@ -199,14 +192,14 @@ impl ModelFacts {
         between && overlap && cache && positive
     }
 
-    /// With a curve.
+    /// The model of these facts with a curve.
     pub fn model(self, curve: Curve) -> Model {
         Model { curve, iterations: self.iterations, data: self.data, cache: self.cache, overlap: self.overlap }
     }
 }
 
 impl Profile {
-    /// Reads a profile that was written.
+    /// Reads a profile from a file.
     ///
     /// # Errors
     /// A file that is missing, or is no profile of this version.
@@ -222,11 +215,11 @@ impl Profile {
         }
     }
 
-    /// As it is, where its numbers can be; what does not follow from its points becomes a warning.
+    /// Checks its numbers; a result that does not follow from its points becomes a warning.
     ///
     /// # Errors
-    /// Numbers that nobody measures, such as CPUs or bandwidths below 0 or rates outside of their intervals; no point of the curve, no machine:
-    /// somebody changed it.
+    /// Numbers that cannot have been measured, such as CPUs or bandwidths below 0 or rates outside of their intervals;
+    /// no point of the curve, or no machine. The file was edited.
     fn checked(self, file: &Path) -> Result<Self> {
         let wrong = |what: String| {
             Err(Error::input(what).file(file).help("measure it anew, or take the file as it was written"))
@@ -266,7 +259,7 @@ impl Profile {
         own_memory(self.curve_points())
     }
 
-    /// The points of the curve: a folder may hold those of more CPUs than were asked for this time.
+    /// The points of the curve. A folder may also hold points with more CPUs than were requested this time.
     pub fn curve_points(&self) -> impl Iterator<Item = &Point> {
         let of_curve = |configuration: Configuration| {
             (configuration.memory, configuration.storage) == (self.job.memory, self.job.storage)
@@ -280,30 +273,30 @@ impl Profile {
         Curve::of(&self.curve_points().filter_map(Point::on_curve).collect::<Vec<_>>())
     }
 
-    /// What epochs are computed with.
+    /// The model that epochs are computed with.
     pub fn model(&self) -> Option<Model> {
         Some(self.model?.model(self.curve()?))
     }
 
-    /// The fewest CPUs with the smaller share of the best rate.
+    /// The knee with the smaller share of the best rate.
     pub fn knee(&self) -> Option<Knee> {
         self.knees.first().copied()
     }
 
-    /// The memory for a share of the data.
+    /// The memory that holds the job and a share of its data.
     pub fn memory(&self, percent: u32) -> Option<Bytes> {
         let data = self.model?.data.bytes * f64::from(percent) / 100.0;
         Some(Bytes(self.own_memory.unwrap_or(Bytes(0)).0 + data as u64))
     }
 }
 
-/// The most memory of its own that the job held in any run of the curve; of points that were kept before that was counted, with the page
-/// cache.
+/// The largest own memory of the job in any run of the curve. Older points did not record it; of those, the peak memory
+/// with the page cache counts.
 pub(super) fn own_memory<'a>(points: impl Iterator<Item = &'a Point>) -> Option<Bytes> {
     points.filter_map(Point::counts).filter_map(|(run, _)| run.own_memory.or(run.peak_memory)).max()
 }
 
-/// An estimate in one number: what is likely, or the upper end, with which nobody requests too little.
+/// An estimate as one number: the most likely value, or the upper bound, so that a request is never too small.
 pub(super) fn number(estimate: &Estimate) -> f64 {
     estimate.likely.unwrap_or(estimate.most)
 }

@@ -1,4 +1,4 @@
-//! The progress of a job: the ends of its iterations, as it reports them by hooks of PyTorch, lines in a file or lines of output.
+//! The progress of a job: the end times of its iterations, from hooks in PyTorch, lines in a file or lines of output.
 
 use super::steps_file::StepsFile;
 use crate::{Measured, Span, Step, slowest};
@@ -10,27 +10,27 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How iterations are known.
+/// The source of a job's iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Way {
     /// Hooks in PyTorch's optimizers and loaders, or calls of `perf4sight.Profiler`.
     Hook,
-    /// Lines that the job appends to the file that is named in its environment.
+    /// Lines that the job appends to the file in `PERF4SIGHT_STEPS`.
     File,
     /// Lines of its output.
     Output,
-    /// The whole command divided by a number of iterations.
+    /// The number of iterations divided by the time of the whole command.
     Division,
 }
 
-/// The variable that names the file.
+/// The variable with the path of the file.
 pub(super) const VARIABLE: &str = "PERF4SIGHT_STEPS";
-/// The file.
+/// The name of the file.
 const FILE: &str = "steps.jsonl";
-/// How files begin that hooks write next to it, one for each process.
+/// The prefix of the files that hooks write next to it, one for each process.
 const HOOKED: &str = "hooked-";
-/// Files of hooks that are read: processes of one job on one machine.
+/// The most files of hooks: processes of one job on one machine.
 const MOST_FILES: usize = 1024;
 
 /// The progress of one run.
@@ -42,12 +42,12 @@ pub(super) struct Progress<'a> {
     hooked: BTreeMap<PathBuf, StepsFile>,
     pattern: Option<&'a Regex>,
     matched: Vec<Step>,
-    /// Lines that it was looked for in.
+    /// Number of output lines that were searched for the pattern.
     lines: usize,
 }
 
 impl Way {
-    /// In words.
+    /// The source, as text.
     pub fn words(self) -> &'static str {
         match self {
             Way::Hook => "hooks in PyTorch",
@@ -61,24 +61,24 @@ impl Way {
 /// A regular expression for lines of output.
 ///
 /// # Errors
-/// One that is none.
+/// Text that is not a regular expression.
 pub fn pattern(text: &str) -> Result<Regex> {
     Regex::new(text).map_err(|cause| Error::usage(format!("\"{text}\" is no regular expression: {cause}")))
 }
 
 impl<'a> Progress<'a> {
-    /// Nothing yet, of a run whose files are in this folder.
+    /// No progress yet, of a run whose files are in this folder.
     pub fn new(folder: &Path, pattern: Option<&'a Regex>) -> Self {
         let own = StepsFile::new(folder.join(FILE));
         Progress { folder: folder.to_owned(), own, hooked: BTreeMap::new(), pattern, matched: Vec::new(), lines: 0 }
     }
 
-    /// The file for the job.
+    /// The file of steps for the job.
     pub fn file(&self) -> PathBuf {
         self.folder.join(FILE)
     }
 
-    /// Takes lines of output, and a piece of what was written to files meanwhile.
+    /// Adds lines of output, and reads a piece of each file.
     pub fn hear(&mut self, lines: &[Line]) {
         self.read();
         let Some(pattern) = self.pattern else { return };
@@ -90,10 +90,10 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// A line of output that ended an iteration, with its number where it has one.
+    /// Adds a line of output that ended an iteration, with its number where it has one.
     fn matched_at(&mut self, time: f64, number: Option<u64>) {
         match self.matched.last_mut() {
-            // Lines that come in one breath have waited for each other: the time of the last counts.
+            // Lines that arrive together were buffered: the last one counts.
             Some(last) if last.time >= time => last.number = number.unwrap_or(last.number + 1),
             last => {
                 let before = last.map_or(0, |last| last.number);
@@ -105,7 +105,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Reads a piece of each file, and returns whether that was all.
+    /// Reads a piece of each file, and returns whether all are complete.
     fn read(&mut self) -> bool {
         let is_hooked =
             |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(HOOKED));
@@ -119,17 +119,17 @@ impl<'a> Progress<'a> {
         self.hooked.values_mut().fold(own, |all, file| file.read() && all)
     }
 
-    /// Reads what a job that has ended has written, as far as anything of it counts.
+    /// Reads the rest of the files after the job has ended, as far as it counts.
     pub fn read_the_rest(&mut self) {
         while !self.read() {}
     }
 
-    /// What one process wrote into the file, of a simulated run.
+    /// Adds lines of one process, for a simulated run.
     pub fn write(&mut self, lines: &str) {
         self.own.steps.add(lines);
     }
 
-    /// The steps of each rank, and by which way: each process that is hooked is a rank, whatever it is called.
+    /// The steps of each rank, and their source: each process with hooks is a rank.
     pub fn steps(&self) -> Option<(Way, Vec<&[Step]>)> {
         let (way, files) = self.files();
         let ranks: Vec<&[Step]> = files.flat_map(|file| file.steps.ranks.values().map(Vec::as_slice)).collect();
@@ -139,14 +139,14 @@ impl<'a> Progress<'a> {
         (!self.matched.is_empty()).then(|| (Way::Output, vec![self.matched.as_slice()]))
     }
 
-    /// The files that count: those of hooks where these know of steps.
+    /// The files that count: those of hooks where these have steps.
     fn files(&self) -> (Way, impl Iterator<Item = &StepsFile>) {
         let is_hooked = self.hooked.values().any(|file| !file.steps.ranks.is_empty());
         let way = if is_hooked { Way::Hook } else { Way::File };
         (way, self.hooked.values().chain((!is_hooked).then_some(&self.own)))
     }
 
-    /// Why its output shows no iterations, where it was to.
+    /// Why no line of output matched, where a pattern was specified.
     pub fn unmatched(&self) -> Option<String> {
         let pattern = self.pattern.filter(|_| self.matched.is_empty())?.as_str();
         Some(match self.lines {
@@ -155,7 +155,7 @@ impl<'a> Progress<'a> {
         })
     }
 
-    /// How many lines of files are no steps.
+    /// Number of lines in files that are not steps.
     pub fn rubbish(&self) -> usize {
         self.files().1.map(|file| file.steps.rubbish).sum()
     }
@@ -165,7 +165,7 @@ impl<'a> Progress<'a> {
         self.steps().map_or(0, |(_, ranks)| ranks.iter().map(|steps| steps.len()).min().unwrap_or(0))
     }
 
-    /// What files hold that cannot be.
+    /// Warnings about invalid content of the files.
     pub fn doubts(&self) -> Vec<String> {
         let words = |of: fn(&StepsFile) -> usize, what: &str| {
             let count: usize = self.files().1.map(of).sum();
@@ -193,7 +193,7 @@ impl<'a> Progress<'a> {
         Some((way, slowest(ranks, span)?))
     }
 
-    /// How many iterations count that every rank has reported.
+    /// Counted iterations that every rank has reported.
     pub fn iterations(&self, span: Span) -> u64 {
         let ranks = self.steps().map_or(Vec::new(), |(_, ranks)| ranks);
         ranks.iter().map(|steps| span.iterations(steps)).min().unwrap_or(0)

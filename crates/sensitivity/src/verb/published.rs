@@ -1,4 +1,4 @@
-//! A profile in published forms: Synergy's three objects, and the table that a scheduler's simulator reads.
+//! A profile in published formats: Synergy's three objects, and the table for schedulers' simulators.
 
 use super::profile::{Epoch, Profile, number};
 use crate::Estimate;
@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 /// Decimal gigabytes, the unit of the table.
 const GB: f64 = 1e9;
 
-/// `{cpu: seconds per iteration}`, `{cpu: {memory %: epoch seconds}}`, `{cpu: {memory %: MB/s needed}}`. What is known as an interval only
-/// is given as its upper end, with which nobody requests too little, and so is all else in the row of its CPUs: else more
-/// memory would seem to need more.
+/// `{cpu: seconds per iteration}`, `{cpu: {memory %: epoch seconds}}`, `{cpu: {memory %: MB/s needed}}`. A value that
+/// is known only as an interval is its upper end, so that a request is never too small. Then the whole row of these
+/// CPUs uses upper ends; otherwise more memory would seem to need more bandwidth.
 pub(super) fn objects(profile: &Profile) -> Value {
     let points = profile.curve().map_or(Vec::new(), |curve| curve.points().to_vec());
     let rates: Map<String, Value> =
@@ -27,8 +27,8 @@ pub(super) fn objects(profile: &Profile) -> Value {
     json!([rates, matrix(&|epoch| Some(epoch.seconds), 1.0), matrix(&|epoch| epoch.storage_needed, 1e6),])
 }
 
-/// Epochs, each with something of it in one number: in the row of some CPUs what is likely, or upper ends where one is only known by its
-/// interval.
+/// Epochs with an estimate as one number: the most likely value, or upper ends in a row where one value is only known
+/// as an interval.
 fn numbers<'a>(epochs: &'a [Epoch], of: &dyn Fn(&Epoch) -> Option<Estimate>) -> Vec<(&'a Epoch, Option<f64>)> {
     let row = |row: &'a [Epoch]| {
         let estimates: Vec<Option<Estimate>> = row.iter().map(of).collect();
@@ -38,14 +38,14 @@ fn numbers<'a>(epochs: &'a [Epoch], of: &dyn Fn(&Epoch) -> Option<Estimate>) -> 
     epochs.chunk_by(|a, b| a.cpus == b.cpus).flat_map(row).collect()
 }
 
-/// What is likely of each of these, or the upper end of each where that of one is not known: ends of two kinds are not to be compared.
+/// The most likely value of each, or the upper end of each where one is unknown: the two kinds cannot be compared.
 fn one_end<'a>(mut estimates: impl Iterator<Item = &'a Estimate>) -> fn(Estimate) -> f64 {
     let likely = estimates.all(|estimate| estimate.likely.is_some());
     if likely { |estimate| number(&estimate) } else { |estimate| estimate.most }
 }
 
-/// Relative throughput over CPUs and memory, as schedulers' simulators read it: 1.0 is the share of the host that is proportional to the
-/// job's GPUs. Without a model, rates alone, with the memory of the host.
+/// Relative throughput over CPUs and memory, for schedulers' simulators: 1.0 is the rate with the share of the host
+/// that is proportional to the job's GPUs. Without a model, only rates, with the memory of the host.
 pub(super) fn throughput(profile: &Profile, host: Host) -> Table {
     let columns = [
         Column::number("cpus_per_gpu_of_the_server", "CPUs per GPU"),
@@ -84,14 +84,11 @@ pub(super) fn throughput(profile: &Profile, host: Host) -> Table {
     table
 }
 
-/// What a host has in all.
+/// The resources of a host.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Host {
-    /// CPUs.
     pub cpus: f64,
-    /// Memory.
     pub memory: Bytes,
-    /// GPUs.
     pub gpus: u32,
 }
 
@@ -100,7 +97,8 @@ mod tests {
     use super::*;
     use crate::verb::profile::Profile;
 
-    /// 30.4 MB/s is likely with no memory, and up to 60 possible; with room for 10 % only 20 to 55 is known.
+    /// 30.4 MB/s is likely with no memory, and up to 60 possible; with 10 % of the data in memory only 20 to 55 is
+    /// known.
     #[test]
     fn more_memory_never_seems_to_need_more() {
         let epoch = |memory_percent: u32, likely: Option<f64>, most: f64| {
@@ -114,7 +112,8 @@ mod tests {
         assert_eq!(told(&[epoch(0, Some(30.4), 60.0), epoch(10, Some(28.0), 55.0)]), [Some(30.4), Some(28.0)]);
     }
 
-    /// Of a part of whose cells only intervals are known, nothing is faster than the whole because its upper end is compared with what is likely.
+    /// Where some values are only known as intervals, all are compared by their upper ends: no ratio mixes an upper end
+    /// with a likely value.
     #[test]
     fn one_end_of_all_is_compared() {
         let known = Estimate { least: 9.0, likely: Some(10.0), most: 11.0 };
@@ -127,7 +126,7 @@ mod tests {
         assert_eq!(ratio(&[known, open], [known, known]), 1.0);
     }
 
-    /// One GPU of eight has 3 of 24 CPUs. Rates rise to 30 iterations a second with 3 CPUs, so that one CPU's 15 are half.
+    /// One GPU of eight has 3 of 24 CPUs. Rates rise to 30 iterations a second with 3 CPUs, so one CPU's 15 are half.
     #[test]
     fn a_whole_throughput_is_the_share_of_the_host_for_the_gpus_of_the_job() {
         let point = |cpus: f64, rate: f64| {

@@ -1,10 +1,10 @@
-//! Why a search ends at its first point: a job that fails, or reports no iterations, and what to do about it.
+//! Ends a search at its first point if the job fails or reports no iterations, with a remedy.
 
 use super::Sensitivity;
 use super::points::{Outcome, Point, last_lines, on};
 use perf4sight_base::error::{Error, Result};
 
-/// Refuses to go on with a job that nothing comes of with the most CPUs: it will hardly do better with fewer.
+/// Rejects a job without a result at the most CPUs, because fewer will hardly help.
 ///
 /// # Errors
 /// A point without a rate.
@@ -30,15 +30,15 @@ pub(super) fn check_runs(point: &Point, asked: &Sensitivity) -> Result<()> {
     })
 }
 
-/// What to do where there are too few iterations.
+/// The remedy for too few iterations.
 const LONGER: &str = "a rate takes eight iterations behind the warm-up (--warm-up) and two seconds at the least, and twelve and three to be known well: give a \
 run more time (--point-time, and --budget where less is left of it), or let the job go on for longer";
-/// What to do where lines cannot be.
+/// The remedy for invalid lines.
 const LINES: &str = "each line is to be of the form {\"step\": 12, \"time\": 3.25, \"wait\": 0.01, \"rank\": 0}, wait and rank being optional: time in seconds, later than that of \
 the line before of its rank, and wait no longer than the time between the two; processes that share the file take a rank each";
-/// What to do where nothing that a job writes matches.
+/// The remedy for a pattern without matches.
 const PATTERN: &str = "a pattern is looked for in each line of output and of errors, and what is written over a carriage return is a line: compare it with what the job \
 writes";
-/// What to do where a job reports no iteration.
+/// The remedy for a job that reports no iteration.
 const WAYS: &str = "PyTorch's optimizers and loaders tell by themselves; else have the job append {\"step\": 1, \"time\": 0.5} to the file that PERF4SIGHT_STEPS names, \
 or say what its output matches (--step-pattern), or how many iterations the whole of it makes (--iterations)";

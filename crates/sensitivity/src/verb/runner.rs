@@ -1,4 +1,4 @@
-//! What runs a job once under limits: here, on several nodes, or simulated.
+//! The interface that runs a job once under limits: here, on several nodes, or simulated.
 
 use super::points::{Configuration, Run};
 use crate::Span;
@@ -7,15 +7,15 @@ use perf4sight_limit::Survey;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What a run gets though less is left of the budget: the three seconds that a rate takes to be known, the start and the warm-up.
+/// The least time of a run, even if less is left of the budget: three seconds until the rate is known, the start and
+/// the warm-up.
 pub(super) const LEAST_RUN: Duration = Duration::from_secs(5);
 
-/// Runs a job.
 pub(super) trait Runner {
-    /// What can be limited where it runs.
+    /// The limits that are possible where it runs.
     fn survey(&self) -> &Survey;
 
-    /// How many nodes it runs on.
+    /// The number of nodes.
     fn nodes(&self) -> usize;
 
     /// Time since this measurement began.
@@ -24,20 +24,21 @@ pub(super) trait Runner {
     /// Runs the job once, until its rate is known or the goal is reached; none after Ctrl-C.
     ///
     /// # Errors
-    /// A command that cannot be started, limits that cannot be held, a folder that cannot be written to; a node that is gone.
+    /// A command that cannot be started, limits that cannot be enforced, a folder that cannot be written to; a node
+    /// that disconnects.
     fn run(&self, configuration: Configuration, goal: Goal) -> Result<Option<Run>>;
 }
 
-/// How long a run goes on.
+/// The length of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Goal {
-    /// Iterations at the beginning that do not count.
+    /// Warm-up iterations, which do not count.
     pub warm_up: u64,
-    /// So many have to follow, though the rate may be known before.
+    /// The least iterations after that, even if the rate is known before.
     pub least: u64,
-    /// So many may follow, though the rate may not be known then; further ones do not count.
+    /// The most iterations after that, even if the rate is not known then; later ones do not count.
     pub most: Option<u64>,
-    /// Time after which it ends anyway.
+    /// Time after which it ends in any case.
     pub time: Duration,
 }
 
@@ -48,16 +49,16 @@ impl Goal {
     }
 }
 
-/// Says when a run ends: it may not be alone.
+/// Decides when a run ends; other nodes may take part in it.
 pub(super) trait Pace {
-    /// Whether it ends now, by whether its own rate is known well enough, and how long it has been going on.
+    /// Whether it ends now; `known` is whether its own rate is known well enough, `after` how long it has been running.
     fn ends(&mut self, known: bool, after: Duration) -> bool;
 
-    /// Whether it is about to end, so that to fail is to have been ended.
+    /// Whether it is about to end, so that a failure counts as the end.
     fn is_closing(&self) -> bool;
 }
 
-/// A run that is alone: its rate and its time count.
+/// A run on this node alone: its rate and its time limit decide.
 pub(super) struct Alone(pub Duration);
 
 impl Pace for Alone {

@@ -1,4 +1,4 @@
-//! `perf4sight sensitivity profile.json`: a kept profile, shown as its run showed it.
+//! `perf4sight sensitivity profile.json`: shows a stored profile.
 
 use super::profile::Profile;
 use super::tables;
@@ -7,7 +7,7 @@ use perf4sight_base::error::Result;
 use perf4sight_verb::{Context, Summary, Verb};
 use std::path::PathBuf;
 
-/// What is asked.
+/// The settings of the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Show {
     /// The profile.
@@ -25,7 +25,7 @@ impl Verb for Show {
     }
 }
 
-/// A profile as it is shown.
+/// The summary of a profile.
 pub(super) fn summary(profile: &Profile) -> Summary {
     Summary {
         answer: profile.answer() + &tables::requests(profile),

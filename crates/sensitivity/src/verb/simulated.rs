@@ -1,4 +1,4 @@
-//! A job that is simulated: its runs take no time, and all that is done with them can be tried without waiting.
+//! A simulated job, whose runs take no time, to test measurements without waiting.
 
 use super::Sensitivity;
 use super::command::Command;
@@ -24,12 +24,12 @@ use std::time::Duration;
 static SIMULATED: BackendInfo =
     BackendInfo { name: "simulation", resources: &Resource::ALL, grip: Grip::Wraps, page_cache_only: false };
 
-/// How often a simulated run is looked at.
+/// The polling interval of a simulated run.
 const LOOK: Duration = Duration::from_millis(50);
 /// The memory of the simulated machine.
 const MEMORY: Bytes = Bytes(1 << 40);
 
-/// A job and the machine that it runs on.
+/// A job and its machine.
 #[derive(Debug, Clone)]
 pub struct SimulatedJob {
     /// CPUs of the machine.
@@ -38,30 +38,30 @@ pub struct SimulatedJob {
     pub rate: fn(f64) -> f64,
     /// Seconds of each iteration that the job waits for data.
     pub wait: f64,
-    /// Memory that it holds itself.
+    /// The job's own memory.
     pub own_memory: Bytes,
-    /// Bytes of its data, in as many files; nothing is read where there are none.
+    /// Bytes and number of files of its data; zero for a job without data.
     pub data: (u64, u64),
-    /// Bytes a second that the storage gives. The job reads nothing ahead.
+    /// Bandwidth of storage in bytes a second. The job does not prefetch.
     pub storage: f64,
-    /// What can be limited.
+    /// The resources that can be limited.
     pub limited: &'static [Resource],
-    /// What becomes of a run with so many CPUs, by how many runs with as many there were before.
+    /// The fate of a run with so many CPUs, by the number of earlier runs with the same CPUs.
     pub fate: fn(f64, usize) -> Fate,
 }
 
-/// What becomes of a simulated run.
+/// The fate of a simulated run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fate {
-    /// It goes on until it is ended.
+    /// It runs until it is ended.
     Sound,
     /// The same, while others use its CPUs for this share of the time.
     Disturbed(f64),
-    /// It ends with this exit code after a second, and writes this.
+    /// It exits with this code after a second, and writes this text.
     Exits(i32, &'static str),
-    /// It goes on, and writes nothing.
+    /// It runs without reporting iterations.
     Silent,
-    /// Ctrl-C comes.
+    /// Ctrl-C.
     Interrupted,
 }
 
@@ -114,7 +114,7 @@ impl SimulatedJob {
         SimulatedRunner { job: self, asked, survey: &around.survey, cancel, elapsed, runs }
     }
 
-    /// Seconds of an iteration: of each file of the data one is read, as far as it is not in memory.
+    /// Seconds of an iteration, which reads one file of the data, if it is not in memory.
     fn seconds(&self, configuration: Configuration) -> f64 {
         let (bytes, files) = self.data;
         let cached = configuration.memory.map(|memory| {
@@ -135,7 +135,7 @@ struct SimulatedRunner<'a> {
     survey: &'a Survey,
     cancel: Arc<AtomicBool>,
     elapsed: Cell<Duration>,
-    /// The CPUs of all runs until now.
+    /// The CPUs of all runs so far.
     runs: RefCell<Vec<f64>>,
 }
 
@@ -181,7 +181,7 @@ impl Runner for SimulatedRunner<'_> {
 }
 
 impl SimulatedRunner<'_> {
-    /// A run that has just begun.
+    /// A run that has just started.
     fn started(&self, configuration: Configuration, fate: Fate) -> Ended {
         let own = self.job.own_memory;
         let ran_out_of_memory = configuration.memory.is_some_and(|memory| memory < own);
@@ -221,7 +221,7 @@ fn used(cpus: f64, fate: Fate) -> f64 {
 fn lines(steps: impl Iterator<Item = u64>, seconds: f64, wait: f64) -> String {
     steps.fold(String::new(), |mut lines, step| {
         let time = step as f64 * seconds;
-        // Text never refuses text.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(lines, "{{\"step\": {step}, \"time\": {time}, \"wait\": {wait}}}");
         lines
     })

@@ -1,5 +1,5 @@
-//! A file that a job writes its steps to, read piece by piece while it grows. The job may put anything there: what is no regular file is not
-//! read, and of what is one only so much as a rate can use.
+//! A file of a job's steps, read in pieces while it grows. The content is untrusted: only regular files are read, and
+//! only as much as a rate can use.
 
 use crate::Steps;
 use std::fs::{File, OpenOptions};
@@ -7,28 +7,27 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-/// What is read between two looks at the clock, in bytes.
+/// Bytes to read between two checks of the clock.
 const PIECE: u64 = 1 << 20;
-/// What is read of a file in all, in bytes: a million lines, and some more.
+/// The most bytes to read of a file: more than a million lines.
 const MOST: u64 = 128 << 20;
 /// The longest line of a step, in bytes.
 const LONGEST: usize = 4 << 10;
 
-/// A file of steps.
 pub(super) struct StepsFile {
     pub path: PathBuf,
-    /// What was read until now.
+    /// The steps so far.
     pub steps: Steps,
-    /// Why it is not read, or not to its end.
+    /// Why the file is not read, or not completely.
     pub refused: Option<&'static str>,
     file: Option<File>,
     read: u64,
-    /// A line whose end has not come yet.
+    /// An incomplete last line.
     begun: Vec<u8>,
 }
 
 impl StepsFile {
-    /// Nothing was read yet; it need not be there.
+    /// A file that was not read yet; it may not exist.
     pub fn new(path: PathBuf) -> Self {
         StepsFile { path, steps: Steps::default(), refused: None, file: None, read: 0, begun: Vec::new() }
     }
@@ -40,7 +39,7 @@ impl StepsFile {
         }
         let Some(file) = self.file.as_mut().filter(|_| self.refused.is_none()) else { return true };
         let mut piece = Vec::new();
-        // What cannot be read now may be at the next look.
+        // A failed read is repeated at the next poll.
         let count = file.take(PIECE).read_to_end(&mut piece).unwrap_or(0);
         self.read += count as u64;
         self.begun.extend_from_slice(&piece);
@@ -51,7 +50,7 @@ impl StepsFile {
         count == 0 || self.refused.is_some()
     }
 
-    /// Opens it without waiting for whoever is at the other end of a pipe.
+    /// Opens it without blocking on a pipe.
     fn open(&mut self) {
         let Ok(file) = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(&self.path) else {
             return;
@@ -65,7 +64,7 @@ impl StepsFile {
     fn take_lines(&mut self) {
         let Some(end) = self.begun.iter().rposition(|byte| *byte == b'\n') else {
             if self.begun.len() > LONGEST {
-                // Whatever follows up to the end of the line is none either.
+                // The rest of the line is invalid too.
                 self.begun.clear();
                 self.steps.rubbish += 1;
             }
@@ -92,7 +91,7 @@ mod tests {
         file
     }
 
-    /// Nobody ever writes to the pipe, and the device never ends.
+    /// The pipe has no writer, and the device never ends.
     #[test]
     fn pipes_and_devices_are_refused_at_once() {
         let folder = TempDir::new().unwrap();
@@ -106,7 +105,7 @@ mod tests {
         assert!(begun.elapsed() < Duration::from_secs(5));
     }
 
-    /// A file of 600 GB without a line, as a job can make in no time.
+    /// A sparse file of 600 GB without a line, which a job can create at once.
     #[test]
     fn a_file_without_end_is_read_in_pieces_and_not_to_its_end() {
         let folder = TempDir::new().unwrap();

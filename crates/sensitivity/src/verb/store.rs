@@ -1,4 +1,4 @@
-//! Points that were measured, kept as soon as each is finished: none is measured twice.
+//! Stores measured points as soon as each is finished, so that none is measured twice.
 
 use super::points::{Configuration, Point, one_or_several};
 use perf4sight_base::error::{Error, Result};
@@ -6,9 +6,9 @@ use perf4sight_base::{atomic_write, input_file};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The file of points.
+/// The name of the file.
 const FILE: &str = "points.json";
-/// Its version.
+/// The version of its format.
 const FORMAT: u32 = 1;
 
 /// All points of a job, in a file.
@@ -16,19 +16,19 @@ const FORMAT: u32 = 1;
 pub(super) struct Store {
     file: PathBuf,
     job: String,
-    /// In the order in which they were measured.
+    /// In the order of measurement.
     pub points: Vec<Point>,
-    /// Points whose runs were all disturbed until now, and which are to be run again.
+    /// Points whose runs were all disturbed so far, and which are to be run again.
     unfinished: Vec<Point>,
-    /// Points that were found here and were disturbed every time: each is run once more.
+    /// Points in the file that were always disturbed: each is run once more.
     due: Vec<Configuration>,
 }
 
-/// What the file holds.
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
 struct Contents {
     format: u32,
-    /// What points of another job do not have in common.
+    /// The identity of the job: points of other jobs have another one.
     job: String,
     points: Vec<Point>,
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_several")]
@@ -36,7 +36,7 @@ struct Contents {
 }
 
 impl Store {
-    /// The points of a job in a folder; none where there are none, or where they are to be thrown away.
+    /// Opens the points of a job in a folder; empty where there are none, or where they are to be discarded.
     ///
     /// # Errors
     /// A file that cannot be read, points of another job.
@@ -61,10 +61,10 @@ impl Store {
         Ok(store(contents.points, contents.unfinished))
     }
 
-    /// Keeps a point, in the place of what was known of it.
+    /// Stores a point, replacing earlier data of it.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// A file that cannot be written.
     pub fn add(&mut self, point: Point) -> Result<()> {
         self.due.retain(|configuration| *configuration != point.configuration);
         self.unfinished.retain(|begun| begun.configuration != point.configuration);
@@ -75,33 +75,33 @@ impl Store {
         self.save()
     }
 
-    /// Keeps the runs of a point that is to be run again.
+    /// Stores the runs of a point that is to be run again.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// A file that cannot be written.
     pub fn begin(&mut self, point: &Point) -> Result<()> {
         self.unfinished.retain(|begun| begun.configuration != point.configuration);
         self.unfinished.push(point.clone());
         self.save()
     }
 
-    /// Whether runs are kept of a point that is not finished.
+    /// Whether there are runs of an unfinished point.
     pub fn has_begun(&self) -> bool {
         !self.unfinished.is_empty()
     }
 
-    /// A point with the runs that were kept of it.
+    /// A point with its stored runs.
     pub fn begun(&self, configuration: Configuration) -> Point {
         let kept = self.unfinished.iter().find(|point| point.configuration == configuration);
         kept.or(self.at(configuration)).cloned().unwrap_or(Point { configuration, runs: Vec::new() })
     }
 
-    /// The places that anything is known of: of points, and of those that are not finished.
+    /// All configurations with data: of points, and of unfinished ones.
     pub fn configurations(&self) -> impl Iterator<Item = Configuration> {
         self.points.iter().chain(&self.unfinished).map(|point| point.configuration)
     }
 
-    /// Whether a point was found here that was disturbed every time, and was not run again since.
+    /// Whether a point in the file was always disturbed, and was not run again since.
     pub fn is_due(&self, configuration: Configuration) -> bool {
         self.due.contains(&configuration)
     }
@@ -113,7 +113,6 @@ impl Store {
         atomic_write::save(&self.file, text + "\n")
     }
 
-    /// The point of a configuration.
     pub fn at(&self, configuration: Configuration) -> Option<&Point> {
         self.points.iter().find(|point| point.configuration == configuration)
     }

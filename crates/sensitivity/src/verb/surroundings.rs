@@ -1,4 +1,4 @@
-//! What is here before anything is measured: what holds limits, how much data there is, how fast it is read.
+//! Examines the machine before measuring: possible limits, size of the data, bandwidths.
 
 use super::Sensitivity;
 use super::command::Command;
@@ -16,46 +16,44 @@ use perf4sight_verb::Context;
 use std::path::Path;
 use std::time::Duration;
 
-/// So much of the memory that is free may be filled with data.
+/// At most this share of the free memory is filled with data.
 const FILLED: f64 = 0.8;
-/// The fewest CPUs that a job is tried with where nothing limits fractions.
+/// The least CPUs to try where fractions cannot be limited.
 const WHOLE: f64 = 1.0;
 
-/// What is here.
+/// The machine and the data of a job.
 pub(super) struct Surroundings {
-    /// What can be limited.
+    /// The possible limits.
     pub survey: Survey,
-    /// Whether a daemon of the job ends with it even where we are killed.
+    /// Whether a daemon of the job ends with it even if this process is killed.
     pub holds_daemons: bool,
-    /// The most CPUs that are tried.
+    /// The most CPUs to try.
     pub most: f64,
-    /// The numbers of CPUs that may be tried.
+    /// The numbers of CPUs to try.
     pub grid: Grid,
-    /// How much data there is; none where none was named.
+    /// The size of the data; none where none was specified.
     pub size: Option<DataSize>,
-    /// Bytes a second from storage; none where that is not known.
+    /// Bytes a second from storage; none where that is unknown.
     pub storage: Option<f64>,
-    /// Their interval of 95 %; none where they were given, or that is not known.
+    /// The 95 % interval of `storage`; none where it was specified or is unknown.
     pub storage_between: Option<[f64; 2]>,
     /// Bytes a second from memory; none where there is no data.
     pub memory: Option<f64>,
-    /// GPUs of the job.
     pub gpus: u32,
-    /// The job's command.
     pub command: Command,
-    /// Whether all data has room in the memory that is free.
+    /// Whether all data fits in the free memory.
     pub fits: bool,
-    /// What measurements depend on, on each node.
+    /// Properties that affect measurements, of each node.
     pub hosts: Vec<Setting>,
-    /// What could not be found out, in sentences.
+    /// Warnings about unknown properties.
     pub doubts: Vec<String>,
 }
 
 impl Surroundings {
-    /// Looks; none after Ctrl-C.
+    /// Examines the machine; none after Ctrl-C.
     ///
     /// # Errors
-    /// More CPUs than there are, data that is missing or empty, limits that nothing can hold.
+    /// More CPUs than there are, data that is missing or empty, limits that nothing can enforce.
     pub fn look(asked: &Sensitivity, watch: &Watch<'_>, context: &Context) -> Result<Option<(Self, Limiter)>> {
         let around = limit::Surroundings {
             data: asked.data.as_deref(),
@@ -87,7 +85,7 @@ impl Surroundings {
         Ok((!watch.cancelled()).then_some((around, limiter)))
     }
 
-    /// Reads the data once, so that the curve is one of computing.
+    /// Reads the data once, so that the curve measures computing.
     pub fn warm(&self, asked: &Sensitivity, watch: &Watch<'_>, context: &Context) {
         if let Some(path) = asked.data.as_deref().filter(|_| self.fits) {
             context.console.note(format_args!("reading {} into memory", path.display()));
@@ -114,8 +112,8 @@ fn counted(data: Option<&Path>, watch: &Watch<'_>, context: &Context) -> Result<
     }
 }
 
-/// The bandwidth of storage, as asked or measured, and in the latter case with its interval; what is not known is a doubt, and no reason to
-/// measure nothing.
+/// The bandwidth of storage, specified or measured with its interval. An unknown one causes a warning and does not
+/// prevent a measurement.
 fn storage(asked: &Sensitivity, watch: &Watch<'_>, doubts: &mut Vec<String>) -> Option<(f64, Option<[f64; 2]>)> {
     if let Some(bandwidth) = asked.storage_bandwidth {
         return Some((bandwidth.0 as f64, None));
@@ -135,7 +133,7 @@ fn storage(asked: &Sensitivity, watch: &Watch<'_>, doubts: &mut Vec<String>) -> 
     }
 }
 
-/// The interval of a bandwidth, by how it fluctuated while it was measured; none where that took too short a time.
+/// The interval of a bandwidth, from its fluctuation during the measurement; none where that was too short.
 fn between(bandwidth: &Bandwidth) -> Option<[f64; 2]> {
     let step = |(after, read): &(Duration, Bytes)| Step { number: read.0, time: after.as_secs_f64(), wait: None };
     let mut steps: Vec<Step> = bandwidth.progress.iter().map(step).collect();
@@ -144,20 +142,20 @@ fn between(bandwidth: &Bandwidth) -> Option<[f64; 2]> {
     Some([low.min(bandwidth.bytes_per_second), high.max(bandwidth.bytes_per_second)])
 }
 
-/// How fast what was read before is read again, as asked or measured: a byte that is copied is read and written.
+/// The bandwidth of cached data, specified or measured: a copied byte is read and written.
 fn memory(asked: &Sensitivity, watch: &Watch<'_>) -> Option<f64> {
     let _ = asked.data.as_ref()?;
     let asked = asked.memory_bandwidth.map(|bandwidth| bandwidth.0 as f64);
     asked.or_else(|| memory_bandwidth(threads(), watch).map(|moved| moved / 2.0))
 }
 
-/// Whether the data fits into memory in addition to everything else, and to the job where its memory is limited.
+/// Whether the data fits into free memory, and into the job's memory limit.
 fn fits(size: DataSize, asked: &Sensitivity) -> bool {
     let free = Bytes((Description::here().available().0 as f64 * FILLED) as u64);
     size.bytes() <= asked.memory.map_or(free, |memory| memory.min(free))
 }
 
-/// What may be tried: where nothing can limit CPUs, the most alone.
+/// The numbers of CPUs to try: where CPUs cannot be limited, only the most.
 pub(super) fn grid(asked: &Sensitivity, most: f64, survey: &Survey) -> Grid {
     let step = asked.cpu_step.unwrap_or_else(|| Grid::usual_step(most));
     match survey.by(Resource::Cpus) {

@@ -1,4 +1,4 @@
-//! What is shown of a profile on the console, and as CSV.
+//! The tables of a profile for the console and CSV files.
 
 use super::points::cpus_words;
 use super::points::{Point, remark};
@@ -101,7 +101,7 @@ pub(super) fn storage_matrix(profile: &Profile) -> Table {
     table
 }
 
-/// Epochs that were measured with storage held to a bandwidth; none where there were none.
+/// The measured epochs with storage held to a bandwidth; none where there were none.
 pub(super) fn throttled(profile: &Profile) -> Option<Table> {
     let columns = [
         Column::number("cpus", "CPUs"),
@@ -126,13 +126,13 @@ pub(super) fn throttled(profile: &Profile) -> Option<Table> {
     (!profile.throttled.is_empty()).then_some(table)
 }
 
-/// Epochs over CPUs and memory as people read them.
+/// Epochs over CPUs and memory, for the console.
 pub(super) fn epochs(profile: &Profile) -> Option<Table> {
     let epochs = profile.matrix.iter().map(|epoch| (epoch.cpus, epoch));
     wide("Epoch, by the share of the data that has room in memory", Column::number("cpus", "CPUs"), epochs.collect())
 }
 
-/// Epochs over storage and memory as people read them.
+/// Epochs over storage and memory, for the console.
 pub(super) fn epochs_over_storage(profile: &Profile) -> Option<Table> {
     let epochs: Vec<(f64, &Epoch)> =
         profile.storage_matrix.iter().map(|of| (of.storage_bandwidth / 1e6, &of.epoch)).collect();
@@ -143,7 +143,7 @@ pub(super) fn epochs_over_storage(profile: &Profile) -> Option<Table> {
     wide(&title, Column::number("storage_mb_s", "storage MB/s"), epochs)
 }
 
-/// One row for each number of something, a column for some of the memory.
+/// A table with one row for each first value, and a column for some memory sizes.
 fn wide(title: &str, of: Column, epochs: Vec<(f64, &Epoch)>) -> Option<Table> {
     const SHOWN: [u32; 5] = [0, 20, 50, 80, 100];
     let rough = epochs.iter().any(|(_, epoch)| SHOWN.contains(&epoch.memory_percent) && is_rough(&epoch.seconds));
@@ -151,7 +151,7 @@ fn wide(title: &str, of: Column, epochs: Vec<(f64, &Epoch)>) -> Option<Table> {
     let heads = SHOWN.map(|percent| Column::number(format!("memory_{percent}_percent"), format!("{percent} %")));
     let mut table = Table::new(title, [of].into_iter().chain(heads));
     for row in epochs.chunk_by(|(a, _), (b, _)| a == b) {
-        // A profile that somebody changed may lack some.
+        // An edited profile may lack some.
         let shown = SHOWN.map(|percent| row.iter().find(|(_, epoch)| epoch.memory_percent == percent));
         let cells = shown.map(|found| Cell::from(found.map(|(_, epoch)| Cell::Text(estimate(&epoch.seconds)))));
         table.row([Cell::from(row[0].0)].into_iter().chain(cells));
@@ -159,12 +159,12 @@ fn wide(title: &str, of: Column, epochs: Vec<(f64, &Epoch)>) -> Option<Table> {
     (!epochs.is_empty()).then_some(table)
 }
 
-/// Whether a likely time is known that may be off by more than a tenth, as that of a job that was disturbed.
+/// Whether a likely time may be off by more than a tenth, as that of a disturbed job.
 fn is_rough(seconds: &Estimate) -> bool {
     seconds.likely.is_some_and(|likely| (likely - seconds.least).max(seconds.most - likely) > 0.1 * likely)
 }
 
-/// A time where it is known, marked where it is rough, else its bounds.
+/// The likely time, marked where it is rough, or else its bounds.
 fn estimate(seconds: &Estimate) -> String {
     match seconds.likely {
         Some(likely) if is_rough(seconds) => format!("~{}", milliseconds(likely)),
@@ -177,7 +177,7 @@ fn milliseconds(seconds: f64) -> Milliseconds {
     Milliseconds(1000.0 * seconds)
 }
 
-/// "120 MB/s", and that nothing here gives as much where that is so.
+/// "120 MB/s", with a remark where the storage here is slower.
 fn given(profile: &Profile, storage: f64) -> String {
     let megabytes = |bytes: f64| format!("{} MB/s", significant(bytes / 1e6));
     let here = profile.model.map(|model| model.data.storage_bandwidth).filter(|here| *here < storage);
@@ -185,7 +185,7 @@ fn given(profile: &Profile, storage: f64) -> String {
     format!("{}{}", megabytes(storage), less.unwrap_or_default())
 }
 
-/// What to request, ready to be copied.
+/// The request, ready to copy.
 pub(super) fn requests(profile: &Profile) -> String {
     let Some(requested) = &profile.request else { return String::new() };
     let doubt = if profile.knee().is_some_and(|knee| !knee.verified) { " (not verified)" } else { "" };

@@ -1,6 +1,8 @@
-//! Storage as a third axis: where it can be held to a bandwidth, the job runs once where reading should take as long as computing, and, where
-//! that did not verify the model already, once at half of that. The first measures how far the two go on side by side, the second verifies
-//! the model.
+//! Measures with storage held to a bandwidth.
+//!
+//! Where storage can be limited, the job runs once at the bandwidth where reading should take as long as computing.
+//! Where that run does not already verify the model, it runs once more at half of that bandwidth. The first run
+//! measures how far reading and computing overlap, the second verifies the model.
 
 use super::campaign::{Campaign, Stop};
 use super::points::{Configuration, Point};
@@ -13,22 +15,25 @@ use perf4sight_limit::Resource;
 use perf4sight_report::significant;
 use perf4sight_verb::Context;
 
-/// So far beside what was computed, as a share of it, a measured epoch is no contradiction: rates are known to 3 %.
+/// A measured epoch this close to the computed one, as a share of it, is no contradiction: rates are known to 3 %.
 pub(super) const SLACK: f64 = 0.05;
-/// Runs with storage that is held to a bandwidth, at most.
+/// The most runs with storage held to a bandwidth.
 pub(super) const POINTS: usize = 2;
 /// Storage is limited to this fraction of its measured bandwidth at most, because the bandwidth fluctuates.
 const HELD: f64 = 0.9;
-/// So much of the first epoch counts: nothing of it was read before, but whoever reads ahead is done before the others.
+/// This share of the first epoch counts: none of its data was cached, but a job that reads ahead finishes reading
+/// before the end.
 const COLD: f64 = 0.8;
-/// Iterations shorter than so many seconds are too short to tell: control groups let through what was not used in the tenth of a second before
-/// (`throtl_slice` in the kernel's block/blk-throttle.c), so that a job which reads and computes in turns within that seems to do both at once.
+/// Iterations shorter than this many seconds cannot show the overlap: control groups let a job catch up on bandwidth
+/// that it left unused in the previous tenth of a second (`throtl_slice` in the kernel's block/blk-throttle.c), so that
+/// a job which reads and computes alternately within that seems to overlap them.
 const EVENED_OUT: f64 = 0.2;
-/// What counts takes so many seconds at least, or no rate is known of it.
+/// The counted part takes at least this many seconds, or its rate is unknown.
 const SHORTEST: f64 = 2.5;
 
 impl Campaign<'_> {
-    /// Measures what comes of storage that is held to a bandwidth; nothing where nothing here can hold it, or no model asks for it.
+    /// Measures the job with storage held to a bandwidth. Does nothing where storage cannot be limited, or the model
+    /// does not need it.
     ///
     /// # Errors
     /// See [`Campaign::search`].
@@ -46,7 +51,7 @@ impl Campaign<'_> {
         Ok(Stop::Done)
     }
 
-    /// Those that were measured, the fastest storage first.
+    /// The measured configurations, the fastest storage first.
     pub fn throttled(&self) -> Vec<&Point> {
         let mut points: Vec<&Point> =
             self.store.points.iter().filter(|point| self.is_throttled(point.configuration)).collect();
@@ -58,13 +63,13 @@ impl Campaign<'_> {
         self.is_asked(configuration) && configuration != self.configuration(configuration.cpus, configuration.memory)
     }
 
-    /// Iterations that count of a first epoch.
+    /// Iterations of a first epoch that count.
     fn counted(&self, model: &Model) -> u64 {
         ((COLD * model.iterations) as u64).saturating_sub(self.asked.warm_up)
     }
 
-    /// Bytes a second at which reading takes as long as computing, or what storage gives for sure; none where that is too much for a rate
-    /// to be known before the end of an epoch.
+    /// Bytes a second at which reading takes as long as computing, or that storage surely delivers. None where that is
+    /// so fast that the epoch ends before a rate is known.
     fn telling(&self, model: &Model) -> Option<f64> {
         let cpus = model.curve.best().cpus;
         let held = model.needed(cpus, 0.0)?.least.min(HELD * model.data.storage_bandwidth);
@@ -84,7 +89,7 @@ impl Campaign<'_> {
             return Some(due.configuration);
         }
         let held = match self.throttled()[..] {
-            // Each node reads its share.
+            // Each node reads its share of the data.
             [] => self.telling(model)? as u64 / self.runner.nodes() as u64,
             [first] if self.confirms(first, model) => return None,
             [first] => first.configuration.storage?.0 / 2,
@@ -94,7 +99,7 @@ impl Campaign<'_> {
     }
 }
 
-/// How far reading and computing go on side by side by the first run with storage held to a bandwidth, and the epochs of all of them.
+/// The overlap that the first run with limited storage shows, and the epochs of all such runs.
 pub(super) fn learned(campaign: &Campaign<'_>, model: &Model) -> (Option<MeasuredOverlap>, Vec<Throttled>) {
     let nodes = campaign.runner.nodes();
     let overlap = campaign.throttled().first().and_then(|point| {
@@ -115,7 +120,8 @@ pub(super) fn learned(campaign: &Campaign<'_>, model: &Model) -> (Option<Measure
     (overlap, campaign.throttled().iter().filter_map(epoch).collect())
 }
 
-/// Whether reading took longer than computing, the epoch as long as reading, and no overlap follows from what it took longer.
+/// Whether a run agrees with complete overlap: reading took longer than computing, the epoch took as long as reading,
+/// and the difference does not show a partial overlap.
 fn is_as_published(held: &Model, cpus: f64, seconds: f64) -> bool {
     let (reading, computing) = (held.data.fetch(0.0), held.compute(cpus).likely);
     let is_told =
@@ -124,13 +130,13 @@ fn is_as_published(held: &Model, cpus: f64, seconds: f64) -> bool {
     is_reading && !is_told && (seconds / reading - 1.0).abs() <= SLACK
 }
 
-/// A model whose reading and computing go on side by side.
+/// The same model with complete overlap.
 fn side_by_side(model: &Model) -> Model {
     Model { overlap: Some(MeasuredOverlap::exactly(Overlap::SIDE_BY_SIDE)), ..model.clone() }
 }
 
-/// Whether reading and computing may get in each other's way more than limits on storage show; where the storage in question is one that is
-/// held to a bandwidth so, they show it all.
+/// Whether reading and computing may overlap less than a run with limited storage shows. If the storage in question is
+/// limited in the same way, the run shows all of it.
 fn may_be_hidden(model: &Model, campaign: &Campaign<'_>) -> bool {
     is_evened_out(model) && campaign.asked.storage_bandwidth.is_none()
 }
@@ -140,12 +146,12 @@ fn is_evened_out(model: &Model) -> bool {
     model.curve.best().rate.per_second * EVENED_OUT > 1.0
 }
 
-/// A model with the storage that a point was held to on each node, and the seconds of an epoch there.
+/// The model with the storage bandwidth of a point, summed over the nodes, and the seconds of an epoch there.
 fn held(point: &Point, model: &Model, nodes: usize) -> Option<(Model, f64)> {
     Some((model.with_storage((point.configuration.storage?.0 * nodes as u64) as f64), point.epoch(model.iterations)?))
 }
 
-/// What of this axis rests on assumptions alone, and why.
+/// A warning about results for storage that are assumptions only, with the reason.
 pub(super) fn assumed(profile: &Profile, campaign: &Campaign<'_>) -> Option<String> {
     let model = profile.model()?;
     let axis = campaign.runner.survey().of(Resource::Storage)?;
@@ -169,7 +175,7 @@ pub(super) fn assumed(profile: &Profile, campaign: &Campaign<'_>) -> Option<Stri
     ))
 }
 
-/// A point with storage held to a bandwidth that is further from the model than rates are known.
+/// Warnings about points with limited storage that differ from the model by more than the error of rates.
 pub(super) fn missed(profile: &Profile) -> Vec<String> {
     let is_far = |throttled: &&Throttled| {
         let Estimate { least, most, .. } = throttled.model;
@@ -191,8 +197,8 @@ mod tests {
     use super::*;
     use crate::{Curve, Data, Rate};
 
-    /// Reading takes 2 s and computing 1 s. An epoch of 2.08 s is 4 % longer than reading, and yet `(2^3 + 1^3)^(1/3)` = 2.08 s, a third of
-    /// the way to one after the other: a second run has to say whether that is so.
+    /// Reading takes 2 s and computing 1 s. An epoch of 2.08 s is 4 % longer than reading, and yet `(2^3 + 1^3)^(1/3)`
+    /// = 2.08 s, a third of the way to no overlap: a second run has to decide that.
     #[test]
     fn an_overlap_that_one_run_told_is_held_to_another_one() {
         let rate = Rate::exactly(10.0);

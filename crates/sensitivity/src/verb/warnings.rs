@@ -1,4 +1,4 @@
-//! What a reader of a profile should know, in sentences.
+//! Warnings for the reader of a profile.
 
 use super::campaign::{Campaign, Stop};
 use super::points::{Outcome, Point, cpus_words, last_lines, remark};
@@ -12,12 +12,12 @@ use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_limit::Resource;
 use perf4sight_report::significant;
 
-/// So many times its CPUs a job may have used, by clocks that count hundredths of seconds.
+/// A job may appear to use this many times its CPUs, because clocks count hundredths of seconds.
 const EXCEEDING: f64 = 1.15;
-/// From this share of the time on that something waited while others used the CPUs of a job, they are worth a word.
+/// From this share of the time that a job may have waited for others, there is a warning.
 const SHARED: f64 = 0.1;
 
-/// What a reader should know.
+/// All warnings.
 pub(super) fn warnings(around: &Surroundings, campaign: &Campaign<'_>, profile: &Profile, stop: Stop) -> Vec<String> {
     let mut told = around.doubts.clone();
     told.extend(around.command.kept.iter().map(|option| {
@@ -35,7 +35,7 @@ pub(super) fn warnings(around: &Surroundings, campaign: &Campaign<'_>, profile: 
     told
 }
 
-/// What a reader should know by the points alone.
+/// The warnings from the points alone.
 pub(super) fn of_points(profile: &Profile) -> Vec<String> {
     let mut told: Vec<String> = profile.oddities.iter().map(|oddity| odd(*oddity)).collect();
     told.extend(profile.points.iter().filter_map(doubtful));
@@ -66,7 +66,7 @@ fn odd(oddity: Oddity) -> String {
     }
 }
 
-/// A point that failed, or that others disturbed every time.
+/// A warning about a point that failed, or that others disturbed every time.
 fn doubtful(point: &Point) -> Option<String> {
     let words = point.configuration.words();
     let Some((run, _)) = point.counts() else {
@@ -89,8 +89,8 @@ fn doubtful(point: &Point) -> Option<String> {
     ))
 }
 
-/// Points during which others used the CPUs of the job, had it all its time or not: with busy neighbours one was seen to lose a third of its rate,
-/// and had every millisecond of its quota.
+/// A warning about points during which others used the CPUs of the job, even if it had its full quota: with busy
+/// neighbours a job lost a third of its rate although it had every millisecond of its quota.
 fn shared<'a>(points: impl Iterator<Item = &'a Point>) -> Option<String> {
     let waited = |point: &Point| point.counts().and_then(|(run, _)| run.waited).filter(|waited| *waited >= SHARED);
     let mut cpus: Vec<f64> =
@@ -105,13 +105,13 @@ fn shared<'a>(points: impl Iterator<Item = &'a Point>) -> Option<String> {
     })
 }
 
-/// What a job reported that cannot be.
+/// A warning about reports of a job that cannot be true.
 fn incredible(point: &Point) -> Option<String> {
     let (run, _) = point.counts()?;
     (!run.doubts.is_empty()).then(|| format!("with {}: {}", point.configuration.words(), run.doubts.join("; ")))
 }
 
-/// A job that became faster or slower while it was measured: which of its rates lasts is not known.
+/// A warning about a job that became faster or slower during the measurement: its steady rate is unknown.
 fn changing(point: &Point) -> Option<String> {
     let [before, after] = point.counts()?.1.changed?.map(significant);
     Some(format!(
@@ -120,7 +120,7 @@ fn changing(point: &Point) -> Option<String> {
     ))
 }
 
-/// A job that did not keep to its CPUs, as one that got away from what holds it: its rate is one of more.
+/// A warning about a job that exceeded its CPUs, for instance by escaping the limit: its rate is that of more CPUs.
 fn exceeding(point: &Point) -> Option<String> {
     let (run, _) = point.counts()?;
     let used = run.cpu_seconds? / run.seconds;
@@ -133,7 +133,7 @@ fn exceeding(point: &Point) -> Option<String> {
     })
 }
 
-/// Rates that hold more than iterations.
+/// A warning about rates that include more than iterations.
 fn ways(profile: &Profile) -> Option<String> {
     let divided = profile.curve_points().filter_map(Point::counts).any(|(run, _)| run.way == Some(Way::Division));
     divided.then(|| {
@@ -141,7 +141,7 @@ fn ways(profile: &Profile) -> Option<String> {
     })
 }
 
-/// What could not be limited.
+/// Warnings about resources that could not be limited.
 fn unlimited(around: &Surroundings, profile: &Profile) -> Vec<String> {
     let by = |resource: Resource| around.survey.by(resource).is_some();
     let memory = "memory cannot be limited here, so epochs with little of it are bounded by two kinds of cache";
@@ -152,7 +152,7 @@ fn unlimited(around: &Surroundings, profile: &Profile) -> Vec<String> {
     told.into_iter().filter(|(lacks, _)| *lacks).map(|(_, words)| words.to_owned()).collect()
 }
 
-/// A measured epoch that is not between both caches: the model lacks something.
+/// A warning about a measured epoch outside the bounds of both caches: the model is incomplete.
 fn missed(profile: &Profile, campaign: &Campaign<'_>) -> Option<String> {
     let model = Model { cache: None, ..profile.model()? };
     let (configuration, cached) = campaign.most_informative_cache_size(&model, profile.own_memory?)?;
@@ -171,7 +171,7 @@ fn missed(profile: &Profile, campaign: &Campaign<'_>) -> Option<String> {
     })
 }
 
-/// Why there are no epochs, or what they rest on.
+/// Warnings about missing epochs or their assumptions.
 fn unmodelled(around: &Surroundings, asked: &Sensitivity) -> Vec<String> {
     let mut told = Vec::new();
     let Some(size) = around.size else { return told };
@@ -205,7 +205,8 @@ mod tests {
     use crate::verb::points::tests::run;
     use crate::verb::points::{Configuration, Run};
 
-    /// With a quarter of a CPU it had all of its quota, and others the rest of the time; with one CPU it was alone.
+    /// With a quarter of a CPU it had all of its quota, and others the rest of the time; with one CPU it was
+    /// undisturbed.
     #[test]
     fn what_others_did_meanwhile_is_told_of_sound_points_too() {
         let at = |cpus: f64, waited: f64| Point {

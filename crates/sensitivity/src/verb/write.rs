@@ -1,4 +1,4 @@
-//! The files of a profile.
+//! Writes the files of a profile.
 
 use super::profile::Profile;
 use super::published::Host;
@@ -10,19 +10,19 @@ use perf4sight_machine::threads;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Room for the points and files of any job, in bytes.
+/// Disk space for the points and files of any job, in bytes.
 const ROOM: usize = 256 << 10;
 
-/// Makes sure, before anything is measured, that what is measured can be kept.
+/// Checks, before measuring, that the results can be stored.
 ///
 /// # Errors
-/// A folder that cannot be made, or has no room.
+/// A folder that cannot be created, or has no space.
 pub(super) fn check_room(out: &Path) -> Result<()> {
     fs::create_dir_all(out).map_err(|cause| Error::io(out, "make this folder", &cause))?;
     has_room(out, out)
 }
 
-/// The same, of a folder that is not made: where it is to be, something can be written.
+/// The same for a folder that is not created: its nearest existing ancestor must be writable.
 ///
 /// # Errors
 /// See [`check_room`].
@@ -38,25 +38,25 @@ fn has_room(folder: &Path, out: &Path) -> Result<()> {
     })
 }
 
-/// The files.
+/// The names of the files.
 const NAMES: [&str; 7] =
     ["profile.json", "published.json", "throughput.csv", "curve.csv", "matrix.csv", "storage.csv", "report.html"];
 
-/// Refuses, before anything is measured, a folder in which one of them is not ours: all are where `has_points`.
+/// Refuses, before measuring, a folder in which one of these files is not ours: with `has_points`, all are ours.
 ///
 /// # Errors
-/// A file of others, unless `overwrite`.
+/// A file that is not ours, unless `overwrite`.
 pub(super) fn check_files(out: &Path, has_points: bool, overwrite: bool) -> Result<()> {
     overwrite::check_folder(out, NAMES, has_points, overwrite)
 }
 
-/// Writes all files, and returns where the report is.
+/// Writes all files, and returns the path of the report.
 ///
 /// # Errors
-/// When they cannot be written.
+/// A file that cannot be written.
 pub(super) fn files(out: &Path, profile: &Profile) -> Result<PathBuf> {
     let here = Description::here();
-    // A machine whose GPUs its driver does not list has at least the job's.
+    // If the driver lists no GPUs, the machine has at least those of the job.
     let host = Host { cpus: threads() as f64, memory: here.memory(), gpus: here.gpus().max(profile.job.gpus) };
     let json = serde_json::to_string_pretty(profile).expect("numbers and text are JSON");
     let texts = [

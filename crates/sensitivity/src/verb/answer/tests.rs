@@ -5,7 +5,7 @@ use super::super::points::tests::{profile_of, run};
 use super::super::profile::JobFacts;
 use super::*;
 
-/// The same rate with 1, 2 and 3 CPUs: where others took time of the job at 3, the knee may lie anywhere up to there.
+/// The same rate with 1, 2 and 3 CPUs: where others disturbed the job at 3, the knee may be anywhere up to there.
 #[test]
 fn what_a_knee_that_is_not_verified_leaves_open_is_said() {
     let point = |cpus: f64| Point {
@@ -34,7 +34,7 @@ fn what_storage_does_is_told_as_far_as_it_is_known() {
     assert!(storage_words(None, Some(30)).starts_with("storage may hold it back"));
 }
 
-/// 2^0.1 is 1.0718; nothing is worth a word that lengthens an epoch by less than 5 %.
+/// 2^0.1 is 1.0718; an epoch that is less than 5 % longer is not reported.
 #[test]
 fn an_overlap_is_told_with_its_interval() {
     let told = |in_turn: f64, between: [f64; 2]| together(MeasuredOverlap { in_turn, between });
@@ -45,7 +45,7 @@ fn an_overlap_is_told_with_its_interval() {
     assert_eq!(told(0.005, [0.0, 0.02]), None);
 }
 
-/// Of a job that others held back all the time, only what it made is known.
+/// Of a job that was always disturbed, only the measured rate is known.
 #[test]
 fn of_a_rate_that_may_be_ten_times_as_high_the_lower_end_is_told() {
     let point = |high: f64| {

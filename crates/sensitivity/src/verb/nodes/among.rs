@@ -1,5 +1,5 @@
-//! What is here, held back by what there is on the other nodes: a limit is possible only where every node can hold it, and there are as
-//! many CPUs as on the node with the fewest.
+//! Restricts the resources of this node to those of the other nodes: a limit is possible only where every node can
+//! enforce it, and the CPUs are those of the smallest node.
 
 use super::message::Machine;
 use super::team::Team;
@@ -12,10 +12,10 @@ use perf4sight_limit::{RESIDENCY, Resource};
 use perf4sight_machine::Limits;
 
 impl Surroundings {
-    /// Among the other nodes.
+    /// Restricts it to the other nodes.
     ///
     /// # Errors
-    /// More CPUs or memory asked for than some node has.
+    /// A request for more CPUs or memory than some node has.
     pub(in super::super) fn among(mut self, asked: &Sensitivity, team: &Team) -> Result<Self> {
         let machines: Vec<(&str, &Machine)> = team.machines().collect();
         let least = |of: fn(&Machine) -> f64| machines.iter().min_by(|a, b| of(a.1).total_cmp(&of(b.1)));
@@ -40,7 +40,7 @@ impl Surroundings {
         }
         self.grid = grid(asked, self.most, &self.survey);
         [self.storage, self.memory] = [0, 1].map(|which| together(which, &machines));
-        // Others report the middle of what they measured alone.
+        // Other nodes report only the most likely value of their measurement.
         if self.storage_between.take().is_some() {
             self.doubts.push("how sure the bandwidth of storage of all nodes together is, is not known".to_owned());
         }
@@ -56,13 +56,14 @@ impl Surroundings {
     }
 }
 
-/// Bytes a second of all nodes together, each as slow as the slowest: they wait for each other. None where any is unknown.
+/// Bytes a second of all nodes together, each as slow as the slowest, because they wait for each other. None where any
+/// is unknown.
 fn together(which: usize, machines: &[(&str, &Machine)]) -> Option<f64> {
     let all: Option<Vec<f64>> = machines.iter().map(|(_, machine)| machine.bandwidths[which]).collect();
     all?.into_iter().min_by(f64::total_cmp).map(|slowest| slowest * machines.len() as f64)
 }
 
-/// Nodes that read other data than node 0, or know of none, or do not know how fast it is read.
+/// Warnings about nodes whose data differs from that of node 0, or whose data or bandwidth is unknown.
 fn other_data(machines: &[(&str, &Machine)]) -> Vec<String> {
     let own = machines.first().and_then(|(_, machine)| machine.data);
     let told = |data: Option<[u64; 2]>| match data {
@@ -80,14 +81,14 @@ fn other_data(machines: &[(&str, &Machine)]) -> Vec<String> {
     differ.chain(unknown).collect()
 }
 
-/// Why a resource cannot be limited on all nodes alike; none where it can.
+/// Why a resource cannot be limited alike on all nodes; none where it can.
 fn lacks(resource: Resource, machines: &[(&str, &Machine)]) -> Option<String> {
     let by = |machine: &Machine| machine.limits.get(&resource.to_string()).cloned().flatten();
     let governed = |by: &String| by == RESIDENCY.name;
     let own = machines.first().and_then(|(_, machine)| by(machine));
     machines.iter().find_map(|(name, machine)| match (by(machine), &own) {
         (None, _) => Some(format!("{name} cannot limit {resource}")),
-        // One counts the memory of the job itself, and the other does not.
+        // One includes the job's own memory, the other does not.
         (Some(other), Some(own)) if governed(&other) != governed(own) => {
             Some(format!("{name} has a {other} for {resource}, and node 0 a {own}"))
         }

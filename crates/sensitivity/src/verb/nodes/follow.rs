@@ -1,4 +1,4 @@
-//! A node that follows: it runs its own command under the limits that node 0 asks for, and leaves nothing behind when either ends.
+//! A following node: it runs its own command under the limits that node 0 orders, and cleans up when either ends.
 
 use super::message::{self, Hello, Machine, Order, Report};
 use super::rendezvous::Nodes;
@@ -21,15 +21,16 @@ use serde_json::json;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// How long it is waited for an order before it is looked whether somebody wants to end.
+/// How long to wait for an order before checking for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long node 0 is looked for, to report that this node cannot take part.
+/// How long to try to reach node 0 to report that this node cannot take part.
 const HASTE: Duration = Duration::from_secs(3);
 
-/// Follows until node 0 has all it wants.
+/// Follows until node 0 has finished.
 ///
 /// # Errors
-/// What is wrong here, which is reported to node 0; a node 0 that cannot be reached, refuses this one, fails or is gone.
+/// An error on this node, which is reported to node 0; a node 0 that cannot be reached, refuses this node, fails or
+/// disconnects.
 pub(in super::super) fn follow(
     asked: &Sensitivity,
     nodes: &Nodes,
@@ -37,7 +38,7 @@ pub(in super::super) fn follow(
     context: &mut Context,
 ) -> Result<Summary> {
     let around = Surroundings::look(asked, &watch, context);
-    // A node that cannot take part says so where somebody listens.
+    // A node that cannot take part waits only briefly for node 0, to report that.
     let patience = if around.is_ok() { nodes.wait } else { nodes.wait.min(HASTE) };
     let leader = match (reach(nodes, patience, &watch, context), &around) {
         (Ok(Some(link)), _) => Leader { link },
@@ -69,7 +70,7 @@ pub(in super::super) fn follow(
     };
     if let Some(why) = why {
         let why = format!("{}: {why}", name(nodes.rank, &Description::here().name()));
-        // Where node 0 is what failed, nobody hears this.
+        // If node 0 is the one that failed, this report is not received.
         let _ = leader.report(&Report::Leaving { why });
     }
     leader.link.close();
@@ -80,7 +81,7 @@ fn interrupted() -> Summary {
     Summary { headline: "interrupted".to_owned(), ..Summary::default() }
 }
 
-/// Connects with node 0; none after Ctrl-C.
+/// Connects to node 0; none after Ctrl-C.
 fn reach(nodes: &Nodes, patience: Duration, watch: &Watch<'_>, context: &Context) -> Result<Option<Link>> {
     let at = format!("{}:{}", nodes.master_addr, nodes.port());
     let waiting = |why: &str| context.console.note(format_args!("waiting for node 0 at {at}: {why}"));
@@ -92,19 +93,18 @@ fn reach(nodes: &Nodes, patience: Duration, watch: &Watch<'_>, context: &Context
     })
 }
 
-/// The connection with node 0.
 struct Leader {
     link: Link,
 }
 
 impl Leader {
     fn report(&self, report: &Report) -> Result<()> {
-        // Why it ended is worth more than that it did.
+        // The reason why node 0 ended is more useful than the broken connection.
         let broken = |cause: std::io::Error| self.last_words().unwrap_or_else(|| gone(&cause.to_string()));
         self.link.say(&message::line(report)).map_err(broken)
     }
 
-    /// Why it ended, where it said so.
+    /// Why it ended, if it reported that.
     fn last_words(&self) -> Option<Error> {
         loop {
             match self.hear(LOOK) {
@@ -115,7 +115,7 @@ impl Leader {
         }
     }
 
-    /// Its next order; none where none comes within this time.
+    /// Its next order; none where none arrives within this time.
     fn hear(&self, patience: Duration) -> Result<Option<Order>> {
         match self.link.hear(patience) {
             None => Ok(None),
@@ -142,15 +142,15 @@ struct Follower<'a> {
     limiter: &'a Limiter,
     watch: Watch<'a>,
     leader: &'a Leader,
-    /// The run that it is ready for.
+    /// The prepared run.
     next: Option<Wanted>,
-    /// Keeps other measurements away.
+    /// Keeps other measurements from starting.
     lock: Option<MeasurementLock>,
-    /// How many it has made.
+    /// Number of runs so far.
     runs: usize,
 }
 
-/// A run that node 0 wants.
+/// A run that node 0 ordered.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     point: u64,
@@ -158,11 +158,11 @@ struct Wanted {
     goal: Goal,
 }
 
-/// What follows an order: the next one, or the end, without a summary after Ctrl-C.
+/// The next order, or the end, without a summary after Ctrl-C.
 type Next = ControlFlow<Option<Summary>>;
 
 impl Follower<'_> {
-    /// Says who it is, and follows orders until the end; none after Ctrl-C.
+    /// Introduces itself, and follows orders until the end; none after Ctrl-C.
     fn follow(mut self, context: &Context) -> Result<Option<Summary>> {
         self.introduce()?;
         while !self.watch.cancelled() {
@@ -204,17 +204,17 @@ impl Follower<'_> {
                 context.console.note(format_args!("run {point}: {}", wanted.words()));
                 return self.run(wanted, context);
             }
-            // Of a run that is over here already.
+            // An order for a run that has already ended here.
             Order::Close { .. } | Order::Stop { .. } => {}
             Order::End { done, why } => return self.end(done, &why),
         }
         Ok(Next::Continue(()))
     }
 
-    /// Keeps others away and has the data where it is to be, as node 0 does.
+    /// Takes the lock and loads the data, as node 0 does.
     fn begin(&mut self, alone: bool, context: &Context) -> Result<()> {
         let waiting = |why: &str| {
-            // Where node 0 is gone, that is heard when the waiting is over.
+            // If node 0 has disconnected, that is detected after the wait.
             let _ = self.leader.report(&Report::Waiting { why: why.to_owned() });
         };
         if alone {
@@ -224,7 +224,7 @@ impl Follower<'_> {
         self.leader.report(&Report::Here)
     }
 
-    /// Runs the job, and reports what came of it.
+    /// Runs the job, and reports the run.
     fn run(&mut self, wanted: Wanted, context: &Context) -> Result<Next> {
         let Follower { asked, around, limiter, watch, leader, .. } = *self;
         let (words, survey) = (around.command.words.as_slice(), &around.survey);
@@ -246,7 +246,6 @@ impl Follower<'_> {
         Ok(Next::Continue(()))
     }
 
-    /// What is said at the end.
     fn end(&self, done: bool, why: &str) -> Result<Next> {
         if !done {
             return Err(ended(why));
@@ -269,10 +268,10 @@ impl Wanted {
 struct Led<'a> {
     leader: &'a Leader,
     point: u64,
-    /// Whether node 0 knows that the rate is known.
+    /// Whether node 0 was informed that the rate is known.
     known: bool,
     phase: Phase,
-    /// Nothing more is wanted: whether all is done, and why not.
+    /// Set when node 0 has ended: whether all is done, and why not.
     end: Option<(bool, String)>,
     failure: Option<Error>,
 }
@@ -292,7 +291,7 @@ impl Pace for Led<'_> {
 
 impl Led<'_> {
     fn go_on(&mut self, known: bool) -> Result<()> {
-        // Whoever has said that all is over has nothing more to say.
+        // Node 0 sends nothing after its end.
         if self.end.is_some() {
             return Ok(());
         }

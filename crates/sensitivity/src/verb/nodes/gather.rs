@@ -1,4 +1,4 @@
-//! Node 0 waits until all others have come, and turns away whoever does not belong to them.
+//! Waits on node 0 until all other nodes have connected, and refuses connections that do not belong to the job.
 
 use super::member::Member;
 use super::message::{self, Hello, Machine, Order};
@@ -16,19 +16,19 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-/// How often it is looked who has come.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long somebody who connects may take to say who it is.
+/// How long a new connection may take to introduce itself.
 const INTRODUCTION: Duration = Duration::from_secs(10);
-/// How many may do so at once.
+/// The most connections that have not introduced themselves.
 const STRANGERS: usize = 64;
-/// How often is reported who is missing.
+/// The interval of reports about missing nodes.
 const TOLD: Duration = Duration::from_secs(10);
 
 /// Waits for all nodes; none after Ctrl-C.
 ///
 /// # Errors
-/// A port that is taken; nodes that have not come in time, or cannot take part.
+/// A port that is in use; nodes that did not connect in time, or cannot take part.
 pub(in super::super) fn gather(
     asked: &Sensitivity,
     nodes: &Nodes,
@@ -63,26 +63,26 @@ pub(in super::super) fn gather(
     Ok(Some(Team::new(name(0, &own.name), own, gathering.members.into_values().collect())))
 }
 
-/// Who has come until now.
+/// The connections so far.
 struct Gathering<'a> {
     nodes: &'a Nodes,
     job: Setting,
     console: &'a Console,
-    /// Who has connected and not said who it is, and until when it may.
+    /// Connections that have not introduced themselves, with their deadlines.
     strangers: Vec<(Link, Deadline)>,
     members: BTreeMap<u32, Member>,
-    /// Who was turned away, and why.
+    /// Refused nodes and the reasons.
     refused: Vec<String>,
 }
 
 impl Gathering<'_> {
-    /// Looks who has come, and whether all are still there.
+    /// Accepts connections, and checks that all members are still connected.
     fn look(&mut self, listener: &Listener) -> Result<()> {
         let failed = |cause| Error::device(format!("no more nodes can come: {cause}"));
         while let Some(link) = listener.next().map_err(failed)? {
             self.strangers.push((link, Deadline::after(INTRODUCTION)));
         }
-        // Whoever comes in hundreds is none of ours.
+        // Connections beyond the limit are not from our nodes.
         self.strangers.truncate(STRANGERS);
         for (link, until) in std::mem::take(&mut self.strangers) {
             match link.hear(Duration::ZERO) {
@@ -91,7 +91,7 @@ impl Gathering<'_> {
                 None | Some(Heard::Lost(_)) => {}
             }
         }
-        // Whoever joined has nothing to say before it is asked.
+        // A member sends nothing before the first order.
         let heard: Vec<u32> =
             self.members.values().filter(|member| !is_quiet(member)).map(|member| member.rank).collect();
         for rank in heard {
@@ -101,7 +101,8 @@ impl Gathering<'_> {
         Ok(())
     }
 
-    /// Takes a node in, or turns it away and tells both sides why. One that cannot take part ends it all: nobody else is that node.
+    /// Accepts a node, or refuses it and informs both sides why. A node of the job that cannot take part ends
+    /// everything, because no other can replace it.
     fn introduce(&mut self, link: Link, line: &str) -> Result<()> {
         let hello = match message::hello(line) {
             Ok(hello) => hello,
@@ -125,7 +126,7 @@ impl Gathering<'_> {
         Ok(())
     }
 
-    /// Why a node does not belong here.
+    /// Why a node does not belong to the job.
     fn objection(&self, hello: &Hello) -> Option<String> {
         let (count, rank) = (self.nodes.count, hello.node_rank);
         if hello.nnodes != count {
@@ -141,7 +142,7 @@ impl Gathering<'_> {
     }
 
     fn refuse(&mut self, link: Link, who: &str, why: String) {
-        // Whoever does not listen is refused too.
+        // A refused node may already have disconnected.
         let _ = link.say(&message::line(&Order::Refused { why: why.clone() }));
         link.close();
         let refused = format!("{who} was turned away: {why}");
@@ -151,7 +152,7 @@ impl Gathering<'_> {
         }
     }
 
-    /// Who is missing, as `1, 3`.
+    /// The missing ranks, as `1, 3`.
     fn ranks(&self) -> String {
         let missing = (1..self.nodes.count).filter(|rank| !self.members.contains_key(rank));
         missing.map(|rank| rank.to_string()).collect::<Vec<_>>().join(", ")
@@ -169,12 +170,12 @@ impl Gathering<'_> {
     }
 }
 
-/// Whether a node that has joined is there and waits.
+/// Whether a member is still connected and sends nothing.
 fn is_quiet(member: &Member) -> bool {
     member.link.hear(Duration::ZERO).is_none()
 }
 
-/// In what two jobs differ that should be the same.
+/// The differences between two jobs that should be the same.
 fn different(ours: &Setting, theirs: &Setting) -> Option<String> {
     let of = |job: &Setting, name: &String| job.get(name).cloned().unwrap_or_else(|| "unknown".to_owned());
     let differ = ours.keys().filter(|name| ours.get(*name) != theirs.get(*name));

@@ -1,4 +1,4 @@
-//! A node that follows, as the node that leads sees it.
+//! A following node, as the leader sees it.
 
 use super::message::{self, Machine, Order, Report};
 use perf4sight_base::error::{Error, Result};
@@ -8,29 +8,29 @@ use std::time::Duration;
 /// A node that takes part.
 pub(super) struct Member {
     pub rank: u32,
-    /// What it is called.
+    /// Its display name.
     pub name: String,
     pub machine: Machine,
     pub link: Link,
 }
 
 impl Member {
-    /// Tells it what to do.
+    /// Sends an order.
     ///
     /// # Errors
-    /// A node that is gone.
+    /// A lost connection.
     pub fn order(&self, order: &Order) -> Result<()> {
-        // What came before the connection broke is worth more than that it did.
+        // The node's last report is more useful than the broken connection.
         match self.link.say(&message::line(order)) {
             Ok(()) => Ok(()),
             Err(cause) => Err(self.last_words().unwrap_or_else(|| self.gone(&cause.to_string()))),
         }
     }
 
-    /// What it reports next; none where it reports nothing within this time.
+    /// Its next report; none where none arrives within this time.
     ///
     /// # Errors
-    /// A node that is gone, or leaves, or sends what is no report.
+    /// A node that disconnects or leaves, or an invalid report.
     pub fn hear(&self, patience: Duration) -> Result<Option<Report>> {
         let line = match self.link.hear(patience) {
             None => return Ok(None),
@@ -44,7 +44,7 @@ impl Member {
         }
     }
 
-    /// Why it left, where it said so.
+    /// Why it left, if it reported that.
     fn last_words(&self) -> Option<Error> {
         loop {
             match self.hear(Duration::ZERO) {
@@ -55,7 +55,7 @@ impl Member {
         }
     }
 
-    /// It did what makes no sense now.
+    /// The error for a report that is invalid in this state.
     pub fn unexpected(&self) -> Error {
         self.gone("it reports what it was not asked for")
     }
@@ -65,5 +65,5 @@ impl Member {
     }
 }
 
-/// What to do then.
+/// The help text for that case.
 const AGAIN: &str = "points that were finished are kept: start the same command on all nodes again";

@@ -1,5 +1,5 @@
-//! The messages between the profilers of several nodes: a line of JSON each. No command ever goes over the network: each
-//! runs its own.
+//! The messages between the profilers of several nodes, each a line of JSON. No command is sent over the network: each
+//! node runs its own.
 
 use crate::verb::points::Run;
 use crate::verb::runner::Goal;
@@ -10,116 +10,114 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What of a job's last lines goes over the network, in characters of each.
+/// Characters of each of a job's last lines that are sent over the network.
 const LONGEST: usize = 1000;
 
-/// A message of a node that follows.
+/// A message of a following node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub(super) enum Report {
-    /// Who it is.
+    /// The introduction of a node.
     Hello(Box<Hello>),
-    /// It waits until another measurement on its machine is over.
+    /// It waits for another measurement on its machine.
     Waiting { why: String },
-    /// It is alone on its machine, and its data is where it is to be.
+    /// It holds the measurement lock, if that was ordered, and its data is loaded.
     Here,
-    /// It can hold these limits, and waits for the start.
+    /// It can enforce these limits, and waits for the start.
     Ready { point: u64 },
     /// Whether its own rate is known well enough.
     Look { point: u64, enough: bool },
-    /// It knows that the run is about to end.
+    /// It has noted that the run is about to end.
     Closing { point: u64 },
-    /// What came of its run.
+    /// Its finished run.
     Ended { point: u64, run: Box<Run> },
-    /// It ends, and why.
+    /// It leaves, with the reason.
     Leaving { why: String },
 }
 
-/// A message of the node that leads.
+/// A message of the leading node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub(super) enum Order {
-    /// It takes part.
+    /// The node is accepted.
     Welcome,
-    /// It does not.
+    /// The node is refused.
     Refused { why: String },
-    /// All nodes are there: get ready; with `lock`, wait until nobody else measures on its machine.
+    /// All nodes are connected: get ready; with `lock`, take the measurement lock of the machine.
     Begin { lock: bool },
-    /// What the next run is held to.
+    /// The limits of the next run.
     Point { point: u64, cpus: Option<f64>, memory: Option<Bytes>, storage: Option<Bytes>, goal: Goal },
-    /// All are ready.
+    /// All nodes are ready: start the run.
     Go { point: u64 },
-    /// The run is about to end: what fails from now on fails because others end.
+    /// The run is about to end: from now on, a failure is caused by the end of other nodes.
     Close { point: u64 },
-    /// All know that; the run ends.
+    /// All nodes have noted that: end the run.
     Stop { point: u64 },
-    /// Nothing more is wanted: all is measured, or why not.
+    /// The measurement has ended: complete, or why not.
     End { done: bool, why: String },
 }
 
-/// Who a node is.
+/// The introduction of a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Hello {
     /// Its version of the program.
     pub perf4sight: String,
-    /// How many nodes it was started for.
+    /// The number of nodes that it was started for.
     pub nnodes: u32,
-    /// Which of them it is.
     pub node_rank: u32,
-    /// What it runs and how that is measured: the same everywhere.
+    /// The job and the way of measuring, which must be equal on all nodes.
     pub job: Setting,
-    /// Where it runs.
     pub machine: Machine,
 }
 
 /// The machine of a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in super::super) struct Machine {
-    /// What it calls itself.
+    /// Its host name.
     pub name: String,
-    /// What no other machine has; none where that is unknown.
+    /// The unique id of its boot; none where that is unknown.
     pub boot: Option<String>,
-    /// CPUs there are for us.
+    /// Available CPUs.
     pub cpus: f64,
-    /// Memory there is for us.
+    /// Available memory.
     pub memory: Bytes,
-    /// What holds limits, by axis; none where nothing does.
+    /// The back-ends of limits, by resource; none where nothing can limit it.
     pub limits: BTreeMap<String, Option<String>>,
     /// Bytes a second from its storage and from its memory, where they are known.
     pub bandwidths: [Option<f64>; 2],
-    /// Bytes and files of its data; none where none was named.
+    /// Bytes and files of its data; none where none was specified.
     pub data: Option<[u64; 2]>,
-    /// What measurements depend on.
+    /// Properties that affect measurements.
     pub facts: Setting,
 }
 
-/// The line of a message.
+/// Formats a message as a line.
 pub(super) fn line(message: &impl Serialize) -> String {
     serde_json::to_string(message).expect("numbers and text are JSON")
 }
 
-/// The message of a line.
+/// Parses the message of a line.
 ///
 /// # Errors
-/// What is none, in words.
+/// Text that is no valid message, with the reason.
 pub(super) fn message<M: DeserializeOwned + Valid>(line: &str) -> Result<M, String> {
     let message: M = serde_json::from_str(line).map_err(|cause| format!("it said what is no message: {cause}"))?;
     message.is_valid().then_some(message).ok_or_else(|| "it said numbers that cannot be".to_owned())
 }
 
-/// Whoever comes and is no node that takes part.
+/// A connection that is not a node that takes part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stranger {
-    /// One of ours that cannot, and why.
+    /// One of our nodes that cannot take part, and why.
     Leaving(String),
-    /// Another version, or whatever else: why it is not understood.
+    /// Another version or another program: why it is not understood.
     Unknown(String),
 }
 
-/// The first message of a node: of another version the rest may mean anything.
+/// Parses the first message of a node; the message of another version is not interpreted.
 ///
 /// # Errors
-/// Whatever is none, and the message of a node that cannot take part.
+/// A message that is no introduction, or that of a node that cannot take part.
 pub(super) fn hello(line: &str) -> Result<Hello, Stranger> {
     let version = env!("CARGO_PKG_VERSION");
     let value: Value = serde_json::from_str(line).unwrap_or_default();
@@ -140,7 +138,7 @@ pub(super) fn hello(line: &str) -> Result<Hello, Stranger> {
 
 /// A message whose numbers are checked.
 pub(super) trait Valid {
-    /// Whether its numbers are possible.
+    /// Whether its numbers are valid.
     fn is_valid(&self) -> bool {
         true
     }
@@ -171,7 +169,7 @@ impl Valid for Report {
     }
 }
 
-/// A job's last lines, short enough for the network.
+/// Shortens a job's last lines for the network.
 pub(super) fn shortened(lines: &mut [String]) {
     for line in lines {
         if let Some((end, _)) = line.char_indices().nth(LONGEST) {

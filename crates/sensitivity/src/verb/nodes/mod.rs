@@ -1,9 +1,10 @@
-//! A job on several nodes: the profiler runs on each of them with the same command. Node 0 leads the search; the others follow: each holds
-//! the limits on its own machine, all run a point at once, and the slowest counts.
+//! A job on several nodes: the profiler runs on each of them with the same command. Node 0 leads the search and the
+//! others follow: each enforces the limits on its own machine, all run a point at once, and the slowest counts.
 //!
-//! The steps of one run: `Point` to all, `Ready` from all, `Go`; then each reports by `Look` whether its rate is known. When all are, or one
-//! has failed, or the time is up, `Close` says that the run is about to end, so that a job which fails because another node's has ended
-//! counts as ended. When all know that (`Closing`), `Stop` ends it, and each reports what came of it (`Ended`).
+//! The steps of one run: `Point` to all, `Ready` from all, `Go`; then each reports by `Look` whether its rate is known.
+//! When all rates are known, one node has failed, or the time is up, `Close` announces the end of the run, so that a
+//! job which fails because another node's has ended counts as ended. When all have confirmed that (`Closing`), `Stop`
+//! ends it, and each reports its run (`Ended`).
 
 mod among;
 mod follow;
@@ -30,21 +31,21 @@ use perf4sight_limit::Limitable;
 use perf4sight_machine::Setting;
 use perf4sight_machine::description::Description;
 
-/// How far a run is, on the node that leads and on those that follow.
+/// The phase of a run, on the leader and on the followers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Running,
-    /// All were warned that the end is near.
+    /// The end of the run was announced.
     Closing,
-    /// All know, and were ordered to end.
+    /// All have confirmed that, and were ordered to stop.
     Stopped,
 }
 
-/// What all nodes must have in common: what runs, and how it is measured.
+/// The properties that all nodes must share: the job and the way of measuring.
 fn job(asked: &Sensitivity, nodes: &Nodes) -> Setting {
     let number = |number: Option<u64>| number.map_or("none".to_owned(), |number| number.to_string());
     let job = [
-        // What distinguishes nodes is not part of it.
+        // Options that distinguish nodes are left out.
         ("command", nodes.leader().in_command(&asked.command).join(" ")),
         ("--batch", number(asked.batch)),
         ("--workers", number(asked.workers)),
@@ -61,7 +62,6 @@ fn job(asked: &Sensitivity, nodes: &Nodes) -> Setting {
 }
 
 impl Machine {
-    /// This one.
     fn here(around: &Surroundings) -> Self {
         let (here, survey) = (Description::here(), &around.survey);
         let of = |limitable: &Limitable| (limitable.resource.to_string(), limitable.by.map(ToString::to_string));
@@ -82,7 +82,7 @@ impl Machine {
     }
 }
 
-/// How a node is called.
+/// The display name of a node.
 fn name(rank: u32, machine: &str) -> String {
     format!("node {rank} ({machine})")
 }

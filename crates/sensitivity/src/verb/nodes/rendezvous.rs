@@ -1,5 +1,5 @@
-//! Where the processes of a job on several nodes meet, as published: the four options of the launchers of PyTorch, and what the job is
-//! told of them.
+//! The rendezvous of a job's processes on several nodes, as published: the four options of PyTorch's launchers, and the
+//! environment of the job.
 
 use perf4sight_base::error::{Error, Result};
 use std::ffi::OsString;
@@ -8,25 +8,25 @@ use std::time::Duration;
 /// The most nodes of a job.
 pub(in super::super) const MOST: u32 = 4096;
 
-/// A job on several nodes, as this one sees it.
+/// The settings of a job on several nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nodes {
-    /// How many nodes there are, at least two.
+    /// The number of nodes, at least two.
     pub count: u32,
-    /// Which one this is, counted from 0, which leads.
+    /// The rank of this node, counted from 0; node 0 leads.
     pub rank: u32,
-    /// How the others reach node 0.
+    /// The address of node 0.
     pub master_addr: String,
-    /// Where the job's processes meet on node 0.
+    /// The port of the job's processes on node 0.
     pub master_port: u16,
-    /// Where the profilers meet on node 0; else the port behind that.
+    /// The port of the profilers on node 0; none for the next port after `master_port`.
     pub port: Option<u16>,
-    /// How long it is waited for all nodes.
+    /// How long to wait for all nodes.
     pub wait: Duration,
 }
 
 impl Nodes {
-    /// What can be refused before anything is looked at.
+    /// Checks the settings alone.
     pub(in super::super) fn check(&self) -> Result<()> {
         let Nodes { count, rank, master_port, .. } = self;
         if rank >= count {
@@ -40,7 +40,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// None where it is one server.
+    /// None for a single node.
     pub fn if_several(self) -> Option<Self> {
         (self.count > 1 || self.rank > 0).then_some(self)
     }
@@ -50,7 +50,7 @@ impl Nodes {
         self.rank > 0
     }
 
-    /// Which node this would be.
+    /// A description of this node.
     pub(in super::super) fn words(&self) -> String {
         let Nodes { count, rank, master_addr, .. } = self;
         let port = self.port();
@@ -61,17 +61,17 @@ impl Nodes {
         format!("as node {rank} of {count} this one {does}; this plan is for this node alone")
     }
 
-    /// Where the profilers meet.
+    /// The port of the profilers.
     pub fn port(&self) -> u16 {
         self.port.unwrap_or(self.master_port.checked_add(1).unwrap_or(self.master_port - 1))
     }
 
-    /// What the leader has where this one is another.
+    /// The settings of the leader.
     pub fn leader(&self) -> Self {
         Nodes { rank: 0, ..self.clone() }
     }
 
-    /// What an option of launchers is here, in either spelling; none of any other word.
+    /// The value of a launcher's option, in either spelling; none for other words.
     fn option(&self, name: &str) -> Option<String> {
         match name {
             "--nnodes" => Some(self.count.to_string()),
@@ -82,7 +82,7 @@ impl Nodes {
         }
     }
 
-    /// A command whose words give any of the options another value: what is given to both counts for the profiler.
+    /// A command in which the profiler's values replace those of the same options.
     pub fn in_command(&self, words: &[String]) -> Vec<String> {
         let before = std::iter::once("").chain(words.iter().map(String::as_str));
         let told = before.zip(words).map(|(before, word)| {
@@ -92,9 +92,9 @@ impl Nodes {
         told.collect()
     }
 
-    /// The variables that the job finds: by the names that `env://` and scripts read, and those that torchrun takes for its options
-    /// where they are not given (`torch.distributed.argparse_util`). A script that is started without a launcher, and so is one process
-    /// on each node, finds its rank too, as the published launcher gave it.
+    /// The environment variables of the job: the names that `env://` and scripts read, and those that torchrun uses for
+    /// missing options (`torch.distributed.argparse_util`). A script that starts without a launcher is one process on
+    /// each node, and also gets its rank, as from the published launcher.
     pub fn environment(&self, processes: usize) -> Vec<(String, OsString)> {
         let (count, rank) = (self.count.to_string(), self.rank.to_string());
         let (address, port) = (self.master_addr.clone(), self.master_port.to_string());

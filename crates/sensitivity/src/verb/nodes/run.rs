@@ -1,5 +1,5 @@
-//! One run on all nodes, as the node that leads sees it: they begin at once, and end when all have enough, one has failed, or the time is
-//! up.
+//! One run on all nodes, as the leader sees it: all start at once, and end when all rates are known, one node has
+//! failed, or the time is up.
 
 use super::Phase;
 use super::member::Member;
@@ -12,16 +12,15 @@ use perf4sight_machine::{Deadline, Watch};
 use std::thread;
 use std::time::Duration;
 
-/// How often it is looked what came of the others.
+/// The polling interval for the other nodes.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// One run.
 pub(super) struct TeamRun<'a> {
     others: Vec<Other<'a>>,
     point: u64,
     deadline: Deadline,
     phase: Phase,
-    /// Why it cannot go on.
+    /// The error that ends it.
     failure: Option<Error>,
 }
 
@@ -30,7 +29,7 @@ struct Other<'a> {
     member: &'a Member,
     /// Its rate is known well enough.
     enough: bool,
-    /// It knows that the end is near.
+    /// It has confirmed that the end is near.
     aware: bool,
     run: Option<Run>,
 }
@@ -60,10 +59,10 @@ impl<'a> TeamRun<'a> {
         }
     }
 
-    /// Waits for the runs of the others, when ours is over; none after Ctrl-C.
+    /// Waits for the runs of the other nodes after our own; none after Ctrl-C.
     ///
     /// # Errors
-    /// A node that is gone.
+    /// A node that disconnects.
     pub fn finish(mut self, own: &Run, watch: &Watch<'_>) -> Result<Option<Vec<Run>>> {
         self.failure.take().map_or(Ok(()), Err)?;
         while self.others.iter().any(|other| other.run.is_none()) {
@@ -76,7 +75,7 @@ impl<'a> TeamRun<'a> {
         Ok(self.others.into_iter().map(|other| other.run).collect())
     }
 
-    /// Hears what there is, and takes the next step; what is known of our own run is whether its rate is, and whether it failed.
+    /// Reads the reports and advances the phase; `known` and `failed` describe our own run.
     fn go_on(&mut self, known: bool, failed: bool) -> Result<()> {
         self.others.iter_mut().try_for_each(|other| other.hear(self.point))?;
         let runs = || self.others.iter().filter_map(|other| other.run.as_ref());

@@ -1,4 +1,4 @@
-//! The node that leads and those that follow, while points are measured.
+//! The leader and its followers while points are measured.
 
 use super::member::Member;
 use super::message::{Machine, Order, Report};
@@ -13,7 +13,7 @@ use perf4sight_verb::Context;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// How long it is waited for a report before it is looked whether somebody wants to end.
+/// How long to wait for a report before checking for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// All nodes, as node 0 sees them.
@@ -25,21 +25,22 @@ pub(in super::super) struct Team {
 }
 
 impl Team {
-    /// Node 0 by its name, and those that follow in the order of their ranks.
+    /// Node 0 with its name, and the followers in the order of their ranks.
     pub(super) fn new(name: String, own: Machine, members: Vec<Member>) -> Self {
         Team { name, own, members, points: Cell::new(0) }
     }
 
-    /// The machines by what their nodes are called; ours is the first.
+    /// The machines with the names of their nodes; our own is the first.
     pub fn machines(&self) -> impl Iterator<Item = (&str, &Machine)> {
         let others = self.members.iter().map(|member| (member.name.as_str(), &member.machine));
         std::iter::once((self.name.as_str(), &self.own)).chain(others)
     }
 
-    /// Has each of the others get ready. Of nodes on one machine the first keeps other measurements away; we do on ours.
+    /// Orders the other nodes to get ready. Of several nodes on one machine the first takes the measurement lock; on
+    /// ours, this one does.
     ///
     /// # Errors
-    /// A node that is gone.
+    /// A node that disconnects.
     pub fn begin(&self) -> Result<()> {
         let boots: Vec<Option<&String>> = self.machines().map(|(_, machine)| machine.boot.as_ref()).collect();
         for (before, member) in (1..).zip(&self.members) {
@@ -53,7 +54,7 @@ impl Team {
     /// Waits until all are ready; false after Ctrl-C.
     ///
     /// # Errors
-    /// A node that is gone.
+    /// A node that disconnects.
     pub fn assembled(&self, watch: &Watch<'_>, context: &Context) -> Result<bool> {
         let watch = Watch { waiting: &|why| context.console.note(why), ..*watch };
         self.all(&watch, &|report| match report {
@@ -68,10 +69,10 @@ impl Team {
         })
     }
 
-    /// Runs one point on all nodes at once; `here` does so on ours. None after Ctrl-C.
+    /// Runs one point on all nodes at once; `here` runs it on ours. None after Ctrl-C.
     ///
     /// # Errors
-    /// A node that is gone or cannot hold these limits; whatever `here` fails with.
+    /// A node that disconnects or cannot enforce these limits; the errors of `here`.
     pub fn run(
         &self,
         limits: &Limits,
@@ -94,11 +95,11 @@ impl Team {
         Ok(together([own].into_iter().chain(others).collect(), &names))
     }
 
-    /// Lets the others go; `why` not all is measured, where that is so.
+    /// Ends the other nodes; `why` is the reason if the measurement is incomplete.
     pub fn end(self, why: Option<String>) {
         let order = Order::End { done: why.is_none(), why: why.unwrap_or_default() };
         for member in self.members {
-            // Whoever is gone needs no word.
+            // A disconnected node needs no order.
             if member.order(&order).is_ok() {
                 member.link.close();
             }
@@ -109,7 +110,7 @@ impl Team {
         self.members.iter().try_for_each(|member| member.order(order))
     }
 
-    /// Waits until each has reported what is wanted; false after Ctrl-C.
+    /// Waits until each node has reported `wanted`; false after Ctrl-C.
     fn all(&self, watch: &Watch<'_>, wanted: &dyn Fn(&Report) -> bool) -> Result<bool> {
         let mut missing: Vec<&Member> = self.members.iter().collect();
         while !missing.is_empty() && !watch.cancelled() {

@@ -1,9 +1,9 @@
-//! The runs of one point on all nodes, taken together: all wait for the slowest, and what failed anywhere failed.
+//! Combines the runs of one point on all nodes: all wait for the slowest, and a failure of one is a failure of all.
 
 use crate::verb::points::{Outcome, Run};
 
-/// One run of all: the slowest's where all have a rate, else that of the node that failed, and the most memory of any. Each names the node
-/// it is of, by `names` in the same order.
+/// The combined run: the slowest one where all have a rate, otherwise that of the failed node, with the largest memory
+/// of any. `names` are the nodes of the runs, in the same order.
 pub(super) fn together(runs: Vec<Run>, names: &[String]) -> Option<Run> {
     let named = runs.into_iter().zip(names).map(|(run, name)| Run { node: Some(name.clone()), ..run });
     let nodes: Vec<Run> = named.collect();
@@ -11,7 +11,7 @@ pub(super) fn together(runs: Vec<Run>, names: &[String]) -> Option<Run> {
     let failed: Vec<&Run> = nodes.iter().filter(|run| severity(&run.outcome) == worst).collect();
     let rate = |run: &&Run| run.measured.map_or(0.0, |measured| measured.rate.per_second);
     let counts = if has_failed(&failed.first()?.outcome) {
-        // What failed first may be why others did.
+        // The first failure may be the cause of the others.
         failed.iter().copied().min_by(|a, b| a.seconds.total_cmp(&b.seconds))?
     } else {
         nodes.iter().min_by(|a, b| rate(a).total_cmp(&rate(b)))?
@@ -22,7 +22,7 @@ pub(super) fn together(runs: Vec<Run>, names: &[String]) -> Option<Run> {
     Some(Run { outcome, peak_memory, own_memory, nodes: nodes.clone(), ..counts.clone() })
 }
 
-/// Whether there is no rate.
+/// Whether the run has no rate.
 pub(super) fn has_failed(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Sound | Outcome::Disturbed { .. } => false,
@@ -30,19 +30,19 @@ pub(super) fn has_failed(outcome: &Outcome) -> bool {
     }
 }
 
-/// What counts before what.
+/// The order in which outcomes take precedence.
 fn severity(outcome: &Outcome) -> u8 {
     match outcome {
         Outcome::Sound => 0,
         Outcome::Disturbed { .. } => 1,
         Outcome::NoRate { .. } => 2,
         Outcome::Crashed { .. } => 3,
-        // Others fail when one is gone.
+        // The other nodes fail when one has ended.
         Outcome::OutOfMemory => 4,
     }
 }
 
-/// What came of all: what came of those with the worst outcome, each by its name, the first of them first.
+/// The combined outcome: those of all nodes with the worst outcome, with their names, the first one first.
 fn outcome(counts: &Run, failed: &[&Run]) -> Outcome {
     let mut failed = failed.to_vec();
     failed.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));

@@ -4,13 +4,13 @@ use super::super::profile::{FORMAT, JobFacts, Profile};
 use super::*;
 use perf4sight_machine::Setting;
 
-/// A profile of a job without data, from these points, of up to so many CPUs.
+/// A profile of a job without data, from these points, with this most of CPUs.
 pub fn profile_of(points: Vec<Point>, most_cpus: f64) -> Profile {
     let job = JobFacts { name: "job".to_owned(), most_cpus, cpu_step: Some(0.25), ..JobFacts::default() };
     Profile { format: FORMAT, job, hosts: vec![Setting::new()], points, ..Profile::default() }
 }
 
-/// A run with so many iterations a second, which took so many seconds.
+/// A run with this rate and duration.
 pub fn run(per_second: f64, seconds: f64) -> Run {
     let rate = Rate::exactly(per_second);
     Run {
@@ -31,8 +31,9 @@ pub fn run(per_second: f64, seconds: f64) -> Run {
     }
 }
 
-/// Two nodes of 2 CPUs, which both wait for the slower: node 0, which made 10.0 iterations a second, was alone, node 1, which made 10.1, waited
-/// for others half of the time. Without them it may all have been twice as fast, and what node 0 saw does not tell.
+/// Two nodes of 2 CPUs, which both wait for the slower one. Node 0 made 10.0 iterations a second undisturbed; node 1
+/// made 10.1 and waited for others half of the time. Without them both may be twice as fast, and node 0's own data does
+/// not show that.
 #[test]
 fn of_several_nodes_the_one_that_others_held_back_tells_how_far_a_rate_may_be_off() {
     let used =

@@ -6,7 +6,8 @@ use super::*;
 use crate::Rate;
 use tempfile::TempDir;
 
-/// Of a point that was disturbed twice, and whose third run was interrupted, two runs are found again; finished, it is a point.
+/// Of a point that was disturbed twice, and whose third run was interrupted, two runs are restored; finished, it is a
+/// point.
 #[test]
 fn runs_of_a_point_that_is_not_finished_are_kept() {
     let folder = TempDir::new().unwrap();
@@ -23,8 +24,8 @@ fn runs_of_a_point_that_is_not_finished_are_kept() {
     assert_eq!((found.points.len(), found.begun(configuration).runs.len()), (1, 2));
 }
 
-/// 1 CPU was disturbed every time, and 0.25 CPUs are not finished: what is run at 1 CPU meanwhile takes nothing from them, nor does what is
-/// begun anew there. Files that were written before held one unfinished point.
+/// 1 CPU was disturbed every time, and 0.25 CPUs are unfinished: runs at 1 CPU do not affect them, nor does a new start
+/// there. Older files have a single unfinished point.
 #[test]
 fn what_is_run_elsewhere_leaves_an_unfinished_point_as_it_is() {
     let folder = TempDir::new().unwrap();
@@ -51,7 +52,7 @@ fn what_is_run_elsewhere_leaves_an_unfinished_point_as_it_is() {
     assert_eq!(open().begun(at(0.25, 0).configuration), at(0.25, 1));
 }
 
-/// Runs at 10 and 11 a second that others disturbed, which waited for them a fifth of the time at most.
+/// Disturbed runs at 10 and 11 a second, which waited for others at most a fifth of the time.
 #[test]
 fn a_disturbed_point_is_as_uncertain_as_its_runs_and_due_once_more_when_it_is_found() {
     let folder = TempDir::new().unwrap();
@@ -67,7 +68,8 @@ fn a_disturbed_point_is_as_uncertain_as_its_runs_and_due_once_more_when_it_is_fo
     // 11 + (11 - 10), and 11 / (1 - 0.2).
     assert!((rate.per_second, rate.interval[0]) == (11.0, 10.0) && (rate.interval[1] - 13.75).abs() < 1e-9, "{rate:?}");
     let [least, most] = point.epoch_between(110.0).unwrap();
-    // It made 100 iterations in 10 s, stalls and all: 11 s, and 11 s by 11 / 13.75 and by 11 / 10.
+    // 100 iterations took 10 s including stalls: an epoch takes 11 s, with the bounds 11 s times 11 / 13.75 and 11 /
+    // 10.
     assert!((least - 8.8).abs() < 1e-9 && (most - 12.1).abs() < 1e-9, "{least} {most}");
     let open = || Store::open(folder.path(), "job", false).unwrap();
     let mut store = open();
