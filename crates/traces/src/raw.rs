@@ -1,4 +1,4 @@
-//! The fields of an event as the JSON has them, borrowed from it.
+//! The fields of an event, borrowed from the JSON.
 
 use crate::intern::printable;
 use crate::scan::{Scan, Shape, Stop};
@@ -7,15 +7,15 @@ use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// What stands between quotes, without escapes; copied only where it holds some. It need not be text: a name may be cut behind half of a
-/// surrogate pair.
+/// The content of a string with escapes resolved; copied only if it has escapes. It need not be valid UTF-8: a name may
+/// be cut in the middle of a surrogate pair.
 pub(crate) type Text<'a> = Cow<'a, [u8]>;
 
-/// An element of `traceEvents`. Numbers are kept as the bytes they are written with: `pid` and `tid` may be strings, and a float loses
-/// nanoseconds.
+/// An element of `traceEvents`. Numbers are kept as the bytes of the file: `pid` and `tid` may be strings, and a float
+/// would lose nanoseconds.
 #[derive(Default)]
 pub(crate) struct RawEvent<'a> {
-    /// There is one.
+    /// Always present after a successful read.
     pub ph: Option<Text<'a>>,
     pub cat: Option<Text<'a>>,
     pub name: Option<Text<'a>>,
@@ -27,7 +27,7 @@ pub(crate) struct RawEvent<'a> {
     pub args: Args<'a>,
 }
 
-/// What is read of an event's arguments.
+/// The arguments of an event that are used.
 #[derive(Default)]
 pub(crate) struct Args<'a> {
     pub correlation: Option<&'a [u8]>,

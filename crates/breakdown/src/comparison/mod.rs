@@ -16,11 +16,11 @@ const UNASKED: f64 = 0.1;
 /// A number of an iteration that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Measure {
-    /// Nanoseconds of one set.
+    /// Nanoseconds of one category while the GPU is busy or idle.
     Set {
-        /// Whose time it is.
+        /// The category of the time.
         category: TimeCategory,
-        /// What the GPU does meanwhile.
+        /// Whether the GPU is busy meanwhile.
         gpu_busy: bool,
     },
     /// Nanoseconds of processor time, which excludes other programs on the machine.

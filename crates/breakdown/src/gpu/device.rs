@@ -13,7 +13,7 @@ pub enum Work {
     Collective,
     /// A copy of memory.
     Copy,
-    /// Memory that is set.
+    /// A memset.
     Set,
 }
 
@@ -60,7 +60,7 @@ pub struct DeviceTime {
 }
 
 impl Work {
-    /// All of them, as [`Work::index`] counts them.
+    /// All kinds, in the order of [`Work::index`].
     pub const ALL: [Work; 4] = [Work::Kernel, Work::Collective, Work::Copy, Work::Set];
 
     /// Its index in [`Work::ALL`].
