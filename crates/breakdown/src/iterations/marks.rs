@@ -34,9 +34,9 @@ pub(crate) const MOST: usize = 5000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub name: String,
-    /// What of the range is the script's.
+    /// The part of the range that belongs to the script.
     pub window: Interval,
-    /// From where it is marked to where its end is.
+    /// The beginning and end of the mark.
     pub range: Interval,
 }
 

@@ -179,7 +179,7 @@ mod tests {
         let told = of_runs(of_both.map(|(name, told)| (name, told.to_owned())));
         assert_eq!(told, ["before and after: all ranks: 1…3 are lost"]);
     }
-    /// Which ranks are meant is no measurement, so that no rank between two others is said to be.
+    /// Rank numbers are not measurements: a merged range would include ranks that are not meant.
     #[test]
     fn numbers_of_ranks_tell_sentences_apart() {
         let absent = [
