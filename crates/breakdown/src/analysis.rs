@@ -41,7 +41,7 @@ impl Breakdown {
 }
 
 impl RankBreakdown {
-    /// Breaks down one trace; `all_of_several` says whether the traces of all ranks of a distributed run are given.
+    /// Breaks down one trace; `all_of_several` is true if all ranks of a distributed run are given.
     fn of(ranked: &Ranked, options: &Options, all_of_several: bool) -> Result<Self> {
         let trace = &ranked.trace;
         let threads = threads(trace);

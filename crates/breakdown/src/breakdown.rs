@@ -160,7 +160,7 @@ impl RankBreakdown {
         self.correction.iterations.get(iteration.number)
     }
 
-    /// Nanoseconds of processor time of an iteration, where that was measured.
+    /// Nanoseconds of processor time of an iteration, if measured.
     pub fn processor(&self, iteration: &Iteration) -> Option<u64> {
         self.correction.processor.get(iteration.number).copied()
     }

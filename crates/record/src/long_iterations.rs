@@ -1,5 +1,4 @@
-//! Iterations that take much longer than their neighbours, such as those with an evaluation or a checkpoint, and their
-//! effect on the mean.
+//! Iterations that take much longer than their neighbours (evaluation, checkpoint), and their effect on the mean.
 
 use crate::ordinary::Ordinary;
 use crate::overhead::average;

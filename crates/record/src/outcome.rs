@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 
-/// What a shell adds to the number of the signal that ended a command.
+/// The number that a shell adds to the signal that ended a command, for its exit code.
 const SIGNALLED: i32 = 128;
 
 pub(super) struct Outcome<'a> {

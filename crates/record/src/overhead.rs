@@ -1,4 +1,4 @@
-//! What recording adds to an iteration: iterations with the profiler compared with those without it.
+//! Measures the overhead of recording: iterations with the profiler compared with those without it.
 
 use crate::WithoutRecording;
 use crate::doubts;
@@ -10,7 +10,7 @@ use perf4sight_base::stats::mean;
 use perf4sight_base::summary::{MISSES, Summary, quantile};
 use std::iter;
 
-/// What recording adds to an iteration of a script.
+/// The overhead of recording per iteration of a script.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overhead {
     /// Mean nanoseconds of an iteration without the profiler, on the wall's clock.
@@ -164,7 +164,7 @@ impl Overhead {
         100.0 * nanoseconds / self.by_clock[0]
     }
 
-    /// Difference between an iteration of so many nanoseconds of wall-clock time and a plain one, in percent of the
+    /// Difference between an iteration of this wall-clock time in nanoseconds and a plain one, in percent of the
     /// plain one.
     pub fn percent_off(&self, nanoseconds: f64) -> f64 {
         100.0 * (nanoseconds / self.plain - 1.0)

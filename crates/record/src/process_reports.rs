@@ -19,7 +19,6 @@ pub(super) struct ProcessReport {
     pub torch: Option<String>,
     /// The calls or marks that delimit iterations; none if no iteration was seen.
     pub iterations_are: Option<String>,
-    /// The current phase.
     pub phase: Option<Phase>,
     /// The number of iterations left before the first that counts.
     pub to_go: u64,
@@ -35,17 +34,14 @@ pub(super) struct ProcessReport {
     pub own_profiler: u64,
     /// The trace that was written.
     pub trace: Option<String>,
-    /// An error message.
     pub problem: Option<String>,
     /// Whether the error is an I/O error, such as a full disk.
     pub unwritten: bool,
     /// The path of the Python interpreter.
     pub executable: String,
-    /// The version of Python.
     pub python: String,
 }
 
-/// The phases of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Phase {

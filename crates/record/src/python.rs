@@ -1,5 +1,4 @@
-//! The Python modules that are loaded before a user's script: embedded in the program, and written to a folder while a
-//! command runs.
+//! The Python modules loaded before a user's script: embedded here, and written to a folder while a command runs.
 
 use perf4sight_base::atomic_write;
 use perf4sight_base::error::Result;

@@ -1,5 +1,4 @@
-//! The file that `perf4sight record` writes next to a trace: how long iterations took, with the profiler and without
-//! it.
+//! The file that `perf4sight record` writes next to a trace: iteration times with and without the profiler.
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;

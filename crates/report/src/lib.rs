@@ -1,5 +1,4 @@
-//! Tables, charts and pages as data, written to the console, CSV, JSON, HTML, SVG and PNG; independent of what they
-//! show.
+//! Tables, charts and pages as data, written to the console, CSV, JSON, HTML, SVG and PNG; without domain types.
 //!
 //! Sections build a [`Table`], a [`Chart`] or a whole [`Page`] and choose where it goes: [`Console::table`], [`Table::to_csv`],
 //! [`Table::to_json`], [`Page::to_html`], [`Chart::to_svg`], [`Chart::to_png`]. Nothing here reads a clock or the environment, so equal

@@ -60,7 +60,7 @@ pub enum Tone {
 /// A named value, with a remark if necessary.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fact {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// Its value.
     pub value: Cell,

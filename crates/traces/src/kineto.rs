@@ -187,7 +187,7 @@ impl Reader {
         }
     }
 
-    /// Counts the value at the position as damaged, if it is no event; otherwise skips at least this many bytes.
+    /// Counts the data at the position as damaged: a whole value that is no event, or at least this many bytes.
     fn other(&mut self, bytes: usize) {
         let at = self.window.at();
         match if self.open { Parsed::Wrong(bytes) } else { self.window.value::<Anything, _>(|_| ()) } {
@@ -275,7 +275,7 @@ fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result:
             return Ok(());
         }
         b"B" | b"E" | b"b" | b"e" | b"S" | b"F" | b"T" | b"p" => return Err(Kind::Half),
-        // Counters, samples and the like, which are no spans.
+        // Counters, samples and the like, which take no time.
         _ => return Ok(()),
     };
     let (start, duration) = times(event, phase)?;

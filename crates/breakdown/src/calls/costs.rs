@@ -1,5 +1,4 @@
-//! The most expensive calls by name: functions, operators and runtime calls by their self time, and the work of
-//! accelerators.
+//! The most expensive calls by name: functions, operators, runtime calls, and the work of accelerators.
 
 use crate::breakdown::RankBreakdown;
 use crate::calls::names::label;

@@ -32,7 +32,7 @@ pub(crate) fn is_cut_off(trace: &Trace) -> bool {
 }
 
 impl Recorded {
-    /// The kinds recorded in a trace; `python` says whether its main thread has Python calls.
+    /// The kinds recorded in a trace; `python` is true if its main thread has Python calls.
     pub(crate) fn of(trace: &Trace, python: bool) -> Self {
         let has = |category: Category| trace.events.iter().any(|event| event.category == category);
         let gives_work = || {

@@ -1,5 +1,4 @@
-//! Detects iterations whose time changed although their processor time did not, because other programs used the
-//! machine.
+//! Detects changes of iteration times that other programs on the machine caused.
 
 use crate::categories::category::TimeCategory;
 use crate::categories::metrics::Metric;

@@ -135,8 +135,8 @@ impl Comparison {
     /// ([`Summary::interval`]) and includes the variation between periods without the profiler. Whether an iteration
     /// takes longer is tested first and alone. The intervals of the other numbers are wide enough that all of them hold
     /// together (Bonferroni), because one of twenty numbers may deviate by chance; identical numbers with two names
-    /// count once. If the iteration time did not change, the others get a tenth of the false alarms (0.5 % instead of 5
-    /// %). If only some ranks of some recordings have Python calls, numbers that depend on them are left out.
+    /// count once. If the iteration time did not change, the others get a tenth of the false alarms (0.5 % instead of
+    /// 5 %). If only some ranks of some recordings have Python calls, numbers that depend on them are left out.
     pub fn of(before: &[&Breakdown], after: &[&Breakdown]) -> Self {
         let alike = are_alike(before.iter().chain(after));
         let measures = Measure::all().filter(|measure| alike || measure.is_told_without_python());

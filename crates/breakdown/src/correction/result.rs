@@ -1,5 +1,4 @@
-//! Measurements of a rank's iterations that are not in its trace, and the iterations without the overhead of the
-//! profiler.
+//! Measurements of a rank that are not in its trace, and its iterations without the overhead of the profiler.
 
 use super::drift::Drift;
 use crate::categories::sets::Sets;

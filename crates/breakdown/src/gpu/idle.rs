@@ -85,8 +85,8 @@ impl Causes {
         }
     }
 
-    /// The idle time of a window. Waiting for another rank is known if the caller says so, or if the trace has a call
-    /// that waits for ranks.
+    /// The idle time of a window. Waiting for another rank is known if `told_of_ranks` is set or the trace
+    /// has a call that waits for ranks.
     pub fn within(&self, window: Interval, device: &Device, told_of_ranks: bool) -> IdleTime {
         let told_of_ranks = told_of_ranks || !self.waits_for_rank.is_empty();
         IdleTime { nanoseconds: self.by_cause(window, device), told_of_ranks }

@@ -40,7 +40,6 @@ impl<'a> Bars<'a> {
     }
 }
 
-/// The name of a rank.
 pub(super) fn rank_name(rank: &RankBreakdown) -> String {
     format!("rank {}", rank.rank)
 }

@@ -79,7 +79,7 @@ fn without_recording([before, after]: [WithoutRecording; 2]) -> String {
     )
 }
 
-/// The number of recordings of a comparison, and what so few do not cover.
+/// The number of recordings of a comparison, and the variation that they do not cover.
 fn told_by(comparison: &Comparison) -> String {
     let [before, after] = comparison.recordings;
     let uncovered = match is_of_starts(comparison) {

@@ -53,7 +53,6 @@ pub struct Breakdown {
     compare: Vec<PathBuf>,
 }
 
-/// The results to show.
 struct Shown {
     /// The run to break down.
     run: Run,
@@ -163,7 +162,6 @@ impl Breakdown {
         })
     }
 
-    /// The output files.
     fn files(&self) -> Result<Files> {
         Files::new(&self.out, self.traces.iter().chain(&self.compare).map(PathBuf::as_path))
     }

@@ -17,7 +17,7 @@ pub(super) struct Published {
 }
 
 impl Published {
-    /// Its files: two pictures, and what they show.
+    /// Its files: the plot in two formats, and its data.
     ///
     /// A plot that cannot be drawn.
     /// A picture that cannot be drawn.

@@ -1,5 +1,6 @@
-//! A timeline of spans on several tracks: threads, streams, machines. Thousands of spans need no more elements than
-//! pixels.
+//! A timeline of spans on several tracks: threads, streams, machines.
+//!
+//! Thousands of spans need no more elements than pixels.
 
 use super::{ACROSS, Axis, Draw, Entry, Series, filled_legend};
 use crate::drawing::{Area, Axes, Drawing, Extent, Mark, Shape};

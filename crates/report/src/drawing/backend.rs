@@ -1,5 +1,6 @@
-//! The plotters backend for a [`Drawing`]: its colours are roles, and its integer pixels are quarters of ours, so that
-//! lines keep their positions.
+//! The plotters backend for a [`Drawing`].
+//!
+//! Its colours are roles, and its integer pixels are quarters of ours, so that lines keep their positions.
 
 use super::{Anchor, Area, Drawing, FONT, Mark, Point, Shape};
 use crate::theme::{Ink, Theme};

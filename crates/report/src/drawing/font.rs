@@ -1,5 +1,6 @@
-//! The font of pictures: DejaVu Sans (Bitstream Vera's licence: free to use and to embed), so that they look the same
-//! on all machines.
+//! The font of pictures, so that they look the same on all machines.
+//!
+//! It is DejaVu Sans (Bitstream Vera's licence: free to use and to embed).
 
 use super::{FONT, Point};
 use ab_glyph::{Font, FontRef, ScaleFont, point};

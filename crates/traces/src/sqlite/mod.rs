@@ -1,5 +1,4 @@
-//! Traces in SQLite files, as exported by Nsight Systems or written by nvprof: the same events as in other traces, one
-//! trace per process.
+//! Traces in SQLite files of Nsight Systems and nvprof, with the same events as other traces; one per process.
 
 mod database;
 mod nsys;

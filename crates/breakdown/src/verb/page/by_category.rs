@@ -1,5 +1,4 @@
-//! The time of an iteration by category, rank by rank: as recorded, without the overhead of recording, and before and
-//! after a change.
+//! The time of an iteration by category and rank: recorded, without recording, and before and after a change.
 
 use super::colours::{of_category, of_gpu};
 use super::milliseconds;
