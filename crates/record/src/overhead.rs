@@ -13,7 +13,7 @@ use std::iter;
 /// The overhead of recording per iteration of a script.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overhead {
-    /// Mean nanoseconds of an iteration without the profiler, on the wall's clock.
+    /// Mean nanoseconds of an iteration without the profiler, by wall-clock time.
     pub plain: f64,
     /// Mean nanoseconds of one with it, timed in the same way.
     pub recorded: f64,
@@ -63,8 +63,8 @@ pub const DOUBTFUL: f64 = 0.05;
 const MOST_TIMES: f64 = 20.0;
 /// With fewer recorded periods, the spread between periods cannot be estimated.
 const PERIODS: usize = 3;
-/// Neighbouring differences share half a plain period. The variance of their mean is therefore `(1 + 1) / n` times that
-/// of a period; independent differences, with `1 + 1/2`, would give a smaller one.
+/// Neighbouring differences share a plain period, of which each has one half. The variance of their mean is therefore
+/// `(1 + 1) / n` times that of a period; independent differences, with `1 + 1/2`, would give a smaller one.
 const SHARED: f64 = 4.0 / 3.0;
 
 impl Overhead {

@@ -92,7 +92,7 @@ impl Correction {
     }
 }
 
-/// The number of each iteration; empty unless it is stored for all.
+/// The value of each iteration; empty unless it is stored for all.
 fn of_iterations(rank: &RankBreakdown, times: Option<&Times>) -> Vec<u64> {
     let times = times.map_or_else(Vec::new, |times| times.recorded.concat());
     let stored = rank.iterations.iter().filter_map(|one| times.get(number(&one.name)?).copied());

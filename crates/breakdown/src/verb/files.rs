@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The file that identifies a folder as one of a breakdown.
 const MARK: &str = perf4sight_traces::BREAKDOWN;
-/// Other verbs write a file of the same name.
+/// The report. Other verbs write a file of the same name.
 const REPORT: &str = "report.html";
 /// The prefix of folders with files that have not been moved to their places.
 const UNFINISHED: &str = ".breakdown.";

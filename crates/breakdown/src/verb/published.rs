@@ -19,8 +19,8 @@ pub(super) struct Published {
 impl Published {
     /// Its files: the plot in two formats, and its data.
     ///
+    /// # Errors
     /// A plot that cannot be drawn.
-    /// A picture that cannot be drawn.
     pub fn files(&self) -> Result<[(String, Vec<u8>); 3]> {
         Ok([
             (format!("{}.png", self.name), self.chart.to_png(Theme::Light)?),

@@ -278,7 +278,7 @@ pub(super) fn idle(run: &Run, whose: Whose) -> Table {
     for cause in Idle::ALL {
         match whose.summary(|one| Some(one.idle?.get(cause)? as f64)) {
             Some(time) => table.row(row(cause.label(), time.mean)),
-            // Irrelevant for a single process.
+            // A single process has no other ranks to wait for.
             None if run.is_distributed() => table.row([cause.label().into(), "unknown".into(), Cell::Missing]),
             None => {}
         }
