@@ -172,7 +172,7 @@ impl Told<'_> {
         };
         let of_all: Vec<(f64, f64)> =
             self.found.marks.iter().map(|mark| (covered(mark.window), length(mark.window))).collect();
-        // The sum of no numbers is a negative zero.
+        // The sum of an empty list is negative zero.
         let share = (of_all.iter().map(|(covered, _)| covered).sum::<f64>() / total).abs();
         let bare = of_all.iter().filter(|(covered, length)| covered / length < COVERED).count();
         match bare {

@@ -15,7 +15,7 @@ use std::iter;
 pub struct Overhead {
     /// Mean nanoseconds of an iteration without the profiler, by wall-clock time.
     pub plain: f64,
-    /// Mean nanoseconds of one with it, timed in the same way.
+    /// Mean nanoseconds of an iteration with the profiler, by wall-clock time.
     pub recorded: f64,
     /// Times of all iterations without the profiler, by wall-clock time, including those excluded from the other
     /// numbers.
@@ -26,7 +26,7 @@ pub struct Overhead {
     pub interval: [f64; 2],
     /// The clock that `added` is measured with.
     pub clock: Clock,
-    /// Mean nanoseconds of an iteration without the profiler and of one with it, by that clock.
+    /// Mean nanoseconds of an iteration without and with the profiler, by [`Overhead::clock`].
     pub by_clock: [f64; 2],
     /// Calibration error: one half of the plain iterations gives the correction, which is applied to the recorded
     /// iterations and compared with the mean of the other half, in percent; the larger of both directions. If recorded

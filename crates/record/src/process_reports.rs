@@ -95,7 +95,7 @@ pub(super) fn tells(file: &Path) -> bool {
 /// The recordings in a folder, by rank.
 ///
 /// # Errors
-/// A file that is no recording of a known format.
+/// A file that is not a recording in a supported format.
 pub(super) fn recordings(folder: &Path) -> Result<Vec<Recording>> {
     let mut all: Vec<Recording> =
         files(folder).iter().filter(|file| tells(file)).map(|file| Recording::read(file)).collect::<Result<_>>()?;

@@ -1,4 +1,4 @@
-//! How long an iteration takes without recording, and how sure that is.
+//! The time of an iteration without recording, and its uncertainty.
 
 use perf4sight_base::stats::mean;
 

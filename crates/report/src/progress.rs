@@ -6,7 +6,7 @@ use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, P
 use std::io::Write;
 use std::time::Duration;
 
-/// Without a terminal, one line each time another tenth of the work is done: enough to follow a log, not enough to fill it.
+/// Without a terminal, one line for each tenth of the work: enough to follow the progress, too few to fill a log.
 const LINES: u64 = 10;
 
 /// The interval at which a bar is redrawn, so that its clock advances during a long piece of work. Drawing a line takes

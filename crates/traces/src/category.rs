@@ -17,7 +17,7 @@ pub enum Category {
     Copy,
     /// A memset on an accelerator.
     Set,
-    /// A range that the script named, as the accelerator saw it.
+    /// A range of the script, on the timeline of the accelerator.
     DeviceAnnotation,
     /// A synchronisation between streams or with the host.
     Synchronisation,

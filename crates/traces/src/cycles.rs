@@ -88,7 +88,8 @@ fn may_follow((file, own): &(PathBuf, Interval), (other, others): &(PathBuf, Int
     apart && same_host
 }
 
-/// Host and process as `tensorboard_trace_handler` names files: `host_77` of `host_77.1700000000000000000.pt.trace.json.gz`.
+/// Host and process in a file name of `tensorboard_trace_handler`: `host_77` from
+/// `host_77.1700000000000000000.pt.trace.json.gz`.
 fn worker(file: &Path) -> Option<&str> {
     let name = file.file_name()?.to_str()?;
     let name = name.strip_suffix(".gz").unwrap_or(name).strip_suffix(".pt.trace.json")?;

@@ -199,8 +199,8 @@ fn kind(of: &str) -> &str {
     of.split([' ', '\'', '>']).next().unwrap_or(of)
 }
 
-/// The part after `<built-in method `, `<built-in function ` or `<method `: `sleep>`, `acquire of _thread.lock object
-/// at 0x7f>`.
+/// The part after `<built-in method `, `<built-in function ` or `<method `: `sleep>`,
+/// `acquire of _thread.lock object at 0x7f>`.
 fn builtin(name: &str) -> Option<&str> {
     let call = name
         .strip_prefix("<built-in ")

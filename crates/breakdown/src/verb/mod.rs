@@ -1,4 +1,4 @@
-//! `[breakdown]` and `perf4sight breakdown`: where the iterations of a training script spend their time, from traces of it.
+//! `[breakdown]` and `perf4sight breakdown`: where training iterations spend their time, from traces.
 
 mod bars;
 mod comparability;

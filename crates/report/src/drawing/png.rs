@@ -18,7 +18,7 @@ const UNIT: f64 = SCALE * FINE as f64;
 const MOST_PIXELS: u64 = 32 << 20;
 
 impl Drawing {
-    /// A PNG file with two pixels for each of the drawing's.
+    /// A PNG file with two pixels per pixel of the drawing.
     ///
     /// # Errors
     /// A picture that would be too large.
