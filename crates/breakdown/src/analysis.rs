@@ -1,4 +1,4 @@
-//! Breaks the traces of a run down.
+//! Breaks down the traces of a run.
 
 use crate::breakdown::{Breakdown, Iteration, Place, RankBreakdown};
 use crate::categories::recorded::Recorded;
@@ -17,18 +17,18 @@ use perf4sight_record::warm_up::WarmUp;
 use perf4sight_traces::Ranked;
 use std::sync::Arc;
 
-/// What a user may ask for.
+/// Options of a breakdown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The name of the events that are the iterations: of a range, a function or an operator.
+    /// The name of the events that mark iterations: of a range, a function or an operator.
     pub iteration: Option<String>,
 }
 
 impl Breakdown {
-    /// Breaks traces of a run down, one of each rank.
+    /// Breaks down the traces of a run, one per rank.
     ///
     /// # Errors
-    /// Options that name what a trace does not have.
+    /// An iteration name that a trace does not have.
     pub fn of(ranks: &[Ranked], options: &Options) -> Result<Self> {
         let all_of_several = ranks.len() > 1 && missing::are_all(ranks);
         let broken_down: Vec<RankBreakdown> =
@@ -41,7 +41,7 @@ impl Breakdown {
 }
 
 impl RankBreakdown {
-    /// Of a trace, beside those of all other ranks or without some of them.
+    /// Breaks down one trace; `all_of_several` is true if all ranks of a distributed run are given.
     fn of(ranked: &Ranked, options: &Options, all_of_several: bool) -> Result<Self> {
         let trace = &ranked.trace;
         let threads = threads(trace);

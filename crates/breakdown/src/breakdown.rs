@@ -17,12 +17,12 @@ use perf4sight_traces::intervals::Interval;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A rank, and of how many.
+/// A rank and the number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The one that its trace tells.
+    /// The rank given in the trace.
     pub rank: u32,
-    /// Of how many, where the trace says it.
+    /// The number of ranks, if the trace contains it.
     pub of: Option<u32>,
 }
 
@@ -31,67 +31,68 @@ pub struct Place {
 pub struct Breakdown {
     /// Every rank, in order.
     pub ranks: Vec<RankBreakdown>,
-    /// What a reader should know of the run as a whole, in sentences.
+    /// Warnings about the run as a whole, in sentences.
     pub warnings: Vec<String>,
 }
 
 /// Where the iterations of one rank spend their time.
 #[derive(Debug, Clone)]
 pub struct RankBreakdown {
-    /// Which one.
+    /// The number of the rank.
     pub rank: u32,
-    /// Which one of how many it was when it was recorded.
+    /// The rank and the number of ranks at the time of recording.
     pub place: Place,
-    /// What its trace tells.
+    /// The kinds of events in its trace.
     pub recorded: Recorded,
-    /// What tells iterations apart.
+    /// The marks that delimit iterations.
     pub markers: Markers,
     /// The iterations, in order.
     pub iterations: Vec<Iteration>,
-    /// How many of them are left out as warm-up.
+    /// The number of iterations left out as warm-up.
     pub warm_up: WarmUp,
-    /// The thread that runs the script; none where no thread has any events.
+    /// The thread that runs the script; none if no thread has any events.
     pub main: Option<TrackId>,
-    /// All threads, and what each does.
+    /// All threads and their states.
     pub threads: Vec<Thread>,
-    /// What the process does at each moment as seen from its main thread, others standing in while that is blocked.
+    /// The state of the process at each moment as seen from its main thread; while that is blocked, other threads count
+    /// instead.
     pub timeline: Arc<Vec<Span>>,
-    /// The operation that the script is in at each moment, where it is in any.
+    /// The operation that the script is in at each moment, if any.
     pub operations: Vec<(Interval, Operation)>,
-    /// When its accelerators work.
+    /// The busy times of its accelerators.
     pub device: Device,
-    /// What the file beside the trace adds ([`RankBreakdown::correct`]).
+    /// The correction from the file next to the trace ([`RankBreakdown::correct`]).
     pub correction: Correction,
-    /// What a reader should know of its trace, in sentences; see [`RankBreakdown::all_warnings`].
+    /// Warnings about its trace, in sentences; see [`RankBreakdown::all_warnings`].
     pub warnings: Vec<String>,
 }
 
 /// One iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Iteration {
-    /// Its place in [`RankBreakdown::iterations`].
+    /// Its index in [`RankBreakdown::iterations`].
     pub number: usize,
-    /// What the trace calls it, or its number.
+    /// Its name in the trace, or its number.
     pub name: String,
-    /// From when to when, on the trace's clock.
+    /// Its beginning and end on the trace's clock.
     pub window: Interval,
-    /// From where it is marked to where its end is: longer than the window by what the recorder does in between.
+    /// The whole range of its mark: longer than the window by the recorder's own work.
     pub range: Interval,
-    /// Whose time it is.
+    /// Its time by category.
     pub sets: Sets,
-    /// The same by operation; they add up to all of it.
+    /// The same by operation; the parts add up to the whole.
     pub operations: BTreeMap<Operation, Sets>,
-    /// What the accelerators do meanwhile.
+    /// The activity of the accelerators in the window.
     pub device: DeviceTime,
-    /// Why no stream works; none where the trace has nothing of accelerators.
+    /// The idle time by cause; none if the trace has no accelerators.
     pub idle: Option<IdleTime>,
     /// Whether it is left out of summaries as warm-up.
     pub warm_up: bool,
 }
 
 impl Breakdown {
-    /// The iterations that count on every rank, each as its parts by rank, in order. One is the same on several ranks where they call it
-    /// the same, and as often before.
+    /// The iterations that count on every rank, each as its parts by rank, in order. Iterations of several ranks belong
+    /// together if they have the same name and the same number of earlier iterations with that name.
     pub fn together(&self) -> Vec<Vec<&Iteration>> {
         let Some((first, others)) = self.ranks.split_first() else { return Vec::new() };
         let others: Vec<HashMap<(&str, usize), &Iteration>> =
@@ -103,7 +104,8 @@ impl Breakdown {
         first.counted_by_name().filter_map(everywhere).collect()
     }
 
-    /// A number of each iteration of [`Breakdown::together`], the mean of the ranks; none where one lacks it, or no iteration is on all.
+    /// The number of each iteration of [`Breakdown::together`], averaged over the ranks; none if any part lacks it, or
+    /// if no iteration is on all ranks.
     pub fn values(&self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<Vec<f64>> {
         let mean = |parts: Vec<&Iteration>| {
             let values = self.ranks.iter().zip(parts).map(|(rank, part)| number(rank, part));
@@ -112,20 +114,20 @@ impl Breakdown {
         self.together().into_iter().map(mean).collect::<Option<Vec<f64>>>().filter(|values| !values.is_empty())
     }
 
-    /// What a number comes to over the iterations that count on every rank. Ranks of a run wait for each other, so that each iteration is
-    /// one value and not one of each rank.
+    /// The summary of a number over the iterations that count on every rank. The ranks of a run wait for each other, so
+    /// each iteration is one value rather than one per rank.
     pub fn summary(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<Summary> {
         self.summary_of(|_, iteration| number(iteration))
     }
 
-    /// The same of a number that the rank knows of its iteration.
+    /// The same for a number that depends on the rank, too.
     pub fn summary_of(&self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<Summary> {
         Summary::of(&self.values(number)?)
     }
 }
 
 impl RankBreakdown {
-    /// Those that count by their names, and how often the name came before.
+    /// The counted iterations by name and by how often the name occurred up to them.
     fn counted_by_name(&self) -> impl Iterator<Item = ((&str, usize), &Iteration)> {
         let mut seen: HashMap<&str, usize> = HashMap::new();
         let key = move |iteration| {
@@ -142,36 +144,36 @@ impl RankBreakdown {
         self.iterations.iter().filter(|iteration| !iteration.warm_up)
     }
 
-    /// What a number comes to over the iterations that count; none where any of them lacks it.
+    /// The summary of a number over the iterations that count; none if any of them lacks it.
     pub fn summary(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<Summary> {
         self.summary_of(|_, iteration| number(iteration))
     }
 
-    /// The same of a number that the rank knows of its iteration.
+    /// The same for a number that depends on the rank, too.
     pub fn summary_of(&self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<Summary> {
         let values = self.counted().map(|iteration| number(self, iteration));
         Summary::of(&values.collect::<Option<Vec<f64>>>()?)
     }
 
-    /// An iteration without the profiler; none where that is not known.
+    /// The iteration without the overhead of the profiler; none if that is unknown.
     pub fn corrected(&self, iteration: &Iteration) -> Option<&Corrected> {
         self.correction.iterations.get(iteration.number)
     }
 
-    /// Nanoseconds of processor time of an iteration, where that was measured.
+    /// Nanoseconds of processor time of an iteration, if measured.
     pub fn processor(&self, iteration: &Iteration) -> Option<u64> {
         self.correction.processor.get(iteration.number).copied()
     }
 
-    /// Nanoseconds of an iteration in which the process cannot have had a processor, though it is in no call that is known to wait: what its
-    /// processor time, which is of all its threads, leaves of the rest. None where that was not measured.
+    /// Nanoseconds of an iteration in which the process had no processor although it was in no call that waits: the
+    /// time outside waiting calls minus the processor time of all threads. None if processor time was not measured.
     pub fn not_running(&self, iteration: &Iteration) -> Option<i64> {
         let sets = &iteration.sets;
         let waits = sets.category(TimeCategory::Wait).unwrap_or(0) + sets.synchronising;
         Some((sets.total() - waits - self.processor(iteration)?.cast_signed()).max(0))
     }
 
-    /// What a reader should know, in sentences.
+    /// All warnings about the rank, in sentences.
     pub fn all_warnings(&self) -> impl Iterator<Item = &String> {
         self.warnings.iter().chain(&self.correction.warnings)
     }

@@ -1,5 +1,5 @@
-//! Where the iterations of a training script spend their time, from traces of it: for every moment whether Python, C++, a CUDA call or
-//! waiting is the innermost, and whether a GPU is busy meanwhile.
+//! Breaks down the time of a training script's iterations from its traces: for every moment, whether Python, C++, a
+//! CUDA call or waiting is the innermost call, and whether a GPU is busy.
 //!
 //! ```no_run
 //! use perf4sight_breakdown::{Breakdown, TimeCategory, Metric, Options};

@@ -1,5 +1,5 @@
-//! The operations of a training step, the second axis of a breakdown: forward, backward, optimizer, data loading, `zero_grad`, and all
-//! that the script named itself.
+//! The operations of a training step, the second axis of a breakdown: forward, backward, optimizer, data loading,
+//! `zero_grad`, and the ranges of the script.
 
 use crate::categories::sets::Sets;
 use crate::categories::thread_state::is_function;
@@ -10,27 +10,27 @@ use perf4sight_traces::{Category, Event, NameId, Names, Phase, Trace, TrackId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What a training script is at.
+/// An operation of a training step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// Modules of the network, and operators that a backward belongs to.
+    /// Modules of the network, and operators that have a backward operator.
     Forward,
     /// The backward pass.
     Backward,
     /// A step of an optimizer.
     Optimizer,
-    /// The next batch from a data loader.
+    /// Loading the next batch from a data loader.
     DataLoading,
-    /// Gradients set to zero.
+    /// Setting the gradients to zero.
     ZeroGrad,
-    /// A range that the script named.
+    /// A range of the script.
     Named(NameId),
-    /// None of these.
+    /// Time outside all other operations.
     Other,
 }
 
 impl Operation {
-    /// What it is called where people read it; `names` are the trace's.
+    /// Its name in output; `names` are the trace's.
     pub fn label(self, names: &Names) -> &str {
         match self {
             Operation::Forward => "forward",
@@ -43,7 +43,7 @@ impl Operation {
         }
     }
 
-    /// What a range is, as PyTorch or the script named it.
+    /// The operation of a range, from the name that PyTorch or the script gave it.
     fn of_range(name: NameId, names: &Names) -> Self {
         let text = names.get(name);
         match text.trim_matches(['#', ' ']) {
@@ -60,28 +60,28 @@ impl Operation {
     }
 }
 
-/// As much of a name as anybody reads: 200 bytes, or a few less where a letter has several.
+/// The first 200 bytes of a name, or a few less if a character has several bytes.
 fn beginning(name: &str) -> &str {
     &name[..name.floor_char_boundary(200)]
 }
 
-/// More names of ranges are not told apart: the time of those that take least is of no operation.
+/// The number of different range names; the time of further names, those with the least time, belongs to no operation.
 const NAMES: usize = 100;
-/// So many numbers of names in iterations are kept at most: each takes kilobytes where it is written.
+/// The limit for the number of names times iterations: each pair takes kilobytes in the output.
 const CELLS: usize = 50_000;
 
-/// Functions of Python that run a backward pass.
+/// Python functions that run a backward pass.
 const BACKWARD: &[(&str, &str)] = &[("torch/_tensor.py", "backward"), ("torch/autograd/__init__.py", "backward")];
 
-/// What the names of operators of a backward pass begin with: the nodes that PyTorch's engine runs, and its copies into buckets of
-/// gradients and out of them, by either of their names, between which it may wait for other ranks.
+/// Prefixes of operators of a backward pass: the nodes that PyTorch's engine runs, and the reducer's copies into and
+/// out of gradient buckets, by either of their names. The pass may wait for other ranks between them.
 const NODES: &[&str] =
     &["autograd::engine::evaluate_function", "torch::distributed::reducer::", "torch.distributed.ddp.reducer::"];
 
-/// When the script is in which operation; of those inside each other, in the innermost. A module that runs in a backward pass, as with
-/// checkpoints of activations, belongs to that.
+/// The operations of the script over time; of nested operations, the innermost counts. A module that runs within a
+/// backward pass, as with activation checkpointing, belongs to the backward pass.
 ///
-/// Beside it, how many names of ranges are too many to be told apart.
+/// Also returns the number of range names that were merged because there are too many.
 pub(crate) fn find(trace: &Trace, main: TrackId, found: &Found, python: bool) -> (Vec<(Interval, Operation)>, usize) {
     let mut spans = ranges(trace, main, found);
     spans.extend(if python { calls(trace, main) } else { passes(trace, main, &spans) });
@@ -138,7 +138,7 @@ fn on(trace: &Trace, track: TrackId, category: Category) -> impl Iterator<Item =
     trace.events.iter().filter(complete)
 }
 
-/// The ranges that are named, but those that tell iterations apart.
+/// The ranges on the main thread, without those that mark iterations.
 fn ranges(trace: &Trace, main: TrackId, found: &Found) -> Vec<(Interval, Operation)> {
     let marks =
         |name: &str| name.starts_with("ProfilerStep") || found.marks.first().is_some_and(|mark| mark.name == name);
@@ -146,7 +146,7 @@ fn ranges(trace: &Trace, main: TrackId, found: &Found) -> Vec<(Interval, Operati
     ranges.map(|event| (window(event), Operation::of_range(event.name, &trace.names))).collect()
 }
 
-/// Makes those names of ranges that take least time one with what is of no operation; how many.
+/// Merges the range names with the least time into the time outside operations; returns their number.
 fn merge(parts: &mut [(Interval, Operation)], iterations: usize) -> usize {
     let mut times: HashMap<Operation, i64> = HashMap::new();
     for ((start, end), operation) in parts.iter().filter(|(_, operation)| matches!(operation, Operation::Named(_))) {
@@ -163,7 +163,7 @@ fn merge(parts: &mut [(Interval, Operation)], iterations: usize) -> usize {
     merged.len()
 }
 
-/// Calls of Python that are a forward or a backward pass; of modules the outermost.
+/// Python calls of forward and backward passes; of nested modules only the outermost.
 fn calls(trace: &Trace, main: TrackId) -> Vec<(Interval, Operation)> {
     let mut forward = i64::MIN;
     let call = |event: &Event| {
@@ -178,8 +178,8 @@ fn calls(trace: &Trace, main: TrackId) -> Vec<(Interval, Operation)> {
     on(trace, main, Category::Python).filter_map(call).collect()
 }
 
-/// Forward and backward passes in a trace without Python: from the first to the last of the operators that belong to one, whatever
-/// operators lie between, unless another pass or another operation does.
+/// Forward and backward passes in a trace without Python calls: each goes from its first to its last operator.
+/// Operators of no pass in between belong to it; another pass or operation ends it.
 fn passes(trace: &Trace, main: TrackId, ranges: &[(Interval, Operation)]) -> Vec<(Interval, Operation)> {
     let mut parts: Vec<(Interval, Operation)> = backward_nodes(trace).chain(forward_operators(trace, main)).collect();
     let other = [Operation::Optimizer, Operation::DataLoading, Operation::ZeroGrad];
@@ -202,14 +202,14 @@ fn is_node(trace: &Trace, event: &Event) -> bool {
     NODES.iter().any(|known| trace.name(event).starts_with(known))
 }
 
-/// The nodes of backward passes, whichever threads run them.
+/// The nodes of backward passes, on any thread.
 fn backward_nodes(trace: &Trace) -> impl Iterator<Item = (Interval, Operation)> {
     let operators =
         trace.events.iter().filter(|event| event.category == Category::Operator && event.phase == Phase::Complete);
     operators.filter(|event| is_node(trace, event)).map(|event| (window(event), Operation::Backward))
 }
 
-/// The outermost operators that an arrow to their backward begins in.
+/// The outermost operators that contain the beginning of a flow to their backward operator.
 fn forward_operators(trace: &Trace, main: TrackId) -> impl Iterator<Item = (Interval, Operation)> {
     let arrows = move |event: &&Event| {
         event.track == main && event.category == Category::ForwardBackward && event.phase == Phase::FlowStart
@@ -221,7 +221,8 @@ fn forward_operators(trace: &Trace, main: TrackId) -> impl Iterator<Item = (Inte
             return None;
         }
         outermost = event.end();
-        // What a node of a backward pass runs forward again, as with checkpoints of activations, is that pass's.
+        // Forward operators that a backward node runs again, as with activation checkpointing, belong to the backward
+        // pass.
         if is_node(trace, event) {
             return None;
         }

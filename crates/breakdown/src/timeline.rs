@@ -1,4 +1,4 @@
-//! One iteration as rows of spans: the category, the operation, what each thread and each stream did.
+//! One iteration as rows of spans: category, operation, each thread and each stream.
 
 use crate::breakdown::{Iteration, RankBreakdown};
 use crate::categories::category::TimeCategory;
@@ -14,53 +14,53 @@ use std::collections::BTreeMap;
 /// One row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lane {
-    /// What it shows.
+    /// The subject of the row.
     pub of: LaneKind,
     /// In order; those of one stream may overlap.
     pub spans: Vec<LaneSpan>,
 }
 
-/// What a row shows.
+/// The subject of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaneKind {
     /// The category of the process, as in [`Sets`](crate::Sets).
     Process,
-    /// Whether any stream works, as in [`Sets`](crate::Sets).
+    /// Whether any stream is busy, as in [`Sets`](crate::Sets).
     Gpu,
-    /// What the script is at.
+    /// The operation of the script.
     Operations,
-    /// What a thread does.
+    /// The categories of a thread.
     Thread(TrackId),
-    /// What a stream works on.
+    /// The work of a stream.
     Stream(TrackId),
 }
 
-/// A time during which a row shows one thing.
+/// A time span of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneSpan {
-    /// From when to when, on the trace's clock.
+    /// The beginning and end on the trace's clock.
     pub time: Interval,
-    /// What it shows.
+    /// The content of the span.
     pub what: LaneContent,
-    /// The event behind it; none where there are several.
+    /// The name of the span's event; none if there are several.
     pub name: Option<NameId>,
 }
 
-/// What a span shows.
+/// The content of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LaneContent {
     /// The category.
     TimeCategory(TimeCategory),
-    /// Any stream works.
+    /// Any stream is busy.
     Busy,
-    /// What the script is at.
+    /// The operation of the script.
     Operation(Operation),
-    /// What a stream works on.
+    /// The work of a stream.
     Work(Work),
 }
 
-/// The rows of an iteration: sets and operations, then the threads and the streams that do anything, those that do most first. Spans
-/// that follow each other and show the same are one span.
+/// The rows of an iteration: category, GPU and operations, then the threads and the streams, the busiest first.
+/// Neighbouring spans of a thread's row with the same category are merged.
 pub fn lanes(trace: &Trace, rank: &RankBreakdown, iteration: &Iteration) -> Vec<Lane> {
     let window = iteration.window;
     let unrecorded = rank.recorded.category(rank.recorded.unrecorded());
@@ -92,7 +92,7 @@ fn busiest_first(mut lanes: Vec<Lane>) -> Vec<Lane> {
     lanes
 }
 
-/// Spans within a window; neighbours of one category are one.
+/// The spans within a window; neighbours of one category are merged.
 fn thread_spans(trace: &Trace, thread: &[Span], (recorded, (begin, end)): (Recorded, Interval)) -> Vec<LaneSpan> {
     let mut spans: Vec<LaneSpan> = Vec::new();
     let first = thread.partition_point(|span| span.end <= begin);
@@ -111,7 +111,7 @@ fn thread_spans(trace: &Trace, thread: &[Span], (recorded, (begin, end)): (Recor
     spans
 }
 
-/// Spans with others between them where nothing is recorded.
+/// Fills the gaps between spans with a category.
 fn filled(spans: Vec<LaneSpan>, (begin, end): Interval, category: TimeCategory) -> Vec<LaneSpan> {
     let gap = |time: Interval| LaneSpan { time, what: LaneContent::TimeCategory(category), name: None };
     let mut filled: Vec<LaneSpan> = Vec::with_capacity(spans.len());

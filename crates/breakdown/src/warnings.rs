@@ -1,4 +1,4 @@
-//! What a reader should know of a breakdown beside its figures, in sentences.
+//! Warnings about a breakdown, in sentences.
 
 use crate::breakdown::{Breakdown, RankBreakdown};
 use crate::calls::names::label;
@@ -13,29 +13,31 @@ use perf4sight_record::warm_up::WarmUp;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Event, Ranked, Trace};
 
-/// A profiler keeps all events in memory and writes gigabytes for minutes: none records a day, in nanoseconds.
+/// A day in nanoseconds. A profiler keeps all events in memory and writes gigabytes for minutes, so no recording takes
+/// that long.
 const DAY: i64 = 86_400_000_000_000;
-/// The share of iterations that the main thread's events cover at least in a trace that tells something.
+/// The events of the main thread cover at least this share of the iterations in a useful trace.
 const COVERED: f64 = 0.01;
-/// Iterations that take so many times the median are told where the mean lies as far from it as [`FAR`].
+/// Iterations longer than this many times the median are reported if the mean differs from the median by more than
+/// [`FAR`].
 const LONGER: f64 = 1.5;
-/// The share of the median by which a mean lies far from it.
+/// The relative difference between mean and median that is reported.
 const FAR: f64 = 0.1;
 
-/// What warnings of a rank are told from.
+/// The data that the warnings of a rank are derived from.
 pub(crate) struct Told<'a> {
     pub trace: &'a Trace,
     pub found: &'a Found,
     pub threads: &'a [Thread],
     pub main: Option<usize>,
     pub recorded: Recorded,
-    /// Names of ranges that are not told apart.
+    /// Names of ranges that were merged into "other".
     pub merged: usize,
     pub device: &'a Device,
 }
 
 impl Told<'_> {
-    /// All that is worth telling, what changes figures most first.
+    /// All warnings, the ones that change the figures most first.
     pub fn warnings(&self, warm_up: &WarmUp) -> Vec<String> {
         let mut warnings = self.trace.damage.warnings();
         warnings.extend(extreme(self.trace));
@@ -62,7 +64,7 @@ impl Told<'_> {
         warnings
     }
 
-    /// Work of a stream that cannot have taken as long as recorded.
+    /// GPU work whose recorded duration is impossible.
     fn doubted(&self) -> Option<String> {
         let doubted = &self.device.doubted;
         let longest = doubted.iter().max_by_key(|one| one.duration)?;
@@ -96,7 +98,7 @@ impl Told<'_> {
         cut.into_iter().chain(left_out).chain(self.unsettled()).chain(self.elsewhere()).collect()
     }
 
-    /// Marks that count for nothing.
+    /// Marks that were ignored.
     fn elsewhere(&self) -> Option<String> {
         let marks = counted(self.found.elsewhere as u64, "mark");
         (self.found.elsewhere > 0).then(|| {
@@ -115,7 +117,7 @@ impl Told<'_> {
         })
     }
 
-    /// How iterations were told apart, where that is not certain.
+    /// How iterations were found, if that is uncertain.
     fn marked(&self) -> Option<String> {
         if self.found.marks.is_empty() {
             return Some(
@@ -137,7 +139,7 @@ impl Told<'_> {
         }
     }
 
-    /// What a trace has no events of, so that its times are unknown.
+    /// Kinds of events that are missing in the trace, so that their times are unknown.
     fn unrecorded(&self) -> Vec<String> {
         let Recorded { python, cpp, cuda_api, gpu } = self.recorded;
         let cut_off = is_cut_off(self.trace);
@@ -158,7 +160,7 @@ impl Told<'_> {
         unknown.map(|(_, told)| told.to_owned()).collect()
     }
 
-    /// Iterations in which hardly anything of the main thread was recorded.
+    /// Iterations with hardly any recorded events of the main thread.
     fn bare(&self) -> Option<String> {
         let length = |(begin, end): Interval| (end - begin) as f64;
         let total: f64 = self.found.marks.iter().map(|mark| length(mark.window)).sum();
@@ -170,7 +172,7 @@ impl Told<'_> {
         };
         let of_all: Vec<(f64, f64)> =
             self.found.marks.iter().map(|mark| (covered(mark.window), length(mark.window))).collect();
-        // The sum of no numbers is a negative zero.
+        // The sum of an empty list is negative zero.
         let share = (of_all.iter().map(|(covered, _)| covered).sum::<f64>() / total).abs();
         let bare = of_all.iter().filter(|(covered, length)| covered / length < COVERED).count();
         match bare {
@@ -186,7 +188,7 @@ impl Told<'_> {
         }
     }
 
-    /// Iterations that take much longer than others, as those that an evaluation lies in.
+    /// Iterations that take much longer than others, for example because of an evaluation.
     fn longer(&self, warm_up: &WarmUp) -> Option<String> {
         let counted = self.found.marks.get(warm_up.iterations..)?;
         let times: Vec<f64> = counted.iter().map(|mark| (mark.window.1 - mark.window.0) as f64).collect();
@@ -204,7 +206,7 @@ impl Told<'_> {
     }
 }
 
-/// A warning where events last longer than any recording, or lie further from the others than one lasts.
+/// Warns about events that last longer than any recording, or that are further from the others than a recording lasts.
 fn extreme(trace: &Trace) -> Option<String> {
     let middle = trace.events.get(trace.events.len() / 2)?.start;
     let strange = |event: &&Event| event.duration > DAY || event.start.saturating_sub(middle).saturating_abs() > DAY;
@@ -217,7 +219,7 @@ fn extreme(trace: &Trace) -> Option<String> {
     ))
 }
 
-/// A warning where some ranks have no moment in common, by the clocks that their traces tell.
+/// Warns if two ranks do not overlap in time, by the clocks of their traces.
 pub(crate) fn apart(ranks: &[Ranked]) -> Option<String> {
     let extent = |ranked: &Ranked| -> Option<(u32, Interval)> {
         let (start, end) = iterations::extent(&ranked.trace)?;
@@ -234,7 +236,7 @@ pub(crate) fn apart(ranks: &[Ranked]) -> Option<String> {
     })
 }
 
-/// A warning where iterations of some rank are not on all.
+/// Warns if some rank has iterations that are not on all ranks.
 pub(crate) fn uneven(run: &Breakdown) -> Option<String> {
     let together = run.together().len();
     let count = |rank: &RankBreakdown| (rank.counted().count(), rank.rank);

@@ -1,12 +1,13 @@
-//! What speaks against a measured cost of recording, in sentences.
+//! Reasons to doubt a measured overhead of recording, in sentences.
 
 use crate::long_iterations::LongIterations;
 use crate::overhead::{Added, Clock, DOUBTFUL, Overhead, average};
 use crate::recording::Times;
 
-/// The share of iterations from which long ones are many.
+/// More long iterations than this share of all are many.
 const MANY: f64 = 0.1;
-/// Nanoseconds that a page of memory takes which the system gives a process anew: on one machine some 700 to 1,000 (`docs/recording.md`).
+/// Nanoseconds that the system needs to give a process a new page of memory: about 700 to 1,000 on one machine
+/// (`docs/recording.md`).
 const PAGE: f64 = 700.0;
 
 /// Whether long iterations are many, or make the mean much longer.
@@ -14,8 +15,8 @@ pub(crate) fn weighs(long: &LongIterations) -> bool {
     long.count as f64 > MANY * long.of as f64 || long.adds > DOUBTFUL * long.others
 }
 
-/// Whether the wall clock and the processor's tell of different costs. Where the wall's counts, a script that waits, or that works in
-/// several threads, may take more processor time than it gets longer.
+/// Whether wall-clock time and processor time give different overheads. If wall-clock time is used, the overhead in
+/// processor time may be larger for a script that waits or works in several threads.
 pub(crate) fn clocks_differ(wall: &Added, processor: &Added, clock: Clock) -> bool {
     let more = (wall.mean - processor.mean) / wall.plain;
     match clock {
@@ -38,7 +39,7 @@ pub(crate) fn clocks(wall: &Added, processor: &Added, clock: Clock) -> String {
     )
 }
 
-/// That speed changed between the first and the last plain iterations.
+/// The doubt that the speed changed between the first and the last plain iterations.
 pub(crate) fn speed([first, last]: [f64; 2]) -> Option<String> {
     let change = last / first - 1.0;
     (change.abs() > DOUBTFUL).then(|| {
@@ -47,8 +48,8 @@ pub(crate) fn speed([first, last]: [f64; 2]) -> Option<String> {
     })
 }
 
-/// That iterations without recording get much more memory anew from the system in some periods than in others, which changes what they
-/// take. What recorded ones get is for the profiler, too.
+/// The doubt that iterations without recording get many more new pages of memory in some periods than in others, which
+/// changes their time. Pages of recorded iterations are not compared, because they include those of the profiler.
 pub(crate) fn memory(faults: &Times, plain: f64) -> Option<String> {
     let pages = || faults.plain.iter().filter_map(|period| average(period));
     let (least, most) = (pages().reduce(f64::min)?, pages().reduce(f64::max)?);
@@ -70,7 +71,7 @@ pub(crate) fn faster([low, high]: [f64; 2]) -> String {
     )
 }
 
-/// That recording may take nothing, or seems to take less; none where it is sure to take time.
+/// The doubt that the overhead may be zero or seems negative; none if it is certainly positive.
 pub(crate) fn cost(overhead: &Overhead) -> Option<String> {
     let [low, high] = overhead.interval.map(|nanoseconds| overhead.percent(nanoseconds));
     if high < 0.0 {
@@ -83,7 +84,7 @@ pub(crate) fn cost(overhead: &Overhead) -> Option<String> {
     })
 }
 
-/// That the correction missed iterations that it was tested on.
+/// The doubt that the correction was wrong for the iterations it was tested on.
 pub(crate) fn off(off: f64, together: bool) -> Option<String> {
     (off.abs() > 100.0 * DOUBTFUL).then(|| match together {
         true => format!("the correction is unreliable: tested on iterations it had not seen, it was {off:+.0} % off"),

@@ -1,7 +1,8 @@
 //! `[record]` and `perf4sight record`: a training script runs as it is, and some of its iterations are recorded.
 //!
-//! Python loads the recorder (`crates/record/recorder`) before the script, from a folder in the one that is recorded into. It finds the
-//! iterations, starts PyTorch's profiler, ends the script, and tells in files what it does.
+//! Python loads the recorder (`crates/record/recorder`) before the script, from a temporary folder in the output
+//! folder. The recorder finds the iterations, starts PyTorch's profiler, ends the script, and reports its progress in
+//! files.
 
 #![warn(missing_docs)]
 
@@ -47,7 +48,8 @@ pub static SPEC: Spec = Spec {
     parse: |values| Ok(Box::new(Record::parse(values)?)),
 };
 
-/// What the recorder reads what is asked of it from (`crates/record/recorder/perf4sight_recorder/account.py`).
+/// The environment variable that passes the settings to the recorder
+/// (`crates/record/recorder/perf4sight_recorder/account.py`).
 const SETTINGS: &str = "PERF4SIGHT_RECORD";
 
 /// `perf4sight record`.
@@ -57,7 +59,7 @@ pub static VERB: VerbSpec = VerbSpec {
     parse: |values| Ok(Box::new(Record::parse(values)?)),
 };
 
-/// What is asked.
+/// The settings of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     command: Vec<String>,
@@ -73,15 +75,15 @@ impl Verb for Record {
     /// Runs the command until enough is recorded, or until it ends by itself.
     ///
     /// # Errors
-    /// A command that cannot be started or that is not recorded; a folder that holds a recording, or cannot be written to.
+    /// A command that cannot be started or recorded; a folder that contains a recording or cannot be written to.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check_room()?;
         fs::create_dir_all(&self.out).map_err(|cause| Error::io(&self.out, "make this folder", &cause))?;
         let _held = lock_folder(&self.out, Duration::ZERO, "wait until it has ended, or choose another folder (out)")?;
-        // Where nothing came of it, not even an empty folder is left.
+        // Removes the folder if it is still empty at the end.
         let _out = OutputFolder::new(&self.out);
         Replaced::recover(&self.out)?;
-        // Another one may have ended meanwhile, or was killed and is back.
+        // Another `record` may have ended meanwhile, or the recovery may have put a recording back.
         self.check_room()?;
         self.record(context).and_then(|outcome| outcome.summary(context))
     }
@@ -116,8 +118,9 @@ impl Record {
         })
     }
 
-    /// A recording is not replaced unasked: it may be the one to compare with. What the script loads lies in the folder, and `PYTHONPATH`
-    /// parts at colons; nor does Kineto write a file with a line end in its path.
+    /// Checks that the output folder can be used. An existing recording is replaced only on request: the user may want
+    /// to compare with it. The script loads modules from the folder, and `PYTHONPATH` is split at colons; Kineto writes
+    /// no file with a newline in its path.
     fn check_room(&self) -> Result<()> {
         let out = self.absolute_out()?;
         if out.to_str().is_none_or(|text| text.contains([':', '\n', '\r'])) {
@@ -176,21 +179,22 @@ impl Record {
     }
 }
 
-/// The folder of an older recording while it may be replaced; it goes only when a new one is there, whatever fails.
+/// The folder that keeps an older recording while it may be replaced. It is removed only once a new recording exists,
+/// whatever fails.
 struct Replaced(Option<PathBuf>);
 
-/// What the folder of an older recording is called, up to letters that nobody can guess.
+/// The prefix of that folder's name; random letters follow.
 const REPLACED: &str = "replaced.";
-/// What it is called once it may go.
+/// The prefix once the folder may be removed.
 const REMOVED: &str = "removed.";
 
 impl Replaced {
-    /// Finds what a `record` that was killed had set aside.
+    /// Recovers recordings that a killed `record` had set aside.
     fn recover(out: &Path) -> Result<()> {
         let entries = fs::read_dir(out).map_err(|cause| Error::io(out, "look for recordings", &cause))?;
         let is_ours = |path: &PathBuf, prefix: &str| {
             let named = path.file_name().unwrap_or_default().to_string_lossy().starts_with(prefix);
-            // One that holds anything else is somebody's own, though it is marked.
+            // A folder with any other contents belongs to the user, although it is marked.
             let holds =
                 || fs::read_dir(path).is_ok_and(|files| files.count() == 1 + process_reports::files(path).len());
             named && temporary_folder::is_marked(path) && holds()
@@ -204,14 +208,15 @@ impl Replaced {
         })
     }
 
-    /// Whether it was on its way when `record` was killed: what tells of traces goes first and comes back last, so that it lies here without them.
+    /// Whether `record` was killed while it moved the files: recordings are moved first and moved back last, so the
+    /// folder then holds recordings without traces.
     fn was_moving(&self) -> bool {
         self.0
             .as_deref()
             .is_some_and(|folder| process_reports::files(folder).iter().all(|file| process_reports::tells(file)))
     }
 
-    /// Where there are new recordings the older one goes; else it is back.
+    /// Removes the older recording if there are new ones; otherwise puts it back.
     fn settle(self, out: &Path, recordings: &Result<Vec<Recording>>) -> Result<()> {
         match recordings.as_ref().is_ok_and(|recordings| !recordings.is_empty()) {
             true => self.remove(),
@@ -246,7 +251,7 @@ impl Replaced {
 
     fn remove(self) -> Result<()> {
         let Some(folder) = self.0 else { return Ok(()) };
-        // Whoever is killed here leaves nothing that would be put back.
+        // A process killed after this line leaves nothing to put back.
         let name = folder.file_name().unwrap_or_default().to_string_lossy().replacen(REPLACED, REMOVED, 1);
         let done = folder.with_file_name(name);
         fs::rename(&folder, &done).map_err(|cause| Error::io(&folder, "set the older recording aside", &cause))?;

@@ -1,4 +1,4 @@
-//! Iterations that take much longer than those around them, as an evaluation or a checkpoint makes them: what they make of the mean.
+//! Iterations that take much longer than their neighbours (evaluation, checkpoint), and their effect on the mean.
 
 use crate::ordinary::Ordinary;
 use crate::overhead::average;
@@ -7,26 +7,26 @@ use perf4sight_base::summary::MISSES;
 use perf4sight_base::units::counted;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-/// Iterations that took much longer than those around them, with the profiler or without. They come seldom, so that some dozens of
-/// iterations hold none of them or several as it happens, and yet they may be most of the time.
+/// Iterations that took much longer than their neighbours, with the profiler or without. They are rare: a few dozen
+/// iterations contain none or several of them by chance, and yet they may take most of the time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LongIterations {
-    /// How many.
+    /// The number of long iterations.
     pub count: usize,
-    /// Of how many.
+    /// The number of all iterations.
     pub of: usize,
-    /// Mean nanoseconds of one.
+    /// Mean nanoseconds of a long iteration.
     pub mean: f64,
     /// Mean nanoseconds of the others, without the profiler.
     pub others: f64,
-    /// Nanoseconds by which they make the mean iteration longer, as often as they came.
+    /// Nanoseconds that the long iterations add to the mean iteration at the observed frequency.
     pub adds: f64,
-    /// Where those lie over many more iterations, with 95 %, by how often they came alone.
+    /// The 95 % confidence interval of [`LongIterations::adds`], from the uncertainty of the frequency alone.
     pub interval: [f64; 2],
 }
 
 impl LongIterations {
-    /// Of the times by the clock on the wall; none where there are no such iterations.
+    /// Finds them by wall-clock time; none if there are no such iterations.
     pub(crate) fn of(times: &Times, ordinary: &Ordinary) -> Option<Self> {
         let others = ordinary.among(times);
         let [plain, recorded] = [&others.plain, &others.recorded].map(|periods| average(&periods.concat()));
@@ -50,12 +50,12 @@ impl LongIterations {
         (count > 0 && adds > 0.0).then(long)
     }
 
-    /// Their share of all time without the profiler.
+    /// Their share of the total time without the profiler.
     pub fn share(&self) -> f64 {
         self.mean * self.count as f64 / (self.of as f64 * (self.others + self.adds))
     }
 
-    /// What a reader has to know of a mean that they are in, or are not.
+    /// The warning about a mean that includes or excludes them.
     pub(crate) fn told(&self) -> String {
         let milliseconds = |nanoseconds: f64| format!("{:.3} ms", nanoseconds / 1e6);
         format!(
@@ -71,7 +71,7 @@ impl LongIterations {
     }
 }
 
-/// By how much the long iterations of a period take longer than the others; those one after another are one event.
+/// The extra time of the long iterations of a period; consecutive ones count as one event.
 fn excesses(times: &[u64], ordinary: &[bool], middle: f64) -> Vec<f64> {
     let all: Vec<(f64, bool)> =
         times.iter().zip(ordinary).map(|(&time, &ordinary)| (time as f64 - middle, ordinary)).collect();
@@ -79,14 +79,15 @@ fn excesses(times: &[u64], ordinary: &[bool], middle: f64) -> Vec<f64> {
     runs.map(|run| run.iter().map(|(excess, _)| excess).sum()).collect()
 }
 
-/// How many events of one length tell as much as these (Kish, Survey Sampling, 1965).
+/// The effective number of events: as many events of equal length have the same uncertainty (Kish, Survey Sampling,
+/// 1965).
 fn alike(excesses: &[f64]) -> f64 {
     let squares: f64 = excesses.iter().map(|excess| excess.powi(2)).sum();
     excesses.iter().sum::<f64>().powi(2) / squares
 }
 
-/// Where the rate of events lies that came so often by chance, as a multiple of that: the limits of a Poisson distribution's mean (Garwood,
-/// Biometrika 28, 1936).
+/// The confidence interval of the rate of events that were observed this often, relative to the observed rate: the
+/// limits of a Poisson distribution's mean (Garwood, Biometrika 28, 1936).
 fn rate(count: f64) -> [f64; 2] {
     let limit = |freedom: f64, below: f64| {
         ChiSquared::new(freedom).map_or(f64::NAN, |distribution| distribution.inverse_cdf(below)) / 2.0 / count
@@ -98,7 +99,7 @@ fn rate(count: f64) -> [f64; 2] {
 mod tests {
     use super::*;
 
-    /// By the published table (Garwood 1936, 95 %): of one event 0.0253 to 5.572, of ten 4.795 to 18.39.
+    /// Values of the published table (Garwood 1936, 95 %): 0.0253 to 5.572 for one event, 4.795 to 18.39 for ten.
     #[test]
     fn limits_are_garwoods() {
         for (count, limits) in [(1.0, [0.0253, 5.572]), (10.0, [4.795, 18.39])] {
@@ -107,8 +108,9 @@ mod tests {
         }
     }
 
-    /// By hand: ten plain and ten recorded iterations of 100 and 120, but for one plain one of 1,000 and two recorded ones, one after the
-    /// other, of 500 and 640. Two events of 900 in 20 are 90 each; two alike tell of 0.2422 to 7.225.
+    /// Calculated by hand: ten plain iterations of 100 and ten recorded ones of 120, except one plain one of 1,000 and
+    /// two consecutive recorded ones of 500 and 640. Two events of 900 in 20 iterations are 90 each; the limits for two
+    /// equal events are 0.2422 and 7.225.
     #[test]
     fn what_comes_one_after_the_other_is_one_event() {
         let mut plain = vec![100; 10];

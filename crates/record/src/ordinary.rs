@@ -1,11 +1,11 @@
-//! Iterations of a recording that nothing else came into, told from those around them.
+//! Finds the iterations of a recording that nothing else delayed, compared with their neighbours.
 
 use crate::recording::Times;
 use crate::warm_up;
 use perf4sight_base::stats::median;
 
-/// Which iterations did not take much longer than those around them, as those do that another program or an evaluation comes into: one may
-/// take several times as long, and its time would drown what recording takes.
+/// Marks the iterations that did not take much longer than their neighbours. Another program or an evaluation can make
+/// an iteration several times as long, which would hide the overhead of recording.
 pub(crate) struct Ordinary {
     pub plain: Vec<Vec<bool>>,
     pub recorded: Vec<Vec<bool>>,
@@ -27,15 +27,16 @@ impl Ordinary {
         }
     }
 
-    /// How many are not among them, and of how many.
+    /// The number of other iterations, and the number of all.
     pub fn others(&self) -> [usize; 2] {
         let all = || self.plain.iter().chain(&self.recorded).flatten();
         [all().filter(|ordinary| !**ordinary).count(), all().count()]
     }
 }
 
-/// Each iteration is held against its own period, for a machine may be faster in one than in another: it counts unless it is
-/// [beyond](warm_up::limit) the middle one. And so is a whole period against those before and after it.
+/// Compares each iteration with its own period, because the speed of a machine may differ between periods: an iteration
+/// counts unless it is [above the limit](warm_up::limit) of its period. Whole periods are compared with those before
+/// and after them in the same way.
 fn ordinary(periods: &[Vec<u64>]) -> Vec<Vec<bool>> {
     let sorted: Vec<Vec<f64>> = periods.iter().map(|times| ascending(times)).collect();
     let deviations: Vec<f64> = sorted.iter().flat_map(|times| deviations(times)).collect();
@@ -54,13 +55,14 @@ fn ascending(times: &[u64]) -> Vec<f64> {
     times
 }
 
-/// The middle one, of two the lesser: what comes into an iteration only makes it longer. So half of a period may be longer, of two
-/// iterations one; of a single one nothing tells.
+/// The median, of two middle values the smaller: disturbances only make iterations longer. So half of a period may be
+/// disturbed, or one of two iterations; for a single one there is no comparison.
 fn middle(ascending: &[f64]) -> Option<f64> {
     ascending.get(ascending.len().checked_sub(1)? / 2).copied()
 }
 
-/// How far those of a period are off its middle one, which itself tells nothing: of few it would make most deviations none.
+/// The deviations of a period from its median value. That value itself is excluded: in short periods its deviation of 0
+/// would be among the most frequent.
 fn deviations(ascending: &[f64]) -> Vec<f64> {
     let Some(middle) = middle(ascending) else { return Vec::new() };
     let at = (ascending.len() - 1) / 2;
@@ -68,15 +70,16 @@ fn deviations(ascending: &[f64]) -> Vec<f64> {
     others.map(|(_, time)| (time - middle).abs()).collect()
 }
 
-/// Whether a period, by its middle iteration, took much longer than both of those next to it, by what periods change from one to the next.
-/// The first and the last may lie behind a change of speed as well as in a burst of another program, and stay.
+/// Whether a period's median took much longer than that of both neighbours, compared with the usual change between
+/// periods. The first and the last period are never marked: they may follow a change of speed as well as a burst of
+/// another program.
 fn bursts(middles: &[Option<f64>]) -> Vec<bool> {
     let told: Vec<(usize, f64)> =
         middles.iter().enumerate().filter_map(|(at, middle)| Some((at, (*middle)?))).collect();
     let mut changes: Vec<f64> = told.windows(2).map(|pair| (pair[1].1 - pair[0].1).abs()).collect();
     changes.sort_by(f64::total_cmp);
     let mut bursts = vec![false; middles.len()];
-    // A burst makes two changes: half of them at most may be such.
+    // A burst causes two changes, so at most half of the changes may belong to bursts.
     let Some(change) = middle(&changes) else { return bursts };
     for neighbours in told.windows(3) {
         let [(_, before), (at, own), (_, after)] = [neighbours[0], neighbours[1], neighbours[2]];

@@ -1,4 +1,4 @@
-//! What came of a command: what was recorded, what was lost, or why nothing was recorded.
+//! The result of a recorded command: what was recorded, what was lost, or why nothing was recorded.
 
 use super::Record;
 use super::process_reports::{Phase, ProcessReport, average};
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 
-/// What a shell adds to the number of the signal that ended a command.
+/// The number that a shell adds to the signal that ended a command, for its exit code.
 const SIGNALLED: i32 = 128;
 
 pub(super) struct Outcome<'a> {
@@ -21,15 +21,15 @@ pub(super) struct Outcome<'a> {
     pub ended: Ended,
     pub reports: Vec<ProcessReport>,
     pub recordings: Vec<Recording>,
-    /// Whether the recorder's own folder has gone meanwhile.
+    /// Whether the recorder's own folder was removed meanwhile.
     pub removed: bool,
 }
 
 impl Outcome<'_> {
-    /// Everything there is to say.
+    /// The summary of the run.
     ///
     /// # Errors
-    /// Nothing was recorded, though nobody interrupted it.
+    /// Nothing was recorded, and the run was not interrupted.
     pub fn summary(&self, context: &mut Context) -> Result<Summary> {
         if self.recordings.is_empty() {
             let interrupted = self.ended.asked == Some(Asked::Cancelled);
@@ -54,7 +54,7 @@ impl Outcome<'_> {
         })
     }
 
-    /// How the command failed by itself, as a shell would say it.
+    /// The exit code of a command that failed by itself, as a shell reports it.
     fn exit_code(&self) -> Option<u8> {
         let status = self.ended.status.filter(|_| self.ended.asked.is_none())?;
         let code = status.code().or_else(|| Some(SIGNALLED + status.signal()?))?;
@@ -74,7 +74,7 @@ impl Outcome<'_> {
         }
     }
 
-    /// Processes with iterations and without a trace, and iterations that are missing.
+    /// Warnings about processes with iterations and without a trace, and about missing iterations.
     fn doubts(&self) -> Vec<String> {
         let begun = self.reports.iter().filter(|report| report.iterations_are.is_some() && report.trace.is_none());
         let lost = begun.map(|report| match &report.problem {
@@ -122,7 +122,7 @@ impl Outcome<'_> {
             .collect()
     }
 
-    /// Ranks that several processes have, as where one forked.
+    /// Warns about ranks that several processes share, for example after a fork.
     fn shared(&self) -> Option<String> {
         let ranks: BTreeSet<u32> = self.recordings.iter().map(|one| one.rank).collect();
         let processes = self.recordings.len();
@@ -135,7 +135,7 @@ impl Outcome<'_> {
         })
     }
 
-    /// Processes that know of no ranks, as where one forked: each has a number of its own.
+    /// Warns about several processes without ranks, for example after a fork: each gets a number of its own.
     fn without_ranks(&self) -> Option<String> {
         let numbers: Vec<String> =
             self.recordings.iter().filter(|one| one.ranks == 1).map(|one| one.rank.to_string()).collect();
@@ -165,7 +165,7 @@ impl Outcome<'_> {
         );
         for one in &self.recordings {
             let overhead = Overhead::of(one);
-            // Of the iterations that tell what recording costs, where any do.
+            // Means over the iterations that the overhead was measured with, if it was.
             let means = overhead.as_ref().map(|overhead| [overhead.recorded, overhead.plain].map(Some));
             let [recorded, plain] = means.unwrap_or_else(|| [average(&one.wall.recorded), average(&one.wall.plain)]);
             let milliseconds = |nanoseconds: Option<f64>| Cell::from(nanoseconds.map(|mean| Milliseconds(mean / 1e6)));
@@ -205,7 +205,7 @@ impl Outcome<'_> {
         format!("{} {noun}{ranks} {are} recorded in {out}{python}", iterations.join(" to "))
     }
 
-    /// Why nothing was recorded.
+    /// The error for a run that recorded nothing.
     fn nothing(&self) -> Error {
         let told = |why: &str| format!("nothing was recorded: {why}; the command {}", self.end());
         let failed = |why: &str| match self.exit_code() {
@@ -230,7 +230,7 @@ impl Outcome<'_> {
         }
         if let Some(begun) = self.reports.iter().find(|report| report.iterations_are.is_some()) {
             let error = failed(&Self::too_few(begun));
-            // What was killed says nothing of its end.
+            // A killed process did not report its end.
             let ended = begun.phase == Some(Phase::Finished);
             if self.ended.asked == Some(Asked::TimeUp) {
                 return error.help("allow more time (time_limit), or ask for fewer iterations or a shorter warm-up");
@@ -254,7 +254,7 @@ impl Outcome<'_> {
         }
     }
 
-    /// That nothing of the command imported PyTorch: which Pythons ran, if any did.
+    /// The error for a command that never imported PyTorch: names the Python interpreters that ran, if any.
     fn without_torch(&self, failed: &dyn Fn(&str) -> Error) -> Error {
         let pythons: BTreeSet<String> =
             self.reports.iter().map(|told| format!("{} (Python {})", told.executable, told.python)).collect();
@@ -270,13 +270,13 @@ impl Outcome<'_> {
             .help(format!("name them as you do without perf4sight, such as perf4sight record -- venv/bin/python train.py; {elsewhere}"))
     }
 
-    /// That it could not be read or written, as on a full disk.
+    /// The error for a recording that could not be read or written, for example on a full disk.
     fn unwritten(&self, problem: String) -> Error {
         Error::io(&self.asked.out, "record here", &io::Error::other(problem))
             .help("make room or permit writing, or choose another folder (out)")
     }
 
-    /// How far a process came that has no trace.
+    /// How far a process without a trace got.
     fn too_few(begun: &ProcessReport) -> String {
         let marks = begun.iterations_are.as_deref().unwrap_or_default();
         match begun.recorded {
@@ -288,14 +288,14 @@ impl Outcome<'_> {
     }
 }
 
-/// What a process tells of PyTorch where there is none.
+/// The value of [`ProcessReport::torch`] if PyTorch is not installed.
 const MISSING: &str = "missing";
 
 fn count(periods: &[Vec<u64>]) -> u64 {
     periods.iter().map(|period| period.len() as u64).sum()
 }
 
-/// What speaks against what a recording tells of its own cost.
+/// Reasons to doubt the measured overhead of a recording.
 fn unsure(one: &Recording) -> Vec<String> {
     let Some(overhead) = Overhead::of(one) else { return Vec::new() };
     let contradiction = overhead.contradiction().map(|why| format!("what recording costs cannot be told: {why}"));

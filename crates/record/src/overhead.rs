@@ -1,4 +1,4 @@
-//! What recording adds to an iteration: iterations with the profiler compared with those without it.
+//! Measures the overhead of recording: iterations with the profiler compared with those without it.
 
 use crate::WithoutRecording;
 use crate::doubts;
@@ -10,63 +10,66 @@ use perf4sight_base::stats::mean;
 use perf4sight_base::summary::{MISSES, Summary, quantile};
 use std::iter;
 
-/// What recording adds to an iteration of a script.
+/// The overhead of recording per iteration of a script.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overhead {
-    /// Mean nanoseconds of an iteration without the profiler, on the wall's clock.
+    /// Mean nanoseconds of an iteration without the profiler, by wall-clock time.
     pub plain: f64,
-    /// Mean nanoseconds of one with it, timed in the same way.
+    /// Mean nanoseconds of an iteration with the profiler, by wall-clock time.
     pub recorded: f64,
-    /// How long all iterations without the profiler took, on the wall's clock, those included that do not count for these numbers.
+    /// Times of all iterations without the profiler, by wall-clock time, including those excluded from the other
+    /// numbers.
     pub measured: WithoutRecording,
     /// Nanoseconds that recording adds, by [`Overhead::clock`].
     pub added: f64,
-    /// Where those lie, with 95 %.
+    /// The 95 % confidence interval of [`Overhead::added`].
     pub interval: [f64; 2],
-    /// What they are told by.
+    /// The clock that `added` is measured with.
     pub clock: Clock,
-    /// Mean nanoseconds of an iteration without the profiler and of one with it, by that clock.
+    /// Mean nanoseconds of an iteration without and with the profiler, by [`Overhead::clock`].
     pub by_clock: [f64; 2],
-    /// How far recorded iterations are off plain ones when what half of the plain ones tell is taken out of them: their mean, in percent of
-    /// the other half's, the worse of both ways. Where they [do not belong together](Overhead::contradiction), how far they are off as they
-    /// are. None where there are too few.
+    /// Calibration error: one half of the plain iterations gives the correction, which is applied to the recorded
+    /// iterations and compared with the mean of the other half, in percent; the larger of both directions. If recorded
+    /// and plain iterations [contradict each other](Overhead::contradiction), the difference without a correction. None
+    /// if there are too few iterations.
     pub off: Option<f64>,
-    /// Which of the recorded iterations count for these numbers: all but the warm-up and those that took much longer than the ones around
-    /// them.
+    /// Whether each recorded iteration counts for these numbers: all do except the warm-up and those that took much
+    /// longer than their neighbours.
     pub ordinary: Vec<bool>,
-    /// The others, where there are any.
+    /// The iterations that took much longer, if there are any.
     pub long: Option<LongIterations>,
-    /// What speaks against these numbers, in sentences.
+    /// Reasons to doubt these numbers, in sentences.
     pub doubts: Vec<String>,
 }
 
-/// What time is told by.
+/// The clock that times are measured with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
-    /// The clock on the wall.
+    /// Wall-clock time.
     Wall,
-    /// The processor time of the process. Where a script keeps one processor busy it is what the iterations take, but for what other
-    /// programs on the machine take from them.
+    /// Processor time of the process. If a script keeps one processor busy, this equals the time of its iterations
+    /// without the time that other programs take from them.
     Processor,
 }
 
-/// A script keeps one processor busy where its processor time is such a share of the time on the wall. Its clock is read at another moment
-/// than the wall's, so that the share may be above 1.
+/// A script keeps one processor busy if the ratio of its processor time to wall-clock time is in this range. The two
+/// clocks are read at different moments, so the ratio may be above 1.
 const ONE_PROCESSOR: std::ops::Range<f64> = 0.95..1.05;
-/// The share of a plain iteration from which a difference is a doubt: what corrected iterations are to be right to.
+/// From this share of a plain iteration on, a difference is reported as a doubt. It is the accuracy required of
+/// corrected iterations.
 pub const DOUBTFUL: f64 = 0.05;
-/// Recording makes nothing so many times as long: a loop of built-in functions of Python takes three times as long (`docs/recording.md`), and
-/// nothing that is recorded is shorter.
+/// Recording cannot slow an iteration down by more than this factor: a loop of built-in functions of Python, the
+/// shortest events recorded, takes three times as long (`docs/recording.md`).
 const MOST_TIMES: f64 = 20.0;
-/// Fewer recorded periods do not tell how much they differ among themselves.
+/// With fewer recorded periods, the spread between periods cannot be estimated.
 const PERIODS: usize = 3;
-/// Neighbouring differences share a plain period, of which each has one half: the variance of their mean is `(1 + 1) / n` times that of a
-/// period, where they by themselves, with `1 + 1/2`, would have it smaller.
+/// Neighbouring differences share a plain period, of which each has one half. The variance of their mean is therefore
+/// `(1 + 1) / n` times that of a period; independent differences, with `1 + 1/2`, would give a smaller one.
 const SHARED: f64 = 4.0 / 3.0;
 
 impl Overhead {
-    /// What a recording tells of it; none where it has no iterations with the profiler, or none without. Recorded iterations that count as
-    /// [warm-up](WarmUp) tell nothing: what is shown rests on the others.
+    /// The overhead measured by a recording; none if it has no iterations with the profiler, or none without. Recorded
+    /// [warm-up](WarmUp) iterations are left out, as they are from the results.
     pub fn of(recording: &Recording) -> Option<Self> {
         let durations: Vec<i64> = recording.wall.recorded.iter().flatten().map(|&time| time.cast_signed()).collect();
         let warm_up = WarmUp::of(&durations).iterations;
@@ -117,7 +120,7 @@ impl Overhead {
         Some(overhead)
     }
 
-    /// Why recorded and plain iterations do not belong together, so that nothing may be taken out; none where they do.
+    /// Why recorded and plain iterations contradict each other, so that nothing may be subtracted; none if they do not.
     pub fn contradiction(&self) -> Option<String> {
         let [low, high] = self.interval.map(|nanoseconds| self.percent(nanoseconds));
         if high < 0.0 && low < -100.0 * DOUBTFUL {
@@ -131,14 +134,14 @@ impl Overhead {
         })
     }
 
-    /// Nanoseconds on the wall's clock that are taken out of the mean recorded iteration: what recording most likely adds, and nothing where
-    /// that is below nothing, for recording makes no script faster.
+    /// Nanoseconds of wall-clock time to subtract from the mean recorded iteration: the most likely overhead, or 0 if
+    /// that is negative, because recording makes no script faster.
     pub fn taken(&self) -> f64 {
         if self.contradiction().is_some() { 0.0 } else { self.on_the_wall(self.added.max(0.0)) }
     }
 
-    /// What nanoseconds of a recorded iteration by [`Overhead::clock`] are on the wall's: other programs that have the processor meanwhile
-    /// make what recording does longer, as they do the rest.
+    /// Converts nanoseconds of a recorded iteration from [`Overhead::clock`] to wall-clock time. Other programs that
+    /// use the processor stretch the overhead like the rest of the iteration.
     fn on_the_wall(&self, nanoseconds: f64) -> f64 {
         match self.clock {
             Clock::Wall => nanoseconds,
@@ -146,33 +149,35 @@ impl Overhead {
         }
     }
 
-    /// Nanoseconds from a corrected iteration to where it lies with 95 %, as sure as what recording adds: at most as long as recorded. None
-    /// where that is surely below nothing, which tells of something else. Of iterations as they are; how many long ones are among them is
-    /// another matter ([`Overhead::long`]).
+    /// The 95 % confidence interval of a corrected iteration, in nanoseconds relative to it. It follows from the
+    /// interval of the overhead, and a corrected iteration is at most as long as recorded. None if the overhead is
+    /// certainly negative, which has another cause. It does not cover how often long iterations occur
+    /// ([`Overhead::long`]).
     pub fn either_way(&self) -> Option<[f64; 2]> {
         let [low, high] = self.interval.map(|nanoseconds| self.on_the_wall(nanoseconds.max(0.0)));
         let possible = self.interval[1] >= 0.0 && self.contradiction().is_none();
         possible.then(|| [self.taken() - high, self.taken() - low])
     }
 
-    /// Nanoseconds by [`Overhead::clock`] as percent of what a plain iteration takes by it.
+    /// Nanoseconds by [`Overhead::clock`] as percent of a plain iteration by the same clock.
     pub fn percent(&self, nanoseconds: f64) -> f64 {
         100.0 * nanoseconds / self.by_clock[0]
     }
 
-    /// How far an iteration of so many nanoseconds on the wall's clock is off a plain one, in percent of that.
+    /// Difference between an iteration of this wall-clock time in nanoseconds and a plain one, in percent of the
+    /// plain one.
     pub fn percent_off(&self, nanoseconds: f64) -> f64 {
         100.0 * (nanoseconds / self.plain - 1.0)
     }
 }
 
-/// What is added by one clock.
+/// The added time by one clock.
 pub(crate) struct Added {
     pub plain: f64,
     pub recorded: f64,
     pub mean: f64,
     interval: [f64; 2],
-    /// What the first and the last plain iterations took, where nothing else tells how speed changed meanwhile.
+    /// Means of the first and the last plain period, if there are too few periods to estimate how the speed changed.
     ends: Option<[f64; 2]>,
 }
 
@@ -183,21 +188,23 @@ impl Added {
         let [plain, recorded] = [0, 1].map(|side| mean(&periods.iter().map(|period| period[side]).collect::<Vec<_>>()));
         let among = among(&added);
         let ends = ends(times).filter(|_| among.is_none());
-        // Speed may change at any moment between two plain periods, and so the recorded one between them may be as fast as either.
+        // The speed may change at any moment between two plain periods, so the recorded period between them may be as
+        // fast as either.
         let unsure =
             among.unwrap_or_else(|| scatter(times) + ends.map_or(0.0, |[first, last]| (last - first).abs()) / 2.0);
         Some(Added { plain, recorded, mean: added.mean, interval: [added.mean - unsure, added.mean + unsure], ends })
     }
 }
 
-/// Half of the interval of the mean of differences between periods, if these are independent; none where there are too few.
+/// Half-width of the confidence interval of the mean difference between periods, assuming independent periods; none if
+/// there are too few.
 fn among(differences: &Summary) -> Option<f64> {
     let count = differences.count as f64;
     let enough = differences.spread.filter(|_| differences.count >= PERIODS)?;
     Some(quantile(count - 1.0, MISSES)? * enough * (SHARED / count).sqrt())
 }
 
-/// The means of the plain periods next to a recorded one, and of that; none where there is not one of each.
+/// The mean of the plain periods next to a recorded period, and the mean of that period; none if either is missing.
 fn period(times: &Times, at: usize) -> Option<[f64; 2]> {
     let recorded = average(times.recorded.get(at)?)?;
     let around: Vec<f64> = times.plain.iter().skip(at).take(2).filter_map(|plain| average(plain)).collect();
@@ -220,10 +227,10 @@ fn ends(times: &Times) -> Option<[f64; 2]> {
     }
 }
 
-/// Half of the interval of the difference, if the iterations of a period were independent of each other.
+/// Half-width of the confidence interval of the difference, assuming that the iterations of a period are independent.
 fn scatter(times: &Times) -> f64 {
     let half = |period: &Vec<u64>| {
-        // A single value tells nothing of it: it may be as wrong as it is large.
+        // A single value has no spread: its error may be as large as the value.
         let half = |summary: Summary| summary.interval.map_or(summary.mean, |[low, high]| (high - low) / 2.0);
         Summary::of(&floats(period)).map(half)
     };
@@ -239,25 +246,25 @@ fn is_one_processor(wall: &Times, processor: &Times) -> bool {
         let [wall, processor] = [wall, processor].map(|times| floats(times).iter().sum::<f64>());
         (wall > 0.0).then(|| processor / wall)
     };
-    // Other programs make the share smaller, and nothing makes it larger.
+    // Other programs make the ratio smaller, and nothing makes it larger.
     let shares = wall.plain.iter().zip(&processor.plain).filter_map(share);
     shares.reduce(f64::max).is_some_and(|share| ONE_PROCESSOR.contains(&share))
 }
 
-/// The larger error, in percent, of calibrating by one half of the plain iterations and looking at the other.
+/// The larger error, in percent, of calibrating with one half of the plain iterations and testing on the other.
 fn off(wall: &Times, told_by: &Times) -> Option<f64> {
     let recorded = Summary::of(&floats(wall.recorded.iter().flatten()))?.mean;
     let with_profiler = Summary::of(&floats(told_by.recorded.iter().flatten()))?.mean;
     let (calibrations, truths) = (halves(told_by)?, halves(wall)?);
-    // By the clock that it is told by, recording takes such a share of a recorded iteration.
+    // The share of recording in a recorded iteration, by the calibration's clock.
     let share = |calibration: f64| (1.0 - calibration / with_profiler).max(0.0);
     let error = |calibration: f64, truth: f64| 100.0 * (recorded * (1.0 - share(calibration)) / truth - 1.0);
     let errors = [error(calibrations[0], truths[1]), error(calibrations[1], truths[0])];
     errors.into_iter().max_by(|a, b| a.abs().total_cmp(&b.abs()))
 }
 
-/// The means of one half of the plain iterations and of the other, which were in the middle of all at the same time: of periods by turns,
-/// and of two, what lies next to the recorded ones and what lies further away.
+/// The means of two halves of the plain iterations with the same average moment: alternating periods, or with two
+/// periods, the iterations next to the recorded ones and those further away.
 fn halves(times: &Times) -> Option<[f64; 2]> {
     let [first, second]: [Vec<&[u64]>; 2] = match times.plain.as_slice() {
         [before, after] => {
@@ -266,7 +273,8 @@ fn halves(times: &Times) -> Option<[f64; 2]> {
             [vec![near_before, near_after], vec![far_before, far_after]]
         }
         periods => {
-            // By turns, first-second-second-first where there are even many: a steady change of speed meets both alike.
+            // Alternating, or first-second-second-first if their number is even: a steady change of speed affects both
+            // halves alike.
             let half = |at: usize| if periods.len() % 2 == 1 { at % 2 } else { at.div_ceil(2) % 2 };
             [0, 1].map(|wanted| {
                 (0..periods.len()).filter(|at| half(*at) == wanted).map(|at| periods[at].as_slice()).collect()
@@ -276,13 +284,13 @@ fn halves(times: &Times) -> Option<[f64; 2]> {
     Some([average(&first.concat())?, average(&second.concat())?])
 }
 
-/// From where the first of two intervals begins to where the last ends.
+/// The smallest interval that contains both intervals.
 pub fn both([low, high]: [f64; 2], [other_low, other_high]: [f64; 2]) -> [f64; 2] {
     [low.min(other_low), high.max(other_high)]
 }
 
-/// The mean of all plain iterations and where that of many more lies with 95 %: by how much periods differ (Student's t), and of too few by
-/// how much iterations do.
+/// The mean of all plain iterations and its 95 % confidence interval: from the spread between periods (Student's t), or
+/// between iterations if there are too few periods.
 fn measured(periods: &[Vec<u64>]) -> Option<WithoutRecording> {
     let of_all = Summary::of(&floats(periods.iter().flatten()))?;
     let means: Vec<f64> = periods.iter().filter_map(|period| average(period)).collect();

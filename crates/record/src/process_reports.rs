@@ -1,4 +1,4 @@
-//! What processes tell: while they run, and in the files beside their traces.
+//! Reports of recorded processes: while they run, and in the files next to their traces.
 
 use crate::Recording;
 use perf4sight_base::error::Result;
@@ -8,44 +8,40 @@ use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What traces end in.
+/// The file name extension of traces.
 const TRACE: &str = ".json.gz";
 
-/// What one process with Python tells while it runs; every word may be missing yet.
+/// The report of one Python process while it runs; any field may still be missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct ProcessReport {
-    /// The version of PyTorch, `missing`, or nothing where the script never asked for it.
+    /// The version of PyTorch, `missing`, or none if the script never imported it.
     pub torch: Option<String>,
-    /// What marks iterations; nothing where none was seen.
+    /// The calls or marks that delimit iterations; none if no iteration was seen.
     pub iterations_are: Option<String>,
-    /// What is done now.
     pub phase: Option<Phase>,
-    /// How many iterations there are yet before the first that counts.
+    /// The number of iterations left before the first that counts.
     pub to_go: u64,
-    /// How many iterations were timed or recorded.
+    /// The number of iterations that were timed or recorded.
     pub done: u64,
-    /// How many are to be.
+    /// The number of iterations to time or record.
     pub of: u64,
-    /// How many of them were recorded, for all that is known.
+    /// The number of them that were recorded, as of this report.
     pub recorded: u64,
-    /// How many iterations come before the first that is recorded.
+    /// The number of iterations before the first recorded one.
     pub before_recorded: u64,
-    /// How many iterations were left alone, for the script's own profiler ran in them.
+    /// The number of iterations that were not recorded because the script's own profiler was running.
     pub own_profiler: u64,
     /// The trace that was written.
     pub trace: Option<String>,
-    /// What failed.
     pub problem: Option<String>,
-    /// Whether that was reading or writing, as where a disk is full.
+    /// Whether the error is an I/O error, such as a full disk.
     pub unwritten: bool,
-    /// The Python.
+    /// The path of the Python interpreter.
     pub executable: String,
-    /// Its version.
     pub python: String,
 }
 
-/// What a process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Phase {
@@ -61,23 +57,25 @@ pub(super) fn average(periods: &[Vec<u64>]) -> Option<f64> {
     (!times.is_empty()).then(|| mean(&times))
 }
 
-/// What the processes told until now, those that began earlier first as far as their numbers say so.
+/// Reads the reports that the processes have written so far, ordered by process number, which is mostly the order of
+/// start.
 pub(super) fn read(folder: &Path) -> Vec<ProcessReport> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     files.retain(|file| is_of_process(file));
     files.sort();
-    // A process may be about to replace what it told; the next look finds it.
+    // A process may be replacing its report; the next call finds it.
     files.iter().filter_map(|file| serde_json::from_slice(&fs::read(file).ok()?).ok()).collect()
 }
 
-/// Whether a file is named by the number of a process: what is recorded lies beside these until it is written, and may be a gigabyte.
+/// Whether a file is named by a process number. Unfinished traces are stored next to these reports and may be a
+/// gigabyte.
 fn is_of_process(file: &Path) -> bool {
     let stem = file.file_name().and_then(|name| name.to_str()?.strip_suffix(".json"));
     stem.is_some_and(|stem| stem.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Traces and what lies beside them in a folder, by name.
+/// Traces and the recordings next to them in a folder, by name.
 pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     let ours = |file: &PathBuf| {
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -89,7 +87,7 @@ pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether a file tells of a trace, and is none.
+/// Whether a file is a recording and not a trace.
 pub(super) fn tells(file: &Path) -> bool {
     file.to_string_lossy().ends_with(RECORDING)
 }
@@ -97,7 +95,7 @@ pub(super) fn tells(file: &Path) -> bool {
 /// The recordings in a folder, by rank.
 ///
 /// # Errors
-/// A file that is no recording of a known format.
+/// A file that is not a recording in a supported format.
 pub(super) fn recordings(folder: &Path) -> Result<Vec<Recording>> {
     let mut all: Vec<Recording> =
         files(folder).iter().filter(|file| tells(file)).map(|file| Recording::read(file)).collect::<Result<_>>()?;
@@ -110,8 +108,8 @@ pub(super) fn recordings(folder: &Path) -> Result<Vec<Recording>> {
 mod tests {
     use super::*;
 
-    /// Pieces of a trace are no processes, though every word of these may be missing; looking at them twice a second once took half a
-    /// processor.
+    /// Parts of a trace are not reports, although a report without any field is valid. Reading them twice a second once
+    /// took half a processor.
     #[test]
     fn pieces_of_traces_are_not_read() {
         let folder = tempfile::tempdir().unwrap();

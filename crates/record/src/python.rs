@@ -1,11 +1,12 @@
-//! What Python loads before a user's script: inside the program, and in a folder for as long as a command runs.
+//! The Python modules loaded before a user's script: embedded here, and written to a folder while a command runs.
 
 use perf4sight_base::atomic_write;
 use perf4sight_base::error::Result;
 use perf4sight_base::temporary_folder::TemporaryFolder;
 use std::path::{Path, PathBuf};
 
-/// Its files. What lies in `last` is found where no such module is installed: the package perf4sight holds its `Profiler` too.
+/// The files of the recorder. Modules in `last` are found only if no such module is installed: the package perf4sight
+/// contains its `Profiler`, too.
 const FILES: [(&str, &str); 15] = [
     ("sitecustomize.py", include_str!("../recorder/sitecustomize.py")),
     ("last/perf4sight.py", include_str!("../recorder/perf4sight.py")),
@@ -24,10 +25,10 @@ const FILES: [(&str, &str); 15] = [
     ("perf4sight_recorder/trace.py", include_str!("../recorder/perf4sight_recorder/trace.py")),
 ];
 
-/// Bytes that are kept for the last words of processes where the disk gets full (`ROOM` in `account.py`).
+/// Bytes reserved for the last reports of processes when the disk gets full (`ROOM` in `account.py`).
 const ROOM: usize = 64 << 10;
 
-/// Its files, and what processes tell while they run; all of it goes when this is dropped.
+/// The recorder's files and the reports of the processes; the folder is removed on drop.
 pub struct Python {
     folder: TemporaryFolder,
 }
@@ -46,12 +47,12 @@ impl Python {
         Ok(Python { folder })
     }
 
-    /// What Python looks for modules in.
+    /// The folder for `PYTHONPATH`.
     pub fn modules(&self) -> PathBuf {
         self.folder.path().join("python")
     }
 
-    /// Where processes tell of their recordings.
+    /// The folder that processes write their reports to.
     pub fn told(&self) -> PathBuf {
         self.folder.path().join("told")
     }

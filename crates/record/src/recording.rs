@@ -1,4 +1,4 @@
-//! What `perf4sight record` tells beside a trace: how long iterations took, with the profiler and without it.
+//! The file that `perf4sight record` writes next to a trace: iteration times with and without the profiler.
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
@@ -11,20 +11,20 @@ use std::path::Path;
 /// The newest format of these files.
 const FORMAT: u32 = 2;
 
-/// Nanoseconds that no iteration takes, a week: what is beyond was not timed.
+/// A week in nanoseconds. No iteration takes longer; larger values were not measured.
 const LONGEST: u64 = 7 * 24 * 3600 * 1_000_000_000;
 
-/// Bytes that no such file has: a hundred thousand iterations each way take eight million.
+/// No such file is larger, in bytes: a hundred thousand iterations with and without the profiler take eight million.
 const LARGEST: u64 = 64 << 20;
 
-/// What tells whether the rest can be read.
+/// The part that shows whether the rest can be read.
 #[derive(Deserialize)]
 #[serde(expecting = "an object with a format")]
 struct Head {
     format: u32,
 }
 
-/// The file beside a trace, described in `docs/recording.md`.
+/// The file next to a trace, described in `docs/recording.md`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(expecting = "an object")]
 pub struct Recording {
@@ -32,37 +32,39 @@ pub struct Recording {
     pub format: u32,
     /// The name of the trace.
     pub trace: String,
-    /// Whose it is.
+    /// The rank that it belongs to.
     pub rank: u32,
-    /// The version of PyTorch; others may write such files without it.
+    /// The version of PyTorch; files of other programs may lack it.
     #[serde(default)]
     pub torch: Option<String>,
-    /// The version of Python; others may write such files without it.
+    /// The version of Python; files of other programs may lack it.
     #[serde(default)]
     pub python: Option<String>,
-    /// How many threads operators ran on; the first recordings lack it.
+    /// The number of threads for operators; the first recordings lack it.
     #[serde(default)]
     pub threads: Option<u32>,
-    /// Of how many; 1 where the script knows of none.
+    /// The number of ranks; 1 if the script has no ranks.
     #[serde(default = "one")]
     pub ranks: u32,
-    /// What marks iterations, in words.
+    /// The calls or marks that delimit iterations, in words.
     pub iterations_are: String,
-    /// Whether the trace has more than operators.
+    /// Whether the trace contains more than operators.
     pub kineto: bool,
-    /// Whether it has calls of Python; the first recordings lack it.
+    /// Whether the trace contains Python calls; the first recordings lack it.
     #[serde(default)]
     pub calls: Option<bool>,
-    /// How long iterations took.
+    /// Wall-clock times of the iterations.
     #[serde(flatten)]
     pub wall: Times,
     /// Processor time of the same iterations, all threads of the process together; the first recordings lack it.
     #[serde(default)]
     pub processor: Option<Times>,
-    /// Nanoseconds of the same iterations in which the thread that marks them was ready to run and had no processor; older recordings lack it.
+    /// Nanoseconds in which the thread that marks the iterations was ready to run but had no processor; older
+    /// recordings lack it.
     #[serde(default)]
     pub delayed: Option<Times>,
-    /// How many pages of memory each of the same iterations got anew from the system; the first recordings lack it.
+    /// The number of memory pages newly allocated by the system (page faults) per iteration; the first recordings lack
+    /// it.
     #[serde(default)]
     pub faults: Option<Times>,
 }
@@ -71,17 +73,18 @@ fn one() -> u32 {
     1
 }
 
-/// A number of each iteration, by periods that take turns: nanoseconds, but for pages of memory.
+/// One number per iteration, grouped by periods that alternate: nanoseconds, or a number of memory pages.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(from = "StoredTimes")]
 pub struct Times {
-    /// Without the profiler: a period before each recorded one, and one behind the last; a script that ends early leaves fewer.
+    /// Without the profiler: one period before each recorded period, and one after the last; fewer if the script ends
+    /// early.
     pub plain: Vec<Vec<u64>>,
-    /// With it: the first of the first is `ProfilerStep#0` of the trace.
+    /// With the profiler: the first iteration of the first period is `ProfilerStep#0` of the trace.
     pub recorded: Vec<Vec<u64>>,
 }
 
-/// Times as they are written.
+/// Times as they are stored in the file.
 #[derive(Deserialize)]
 #[serde(
     untagged,
@@ -108,7 +111,7 @@ impl From<StoredTimes> for Times {
 }
 
 impl Times {
-    /// Without so many of the recorded ones at the beginning; periods keep their places, though one has none left.
+    /// Skips this many recorded iterations at the beginning. A period without any left stays in the list, empty.
     fn behind(&self, warm_up: usize) -> Self {
         let mut left = warm_up;
         let rest = |period: &Vec<u64>| {
@@ -128,7 +131,7 @@ impl Recording {
     /// Reads such a file.
     ///
     /// # Errors
-    /// A file that cannot be read, or that is none of a known format, or one with times that nobody can have measured.
+    /// A file that cannot be read, that has no known format, or that contains impossible times.
     pub fn read(file: &Path) -> Result<Self> {
         let doing = "read this recording";
         let mut bytes = Vec::new();
@@ -142,7 +145,7 @@ impl Recording {
             return Err(Error::input("tells of no recording: it is too large").expected("64 MiB at most"));
         }
         let unknown = |cause: serde_json::Error| Error::input(format!("tells of no recording: {cause}"));
-        // Of a newer format nothing else is known, not even whether it has the same words.
+        // Nothing else is known about a newer format, not even whether it has the same fields.
         let Head { format } = serde_json::from_str(text).map_err(unknown)?;
         if !(1..=FORMAT).contains(&format) {
             return Err(Error::input(format!("has format {format}")).expected(format!("format 1 to {FORMAT}")));
@@ -152,7 +155,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Without so many of the recorded iterations at the beginning.
+    /// Skips this many recorded iterations at the beginning.
     pub(crate) fn behind(&self, warm_up: usize) -> Self {
         let rest = |times: &Option<Times>| times.as_ref().map(|times| times.behind(warm_up));
         Recording {
@@ -163,7 +166,7 @@ impl Recording {
         }
     }
 
-    /// Whether what is told can have been measured.
+    /// Checks that the times are possible.
     fn check(&self) -> Result<()> {
         let all = [Some(&self.wall), self.processor.as_ref(), self.delayed.as_ref(), self.faults.as_ref()];
         if let Some(time) = all.into_iter().flatten().flat_map(Times::all).find(|time| *time > LONGEST) {
@@ -175,22 +178,22 @@ impl Recording {
         Ok(())
     }
 
-    /// Whether recording slowed Python itself down: up to 3.11 PyTorch's tracer makes the interpreter slower between calls, too, where no
-    /// event shows it (a loop without calls takes 2.3 times as long).
+    /// Whether recording slowed Python itself down. Up to Python 3.11, PyTorch's tracer also makes the interpreter
+    /// slower between calls, where no event shows it (a loop without calls takes 2.3 times as long).
     pub fn slows_python(&self) -> bool {
         let version =
             self.python.as_ref().and_then(|version| version.strip_prefix("3.")?.split('.').next()?.parse().ok());
         self.calls == Some(true) && version.is_some_and(|minor: u32| minor <= 11)
     }
 
-    /// What the script ran with, as far as it is told: `PyTorch 2.11.0 on 4 threads`.
+    /// The versions and threads that the script ran with, if known: `PyTorch 2.11.0 on 4 threads`.
     pub fn origin(&self) -> Option<String> {
         let threads =
             self.threads.map_or(String::new(), |threads| format!(" on {}", counted(threads.into(), "thread")));
         Some(format!("PyTorch {}{threads}", self.torch.as_ref()?))
     }
 
-    /// What is told beside a trace; none where nothing is, as beside those that others recorded.
+    /// The recording next to a trace; none if there is none, as for traces of other programs.
     ///
     /// # Errors
     /// As [`Recording::read`].

@@ -1,26 +1,28 @@
-//! Iterations at the beginning that take longer because much is done for the first time.
+//! Iterations at the beginning that take longer because of one-time work.
 
 use perf4sight_base::stats::median;
 
-/// How many of the first iterations are left out, and by what they were told.
+/// The number of warm-up iterations, and the limit that identified them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WarmUp {
-    /// How many.
+    /// The number of warm-up iterations.
     pub iterations: usize,
-    /// Nanoseconds from which one of the first iterations counts as warm-up; none where there are too few to tell.
+    /// Leading iterations longer than this many nanoseconds count as warm-up; none if there are too few iterations.
     pub limit: Option<f64>,
 }
 
-/// Fewer iterations have no later half that tells how long one takes.
+/// With fewer iterations, the later half is too short to measure a typical iteration.
 const FEWEST: usize = 4;
-/// Deviations of the later half within which an iteration is one of them: five standard deviations of a normal distribution.
+/// Iterations within this many median deviations of the later half's median are typical: five standard deviations of a
+/// normal distribution.
 const DEVIATIONS: f64 = 5.0 * 1.4826;
-/// What an iteration takes longer at least, as a share of the later half's median, where those are all but equal.
+/// An iteration must be longer than the later half's median by at least this share, for the case that those are almost
+/// equal.
 const SHARE: f64 = 0.1;
 
 impl WarmUp {
-    /// Of iterations that took so many nanoseconds: leading ones, half of all at most, that took longer than the later half's median by
-    /// five standard deviations (from the median deviation) and by a tenth.
+    /// Finds the warm-up in durations in nanoseconds: leading iterations, at most half of all, that exceed the later
+    /// half's median by five standard deviations (estimated from the median deviation) and by a tenth.
     pub fn of(durations: &[i64]) -> Self {
         if durations.len() < FEWEST {
             return WarmUp { iterations: 0, limit: None };
@@ -33,14 +35,14 @@ impl WarmUp {
     }
 }
 
-/// What none of some times exceeds but those that something else lies in: five standard deviations (from the median deviation) above the
-/// median, and a tenth.
+/// The limit above which a time is an outlier: five standard deviations (estimated from the median deviation) above the
+/// median, and at least a tenth above it.
 pub(crate) fn limit(times: &[f64]) -> f64 {
     let middle = median(times);
     beyond(middle, median(&times.iter().map(|time| (time - middle).abs()).collect::<Vec<f64>>()))
 }
 
-/// The same by the median and the median deviation.
+/// The same limit from the median and the median deviation.
 pub(crate) fn beyond(middle: f64, deviation: f64) -> f64 {
     middle + (DEVIATIONS * deviation).max(SHARE * middle)
 }
@@ -49,7 +51,8 @@ pub(crate) fn beyond(middle: f64, deviation: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// By hand: the later half of the first has the median 100 and a median deviation of 0, so that a tenth is more: 110.
+    /// Calculated by hand: the later half of the first list has median 100 and median deviation 0, so a tenth is
+    /// larger: 110.
     #[test]
     fn long_first_iterations_are_left_out_and_no_others() {
         assert_eq!(WarmUp::of(&[500, 120, 101, 100, 101, 100]).iterations, 2);

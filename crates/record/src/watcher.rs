@@ -1,4 +1,4 @@
-//! Looks at what processes tell while they run: says how far they are, and when they have done what was wanted.
+//! Watches the reports of running processes: shows their progress and detects when the recording is finished.
 
 use super::process_reports::{self, Phase, ProcessReport};
 use perf4sight_base::units::counted;
@@ -6,13 +6,13 @@ use perf4sight_verb::Context;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// How often files are looked at: what that takes is taken from the script.
+/// Interval between two reads of the reports. Reading takes processor time from the script.
 const LOOK: Duration = Duration::from_millis(500);
-/// So long nothing is said: most recordings of small networks are done by then.
+/// No progress is shown before this time: most recordings of small networks are finished by then.
 const SILENCE: Duration = Duration::from_secs(2);
-/// How often it is said how far a phase is.
+/// Interval between two progress messages of the same phase.
 const AGAIN: Duration = Duration::from_secs(10);
-/// So long a script may go on after the recorder asked it to end, as to save what it has learnt.
+/// How long a script may continue after the recorder requested its end, for example to save its model.
 const LINGER: Duration = Duration::from_secs(10);
 
 pub(super) struct Watcher<'a> {
@@ -30,7 +30,7 @@ impl<'a> Watcher<'a> {
         Watcher { folder, context, begun: now, looked: now, said: None, finished: None }
     }
 
-    /// Whether all that was begun has been finished for a while, though the command still runs.
+    /// Whether all recordings have been finished for [`LINGER`] while the command still runs.
     pub fn look(&mut self) -> bool {
         let now = self.context.now();
         if since(self.looked, now) < LOOK {
@@ -57,7 +57,7 @@ impl<'a> Watcher<'a> {
     }
 }
 
-/// A clock that was set back makes no time pass.
+/// The elapsed time; zero if the clock was set back.
 fn since(then: SystemTime, now: SystemTime) -> Duration {
     now.duration_since(then).unwrap_or_default()
 }

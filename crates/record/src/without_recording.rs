@@ -1,20 +1,20 @@
-//! How long an iteration takes without recording, and how sure that is.
+//! The time of an iteration without recording, and its uncertainty.
 
 use perf4sight_base::stats::mean;
 
-/// An iteration without what recording takes.
+/// The time of an iteration without the overhead of recording.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WithoutRecording {
-    /// The mean's nanoseconds.
+    /// The mean in nanoseconds.
     pub mean: f64,
-    /// Where that of many more iterations lies with 95 %, as far as it is told what recording takes and how often long ones come, and where
-    /// iterations without recording were measured to lie if that is elsewhere; none where what recording takes is not told
-    /// ([`crate::Overhead::either_way`]).
+    /// The 95 % confidence interval of the mean over many more iterations. It covers the uncertainty of the overhead
+    /// and of the frequency of long iterations, and includes the interval of the iterations measured without recording
+    /// if that differs; none if the overhead is unknown ([`crate::Overhead::either_way`]).
     pub interval: Option<[f64; 2]>,
 }
 
 impl WithoutRecording {
-    /// The mean of several recordings. They may all be off the same way, so that their intervals are no narrower together.
+    /// The mean of several recordings. They may have the same error, so their common interval is no narrower.
     pub fn of_several(all: &[WithoutRecording]) -> Self {
         let of = |number: fn(&WithoutRecording) -> Option<f64>| {
             all.iter().map(number).collect::<Option<Vec<f64>>>().map(|numbers| mean(&numbers))
@@ -24,7 +24,7 @@ impl WithoutRecording {
         WithoutRecording { mean: mean(&means), interval: ends.map(<[f64; 2]>::from) }
     }
 
-    /// Of a mean, and how far from it the true one may lie to either side.
+    /// A mean and its confidence interval, which is given relative to it.
     pub fn around(mean: f64, either_way: Option<[f64; 2]>) -> Self {
         WithoutRecording { mean, interval: either_way.map(|ends| ends.map(|end| (mean + end).max(0.0))) }
     }

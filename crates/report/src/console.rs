@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Work that takes less reports no progress.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How much is said, and in which form.
+/// The amount and format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Results on stdout; progress, notes and warnings on stderr.
@@ -37,10 +37,10 @@ impl Mode {
     }
 }
 
-/// What a console looks like.
+/// The settings of a console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// How much is said.
+    /// The amount and format of the output.
     pub mode: Mode,
     /// Bold and coloured words in results.
     pub colour: bool,
@@ -53,12 +53,12 @@ pub struct Settings {
 /// A place that text is written to, shared with the progress reports that outlive a call.
 pub(super) type Sink = Arc<Mutex<Box<dyn Write + Send>>>;
 
-/// Speaks to the person, or the program, that started us.
+/// Writes to the person or program that started this process.
 ///
-/// Whatever it is given may come from anywhere, so it shows it as [`printable`] text.
+/// Its input may come from anywhere, so it is written as [`printable`] text.
 ///
-/// Writing never panics and never ends a run: a reader that went away (`perf4sight networks | head`) is simply no longer
-/// written to, any other failure to write is kept for [`Console::finish`].
+/// Writing never panics and never ends a run. If the reader has closed the pipe (`perf4sight networks | head`), nothing
+/// more is written to it; any other write error is kept for [`Console::finish`].
 pub struct Console {
     settings: Settings,
     out: Sink,
@@ -68,8 +68,8 @@ pub struct Console {
 }
 
 impl Settings {
-    /// What suits the terminal we were started in; colours only where results go to a terminal and `colour` allows them
-    /// (the command line says no when `NO_COLOR` is set).
+    /// The settings for the current terminal. Colours are used only if results go to a terminal and `colour` allows
+    /// them (the command line disallows them if `NO_COLOR` is set).
     pub fn of_terminal(mode: Mode, colour: bool) -> Self {
         let results_are_read = io::stdout().is_terminal();
         Settings {
@@ -98,7 +98,7 @@ impl Console {
         }
     }
 
-    /// How much this console says.
+    /// The amount and format of its output.
     pub fn mode(&self) -> Mode {
         self.settings.mode
     }
@@ -118,33 +118,33 @@ impl Console {
         self.result(&format!("\n{}\n", lines.join("\n")));
     }
 
-    /// The summary of the run for programs; printed where [`Mode::is_json`] only.
+    /// The summary of the run for programs; printed only if [`Mode::is_json`].
     pub fn json(&self, summary: &serde_json::Value) {
         if self.settings.mode.is_json() {
             self.print(&self.out, &format!("{}\n", printable_json(&format!("{summary:#}"))));
         }
     }
 
-    /// What is going on, for people who watch.
+    /// A message about the current activity.
     pub fn note(&self, text: impl Display) {
         if !self.settings.mode.is_quiet() {
             self.print(&self.err, &format!("{}\n", paragraph(&text.to_string())));
         }
     }
 
-    /// Something the reader should know although the run goes on.
+    /// A warning; the run continues.
     pub fn warn(&self, text: impl Display) {
         let mark = if self.settings.bars && self.settings.colour { "\x1b[1;33mwarning\x1b[0m" } else { "warning" };
         self.print(&self.err, &format!("{mark}: {}\n", paragraph(&text.to_string())));
     }
 
-    /// Reports on `total` pieces of work called `what` until the returned value is dropped. Without a terminal nothing is said of the first
-    /// two seconds.
+    /// Reports progress on `total` pieces of work called `what` until the returned value is dropped. Without a
+    /// terminal, nothing is reported in the first two seconds.
     pub fn progress(&self, total: u64, what: &str) -> Progress {
         self.patient_progress(total, what, PATIENCE)
     }
 
-    /// The same with a patience of its own.
+    /// The same with another delay before the first report.
     pub fn patient_progress(&self, total: u64, what: &str, patience: Duration) -> Progress {
         match (self.settings.mode.is_quiet(), self.settings.bars) {
             (true, _) => Progress::silent(total),
@@ -156,7 +156,7 @@ impl Console {
     /// Flushes, and returns whether everything could be written.
     ///
     /// # Errors
-    /// The first write that failed for another reason than a reader that went away, such as a full disk.
+    /// The first write error, such as a full disk; a closed pipe is no error.
     pub fn finish(&self) -> Result<()> {
         let flushed = locked(&self.out).flush();
         self.keep(flushed);
@@ -185,7 +185,7 @@ impl Console {
     }
 }
 
-/// A panic elsewhere while printing leaves text half written, nothing worse.
+/// Ignores poisoning: a panic during printing leaves half-written text, nothing worse.
 pub(super) fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,11 +1,11 @@
-//! A chart as a picture of its own, with its title, its legend and how to read it.
+//! A chart as a picture of its own, with its title, legend and caption.
 
 use crate::chart::{Chart, Entry};
 use crate::drawing::{Anchor, Drawing, FONT, Mark, Shape, text_width};
 use crate::theme::{Ink, Theme};
 use perf4sight_base::error::Result;
 
-/// Around everything, and between its parts, in pixels.
+/// The margin of the picture, and the gap between its parts, in pixels.
 const MARGIN: f64 = 16.0;
 const GAP: f64 = 12.0;
 /// Height of a line of the legend, in pixels.
@@ -22,12 +22,12 @@ impl Chart {
     /// A PNG file with two pixels for each of the SVG's, in a font that is part of the program. Equal charts give equal bytes.
     ///
     /// # Errors
-    /// When it is too large for a picture.
+    /// A picture that is too large.
     pub fn to_png(&self, theme: Theme) -> Result<Vec<u8>> {
         self.figure().to_png(theme)
     }
 
-    /// For those who cannot see it.
+    /// The description for readers who cannot see the chart.
     pub(crate) fn description(&self) -> String {
         format!("{}. {}", self.title, self.caption)
     }
@@ -54,7 +54,7 @@ fn stacked(parts: Vec<Drawing>, width: f64) -> Drawing {
     all
 }
 
-/// Words in lines no longer than that; a longer word has a line of its own.
+/// Text in lines of at most this width; a longer word has a line of its own.
 fn paragraph(text: &str, width: f64, size: f64, ink: Ink) -> Drawing {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -71,7 +71,7 @@ fn paragraph(text: &str, width: f64, size: f64, ink: Ink) -> Drawing {
     drawing
 }
 
-/// Entries side by side, as many to a line as there is room for.
+/// Entries next to each other, as many per line as fit.
 fn legend(entries: Vec<Entry>, width: f64) -> Drawing {
     let mut drawing = Drawing::new(width, 0.0);
     let (mut left, mut top) = (0.0, 0.0);

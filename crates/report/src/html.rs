@@ -44,7 +44,8 @@ impl Page {
     }
 }
 
-/// The finished text. HTML allows no controls, and marks of direction would turn around what follows; templates have none.
+/// The finished text without control and direction characters: HTML allows no control characters, and direction
+/// characters would reverse the text after them. The templates contain none.
 pub(crate) fn shown(markup: Markup) -> String {
     markup.into_string().replace(is_obeyed, "\u{fffd}")
 }
@@ -91,7 +92,7 @@ fn verdict_html(tone: Tone, text: &str) -> Markup {
     html! { p class={ "verdict " (class) } { strong { (word) "." } " " (text) } }
 }
 
-/// Letters in large type that a card has room for.
+/// Characters in large type that fit in a card.
 const CARD: usize = 9;
 
 fn facts_html(facts: &[Fact], room: usize) -> Markup {
@@ -108,7 +109,7 @@ fn facts_html(facts: &[Fact], room: usize) -> Markup {
 
 fn table_html(table: &Table, captioned: bool) -> Markup {
     html! {
-        // What is wider than the page can be scrolled, with the keyboard too.
+        // A table wider than the page can be scrolled, also with the keyboard.
         div.table role="region" aria-label=(table.title) tabindex="0" {
             table {
                 @if captioned { caption { (table.title) } }
@@ -139,7 +140,7 @@ fn class(column: &Column) -> Option<&'static str> {
 fn chart_html(chart: &Chart) -> Markup {
     let (plot, description) = (chart.plot.drawn(), chart.description());
     let drawings: Vec<_> = plot.widths().iter().map(|width| plot.draw(*width)).collect();
-    // Where there is a drawing for wide pages and one for narrow ones, the style shows one of them.
+    // If there is a drawing for wide pages and one for narrow ones, the style shows one of them.
     let classes = if drawings.len() > 1 { ["drawing wide", "drawing narrow"] } else { ["drawing", ""] };
     let wide = drawings.iter().any(|drawing| drawing.width > COLUMN);
     html! {
@@ -147,7 +148,7 @@ fn chart_html(chart: &Chart) -> Markup {
             h3 { (chart.title) }
             ul.legend { @for entry in plot.legend() { li { (entry.sign.to_markup(None)) (entry.name) } "\n" } }
             @for (drawing, class) in drawings.iter().zip(classes) {
-                // What is wider than the page can be scrolled, with the keyboard too.
+                // A drawing wider than the page can be scrolled, also with the keyboard.
                 div class=(class) tabindex=[(drawing.width > COLUMN).then_some("0")] {
                     (drawing.to_markup(Some(&description)))
                     @if !drawing.note.is_empty() { p.note { (drawing.note) } }

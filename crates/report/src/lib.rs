@@ -1,12 +1,12 @@
-//! Tables, charts and pages as data, written to the console, CSV, JSON, HTML, SVG and PNG; knows no domain type.
+//! Tables, charts and pages as data, written to the console, CSV, JSON, HTML, SVG and PNG; without domain types.
 //!
 //! Sections build a [`Table`], a [`Chart`] or a whole [`Page`] and choose where it goes: [`Console::table`], [`Table::to_csv`],
 //! [`Table::to_json`], [`Page::to_html`], [`Chart::to_svg`], [`Chart::to_png`]. Nothing here reads a clock or the environment, so equal
 //! data give equal bytes.
 //!
-//! A chart says what is plotted against what and what colours mean, never how many pixels it takes. plotters draws axes, grid, labels and
-//! lines on a `Drawing` of ours, which keeps colours by their roles: a page shows them in its own colours (light, dark, printed), SVG and
-//! PNG files in those of a [`Theme`]. `examples/charts.rs` draws every kind.
+//! A chart defines the plotted values and the meaning of colours, but no sizes in pixels. plotters draws axes, grid,
+//! labels and lines on a `Drawing`, which stores colours by role: a page shows them in its own colours (light, dark,
+//! printed), SVG and PNG files in those of a [`Theme`]. `examples/charts.rs` draws every kind.
 //!
 //! ```
 //! use perf4sight_report::{Axis, Chart, Line, Plot, Reference, Series, Theme, Value};
@@ -34,7 +34,7 @@ mod table;
 mod text;
 mod theme;
 
-// All that a chart is made of: a new kind is named in its own module alone.
+// All parts of a chart: a new kind is named only in its own module.
 pub use chart::*;
 pub use console::{Console, Mode, Settings};
 pub use drawing::Texture;

@@ -3,12 +3,12 @@
 use super::chart::Chart;
 use super::table::{Cell, Table};
 
-/// Everything one report says.
+/// The contents of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
     /// Its name, also that of the browser's tab.
     pub title: String,
-    /// One line below the title: what this is about.
+    /// One line below the title: the subject of the page.
     pub subtitle: String,
     /// Its parts, in reading order; each is listed in the table of contents.
     pub chapters: Vec<Chapter>,
@@ -19,11 +19,11 @@ pub struct Page {
 pub struct Chapter {
     /// Its heading.
     pub title: String,
-    /// What it holds, in reading order.
+    /// Its contents, in reading order.
     pub blocks: Vec<Block>,
 }
 
-/// One thing on a page.
+/// One block on a page.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
     /// A paragraph.
@@ -34,7 +34,7 @@ pub enum Block {
     Headline(Vec<Fact>),
     /// Names and values, one below the other.
     Facts(Vec<Fact>),
-    /// Short lines, such as what was skipped.
+    /// Short lines, such as skipped items.
     List(Vec<String>),
     /// A table.
     Table(Table),
@@ -46,7 +46,7 @@ pub enum Block {
     Source(String, String),
 }
 
-/// How good the answer is; the better one is the smaller.
+/// The quality of the answer; a better one is smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tone {
     /// All well.
@@ -57,14 +57,14 @@ pub enum Tone {
     Bad,
 }
 
-/// A named value, with a word on it where one is needed.
+/// A named value, with a remark if necessary.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fact {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// Its value.
     pub value: Cell,
-    /// How to take it; may be empty.
+    /// A remark on the value; may be empty.
     pub remark: String,
 }
 
@@ -86,7 +86,7 @@ impl Fact {
         Fact { name: name.into(), value: value.into(), remark: String::new() }
     }
 
-    /// Adds a word on how to take the value.
+    /// Adds a remark on the value.
     #[must_use]
     pub fn remark(mut self, remark: impl Into<String>) -> Self {
         self.remark = remark.into();

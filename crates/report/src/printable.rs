@@ -1,9 +1,9 @@
-//! Words that came from files, other programs and other machines, as a terminal may be given them.
+//! Makes text from files, other programs and other machines safe for a terminal.
 
 use std::borrow::Cow;
 
-/// The text with everything escaped that a terminal would obey instead of showing it, such as `\u{1b}`; lines stay lines. A name could
-/// else clear the screen, set the window's title, or turn around the order of what follows.
+/// Escapes all characters that a terminal would execute instead of showing, such as `\u{1b}`; newlines are kept.
+/// Otherwise a name could clear the screen, set the window's title, or reverse the direction of the text after it.
 ///
 /// ```
 /// use perf4sight_report::printable;
@@ -13,7 +13,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c.escape_default().to_string())
 }
 
-/// The same as one message: further lines are indented, so that a name with a line end in it is not taken for another message.
+/// The same as one message: further lines are indented, so that a name with a newline is not mistaken for another
+/// message.
 ///
 /// ```
 /// use perf4sight_report::paragraph;
@@ -42,7 +43,8 @@ fn escaped(text: &str, escape: fn(char) -> String) -> Cow<'_, str> {
     }
 }
 
-/// Controls (C0 and C1), and what sets the direction of writing (Unicode Standard Annex 9, explicit formatting characters).
+/// Control characters (C0 and C1), and characters that set the writing direction (Unicode Standard Annex 9, explicit
+/// formatting characters).
 pub(super) fn is_obeyed(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || (c.is_control() && !matches!(c, '\n' | '\t'))

@@ -1,4 +1,4 @@
-//! Progress of one piece of work: what is running, how much is done, how much time is left.
+//! Progress of a task: the current piece of work, the share done, and the time left.
 
 use super::console::{Sink, locked};
 use super::printable::one_line;
@@ -6,35 +6,35 @@ use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, P
 use std::io::Write;
 use std::time::Duration;
 
-/// Without a terminal, one line each time another tenth of the work is done: enough to follow a log, not enough to fill it.
+/// Without a terminal, one line for each tenth of the work: enough to follow the progress, too few to fill a log.
 const LINES: u64 = 10;
 
-/// How often a bar redraws itself, so that the time on it goes on while a single piece of work takes long. A line a second takes
-/// microseconds: too little to be seen in the measurements it reports on.
+/// The interval at which a bar is redrawn, so that its clock advances during a long piece of work. Drawing a line takes
+/// microseconds, too little to affect the measurements.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Counts work done; what it shows disappears when it is dropped.
+/// Counts finished work; its output disappears on drop.
 pub struct Progress {
     bar: ProgressBar,
     log: Option<Log>,
-    /// What the whole takes at most.
+    /// The maximum duration of the task.
     most: Duration,
 }
 
 struct Log {
     what: String,
     sink: Sink,
-    /// Work that is done sooner is not worth a line.
+    /// No line is written before this time.
     patience: Duration,
 }
 
 impl Progress {
-    /// Counts, and shows nothing.
+    /// A counter without output.
     pub fn silent(total: u64) -> Self {
         Progress { bar: hidden(total), log: None, most: Duration::MAX }
     }
 
-    /// A bar among the others of a terminal.
+    /// A bar, next to other bars of the terminal.
     pub(super) fn bar(total: u64, what: &str, bars: &MultiProgress) -> Self {
         let bar = bars.add(ProgressBar::new(total)).with_style(style(Duration::MAX)).with_prefix(what.to_string());
         bar.tick();
@@ -47,7 +47,7 @@ impl Progress {
         Progress { bar: hidden(total), log: Some(Log { what: what.to_string(), sink, patience }), most: Duration::MAX }
     }
 
-    /// Of work that ends after so long at the latest, done or not: no more time than that is left.
+    /// Sets the maximum duration of the task, after which it ends even if unfinished; the time left never exceeds it.
     #[must_use]
     pub fn within(mut self, most: Duration) -> Self {
         self.bar.set_style(style(most));
@@ -55,17 +55,17 @@ impl Progress {
         self
     }
 
-    /// Names what is running now.
+    /// Sets the name of the current piece of work.
     pub fn doing(&self, item: impl Into<String>) {
         self.bar.set_message(one_line(&item.into()));
     }
 
-    /// So many pieces are left, which may be more or fewer than it seemed at first.
+    /// Sets the number of pieces left, which may be more or fewer than expected before.
     pub fn expect(&self, left: u64) {
         self.bar.set_length(self.bar.position() + left);
     }
 
-    /// That many more pieces are done; what was not expected makes the whole larger.
+    /// Adds finished pieces; unexpected pieces increase the total.
     pub fn advance(&self, pieces: u64) {
         let before = self.bar.position();
         let reported = self.tenths(before);
@@ -107,7 +107,7 @@ impl Drop for Progress {
     }
 }
 
-/// A bar of work that takes so long at most; time left is shown once some of it is done.
+/// The style of a bar with a maximum duration; the time left is shown once a piece is finished.
 fn style(most: Duration) -> ProgressStyle {
     let key = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
         if state.pos() > 0 {
@@ -121,7 +121,7 @@ fn style(most: Duration) -> ProgressStyle {
         .progress_chars("━╸─")
 }
 
-/// How long it goes on: as long as what was done lets expect, and not beyond its end.
+/// The time left: the expected time, limited by the maximum duration.
 fn left(expected: Duration, elapsed: Duration, most: Duration) -> Duration {
     expected.min(most.saturating_sub(elapsed))
 }

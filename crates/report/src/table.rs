@@ -5,12 +5,12 @@ use perf4sight_base::units::{Bytes, Milliseconds, Percent, grouped};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// One value with its kind, so that people read `1.2 GiB` and programs read `1288490189`.
+/// A typed value, so that people read `1.2 GiB` and programs read `1288490189`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
     /// Words: names, paths, reasons.
     Text(String),
-    /// How many; written with thousands separators.
+    /// A count; written with thousands separators.
     Count(u64),
     /// A number without a unit; written with three significant digits.
     Float(f64),
@@ -22,11 +22,11 @@ pub enum Cell {
     Percent(Percent),
     /// Yes or no.
     Bool(bool),
-    /// There is no such value; never to be confused with zero.
+    /// No value; different from zero.
     Missing,
 }
 
-/// Which edge of its column a cell keeps to.
+/// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     /// Words.
@@ -38,9 +38,9 @@ pub enum Align {
 /// The head of a column: a key for programs, a heading for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// CSV header and JSON key, with the unit where one belongs: `peak_bytes`, `latency_ms`.
+    /// CSV header and JSON key, with the unit if there is one: `peak_bytes`, `latency_ms`.
     pub key: String,
-    /// What people read above the column.
+    /// The heading for people.
     pub heading: String,
     /// Left for words, right for numbers.
     pub align: Align,
@@ -68,7 +68,7 @@ pub struct Column {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// What the table shows.
+    /// The title.
     pub title: String,
     /// One head per column.
     pub columns: Vec<Column>,
@@ -97,7 +97,7 @@ impl Table {
     /// Appends a row.
     ///
     /// # Panics
-    /// When the row has more or fewer cells than the table has columns: a mistake in the caller, not in its data.
+    /// If the row has more or fewer cells than the table has columns, which is a bug in the caller.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells: Vec<Cell> = cells.into_iter().collect();
         assert_eq!(cells.len(), self.columns.len(), "a row of table {:?} does not match its columns", self.title);
@@ -109,7 +109,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Comma-separated, header first; numbers in full precision and the unit that the column's key names, nothing for a
+    /// Comma-separated values with a header; numbers in full precision and in the unit of the column's key, empty for a
     /// missing value.
     pub fn to_csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -150,7 +150,8 @@ impl Cell {
     /// The value without its unit, as a program reads it.
     fn plain(&self) -> String {
         match self {
-            // A spreadsheet would run it as a formula, whoever wrote the name of a network or layer (OWASP, "CSV Injection").
+            // A spreadsheet would execute it as a formula, and names of networks or layers may come from anyone (OWASP,
+            // "CSV Injection").
             Cell::Text(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r']) => format!("'{}", one_line(text)),
             Cell::Text(text) => one_line(text),
             Cell::Count(count) => count.to_string(),
@@ -179,7 +180,8 @@ impl fmt::Display for Cell {
     }
 }
 
-/// Three significant digits, never scientific, of at most a millionth: `0.00123`, `1.23`, `12.3`, `123`, `12,345`.
+/// Three significant digits, at most six decimals and never scientific notation: `0.00123`, `1.23`, `12.3`, `123`,
+/// `12,345`.
 pub fn significant(value: f64) -> String {
     let magnitude = value.abs();
     if !value.is_finite() {
@@ -190,7 +192,7 @@ pub fn significant(value: f64) -> String {
         return format!("{sign}{}", grouped(magnitude.round() as u64));
     }
     if magnitude > 0.0 && magnitude < 0.5e-6 {
-        // Zeros alone would say that there is nothing.
+        // Only zeros would look like no value at all.
         return if value < 0.0 { "> -0.000001" } else { "< 0.000001" }.to_string();
     }
     let leading = if magnitude > 0.0 { magnitude.log10().floor() as i32 } else { 0 };

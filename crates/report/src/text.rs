@@ -6,12 +6,12 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Blanks between two columns.
 const GAP: usize = 2;
-/// A column of words is never cut below this width.
+/// The minimum width of a text column when it is cut.
 const NARROWEST: usize = 8;
 
 impl Table {
-    /// Title, headings, a rule and the rows. Where the table is wider than `width`, the widest columns of words are cut
-    /// and end in `…`; numbers are never cut.
+    /// Title, headings, a rule and the rows. If the table is wider than `width`, the widest text columns are cut and
+    /// end in `…`; numbers are never cut.
     pub fn to_text(&self, width: Option<usize>) -> String {
         let mut lines = self.lines(width);
         lines.push(String::new());

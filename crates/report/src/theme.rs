@@ -1,8 +1,8 @@
-//! What each colour means, and what it looks like on paper and in the dark.
+//! The roles of colours, and their values on paper and on dark screens.
 
 use std::fmt::Write;
 
-/// A colour by what it means.
+/// A colour by its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ink {
     name: &'static str,
@@ -10,7 +10,7 @@ pub(crate) struct Ink {
     dark: u32,
 }
 
-/// What a picture outside of a page is drawn on; a page follows its reader's setting.
+/// The background of a picture outside of a page; a page follows its reader's setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
     /// Dark on white, as on paper.
@@ -24,7 +24,7 @@ impl Ink {
     pub const TEXT: Ink = ink("ink", 0x1b1f24, 0xe8ebef);
     pub const MUTED: Ink = ink("muted", 0x59636e, 0xa3aeba);
     pub const GRID: Ink = ink("grid", 0xe3e7ec, 0x2b333c);
-    /// What carries a number: the stronger the larger.
+    /// The fill of cells with a number: the stronger the larger.
     pub const FILLED: Ink = ink("filled", 0x12756b, 0x2fa79a);
     pub const FAILED: Ink = ink("failed", 0x9f1d35, 0xff7a8f);
     pub const SKIPPED: Ink = ink("skipped", 0xf3d3d9, 0x4a2530);
@@ -33,8 +33,8 @@ impl Ink {
     pub const RIVAL: Ink = ink("rival", 0x78736d, 0xa39d95);
     pub const TRUTH: Ink = ink("truth", 0x6b711a, 0xc3cb5a);
 
-    /// Okabe and Ito's palette, which colour-blind readers can distinguish, darkened where it was too pale for paper; darkened, their two
-    /// blues were one, so that one is indigo.
+    /// Okabe and Ito's palette, which colour-blind readers can distinguish, darkened where it was too pale for paper.
+    /// Their two blues became equal when darkened, so one of them is indigo.
     const MEMBERS: [Ink; 8] = [
         ink("series-0", 0x0072b2, 0x4aa8e0),
         ink("series-1", 0xbd5300, 0xff8c42),
@@ -46,7 +46,7 @@ impl Ink {
         ink("series-7", 0x7a4a35, 0xc99a83),
     ];
 
-    /// What only pages use.
+    /// Colours that only pages use.
     const OF_PAGES: [Ink; 6] = [
         ink("card", 0xf7f8fa, 0x1a2027),
         ink("line", 0xdfe3e8, 0x2d353f),
@@ -70,7 +70,7 @@ impl Ink {
         Self::TRUTH,
     ];
 
-    /// That of the member of a group at a place; after eight they repeat.
+    /// The colour of a group member by its index; the colours repeat after eight.
     pub fn member(place: usize) -> Ink {
         Self::MEMBERS[place % Self::MEMBERS.len()]
     }
@@ -84,12 +84,12 @@ impl Ink {
         rgb
     }
 
-    /// The role whose colour on paper that is.
+    /// The role with this colour on paper.
     pub fn of_light(rgb: [u8; 3]) -> Ink {
         all().find(|ink| ink.rgb(Theme::Light) == rgb).unwrap_or(Self::TEXT)
     }
 
-    /// As an attribute of SVG: fixed, or that of the page around it.
+    /// The value of an SVG attribute: a fixed colour, or the variable of the surrounding page.
     pub fn css(self, theme: Option<Theme>) -> String {
         match theme {
             Some(theme) => hex(self.rgb(theme)),
@@ -102,7 +102,7 @@ fn all() -> impl Iterator<Item = Ink> {
     Ink::PLAIN.into_iter().chain(Ink::OF_PAGES).chain(Ink::MEMBERS)
 }
 
-/// All colours as CSS variables. Paper is white however dark the screen is.
+/// All colours as CSS variables. Print is white even if the screen is dark.
 pub(crate) fn variables() -> String {
     let root = |theme: Theme| {
         all().fold(String::new(), |mut out, ink| {

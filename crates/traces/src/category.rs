@@ -1,6 +1,6 @@
-//! What kind of thing an event times.
+//! The categories of events.
 
-/// What kind of thing an event times, by the names that PyTorch has given the kinds over the years.
+/// The category of an event, from the names that PyTorch has used over the years.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
     /// A range that the script or the framework named: `record_function`, `ProfilerStep#`, `Optimizer.step#`.
@@ -15,27 +15,28 @@ pub enum Category {
     Kernel,
     /// A copy of memory on, to or from an accelerator.
     Copy,
-    /// Memory of an accelerator that is set.
+    /// A memset on an accelerator.
     Set,
-    /// A range that the script named, as the accelerator saw it.
+    /// A range of the script, on the timeline of the accelerator.
     DeviceAnnotation,
-    /// Streams and the host waiting for each other.
+    /// A synchronisation between streams or with the host.
     Synchronisation,
-    /// What the profiler says it cost.
+    /// Overhead of the profiler, as recorded by the profiler itself.
     Overhead,
-    /// From an operator to its backward.
+    /// A flow from an operator to its backward operator.
     ForwardBackward,
-    /// From a call of the runtime to what it started.
+    /// A flow from a runtime call to the work it launched.
     Launch,
     /// Anything else.
     Other,
 }
 
-/// No spelling of a category is longer.
+/// The longest spelling of a category.
 const LONGEST: usize = 24;
 
 impl Category {
-    /// The category of that spelling, without case: PyTorch up to 1.11 writes `Kernel` and `Runtime`; ROCm and XPU have their own.
+    /// The category with this spelling, ignoring case: PyTorch up to 1.11 writes `Kernel` and `Runtime`; ROCm and XPU
+    /// have their own spellings.
     pub(crate) fn of(spelling: &[u8]) -> Self {
         let mut lower = [0; LONGEST];
         let Some(lower) = lower.get_mut(..spelling.len()) else { return Category::Other };
@@ -67,7 +68,7 @@ impl Category {
         }
     }
 
-    /// Whether an accelerator works while it lasts.
+    /// Whether an event of this category is work of an accelerator.
     pub fn on_device(self) -> bool {
         matches!(self, Category::Kernel | Category::Copy | Category::Set)
     }

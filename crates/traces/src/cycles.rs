@@ -1,4 +1,4 @@
-//! Traces that one process wrote one after the other, as a schedule of the profiler that repeats: parts of one trace.
+//! Joins traces that one process wrote one after the other, as with a repeating schedule of the profiler.
 
 use crate::intervals::Interval;
 use crate::ranks::recording_of;
@@ -7,20 +7,20 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// A trace, perhaps of several files, with what tells whether another file is of the same process.
+/// A trace, perhaps from several files, with the data that shows whether another file belongs to the same process.
 pub(crate) struct Cycles {
     trace: Trace,
     rank: Option<u32>,
-    /// Numbers of the processes that do anything but on an accelerator.
+    /// Numbers of the processes that have events on the host.
     processes: BTreeSet<String>,
-    /// Each file, and from when to when it goes by the clock that it tells.
+    /// Each file, with its first and last moment by the clock of the trace.
     parts: Vec<(PathBuf, Interval)>,
-    /// Whether it lies in a recording of `perf4sight record`, which writes one trace a process.
+    /// Whether it belongs to a recording of `perf4sight record`, which writes one trace per process.
     recorded: bool,
 }
 
 impl Cycles {
-    /// Of one file, of the rank that is told of it.
+    /// A trace from one file, with its rank if known.
     pub fn of(trace: Trace, rank: Option<u32>) -> Self {
         let host = trace.events.iter().filter(|event| !event.category.on_device()).map(|event| event.track);
         let tracks: BTreeSet<TrackId> = host.collect();
@@ -36,8 +36,8 @@ impl Cycles {
         &self.trace.file
     }
 
-    /// Whether both seem to be of one process, and none of their parts is at the time of another. Processes in containers have small
-    /// numbers, which others have, too: that such a trace is made of several files is told ([`Cycles::finish`]).
+    /// Whether both seem to be from one process and do not overlap in time. Processes in different containers may have
+    /// the same small number, so [`Cycles::finish`] adds a warning that the trace was joined from several files.
     pub fn go_on_with(&self, other: &Cycles) -> bool {
         self.rank == other.rank
             && !self.recorded
@@ -47,13 +47,13 @@ impl Cycles {
             && self.parts.iter().all(|part| other.parts.iter().all(|others| may_follow(part, others)))
     }
 
-    /// Takes the parts of another one in; times are on the clock of the first.
+    /// Adds the parts of another trace; times are converted to the clock of the first.
     pub fn add(&mut self, other: Cycles) {
         self.parts.extend(other.parts);
         add(&mut self.trace, other.trace);
     }
 
-    /// The trace as a whole, which tells what it was made of.
+    /// The whole trace, with a warning that lists its parts.
     pub fn finish(mut self) -> Trace {
         if self.parts.len() > 1 {
             self.trace.events.sort_by_key(|event| (event.start, Reverse(event.duration)));
@@ -64,7 +64,7 @@ impl Cycles {
     }
 }
 
-/// Files that are named where several are told of.
+/// The number of files named in the warning.
 const NAMED: usize = 3;
 
 fn told(cycles: &Cycles) -> String {
@@ -80,14 +80,16 @@ fn told(cycles: &Cycles) -> String {
     )
 }
 
-/// Whether both may be what one process wrote one after the other: the handler of PyTorch's profiler names the host.
+/// Whether one process may have written both files one after the other: PyTorch's trace handler puts the host into the
+/// file name.
 fn may_follow((file, own): &(PathBuf, Interval), (other, others): &(PathBuf, Interval)) -> bool {
     let apart = own.1 <= others.0 || others.1 <= own.0;
     let same_host = worker(file).zip(worker(other)).is_none_or(|(own, other)| own == other);
     apart && same_host
 }
 
-/// Host and process as `tensorboard_trace_handler` names files: `host_77` of `host_77.1700000000000000000.pt.trace.json.gz`.
+/// Host and process in a file name of `tensorboard_trace_handler`: `host_77` from
+/// `host_77.1700000000000000000.pt.trace.json.gz`.
 fn worker(file: &Path) -> Option<&str> {
     let name = file.file_name()?.to_str()?;
     let name = name.strip_suffix(".gz").unwrap_or(name).strip_suffix(".pt.trace.json")?;
@@ -115,7 +117,7 @@ fn add(to: &mut Trace, other: Trace) {
     to.damage.others.extend(other.damage.warnings().into_iter().map(|told| format!("{file}: {told}")));
 }
 
-/// The track of that name, new or known; none where there are as many as there can be.
+/// The track with the same process and thread, which is added if it is new; none if there are too many tracks.
 fn track_of(trace: &mut Trace, track: &crate::trace::Track) -> Option<TrackId> {
     let known = trace.tracks.iter().position(|own| own.process == track.process && own.thread == track.thread);
     let place = known.unwrap_or_else(|| {
@@ -125,7 +127,7 @@ fn track_of(trace: &mut Trace, track: &crate::trace::Track) -> Option<TrackId> {
     u16::try_from(place).ok().map(TrackId)
 }
 
-/// From the first to the last moment, by the clock that the trace tells.
+/// The first and last moment, by the clock of the trace.
 fn extent(trace: &Trace) -> Option<Interval> {
     let ends = trace.events.iter().map(Event::end).max()?;
     let base = trace.header.base;

@@ -1,38 +1,39 @@
-//! What was wrong with a trace and read around.
+//! Problems in a trace that did not prevent reading it.
 
 use perf4sight_base::units::counted;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What can be wrong with an event.
+/// The problem of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// It is no JSON object with the fields of an event.
+    /// It is not a JSON object with the fields of an event.
     Unreadable,
-    /// It has no time, or one that is no number.
+    /// It has no time, or one that is not a number.
     Timeless,
     /// It ends before it begins; it is left out.
     NegativeDuration,
     /// It has no end: the profiler was stopped before it ended.
     Endless,
-    /// It lies outside the years that nanoseconds can count.
+    /// Its time does not fit in 64 bits of nanoseconds.
     OutOfRange,
-    /// It is longer than any event: a name of many megabytes, or nesting without end.
+    /// It is longer than a real event: a name of many megabytes, or endless nesting.
     TooLong,
     /// There are more threads and streams than a trace can have.
     TooManyTracks,
-    /// Only its beginning or its end is told (phases `B` and `E`, `b` and `e`, and older ones), which no profiler of PyTorch does.
+    /// It is only the beginning or end of a span (phases `B` and `E`, `b` and `e`, and older ones), which no profiler
+    /// of PyTorch writes.
     Half,
 }
 
-/// All that was wrong with a trace.
+/// All problems in a trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Damage {
-    /// How the trace ends before its end, in words.
+    /// How the trace is truncated, in words.
     pub truncated: Option<String>,
-    /// What else is worth telling, in sentences: a rank that is none, files beside it that are no traces.
+    /// Other problems, in sentences: an invalid rank, files next to it that are no traces.
     pub others: Vec<String>,
-    /// Events left out: how many, and at which byte of the JSON the first lies, where they are of one.
+    /// Events left out: their number, and the byte of the JSON at which the first of them begins, if the trace is JSON.
     pub events: BTreeMap<Kind, (u64, Option<u64>)>,
 }
 
@@ -41,12 +42,12 @@ impl Damage {
         self.events.entry(kind).or_insert((0, at)).0 += 1;
     }
 
-    /// Whether there was none.
+    /// Whether there was no damage.
     pub fn is_none(&self) -> bool {
         self.truncated.is_none() && self.others.is_empty() && self.events.is_empty()
     }
 
-    /// One sentence for everything that a reader of the trace should know.
+    /// One sentence for each problem.
     pub fn warnings(&self) -> Vec<String> {
         let event = |(kind, (count, at)): (&Kind, &(u64, Option<u64>))| {
             let place = at.map_or(String::new(), |at| format!(" (the first at byte {at} of the JSON)"));

@@ -1,4 +1,4 @@
-//! Names, each kept once.
+//! Interned names: each is stored once.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
@@ -7,28 +7,29 @@ use std::hash::BuildHasher;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameId(pub(crate) u32);
 
-/// The names of a trace, each kept once: a trace may have a million that differ, as those with addresses in them do, and each by itself in
-/// memory would take a hundred bytes beside its letters.
+/// The names of a trace, each stored once. A trace may have a million different names, for example with addresses in
+/// them; separate strings would take a hundred bytes each in addition to their text.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    /// All of them, one behind the other.
+    /// All texts, one after the other.
     texts: String,
-    /// Where each ends.
+    /// The end of each text.
     ends: Vec<usize>,
-    /// Their places, by what they hash to.
+    /// The ids of the names by hash.
     ids: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
 
 impl NameId {
-    /// Its place in [`Names::all`].
+    /// Its index in [`Names::all`].
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 impl Names {
-    /// The id of a name, new or known, on one line that shows all that is in it. One that is known is so already.
+    /// The id of a name, which is added if it is new. The stored name is one line without unprintable characters; a
+    /// name that is already stored needs no check.
     pub fn intern(&mut self, name: impl AsRef<[u8]>) -> NameId {
         let bytes = name.as_ref();
         let hash = self.hasher.hash_one(bytes);
@@ -60,24 +61,24 @@ impl Names {
         text_of(&self.texts, &self.ends, id.0)
     }
 
-    /// The id of a name that the trace has.
+    /// The id of a name, if the trace has it.
     pub fn find(&self, text: &str) -> Option<NameId> {
         self.known(self.hasher.hash_one(text.as_bytes()), text.as_bytes())
     }
 
-    /// All of them, in the order they first came.
+    /// All names, in the order of their first occurrence.
     pub fn all(&self) -> impl Iterator<Item = (NameId, &str)> {
         (0..self.ends.len() as u32).map(|id| (NameId(id), self.get(NameId(id))))
     }
 
-    /// How many there are, and the bytes of all together.
+    /// The number of names, and their total length in bytes.
     pub(crate) fn size(&self) -> [usize; 2] {
         [self.ends.len(), self.texts.len()]
     }
 }
 
-/// A text on one line that shows all that is in it: a name could else forge a line of a note or of a file, or turn the order of what follows
-/// around (Unicode Standard Annex 9).
+/// Replaces unprintable characters. Otherwise a name could fake a line of a message or a file, or reverse the direction
+/// of the text after it (Unicode Standard Annex 9).
 pub(crate) fn printable(text: &str) -> String {
     text.replace(is_unprintable, " ")
 }

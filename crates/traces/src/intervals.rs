@@ -1,11 +1,11 @@
-//! Sets of moments: unions of half-open intervals of nanoseconds, and a window divided by which of several sets hold.
+//! Unions of half-open intervals of nanoseconds, and the division of a window by the unions that cover it.
 
 use std::collections::BTreeMap;
 
-/// From its first nanosecond to the one behind its last.
+/// The first nanosecond and the one after the last.
 pub type Interval = (i64, i64);
 
-/// The same moments as intervals that neither overlap nor touch, in order; empty and reversed ones are none.
+/// The union as ordered intervals that neither overlap nor touch; empty and reversed intervals are ignored.
 pub fn union(intervals: impl IntoIterator<Item = Interval>) -> Vec<Interval> {
     let mut sorted: Vec<Interval> = intervals.into_iter().filter(|(start, end)| start < end).collect();
     sorted.sort_unstable();
@@ -19,17 +19,19 @@ pub fn union(intervals: impl IntoIterator<Item = Interval>) -> Vec<Interval> {
     union
 }
 
-/// Nanoseconds of a union.
+/// The total length of a union in nanoseconds.
 pub fn length(union: &[Interval]) -> i64 {
     union.iter().map(|(start, end)| end - start).sum()
 }
 
-/// The moments at which a union turns on and off in a window, by turns and in order, for its intervals neither overlap nor touch.
+/// The moments at which a union begins and ends inside a window, alternating and in order because its intervals neither
+/// overlap nor touch.
 fn edges(union: &[Interval], (begin, end): Interval) -> impl Iterator<Item = i64> {
     union.iter().flat_map(move |&(start, stop)| [start.clamp(begin, end), stop.clamp(begin, end)])
 }
 
-/// The nanoseconds of a window by which sets hold: bit `n` stands for the `n`th of at most 32 unions. They add up to the window.
+/// The nanoseconds of a window by the set of unions that cover them: bit `n` is the `n`th of at most 32 unions. They
+/// add up to the window.
 pub fn partition(window: Interval, sets: &[impl AsRef<[Interval]>]) -> BTreeMap<u32, i64> {
     let (begin, end) = window;
     let mut edges: Vec<_> = sets.iter().map(|set| edges(set.as_ref(), window).peekable()).collect();
@@ -56,8 +58,8 @@ pub fn partition(window: Interval, sets: &[impl AsRef<[Interval]>]) -> BTreeMap<
 mod tests {
     use super::*;
 
-    /// By hand: A = [3,7] [8,10], B = [1,4] [6,9], C = [2,5] [7,8] [11,12]; 1-2 is B, 2-3 B and C, 3-4 all, 4-5 A and C, 5-6 A, 6-7 A and B,
-    /// 7-8 B and C, 8-9 A and B, 9-10 A, 10-11 nothing, 11-12 C.
+    /// Calculated by hand: A = [3,7] [8,10], B = [1,4] [6,9], C = [2,5] [7,8] [11,12]; 1-2 is B, 2-3 B and C, 3-4 all,
+    /// 4-5 A and C, 5-6 A, 6-7 A and B, 7-8 B and C, 8-9 A and B, 9-10 A, 10-11 nothing, 11-12 C.
     #[test]
     fn a_window_is_divided_by_which_sets_hold() {
         let sets = [vec![(3, 7), (8, 10)], vec![(1, 4), (6, 9)], vec![(2, 5), (7, 8), (11, 12)]];
@@ -71,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_union_counts_what_overlaps_once() {
-        // The published toolkit made 11 of these three.
+        // The published toolkit gave 11 for these three.
         assert_eq!(length(&union([(0, 10), (1, 2), (3, 4)])), 10);
         assert_eq!(union([(5, 5), (7, 6), (1, 2), (2, 3)]), [(1, 3)]);
     }

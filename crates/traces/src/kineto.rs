@@ -1,4 +1,4 @@
-//! Chrome's trace format as PyTorch's profiler writes it: an object with `traceEvents`, or the array of them alone.
+//! Chrome's trace format as written by PyTorch's profiler: an object with `traceEvents`, or only the array of events.
 
 use crate::category::Category;
 use crate::damage::Kind;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::cmp::Reverse;
 use std::path::Path;
 
-/// Reads a trace, gzipped or not. What is damaged or cut off is left out and told in [`Trace::damage`].
+/// Reads a trace, gzipped or not. Damaged or missing parts are left out and listed in [`Trace::damage`].
 ///
 /// # Errors
 /// A file that cannot be read, or that is no trace.
@@ -61,9 +61,10 @@ struct Reader {
     window: Window,
     trace: Trace,
     tracks: Tracks,
-    /// Bytes of memory that may be filled.
+    /// The memory limit for the trace in bytes.
     room: u64,
-    /// Whether something that is no event began a value without an end, which is looked for once: each might be as long as the file.
+    /// Whether a value that is no event had no end. Its end is searched for only once, because each search may read the
+    /// whole file.
     open: bool,
 }
 
@@ -72,12 +73,12 @@ struct Reader {
 struct Tracks {
     known: HashMap<Vec<u8>, TrackId>,
     key: Vec<u8>,
-    /// The last one asked for, because events of a thread come together.
+    /// The last track, because events of a thread often follow one another.
     last: Option<(Vec<u8>, TrackId)>,
 }
 
 impl Reader {
-    /// The members of the outermost object; whether one was `traceEvents`.
+    /// Reads the members of the outermost object; returns whether one was `traceEvents`.
     fn object(&mut self) -> bool {
         self.window.skip(1);
         let mut found = false;
@@ -103,7 +104,7 @@ impl Reader {
         }
     }
 
-    /// One member; whether it was `traceEvents`, none where it cannot be read.
+    /// Reads one member; returns whether it was `traceEvents`, or none if it cannot be read.
     fn member(&mut self) -> Option<bool> {
         let Parsed::Value(key) = self.window.value::<Owned<String>, _>(String::clone) else { return None };
         if self.window.peek()? != b':' {
@@ -127,7 +128,7 @@ impl Reader {
         matches!(read, Parsed::Value(())).then_some(false)
     }
 
-    /// What lies behind the trace is no part of it.
+    /// Warns about data after the trace.
     fn end(&mut self) {
         if self.trace.damage.truncated.is_none() && self.window.peek().is_some() {
             let behind = format!(
@@ -160,7 +161,7 @@ impl Reader {
         }
     }
 
-    /// Leaves out what is behind, for which there is no room.
+    /// Stops reading because the memory limit is reached.
     fn fill(&mut self) {
         let at = self.window.at();
         let told = format!("the trace was read up to byte {at} of the JSON: {}", room::full(self.room));
@@ -186,7 +187,7 @@ impl Reader {
         }
     }
 
-    /// Counts what stands here as damaged: a value that is no event, or as many bytes at least.
+    /// Counts the data at the position as damaged: a whole value that is no event, or at least this many bytes.
     fn other(&mut self, bytes: usize) {
         let at = self.window.at();
         match if self.open { Parsed::Wrong(bytes) } else { self.window.value::<Anything, _>(|_| ()) } {
@@ -197,15 +198,15 @@ impl Reader {
         self.lost(bytes);
     }
 
-    /// Counts what stands here as damaged, so many bytes of it at least, and goes on at the next event.
+    /// Counts the data at the position as damaged, skips at least this many bytes, and continues at the next event.
     fn lost(&mut self, bytes: usize) {
         self.trace.damage.note(Kind::Unreadable, Some(self.window.at()));
         self.window.skip(bytes);
         self.find_event();
     }
 
-    /// Moves to the next object that is an event, and counts damaged ones before it: an element of an array is one, the value of a
-    /// member, such as the arguments of a damaged event, is not.
+    /// Moves to the next object that is an event, and counts damaged ones before it: array elements count, but not
+    /// values of members, such as the arguments of a damaged event.
     fn find_event(&mut self) {
         let begin = self.window.at();
         while let Some(before) = self.window.next_object() {
@@ -252,7 +253,7 @@ impl Header {
     }
 }
 
-/// A sentence where the trace says that it is of a rank that is none.
+/// A warning if the rank in the trace is invalid.
 fn odd_rank(key: &str, value: &Value) -> Option<String> {
     let rank = value.get("rank").filter(|rank| key == "distributedInfo" && !rank.is_null())?;
     let is_rank = rank.as_u64().is_some_and(|rank| u32::try_from(rank).is_ok());
@@ -261,7 +262,7 @@ fn odd_rank(key: &str, value: &Value) -> Option<String> {
         .then(|| format!("the trace says that it is of rank {text}, which is none; its file's name or place tells"))
 }
 
-/// Adds an event to a trace, or says what is wrong with it.
+/// Adds an event to a trace, or returns its problem.
 fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result::Result<(), Kind> {
     let phase = match event.ph.as_deref().unwrap_or_default() {
         b"X" => Phase::Complete,
@@ -274,7 +275,7 @@ fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result:
             return Ok(());
         }
         b"B" | b"E" | b"b" | b"e" | b"S" | b"F" | b"T" | b"p" => return Err(Kind::Half),
-        // Counters, samples and the like, which have no time.
+        // Counters, samples and the like, which take no time.
         _ => return Ok(()),
     };
     let (start, duration) = times(event, phase)?;
@@ -301,8 +302,9 @@ fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result:
     Ok(())
 }
 
-/// What an event is that does not say it: PyTorch built without Kineto, such as Debian's, tells the host from the accelerator by the process
-/// alone (torch/autograd/profiler_util.py), and among the host's its own operators by their names.
+/// The category of an event without one. PyTorch built without Kineto, such as Debian's, distinguishes host and
+/// accelerator only by the process (torch/autograd/profiler_util.py); on the host, operators are recognised by their
+/// names.
 fn without_category(event: &RawEvent) -> Category {
     let name = event.name.as_deref().unwrap_or_default();
     match event.pid {
@@ -356,7 +358,7 @@ fn name_track(track: &mut Track, event: &RawEvent) {
 }
 
 impl Tracks {
-    /// The track of an event, new or known.
+    /// The track of an event, which is added if it is new.
     fn of(&mut self, trace: &mut Trace, event: &RawEvent) -> std::result::Result<TrackId, Kind> {
         let [process, thread] = [event.pid, event.tid].map(|id| id.unwrap_or_default());
         self.key.clear();
@@ -385,7 +387,7 @@ impl Tracks {
 mod tests {
     use super::*;
 
-    /// However the file is cut into pieces, numbers, strings and escapes at their borders included, the same events come of it.
+    /// Any split of the file gives the same events, including splits inside numbers, strings and escapes.
     #[test]
     fn pieces_of_any_size_give_the_same_events() {
         let event = |number: u32| {

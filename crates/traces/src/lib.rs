@@ -1,4 +1,4 @@
-//! Traces of training: files that PyTorch's profiler, Nsight Systems or nvprof wrote, read as a stream into compact events with integer
+//! Reads traces of training: files of PyTorch's profiler, Nsight Systems or nvprof become compact events with integer
 //! nanoseconds.
 //!
 //! ```no_run

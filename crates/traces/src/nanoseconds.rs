@@ -1,14 +1,14 @@
-//! Times as traces write them, microseconds with decimals, into whole nanoseconds without rounding through a float.
+//! Converts times in traces, decimal microseconds, to whole nanoseconds without rounding through a float.
 
 use crate::raw::unquoted;
 
-/// Nanoseconds of a number of microseconds, `123.456`, `-1`, `1.5e3`; a string in quotes is taken as what is in it. Decimals beyond
-/// nanoseconds are cut off. None where it is no number or none that 64 bits hold.
+/// Nanoseconds from a number of microseconds, such as `123.456`, `-1`, `1.5e3`, also in quotes. Decimals below
+/// nanoseconds are cut off. None if it is no number or does not fit in 64 bits.
 pub(crate) fn from_microseconds(text: &[u8]) -> Option<i64> {
     with_three_decimals(text).or_else(|| in_any_form(text))
 }
 
-/// Those of what profilers write nearly always, digits with three decimals; none of anything else.
+/// The fast path for the usual format, digits with three decimals; none for any other.
 fn with_three_decimals(text: &[u8]) -> Option<i64> {
     let (&[.., b'.', _, _, _], 5..=19) = (text, text.len()) else { return None };
     let (whole, decimals) = text.split_at(text.len() - 4);
@@ -32,7 +32,7 @@ fn in_any_form(text: &[u8]) -> Option<i64> {
     if whole == 0 && mantissa.len() < 2 {
         return None;
     }
-    // Places behind the point that count: three of a microsecond, moved by the exponent.
+    // The decimal places that count: three of a microsecond, shifted by the exponent.
     let kept = exponent.saturating_add(3);
     let mut value: i64 = 0;
     let mut places = 0i32;
@@ -40,7 +40,7 @@ fn in_any_form(text: &[u8]) -> Option<i64> {
         match byte {
             b'.' if at == whole => {}
             b'0'..=b'9' if places < kept || at < whole => {
-                // A negative exponent cuts whole places too; below, they are divided off.
+                // A negative exponent also cuts whole digits, which are divided off below.
                 value = value.checked_mul(10)?.checked_add(i64::from(byte - b'0'))?;
                 places += i32::from(at > whole);
             }

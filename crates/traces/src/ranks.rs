@@ -8,20 +8,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A trace and whose it is.
+/// A trace and its rank.
 #[derive(Debug, Clone)]
 pub struct Ranked {
-    /// The rank: as the trace says, else as the file's name does, else its place among the files.
+    /// The rank: from the trace, else from the file's name, else the position among the files.
     pub rank: u32,
-    /// What was recorded there.
+    /// The trace of the rank.
     pub trace: Trace,
 }
 
-/// Reads a trace: JSON, gzipped or not, or a SQLite file of one process. What is damaged or cut off is left out and told in
-/// [`Trace::damage`].
+/// Reads a trace: JSON, gzipped or not, or a SQLite file of one process. Damaged or missing parts are left out and
+/// listed in [`Trace::damage`].
 ///
 /// # Errors
-/// A file that cannot be read, or that is no trace, or traces of several processes.
+/// A file that cannot be read, that is no trace, or that has traces of several processes.
 pub fn read(file: &Path) -> Result<Trace> {
     let mut traces = read_all(file)?;
     match (traces.pop(), traces.len()) {
@@ -32,7 +32,7 @@ pub fn read(file: &Path) -> Result<Trace> {
     }
 }
 
-/// The traces of a file; one at least.
+/// The traces of a file; at least one.
 fn read_all(file: &Path) -> Result<Vec<Trace>> {
     match sqlite::is_sqlite(file) {
         true => sqlite::read(file),
@@ -40,13 +40,13 @@ fn read_all(file: &Path) -> Result<Vec<Trace>> {
     }
 }
 
-/// Reads files and folders of traces; by rank. Several processes of one file are ranks in the order of their numbers, and
-/// further processes of a rank that `perf4sight record` followed get numbers behind the last. What one process wrote one after the other is
-/// one trace, which tells its parts in [`Trace::damage`]. What lies in a folder beside traces and is none is passed over, which the first
-/// trace's tells.
+/// Reads files and folders of traces, ordered by rank. Several processes in one file are ranks in the order of their
+/// numbers. Further processes of a rank recorded by `perf4sight record` get numbers after the last rank. Several files
+/// that one process wrote one after the other become one trace, whose [`Trace::damage`] lists them. Other files in a
+/// folder are skipped; the first trace's damage lists them.
 ///
 /// # Errors
-/// A named file that is no trace, a folder without traces, two traces of one rank.
+/// A given file that is no trace, a folder without traces, two traces of one rank.
 pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
     let mut files = Vec::new();
     for path in paths {
@@ -78,20 +78,20 @@ pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
     Ok(ranks)
 }
 
-/// Traces in the making, by rank.
+/// The traces read so far, by rank.
 #[derive(Default)]
 struct Ranks {
     known: BTreeMap<u32, Cycles>,
-    /// Of further processes of a rank, which have numbers once all ranks are known.
+    /// Traces of further processes of a rank; they get numbers once all ranks are known.
     further: Vec<(u32, Trace)>,
-    /// How many traces there were that did not go on with another one.
+    /// The number of traces so far that did not continue another one.
     place: u32,
 }
 
 impl Ranks {
-    /// Takes in what a file holds.
+    /// Adds the traces of a file.
     fn add(&mut self, file: &Path, traces: Vec<Trace>) -> Result<()> {
-        // Of several in a file, its name cannot tell.
+        // The name of a file with several traces does not identify a rank.
         let alone = traces.len() == 1;
         for trace in traces {
             let told = if alone { trace.rank() } else { trace.header.rank };
@@ -119,11 +119,11 @@ impl Ranks {
     }
 }
 
-/// Reads files and folders of traces of one or several recordings of a run; the ranks of each. Files are one recording; a folder begins
-/// another one where the one before has a rank of its.
+/// Reads files and folders of traces from one or several recordings of a run; returns the ranks of each. Files form one
+/// recording. A folder begins a new recording if the previous one already has one of its ranks.
 ///
 /// # Errors
-/// As [`read_ranks`].
+/// As for [`read_ranks`].
 pub fn read_recordings(paths: &[PathBuf]) -> Result<Vec<Vec<Ranked>>> {
     let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = paths.iter().cloned().partition(|path| path.is_dir());
     let mut recordings: Vec<Vec<Ranked>> = Vec::new();
@@ -145,7 +145,7 @@ pub fn read_recordings(paths: &[PathBuf]) -> Result<Vec<Vec<Ranked>>> {
 }
 
 impl Trace {
-    /// The rank that it says it is of, or else the name of its file.
+    /// The rank from the trace's metadata, or else from the name of its file.
     pub fn rank(&self) -> Option<u32> {
         self.header.rank.or_else(|| named(&self.file))
     }
@@ -157,7 +157,8 @@ fn twice(rank: u32, file: &Path, other: &Path) -> Error {
         .help("name one trace of each rank; several of one rank are broken down one by one")
 }
 
-/// Whether `perf4sight record` named a trace as that of a further process of a rank, as one that a script forks is: `rank0-1234.json.gz`.
+/// Whether a file name of `perf4sight record` is that of a further process of a rank, for example after a fork:
+/// `rank0-1234.json.gz`.
 fn is_further_process(file: &Path) -> bool {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let stem = name.strip_suffix(".json.gz").or_else(|| name.strip_suffix(".json")).unwrap_or_default();
@@ -166,7 +167,7 @@ fn is_further_process(file: &Path) -> bool {
     parts.is_some_and(|(rank, process)| is_number(rank) && is_number(process))
 }
 
-/// Adds the trace of a further process of a rank under the next number that is free.
+/// Adds the trace of a further process of a rank under the next free number.
 fn add_further(rank: u32, mut trace: Trace, ranks: &mut BTreeMap<u32, Trace>) {
     let next = ranks.last_key_value().map_or(rank, |(last, _)| last.saturating_add(1));
     let number = if ranks.contains_key(&rank) { next } else { rank };
@@ -177,10 +178,10 @@ fn add_further(rank: u32, mut trace: Trace, ranks: &mut BTreeMap<u32, Trace>) {
     ranks.insert(number, trace);
 }
 
-/// Files that are named where several are told of.
+/// The number of files named in a warning.
 const NAMED: usize = 3;
 
-/// That some files of a folder are no traces.
+/// The warning that some files of a folder are no traces.
 fn without(passed_over: &[(&Path, Error)]) -> Option<String> {
     let names: Vec<String> = passed_over.iter().take(NAMED).map(|(file, _)| file.display().to_string()).collect();
     let more = match passed_over.len().saturating_sub(NAMED) {
@@ -204,19 +205,20 @@ fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// What `perf4sight breakdown` writes, perhaps beside the traces it read.
+/// The file that `perf4sight breakdown` writes, perhaps next to the traces it read.
 pub const BREAKDOWN: &str = "breakdown.json";
-/// What `perf4sight record` tells of a recording lies beside its trace, under a name that ends in this.
+/// The suffix of the file that `perf4sight record` writes next to a trace.
 pub const RECORDING: &str = ".recording.json";
 
-/// What `perf4sight record` tells of a trace: `rank0.recording.json` beside `rank0.json.gz`; none of a file that it does not write.
+/// The recording that belongs to a trace: `rank0.recording.json` next to `rank0.json.gz`; none for a file name that
+/// `perf4sight record` does not write.
 pub fn recording_of(trace: &Path) -> Option<PathBuf> {
     let name = trace.file_name()?.to_str()?;
     let stem = name.strip_suffix(".json.gz").or_else(|| name.strip_suffix(".json"))?;
     Some(trace.with_file_name(format!("{stem}{RECORDING}")))
 }
 
-/// What the names of traces end in: PyTorch's, those that nsys exports, and nvprof's.
+/// The file name extensions of traces: those of PyTorch, of exports by nsys, and of nvprof.
 const ENDINGS: [&str; 5] = [".json", ".json.gz", ".sqlite", ".nvprof", ".nvvp"];
 
 fn is_named_as_trace(path: &Path) -> bool {
@@ -225,7 +227,7 @@ fn is_named_as_trace(path: &Path) -> bool {
     ends && !name.ends_with(RECORDING) && name != BREAKDOWN && !path.is_dir()
 }
 
-/// The number behind the last "rank" in a file's name: `trace_8_rank_1.json`, `rank12.json.gz`.
+/// The number after the last "rank" in a file's name: `trace_8_rank_1.json`, `rank12.json.gz`.
 fn named(file: &Path) -> Option<u32> {
     let name = file.file_name()?.to_str()?.to_ascii_lowercase();
     let behind = &name[name.rfind("rank")? + 4..];

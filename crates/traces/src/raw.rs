@@ -1,4 +1,4 @@
-//! The fields of an event as the JSON has them, borrowed from it.
+//! The fields of an event, borrowed from the JSON.
 
 use crate::intern::printable;
 use crate::scan::{Scan, Shape, Stop};
@@ -7,15 +7,15 @@ use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// What stands between quotes, without escapes; copied only where it holds some. It need not be text: a name may be cut behind half of a
-/// surrogate pair.
+/// The content of a string with escapes resolved; copied only if it has escapes. It need not be valid UTF-8: a name may
+/// be cut in the middle of a surrogate pair.
 pub(crate) type Text<'a> = Cow<'a, [u8]>;
 
-/// An element of `traceEvents`. Numbers are kept as the bytes they are written with: `pid` and `tid` may be strings, and a float loses
-/// nanoseconds.
+/// An element of `traceEvents`. Numbers are kept as the bytes of the file: `pid` and `tid` may be strings, and a float
+/// would lose nanoseconds.
 #[derive(Default)]
 pub(crate) struct RawEvent<'a> {
-    /// There is one.
+    /// Always present after a successful read.
     pub ph: Option<Text<'a>>,
     pub cat: Option<Text<'a>>,
     pub name: Option<Text<'a>>,
@@ -27,7 +27,7 @@ pub(crate) struct RawEvent<'a> {
     pub args: Args<'a>,
 }
 
-/// What is read of an event's arguments.
+/// The arguments of an event that are used.
 #[derive(Default)]
 pub(crate) struct Args<'a> {
     pub correlation: Option<&'a [u8]>,
@@ -94,7 +94,7 @@ fn args<'a>(scan: &mut Scan<'a, '_>, args: &mut Args<'a>) -> Result<(), Stop> {
     })
 }
 
-/// Reads a field that stands here, which is wrong where it was read before: two events that ran into each other are none.
+/// Reads a field. A field that was already read is an error: two events that ran into each other are not one.
 #[inline]
 fn put<'a, 'n, T>(
     scan: &mut Scan<'a, 'n>,
@@ -133,15 +133,16 @@ fn unescaped(string: &[u8]) -> Option<Text<'_>> {
     }
 }
 
-/// What stands behind the path of a Python file in the name of a function.
+/// The text after the path of a Python file in the name of a function.
 const PYTHON_FILE: &[u8] = b".py(";
 
-/// Whether a string is a path of Windows whose backslashes are not escaped, as PyTorch wrote them (pytorch#60187): `C:\work\train.py(12): main`.
+/// Whether a string is a Windows path with unescaped backslashes, as PyTorch wrote them (pytorch#60187):
+/// `C:\work\train.py(12): main`.
 fn is_bare_path(string: &[u8]) -> bool {
     matches!(string, [drive, b':', b'\\', next, ..] if drive.is_ascii_alphabetic() && *next != b'\\')
 }
 
-/// The bytes that a string with escapes stands for.
+/// The bytes of a string with its escapes resolved.
 struct Unescaped(Vec<u8>);
 
 impl<'de> Deserialize<'de> for Unescaped {
@@ -164,7 +165,7 @@ impl Visitor<'_> for BytesVisitor {
     }
 }
 
-/// Moves behind any value.
+/// Skips any value.
 pub(crate) struct Anything;
 
 impl Shape for Anything {
@@ -175,7 +176,7 @@ impl Shape for Anything {
     }
 }
 
-/// Reads what borrows nothing.
+/// Reads a value that borrows nothing.
 pub(crate) struct Owned<T>(std::marker::PhantomData<T>);
 
 impl<T: DeserializeOwned + Default> Shape for Owned<T> {
@@ -187,12 +188,12 @@ impl<T: DeserializeOwned + Default> Shape for Owned<T> {
     }
 }
 
-/// A number that may stand in quotes, without them.
+/// A number without the quotes around it, if any.
 pub(crate) fn unquoted(number: &[u8]) -> &[u8] {
     number.strip_prefix(b"\"").and_then(|number| number.strip_suffix(b"\"")).unwrap_or(number)
 }
 
-/// A whole number, bare or in quotes, where it may have sixteen digits behind `0x`; 0 where it is none.
+/// A whole number, bare or in quotes; in quotes it may be up to sixteen hexadecimal digits after `0x`. 0 if it is none.
 pub(crate) fn whole(number: Option<&[u8]>) -> u64 {
     let number = unquoted(number.unwrap_or_default());
     let (digits, base) = number.strip_prefix(b"0x").map_or((number, 10), |digits| (digits, 16));

@@ -1,27 +1,28 @@
-//! JSON by its bytes: where values end, and nothing built of those that nobody asks for. What stands between the quotes of a string is taken as
-//! it is, line ends and bytes that are no text included.
+//! A JSON scanner that works on bytes: it finds where values end, and builds only the values that are needed. The
+//! content of a string is taken unchanged, including newlines and invalid UTF-8.
 
-/// What a value is read as, which may borrow from the text.
+/// A type that a JSON value is read into; it may borrow from the text.
 pub(crate) trait Shape {
     type Of<'a>: Default;
 
-    /// Reads the value that begins where the scan is, and moves behind it. It is put where it stays, as events are large.
+    /// Reads the value at the scanner's position and moves past it. The value is written in place, because events are
+    /// large.
     fn read<'a>(scan: &mut Scan<'a, '_>, value: &mut Self::Of<'a>) -> Result<(), Stop>;
 }
 
 /// Why a value could not be read.
 pub(crate) enum Stop {
-    /// The text ends before the value does.
+    /// The text ends before the value.
     End,
-    /// It is none of its kind, as the byte says that the scan is at.
+    /// The value has another type or a syntax error at the scanner's position.
     Wrong,
 }
 
-/// A place in a text, which moves on.
+/// A position in a text.
 pub(crate) struct Scan<'a, 'n> {
     text: &'a [u8],
     at: usize,
-    /// What closes the lists and objects that it is in. Lent, because one for each event would be a waste.
+    /// The closing brackets of the lists and objects that are open. Borrowed, to avoid an allocation per event.
     nesting: &'n mut Vec<u8>,
 }
 
@@ -30,17 +31,17 @@ impl<'a, 'n> Scan<'a, 'n> {
         Scan { text, at: 0, nesting }
     }
 
-    /// How many bytes lie behind it.
+    /// The number of bytes before the position.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// What it stands at is not what it should be.
+    /// The error for an unexpected byte at the position.
     pub fn wrong<T>(&self) -> Result<T, Stop> {
         Err(Stop::Wrong)
     }
 
-    /// The next byte that is no white space, to which it moves.
+    /// Skips white space and returns the next byte without moving past it.
     #[inline]
     pub fn peek(&mut self) -> Result<u8, Stop> {
         match self.text.get(self.at..) {
@@ -53,7 +54,7 @@ impl<'a, 'n> Scan<'a, 'n> {
         }
     }
 
-    /// The same where there may be more white space than the blank behind a comma or a colon.
+    /// The same for more white space than the one blank after a comma or a colon.
     #[inline(never)]
     fn behind_blanks(&mut self) -> Result<u8, Stop> {
         let mut next = self.pass_while(|word| not_zero(word ^ each(b' ')) & not_zero(word ^ each(b'\n')));
@@ -64,8 +65,8 @@ impl<'a, 'n> Scan<'a, 'n> {
         next.ok_or(Stop::End)
     }
 
-    /// Moves to the first byte that another one is told of by its highest bit, eight of them at a time, or to the last seven of the text; the
-    /// byte there.
+    /// Moves to the first byte that `others` marks by its highest bit, eight bytes at a time, and returns that byte. It
+    /// stops at the last seven bytes of the text.
     #[inline]
     fn pass_while(&mut self, others: impl Fn(u64) -> u64) -> Option<u8> {
         while let Some(word) = self.text.get(self.at..).and_then(<[u8]>::first_chunk) {
@@ -80,7 +81,7 @@ impl<'a, 'n> Scan<'a, 'n> {
         self.next()
     }
 
-    /// Moves behind a byte, before which white space may be.
+    /// Moves past a byte, which may have white space before it.
     #[inline]
     fn pass(&mut self, byte: u8) -> Result<(), Stop> {
         match self.peek()? == byte {
@@ -90,7 +91,8 @@ impl<'a, 'n> Scan<'a, 'n> {
         Ok(())
     }
 
-    /// Goes through the members of an object: each key, with the place at its value, behind which it is to be moved.
+    /// Calls `member` for each member of an object, with its key and the position at its value; `member` must move past
+    /// the value.
     pub fn members(&mut self, mut member: impl FnMut(&mut Self, &'a [u8]) -> Result<(), Stop>) -> Result<(), Stop> {
         self.pass(b'{')?;
         if self.peek()? == b'}' {
@@ -113,7 +115,7 @@ impl<'a, 'n> Scan<'a, 'n> {
         Ok(key)
     }
 
-    /// What stands between the quotes that begin here.
+    /// The content of the string at the position.
     #[inline]
     pub fn string(&mut self) -> Result<&'a [u8], Stop> {
         self.pass(b'"')?;
@@ -125,8 +127,8 @@ impl<'a, 'n> Scan<'a, 'n> {
         Ok(&self.text[begin..self.at - 1])
     }
 
-    /// Moves to the next quote or backslash, and says which. Eight bytes at a time, as most strings are shorter than what would make up for
-    /// the call of a function that takes more.
+    /// Moves to the next quote or backslash and returns it. It checks eight bytes at a time: most strings are too short
+    /// to pay for a call of a function that checks more.
     #[inline]
     fn quote_or_backslash(&mut self) -> Result<u8, Stop> {
         let mut next = self.pass_while(|word| lowest_zero(word ^ each(b'"')) | lowest_zero(word ^ each(b'\\')));
@@ -139,7 +141,7 @@ impl<'a, 'n> Scan<'a, 'n> {
         }
     }
 
-    /// The value that begins here, whatever it is and however deep.
+    /// The value at the position, of any type and depth.
     #[inline]
     pub fn value(&mut self) -> Result<&'a [u8], Stop> {
         let first = self.peek()?;
@@ -151,7 +153,7 @@ impl<'a, 'n> Scan<'a, 'n> {
         Ok(&self.text[begin..self.at])
     }
 
-    /// Moves behind a value that holds no others, which begins with that byte.
+    /// Moves past a value that is no list or object and begins with `first`.
     fn single(&mut self, first: u8) -> Result<(), Stop> {
         match first {
             b'"' => self.string().map(drop),
@@ -163,14 +165,14 @@ impl<'a, 'n> Scan<'a, 'n> {
         }
     }
 
-    /// Moves behind the list or object that begins here.
+    /// Moves past the list or object at the position.
     fn nested(&mut self) -> Result<(), Stop> {
         self.nesting.clear();
         loop {
             match self.peek()? {
                 open @ (b'[' | b'{') => {
                     self.at += 1;
-                    // In ASCII, what closes is two behind what opens.
+                    // In ASCII, a closing bracket is the opening one plus two.
                     self.nesting.push(open + 2);
                     if self.peek()? != open + 2 {
                         if open == b'{' {
@@ -187,7 +189,7 @@ impl<'a, 'n> Scan<'a, 'n> {
         }
     }
 
-    /// Moves behind what closes after a value, to the next; whether there is none.
+    /// Moves past closing brackets after a value, to the next value; returns whether there is none.
     fn close(&mut self) -> Result<bool, Stop> {
         while let Some(&close) = self.nesting.last() {
             match self.peek()? {
@@ -235,7 +237,7 @@ impl<'a, 'n> Scan<'a, 'n> {
         Ok(())
     }
 
-    /// Moves behind digits, of which there has to be one.
+    /// Moves past digits; at least one is required.
     #[inline]
     fn digits(&mut self) -> Result<(), Stop> {
         let begin = self.at;
@@ -256,7 +258,7 @@ impl<'a, 'n> Scan<'a, 'n> {
     }
 }
 
-/// Eight times that byte.
+/// A word of eight times this byte.
 const fn each(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
 }
@@ -266,13 +268,13 @@ const fn lowest_zero(word: u64) -> u64 {
     word.wrapping_sub(each(1)) & !word & each(0x80)
 }
 
-/// The highest bit of each byte that is so much or more, which is 128 at most.
+/// Sets the highest bit of each byte that is at least `least`, which must be at most 128.
 const fn not_below(word: u64, least: u8) -> u64 {
-    // Seven bits and 127 make no carry out of a byte.
+    // Seven bits plus 127 do not carry into the next byte.
     (((word & each(0x7f)) + each(0x80 - least)) | word) & each(0x80)
 }
 
-/// The highest bit of each byte that is not zero.
+/// Sets the highest bit of each byte that is not zero.
 const fn not_zero(word: u64) -> u64 {
     not_below(word, 1)
 }
@@ -282,7 +284,8 @@ mod tests {
     use super::*;
     use serde_json::value::RawValue;
 
-    /// How many bytes of a text the value at its beginning takes; none where it goes on behind the text, or is wrong there.
+    /// The length in bytes of the value at the beginning of a text; an error without a position if the text ends first,
+    /// or with the position of a syntax error.
     fn scanned(text: &[u8]) -> Result<usize, Option<usize>> {
         let mut nesting = Vec::new();
         let mut scan = Scan::new(text, &mut nesting);
@@ -293,7 +296,8 @@ mod tests {
         }
     }
 
-    /// Whatever single byte of a text is another or is missing, and wherever it is cut off, the same are values as serde_json says.
+    /// With any single byte replaced or removed, and cut off anywhere, the scanner accepts the same values as
+    /// serde_json.
     #[test]
     fn what_is_a_value_and_where_it_ends_is_as_serde_json_says() {
         const TEXT: &str =
@@ -305,7 +309,7 @@ mod tests {
                 let text = [&TEXT.as_bytes()[..at], &other, &TEXT.as_bytes()[at + 1..]].concat();
                 let expected = serde_json::from_slice::<&RawValue>(&text).is_ok();
                 let scanned = scanned(&text);
-                // What escapes stand for is not asked when a value is passed over.
+                // The scanner does not check escapes in values that it skips.
                 let escape = TEXT[at..].starts_with('\\') || TEXT[..at].ends_with('\\');
                 assert!(escape || (scanned == Ok(text.len())) == expected, "{}", String::from_utf8_lossy(&text));
                 match expected {

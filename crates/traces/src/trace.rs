@@ -1,4 +1,4 @@
-//! A trace in memory: events of 40 bytes, and what they refer to.
+//! A trace in memory: events of 40 bytes, and the tables they refer to.
 
 use crate::category::Category;
 use crate::damage::Damage;
@@ -9,27 +9,27 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrackId(pub(crate) u16);
 
-/// Where events lie one behind the other.
+/// A row of the timeline: the thread or stream whose events follow one another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Track {
-    /// The process, or the number of the device; as the trace writes it.
+    /// The process, or the number of the device; as written in the trace.
     pub process: String,
-    /// The thread, or the stream; as the trace writes it.
+    /// The thread, or the stream; as written in the trace.
     pub thread: String,
-    /// What the trace calls the thread.
+    /// The name of the thread in the trace.
     pub thread_name: Option<String>,
-    /// What the trace calls the process.
+    /// The name of the process in the trace.
     pub process_name: Option<String>,
 }
 
-/// What an event marks.
+/// The kind of mark of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Something with a beginning and a duration.
+    /// A span with a beginning and a duration.
     Complete,
-    /// The beginning of an arrow to another event; it has the same correlation as its end.
+    /// The beginning of a flow (arrow) to another event; it has the same correlation as its end.
     FlowStart,
-    /// The end of an arrow.
+    /// The end of a flow.
     FlowEnd,
     /// A moment.
     Instant,
@@ -42,79 +42,79 @@ pub struct Event {
     pub start: i64,
     /// Nanoseconds; not negative.
     pub duration: i64,
-    /// What joins a call of the runtime with what it started, or the two ends of an arrow; 0 is nothing.
+    /// The number that links a runtime call with the work it launched, or the two ends of a flow; 0 is none.
     pub correlation: u64,
-    /// What it is called.
+    /// The id of its name.
     pub name: NameId,
     /// The operator it belongs to, as numbered by the profiler; 0 is none.
     pub external: u32,
-    /// Its place in [`Trace::collectives`], plus one; 0 is none.
+    /// Its index in [`Trace::collectives`], plus one; 0 is none.
     pub(crate) collective: u32,
-    /// Where it lies.
+    /// The thread or stream that it is on.
     pub track: TrackId,
-    /// What kind of thing it times.
+    /// The category of the timed work.
     pub category: Category,
-    /// What it marks.
+    /// The kind of mark.
     pub phase: Phase,
 }
 
-/// What a trace says of a collective operation beside its time.
+/// The arguments of a collective operation in a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collective {
-    /// What it does: `allreduce`, `all_to_all`.
+    /// The operation: `allreduce`, `all_to_all`.
     pub operation: String,
-    /// Elements sent and received by this rank, where the trace says so.
+    /// Elements sent and received by this rank, if the trace contains them.
     pub elements: Option<[u64; 2]>,
-    /// The type of an element, as PyTorch calls it.
+    /// The type of an element, as named by PyTorch.
     pub element_type: String,
-    /// Ranks that take part.
+    /// The number of ranks that take part.
     pub group_size: u32,
     /// The name of their group.
     pub group: String,
 }
 
-/// What a trace says of itself.
+/// The metadata of a trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Header {
-    /// The rank of the process, where it was one of several.
+    /// The rank of the process, if it was one of several.
     pub rank: Option<u32>,
-    /// How many ranks there were.
+    /// The number of ranks.
     pub world_size: Option<u32>,
     /// Names of the accelerators, in their order.
     pub devices: Vec<String>,
-    /// Nanoseconds that its clock is behind the epoch's.
+    /// The offset of its clock from the Unix epoch, in nanoseconds.
     pub base: i64,
-    /// Whether Python's calls were recorded, where it says so.
+    /// Whether Python calls were recorded, if the trace contains it.
     pub with_stack: Option<bool>,
 }
 
 /// A trace.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
-    /// Where it was read from.
+    /// The file it was read from.
     pub file: PathBuf,
-    /// What it says of itself.
+    /// Its metadata.
     pub header: Header,
-    /// By beginning, the longer first where they begin together.
+    /// Ordered by beginning; of events that begin together, the longer one comes first.
     pub events: Vec<Event>,
-    /// What they are called.
+    /// The names of the events.
     pub names: Names,
-    /// Where they lie.
+    /// The threads and streams of the events.
     pub tracks: Vec<Track>,
-    /// What was wrong with the file.
+    /// The problems of the file.
     pub damage: Damage,
     pub(crate) collectives: Vec<Collective>,
 }
 
 impl TrackId {
-    /// Its place in [`Trace::tracks`].
+    /// Its index in [`Trace::tracks`].
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
 impl Event {
-    /// Nanoseconds on the trace's clock; as late as can be said where that is later.
+    /// Nanoseconds on the trace's clock, at most the largest `i64`.
     pub fn end(&self) -> i64 {
         self.start.saturating_add(self.duration)
     }
@@ -123,11 +123,11 @@ impl Event {
 impl Trace {
     /// The ids of its tracks, in their order.
     pub fn track_ids(&self) -> impl Iterator<Item = TrackId> + use<> {
-        // There are no more tracks than ids: reading leaves out what lies on others.
+        // There are no more tracks than ids: reading leaves out events on further tracks.
         (0..self.tracks.len()).map(|track| TrackId(track as u16))
     }
 
-    /// What it says of a collective operation.
+    /// The arguments of a collective operation.
     pub fn collective(&self, event: &Event) -> Option<&Collective> {
         event.collective.checked_sub(1).map(|place| &self.collectives[place as usize])
     }

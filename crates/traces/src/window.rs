@@ -1,4 +1,4 @@
-//! A part of a file, gunzipped if need be, that moves on as JSON values are read from it.
+//! A window of a file in memory, decompressed if necessary, that moves on as JSON values are read from it.
 
 use crate::scan::{Scan, Shape, Stop};
 use flate2::bufread::MultiGzDecoder;
@@ -9,50 +9,50 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-/// Bytes read at once.
+/// Bytes read at a time.
 pub(crate) const STRIDE: usize = 1 << 18;
-/// A longer value is none that a profiler writes; names of a megabyte are read.
+/// No profiler writes a longer value; names of a megabyte are read.
 const LONGEST: usize = 32 << 20;
 
-/// Traces are gzipped to a twenty-sixth at the least (`docs/traces.md`), as times have digits that differ. What unpacks to so many times its size, and to so many
-/// bytes, was made to fill memory.
+/// The limits for decompression. Gzip reduces traces to no less than a twenty-sixth (`docs/traces.md`), because the
+/// digits of their times differ. A file that exceeds both this factor and this size in bytes was made to fill memory.
 const UNPACKED: (u64, u64) = (50, 100_000_000);
 
 /// The byte order mark in UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What reading a value gave.
+/// The result of reading a value.
 pub(crate) enum Parsed<T> {
     Value(T),
-    /// It is none of that kind, as so many bytes say.
+    /// The value has another type or a syntax error at this byte.
     Wrong(usize),
-    /// The file ends in it.
+    /// The file ends within the value.
     Cut,
-    /// It has no end within any reason.
+    /// The value is unreasonably long.
     Endless,
 }
 
-/// The part of a file that is in memory.
+/// The window of a file that is in memory.
 pub(crate) struct Window {
     source: Box<dyn Read>,
-    /// What was read lies in it up to `end`, and was handed on up to `start`.
+    /// The data read from the file, up to `end`; the part before `start` has been used.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
     stride: usize,
-    /// Room for what a scan notes.
+    /// Memory that is reused by [`Scan`].
     nesting: Vec<u8>,
-    /// Bytes of the JSON before the buffer.
+    /// The number of bytes of the JSON before the buffer.
     before: u64,
     ended: bool,
-    /// Bytes of the file that were read, where it is gzipped.
+    /// The number of bytes read from the file, if it is gzipped.
     packed: Option<Rc<Cell<u64>>>,
-    /// Why the file could not be read on.
+    /// The error that ended reading.
     pub broken: Option<String>,
 }
 
 impl Window {
-    /// A file that is read so many bytes at a time, more where a value is longer.
+    /// Opens a file that is read `stride` bytes at a time, or more for a longer value.
     pub fn open(file: &Path, stride: usize) -> Result<Self> {
         const DOING: &str = "read the trace";
         let packed = Rc::new(Cell::new(0));
@@ -76,12 +76,12 @@ impl Window {
         })
     }
 
-    /// The byte of the JSON it has come to.
+    /// The current position in the JSON, in bytes.
     pub fn at(&self) -> u64 {
         self.before + self.start as u64
     }
 
-    /// Moves past the mark that some editors put before a text in UTF-8.
+    /// Skips the byte order mark that some editors put before UTF-8 text.
     pub fn skip_mark(&mut self) {
         while self.rest().len() < MARK.len() && !self.ended {
             self.fill();
@@ -91,7 +91,7 @@ impl Window {
         }
     }
 
-    /// The next byte that is no white space; none at the end.
+    /// Skips white space and returns the next byte without moving past it; none at the end.
     pub fn peek(&mut self) -> Option<u8> {
         loop {
             let blank = self.rest().iter().position(|byte| !byte.is_ascii_whitespace());
@@ -109,12 +109,12 @@ impl Window {
         }
     }
 
-    /// Moves past so many bytes that are in memory.
+    /// Skips bytes that are in memory.
     pub fn skip(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
     }
 
-    /// Moves to the next brace that opens; the byte before it that is no white space, or none at the end.
+    /// Moves to the next opening brace and returns the last byte before it that is not white space; none at the end.
     pub fn next_object(&mut self) -> Option<u8> {
         let mut before = b' ';
         loop {
@@ -133,7 +133,8 @@ impl Window {
         }
     }
 
-    /// Reads the JSON value that begins here, hands it on and moves behind it; stays where it is if it is none of that kind.
+    /// Reads the JSON value at the position, passes it to `take` and moves past it; does not move if it has another
+    /// type.
     pub fn value<S: Shape, R>(&mut self, take: impl FnOnce(&S::Of<'_>) -> R) -> Parsed<R> {
         loop {
             let text = &self.buffer[self.start..self.end];
@@ -141,7 +142,7 @@ impl Window {
             {
                 let (mut scan, mut value) = (Scan::new(text, &mut self.nesting), S::Of::default());
                 match S::read(&mut scan, &mut value) {
-                    // A number that reaches to the end of what is there may go on.
+                    // A number at the end of the data may continue.
                     Ok(()) if scan.at() < size || self.ended => {
                         self.start += scan.at();
                         return Parsed::Value(take(&value));
@@ -158,7 +159,7 @@ impl Window {
         }
     }
 
-    /// Whether a value of that kind begins here; stays where it is.
+    /// Whether a value of this type is at the position; does not move.
     pub fn looks_like<S: Shape>(&mut self) -> Parsed<()> {
         let at = self.at();
         let parsed = self.value::<S, _>(|_| ());
@@ -166,7 +167,7 @@ impl Window {
         parsed
     }
 
-    /// Leaves out all that is in memory.
+    /// Skips all data in memory.
     pub fn abandon(&mut self) {
         self.start = self.end;
     }
@@ -175,7 +176,7 @@ impl Window {
         &self.buffer[self.start..self.end]
     }
 
-    /// Reads on: as much again as there is, so that a long value is not read over and over.
+    /// Reads more data: as much as is in memory, so that a long value is not scanned over and over.
     fn fill(&mut self) {
         self.before += self.start as u64;
         self.buffer.copy_within(self.start..self.end, 0);
@@ -205,7 +206,7 @@ impl Window {
     }
 }
 
-/// A file that counts what is read of it.
+/// A file that counts the bytes read.
 struct Counted<R> {
     file: R,
     read: Rc<Cell<u64>>,

@@ -1,24 +1,25 @@
-//! Which call each event of a thread was made in.
+//! Finds the caller of each event of a thread.
 
 use crate::categories::thread_state::States;
 use perf4sight_traces::{Event, Trace};
 
-/// Deeper calls count as the one at this depth that they are made in: what is drawn and written of stacks stays bounded, however deep a
-/// script recurses.
+/// Deeper calls are merged into their caller at this depth, so that the size of stacks is bounded even for deep
+/// recursion.
 const DEEPEST: usize = 128;
 
-/// For each event of a trace the call that it was made in.
+/// The caller of each event of a trace.
 pub(crate) struct Callers {
-    /// By place in [`Trace::events`]; [`Callers::NONE`] for the outermost.
+    /// By index in [`Trace::events`]; [`Callers::NONE`] for the outermost.
     above: Vec<u32>,
-    /// Whether it lies deeper than is told apart.
+    /// Whether the event is below the maximum depth.
     deeper: Vec<bool>,
 }
 
 impl Callers {
     const NONE: u32 = u32::MAX;
 
-    /// Of all events that tell what their thread does. One that ends after the one it begins in is taken to end with it, as for sets.
+    /// The callers of all events that show the state of their thread. An event that ends after its caller is cut at the
+    /// caller's end, as for sets.
     pub fn of(trace: &Trace) -> Self {
         let mut states = States::of(trace);
         let mut open: Vec<Vec<(i64, u32)>> = vec![Vec::new(); trace.tracks.len()];
@@ -39,17 +40,17 @@ impl Callers {
         Callers { above, deeper }
     }
 
-    /// The event that stands for one: itself, or where that is too deep, the deepest that is told apart.
+    /// The event that represents `event`: itself, or if it is too deep, its caller at the maximum depth.
     pub fn shown(&self, event: u32) -> u32 {
         if self.deeper[event as usize] { self.above[event as usize] } else { event }
     }
 
-    /// The call that an event was made in.
+    /// The caller of an event.
     pub fn above(&self, event: u32) -> Option<u32> {
         Some(self.above[event as usize]).filter(|above| *above != Self::NONE)
     }
 
-    /// Events that lie deeper than is told apart.
+    /// The number of events below the maximum depth.
     pub fn deeper(&self) -> usize {
         self.deeper.iter().filter(|deeper| **deeper).count()
     }

@@ -1,4 +1,4 @@
-//! What takes longest, by name: functions, operators and calls by their self time, and what accelerators worked on.
+//! The most expensive calls by name: functions, operators, runtime calls, and the work of accelerators.
 
 use crate::breakdown::RankBreakdown;
 use crate::calls::names::label;
@@ -9,34 +9,34 @@ use perf4sight_traces::{Category, Trace};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-/// What everything of one name takes in the iterations that count.
+/// The cost of all calls with one name in the iterations that count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cost {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// Self time in nanoseconds: while it was the innermost.
+    /// Self time in nanoseconds: the time as the innermost call.
     pub own: i64,
-    /// Nanoseconds with all that it called; of calls of itself in itself the outermost count.
+    /// Nanoseconds including callees; of recursive calls only the outermost counts.
     pub total: i64,
-    /// How many calls.
+    /// The number of calls.
     pub calls: u64,
 }
 
-/// What all that streams do under one name takes in the iterations that count.
+/// The cost of all work of accelerators with one name in the iterations that count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkCost {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// What it is.
+    /// The kind of work.
     pub work: Work,
-    /// Nanoseconds, those of all streams added up.
+    /// Nanoseconds, summed over all streams.
     pub total: i64,
-    /// How many.
+    /// The number of kernels, copies or memsets.
     pub calls: u64,
 }
 
 impl Stacks {
-    /// The costs of a kind of calls, the largest of their own first.
+    /// The costs of one kind of calls, those with the largest self time first.
     pub fn costs(&self, kind: Category) -> Vec<Cost> {
         let mut costs: BTreeMap<&str, Cost> = BTreeMap::new();
         for frame in self.frames().iter().filter(|frame| frame.kind == kind) {
@@ -56,27 +56,28 @@ impl Stacks {
     }
 }
 
-/// Parts of the paths of files that are not the script's own.
+/// Parts of the paths of library files, which are not the script's own.
 const LIBRARIES: [&str; 5] = ["site-packages", "dist-packages", "<frozen ", "/lib/python", "torch/"];
 
 impl Stacks {
-    /// The innermost function of the script in which more than a share of the time is spent, and its nanoseconds with all that it calls.
+    /// The innermost function of the script that takes more than a share of the time, with its nanoseconds including
+    /// callees.
     pub fn dominant_function(&self, share: f64) -> Option<(&str, i64)> {
         let is_own = |frame: &&Frame| {
             let file = self.name(frame).split_once("): ").map(|(file, _)| file);
             frame.kind == Category::Python && file.is_some_and(|file| !LIBRARIES.iter().any(|part| file.contains(part)))
         };
-        // Of two that take more than half each, one calls the other, which lies behind it.
+        // Of two functions that take more than half each, one calls the other, and the callee comes later in the list.
         let largest =
             self.frames().iter().rev().filter(is_own).find(|frame| frame.total as f64 > share * self.window as f64);
         largest.map(|frame| (self.name(frame), frame.total))
     }
 }
 
-/// Names of what accelerators work on beyond these, which take least, are left out.
+/// The largest number of names; those with the least time are left out.
 const NAMES: usize = 10_000;
 
-/// What the accelerators of a rank worked on in the iterations that count, the longest first; of very many names those that take longest.
+/// The work of a rank's accelerators in the iterations that count, the longest first.
 pub fn work_costs(trace: &Trace, rank: &RankBreakdown) -> Vec<WorkCost> {
     let windows: Vec<Interval> = rank.counted().map(|iteration| iteration.window).collect();
     let mut costs: HashMap<(u32, Work), (i64, u64)> = HashMap::new();

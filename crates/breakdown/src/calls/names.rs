@@ -1,9 +1,9 @@
-//! Names of events as they are shown.
+//! Shortens names of events for output.
 
-/// Characters of a name that are kept.
+/// The maximum length of a name.
 const LONGEST: usize = 200;
 
-/// A name as it is shown: without the addresses of objects, which differ from call to call; cut where it is longer than anybody reads.
+/// A name for output: without the addresses of objects, which differ from call to call, and cut if it is too long.
 pub(crate) fn label(name: &str) -> String {
     let mut text: String = name.chars().take(LONGEST + 40).collect();
     while let Some(at) = text.find(" at 0x") {

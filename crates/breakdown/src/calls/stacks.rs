@@ -1,4 +1,4 @@
-//! Stacks of calls: the innermost frames in the iterations that count, and what called them.
+//! Call stacks: the innermost frames in the iterations that count, and their callers.
 
 use crate::breakdown::RankBreakdown;
 use crate::calls::callers::Callers;
@@ -12,46 +12,47 @@ use perf4sight_traces::{Category, Event, NameId, Trace, TrackId};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// A tree of calls, over all iterations that count. While the main thread waits for others, what stands in for it is called by what waits:
-/// the backward pass by `run_backward`.
+/// A tree of calls over all iterations that count. While the main thread waits for other threads, their calls appear
+/// below the waiting call: the backward pass below `run_backward`.
 #[derive(Debug, Clone)]
 pub struct Stacks {
-    /// Every frame behind the one that calls it.
+    /// All frames, each after its caller.
     frames: Vec<Frame>,
-    /// What frames are called, by [`Frame::name`].
+    /// The names of frames, by [`Frame::name`].
     names: Vec<String>,
-    /// Nanoseconds of the iterations that count; what no frame holds of them is not recorded.
+    /// Nanoseconds of the iterations that count; time outside of all frames is not recorded.
     pub window: i64,
-    /// How many iterations count.
+    /// The number of iterations that count.
     pub iterations: usize,
-    /// Events that lie too deep to be told apart, or came when there were too many frames; their time is that of what calls them.
+    /// The number of events without a frame of their own, because they are too deep or there are too many frames; their
+    /// time belongs to their caller.
     pub merged: usize,
 }
 
-/// Calls of one name that were made in one stack.
+/// Calls with the same name and the same stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// The place of the frame that calls it; none for the outermost.
+    /// The index of the caller's frame; none for the outermost.
     pub parent: Option<u32>,
-    /// The place of its name.
+    /// The index of its name.
     pub(crate) name: u32,
-    /// What kind of thing is called.
+    /// The kind of call.
     pub kind: Category,
     /// The category of its self time.
     pub category: TimeCategory,
-    /// Nanoseconds while it was the innermost.
+    /// Nanoseconds of self time.
     pub own: i64,
-    /// Nanoseconds with all that it calls.
+    /// Nanoseconds including callees.
     pub total: i64,
-    /// How many calls.
+    /// The number of calls.
     pub calls: u64,
 }
 
-/// Frames beyond this are not told apart.
+/// The largest number of frames.
 const MOST: usize = 100_000;
 
 impl Stacks {
-    /// Of a rank, from its trace.
+    /// The stacks of a rank, from its trace.
     pub fn of(trace: &Trace, rank: &RankBreakdown) -> Self {
         let windows: Vec<Interval> = rank.counted().map(|iteration| iteration.window).collect();
         let mut growing = Growing::new(trace, rank);
@@ -64,21 +65,21 @@ impl Stacks {
         growing.finish(windows.iter().map(|(begin, end)| end - begin).sum(), windows.len())
     }
 
-    /// All frames, each behind the one that calls it.
+    /// All frames, each after its caller.
     pub fn frames(&self) -> &[Frame] {
         &self.frames
     }
 
-    /// What a frame is called: the event's name without addresses, at most 200 characters of it.
+    /// The name of a frame: the event's name without addresses, cut to 200 characters.
     pub fn name(&self, frame: &Frame) -> &str {
         &self.names[frame.name as usize]
     }
 
-    /// Writes one line for each stack, as tools that draw flame graphs read them: its frames, the outermost first, with semicolons between
-    /// them, and the self time of the innermost in nanoseconds.
+    /// Writes one line per stack in the format of flame graph tools: its frames, the outermost first, separated by
+    /// semicolons, and the self time of the innermost in nanoseconds.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn write_folded(&self, out: &mut impl Write) -> io::Result<()> {
         for frame in self.frames.iter().filter(|frame| frame.own > 0) {
             let mut stack = vec![frame];
@@ -95,30 +96,30 @@ impl Stacks {
     }
 }
 
-/// A tree that grows.
+/// A tree under construction.
 struct Growing<'a> {
     trace: &'a Trace,
     callers: Callers,
     main: Option<TrackId>,
-    /// What the main thread does, others not standing in.
+    /// The spans of the main thread itself, without those of other threads.
     own: &'a [Span],
     frames: Vec<Frame>,
     children: HashMap<(u32, u32, Category), u32>,
-    /// The frame of each event, and the frame that what stands in for the main thread was called by; none of what was not placed yet.
+    /// For each event its frame, and the frame above its outermost caller; none for events that were not placed yet.
     placed: Vec<Option<(u32, u32)>>,
     names: Vec<String>,
     known: HashMap<String, u32>,
-    /// The place of each of the trace's names.
+    /// The index in `names` of each of the trace's names.
     labels: Vec<Option<u32>>,
-    /// Whether there was no frame left for an event.
+    /// Whether an event got no frame because there are too many.
     refused: Vec<bool>,
     states: States<'a>,
     recorded: Recorded,
 }
 
-/// Stands for no frame.
+/// The index that means no frame.
 const ROOT: u32 = u32::MAX;
-/// Stands for the names that no frame has.
+/// The index of names that no frame has.
 const UNNAMED: u32 = u32::MAX;
 
 impl<'a> Growing<'a> {
@@ -141,7 +142,7 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// Adds nanoseconds of a span; later ones follow.
+    /// Adds time of a span; calls must be in the order of time.
     fn add(&mut self, span: &Span, nanoseconds: i64) {
         let event = span.event;
         let under = if Some(self.trace.events[event as usize].track) == self.main {
@@ -163,14 +164,14 @@ impl<'a> Growing<'a> {
         self.own.first().filter(|span| span.start <= moment).map(|span| span.event)
     }
 
-    /// The frame of an event whose outermost call was made by another frame.
+    /// The frame of an event; the outermost call of its stack is placed below the frame `under`.
     fn place(&mut self, event: u32, under: u32) -> u32 {
         let mut chain = Vec::new();
         let mut at = Some(self.callers.shown(event));
         let mut frame = under;
         while let Some(call) = at {
-            // What has no frame of its own, not even above it, is placed as well: without that each of a million calls would be looked for
-            // again in each that it makes.
+            // Events without a frame of their own are recorded as placed, too. Otherwise each of a million calls would
+            // be searched for again from each of its callees.
             if let Some((placed, placed_under)) = self.placed[call as usize]
                 && placed_under == under
             {
@@ -187,7 +188,7 @@ impl<'a> Growing<'a> {
         frame
     }
 
-    /// Counts a call that a frame makes; its frame, or that which calls it where there are too many.
+    /// Counts a call; returns its frame, or the caller's frame if there are too many frames.
     fn call(&mut self, parent: u32, event: u32) -> u32 {
         let event_of = &self.trace.events[event as usize];
         let Event { name, category: kind, .. } = *event_of;
@@ -212,7 +213,7 @@ impl<'a> Growing<'a> {
         frame
     }
 
-    /// The place of a name; [`UNNAMED`] for a new one where there are no more frames to have it.
+    /// The index of a name; [`UNNAMED`] for a new name if there are too many frames.
     fn label(&mut self, name: NameId) -> u32 {
         if let Some(label) = self.labels[name.index()] {
             return label;

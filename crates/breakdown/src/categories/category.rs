@@ -1,26 +1,27 @@
 //! The categories that an iteration's time is divided into.
 
-/// What kind of code the main thread runs at a moment: that of its innermost frame.
+/// The category of the main thread's innermost frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TimeCategory {
-    /// A function written in Python; a call through ctypes makes no event of its own and counts here.
+    /// A function written in Python; a call through ctypes has no event of its own and counts here.
     Python,
-    /// An operator of the framework, or a function that Python calls and that is not written in it.
+    /// An operator of the framework, or a function called from Python that is not written in Python.
     Cpp,
     /// The runtime or the driver of the accelerator.
     CudaApi,
     /// Nothing, or a call that waits.
     Wait,
-    /// Python or waiting: the trace has no events of Python, so that it cannot tell them apart.
+    /// Python or waiting, which cannot be distinguished because the trace has no Python events.
     PythonOrWait,
-    /// C++ or a call of the accelerator's runtime, none of which is in the trace.
+    /// C++ or a call of the accelerator's runtime, which cannot be distinguished because the trace has no runtime
+    /// calls.
     CppOrCudaApi,
-    /// Anything of which there are no events in the trace.
+    /// Everything that has no events in the trace.
     Unrecorded,
 }
 
 impl TimeCategory {
-    /// All of them, as [`TimeCategory::index`] counts them.
+    /// All categories, in the order of [`TimeCategory::index`].
     pub const ALL: [TimeCategory; 7] = [
         TimeCategory::Python,
         TimeCategory::Cpp,
@@ -31,12 +32,12 @@ impl TimeCategory {
         TimeCategory::Unrecorded,
     ];
 
-    /// Its place in [`TimeCategory::ALL`].
+    /// Its index in [`TimeCategory::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// What it is called where people read it.
+    /// Its name in output.
     pub fn label(self) -> &'static str {
         match self {
             TimeCategory::Python => "Python",
@@ -49,7 +50,7 @@ impl TimeCategory {
         }
     }
 
-    /// Whether it stands for several others, which a trace does not tell apart.
+    /// Whether it joins several categories that a trace cannot distinguish.
     pub fn is_joint(self) -> bool {
         matches!(self, TimeCategory::PythonOrWait | TimeCategory::CppOrCudaApi | TimeCategory::Unrecorded)
     }

@@ -1,8 +1,8 @@
 //! The published metrics of an iteration, by their published names.
 //!
-//! The published toolkit subtracted sums that overlap only in part, so that a difference could be negative where GPU work outlives the
-//! call that began it, and time could be counted twice. Here each difference is one of sets: `CppTimeSec` is the time in calls *while* the
-//! GPU is idle, and so on.
+//! The published toolkit subtracted sums that overlap only partly. A difference could be negative if GPU work outlived
+//! the call that launched it, and time could be counted twice. Here each difference is one of sets: `CppTimeSec` is the
+//! time in calls *while* the GPU is idle, and so on.
 
 use crate::categories::category::TimeCategory;
 use crate::categories::sets::Sets;
@@ -10,31 +10,31 @@ use crate::categories::sets::Sets;
 /// A published metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
-    /// The iteration.
+    /// The time of the iteration.
     TotalTimeSec,
-    /// In calls into the C library: C++ and the CUDA API, whatever the GPU does.
+    /// Time in calls into the C library: C++ and the CUDA API, with the GPU busy or idle.
     CppAndGPUTimeSec,
-    /// In such calls while the GPU is idle.
+    /// Time in such calls while the GPU is idle.
     CppTimeSec,
-    /// In C++ while the GPU is idle.
+    /// Time in C++ while the GPU is idle.
     FrameworkCppTimeSec,
-    /// In the CUDA API while the GPU is idle.
+    /// Time in the CUDA API while the GPU is idle.
     CudaCppTimeSec,
-    /// Any stream works.
+    /// Time in which any stream is busy.
     GPUTimeSec,
-    /// In calls of the CUDA API, whatever the GPU does.
+    /// Time in calls of the CUDA API, with the GPU busy or idle.
     GPUAndCudaCppTimeSec,
-    /// The iteration, in times of that in calls into the C library.
+    /// The time of the iteration divided by the time in calls into the C library.
     TheoreticalSpeedup,
     /// Python's share of the iteration, in percent.
     PercentTimeInPython,
-    /// In Python, whatever the GPU does.
+    /// Time in Python, with the GPU busy or idle.
     PythonTimeSec,
-    /// Python, in percent of the time in calls into the C library.
+    /// Time in Python in percent of the time in calls into the C library.
     PythonOverheadPercent,
 }
 
-/// What a metric is counted in.
+/// The unit of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Seconds.
@@ -46,7 +46,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Its sign where people read it.
+    /// Its symbol in output.
     pub fn label(self) -> &'static str {
         match self {
             Unit::Seconds => "s",
@@ -89,7 +89,7 @@ impl Metric {
         }
     }
 
-    /// What it is counted in.
+    /// Its unit.
     pub fn unit(self) -> Unit {
         match self {
             Metric::TotalTimeSec
@@ -105,12 +105,12 @@ impl Metric {
         }
     }
 
-    /// Whether it is nothing where there is no GPU.
+    /// Whether it is zero without a GPU.
     pub fn is_of_gpu(self) -> bool {
         matches!(self, Metric::CudaCppTimeSec | Metric::GPUTimeSec | Metric::GPUAndCudaCppTimeSec)
     }
 
-    /// What it tells, in a few words.
+    /// Its meaning in a few words.
     pub fn about(self) -> &'static str {
         match self {
             Metric::TotalTimeSec => "an iteration",
@@ -127,11 +127,11 @@ impl Metric {
         }
     }
 
-    /// Its value in seconds, percent or as a factor; none where the trace does not tell all that it rests on, and where it were a share
-    /// of nothing.
+    /// Its value in seconds, percent or as a factor; none if the trace lacks some of the data, or if the value would be
+    /// a share of zero.
     pub fn of(self, sets: &Sets) -> Option<f64> {
         let recorded = sets.recorded;
-        // What is not the GPU's is told only where that is.
+        // Time with an idle GPU is known only if the GPU was recorded.
         let beside_gpu = |time: Option<i64>| time.filter(|_| recorded.gpu).map(seconds);
         match self {
             Metric::TotalTimeSec => Some(seconds(sets.total())),
@@ -141,7 +141,7 @@ impl Metric {
             Metric::CudaCppTimeSec => beside_gpu(sets.get(TimeCategory::CudaApi, false)),
             Metric::GPUTimeSec => beside_gpu(Some(sets.gpu_busy())),
             Metric::GPUAndCudaCppTimeSec => sets.category(TimeCategory::CudaApi).map(seconds),
-            // Built-in functions are calls into the C library that only events of Python show.
+            // Built-in functions are calls into the C library that are visible only in Python events.
             Metric::TheoreticalSpeedup => recorded.python.then(|| ratio(sets.total(), calls(sets)?))?,
             Metric::PercentTimeInPython => Some(100.0 * ratio(sets.category(TimeCategory::Python)?, sets.total())?),
             Metric::PythonTimeSec => sets.category(TimeCategory::Python).map(seconds),
@@ -155,7 +155,7 @@ fn calls(sets: &Sets) -> Option<i64> {
     calls_of(|category| sets.category(category))
 }
 
-/// C++ and the CUDA API, told apart or not.
+/// C++ and the CUDA API, separate or joint.
 fn calls_of(time: impl Fn(TimeCategory) -> Option<i64>) -> Option<i64> {
     time(TimeCategory::CppOrCudaApi).or_else(|| Some(time(TimeCategory::Cpp)? + time(TimeCategory::CudaApi)?))
 }

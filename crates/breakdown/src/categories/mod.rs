@@ -1,4 +1,4 @@
-//! Whose time it is: the category of every moment, and the published metrics that follow from it.
+//! The category of every moment, and the published metrics that follow from it.
 
 pub(crate) mod category;
 pub(crate) mod metrics;

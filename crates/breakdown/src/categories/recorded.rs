@@ -1,36 +1,38 @@
-//! What of a process a trace tells. What it does not is unknown, and not nothing.
+//! The kinds of events in a trace. Times of missing kinds are unknown rather than zero.
 
 use crate::categories::category::TimeCategory;
 use crate::categories::thread_state::State;
 use perf4sight_traces::{Category, Event, Phase, Trace};
 
-/// Kinds of calls and of work that a trace tells; those of accelerators also where there is none, whose time is none.
+/// The kinds of calls and of work that a trace contains. Those of accelerators also count as recorded if there is no
+/// accelerator; their time is then zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recorded {
     /// Calls of Python.
     pub python: bool,
-    /// Calls into C++: operators, or all calls of Python, among which those are.
+    /// Calls into C++: operators, or all Python calls, which include calls into C++.
     pub cpp: bool,
     /// Calls of the accelerator's runtime.
     pub cuda_api: bool,
-    /// What accelerators work on.
+    /// The work of accelerators.
     pub gpu: bool,
 }
 
-/// What calls of a runtime that give an accelerator work have in their names.
+/// Parts of the names of runtime calls that launch work.
 const GIVING_WORK: [&str; 3] = ["Launch", "Memcpy", "Memset"];
 
-/// What Kineto writes behind all events.
+/// The event that Kineto writes last.
 const END: &str = "Record Window End";
 
-/// Whether a trace ends before its end. Kineto writes what accelerators and their runtime do behind what threads do: that is lost first.
+/// Whether a trace is cut off. Kineto writes the events of accelerators and their runtime after those of threads, so
+/// they are lost first.
 pub(crate) fn is_cut_off(trace: &Trace) -> bool {
     let ends = |event: &Event| event.phase == Phase::Instant && trace.name(event) == END;
     trace.damage.truncated.is_some() && !trace.events.iter().any(ends)
 }
 
 impl Recorded {
-    /// By a trace, in whose main thread calls of Python are or are not.
+    /// The kinds recorded in a trace; `python` is true if its main thread has Python calls.
     pub(crate) fn of(trace: &Trace, python: bool) -> Self {
         let has = |category: Category| trace.events.iter().any(|event| event.category == category);
         let gives_work = || {
@@ -40,7 +42,7 @@ impl Recorded {
         let works = trace.events.iter().any(|event| event.category.on_device());
         let calls = has(Category::Runtime);
         let named = !trace.header.devices.is_empty();
-        // Without CUDA among the profiler's activities, a trace names the accelerators and has nothing else of them.
+        // If the profiler did not record CUDA, a trace contains the names of the accelerators and no events of them.
         let unseen = named && !works && !calls;
         let cut_off = (named || works || calls) && is_cut_off(trace);
         Recorded {
@@ -51,7 +53,7 @@ impl Recorded {
         }
     }
 
-    /// The category that time in a state belongs to, as far as it can be told from others.
+    /// The category of a state, or the joint category if the trace cannot distinguish it from others.
     pub(crate) fn category(self, state: State) -> TimeCategory {
         let own = state.category();
         if self.tells(own) {
@@ -66,12 +68,12 @@ impl Recorded {
         if self.tells(joint) { joint } else { TimeCategory::Unrecorded }
     }
 
-    /// What a thread does where it has no event.
+    /// The state of a thread without an event.
     pub(crate) fn unrecorded(self) -> State {
         if self.python { State::Waits } else { State::Untold }
     }
 
-    /// Whether time of a category is told.
+    /// Whether the time of a category is known.
     pub fn tells(self, category: TimeCategory) -> bool {
         let all_calls = self.cpp && self.cuda_api;
         match category {

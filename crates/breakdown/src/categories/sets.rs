@@ -1,4 +1,4 @@
-//! A window of time as disjoint sets: its category, and whether a GPU was busy.
+//! Divides a window of time into disjoint sets by category and by whether a GPU was busy.
 
 use crate::categories::category::TimeCategory;
 use crate::categories::recorded::Recorded;
@@ -7,15 +7,15 @@ use crate::threads::Span;
 use perf4sight_traces::intervals::Interval;
 use std::ops::AddAssign;
 
-/// Time divided into {Python, C++, CUDA API, wait} x {GPU busy, GPU idle}; of a window they add up to it to the
-/// nanosecond.
+/// Time divided into {Python, C++, CUDA API, wait} x {GPU busy, GPU idle}; the sets of a window add up to its length,
+/// exact to the nanosecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sets {
-    /// Nanoseconds by [`TimeCategory::index`], the GPU idle and busy.
+    /// Nanoseconds by [`TimeCategory::index`], with the GPU idle and busy.
     nanoseconds: [[i64; 2]; TimeCategory::ALL.len()],
-    /// Nanoseconds of the CUDA API in calls that wait for the GPU.
+    /// Nanoseconds of the CUDA API in calls that synchronise with the GPU.
     pub synchronising: i64,
-    /// What the trace tells.
+    /// The kinds of events in the trace.
     pub recorded: Recorded,
 }
 
@@ -25,10 +25,10 @@ impl Sets {
         Sets { nanoseconds: [[0; 2]; TimeCategory::ALL.len()], synchronising: 0, recorded }
     }
 
-    /// Divides a window by what a process does and when its GPUs are busy. Where nothing is recorded
-    /// of the process it waits, or if Python is not recorded either, nobody knows.
+    /// Divides a window by the state of the process and the busy times of its GPUs. Time without an event counts as
+    /// waiting, or as unknown if Python was not recorded either.
     ///
-    /// `spans` and `busy` are in order and do not overlap; a window is shorter than 292 years.
+    /// `spans` and `busy` are in order and do not overlap; the window must be shorter than 292 years.
     pub(crate) fn split((begin, end): Interval, spans: &[Span], busy: &[Interval], recorded: Recorded) -> Self {
         let mut sets = Sets::none(recorded);
         let first = spans.partition_point(|span| span.end <= begin);
@@ -46,7 +46,7 @@ impl Sets {
         sets
     }
 
-    /// Adds a part of the window; `busy` moves past what ends in it.
+    /// Adds a part of the window; `busy` moves past the intervals that end in it.
     fn add(&mut self, (start, end): Interval, state: State, busy: &mut &[Interval]) {
         let mut worked = 0;
         while let [(busy_start, busy_end), rest @ ..] = *busy
@@ -66,12 +66,12 @@ impl Sets {
         }
     }
 
-    /// Nanoseconds of a category while the GPU is idle; none is 0.
+    /// Nanoseconds of a category while the GPU is idle; 0 if there are none.
     pub(crate) fn idle(&self, category: TimeCategory) -> i64 {
         self.nanoseconds[category.index()][0]
     }
 
-    /// Takes nanoseconds, of which it has as many, from a category while the GPU is idle.
+    /// Subtracts nanoseconds from a category while the GPU is idle; it must have as many.
     pub(crate) fn shorten(&mut self, category: TimeCategory, nanoseconds: i64) {
         self.nanoseconds[category.index()][0] -= nanoseconds;
         let [idle, busy] = self.nanoseconds[TimeCategory::CudaApi.index()];
@@ -83,23 +83,23 @@ impl Sets {
         self.nanoseconds.iter().flatten().sum()
     }
 
-    /// Nanoseconds of a category while the GPU is busy or idle; none where the trace cannot tell, and its time is in a category that
-    /// [stands for several](TimeCategory::is_joint).
+    /// Nanoseconds of a category while the GPU is busy or idle; none if the trace cannot distinguish it and its time is
+    /// in a [joint category](TimeCategory::is_joint).
     pub fn get(&self, category: TimeCategory, gpu_busy: bool) -> Option<i64> {
         self.recorded.tells(category).then(|| self.nanoseconds[category.index()][usize::from(gpu_busy)])
     }
 
-    /// Nanoseconds of a category, whatever the GPU does; none where the trace cannot tell.
+    /// Nanoseconds of a category with the GPU busy or idle; none if the trace cannot distinguish it.
     pub fn category(&self, category: TimeCategory) -> Option<i64> {
         Some(self.get(category, false)? + self.get(category, true)?)
     }
 
-    /// Nanoseconds during which a GPU is busy.
+    /// Nanoseconds in which a GPU is busy.
     pub fn gpu_busy(&self) -> i64 {
         self.nanoseconds.iter().map(|[_, busy]| busy).sum()
     }
 
-    /// All sets that the trace tells: category, whether the GPU is busy, nanoseconds. They add up to [`Sets::total`].
+    /// All known sets: category, whether the GPU is busy, nanoseconds. They add up to [`Sets::total`].
     pub fn parts(&self) -> impl Iterator<Item = (TimeCategory, bool, i64)> {
         let category = |category| [false, true].map(|busy| (category, busy));
         TimeCategory::ALL

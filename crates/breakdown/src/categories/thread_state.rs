@@ -1,29 +1,29 @@
-//! What a thread does while an event is its innermost one, told from the event's category and name.
+//! The state of a thread, from the category and name of its innermost event.
 
 use crate::categories::category::TimeCategory;
 use perf4sight_traces::{Category, Event, NameId, Trace};
 
-/// What a thread does.
+/// The state of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
-    /// Runs Python.
+    /// Running Python.
     Python,
-    /// Runs C++.
+    /// Running C++.
     Cpp,
-    /// Sits in a call whose work other threads do: `run_backward`.
+    /// In a call whose work other threads do: `run_backward`.
     Delegates,
-    /// Calls the runtime or the driver of the accelerator.
+    /// In a call of the runtime or the driver of the accelerator.
     CudaApi,
-    /// Waits in such a call for the accelerator.
+    /// Waiting for the accelerator in such a call.
     Synchronises,
-    /// Waits.
+    /// Waiting.
     Waits,
-    /// Runs Python or waits.
+    /// Running Python or waiting.
     Untold,
 }
 
 impl State {
-    /// The category that its time belongs to, in a trace that has events of all.
+    /// The category of its time, in a trace with all kinds of events.
     pub(crate) fn category(self) -> TimeCategory {
         match self {
             State::Python => TimeCategory::Python,
@@ -34,13 +34,13 @@ impl State {
         }
     }
 
-    /// Whether the thread itself works, rather than wait for something.
+    /// Whether the thread itself is working rather than waiting.
     pub(crate) fn works(self) -> bool {
         matches!(self, State::Python | State::Cpp | State::CudaApi)
     }
 }
 
-/// Calls that wait, by what stands between `<built-in method` or `<method '` and what they belong to.
+/// Calls that wait, by the part of their names between `<built-in method` or `<method '` and the object.
 const WAITING_CALLS: &[&str] = &[
     "sleep",
     "acquire",
@@ -66,20 +66,20 @@ const WAITING_CALLS: &[&str] = &[
     "synchronize",
 ];
 
-/// Functions of the system that wait for a pipe, another process or storage, as methods of the same names may not.
+/// System functions that wait for a pipe, another process or storage. Methods of the same names may not wait.
 const WAITING_FUNCTIONS_OF_THE_SYSTEM: &[&str] = &["read", "pread", "readv", "preadv"];
 
-/// Methods that do the same, of [`FILES`].
+/// Methods of [`FILES`] that wait.
 const READS: &[&str] = &["read", "read1", "readall", "readinto", "readinto1", "readline", "readlines", "peek"];
 
-/// What Python's open files are; `BytesIO` and `StringIO` lie in memory.
+/// The types of Python's open files, except `BytesIO` and `StringIO`, which are in memory.
 const FILES: &[&str] =
     &["_io.FileIO", "_io.BufferedReader", "_io.BufferedRandom", "_io.BufferedRWPair", "_io.TextIOWrapper"];
 
-/// What waits though it is called as much else is: the method, and the type it is one of.
+/// Waiting methods whose names are also used for methods that do not wait: the method and its type.
 const WAITING_METHODS: &[(&str, &str)] = &[("get", "_queue.SimpleQueue"), ("join", "_thread._ThreadHandle")];
 
-/// Functions that are part of Python itself, which a loop written in Python consists of: they count as Python, not as the work of a library.
+/// Functions of Python itself, which loops written in Python consist of: they count as Python and not as a library.
 const BUILTIN_FUNCTIONS: &[&str] = &[
     "abs",
     "all",
@@ -115,7 +115,7 @@ const BUILTIN_FUNCTIONS: &[&str] = &[
     "vars",
 ];
 
-/// Types that are, of whose methods the same is true. Torch's functions are methods of `type` objects.
+/// Types of Python itself, whose methods count as Python, too. Torch's functions are methods of `type` objects.
 const BUILTIN_TYPES: &[&str] = &[
     "bool",
     "bytearray",
@@ -135,8 +135,8 @@ const BUILTIN_TYPES: &[&str] = &[
     "tuple",
 ];
 
-/// Functions of Python that do nothing but wait, by the end of their file and their name. Where the profiler began after the call of
-/// the lock or the socket below, that call has no event, and these are the innermost ones.
+/// Python functions that only wait, by the end of their file and their name. If the profiler started after the inner
+/// call to a lock or socket, that call has no event, and these functions are the innermost ones.
 const WAITING_FUNCTIONS: &[(&str, &str)] = &[
     ("threading.py", "wait"),
     ("threading.py", "join"),
@@ -146,12 +146,12 @@ const WAITING_FUNCTIONS: &[(&str, &str)] = &[
     ("selectors.py", "select"),
 ];
 
-/// Calls of runtimes that return when the accelerator has come to something, without the `cuda`, `hip` or `cu` they begin with.
+/// Runtime calls that synchronise with the accelerator, without their prefix `cuda`, `hip` or `cu`.
 const SYNCHRONISING_CALLS: &[&str] =
     &["DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "CtxSynchronize", "QueueSynchronize"];
 
-/// What an event of that category and name means for the thread it is on; none where it says nothing about it, as ranges that a script
-/// names.
+/// The state of a thread during an event of this category and name; none if the event does not show it, such as a range
+/// of the script.
 fn state_of(category: Category, name: &str) -> Option<State> {
     match category {
         Category::Python => Some(state_of_python(name)),
@@ -194,12 +194,13 @@ fn state_of_python(name: &str) -> State {
     }
 }
 
-/// The type that a method is one of: `list` of `list object at 0x7f>` and of `list' objects>`.
+/// The type of a method: `list` from `list object at 0x7f>` and from `list' objects>`.
 fn kind(of: &str) -> &str {
     of.split([' ', '\'', '>']).next().unwrap_or(of)
 }
 
-/// What is behind `<built-in method `, `<built-in function ` or `<method `: `sleep>`, `acquire of _thread.lock object at 0x7f>`.
+/// The part after `<built-in method `, `<built-in function ` or `<method `: `sleep>`,
+/// `acquire of _thread.lock object at 0x7f>`.
 fn builtin(name: &str) -> Option<&str> {
     let call = name
         .strip_prefix("<built-in ")
@@ -207,35 +208,36 @@ fn builtin(name: &str) -> Option<&str> {
     Some(call.strip_prefix("method ").or_else(|| call.strip_prefix("function ")).unwrap_or(call))
 }
 
-/// Whether an event's name, `threading.py(295): wait`, is of one of some functions of Python, by the end of the file and the function.
+/// Whether an event's name, such as `threading.py(295): wait`, is one of these Python functions, by the end of the file
+/// and the function.
 pub(crate) fn is_function(name: &str, known: &[(&str, &str)]) -> bool {
     of_python(name)
         .is_some_and(|(file, function)| known.iter().any(|(end, known)| function == *known && is_path(file, end)))
 }
 
-/// Whether an event's name is of a function of Python in some file, by the end of its path.
+/// Whether an event's name is that of a Python function in a file, by the end of its path.
 pub(crate) fn is_of_file(name: &str, end: &str) -> bool {
     of_python(name).is_some_and(|(file, _)| is_path(file, end))
 }
 
-/// File and function of `threading.py(295): wait`.
+/// File and function from `threading.py(295): wait`.
 fn of_python(name: &str) -> Option<(&str, &str)> {
     let (place, function) = name.split_once("): ")?;
     let (file, _) = place.rsplit_once('(')?;
     Some((file, function))
 }
 
-/// Whether a path, of Windows too, ends in these folders and file.
+/// Whether a path, also one of Windows, ends in these folders and file.
 fn is_path(file: &str, end: &str) -> bool {
     let is = |(one, other): (u8, u8)| one == other || (one == b'\\' && other == b'/');
     let ends = file.len() >= end.len() && file.bytes().rev().zip(end.bytes().rev()).all(is);
     ends && (file.len() == end.len() || matches!(file.as_bytes()[file.len() - end.len() - 1], b'/' | b'\\'))
 }
 
-/// The states of a trace's events, asked for once a name instead of once an event.
+/// The states of a trace's events, computed once per name instead of once per event.
 pub(crate) struct States<'a> {
     trace: &'a Trace,
-    /// What the name means as a call in Python and as one of the runtime.
+    /// The state of each name as a Python call and as a runtime call.
     known: Vec<[Option<State>; 2]>,
 }
 
@@ -244,7 +246,7 @@ impl<'a> States<'a> {
         States { trace, known: vec![[None; 2]; trace.names.all().count()] }
     }
 
-    /// What an event means for the thread it is on.
+    /// The state of the thread during an event.
     pub fn get(&mut self, event: &Event) -> Option<State> {
         if !matches!(event.category, Category::Python | Category::Runtime) {
             return state_of(event.category, "");
@@ -263,7 +265,7 @@ impl<'a> States<'a> {
 mod tests {
     use super::*;
 
-    /// Names as PyTorch 2.11 on a CPU, and 2.x on an H100 and an MI300, wrote them.
+    /// Names written by PyTorch 2.11 on a CPU, and by 2.x on an H100 and an MI300.
     #[test]
     fn names_tell_what_a_thread_does() {
         let python = |name| state_of(Category::Python, name).unwrap();

@@ -1,25 +1,26 @@
-//! Iterations that take another time though the processor has as much to do with them: other programs had it meanwhile.
+//! Detects changes of iteration times that other programs on the machine caused.
 
 use crate::categories::category::TimeCategory;
 use crate::categories::metrics::Metric;
 use crate::comparison::{Comparison, Measure, Verdict};
 
-/// On which side of a comparison other programs used the machine more.
+/// The side of a comparison on which other programs used the machine more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BusierSide {
-    /// In the run that is first.
+    /// The first run.
     Before,
-    /// In the one that it is compared with.
+    /// The run that it is compared with.
     After,
 }
 
-/// A part explains a change where it is so much of it.
+/// A part explains a change if it is at least this share of it.
 const EXPLAINS: f64 = 0.5;
 impl Comparison {
-    /// On which side other programs took the processor from the script, so that its times are longer there with nothing more to do: the
-    /// time on the wall changed, and neither the processor's, with all that it is unsure by, nor known waiting explains half of that. None
-    /// where nothing tells, and of a script with a GPU, which it waits for. What waits for a disk in a call that nobody knows to looks alike, and
-    /// where calls of Python are not recorded, so does all waiting.
+    /// The side on which other programs took the processor from the script, which makes its times longer without more
+    /// work. The wall-clock time changed, and neither the change of processor time, anywhere in its interval, nor that
+    /// of known waiting explains half of it. None if processor time was not recorded, or if there is a GPU, which the
+    /// script waits for. Waiting for a disk in a call that is not known to wait looks the same; without recorded Python
+    /// calls, so does all waiting.
     pub fn busier(&self) -> Option<BusierSide> {
         let total = self.get(Measure::Metric(Metric::TotalTimeSec))?;
         let processor = self.get(Measure::Processor)?.interval?;
@@ -28,7 +29,7 @@ impl Comparison {
             Verdict::Less => BusierSide::Before,
             Verdict::Noise => return None,
         };
-        // Of a change as large as one, with the same sign.
+        // The share of the change, positive for the same sign.
         let explained = |nanoseconds: f64| nanoseconds / (1e9 * total.change) >= EXPLAINS;
         let waits = self.get(Measure::Set { category: TimeCategory::Wait, gpu_busy: false });
         let waits_more = waits.is_some_and(|waits| explained(waits.change));

@@ -1,4 +1,4 @@
-//! Two runs side by side: what changed, and whether iterations of one run differ by as much anyway.
+//! Comparison of two runs: what changed, and whether iterations of one run differ by as much anyway.
 
 pub(crate) mod machine_load;
 
@@ -10,20 +10,20 @@ use perf4sight_base::summary::{MISSES, Spread, Summary, is_rounding, quantile};
 use perf4sight_record::WithoutRecording;
 use std::collections::BTreeSet;
 
-/// The share of false alarms that is left to the other numbers where an iteration takes as long as before.
+/// The share of false alarms left to the other numbers if the iteration time did not change.
 const UNASKED: f64 = 0.1;
 
 /// A number of an iteration that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Measure {
-    /// Nanoseconds of one set.
+    /// Nanoseconds of one category while the GPU is busy or idle.
     Set {
-        /// Whose time it is.
+        /// The category of the time.
         category: TimeCategory,
-        /// What the GPU does meanwhile.
+        /// Whether the GPU is busy meanwhile.
         gpu_busy: bool,
     },
-    /// Nanoseconds of processor time, which other programs on the machine do not span.
+    /// Nanoseconds of processor time, which excludes other programs on the machine.
     Processor,
     /// A published metric, in its unit.
     Metric(Metric),
@@ -32,39 +32,40 @@ pub enum Measure {
 /// A number before and after.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Difference {
-    /// Which.
+    /// The compared number.
     pub of: Measure,
-    /// Of the run that was first: of its iterations, or of several recordings' means.
+    /// Summary of the first run: of its iterations, or of the means of several recordings.
     pub before: Summary,
-    /// Of the one that it is compared with.
+    /// Summary of the run that it is compared with.
     pub after: Summary,
-    /// The mean after without the mean before.
+    /// The mean after minus the mean before.
     pub change: f64,
-    /// Where the change would lie over many more iterations or recordings of the two ([`Comparison::of`]). None where a run has a single
-    /// iteration, and where nothing varies but the change: by how much it might, nobody knows.
+    /// The confidence interval of the change over many more iterations or recordings of both ([`Comparison::of`]). None
+    /// if a run has a single iteration, or if there is a change but no variation at all, so that the uncertainty is
+    /// unknown.
     pub interval: Option<[f64; 2]>,
 }
 
-/// Which way a number went.
+/// The direction of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It is less.
     Less,
     /// It is more.
     More,
-    /// No difference that could be told from noise.
+    /// The difference cannot be distinguished from noise.
     Noise,
 }
 
 /// What changed from one run to another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// Every number that both runs tell.
+    /// Every number that both runs have.
     pub differences: Vec<Difference>,
-    /// How often the run was recorded before, and after. Of one recording each, intervals hold nothing of what one start of a script differs
-    /// by from the next.
+    /// The number of recordings before and after. With one recording each, the intervals do not cover the variation
+    /// between starts of the script.
     pub recordings: [usize; 2],
-    /// An iteration before and after without what recording takes; none where not every recording tells.
+    /// An iteration before and after, without the overhead of recording; none if any recording lacks it.
     pub without_recording: Option<[WithoutRecording; 2]>,
 }
 
@@ -77,7 +78,8 @@ impl Measure {
         sets.chain([Measure::Processor]).chain(Metric::ALL.map(Measure::Metric))
     }
 
-    /// Whether it means the same whether or not Python's calls are recorded, without which built-in functions are not, either.
+    /// Whether it means the same with and without recorded Python calls. Without them, built-in functions are not
+    /// recorded either.
     fn is_told_without_python(self) -> bool {
         match self {
             Measure::Set { category, .. } => category == TimeCategory::CudaApi,
@@ -97,7 +99,7 @@ impl Measure {
         }
     }
 
-    /// Whether it is a time by the clock on the wall, which other programs on the machine make longer.
+    /// Whether it is a wall-clock time, which other programs on the machine make longer.
     pub fn is_on_the_wall(self) -> bool {
         match self {
             Measure::Set { .. } => true,
@@ -106,7 +108,7 @@ impl Measure {
         }
     }
 
-    /// What it varies by on a rank beside what its iterations do.
+    /// The variation of the number on a rank in addition to the variation of its iterations.
     fn drift(self, rank: &RankBreakdown) -> Option<Drift> {
         match self {
             Measure::Processor => rank.correction.processor_drift,
@@ -114,7 +116,7 @@ impl Measure {
         }
     }
 
-    /// Its value in an iteration; none where the trace does not tell.
+    /// Its value in an iteration; none if the trace lacks it.
     pub fn of(self, rank: &RankBreakdown, iteration: &Iteration) -> Option<f64> {
         match self {
             Measure::Set { category, gpu_busy } => iteration.sets.get(category, gpu_busy).map(|time| time as f64),
@@ -125,14 +127,16 @@ impl Measure {
 }
 
 impl Comparison {
-    /// Of two runs, each recorded once or several times, by the iterations that count on all of each recording's ranks.
+    /// Compares two runs, each recorded once or several times, by the iterations that count on all ranks of each
+    /// recording.
     ///
-    /// The intervals are Welch's (Biometrika 34, 1947). Several recordings are as many values, their means. Of one, iterations are, less
-    /// sure where neighbours are alike ([`Summary::interval`]), and with what periods without the profiler differ by. Whether an iteration
-    /// takes longer is tested first and by itself. The intervals of the others are so wide that all of these hold together (Bonferroni), for
-    /// among twenty numbers one or the other strays; what is the same by two names counts once. Where an iteration takes as long as before,
-    /// they get a tenth of the false alarms (0.5 % instead of 5 %). Where Python's calls are recorded of some ranks of some recordings only, what rests on them is
-    /// left out.
+    /// The intervals are Welch's (Biometrika 34, 1947). Several recordings give one value each, their mean. A single
+    /// recording gives one value per iteration; its uncertainty is larger if neighbouring iterations are correlated
+    /// ([`Summary::interval`]) and includes the variation between periods without the profiler. Whether an iteration
+    /// takes longer is tested first and alone. The intervals of the other numbers are wide enough that all of them hold
+    /// together (Bonferroni), because one of twenty numbers may deviate by chance; identical numbers with two names
+    /// count once. If the iteration time did not change, the others get a tenth of the false alarms (0.5 % instead of
+    /// 5 %). If only some ranks of some recordings have Python calls, numbers that depend on them are left out.
     pub fn of(before: &[&Breakdown], after: &[&Breakdown]) -> Self {
         let alike = are_alike(before.iter().chain(after));
         let measures = Measure::all().filter(|measure| alike || measure.is_told_without_python());
@@ -166,13 +170,13 @@ impl Comparison {
         busy.is_some_and(|busy| busy.before.mean > 0.0 || busy.after.mean > 0.0)
     }
 
-    /// How a number changed; none where one of the runs does not tell it.
+    /// The change of a number; none if one of the runs lacks it.
     pub fn get(&self, measure: Measure) -> Option<&Difference> {
         self.differences.iter().find(|difference| difference.of == measure)
     }
 }
 
-/// Whether Python's calls are recorded on all ranks of all recordings, or on none.
+/// Whether all ranks of all recordings have Python calls, or none has.
 fn are_alike<'a>(recordings: impl Iterator<Item = &'a &'a Breakdown>) -> bool {
     let mut python = recordings.flat_map(|run| &run.ranks).map(|rank| rank.recorded.python);
     let first = python.next();
@@ -180,7 +184,7 @@ fn are_alike<'a>(recordings: impl Iterator<Item = &'a &'a Breakdown>) -> bool {
 }
 
 impl Difference {
-    /// Which way the number went.
+    /// The direction of the change.
     pub fn verdict(&self) -> Verdict {
         match self.interval {
             Some([low, _]) if low > 0.0 => Verdict::More,
@@ -189,7 +193,7 @@ impl Difference {
         }
     }
 
-    /// The change in percent of what was before; none where that was nothing.
+    /// The change in percent of the value before; none if that was zero.
     pub fn percent(&self) -> Option<f64> {
         (self.before.mean != 0.0).then(|| 100.0 * self.change / self.before.mean)
     }
@@ -197,10 +201,10 @@ impl Difference {
 
 /// A number of one side of a comparison.
 struct Sample {
-    /// Of each iteration, or of several recordings the mean of each.
+    /// The value of each iteration, or the mean of each recording if there are several.
     values: Vec<f64>,
     summary: Summary,
-    /// How sure its mean is; none of a single value.
+    /// The uncertainty of its mean; none for a single value.
     spread: Option<Spread>,
 }
 
@@ -240,7 +244,8 @@ impl Drift {
     }
 }
 
-/// The values of two samples in parts of their mean, which are the same of one number by two names; none where all are nothing.
+/// The values of two samples relative to their mean. They are equal for the same number under two names; none if all
+/// values are zero.
 fn shape(samples: &[Sample; 2]) -> Option<Vec<i64>> {
     let [before, after] = samples;
     let scale = (before.summary.mean.abs() + after.summary.mean.abs()) / 1e9;
@@ -252,13 +257,13 @@ fn excludes_zero([low, high]: [f64; 2]) -> bool {
     low > 0.0 || high < 0.0
 }
 
-/// By how much the second mean is more; what is rounding is no change.
+/// The second mean minus the first; rounding errors count as no change.
 fn change(before: &Summary, after: &Summary) -> f64 {
     let change = after.mean - before.mean;
     if is_rounding(change, before.mean) { 0.0 } else { change }
 }
 
-/// Where the mean behind the second sample lies above that behind the first, but for so small a probability.
+/// The confidence interval of the difference of the means, with the given probability of error.
 fn welch(before: &Sample, after: &Sample, misses: f64) -> Option<[f64; 2]> {
     let change = change(&before.summary, &after.summary);
     let both = before.spread?.and(after.spread?);
@@ -277,12 +282,13 @@ mod tests {
         Sample::of_iterations(values.to_vec(), None).unwrap()
     }
 
-    /// The interval of 95 % that two samples of iterations give.
+    /// The 95 % interval for two samples of iterations.
     fn of_values(before: &[f64], after: &[f64]) -> Option<[f64; 2]> {
         welch(&of_iterations(before), &of_iterations(after), 0.05)
     }
 
-    /// The reference is `scipy.stats.ttest_ind(after, before, equal_var=False).confidence_interval()`; neighbours are no more alike than others.
+    /// The reference is `scipy.stats.ttest_ind(after, before, equal_var=False).confidence_interval()`; neighbours are
+    /// not correlated here.
     #[test]
     fn an_interval_is_welchs() {
         let before = [10.0, 12.0, 10.0, 12.0, 10.5, 12.5];
@@ -290,16 +296,16 @@ mod tests {
         let [low, high] = of_values(&before, &after).unwrap();
         assert!((low - 1.695_222_268_9).abs() < 1e-6 && (high - 4.804_777_731_1).abs() < 1e-6, "{low} {high}");
         assert_eq!(of_values(&[1.0], &after), None);
-        // Values that do not vary at all tell nothing of how far they might.
+        // Values without any variation do not show their uncertainty.
         assert_eq!(of_values(&[1.0, 1.0], &[3.0, 3.0]), None);
         assert_eq!(of_values(&[3.0, 3.0], &[3.0, 3.0]), Some([0.0, 0.0]));
-        // Neither does rounding, nor does it make a difference.
+        // Nor do rounding errors, and they are no difference.
         assert_eq!(of_values(&[0.1; 7], &[0.2; 7]), None);
         assert_eq!(of_values(&[0.3; 3], &[0.1 + 0.2; 7]), Some([0.0, 0.0]));
     }
 
-    /// Recordings are as many values: by scipy's `t.ppf(0.975, 2)`, 4.302653, of two and two with means 10 and 20 and variances of 2 each, half
-    /// of which is that of a mean: a half of 4.302653 times the root of 2.
+    /// Each recording is one value. Two samples of two have means 10 and 20 and variances of 2, so the variance of each
+    /// mean is 1. The half-width is scipy's `t.ppf(0.975, 2)`, 4.302653, times the root of 2.
     #[test]
     fn several_recordings_are_as_many_values() {
         let sample = |values: [f64; 2]| Sample::of_recordings(values.to_vec()).unwrap();
@@ -307,8 +313,8 @@ mod tests {
         assert!((low - (10.0 - 6.084_870)).abs() < 1e-5 && (high - (10.0 + 6.084_870)).abs() < 1e-5, "{low} {high}");
     }
 
-    /// By hand: a machine whose speed changes by a tenth from one period to the next. Iterations of 100 that differ by hardly anything
-    /// then tell the mean to within a tenth and not better.
+    /// Calculated by hand: the speed of a machine changes by a tenth between periods. Iterations of 100 with hardly any
+    /// variation then give the mean only to within a tenth.
     #[test]
     fn what_a_machine_drifts_by_makes_intervals_wider() {
         let (before, after) = ([100.0, 100.1, 99.9, 100.0], [108.0, 108.1, 107.9, 108.0]);
@@ -316,11 +322,12 @@ mod tests {
         let with = |values: &[f64]| Sample::of_iterations(values.to_vec(), drift).unwrap();
         assert!(of_values(&before, &after).unwrap()[0] > 7.0);
         let [low, high] = welch(&with(&before), &with(&after), 0.05).unwrap();
-        // The root of 100 and 116.6 is 14.72, and t of 16 is 2.12.
+        // The root of 100 + 116.6 is 14.72, and t with 16 degrees of freedom is 2.12.
         assert!((high - low) / 2.0 > 31.0 && (high - low) / 2.0 < 31.4, "{low} {high}");
     }
 
-    /// Two runs without any difference, in which each iteration keeps part of the one before: intervals of 95 % hold 95 in 100 times.
+    /// Two runs without any difference, in which each iteration is correlated with the one before: 95 % intervals
+    /// contain 0 in 95 of 100 cases.
     #[test]
     fn intervals_hold_as_often_as_they_say_where_neighbours_are_alike() {
         let mut state = 1u64;

@@ -1,4 +1,4 @@
-//! Where recording spent its time: around the events that it recorded.
+//! Where recording spent its time: around the recorded events.
 
 use crate::breakdown::{Iteration, RankBreakdown};
 use crate::categories::category::TimeCategory;
@@ -8,16 +8,16 @@ use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Event, Phase, Trace};
 use std::collections::BTreeMap;
 
-/// Costs of recording by the operation and the category that they fall into, the GPU idle.
+/// Costs of recording while the GPU is idle, by operation and category.
 pub(crate) type Costs = BTreeMap<Operation, [f64; TimeCategory::ALL.len()]>;
 
-/// Microseconds that an event costs within itself: what its two looks at the clock take, as long as the shortest operators and calls are
-/// recorded to last (`docs/recording.md`).
+/// The cost of an event within its own duration, in microseconds: two reads of the clock, as long as the shortest
+/// recorded operators and calls (`docs/recording.md`).
 const WITHIN: f64 = 0.02;
 
-/// Microseconds that one event costs, before it begins and after it ends but for [`WITHIN`], as five programs tell on one machine
-/// (`docs/recording.md`). Only their proportions count, for all of them together take what the recording tells. Calls of a runtime and ranges
-/// are taken for as much as operators.
+/// The cost of one event in microseconds, measured with five programs on one machine (`docs/recording.md`). Except for
+/// [`WITHIN`], it falls before the event's beginning and after its end. Only the proportions count, because the sum is
+/// scaled to the measured overhead. Runtime calls and ranges are assumed to cost as much as operators.
 fn cost(trace: &Trace, event: &Event) -> Option<f64> {
     match event.category {
         Category::Operator | Category::Runtime | Category::Annotation => Some(0.4),
@@ -35,14 +35,14 @@ fn cost(trace: &Trace, event: &Event) -> Option<f64> {
     }
 }
 
-/// What an event costs at the moments around its beginning and its end.
+/// The parts of an event's cost at the moments around its beginning and its end.
 fn moments(event: &Event, cost: f64) -> [(i64, f64); 4] {
     let (within, around) = (WITHIN / 2.0, (cost - WITHIN) / 2.0);
     let (begin, end) = (event.start, event.end());
     [(begin.saturating_sub(1), around), (begin, within), (end.saturating_sub(1), within), (end, around)]
 }
 
-/// What recording each iteration cost, by where it did.
+/// The cost of recording in each iteration, by operation and category.
 pub(crate) fn costs(rank: &RankBreakdown, trace: &Trace) -> Vec<Costs> {
     let seen = trace.events.iter().filter(|event| event.phase == Phase::Complete && is_seen(rank, trace, event));
     let costly = seen.filter_map(|event| Some(moments(event, cost(trace, event)?)));
@@ -68,7 +68,8 @@ pub(crate) fn costs(rank: &RankBreakdown, trace: &Trace) -> Vec<Costs> {
     rank.iterations.iter().map(&mut costs_of).collect()
 }
 
-/// Whether recording an event made the iteration longer: it is of the main thread, or of one that stands in for it.
+/// Whether recording an event made the iteration longer: the event is on the main thread, or on a thread that counts
+/// instead of it.
 fn is_seen(rank: &RankBreakdown, trace: &Trace, event: &Event) -> bool {
     let stands_in = || {
         let shown = rank.timeline.partition_point(|span| span.end <= event.start);
@@ -78,14 +79,14 @@ fn is_seen(rank: &RankBreakdown, trace: &Trace, event: &Event) -> bool {
     Some(event.track) == rank.main || stands_in()
 }
 
-/// Spans in order that do not overlap, asked for moments in order.
+/// A cursor over ordered spans that do not overlap, for ascending moments.
 struct Cursor<'a, T> {
     spans: &'a [T],
     interval: fn(&T) -> Interval,
 }
 
 impl<'a, T> Cursor<'a, T> {
-    /// The one that holds a moment.
+    /// The span that contains a moment.
     fn at(&mut self, moment: i64) -> Option<&'a T> {
         while let [first, later @ ..] = self.spans
             && (self.interval)(first).1 <= moment

@@ -1,21 +1,21 @@
-//! How much faster or slower the machine gets while a script runs, as iterations without the profiler tell it.
+//! How much the machine's speed changes while a script runs, measured by iterations without the profiler.
 
 use perf4sight_base::stats::mean;
 use perf4sight_base::summary::Summary;
 use perf4sight_record::Times;
 
-/// What times of a recording vary by beside what its iterations do among themselves.
+/// The variation of a recording's times in addition to the variation of its iterations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drift {
-    /// The square of the standard deviation of a mean of the recorded iterations, as a share of it.
+    /// The squared standard deviation of the mean of the recorded iterations, relative to the mean.
     pub(crate) square: f64,
-    /// By how many numbers that is told, less one.
+    /// The degrees of freedom: the number of periods minus one.
     pub(crate) freedom: f64,
 }
 
 impl Drift {
-    /// By the means of periods without the profiler, as far as they differ by more than their iterations explain; each recorded period may
-    /// differ as much. None where there are less than two.
+    /// From the means of the periods without the profiler: their variance beyond what their iterations explain. Each
+    /// recorded period may differ by as much. None if there are fewer than two periods.
     pub fn of(times: &Times) -> Option<Self> {
         let floats = |period: &Vec<u64>| period.iter().map(|&time| time as f64).collect::<Vec<f64>>();
         let periods: Vec<Summary> = times.plain.iter().filter_map(|period| Summary::of(&floats(period))).collect();

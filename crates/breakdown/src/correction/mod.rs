@@ -1,4 +1,4 @@
-//! How long iterations take without the profiler, by the times that `perf4sight record` stores beside a trace.
+//! Estimates the iteration time without the profiler, from the times that `perf4sight record` stores next to a trace.
 
 mod costs;
 pub(crate) mod drift;
@@ -17,18 +17,19 @@ use perf4sight_record::{DOUBTFUL, Overhead, Times};
 use perf4sight_traces::Trace;
 use result::{Corrected, Correction, Divided};
 
-/// Events do not explain what costs more than so many times what they are known to: other machines and versions of PyTorch differ from
-/// those of [`costs`], and even among these operators cost more in one program than in another.
+/// If recording costs more than this many times the known cost of its events, the events do not explain it. The factor
+/// allows for other machines and versions of PyTorch than those of [`costs`], and for operators whose cost differs
+/// between programs.
 const EXPLAINED: f64 = 4.0;
-/// A range may be longer than what is timed within it by so many nanoseconds and such a share of that, which is more than
-/// those of five programs are, of 0.1 to 50 ms (`docs/recording.md`).
+/// A range may be longer than the time measured within it by this many nanoseconds plus this share of that time. That
+/// is more than in five programs with iterations of 0.1 to 50 ms (`docs/recording.md`).
 const AROUND: (f64, f64) = (20_000.0, 0.05);
-/// Nanoseconds by which two clocks may differ: a trace's own are whole microseconds in some versions.
+/// Nanoseconds by which two clocks may differ: some versions of PyTorch write traces in whole microseconds.
 const CLOCKS: f64 = 1000.0;
 
 impl RankBreakdown {
-    /// Corrects the iterations by the file beside the trace, which it gives. The trace is as sound without that: where it cannot be read, a
-    /// warning says so.
+    /// Corrects the iterations with the file next to the trace, and returns the recording. The trace can be used
+    /// without it, so an unreadable file is only a warning.
     pub fn correct_beside(&mut self, trace: &Trace) -> Option<Recording> {
         let recording = Recording::beside(&trace.file);
         match &recording {
@@ -41,7 +42,7 @@ impl RankBreakdown {
         recording.ok().flatten()
     }
 
-    /// Corrects the iterations as far as a recording allows it; where it does not, a warning says why.
+    /// Corrects the iterations if the recording permits it; otherwise adds a warning with the reason.
     pub fn correct(&mut self, trace: &Trace, recording: Option<&Recording>) {
         self.correction = Correction::of(self, trace, recording);
     }
@@ -56,8 +57,8 @@ impl Correction {
         correction
     }
 
-    /// Takes over what the recording says, and corrects the iterations, or says why that is not possible. What is said of another trace
-    /// leaves nothing here.
+    /// Copies the times of the recording and corrects the iterations, or returns the reason why that is not possible.
+    /// Nothing is copied from a recording of another trace.
     fn fill(&mut self, rank: &RankBreakdown, trace: &Trace, recording: Option<&Recording>) -> Result<(), String> {
         let recording =
             recording.ok_or("nothing tells how long iterations take without it (perf4sight record does)")?;
@@ -91,14 +92,14 @@ impl Correction {
     }
 }
 
-/// A number of each iteration; none where it is not stored for all.
+/// The value of each iteration; empty unless it is stored for all.
 fn of_iterations(rank: &RankBreakdown, times: Option<&Times>) -> Vec<u64> {
     let times = times.map_or_else(Vec::new, |times| times.recorded.concat());
     let stored = rank.iterations.iter().filter_map(|one| times.get(number(&one.name)?).copied());
     if times.len() == rank.iterations.len() { stored.collect() } else { Vec::new() }
 }
 
-/// Whether a recording says that it is of this trace.
+/// Checks that a recording belongs to this trace.
 fn check_trace(rank: &RankBreakdown, trace: &Trace, recording: &Recording) -> Result<(), String> {
     let stem = |name: &str| name.trim_end_matches(".gz").trim_end_matches(".json").to_owned();
     let name = trace.file.file_name().map(|name| stem(&name.to_string_lossy()));
@@ -111,8 +112,9 @@ fn check_trace(rank: &RankBreakdown, trace: &Trace, recording: &Recording) -> Re
     }
 }
 
-/// Nanoseconds by which each window is longer than what was timed of it: the range that marks an iteration begins before its time is
-/// taken, and ends afterwards. Less than none where the window is the script's alone and the recorder was timed with it.
+/// Nanoseconds by which each window is longer than its measured time: the range that marks an iteration begins before
+/// the time is taken, and ends afterwards. Negative if the window contains only the script and the measured time
+/// includes the recorder.
 fn untimed(rank: &RankBreakdown, recording: &Recording) -> Result<Vec<f64>, String> {
     let timed = recording.wall.recorded.concat();
     let lengths = |iteration: &Iteration| {
@@ -131,12 +133,12 @@ fn untimed(rank: &RankBreakdown, recording: &Recording) -> Result<Vec<f64>, Stri
     }
 }
 
-/// Which of the recorded iterations has a name.
+/// The number of a recorded iteration, from its name.
 fn number(name: &str) -> Option<usize> {
     name.strip_prefix("ProfilerStep#")?.parse().ok()
 }
 
-/// The same where recording slows Python itself down: events take what they are known to cost, and Python the rest.
+/// The correction if recording slows Python itself down: events get their known cost, and Python the rest.
 fn take_out_of_python(rank: &RankBreakdown, trace: &Trace, overhead: &Overhead, untimed: &[f64]) -> Vec<Corrected> {
     let mut costs = costs::costs(rank, trace);
     let python = |sets: &Sets| sets.idle(TimeCategory::Python) as f64;
@@ -155,7 +157,7 @@ fn take_out_of_python(rank: &RankBreakdown, trace: &Trace, overhead: &Overhead, 
     rank.iterations.iter().enumerate().map(corrected).collect()
 }
 
-/// The iterations without what recording adds to the mean one, taken out of each by what it cost.
+/// The iterations without the overhead of recording, which is split by the cost of each iteration's events.
 fn take_out(
     rank: &RankBreakdown,
     trace: &Trace,
@@ -176,7 +178,7 @@ fn take_out(
         ));
     }
     let corrected = |(place, iteration): (usize, &Iteration)| {
-        // Where events do not tell it, all iterations are alike.
+        // If the events do not explain the cost, every iteration gets the same.
         let own = if explained && by_events > 0.0 { added / by_events * sums[place] } else { added };
         let divided = Divided::of(iteration, &costs[place], (own + untimed[place]).round() as i64);
         Corrected { total: divided.sets.total(), divided: explained.then_some(divided) }
@@ -184,7 +186,7 @@ fn take_out(
     rank.iterations.iter().enumerate().map(corrected).collect()
 }
 
-/// Compares the corrected iterations, as they are shown, with those without recording.
+/// Compares the corrected iterations that are shown with those without recording.
 fn check(rank: &RankBreakdown, corrected: &[Corrected], overhead: &mut Overhead) -> Vec<String> {
     let counted = rank.counted().map(|one| (corrected[one.number].total as f64, overhead.ordinary.get(one.number)));
     let counted: Vec<(f64, bool)> = counted.filter_map(|(total, ordinary)| Some((total, *ordinary?))).collect();

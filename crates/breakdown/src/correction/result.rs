@@ -1,4 +1,4 @@
-//! What is known of the iterations of a rank beside its trace, and how long they take without the profiler.
+//! Measurements of a rank that are not in its trace, and its iterations without the overhead of the profiler.
 
 use super::drift::Drift;
 use crate::categories::sets::Sets;
@@ -6,49 +6,50 @@ use crate::operations::Operation;
 use perf4sight_record::Overhead;
 use std::collections::BTreeMap;
 
-/// What the file beside a trace adds to it; nothing where there is none.
+/// The contents of the file next to a trace; empty if there is none.
 #[derive(Debug, Clone, Default)]
 pub struct Correction {
-    /// Each iteration without what recording adds; empty where that is not known.
+    /// Each iteration without the overhead of recording; empty if that is unknown.
     pub iterations: Vec<Corrected>,
-    /// Nanoseconds of processor time of each iteration, all threads of the process together; empty where that was not measured.
+    /// Nanoseconds of processor time of each iteration, all threads of the process together; empty if not measured.
     pub processor: Vec<u64>,
-    /// Nanoseconds of each in which the main thread was ready to run and had no processor; empty where that was not measured.
+    /// Nanoseconds of each iteration in which the main thread was ready to run but had no processor; empty if not
+    /// measured.
     pub delayed: Vec<u64>,
-    /// What recording adds to an iteration, where that was measured.
+    /// The overhead of recording, if measured.
     pub overhead: Option<Overhead>,
-    /// How the machine's speed changed meanwhile.
+    /// The change of the machine's speed during the recording.
     pub drift: Option<Drift>,
-    /// How processor time did.
+    /// The same for processor time.
     pub processor_drift: Option<Drift>,
     /// Whether recording slowed Python itself down, which a trace does not show.
     pub slows_python: bool,
-    /// How many ranks the run had, where there were several.
+    /// The number of ranks of the run, if there were several.
     pub ranks: Option<u32>,
-    /// What a reader should know, in sentences.
+    /// Warnings, in sentences.
     pub warnings: Vec<String>,
 }
 
-/// An iteration as it were without the profiler.
+/// An iteration without the overhead of the profiler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Corrected {
-    /// Its nanoseconds.
+    /// Its time in nanoseconds.
     pub total: i64,
-    /// Whose they are; none where the events do not tell it.
+    /// Its time by category; none if the events do not explain the overhead.
     pub divided: Option<Divided>,
 }
 
-/// Whose time a corrected iteration is.
+/// The time of a corrected iteration by category and operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Divided {
-    /// By category; the accelerators are busy as long as measured.
+    /// By category; the busy time of the accelerators is as recorded.
     pub sets: Sets,
-    /// The same by operation; they add up to all of it.
+    /// The same by operation; the parts add up to the whole.
     pub operations: BTreeMap<Operation, Sets>,
 }
 
 impl Corrected {
-    /// By category, where that is known.
+    /// The time by category, if known.
     pub fn sets(&self) -> Option<&Sets> {
         self.divided.as_ref().map(|divided| &divided.sets)
     }

@@ -1,4 +1,4 @@
-//! Takes the cost of recording out of an iteration, category by category.
+//! Subtracts the cost of recording from an iteration, category by category.
 
 use super::costs::Costs;
 use super::result::Divided;
@@ -7,7 +7,8 @@ use crate::categories::category::TimeCategory;
 use crate::operations::Operation;
 
 impl Divided {
-    /// An iteration without so many nanoseconds, as they cost where the GPU is idle: what it does takes as long with a profiler or without.
+    /// Subtracts this many nanoseconds from an iteration, in proportion to the costs. Only time with an idle GPU is
+    /// shortened, because the GPU takes as long with a profiler as without.
     pub fn of(iteration: &Iteration, costs: &Costs, nanoseconds: i64) -> Self {
         let (mut sets, mut operations) = (iteration.sets, iteration.operations.clone());
         let cells: Vec<(Operation, TimeCategory)> =
@@ -27,16 +28,16 @@ impl Divided {
     }
 }
 
-/// A part of an iteration that time is taken from.
+/// A part of an iteration to subtract from.
 struct Cell {
-    /// Nanoseconds that it has.
+    /// Its nanoseconds.
     holds: i64,
-    /// What recording it cost beside others.
+    /// Its cost of recording relative to the other cells.
     costs: f64,
 }
 
-/// Nanoseconds to take from each of some cells, so many together: as they cost, never more than one has, and what those that cost do not
-/// have, from all as they hold.
+/// Splits nanoseconds over cells: in proportion to their costs, at most as much as a cell holds. What the cells with
+/// costs cannot provide is taken from all cells in proportion to their time.
 fn take(nanoseconds: i64, cells: &[Cell]) -> Vec<i64> {
     let mut taken = vec![0; cells.len()];
     let mut left = nanoseconds.clamp(0, cells.iter().map(|cell| cell.holds).sum());
@@ -59,7 +60,7 @@ fn take(nanoseconds: i64, cells: &[Cell]) -> Vec<i64> {
             *taken += more;
             left -= more;
         }
-        // Less than a nanosecond for each: the one that costs most gives one.
+        // Less than a nanosecond for each cell: the cell with the largest weight gives one.
         let most = (0..cells.len()).max_by(|&a, &b| weights[a].total_cmp(&weights[b]).then(b.cmp(&a)));
         if let Some(most) = most.filter(|_| left == before) {
             taken[most] += 1;

@@ -1,24 +1,24 @@
-//! How long an iteration takes without recording, and how sure that is.
+//! The time of an iteration without recording, and its uncertainty.
 
 use crate::breakdown::{Breakdown, Iteration, RankBreakdown};
 use perf4sight_base::stats::mean;
 use perf4sight_record::{DOUBTFUL, WithoutRecording, both};
 
 impl RankBreakdown {
-    /// Of the iterations that count; none where nobody knows.
+    /// The mean over the iterations that count; none if it is unknown.
     pub fn without_recording(&self) -> Option<WithoutRecording> {
         Some(WithoutRecording::around(self.summary_of(total)?.mean, self.either_way()))
     }
 
-    /// Whether the corrected iterations came near those without recording wherever they were compared. Where not, the mean of corrected
-    /// iterations says no more than its interval.
+    /// Whether the corrected iterations were close to those without recording in every comparison. If not, only the
+    /// interval of their mean is meaningful.
     pub fn correction_holds(&self) -> bool {
         let off = self.correction.overhead.as_ref().and_then(|overhead| overhead.off);
         off.is_none_or(|off| off.abs() <= 100.0 * DOUBTFUL)
     }
 
-    /// Nanoseconds from the mean corrected iteration to where the mean lies with 95 %. Where that leaves out the mean of those that were
-    /// measured without recording, it is less sure than it seems, and holds these and what they scatter, too.
+    /// The 95 % confidence interval relative to the mean corrected iteration, in nanoseconds. If it excludes the mean
+    /// of the iterations measured without recording, it is extended to contain their interval.
     fn either_way(&self) -> Option<[f64; 2]> {
         let (told, measured) = (self.by_recording()?, self.correction.overhead.as_ref()?.measured);
         let mean = self.summary_of(total)?.mean;
@@ -29,8 +29,8 @@ impl RankBreakdown {
         Some(both(told, measured.interval.unwrap_or([measured.mean; 2]).map(|end| end - mean)))
     }
 
-    /// The same by the cost of recording: that may be more or less, and as many long iterations as are recorded need not come in as many
-    /// others.
+    /// The same from the cost of recording alone: that cost is uncertain, and the number of long iterations may differ
+    /// in another run.
     fn by_recording(&self) -> Option<[f64; 2]> {
         let overhead = self.correction.overhead.as_ref()?;
         let [low, high] = overhead.either_way()?;
@@ -44,13 +44,13 @@ impl RankBreakdown {
 }
 
 impl Breakdown {
-    /// Whether it does so on every rank.
+    /// Whether the correction holds on every rank.
     pub fn correction_holds(&self) -> bool {
         self.ranks.iter().all(RankBreakdown::correction_holds)
     }
 
-    /// Of the iterations that count on every rank, the mean of these; none where nobody knows. Ranks wait for each other, and so may all be
-    /// off the same way.
+    /// The mean over the ranks, for iterations that count on every rank; none if it is unknown. The ranks wait for each
+    /// other, so their errors may be the same and the interval gets no narrower.
     pub fn without_recording(&self) -> Option<WithoutRecording> {
         let ranks: Option<Vec<[f64; 2]>> = self.ranks.iter().map(RankBreakdown::either_way).collect();
         let all = ranks.map(|ranks| [0, 1].map(|end| mean(&ranks.iter().map(|way| way[end]).collect::<Vec<_>>())));

@@ -1,10 +1,10 @@
-//! What the accelerators of a process do: when any of their streams works, and on what.
+//! The activity of a process's accelerators: when any of their streams is busy, and with which kind of work.
 
 use perf4sight_traces::intervals::{Interval, length, partition, union};
 use perf4sight_traces::{Category, Event, NameId, Trace, TrackId};
 use std::collections::BTreeMap;
 
-/// What a stream works on.
+/// The kind of work on a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work {
     /// A kernel that computes.
@@ -13,62 +13,62 @@ pub enum Work {
     Collective,
     /// A copy of memory.
     Copy,
-    /// Memory that is set.
+    /// A memset.
     Set,
 }
 
-/// When the streams of a process work.
+/// The busy times of a process's streams.
 #[derive(Debug, Clone, Default)]
 pub struct Device {
-    /// Whenever any stream works.
+    /// When any stream is busy.
     pub busy: Vec<Interval>,
-    /// Whenever any stream works on one thing, by [`Work::index`].
+    /// When any stream is busy with one kind of work, by [`Work::index`].
     works: [Vec<Interval>; 4],
-    /// Whenever a stream works, of each.
+    /// When each stream is busy.
     streams: BTreeMap<TrackId, Vec<Interval>>,
-    /// Work that seems to go on long after the next on its stream began, where it is taken to end.
+    /// Work that seems to end long after the next work on its stream began. It is cut at that beginning.
     pub(crate) doubted: Vec<Doubted>,
 }
 
-/// Work whose recorded duration cannot be, as a stream does one thing after the other.
+/// Work with an impossible recorded duration, because a stream runs one thing after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Doubted {
     pub name: NameId,
-    /// Nanoseconds that it is recorded to take.
+    /// The recorded duration in nanoseconds.
     pub duration: i64,
-    /// Nanoseconds until the next on its stream begins.
+    /// Nanoseconds until the next work on its stream begins.
     pub next: i64,
 }
 
-/// Nanoseconds by which work may reach into the next on its stream: where CUDA launches kernels early (programmatic dependent launch), up to
-/// 3.7 us on a B200, and 2 us where clocks are coarse.
+/// Nanoseconds by which work may overlap the next work on its stream: up to 3.7 us on a B200 with programmatic
+/// dependent launch, and 2 us with coarse clocks.
 const OVERLAP: i64 = 10_000;
 
-/// What the accelerators do in a window, in nanoseconds.
+/// The activity of the accelerators in a window, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceTime {
-    /// Any stream works.
+    /// Time in which any stream is busy.
     pub busy: i64,
-    /// No stream works.
+    /// Time in which no stream is busy.
     pub idle: i64,
-    /// Any stream works on one thing, by [`Work::index`]; things on several streams overlap.
+    /// Time in which any stream is busy with one kind of work, by [`Work::index`]; kinds on several streams overlap.
     totals: [i64; 4],
-    /// As before, and nothing that stands before it in [`Work::ALL`] goes on.
+    /// The same, but only while no kind that comes earlier in [`Work::ALL`] is running.
     exposed: [i64; 4],
-    /// Each stream works.
+    /// The busy time of each stream.
     pub streams: Vec<(TrackId, i64)>,
 }
 
 impl Work {
-    /// All of them, as [`Work::index`] counts them.
+    /// All kinds, in the order of [`Work::index`].
     pub const ALL: [Work; 4] = [Work::Kernel, Work::Collective, Work::Copy, Work::Set];
 
-    /// Its place in [`Work::ALL`].
+    /// Its index in [`Work::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// What it is called where people read it.
+    /// Its name in output.
     pub fn label(self) -> &'static str {
         match self {
             Work::Kernel => "kernels",
@@ -78,7 +78,7 @@ impl Work {
         }
     }
 
-    /// What an event says that its stream works on; none where it is none of an accelerator's.
+    /// The kind of work of an event; none if the event is not work of an accelerator.
     pub fn of(trace: &Trace, event: &Event) -> Option<Self> {
         match event.category {
             Category::Kernel if is_collective(trace, event) => Some(Work::Collective),
@@ -99,8 +99,8 @@ impl Work {
     }
 }
 
-/// Libraries whose kernels exchange data with other ranks, as the kernels' names begin or hold them: NVIDIA's, AMD's, Microsoft's and
-/// Intel's, and the one that vLLM brings.
+/// Parts of the names of kernels that exchange data with other ranks: from the libraries of NVIDIA, AMD, Microsoft and
+/// Intel, and from vLLM.
 const COLLECTIVES: &[&str] = &["nccl", "rccl", "mscclKernel", "oneccl", "cross_device_reduce"];
 
 fn is_collective(trace: &Trace, event: &Event) -> bool {
@@ -108,7 +108,7 @@ fn is_collective(trace: &Trace, event: &Event) -> bool {
 }
 
 impl Device {
-    /// Of a trace; of one without accelerators, never busy.
+    /// The busy times in a trace; empty if it has no accelerators.
     pub fn of(trace: &Trace) -> Self {
         let mut works: [Vec<Interval>; 4] = Default::default();
         let mut streams: BTreeMap<TrackId, Vec<Interval>> = BTreeMap::new();
@@ -132,12 +132,12 @@ impl Device {
         Device { busy: union(works.iter().flatten().copied()), works, streams, doubted }
     }
 
-    /// Whether the trace has anything of accelerators.
+    /// Whether the trace contains work of accelerators.
     pub fn is_recorded(&self) -> bool {
         !self.busy.is_empty()
     }
 
-    /// What goes on in a window, which is shorter than 292 years.
+    /// The activity in a window, which is shorter than 292 years.
     pub fn within(&self, window: Interval) -> DeviceTime {
         let works = self.works.each_ref().map(|intervals| during(intervals, window));
         let parts = partition(window, &works);
@@ -157,30 +157,32 @@ impl Device {
 }
 
 impl DeviceTime {
-    /// Any stream works on one thing.
+    /// Time in which any stream is busy with this kind of work.
     pub fn total(&self, work: Work) -> i64 {
         self.totals[work.index()]
     }
 
-    /// Any stream works on one thing, and none on what stands before it in [`Work::ALL`]; the four add up to [`DeviceTime::busy`].
+    /// Time in which any stream is busy with this kind of work, and none with a kind that comes earlier in
+    /// [`Work::ALL`]; the four add up to [`DeviceTime::busy`].
     pub fn exposed(&self, work: Work) -> i64 {
         self.exposed[work.index()]
     }
 
-    /// Any stream works on one thing, hidden behind what stands before it in [`Work::ALL`]: collectives behind kernels that compute.
+    /// Time in which this kind of work overlaps kinds that come earlier in [`Work::ALL`], such as collectives hidden
+    /// behind compute kernels.
     pub fn hidden(&self, work: Work) -> i64 {
         self.total(work) - self.exposed(work)
     }
 }
 
-/// Those of a union that reach into a window.
+/// The intervals of a union that overlap a window.
 pub(crate) fn during(union: &[Interval], (begin, end): Interval) -> &[Interval] {
     let first = union.partition_point(|(_, stops)| *stops <= begin);
     let behind = first + union[first..].partition_point(|(starts, _)| *starts < end);
     &union[first..behind]
 }
 
-/// The part of a union that lies in a window.
+/// The part of a union inside a window.
 pub(crate) fn clipped(union: &[Interval], (begin, end): Interval) -> Vec<Interval> {
     during(union, (begin, end)).iter().map(|&(start, stop)| (start.max(begin), stop.min(end))).collect()
 }

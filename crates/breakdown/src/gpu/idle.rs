@@ -1,4 +1,4 @@
-//! Why no stream of an accelerator works.
+//! Why all streams of the accelerators are idle.
 
 use crate::categories::thread_state::{State, is_function};
 use crate::gpu::device::{Device, during};
@@ -7,31 +7,31 @@ use perf4sight_traces::intervals::{Interval, partition, union};
 use perf4sight_traces::{Category, Trace, TrackId};
 use std::collections::HashMap;
 
-/// Why no stream works.
+/// The cause of idle accelerators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Idle {
-    /// The process has not asked for anything yet.
+    /// The process has not launched the next work yet.
     Host,
-    /// What comes next was asked for and has not begun.
+    /// The next work has been launched and has not begun.
     KernelLaunch,
-    /// The process is in a call that waits for the accelerator, which has nothing left to do.
+    /// The process is in a call that synchronises with the accelerator, which has no work left.
     Synchronisation,
     /// The process waits for another rank.
     AnotherRank,
-    /// The trace does not tell when what comes next was asked for.
+    /// The trace does not contain the launch of the next work.
     Untold,
 }
 
 impl Idle {
-    /// All of them, as [`Idle::index`] counts them.
+    /// All causes, in the order of [`Idle::index`].
     pub const ALL: [Idle; 5] = [Idle::Host, Idle::KernelLaunch, Idle::Synchronisation, Idle::AnotherRank, Idle::Untold];
 
-    /// Its place in [`Idle::ALL`].
+    /// Its index in [`Idle::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// What it is called where people read it.
+    /// Its name in output.
     pub fn label(self) -> &'static str {
         match self {
             Idle::Host => "host",
@@ -43,27 +43,28 @@ impl Idle {
     }
 }
 
-/// Nanoseconds during which no stream works, by why; they add up to [`DeviceTime::idle`](crate::DeviceTime::idle).
+/// Nanoseconds in which no stream is busy, by cause; they add up to [`DeviceTime::idle`](crate::DeviceTime::idle).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdleTime {
     /// By [`Idle::index`].
     nanoseconds: [i64; 5],
-    /// Whether waiting for another rank would be seen.
+    /// Whether waiting for another rank would be visible.
     told_of_ranks: bool,
 }
 
 impl IdleTime {
-    /// Those of one cause; none where the trace does not tell: of a single rank, nobody knows whether it waits for others.
+    /// The time of one cause; none if the trace does not show it: a single rank does not show whether it waits for
+    /// others.
     pub fn get(&self, cause: Idle) -> Option<i64> {
         (cause != Idle::AnotherRank || self.told_of_ranks).then(|| self.nanoseconds[cause.index()])
     }
 }
 
-/// What tells why accelerators are idle.
+/// The data that the causes are derived from.
 pub(crate) struct Causes {
-    /// When something begins on a stream and when it was asked for, by beginnings.
+    /// The beginning of each work on a stream and the moment of its launch, ordered by beginning.
     launches: Vec<(i64, i64)>,
-    /// When the process is in a call that waits for the accelerator.
+    /// When the process is in a call that synchronises with the accelerator.
     synchronises: Vec<Interval>,
     /// When it waits for another rank.
     waits_for_rank: Vec<Interval>,
@@ -84,7 +85,8 @@ impl Causes {
         }
     }
 
-    /// The idle time of a window, waiting for another rank told in any case or only where some call in the trace does.
+    /// The idle time of a window. Waiting for another rank is known if `told_of_ranks` is set or the trace
+    /// has a call that waits for ranks.
     pub fn within(&self, window: Interval, device: &Device, told_of_ranks: bool) -> IdleTime {
         let told_of_ranks = told_of_ranks || !self.waits_for_rank.is_empty();
         IdleTime { nanoseconds: self.by_cause(window, device), told_of_ranks }
@@ -101,12 +103,12 @@ impl Causes {
                 return idle;
             }
         }
-        // Nothing comes any more, so that nothing was asked for.
+        // No work follows, so none was launched.
         self.add((at, window.1), Some(window.1), &mut idle);
         idle
     }
 
-    /// When what begins at a moment was asked for; the first of several.
+    /// The moment at which the work that begins at `begins` was launched; the first of several.
     fn asked(&self, begins: i64) -> Option<i64> {
         let first = self.launches.partition_point(|(start, _)| *start < begins);
         self.launches[first..].iter().take_while(|(start, _)| *start == begins).map(|(_, asked)| *asked).min()
@@ -132,13 +134,13 @@ impl Causes {
     }
 }
 
-/// Functions of Python that wait for other ranks.
+/// Python functions that wait for other ranks.
 const WAITING_FOR_RANKS: &[(&str, &str)] = &[
     ("torch/distributed/distributed_c10d.py", "barrier"),
     ("torch/distributed/distributed_c10d.py", "monitored_barrier"),
 ];
 
-/// Calls that do, by the beginnings of their names.
+/// Calls that wait for other ranks, by prefix of their names.
 const CALLS_FOR_RANKS: &[&str] = &[
     "<built-in method wait of torch._C._distributed_c10d.",
     "<built-in method barrier of torch._C._distributed_c10d.",

@@ -1,4 +1,4 @@
-//! What accelerators do, and why they are idle.
+//! The activity of accelerators, and the causes of idle time.
 
 pub(crate) mod device;
 pub(crate) mod idle;

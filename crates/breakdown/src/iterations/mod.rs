@@ -1,4 +1,4 @@
-//! Where iterations begin and end.
+//! Finds where iterations begin and end.
 
 pub(crate) mod marks;
 mod recorder_calls;
@@ -12,7 +12,7 @@ use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Event, NameId, Phase, Trace, TrackId, recording_of};
 use std::collections::BTreeMap;
 
-/// Finds the iterations by the name given, else by what the trace has, else by what repeats on a thread.
+/// Finds the iterations by the given name, else by the marks in the trace, else by repetition on a thread.
 ///
 /// # Errors
 /// A name that no event has.
@@ -37,13 +37,13 @@ pub(crate) fn find(trace: &Trace, named: Option<&str>, thread: Option<TrackId>) 
     Ok(between.or_else(repeating).unwrap_or_else(|| whole(trace)))
 }
 
-/// `ProfilerStep` of `ProfilerStep#7`; none of a name without a number.
+/// `ProfilerStep` from `ProfilerStep#7`; none for a name without a number.
 fn family(name: &str) -> Option<&str> {
     let (family, number) = name.rsplit_once('#')?;
     number.parse::<u64>().ok().map(|_| family)
 }
 
-/// Why a name marks nothing, and which names would.
+/// The error for a name that marks no iterations, with the names that would.
 fn unknown(trace: &Trace, name: &str) -> Error {
     let mut annotations: Vec<&str> = trace
         .events
@@ -71,11 +71,11 @@ fn unknown(trace: &Trace, name: &str) -> Error {
 struct Ranges<'a> {
     track: TrackId,
     events: Vec<&'a Event>,
-    /// How many lie on other tracks, or have no length.
+    /// The number of events on other tracks or without length.
     elsewhere: usize,
 }
 
-/// The events of a category and of names on the track that has most of them.
+/// The events of a category with matching names, on the track that has most of them.
 fn ranges(trace: &Trace, category: Category, wanted: impl Fn(&str) -> bool) -> Option<Ranges<'_>> {
     let mut tracks: BTreeMap<TrackId, Vec<&Event>> = BTreeMap::new();
     let all = trace.events.iter().filter(|event| event.category == category && event.phase == Phase::Complete);
@@ -90,11 +90,11 @@ fn ranges(trace: &Trace, category: Category, wanted: impl Fn(&str) -> bool) -> O
     Some(Ranges { track, elsewhere: found - events.len(), events })
 }
 
-/// An optimizer that steps less often has to do so as many times.
+/// The smallest number of steps of a less frequent optimizer.
 const SELDOM: usize = 3;
 
 impl<'a> Ranges<'a> {
-    /// The name that comes least often, of those that come each time after as many of another one.
+    /// The least frequent optimizer, among those that step at regular intervals after several steps of `other`.
     fn seldom(&self, other: NameId) -> Option<NameId> {
         let mut before: BTreeMap<NameId, Vec<usize>> = BTreeMap::new();
         let mut others = 0;
@@ -113,8 +113,9 @@ impl<'a> Ranges<'a> {
         seldom.min_by_key(|(_, before)| before.len()).map(|(name, _)| name)
     }
 
-    /// Leaves those out, of a trace of `perf4sight record`, that begin outside of the iterations that it recorded, and tells how many: the
-    /// profiler had just been started or stopped there, which makes them longer. Where all do, they are what is asked for.
+    /// In a trace of `perf4sight record`, removes the ranges that begin outside of the recorded iterations, and returns
+    /// their number: the profiler had just been started or stopped there, which makes them longer. If all ranges are
+    /// outside, all stay.
     fn leave_out_unsettled(&mut self, trace: &Trace) -> usize {
         let ours = recording_of(&trace.file).is_some_and(|file| file.exists());
         let recorded = ours.then(|| ranges(trace, Category::Annotation, |name| name.starts_with("ProfilerStep#")));
@@ -143,7 +144,7 @@ impl<'a> Ranges<'a> {
                 overlapping += 1;
                 *last = Mark::new(std::mem::take(&mut last.name), (last.range.0, event.start));
             }
-            // One more is kept, which the next may lie in or cut.
+            // One more mark is kept, because the next mark may be inside it or cut it.
             if marks.len() > MOST {
                 behind += marks.pop().filter(|late| is_window(&late.window)).iter().len();
             }
@@ -157,8 +158,9 @@ impl<'a> Ranges<'a> {
     }
 }
 
-/// From the end of each step of an optimizer to the end of the next; of several optimizers the one that steps first counts, or what steps
-/// less often and as regularly, as a generator's after some of its critic.
+/// Iterations from the end of each optimizer step to the end of the next. With several optimizers, the one that steps
+/// first counts, or one that steps less often at regular intervals, such as a generator's after several steps of its
+/// critic.
 fn between_steps(trace: &Trace, steps: &Ranges) -> Option<Found> {
     let first = steps.events.first()?.name;
     let optimizer = steps.seldom(first).unwrap_or(first);
@@ -174,7 +176,7 @@ fn whole(trace: &Trace) -> Found {
     Found::new(Markers::WholeTrace, extent.map(mark).into_iter().collect(), None)
 }
 
-/// From the first to the last moment of all that threads and streams do.
+/// The first and the last moment of all activity on threads and streams.
 pub(crate) fn extent(trace: &Trace) -> Option<Interval> {
     let mut states = States::of(trace);
     let works = trace.events.iter().filter(|event| event.category.on_device() || states.get(event).is_some());

@@ -1,14 +1,16 @@
-//! What `perf4sight record` does itself where an iteration ends and the next begins: no time of the script's, which is left out of windows.
+//! Cuts out the time of `perf4sight record` itself at the ends of iterations, because it is not the script's.
 
 use crate::categories::thread_state::is_of_file;
 use crate::iterations::marks::Mark;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Trace, TrackId};
 
-/// The file of the recorder whose functions run from a mark until the script goes on. The hooks that call it call the script's own, too.
+/// The file of the recorder with the functions that run between a mark and the script's own code. Its hooks are in
+/// another file, because they also call the script's code.
 const FILE: &str = "perf4sight_recorder/recorder.py";
 
-/// Cuts off what the recorder does at both ends of iterations that a thread marks; a trace without events of Python does not tell it.
+/// Cuts off the recorder's calls at both ends of the iterations of a thread; a trace without Python calls does not
+/// contain them.
 pub(crate) fn cut(trace: &Trace, track: TrackId, marks: &mut [Mark]) {
     let calls = calls(trace, track);
     let at = |moment: i64| {
@@ -25,7 +27,7 @@ pub(crate) fn cut(trace: &Trace, track: TrackId, marks: &mut [Mark]) {
     }
 }
 
-/// The calls that the script makes of the recorder, in order.
+/// The outermost calls from the script into the recorder, in order.
 fn calls(trace: &Trace, track: TrackId) -> Vec<Interval> {
     let own: Vec<bool> = trace.names.all().map(|(_, name)| is_of_file(name, FILE)).collect();
     let events = trace.events.iter().filter(|event| event.track == track && event.category == Category::Python);
@@ -38,7 +40,8 @@ fn calls(trace: &Trace, track: TrackId) -> Vec<Interval> {
     calls
 }
 
-/// Until when the recorder waits for the accelerator, which is the iteration's: what is asked of it is to be done within the period.
+/// The end of the recorder's wait for the accelerator, which belongs to the iteration: work launched within the period
+/// must be finished within it.
 fn waited(trace: &Trace, track: TrackId, (begin, end): Interval) -> Option<i64> {
     let first = trace.events.partition_point(|event| event.start < begin);
     let within = trace.events[first..].iter().take_while(|event| event.start < end);

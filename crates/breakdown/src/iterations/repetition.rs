@@ -1,21 +1,21 @@
-//! Iterations that nothing marks: the name of an event that begins spans of a thread's time that are alike.
+//! Finds unmarked iterations: the name of an event at the beginning of similar spans of a thread's time.
 
 use crate::iterations::marks::{Found, Markers, between, is_window};
 use perf4sight_traces::{Category, Event, NameId, Phase, Trace, TrackId};
 use std::collections::{BTreeMap, HashMap};
 
-/// Fewer occurrences have too few spans between them for what repeats to be told from chance.
+/// With fewer occurrences, there are too few spans to distinguish repetition from chance.
 const FEWEST: usize = 5;
-/// Nothing that is only taken to repeat is more certain.
+/// The upper limit for the certainty of a repetition.
 const MOST_CERTAIN: f64 = 0.99;
-/// So many numbers of repetitions are tried: those that most names share.
+/// The number of candidates: the numbers of occurrences that most names share.
 const TRIED: usize = 8;
-/// Less certain periods are none. Iterations of recordings of an MLP, a ResNet and a loader are found with 0.98 and more; a call that
-/// loops make between two iterations of a script, which are too few to be found, with 0.64.
+/// Periods with a smaller certainty are rejected. Iterations in recordings of an MLP, a ResNet and a loader have 0.98
+/// and more; a call in loops between two iterations, too few iterations to be found, has 0.64.
 const CERTAIN: f64 = 0.8;
 
-/// The iterations of a thread by the event that tells them apart best, where one does. In a loop, most names come as often as there are
-/// iterations, or some times that; the first of those that come equally often begins each iteration.
+/// The iterations of a thread by the event that repeats most regularly, if one does. In a loop, most names occur once
+/// per iteration, or a few times. Of the names with equally many occurrences, the first one begins the iterations.
 pub(crate) fn find(trace: &Trace, track: TrackId) -> Option<Found> {
     let events = outer(trace, track);
     let tried = candidates(&events).into_iter().map(|name| (certainty(&events, name), name));
@@ -27,8 +27,8 @@ pub(crate) fn find(trace: &Trace, track: TrackId) -> Option<Found> {
     Some(between(&begins, markers, track))
 }
 
-/// The events of a thread that lie in no operator and in no module: what repeats in a module are its layers. Names that hold an address
-/// are left out, for they may change from one iteration to the next.
+/// The events of a thread outside of operators and modules, because repetition in a module is that of its layers. Names
+/// with an address are left out, because it may change between iterations.
 fn outer(trace: &Trace, track: TrackId) -> Vec<&Event> {
     let lasting: Vec<bool> = trace.names.all().map(|(_, name)| !name.contains(" at 0x")).collect();
     let mut inside = i64::MIN;
@@ -45,7 +45,7 @@ fn outer(trace: &Trace, track: TrackId) -> Vec<&Event> {
     trace.events.iter().filter(tells).collect()
 }
 
-/// Of each number of occurrences that many names share, the name that occurs first.
+/// For each number of occurrences that many names share, the name that occurs first.
 fn candidates(events: &[&Event]) -> Vec<NameId> {
     let mut occurrences: HashMap<NameId, (usize, usize)> = HashMap::new();
     for (place, event) in events.iter().enumerate() {
@@ -62,8 +62,8 @@ fn candidates(events: &[&Event]) -> Vec<NameId> {
     shared.into_iter().take(TRIED).map(|(_, first)| events[first].name).collect()
 }
 
-/// How certain it is that a name begins iterations, from 0 to 1: the share of events that each span between two of it has in common
-/// with the one before, times the share of all events that lie in those spans.
+/// The certainty that a name begins iterations, from 0 to 1: the share of events that each span between two occurrences
+/// has in common with the span before, times the share of all events that are in those spans.
 fn certainty(events: &[&Event], name: NameId) -> f64 {
     let begins: Vec<usize> = (0..events.len()).filter(|place| events[*place].name == name).collect();
     let counted = |pair: &[usize]| {
@@ -83,15 +83,15 @@ fn certainty(events: &[&Event], name: NameId) -> f64 {
         }
         before = Some(counts);
     }
-    // What lies behind the last one is taken for as long as a span is.
+    // The time after the last occurrence is assumed to be as long as an average span.
     let inside = begins.last().zip(begins.first()).map_or(0, |(last, first)| last - first);
     let inside = inside + inside / begins.len().saturating_sub(1).max(1);
     let covered = (inside as f64 / events.len() as f64).min(1.0);
     if all == 0 { 0.0 } else { common as f64 / all as f64 * covered }
 }
 
-/// What it is worth, from 0 to 1, that something came so often: after `n` times it comes again with a probability of `(n + 1) / (n + 2)`
-/// (Laplace's rule of succession).
+/// The certainty from the number of repetitions alone, from 0 to 1: after `n` occurrences, another one has a
+/// probability of `(n + 1) / (n + 2)` (Laplace's rule of succession).
 fn of_repeats(times: usize) -> f64 {
     (times as f64 + 1.0) / (times as f64 + 2.0)
 }

@@ -1,10 +1,10 @@
-//! Which ranks of a run its traces are of, and what it means that others are missing.
+//! The ranks whose traces are given, and warnings about missing ranks.
 
 use crate::breakdown::{Breakdown, Place, RankBreakdown};
 use perf4sight_traces::Ranked;
 use std::collections::BTreeSet;
 
-/// Runs of consecutive ranks that are listed.
+/// The largest number of ranges of ranks in a warning.
 const LISTED: usize = 6;
 
 impl Place {
@@ -13,13 +13,13 @@ impl Place {
     }
 }
 
-/// Whether every rank of the run is there, for all that its traces tell.
+/// Whether the traces of all ranks are given, as far as the traces show it.
 pub(crate) fn are_all(ranks: &[Ranked]) -> bool {
     ranks.iter().all(|ranked| ranked.trace.header.world_size.is_none_or(|size| size as usize <= ranks.len()))
 }
 
 impl Breakdown {
-    /// How many ranks the run had; none where nothing tells, or where traces tell of different numbers.
+    /// The number of ranks of the run; none if it is unknown, or if traces contradict each other.
     pub fn world_size(&self) -> Option<u32> {
         let sizes = self.sizes();
         sizes.first().copied().filter(|_| sizes.len() == 1)
@@ -29,7 +29,7 @@ impl Breakdown {
         self.ranks.iter().filter_map(|rank| rank.place.of.or(rank.correction.ranks)).collect()
     }
 
-    /// That not all ranks of one run are here.
+    /// A warning if not all ranks of the run are given.
     pub fn absent(&self) -> Option<String> {
         let sizes = self.sizes();
         if sizes.len() > 1 {
@@ -64,7 +64,7 @@ impl Breakdown {
     }
 }
 
-/// "ranks 0 to 3, 6 and 7", of one at least.
+/// "ranks 0 to 3, 6 and 7"; `ranks` must not be empty.
 fn named(ranks: &BTreeSet<u32>) -> String {
     let mut runs: Vec<[u32; 2]> = Vec::new();
     for &rank in ranks {

@@ -1,4 +1,4 @@
-//! Several ranks of one run: which are missing, and which the others wait for.
+//! Analyses several ranks of one run: missing ranks, and stragglers.
 
 pub(crate) mod missing;
 pub(crate) mod stragglers;

@@ -1,5 +1,5 @@
-//! For which rank the others wait where they exchange something. Who comes last to an exchange takes the shortest time for it, and the others
-//! as much more as they wait, whatever the clocks of the ranks show.
+//! Finds stragglers, the ranks that the others wait for in an exchange. The last rank of an exchange spends the least
+//! time in it, and the others spend as much more as they wait. This does not depend on the ranks' clocks.
 
 use crate::breakdown::{Breakdown, Iteration};
 use crate::ranks::missing;
@@ -8,26 +8,26 @@ use perf4sight_traces::intervals::{Interval, length, union};
 use perf4sight_traces::{Event, Ranked};
 use std::collections::BTreeMap;
 
-/// The share of an iteration that ranks wait at least where it is worth telling.
+/// Waiting is reported from this share of an iteration on.
 const WORTH: f64 = 0.02;
-/// Ranks that are named at most.
+/// The largest number of ranks in the warning.
 const NAMED: usize = 3;
 
-/// What the exchanges of a run's iterations tell.
+/// The waiting time in the exchanges of a run's iterations.
 #[derive(Default)]
 struct Waits {
-    /// Nanoseconds, all ranks and iterations together.
+    /// Nanoseconds, summed over all ranks and iterations.
     all: i64,
-    /// Nanoseconds of those iterations, and how many they are.
+    /// Nanoseconds of those iterations, and their number.
     time: i64,
     parts: usize,
-    /// Of those of exchanges one by one, which may go on at once, by the place of the rank that came last.
+    /// Nanoseconds of waiting by the index of the last rank, summed over exchanges, which may overlap.
     last: BTreeMap<usize, i64>,
 }
 
-/// How long ranks wait for each other, and for which; none where that is hardly anything, or cannot be told.
+/// A warning about the time that ranks wait for each other and for which ranks; none if it is short or unknown.
 pub(crate) fn told(ranks: &[Ranked], run: &Breakdown) -> Option<String> {
-    // Of a rank that is not given nobody knows whether it came last.
+    // A missing rank may have been the last.
     if !missing::are_all(ranks) {
         return None;
     }
@@ -48,7 +48,7 @@ pub(crate) fn told(ranks: &[Ranked], run: &Breakdown) -> Option<String> {
 }
 
 impl Waits {
-    /// Those of one iteration, in which all ranks have the same exchanges.
+    /// Adds one iteration, if all ranks have the same number of exchanges in it.
     fn add(&mut self, exchanges: &[Vec<&Event>], parts: &[&Iteration]) {
         let own: Vec<&[&Event]> =
             exchanges.iter().zip(parts).map(|(events, part)| beginning_in(events, part.window)).collect();
@@ -83,7 +83,7 @@ impl Waits {
     }
 }
 
-/// Those of events, in order, that begin in a window.
+/// The events that begin in a window; `events` must be in order.
 fn beginning_in<'a, 'e>(events: &'a [&'e Event], (begin, end): Interval) -> &'a [&'e Event] {
     let first = events.partition_point(|event| event.start < begin);
     let behind = events.partition_point(|event| event.start < end);

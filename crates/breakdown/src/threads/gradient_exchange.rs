@@ -1,5 +1,5 @@
-//! Waiting for other ranks while a backward pass ends: threads of a library exchange gradients, and the engine, which has nothing left to
-//! run, waits for them in a call that leaves no event of its own.
+//! Detects waiting for other ranks at the end of a backward pass: threads of a library exchange gradients, and the
+//! engine, which has no work left, waits for them in a call that has no event.
 
 use crate::categories::thread_state::State;
 use crate::gpu::device::{Work, during};
@@ -8,15 +8,15 @@ use perf4sight_traces::intervals::{Interval, union};
 use perf4sight_traces::{Category, Event, Ranked, Trace, TrackId};
 use std::sync::Arc;
 
-/// How PyTorch calls the ranges of exchanges that processors make; those of GPUs are kernels.
+/// Prefixes of PyTorch's ranges for exchanges on the CPU; those of GPUs are kernels.
 const EXCHANGES: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
-/// What the names of exchanges hold that two ranks make: NCCL's kernels, gloo's and MPI's ranges.
+/// Parts of the names of exchanges between two ranks: NCCL's kernels, and the ranges of gloo and MPI.
 const PAIRS: [&str; 3] = ["SendRecv", ":send", ":recv"];
-/// The nodes that the engine of backward passes runs.
+/// The name prefix of the nodes that the autograd engine runs.
 const NODE: &str = "autograd::engine::evaluate_function";
 
-/// The spans of a main thread, with waiting where it sits in `run_backward`, all nodes of that behind it, while gradients are
-/// exchanged.
+/// The spans of a main thread. Its time in `run_backward` after the last node of the pass becomes waiting while
+/// gradients are exchanged.
 pub(crate) fn waits(trace: &Trace, main: TrackId, spans: Arc<Vec<Span>>) -> Arc<Vec<Span>> {
     let exchanges = exchanges(trace, main);
     if exchanges.is_empty() {
@@ -39,13 +39,13 @@ fn is_node(trace: &Trace, event: &Event) -> bool {
     event.category == Category::Operator && trace.name(event).starts_with(NODE)
 }
 
-/// Whether a processor exchanges something while it lasts.
+/// Whether an event is a range of an exchange on the CPU.
 fn is_range(trace: &Trace, event: &Event) -> bool {
     event.category == Category::Annotation && EXCHANGES.iter().any(|known| trace.name(event).starts_with(known))
 }
 
-/// Exchanges among all of so many ranks, of processors and accelerators, by their beginnings: those of which a trace tells that fewer take
-/// part, and those of two, are of some only.
+/// The exchanges among all ranks, on CPUs and accelerators, in order. Exchanges between two ranks, and those whose
+/// group in the trace has another size, are left out.
 pub(crate) fn among_all(ranked: &Ranked, ranks: usize) -> Vec<&Event> {
     let trace = &ranked.trace;
     let exchanges = |event: &&Event| is_range(trace, event) || Work::of(trace, event) == Some(Work::Collective);
@@ -56,13 +56,13 @@ pub(crate) fn among_all(ranked: &Ranked, ranks: usize) -> Vec<&Event> {
     trace.events.iter().filter(exchanges).filter(of_all).collect()
 }
 
-/// When other threads exchange something with other ranks.
+/// The times in which other threads exchange data with other ranks.
 fn exchanges(trace: &Trace, main: TrackId) -> Vec<Interval> {
     let ranges = trace.events.iter().filter(|event| event.track != main && is_range(trace, event));
     union(ranges.map(|event| (event.start, event.end())))
 }
 
-/// Adds a span, waiting in some of it.
+/// Adds a span, with waiting in some parts of it.
 fn divide(span: Span, waits: &[Interval], seen: &mut Vec<Span>) {
     let mut at = span.start;
     for (start, end) in waits.iter().map(|(start, end)| (*start.max(&span.start), *end.min(&span.end))) {

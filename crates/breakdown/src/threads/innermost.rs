@@ -1,11 +1,11 @@
-//! Things that begin and end inside each other: which is the innermost at each moment.
+//! Finds the innermost of nested items at each moment.
 
 use perf4sight_traces::intervals::Interval;
 
-/// Things that are open, the innermost last, and which was the innermost before.
+/// The open items, the innermost last, and the innermost ones of the past.
 pub(crate) struct Innermost<T> {
     open: Vec<(i64, T)>,
-    /// Up to where the innermost is known.
+    /// The moment up to which the innermost is known.
     at: i64,
     pieces: Vec<(Interval, T)>,
     clipped: u64,
@@ -16,7 +16,8 @@ impl<T: Copy> Innermost<T> {
         Innermost { open: Vec::new(), at: i64::MIN, pieces: Vec::new(), clipped: 0 }
     }
 
-    /// Begins a thing; they come by their beginnings, the longer first. One that ends after the one it begins in is taken to end with it.
+    /// Begins an item; calls must be ordered by beginning, the longer item first. An item that ends after the one
+    /// around it is cut at that end.
     pub fn begin(&mut self, (start, mut end): Interval, thing: T) {
         self.go_on(start);
         if let Some((parent, _)) = self.open.last()
@@ -28,7 +29,7 @@ impl<T: Copy> Innermost<T> {
         self.open.push((end, thing));
     }
 
-    /// Moves to a moment: ends what ends until then.
+    /// Moves to a moment and closes the items that end until then.
     fn go_on(&mut self, moment: i64) {
         while let Some(&(end, thing)) = self.open.last() {
             let until = end.min(moment);
@@ -44,7 +45,7 @@ impl<T: Copy> Innermost<T> {
         self.at = self.at.max(moment);
     }
 
-    /// When each was the innermost, in order, and how many were clipped.
+    /// The intervals in which each item was the innermost, in order, and the number of cut items.
     pub fn finish(mut self) -> (Vec<(Interval, T)>, u64) {
         self.go_on(i64::MAX);
         (self.pieces, self.clipped)

@@ -1,4 +1,4 @@
-//! The thread that runs the training script, and what goes on while it waits for others.
+//! Finds the thread that runs the training script, and the work of other threads while it waits.
 
 use crate::categories::thread_state::State;
 use crate::threads::gradient_exchange;
@@ -7,8 +7,8 @@ use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Trace, TrackId};
 use std::sync::Arc;
 
-/// The one of some threads that runs the script: the one that marks the iterations, else the one that began its process, else the one
-/// with most events; none where there are no threads.
+/// The index of the thread that runs the script: the one that marks the iterations, else the one that began its
+/// process, else the one with most events; none if there are no threads.
 pub(crate) fn find(trace: &Trace, threads: &[Thread], marking: Option<TrackId>) -> Option<usize> {
     let rank = |thread: &Thread| {
         let track = &trace.tracks[thread.track.index()];
@@ -17,14 +17,15 @@ pub(crate) fn find(trace: &Trace, threads: &[Thread], marking: Option<TrackId>) 
     (0..threads.len()).max_by_key(|&thread| (rank(&threads[thread]), std::cmp::Reverse(thread)))
 }
 
-/// Whether calls of Python were recorded on a thread.
+/// Whether Python calls were recorded on a thread.
 pub(crate) fn has_python(trace: &Trace, thread: &Thread) -> bool {
     events(trace, thread).any(|(category, _)| category == Category::Python)
 }
 
-/// What the process does at each moment, as seen from its main thread: what that thread does, and while it sits in a call known to block,
-/// what the busiest other thread of the process does. In a trace without Python, where no such call is to be seen, a thread that runs
-/// a backward pass stands in while the main one shows nothing. What lies between the spans is not recorded.
+/// The state of the process at each moment as seen from its main thread. While the main thread is in a call that is
+/// known to block, the busiest other thread of the process counts instead. A trace without Python does not show such
+/// calls; there, a thread that runs a backward pass counts while the main thread has no event. Time between the spans
+/// is not recorded.
 pub(crate) fn timeline(trace: &Trace, threads: &[Thread], main: usize) -> Arc<Vec<Span>> {
     let python = has_python(trace, &threads[main]);
     let own = Own { spans: &threads[main].spans, gaps: !python };
@@ -42,21 +43,21 @@ fn events<'a>(trace: &'a Trace, thread: &'a Thread) -> impl Iterator<Item = (Cat
     events.map(|event| (event.category, trace.name(event)))
 }
 
-/// Whether PyTorch's engine of backward passes works on a thread.
+/// Whether PyTorch's autograd engine runs on a thread.
 fn runs_backward(trace: &Trace, thread: &Thread) -> bool {
     events(trace, thread).any(|(category, name)| {
         category == Category::Operator && name.starts_with("autograd::engine::evaluate_function")
     })
 }
 
-/// The main thread, in which what lies between its spans may be a gap that others stand in for.
+/// The main thread; if `gaps` is set, other threads may count in the gaps between its spans.
 struct Own<'a> {
     spans: &'a [Span],
     gaps: bool,
 }
 
 impl<'a> Own<'a> {
-    /// Its spans and gaps in order, the last gap without end.
+    /// Its spans and gaps in order; the last gap has no end.
     fn parts(&self) -> impl Iterator<Item = (Interval, Option<&'a Span>)> + use<'a> {
         let (spans, gaps) = (self.spans, self.gaps);
         let mut at = i64::MIN;
@@ -71,12 +72,12 @@ impl<'a> Own<'a> {
     }
 }
 
-/// When others may stand in for the main thread.
+/// The intervals in which other threads may count instead of the main thread.
 struct Blocked {
     parts: Vec<Interval>,
 }
 
-/// The thread that works most in a span, and how long.
+/// The busiest thread in an interval, and its working time.
 #[derive(Clone, Copy, Default)]
 struct Busiest {
     works: i64,
@@ -91,7 +92,7 @@ impl Blocked {
         Blocked { parts: main.parts().filter(|(_, own)| blocks(*own)).map(|(part, _)| part).collect() }
     }
 
-    /// Holds how long another thread works in each span against the busiest so far.
+    /// Compares the working time of another thread in each interval with that of the busiest so far.
     fn compare(&self, place: usize, other: &Thread, busiest: &mut [Busiest]) {
         let mut works: Option<(usize, i64)> = None;
         let mut first = 0;
@@ -123,7 +124,7 @@ fn keep(works: Option<(usize, i64)>, other: usize, busiest: &mut [Busiest]) {
     }
 }
 
-/// The main thread's spans with those of the others in their places.
+/// The main thread's spans, with those of other threads where they count instead.
 fn stand_in(own: &Own, others: &[&Thread]) -> Vec<Span> {
     let blocked = Blocked::of(own);
     let mut busiest = vec![Busiest::default(); blocked.parts.len()];
@@ -142,7 +143,7 @@ fn stand_in(own: &Own, others: &[&Thread]) -> Vec<Span> {
     seen
 }
 
-/// Adds a part of the main thread, with what another thread works meanwhile in its place.
+/// Adds a part of the main thread, with the working spans of another thread in its place.
 fn splice(((start, end), own): (Interval, Option<&Span>), other: &Thread, seen: &mut Vec<Span>) {
     let mut at = start;
     let first = other.spans.partition_point(|other| other.end <= start);

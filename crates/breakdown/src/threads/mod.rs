@@ -9,32 +9,32 @@ use innermost::Innermost;
 use perf4sight_traces::{Trace, TrackId};
 use std::sync::Arc;
 
-/// A time during which one event is the innermost of its thread.
+/// A time in which one event is the innermost of its thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// Its first nanosecond on the trace's clock.
     pub start: i64,
-    /// The nanosecond behind its last.
+    /// The nanosecond after its last.
     pub end: i64,
-    /// The event's place in [`Trace::events`].
+    /// The event's index in [`Trace::events`].
     pub event: u32,
-    /// What the thread does.
+    /// The state of the thread.
     pub state: State,
 }
 
 /// A thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// Which one.
+    /// Its track.
     pub track: TrackId,
-    /// What it does, in order; what lies between them is not recorded. Where no other thread stands in for the main one, the process does
-    /// the same.
+    /// Its spans in order; time between them is not recorded. The process shares this list if no other thread counts
+    /// instead of the main thread.
     pub spans: Arc<Vec<Span>>,
-    /// Events that end after the one they began in; they are taken to end with it.
+    /// The number of events that end after the one around them; they are cut at that end.
     pub clipped: u64,
 }
 
-/// All threads with events that tell what they do, in the order of the trace's tracks.
+/// All threads with events that show their state, in the order of the trace's tracks.
 pub fn threads(trace: &Trace) -> Vec<Thread> {
     let mut states = States::of(trace);
     let mut nests: Vec<Innermost<(u32, State)>> = trace.tracks.iter().map(|_| Innermost::new()).collect();
@@ -47,7 +47,7 @@ pub fn threads(trace: &Trace) -> Vec<Thread> {
         let (pieces, clipped) = nest.finish();
         if !pieces.is_empty() {
             let span = |((start, end), (event, state))| Span { start, end, event, state };
-            // As large as a piece, so that they take its place in memory.
+            // A span is as large as a piece, so that the memory is reused.
             threads.push(Thread { track, spans: Arc::new(pieces.into_iter().map(span).collect()), clipped });
         }
     }

@@ -1,14 +1,14 @@
-//! Bars of a plot: one for each rank of each run that is shown.
+//! Bars of a plot: one for each rank of each run.
 
 use super::run::Run;
 use crate::{Iteration, RankBreakdown};
 use perf4sight_report::{Axis, Group, Series, StackedBars, Whole};
 use perf4sight_traces::Ranked;
 
-/// Ranks beyond these are left out of plots; the data beside them has all.
+/// Plots show at most this many ranks; the data files next to them have all.
 const RANKS: usize = 64;
 
-/// Runs side by side, each with what stands above its bars; that may be empty.
+/// Runs next to each other, each with the heading of its bars, which may be empty.
 pub(super) struct Bars<'a>(pub Vec<(&'static str, &'a Run)>);
 
 impl<'a> Bars<'a> {
@@ -21,12 +21,12 @@ impl<'a> Bars<'a> {
         self.0.iter().flat_map(of_run)
     }
 
-    /// A length for each bar: milliseconds of a mean iteration, nothing where the trace does not tell.
+    /// The length of each bar: milliseconds of a mean iteration, 0 if the trace lacks the number.
     pub fn milliseconds(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Vec<f64> {
         self.ranks().map(|(_, _, rank)| rank.summary(&number).map_or(0.0, |summary| summary.mean / 1e6)).collect()
     }
 
-    /// What is drawn of a value: series that have any of it, and how sure each bar's sum is.
+    /// The plot of a value: the series that are not zero everywhere, and the interval of each bar's sum.
     pub fn plot(&self, value: &str, series: Vec<Series<f64>>, intervals: Vec<Option<(f64, f64)>>) -> StackedBars {
         let names = |run: &Run| run.ranks().take(RANKS).map(|(_, rank)| rank_name(rank)).collect();
         StackedBars {
@@ -40,7 +40,6 @@ impl<'a> Bars<'a> {
     }
 }
 
-/// What a rank is called.
 pub(super) fn rank_name(rank: &RankBreakdown) -> String {
     format!("rank {}", rank.rank)
 }

@@ -1,5 +1,5 @@
-//! What makes recordings hard to compare, in sentences. All recordings of both sides are looked at: a single one that is unlike the others
-//! shifts the mean of its side, and widens what counts as noise.
+//! Warnings about recordings that are hard to compare. All recordings of both sides are checked: a single different one
+//! shifts the mean of its side and widens the noise.
 
 use super::run::Run;
 use crate::{Markers, Operation};
@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 /// The recordings of each side.
 pub(super) struct Sides<'a>(pub [Vec<&'a Run>; 2]);
 
-/// What each side is called.
+/// The names of the sides.
 const NAMES: [&str; 2] = ["before", "after"];
 
 impl Sides<'_> {
-    /// All that is worth telling.
+    /// All warnings.
     pub fn unlike(&self) -> Vec<String> {
         let parts = [
             self.same(),
@@ -27,10 +27,10 @@ impl Sides<'_> {
         parts.into_iter().flatten().chain(self.passes()).collect()
     }
 
-    /// Whether no recording is on one side more than once, where it would count as several.
+    /// Checks that no recording is given twice on one side, where it would count as two.
     ///
     /// # Errors
-    /// Names one that is.
+    /// A recording that is given twice.
     pub fn once(&self) -> Result<()> {
         let earlier = |side: &[&Run], at: usize| side[..at].iter().any(|earlier| earlier.is_same_as(side[at]));
         let again = self.0.iter().find_map(|side| (0..side.len()).find(|at| earlier(side, *at)).map(|at| side[at]));
@@ -82,7 +82,7 @@ impl Sides<'_> {
         self.differ(marked).map(|told| format!("iterations are not the same thing: {told}"))
     }
 
-    /// Training beside inference, as far as the passes tell.
+    /// Warnings about training compared with inference, detected by their backward passes and optimizer steps.
     fn passes(&self) -> Vec<String> {
         let has = |wanted: Operation| {
             self.only(move |run| {
@@ -96,7 +96,7 @@ impl Sides<'_> {
         told.into_iter().flatten().map(sentence).collect()
     }
 
-    /// What is not the same in all recordings, side by side; where a recording tells nothing, it counts as any.
+    /// The values of each side, if they are not the same in all recordings; a recording without a value matches any.
     fn differ(&self, told: impl Fn(&Run) -> Option<String>) -> Option<String> {
         let sides = self.values(told);
         let all: BTreeSet<&String> = sides.iter().flatten().collect();
@@ -107,7 +107,7 @@ impl Sides<'_> {
         (all.len() > 1).then(|| sides.iter().zip(NAMES).filter_map(side).collect::<Vec<_>>().join(" and "))
     }
 
-    /// Where something is, if it is not everywhere and not nowhere.
+    /// The traces that have a property, if not all or none of them have it.
     fn only<I: IntoIterator<Item = bool>>(&self, has: impl Fn(&Run) -> I) -> Option<&'static str> {
         let everywhere = [true].into();
         let nowhere = [false].into();
@@ -124,13 +124,13 @@ impl Sides<'_> {
     }
 }
 
-/// What a recording's ranks tell as one value, so that ranks may differ among each other; none where they tell nothing.
+/// One value for all ranks of a recording, because ranks may differ from each other; none if there are no values.
 fn one(values: BTreeSet<String>) -> Option<String> {
     let all = values.into_iter().collect::<Vec<_>>().join(", ");
     (!all.is_empty()).then_some(all)
 }
 
-/// What tells iterations apart.
+/// The marks that delimit iterations.
 fn marked(markers: &Markers) -> String {
     match markers {
         Markers::Named(name) => format!("{name:?}"),

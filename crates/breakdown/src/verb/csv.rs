@@ -1,14 +1,14 @@
-//! `breakdown.csv`: one row for each rank, iteration and set.
+//! Writes `breakdown.csv`: one row for each rank, iteration, category and GPU state.
 
 use super::Shown;
 use super::data_rows::{Data, runs};
 use super::run::Run;
 use crate::TimeCategory;
 
-/// Iterations that have rows, of all ranks together.
+/// The number of iterations with rows, over all ranks.
 const LISTED: usize = 50_000;
 
-/// All rows, with those of the run that it is compared with behind them.
+/// All rows; those of the compared run follow.
 pub(super) fn of(shown: &Shown) -> Data {
     let mut data = Data::new(shown, &["rank", "iteration", "warm_up", "class", "gpu", "nanoseconds"]);
     runs(shown).into_iter().for_each(|(name, run)| add(run, name, &mut data));
@@ -18,7 +18,7 @@ pub(super) fn of(shown: &Shown) -> Data {
 fn add(run: &Run, name: &str, data: &mut Data) {
     for rank in &run.breakdown.ranks {
         for iteration in rank.iterations.iter().take(run.listed(LISTED)) {
-            // Those that stand for several take the place of those.
+            // Joint categories replace the categories that they join.
             let listed = |category: &TimeCategory| !category.is_joint() || iteration.sets.recorded.tells(*category);
             let categories = TimeCategory::ALL.into_iter().filter(listed);
             for (category, busy) in categories.flat_map(|category| [(category, false), (category, true)]) {

@@ -1,17 +1,17 @@
-//! Rows for programs: of one run, or of two that are compared, whose names then stand in front.
+//! Rows of data files: of one run, or of two compared runs, whose name is then the first column.
 
 use super::Shown;
 use super::run::Run;
 use perf4sight_report::{Cell, Column, Table};
 
-/// Rows in the making.
+/// A table under construction.
 pub(super) struct Data {
     compared: bool,
     table: Table,
 }
 
 impl Data {
-    /// None yet, with columns of these names.
+    /// An empty table with these columns.
     pub fn new(shown: &Shown, columns: &[&str]) -> Self {
         let compared = shown.after.is_some();
         let run = compared.then_some(&"run");
@@ -19,25 +19,25 @@ impl Data {
         Data { compared, table: Table::new("", columns.collect::<Vec<_>>()) }
     }
 
-    /// One more, of a run by its name.
+    /// Adds a row of the run with this name.
     pub fn row(&mut self, run: &str, cells: impl IntoIterator<Item = Cell>) {
         let run = self.compared.then(|| run.into());
         self.table.row(run.into_iter().chain(cells));
     }
 
-    /// All of them.
+    /// The table as CSV.
     pub fn to_csv(&self) -> String {
         self.table.to_csv()
     }
 
-    /// Whether any row has a value at a place behind the name of its run.
+    /// Whether any row has a value in a column, counted without the name of the run.
     pub fn has(&self, place: usize) -> bool {
         let place = place + usize::from(self.compared);
         self.table.rows.iter().any(|row| row[place] != Cell::Missing)
     }
 }
 
-/// The runs that are shown, and what each is called; nothing where there is one.
+/// The runs with their names; the name is empty if there is only one.
 pub(super) fn runs(shown: &Shown) -> Vec<(&'static str, &Run)> {
     match &shown.after {
         None => vec![("", &shown.run)],

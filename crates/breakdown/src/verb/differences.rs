@@ -1,4 +1,4 @@
-//! What changed from one run to another, as words and as a table.
+//! The changes between two runs, as text and as a table.
 
 use super::tables::{category_name, range};
 use crate::{BusierSide, Comparison, Difference, Measure, Metric, TimeCategory, Unit, Verdict};
@@ -6,7 +6,7 @@ use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_record::WithoutRecording;
 use perf4sight_report::{Cell, Column, Table};
 
-/// What is said where nothing can be.
+/// The text for a change within the noise.
 const NOISE: &str = "no difference that could be told from noise";
 
 /// Whether an iteration takes less or more time, in one line.
@@ -44,7 +44,7 @@ pub(super) fn answer(comparison: &Comparison) -> String {
     )
 }
 
-/// That other programs made the change.
+/// The explanation of a change by a busier machine.
 fn busier(comparison: &Comparison) -> Option<String> {
     let side = match comparison.busier()? {
         BusierSide::Before => "before",
@@ -60,7 +60,7 @@ fn busier(comparison: &Comparison) -> Option<String> {
     ))
 }
 
-/// What a change is without what recording adds to both sides, which may be as much as the change.
+/// The change without the overhead of recording on both sides, which may be as large as the change.
 fn without_recording([before, after]: [WithoutRecording; 2]) -> String {
     let milliseconds = |nanoseconds: f64| Milliseconds(nanoseconds / 1e6);
     let side = |one: WithoutRecording| {
@@ -79,7 +79,7 @@ fn without_recording([before, after]: [WithoutRecording; 2]) -> String {
     )
 }
 
-/// How many recordings a comparison rests on, and what so many do not cover.
+/// The number of recordings of a comparison, and the variation that they do not cover.
 fn told_by(comparison: &Comparison) -> String {
     let [before, after] = comparison.recordings;
     let uncovered = match is_of_starts(comparison) {
@@ -89,12 +89,12 @@ fn told_by(comparison: &Comparison) -> String {
     format!("{before} recording{} before and {after} after{uncovered}", if before == 1 { "" } else { "s" })
 }
 
-/// Whether noise is what starts of a script differ by, which a single recording does not tell.
+/// Whether the noise includes the variation between starts of the script, which a single recording does not show.
 fn is_of_starts(comparison: &Comparison) -> bool {
     comparison.recordings.iter().all(|count| *count > 1)
 }
 
-/// Every number before and after.
+/// All numbers before and after.
 pub(super) fn table(comparison: &Comparison) -> Table {
     let gpu = comparison.has_gpu();
     let title = format!(
@@ -113,7 +113,7 @@ pub(super) fn table(comparison: &Comparison) -> Table {
         ],
     );
     let busier = comparison.busier();
-    // What is nothing in both runs has not changed, and is not worth a row.
+    // Numbers that are zero in both runs have no row.
     let worth = |difference: &&Difference| difference.before.mean != 0.0 || difference.after.mean != 0.0;
     for difference in comparison.differences.iter().filter(worth) {
         let cell = |value: f64| shown(difference.of, value);
@@ -132,7 +132,7 @@ pub(super) fn table(comparison: &Comparison) -> Table {
 }
 
 fn verdict(difference: &Difference, busier: Option<BusierSide>) -> String {
-    // Of a share, a percentage of it would be taken for its points.
+    // For a share, a percentage would be confused with percentage points.
     let percent = difference.percent().filter(|_| !is_share(difference.of));
     let percent = percent.map_or(String::new(), |percent| format!("{} ", Percent(percent.abs())));
     match (difference.interval, difference.verdict()) {
@@ -145,7 +145,7 @@ fn verdict(difference: &Difference, busier: Option<BusierSide>) -> String {
     }
 }
 
-/// Why a change has no interval.
+/// The reason why a change has no interval.
 fn unknown(difference: &Difference) -> &'static str {
     match difference.before.count.min(difference.after.count) {
         1 => "of a single one nobody knows how much is noise",
@@ -165,7 +165,7 @@ fn is_share(measure: Measure) -> bool {
     matches!(measure, Measure::Metric(metric) if metric.unit() == Unit::Percent)
 }
 
-/// A change as people read it: of percentages in points.
+/// A change as text; shares change by percentage points.
 fn of_change(measure: Measure, change: f64) -> String {
     match is_share(measure) {
         true => format!("{change:.1} points"),
@@ -173,7 +173,7 @@ fn of_change(measure: Measure, change: f64) -> String {
     }
 }
 
-/// A value as people read it.
+/// A value as a table cell.
 fn shown(measure: Measure, value: f64) -> Cell {
     match measure {
         Measure::Set { .. } | Measure::Processor => Milliseconds(value / 1e6).into(),
@@ -189,7 +189,7 @@ fn shown(measure: Measure, value: f64) -> Cell {
 mod tests {
     use super::*;
 
-    /// Of intervals that have a moment in common, and of none, nobody knows whether the change is one.
+    /// If the intervals overlap or one is missing, the change may be none.
     #[test]
     fn a_change_without_recording_that_may_be_none_is_called_so() {
         let told = |ends: [Option<[f64; 2]>; 2]| {

@@ -1,4 +1,4 @@
-//! The files of a breakdown, which take the place of an earlier one's together.
+//! The files of a breakdown, which replace those of an earlier breakdown together.
 
 use super::json::FORMAT;
 use super::published;
@@ -14,30 +14,30 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What tells that a folder's files are a breakdown's.
+/// The file that identifies a folder as one of a breakdown.
 const MARK: &str = perf4sight_traces::BREAKDOWN;
-/// What others write under the same name.
+/// The report. Other verbs write a file of the same name.
 const REPORT: &str = "report.html";
-/// How folders of files that have not taken their places begin.
+/// The prefix of folders with files that have not been moved to their places.
 const UNFINISHED: &str = ".breakdown.";
-/// So long another breakdown may take to write its files.
+/// The time to wait for another breakdown that is writing its files.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What to do where it stays held.
+/// The advice if that takes longer.
 const HELD: &str = "wait until it has ended, or choose another folder (out)";
-/// What else there is beside what was published.
+/// The other files, in addition to those of the published toolkit.
 const OTHERS: [&str; 2] = ["breakdown.csv", "stacks.folded"];
 
-/// Files that are to be written into a folder.
+/// Files to write into a folder.
 pub(super) struct Files {
     out: PathBuf,
     files: Vec<(String, Vec<u8>)>,
 }
 
 impl Files {
-    /// None yet.
+    /// An empty list of files.
     ///
     /// # Errors
-    /// A folder where a file would be replaced that is not an earlier breakdown's, or that is to be read.
+    /// A folder in which a file would be replaced that is an input, or that is not from an earlier breakdown.
     pub fn new<'a>(out: &Path, mut inputs: impl Iterator<Item = &'a Path>) -> Result<Self> {
         let replaced: Vec<PathBuf> = all_names().map(|name| out.join(name)).filter(|file| file.exists()).collect();
         let refused = |what: &str, file: &Path| Err(Error::usage(what).file(file).help("choose another folder (out)"));
@@ -50,28 +50,29 @@ impl Files {
         Ok(Files { out: out.to_owned(), files: Vec::new() })
     }
 
-    /// One more.
+    /// Adds a file.
     pub fn add(&mut self, name: impl Into<String>, contents: impl Into<Vec<u8>>) {
         self.files.push((name.into(), contents.into()));
     }
 
-    /// Writes them all beside the folder's files, and only then lets them take their places. What an earlier breakdown wrote and this one
-    /// does not goes, so that nobody takes it for this one's.
+    /// Writes all files into a temporary folder, then moves them to their places. Files of an earlier breakdown that
+    /// this one does not write are removed, so that they are not mistaken for its results.
     ///
     /// # Errors
-    /// When they cannot be written; an earlier breakdown is then as it was.
+    /// An I/O error; the files of an earlier breakdown are then unchanged unless moving had begun.
     pub fn place(self) -> Result<()> {
         let out = &self.out;
         let failed = |doing: &'static str| move |cause: io::Error| Error::io(out, doing, &cause);
         fs::create_dir_all(out).map_err(failed("make this folder"))?;
-        // Of two breakdowns at once the later one replaces the other as a whole.
+        // Of two breakdowns at the same time, the later one replaces all files of the other.
         let _held = lock_folder(out, PATIENCE, HELD)?;
         let fresh = TemporaryFolder::named(UNFINISHED, out)?;
         for (name, contents) in &self.files {
             atomic_write::save(&fresh.path().join(name), contents)?;
         }
         let written: BTreeSet<&str> = self.files.iter().map(|(name, _)| name.as_str()).collect();
-        // What tells whose the folder is goes first: whatever happens after it, the next breakdown may replace the others.
+        // The file that identifies the folder is moved first: if an error follows, the next breakdown may still replace
+        // the others.
         let first = written.get(MARK).into_iter();
         for name in first.chain(written.iter().filter(|name| **name != MARK)) {
             let file = out.join(name);
@@ -82,17 +83,17 @@ impl Files {
     }
 }
 
-/// The names of all files that a breakdown may write, the one that tells whose they are first.
+/// The names of all files that a breakdown may write, beginning with the one that identifies the folder.
 fn all_names() -> impl Iterator<Item = String> {
     [MARK, REPORT].into_iter().chain(OTHERS).map(str::to_owned).chain(published::names())
 }
 
-/// Whether both are one file, whatever way leads there.
+/// Whether both paths lead to the same file.
 fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
-/// What `breakdown.json` has at its top.
+/// The top level of `breakdown.json`.
 #[derive(Deserialize)]
 struct Head {
     format: u32,

@@ -1,19 +1,19 @@
-//! `stacks.folded`: stacks of calls for viewers of flame graphs.
+//! Writes `stacks.folded`: call stacks for viewers of flame graphs.
 
 use super::run::Run;
 use std::io::{self, Write};
 
-/// More bytes of stacks are not written; viewers would not open them.
+/// The largest size of the file in bytes; viewers would not open a larger one.
 const MOST: usize = 64 << 20;
 
-/// The stacks of all ranks, and whether some had no room.
+/// The stacks of all ranks, and whether they were cut at the size limit.
 pub(super) struct FoldedStacks {
     pub text: Vec<u8>,
     pub cut: bool,
 }
 
 impl FoldedStacks {
-    /// Of a run; where it has several ranks, each is a frame below all others.
+    /// The stacks of a run; if it has several ranks, each rank is a root frame.
     pub fn of(run: &Run) -> Self {
         let mut all = Limited { text: Vec::new(), root: String::new(), begins: true };
         let mut cut = false;
@@ -29,7 +29,7 @@ impl FoldedStacks {
     }
 }
 
-/// Takes so many bytes, and puts the root before each line.
+/// A writer with a size limit that puts the root frame before each line.
 struct Limited {
     text: Vec<u8>,
     root: String,

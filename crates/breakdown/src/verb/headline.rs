@@ -1,4 +1,4 @@
-//! The line that says what dominates an iteration, and what the published speedup would be.
+//! The headline: the dominant part of an iteration, and the published speedup.
 
 use super::page::cut;
 use super::run::Run;
@@ -7,22 +7,25 @@ use crate::{Iteration, Metric, Operation, RankBreakdown, TimeCategory, Work};
 use perf4sight_base::units::{Milliseconds, Percent};
 use std::collections::BTreeMap;
 
-/// Parts whose shares of an iteration lie closer than this weigh alike: they change places from one run to the next.
+/// If the two largest parts differ by less than this share of an iteration, both are reported: their order changes from
+/// run to run.
 const ALIKE: f64 = 0.05;
 
-/// If rare, long iterations take more than this share of the total time, the dominant category of the ordinary ones is not the whole answer.
+/// A share above one half: of the time for a dominant operation or function, of all time for rare, long iterations, and
+/// of the time without a processor for the time ready to run.
 const MOST: f64 = 0.5;
 
-/// The share of an iteration from which time without a processor is worth telling, as the two clocks are read one after the other.
+/// Time without a processor is reported from this share of an iteration on. Smaller shares are uncertain, because the
+/// two clocks are read one after the other.
 pub(super) const NOT_RUNNING: f64 = 0.05;
 
-/// Letters of an operation's name.
+/// The maximum length of an operation's name.
 const NAME: usize = 60;
 
-/// A part of an iteration by its name, with its share of it.
+/// The name of a part of an iteration, and its share.
 type Part = (&'static str, f64);
 
-/// What dominates, in one line: the operation and the place in the script, then the category.
+/// The headline: the dominant operation and function of the script, then the dominant category.
 pub(super) fn of(run: &Run) -> String {
     let means = Whose::main(run).map(Means);
     let total = means.as_ref().and_then(|means| means.of(|iteration| Some(iteration.sets.total() as f64)));
@@ -52,7 +55,7 @@ pub(super) fn of(run: &Run) -> String {
     [Some(dominating), accelerators, Some(speedup(&means))].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// `data loading (62 %)`: the operation that takes most of the time, where the trace tells one that does.
+/// `data loading (62 %)`: the operation that takes most of the time, if one does.
 fn operation(run: &Run) -> Option<String> {
     let mut times: BTreeMap<&str, i64> = BTreeMap::new();
     let mut all = 0;
@@ -84,7 +87,7 @@ fn function(run: &Run) -> Option<String> {
 struct Means<'a>(Whose<'a>);
 
 impl Means<'_> {
-    /// Whom time without a processor is due to, as far as the kernel's count of time ready to run shows it.
+    /// The likely cause of time without a processor, from the kernel's count of the time ready to run, if recorded.
     fn blamed(&self) -> &'static str {
         let delayed = |rank: &RankBreakdown, one: &Iteration| Some(*rank.correction.delayed.get(one.number)? as f64);
         let delayed = self.0.summary_of(delayed).zip(self.not_running());
@@ -109,8 +112,8 @@ impl Means<'_> {
     }
 }
 
-/// The parts of which one may dominate, which add up to the iteration, and how far an accelerator is in use where there is one: what it
-/// works on, and who keeps it idle.
+/// The parts of an iteration, which add up to it, and with an accelerator its utilisation. Its parts are then the kinds
+/// of work of the accelerator, and the categories while it is idle.
 fn parts(means: &Means<'_>, total: f64, accelerators: bool) -> (Vec<Part>, Option<String>) {
     let share = |time: f64| time / total;
     let of_categories = |time: &dyn Fn(&Iteration, TimeCategory) -> Option<i64>| -> Vec<Part> {
@@ -132,8 +135,9 @@ fn parts(means: &Means<'_>, total: f64, accelerators: bool) -> (Vec<Part>, Optio
     (Work::ALL.into_iter().filter_map(exposed).chain(idle).collect(), Some(told))
 }
 
-/// Parts with the time that the process had no processor for as one of its own. Where Python is not recorded, waiting leaves no events
-/// either, so that it lies there first; what is left lies in all that would have run.
+/// Adds the time without a processor as a part of its own. If Python is not recorded, waiting leaves no events either,
+/// so that time is subtracted from the joint categories first; the rest is subtracted from all parts that would have
+/// run.
 fn without_processor(parts: Vec<Part>, not_running: Option<f64>) -> Vec<Part> {
     let Some(not_running) = not_running.filter(|share| *share > NOT_RUNNING) else { return parts };
     let is = |part: &Part, category: TimeCategory| part.0 == category.label();
@@ -151,7 +155,8 @@ fn without_processor(parts: Vec<Part>, not_running: Option<f64>) -> Vec<Part> {
     parts.iter().map(|part| (part.0, part.1 * scale(part))).chain([(name, not_running)]).collect()
 }
 
-/// That most of the time is in iterations that come seldom, as those with an evaluation, which those that were recorded need not hold.
+/// The remark that most of the time is in rare iterations, for example with an evaluation, which another recording may
+/// lack.
 fn seldom(run: &Run) -> String {
     let long = run.ranks().filter_map(|(_, rank)| Some((rank.correction.overhead.as_ref()?.long?.share(), rank)));
     let most = long.max_by(|(one, _), (other, _)| one.total_cmp(other));
@@ -167,7 +172,7 @@ fn seldom(run: &Run) -> String {
     )
 }
 
-/// The largest part, or the two largest where they weigh alike.
+/// The largest part, or the two largest if they are almost equal.
 fn dominating(mut parts: Vec<Part>, whole: &str, blamed: &str) -> String {
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let percent = |share: f64| Percent(100.0 * share);
@@ -189,7 +194,7 @@ fn dominating(mut parts: Vec<Part>, whole: &str, blamed: &str) -> String {
     format!("{told} of {whole}{doubt}")
 }
 
-/// How long an iteration takes, with recording and without.
+/// The time of an iteration, with and without recording.
 fn whole(run: &Run, means: &Means<'_>, total: f64) -> String {
     let milliseconds = |nanoseconds: f64| Milliseconds(nanoseconds / 1e6);
     let without = means.0.without_recording().map(|without| {
@@ -204,8 +209,9 @@ fn whole(run: &Run, means: &Means<'_>, total: f64) -> String {
     format!("{}'s {}{}", run.iteration_noun(), milliseconds(total), without.unwrap_or_default())
 }
 
-/// The published number: an iteration by what of it is in calls into C++ and CUDA, which promises more than there is to gain where
-/// Python runs beside the GPU. A mean of iterations' own ratios would not be that of the times shown beside it.
+/// The published number: the time of an iteration divided by its time in calls into C++ and CUDA. It overestimates the
+/// possible gain if Python runs while the GPU is busy. It is the ratio of the means, so that it matches the times shown
+/// next to it; the mean of the iterations' own ratios would not.
 pub(super) fn theoretical_speedup(whose: Whose) -> Option<f64> {
     let mean = |metric: Metric| Some(whose.summary(|iteration| metric.of(&iteration.sets))?.mean);
     whose.summary(|iteration| Some(iteration.sets.category(TimeCategory::Python)? as f64))?;
@@ -236,8 +242,9 @@ mod tests {
         without_processor(parts, Some(not_running)).into_iter().map(percent).collect()
     }
 
-    /// By hand: of 60 % without a processor, which are no known waiting, Python and C++ have as much as they have of the rest, 10 of 90 and 80
-    /// of 90. Where waiting leaves no events, it is there first. Hardly any is none.
+    /// Calculated by hand: of 60 % without a processor, none of it known waiting, Python and C++ lose in proportion to
+    /// their time, 10 of 90 and 80 of 90. If waiting leaves no events, the joint category loses first. Small shares are
+    /// ignored.
     #[test]
     fn time_without_a_processor_is_taken_from_what_would_have_run() {
         use TimeCategory::{Cpp, Python, PythonOrWait, Wait};

@@ -1,4 +1,4 @@
-//! `breakdown.json`, whose words `docs/breakdown.md` explains.
+//! Writes `breakdown.json`, whose fields `docs/breakdown.md` explains.
 
 use super::Shown;
 use super::run::Run;
@@ -15,9 +15,9 @@ use std::cmp::Reverse;
 
 /// The newest format.
 pub(super) const FORMAT: u32 = 1;
-/// Iterations that are listed one by one, of all ranks together: each takes kilobytes.
+/// The number of listed iterations, over all ranks: each takes kilobytes.
 const LISTED: usize = 5000;
-/// Streams listed of an iteration, those that work longest; each takes two kilobytes of memory.
+/// The number of listed streams of an iteration, the busiest first; each takes two kilobytes of memory.
 const STREAMS: usize = 16;
 
 /// The whole document.
@@ -104,7 +104,7 @@ fn iteration(rank: &RankBreakdown, one: &Iteration, trace: &Trace) -> Value {
     })
 }
 
-/// What recording adds to an iteration.
+/// The overhead of recording.
 fn overhead(overhead: &Overhead) -> Value {
     json!({
         "plain_ns": overhead.plain,
@@ -124,7 +124,7 @@ fn overhead(overhead: &Overhead) -> Value {
     })
 }
 
-/// Iterations that took much longer than those around them.
+/// Iterations that took much longer than their neighbours.
 fn long(long: &LongIterations) -> Value {
     json!({
         "count": long.count,
@@ -135,13 +135,13 @@ fn long(long: &LongIterations) -> Value {
     })
 }
 
-/// Nanoseconds of a category; null where the trace does not tell.
+/// Nanoseconds of a category; null if the trace lacks it.
 fn sets(sets: &Sets, category: TimeCategory) -> Value {
     let both = sets.get(category, false).zip(sets.get(category, true));
     both.map(|(idle, busy)| json!({ "gpu_idle_ns": idle, "gpu_busy_ns": busy })).into()
 }
 
-/// What every number comes to over the iterations that count.
+/// The summary of every number over the iterations that count.
 fn summary(whose: Whose) -> Value {
     let number = |number: &dyn Fn(&Iteration) -> Option<f64>| whose.summary(number).map(described);
     let set = |category: TimeCategory, busy: bool| number(&|one| Some(one.sets.get(category, busy)? as f64));
@@ -153,7 +153,7 @@ fn summary(whose: Whose) -> Value {
             "hidden_ns": number(&|one| Some(one.device.hidden(work) as f64)),
         })
     };
-    // Where only the whole could be corrected, that is all there is.
+    // If only the total could be corrected, the other numbers are missing.
     let corrected = |number: &dyn Fn(&Corrected) -> Option<f64>| {
         whose.summary_of(|rank, one| number(rank.corrected(one)?)).map(described)
     };
@@ -222,7 +222,7 @@ fn difference(difference: &Difference) -> Value {
     })
 }
 
-/// What has a key in JSON.
+/// Values that have a key in JSON.
 trait Keyed: Copy {
     fn key(self) -> &'static str;
 }

@@ -1,4 +1,4 @@
-//! `[breakdown]` and `perf4sight breakdown`: where the iterations of a training script spend their time, from traces of it.
+//! `[breakdown]` and `perf4sight breakdown`: where training iterations spend their time, from traces.
 
 mod bars;
 mod comparability;
@@ -44,7 +44,7 @@ pub static VERB: VerbSpec = VerbSpec {
     parse: |values| Ok(Box::new(Breakdown::parse(values)?)),
 };
 
-/// What is asked.
+/// The settings of a breakdown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breakdown {
     traces: Vec<PathBuf>,
@@ -53,21 +53,21 @@ pub struct Breakdown {
     compare: Vec<PathBuf>,
 }
 
-/// All that is shown.
 struct Shown {
-    /// What was asked for.
+    /// The run to break down.
     run: Run,
-    /// The run that it is compared with, which came after it, and what changed.
+    /// The later run that it is compared with, and the comparison.
     after: Option<(Run, Comparison)>,
-    /// What a reader should know, in sentences.
+    /// Warnings, in sentences.
     warnings: Vec<String>,
 }
 
 impl Verb for Breakdown {
-    /// Reads the traces, breaks them down, and writes what it found.
+    /// Reads the traces, breaks them down, and writes the results.
     ///
     /// # Errors
-    /// A file that is no trace, an iteration that none has, a folder that cannot be written to or holds what is not a breakdown's.
+    /// A file that is no trace, an iteration name that no trace has, a folder that cannot be written to or has files of
+    /// other programs.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let files = self.files()?;
         let runs = if self.compare.is_empty() { 1 } else { 2 };
@@ -93,10 +93,10 @@ impl Verb for Breakdown {
     }
 }
 
-/// Pieces of work that reading a run is, for progress.
+/// The progress steps of reading a run.
 const READING: u64 = 2;
 
-/// Draws and writes everything; what `breakdown.json` says.
+/// Draws and writes all files; returns the contents of `breakdown.json`.
 fn write(mut files: Files, shown: &mut Shown) -> Result<Value> {
     let folded = FoldedStacks::of(&shown.run);
     if folded.cut {
@@ -116,12 +116,12 @@ fn write(mut files: Files, shown: &mut Shown) -> Result<Value> {
     Ok(json)
 }
 
-/// What the closing table of a configuration says of each rank.
+/// The findings about each rank for the closing table of a configuration.
 fn findings(run: &Run) -> Vec<Finding> {
     let of_rank = |rank: &RankBreakdown| {
         let total = rank.summary(|one| Some(one.sets.total() as f64)).map(|total| Milliseconds(total.mean / 1e6));
         let mean = |time: &dyn Fn(&Iteration) -> Option<i64>| Some(rank.summary(|one| Some(time(one)? as f64))?.mean);
-        // Of the two means, as in the table above it.
+        // From the two means, as in the table above it.
         let python = mean(&|one| one.sets.category(TimeCategory::Python)).zip(mean(&|one| Some(one.sets.total())));
         let python = python.map(|(python, total)| Percent(100.0 * python / total));
         let columns = [
@@ -162,7 +162,6 @@ impl Breakdown {
         })
     }
 
-    /// Where to write.
     fn files(&self) -> Result<Files> {
         Files::new(&self.out, self.traces.iter().chain(&self.compare).map(PathBuf::as_path))
     }
@@ -175,7 +174,7 @@ impl Breakdown {
         }
         let before = Run::read_recordings(&self.traces, &options, progress)?;
         let after = Run::read_recordings(&self.compare, &options, progress)?;
-        // What makes two runs hard to compare comes first.
+        // Warnings about comparability come first.
         let sides = Sides([&before, &after].map(|side| side.all().collect()));
         sides.once()?;
         let mut warnings = sides.unlike();

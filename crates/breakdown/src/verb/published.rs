@@ -1,4 +1,4 @@
-//! The files of the published toolkit: each metric, and the time by operation, as plots and as the data in them.
+//! The files of the published toolkit: each metric, and the time by operation, as plots and as data files.
 
 use super::Shown;
 use super::bars::Bars;
@@ -9,7 +9,7 @@ use perf4sight_base::error::Result;
 use perf4sight_base::summary::Summary;
 use perf4sight_report::{Chart, Plot, Series, Theme};
 
-/// A plot and its data, by the name that files of both begin with.
+/// A plot and its data, with the stem of their file names.
 pub(super) struct Published {
     pub name: String,
     pub chart: Chart,
@@ -17,10 +17,10 @@ pub(super) struct Published {
 }
 
 impl Published {
-    /// Its files: two pictures, and what they show.
+    /// Its files: the plot in two formats, and its data.
     ///
     /// # Errors
-    /// A picture that cannot be drawn.
+    /// A plot that cannot be drawn.
     pub fn files(&self) -> Result<[(String, Vec<u8>); 3]> {
         Ok([
             (format!("{}.png", self.name), self.chart.to_png(Theme::Light)?),
@@ -37,13 +37,13 @@ pub(super) fn names() -> impl Iterator<Item = String> {
     stems.flat_map(|stem| ["png", "svg", "plot_data.txt"].map(|ending| format!("{stem}.{ending}")))
 }
 
-/// All that the traces tell.
+/// All plots that the traces have data for.
 pub(super) fn of(shown: &Shown) -> Vec<Published> {
     let metrics = Metric::ALL.into_iter().filter_map(|metric| of_metric(shown, metric));
     metrics.chain([time_breakdown::of(shown)]).collect()
 }
 
-/// A metric of every rank; none where no trace tells it.
+/// The plot of a metric for every rank; none if no trace has it.
 fn of_metric(shown: &Shown, metric: Metric) -> Option<Published> {
     let of_rank = |rank: &RankBreakdown| rank.summary(|iteration| metric.of(&iteration.sets));
     let mut data = Data::new(shown, &["rank", "metric", "iterations", "mean", "std"]);

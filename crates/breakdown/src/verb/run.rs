@@ -1,4 +1,4 @@
-//! The traces of one run, read and broken down.
+//! Reads the traces of one run and breaks them down.
 
 use super::warnings;
 use crate::{Breakdown, Markers, Options, RankBreakdown, Stacks};
@@ -10,21 +10,21 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// The traces of one run and what they come to, rank by rank.
+/// The traces of one run and their breakdown, rank by rank.
 pub(super) struct Run {
-    /// By rank.
+    /// The traces, ordered by rank.
     pub traces: Vec<Ranked>,
-    /// As many ranks in the same order.
+    /// The breakdown, with the same ranks in the same order.
     pub breakdown: Breakdown,
-    /// As many ranks in the same order, once somebody asks.
+    /// The stacks of the same ranks in the same order, computed when first needed.
     stacks: OnceCell<Vec<Stacks>>,
-    /// What it ran with, where recordings tell.
+    /// The versions and threads of the run, from the recordings.
     pub origins: BTreeSet<String>,
 }
 
 /// A run that was recorded once or several times.
 pub(super) struct Recordings {
-    /// The one that is shown.
+    /// The recording that is shown.
     pub first: Run,
     others: Vec<Run>,
 }
@@ -36,7 +36,8 @@ impl Recordings {
 }
 
 impl Run {
-    /// Reads files and folders, and breaks them down; where a recording lies beside a trace, what recording takes is taken out, too.
+    /// Reads files and folders, and breaks them down. If there is a recording next to a trace, the overhead of
+    /// recording is subtracted, too.
     ///
     /// # Errors
     /// Traces without any time in them; see [`traces::read_ranks`] and [`Breakdown::of`].
@@ -53,7 +54,7 @@ impl Run {
     /// Reads a run that was recorded once or several times, a folder for each.
     ///
     /// # Errors
-    /// As [`Run::read`].
+    /// As for [`Run::read`].
     pub fn read_recordings(paths: &[PathBuf], options: &Options, progress: &Progress) -> Result<Recordings> {
         progress.doing("reading traces");
         let mut recordings = traces::read_recordings(paths)?.into_iter();
@@ -77,13 +78,13 @@ impl Run {
         if timed { Ok(run) } else { Err(run.nothing()) }
     }
 
-    /// What its time is told of.
+    /// The noun for the unit of time that is broken down.
     pub fn iteration_noun(&self) -> &'static str {
         let whole = self.breakdown.ranks.iter().all(|rank| rank.markers == Markers::WholeTrace);
         if whole { "the whole trace" } else { "an iteration" }
     }
 
-    /// That no trace has any time to break down.
+    /// The error for traces without any time to break down.
     fn nothing(&self) -> Error {
         let error = Error::input("nothing of threads or accelerators that takes any time is in the trace");
         let error = error.expected("a trace of iterations");
@@ -94,14 +95,14 @@ impl Run {
                 .expected("a trace of PyTorch's profiler, of Nsight Systems or of nvprof");
         }
         let error = error.file(&trace.file);
-        // What was left out may be all that there was.
+        // The events that were left out may be the reason.
         match trace.damage.warnings().first() {
             Some(told) => error.help(told),
             None => error,
         }
     }
 
-    /// Whether both are one recording, whatever its files are called.
+    /// Whether both are the same recording, regardless of file names.
     pub fn is_same_as(&self, other: &Run) -> bool {
         let same = |(own, other): (&Ranked, &Ranked)| {
             own.trace.header.base == other.trace.header.base && own.trace.events == other.trace.events
@@ -109,23 +110,23 @@ impl Run {
         self.traces.len() == other.traces.len() && self.traces.iter().zip(&other.traces).all(same)
     }
 
-    /// Whether any trace is of one of several processes.
+    /// Whether any trace is of a run with several processes.
     pub fn is_distributed(&self) -> bool {
         self.traces.iter().any(|ranked| ranked.trace.header.world_size.is_some_and(|ranks| ranks > 1))
     }
 
-    /// Names of the accelerators.
+    /// The names of the accelerators.
     pub fn devices(&self) -> BTreeSet<&str> {
         self.traces.iter().flat_map(|ranked| &ranked.trace.header.devices).map(String::as_str).collect()
     }
 
-    /// Who calls what on each rank.
+    /// The call stacks of each rank.
     pub fn stacks(&self) -> impl DoubleEndedIterator<Item = (&RankBreakdown, &Stacks)> {
         let all = || self.ranks().map(|(ranked, rank)| Stacks::of(&ranked.trace, rank)).collect();
         self.breakdown.ranks.iter().zip(self.stacks.get_or_init(all))
     }
 
-    /// Who calls what on one of them.
+    /// The call stacks of one rank.
     pub fn stacks_of(&self, wanted: &RankBreakdown) -> Option<&Stacks> {
         self.stacks().find(|(rank, _)| rank.rank == wanted.rank).map(|(_, stacks)| stacks)
     }
@@ -135,17 +136,17 @@ impl Run {
         self.traces.iter().zip(&self.breakdown.ranks)
     }
 
-    /// How many iterations of each rank are listed one by one where there is room for so many in all: ten at least.
+    /// The number of iterations to list for each rank if `room` can be listed in total; at least ten.
     pub fn listed(&self, room: usize) -> usize {
         (room / self.traces.len().max(1)).max(10)
     }
 
-    /// Whether any rank's trace has something of accelerators.
+    /// Whether any rank's trace has work of accelerators.
     pub fn has_accelerators(&self) -> bool {
         self.breakdown.ranks.iter().any(|rank| rank.device.is_recorded())
     }
 
-    /// What a reader should know; what is true of several ranks is said once.
+    /// All warnings; those of several ranks are merged.
     pub fn warnings(&self) -> Vec<String> {
         let ranks = &self.breakdown.ranks;
         let all = ranks.iter().flat_map(|rank| rank.all_warnings().map(|warning| (rank.rank, warning.clone())));
@@ -159,7 +160,8 @@ impl Run {
     }
 }
 
-/// Whether XLA's profiler wrote a trace: no event has a category, and processes are called as its devices (`/device:GPU:0`, `/host:CPU`).
+/// Whether XLA's profiler wrote a trace: no event has a category, and processes are named after its devices
+/// (`/device:GPU:0`, `/host:CPU`).
 fn is_of_xla(trace: &Trace) -> bool {
     let is_device = |name: &String| name.starts_with("/device:") || name.starts_with("/host:");
     trace.events.iter().all(|event| event.category == Category::Other)

@@ -1,4 +1,4 @@
-//! What the console shows: an iteration by category, by rank, and what the accelerators do.
+//! The tables on the console: an iteration by category, by rank, and the activity of the accelerators.
 
 use super::run::Run;
 use super::{Shown, differences, headline};
@@ -9,7 +9,7 @@ use perf4sight_record::WithoutRecording;
 use perf4sight_report::{Cell, Column, Table};
 use std::cmp::Reverse;
 
-/// More ranks are not listed.
+/// The largest number of ranks in a table.
 const RANKS: usize = 16;
 
 /// All tables.
@@ -24,17 +24,17 @@ pub(super) fn of(shown: &Shown) -> Vec<Table> {
     tables
 }
 
-/// Whose iterations a number is of.
+/// The iterations that a number is computed from.
 #[derive(Clone, Copy)]
 pub(super) enum Whose<'a> {
-    /// Of all ranks, the mean of them.
+    /// The mean over all ranks.
     All(&'a Breakdown),
-    /// Of one.
+    /// A single rank.
     Rank(&'a RankBreakdown),
 }
 
 impl<'a> Whose<'a> {
-    /// Of all ranks where they have iterations in common, else of the first.
+    /// All ranks if they have iterations in common, else the first rank.
     pub fn main(run: &'a Run) -> Option<Self> {
         match run.breakdown.ranks.as_slice() {
             [] => None,
@@ -44,12 +44,12 @@ impl<'a> Whose<'a> {
         }
     }
 
-    /// What a number comes to.
+    /// The summary of a number.
     pub fn summary(self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<Summary> {
         self.summary_of(|_, iteration| number(iteration))
     }
 
-    /// The same of a number that a rank knows of its iteration.
+    /// The same for a number that depends on the rank, too.
     pub fn summary_of(self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<Summary> {
         match self {
             Whose::All(all) => all.summary_of(number),
@@ -57,7 +57,7 @@ impl<'a> Whose<'a> {
         }
     }
 
-    /// How long an iteration takes without recording; none where nobody knows.
+    /// The time of an iteration without recording; none if it is unknown.
     pub fn without_recording(self) -> Option<WithoutRecording> {
         match self {
             Whose::All(all) => all.without_recording(),
@@ -65,7 +65,7 @@ impl<'a> Whose<'a> {
         }
     }
 
-    /// Whether the mean of that is worth telling.
+    /// Whether the mean of that time is reliable.
     pub fn correction_holds(self) -> bool {
         match self {
             Whose::All(all) => all.correction_holds(),
@@ -73,7 +73,7 @@ impl<'a> Whose<'a> {
         }
     }
 
-    /// How many iterations count.
+    /// The number of iterations that count.
     pub fn count(self) -> usize {
         match self {
             Whose::All(all) => all.together().len(),
@@ -81,7 +81,7 @@ impl<'a> Whose<'a> {
         }
     }
 
-    /// How many more are left out as warm-up, of the rank that has most of them.
+    /// The number of warm-up iterations of the rank that has most of them.
     fn warm_up(self) -> usize {
         match self {
             Whose::All(all) => all.ranks.iter().map(|rank| rank.warm_up.iterations).max().unwrap_or(0),
@@ -94,7 +94,7 @@ impl<'a> Whose<'a> {
     }
 }
 
-/// A category, and whether a GPU works meanwhile where there is one.
+/// The name of a category, with the state of the GPU if there is one.
 pub(super) fn category_name(category: TimeCategory, busy: bool, gpu: bool) -> String {
     match (gpu, busy) {
         (true, true) => format!("{}, GPU busy", category.label()),
@@ -122,7 +122,7 @@ pub(super) fn categories(run: &Run) -> Table {
     for (category, busy) in sets.filter(|(_, busy)| gpu || !busy) {
         let summary = whose.summary(|iteration| Some(iteration.sets.get(category, busy)? as f64));
         let name = gpu.then(|| Cell::from(if busy { "busy" } else { "idle" }));
-        // Without a GPU nobody asks for the time that its calls do not take.
+        // Without a GPU, a row for CUDA calls that take no time is useless.
         let absent = !gpu && category == TimeCategory::CudaApi && summary.is_some_and(|none| none.mean == 0.0);
         if !absent && (summary.is_some() || !category.is_joint()) {
             let head = [category.label().into()].into_iter().chain(name).chain(numbers(summary.as_ref(), &total));
@@ -147,7 +147,7 @@ pub(super) fn categories(run: &Run) -> Table {
     table
 }
 
-/// Mean, share, median, spread and interval of nanoseconds; *unknown* where the trace does not tell.
+/// Mean, share, median, spread and interval of nanoseconds; *unknown* if the trace lacks the number.
 fn numbers(summary: Option<&Summary>, total: &Summary) -> [Cell; 5] {
     let Some(summary) = summary else {
         return ["unknown".into(), Cell::Missing, Cell::Missing, Cell::Missing, Cell::Missing];
@@ -165,7 +165,7 @@ fn interval(nanoseconds: Option<[f64; 2]>) -> Cell {
     nanoseconds.map(|interval| range(interval.map(|end| milliseconds(end).to_string()))).into()
 }
 
-/// `1.20 – 1.34 ms`: the unit once where both have the same.
+/// `1.20 – 1.34 ms`: the unit is written once if both have the same.
 pub(super) fn range([low, high]: [String; 2]) -> String {
     let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
     match low.split_once(' ') {
@@ -199,7 +199,7 @@ fn title(run: &Run, whose: Whose) -> String {
     format!("Where {}'s time goes: {iterations}{of}{warm_up}", run.iteration_noun())
 }
 
-/// One row for each rank, those that take longest where there are many.
+/// One row for each rank; if there are many, only those with the longest iterations.
 pub(super) fn ranks(run: &Run) -> Table {
     let known = |category| {
         let times =
@@ -239,7 +239,7 @@ pub(super) fn ranks(run: &Run) -> Table {
     table
 }
 
-/// What the accelerators work on.
+/// The work of the accelerators.
 pub(super) fn work(whose: Whose) -> Table {
     let columns = [("total_ms", "mean"), ("percent", "share"), ("exposed_ms", "exposed"), ("hidden_ms", "hidden")];
     let columns = columns.map(|(key, heading)| Column::number(key, heading));
@@ -268,7 +268,7 @@ pub(super) fn work(whose: Whose) -> Table {
     table
 }
 
-/// Why they are idle.
+/// The causes of idle accelerators.
 pub(super) fn idle(run: &Run, whose: Whose) -> Table {
     let columns =
         [Column::text("cause", "cause"), Column::number("mean_ms", "mean"), Column::number("percent", "share")];
@@ -278,7 +278,7 @@ pub(super) fn idle(run: &Run, whose: Whose) -> Table {
     for cause in Idle::ALL {
         match whose.summary(|one| Some(one.idle?.get(cause)? as f64)) {
             Some(time) => table.row(row(cause.label(), time.mean)),
-            // Of a process without others nobody asks.
+            // A single process has no other ranks to wait for.
             None if run.is_distributed() => table.row([cause.label().into(), "unknown".into(), Cell::Missing]),
             None => {}
         }

@@ -1,4 +1,4 @@
-//! The published plot of time by operation: the colour is the operation, the stripes are whose time it is.
+//! The published plot of time by operation: the colour is the operation, the stripes are the category.
 
 use super::Shown;
 use super::bars::Bars;
@@ -9,23 +9,23 @@ use crate::{Operation, RankBreakdown, Sets, TimeCategory};
 use perf4sight_report::{Chart, Colour, Plot, Series, StackedBars, Texture};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Operations that have a colour; what the script named beyond them has one together.
+/// The number of operations with a colour of their own; further ranges of the script share one.
 const COLOURS: usize = 7;
-/// Letters of a name in the plot; the data have all.
+/// The maximum length of a name in the plot; the data files have full names.
 const NAME: usize = 40;
-/// What those are called.
+/// The name of those further ranges.
 const MORE: &str = "more ranges";
-/// What is none of them.
+/// The name of the time outside all operations.
 const REST: &str = "other";
 
-/// Whose time a moment is: the GPU's whenever it works, else that of its category.
+/// The category of a moment: the GPU whenever it is busy, else the category of the thread.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Share {
     Gpu,
     Idle(TimeCategory),
 }
 
-/// An operation's time on a rank, as far as it is of one share.
+/// The time of an operation on a rank that belongs to one share.
 struct Part {
     run: &'static str,
     rank: u32,
@@ -41,7 +41,7 @@ struct Time {
     spread: Option<f64>,
 }
 
-/// Plot and data.
+/// The plot and its data.
 pub(super) fn of(shown: &Shown) -> Published {
     let parts = parts(shown);
     let mut data = Data::new(shown, &["rank", "operation", "class", "mean_sec", "std_sec"]);
@@ -71,7 +71,8 @@ fn parts(shown: &Shown) -> Vec<Part> {
     all
 }
 
-/// What each operation of a rank comes to over the iterations that count, by share; an iteration without it has none of its time.
+/// The time of each operation of a rank over the iterations that count, by share; iterations without the operation
+/// count as zero.
 fn times(rank: &RankBreakdown) -> Vec<(Operation, Share, Time)> {
     let mut values: BTreeMap<(Operation, Share), Vec<f64>> = BTreeMap::new();
     for (operation, sets) in rank.counted().flat_map(|iteration| &iteration.operations) {
@@ -84,7 +85,7 @@ fn times(rank: &RankBreakdown) -> Vec<(Operation, Share, Time)> {
 }
 
 impl Time {
-    /// Of so many values, which are zero beyond those given.
+    /// The mean and spread of `count` values; those not given are zero.
     fn of(values: &[f64], count: usize) -> Self {
         let mean = values.iter().sum::<f64>() / count as f64;
         let zeros = (count - values.len()) as f64 * mean.powi(2);
@@ -144,7 +145,7 @@ impl Share {
         }
     }
 
-    /// Nanoseconds; none where the trace does not tell.
+    /// Nanoseconds; none if the trace lacks them.
     fn of(self, sets: &Sets) -> Option<i64> {
         match self {
             Share::Gpu => Some(sets.gpu_busy()),
@@ -152,7 +153,7 @@ impl Share {
         }
     }
 
-    /// As published, GPU `\\`, C++ `|`, Python `/`; the others were not told apart there.
+    /// As published: GPU `\\`, C++ `|`, Python `/`; the toolkit did not distinguish the others.
     fn texture(self) -> Texture {
         match self {
             Share::Gpu => Texture::Falling,

@@ -1,8 +1,8 @@
-//! Warnings as people read them: those that say the same of several ranks or runs once.
+//! Merges equal warnings of several ranks or runs.
 
 use std::fmt;
 
-/// What is said of some ranks or runs.
+/// A warning and the ranks or runs that it is about.
 struct Told<W> {
     words: Vec<Word>,
     of: Vec<W>,
@@ -12,19 +12,19 @@ struct Told<W> {
 #[derive(Clone)]
 struct Word {
     before: String,
-    /// The lowest and the highest of those that say the same, where it is a number.
+    /// The lowest and the highest number of the merged warnings, if the word is a number.
     range: Option<[Number; 2]>,
     after: String,
 }
 
-/// A number as it was written.
+/// A number and its original text.
 #[derive(Clone)]
 struct Number {
     value: f64,
     text: String,
 }
 
-/// What stands between the lowest and the highest of some numbers.
+/// The text between the lowest and the highest number.
 const TO: &str = "…";
 
 impl Number {
@@ -34,7 +34,7 @@ impl Number {
     }
 }
 
-/// Warnings with whom they are of; those that differ in numbers alone are one.
+/// Merges warnings that differ only in numbers.
 fn alike<W>(all: impl IntoIterator<Item = (W, String)>) -> Vec<Told<W>> {
     let mut told: Vec<Told<W>> = Vec::new();
     for (whom, sentence) in all {
@@ -50,7 +50,8 @@ fn alike<W>(all: impl IntoIterator<Item = (W, String)>) -> Vec<Told<W>> {
     told
 }
 
-/// The words of a sentence. Numbers behind "rank" or "ranks" say which are meant ("ranks 0 to 2, 5 and 6 of 8"), and are no measurements.
+/// The words of a sentence. Numbers after "rank" or "ranks" are names of ranks ("ranks 0 to 2, 5 and 6 of 8") and not
+/// measurements.
 fn words(sentence: &str) -> Vec<Word> {
     let mut naming = false;
     let word = |text: &str| {
@@ -68,7 +69,8 @@ fn is_shaped_as(known: &[Word], words: &[Word]) -> bool {
 }
 
 impl Word {
-    /// A number, or a range of some, may stand in brackets and before punctuation; one that is part of a name is none.
+    /// Parses a word. A number or a range may have brackets and punctuation around it; digits in a name are not a
+    /// number.
     fn of(word: &str) -> Self {
         let inner = word.trim_start_matches('(');
         let core = inner.trim_end_matches([',', ';', ':', ')', '.']);
@@ -91,7 +93,7 @@ impl Word {
         self.before == other.before && self.after == other.after && self.range.is_some() == other.range.is_some()
     }
 
-    /// Takes the numbers of another one in.
+    /// Extends the range by the numbers of another word.
     fn widen(&mut self, other: Word) {
         if let (Some([low, high]), Some([other_low, other_high])) = (&mut self.range, other.range) {
             if other_low.value < low.value {
@@ -122,7 +124,7 @@ impl<W> Told<W> {
     }
 }
 
-/// Warnings of ranks, where there are so many.
+/// The warnings of `count` ranks.
 pub(super) fn of_ranks(all: impl IntoIterator<Item = (u32, String)>, count: usize) -> Vec<String> {
     let sentence = |told: Told<u32>| {
         let words = told.sentence();
@@ -137,7 +139,7 @@ pub(super) fn of_ranks(all: impl IntoIterator<Item = (u32, String)>, count: usiz
     alike(all).into_iter().map(sentence).collect()
 }
 
-/// Warnings of recordings before and after a change.
+/// The warnings of recordings before and after a change.
 pub(super) fn of_runs(all: impl IntoIterator<Item = (&'static str, String)>) -> Vec<String> {
     let sentence = |told: Told<&'static str>| {
         let (words, first) = (told.sentence(), told.of[0]);
@@ -153,7 +155,7 @@ pub(super) fn of_runs(all: impl IntoIterator<Item = (&'static str, String)>) -> 
 mod tests {
     use super::*;
 
-    /// What is worst is shown whichever way is worse, signs included, and numbers in names tell them apart.
+    /// Ranges show the extreme values, signs included; names that differ in digits stay separate.
     #[test]
     fn numbers_of_several_are_shown_as_their_range() {
         let told = [
@@ -172,12 +174,12 @@ mod tests {
                 "rank 4: conv_2 is missing"
             ]
         );
-        // Those of ranks are told of runs, too.
+        // Merged warnings of ranks can be merged again for runs.
         let of_both = [("before", "all ranks: 1…2 are lost"), ("after", "all ranks: 2…3 are lost")];
         let told = of_runs(of_both.map(|(name, told)| (name, told.to_owned())));
         assert_eq!(told, ["before and after: all ranks: 1…3 are lost"]);
     }
-    /// Which ranks are meant is no measurement, so that no rank between two others is said to be.
+    /// Rank numbers are not measurements: a merged range would include ranks that are not meant.
     #[test]
     fn numbers_of_ranks_tell_sentences_apart() {
         let absent = [

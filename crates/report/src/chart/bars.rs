@@ -10,22 +10,22 @@ use crate::theme::Ink;
 pub struct Bars {
     /// Names of the groups, from the top.
     pub categories: Vec<String>,
-    /// What the lengths mean.
+    /// The meaning of the lengths.
     pub value: Axis,
     /// One length per category and series; `None` draws nothing.
     pub series: Vec<Series<Option<f64>>>,
     /// A length to compare all bars with, drawn across them.
     pub reference: Option<f64>,
-    /// Where the axis ends; longer bars break off there. `None` shows all of them.
+    /// The end of the axis; longer bars are broken there. `None` shows all of them.
     pub most: Option<f64>,
 }
 
 /// Height of one bar and of the gap between two groups, in pixels.
 const BAR: f64 = 18.0;
 const GAP: f64 = 12.0;
-/// Between a bar's end and its number, in pixels.
+/// The gap between a bar's end and its number, in pixels.
 const AWAY: f64 = 5.0;
-/// What the mark of a bar that goes on takes of its end, in pixels.
+/// The width of the break mark at the end of a bar, in pixels.
 const BREAK: f64 = 14.0;
 
 impl Draw for Bars {
@@ -50,7 +50,7 @@ impl Draw for Bars {
     }
 
     fn legend(&self) -> Vec<Entry> {
-        // Bars of a group are in the order of the legend: no texture is needed to distinguish them.
+        // Bars of a group have the order of the legend: no texture is needed to distinguish them.
         legend(&self.series, |sign, i, one| sign.add(Mark::rect(SIGN_AREA, one.ink(i))))
     }
 }
@@ -67,14 +67,14 @@ impl Bars {
     }
 }
 
-/// A bar with its number behind it, or behind the line of the reference where that would cross the number.
+/// A bar followed by its number, or by the reference line and the number if they would overlap.
 fn draw_bar(drawing: &Drawing, axes: &Axes, (top, ink): (f64, Ink), length: f64, line: f64) {
     let x = |position: f64| axes.at_position(position, 0.0).0;
     let bar = Area::new((x(0.0), top + 0.5), (x(length.clamp(0.0, axes.x.high)), top + BAR - 0.5));
     drawing.add(Mark::rect(bar, ink));
     let breaks = length > axes.x.high;
     if breaks {
-        // Two strokes across it: the bar is longer than what is drawn.
+        // Two strokes across the bar mark that it is longer than drawn.
         let stroke = |from_end: f64| vec![(bar.right - from_end, bar.bottom), (bar.right - from_end + 4.0, bar.top)];
         drawing.add(Mark::lines(vec![stroke(8.0), stroke(4.0)], Ink::PAPER, 1.5));
     }

@@ -1,4 +1,4 @@
-//! Who calls what, and how long it takes: each call below its caller, as wide as its time. A flame graph that grows downwards.
+//! A flame graph that grows downwards: each call is below its caller and as wide as its time.
 
 use super::{ACROSS, Axis, Draw, Entry, Series, filled_legend};
 use crate::drawing::{Area, Axes, Drawing, Extent, FONT};
@@ -8,9 +8,9 @@ use std::collections::HashMap;
 /// A tree of calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flame {
-    /// What widths mean.
+    /// The meaning of widths.
     pub value: Axis,
-    /// The width of everything; calls may fill less.
+    /// The total width; calls may fill less.
     pub whole: f64,
     /// Calls by category.
     pub series: Vec<Series<Call>>,
@@ -21,13 +21,13 @@ pub struct Flame {
 pub struct Call {
     /// Its identifier over all categories; larger than that of its caller.
     pub number: usize,
-    /// The number of its caller; none of an outermost call.
+    /// The number of its caller; none for an outermost call.
     pub under: Option<usize>,
-    /// What is called.
+    /// The name of the called function.
     pub name: String,
-    /// How long it takes without its callees.
+    /// Its time without its callees.
     pub own: f64,
-    /// Anything else for its tooltip.
+    /// Further text for its tooltip.
     pub remark: String,
 }
 
@@ -37,7 +37,8 @@ const LEVEL: f64 = 18.0;
 const LEVELS: usize = 60;
 /// Narrower calls are not drawn, in pixels.
 const NARROW: f64 = 1.5;
-/// A call with one callee and a smaller share of its time in itself is drawn as one frame with that callee.
+/// A call with a single significant callee is drawn as one frame with it, if the rest of its time is at most this
+/// share.
 const LITTLE: f64 = 0.005;
 
 /// A call in the tree.
@@ -55,7 +56,7 @@ struct Tree<'a> {
     outermost: Vec<usize>,
 }
 
-/// Calls that are drawn as one, as a frame of a flame graph: each calls the next, and hardly anything else.
+/// Calls drawn as one frame: each calls the next, and hardly anything else.
 struct Frame {
     chain: Vec<usize>,
     from: f64,
@@ -69,7 +70,7 @@ impl Draw for Flame {
 
     fn draw(&self, width: f64) -> Drawing {
         let tree = Tree::new(self);
-        // As much as the axes leave.
+        // The axes leave this width.
         let least = NARROW * self.whole / (width - 2.0 * FONT);
         let (frames, hidden) = tree.frames(least);
         let levels = frames.iter().map(|one| one.level + 1).max().unwrap_or(1);
@@ -129,7 +130,7 @@ impl<'a> Tree<'a> {
                 None => outermost.push(i),
             }
         }
-        // The longest first; of equal ones that with the smaller number.
+        // The longest first; of equal ones, the one with the smaller number.
         let totals: Vec<f64> = nodes.iter().map(|node| node.total).collect();
         let sort = |calls: &mut Vec<usize>| calls.sort_by(|a, b| totals[*b].total_cmp(&totals[*a]).then(a.cmp(b)));
         sort(&mut outermost);
@@ -137,7 +138,7 @@ impl<'a> Tree<'a> {
         Tree { nodes, outermost }
     }
 
-    /// What is drawn, and the time of what is not, if there is any.
+    /// The frames to draw, and the time of the calls that are left out, if there are any.
     fn frames(&self, least: f64) -> (Vec<Frame>, Option<f64>) {
         let (mut frames, mut hidden) = (Vec::new(), None);
         let mut open: Vec<(usize, f64, usize)> = Vec::new();
@@ -161,7 +162,7 @@ impl<'a> Tree<'a> {
         (frames, hidden)
     }
 
-    /// A call, and those of its category that each do nothing but call the next.
+    /// A call, followed by callees of the same category that take nearly all of its time.
     fn chain(&self, first: usize) -> Vec<usize> {
         let mut chain = vec![first];
         let mut at = &self.nodes[first];

@@ -1,4 +1,4 @@
-//! A grid of numbers: the larger, the stronger the colour; cells without a number carry a sign.
+//! A grid of numbers: a larger number has a stronger colour; cells without a number have a sign.
 
 use super::{Axis, Draw, Entry, SIGN, SIGN_AREA, sign};
 use crate::drawing::{Anchor, Area, Drawing, Extent, FONT, Mark, Shape, text_width, tick_text};
@@ -8,9 +8,9 @@ use crate::theme::Ink;
 /// A grid of cells, such as a time for each number of processors and amount of memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Heatmap {
-    /// What the rows are.
+    /// The meaning of the rows.
     pub row_label: String,
-    /// What the columns are.
+    /// The meaning of the columns.
     pub column_label: String,
     /// Names of the rows, from the top.
     pub rows: Vec<String>,
@@ -18,31 +18,31 @@ pub struct Heatmap {
     pub columns: Vec<String>,
     /// Row after row, as many as rows times columns.
     pub cells: Vec<HeatCell>,
-    /// What the numbers are.
+    /// The meaning of the numbers.
     pub value: Axis,
-    /// The numbers of the faintest and the strongest colour; of the cells by default.
+    /// The numbers of the faintest and the strongest colour; by default, the range of the cells.
     pub range: Option<(f64, f64)>,
     /// Whether numbers are printed in their cells.
     pub printed: bool,
-    /// What the signs mean here, in the words of the legend, which lists those that occur.
+    /// The meaning of the signs for the legend, which lists the signs that occur.
     pub signs: Vec<(Sign, String)>,
 }
 
 /// One cell of a [`Heatmap`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeatCell {
-    /// What it shows.
+    /// The content of the cell.
     pub content: Content,
     /// Its tooltip.
     pub label: String,
 }
 
-/// What a cell of a [`Heatmap`] shows.
+/// The content of a [`Heatmap`] cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Content {
     /// A number.
     Number(f64),
-    /// Why there is none.
+    /// The reason why there is no number.
     Sign(Sign),
 }
 
@@ -51,29 +51,29 @@ pub enum Content {
 pub enum Sign {
     /// A cross on a strong colour: the reader should see it first.
     Cross,
-    /// A dot on a faint colour: it follows from the others.
+    /// A dot on a faint colour: the value follows from other cells.
     Dot,
-    /// A hole in the colour of numbers: there is one, but it is unknown.
+    /// A hole in the colour of numbers: the value exists but is unknown.
     Hole,
-    /// Grey: nothing is known.
+    /// Grey: no data.
     Blank,
 }
 
 /// Height of a row in pixels.
 const ROW: f64 = 20.0;
-/// The narrowest and the widest that a column gets without numbers, in pixels.
+/// The minimum and maximum width of a column without printed numbers, in pixels.
 const NARROW: f64 = 26.0;
 const WIDE: f64 = 48.0;
-/// Height of the column names and of what they are, in pixels.
+/// The height of the column names and their label, in pixels.
 const HEAD: f64 = 44.0;
-/// Right of the cells and below them, in pixels.
+/// The margin on the right of the cells and below them, in pixels.
 const MARGIN: f64 = 4.0;
-/// Between names and cells, in pixels.
+/// The gap between names and cells, in pixels.
 const GAP: f64 = 8.0;
 /// Colours in the legend's scale.
 const STEPS: usize = 5;
 
-/// How much of its colour a cell has, for a share of the range from 0 to 1. Numbers stay readable on it.
+/// The opacity of a cell, for a share of the range from 0 to 1. Numbers stay readable on it.
 pub(crate) fn strength(share: f64, printed: bool) -> f64 {
     let (least, most) = if printed { (0.08, 0.6) } else { (0.15, 1.0) };
     least + (most - least) * share.clamp(0.0, 1.0)
@@ -139,13 +139,13 @@ impl Heatmap {
 
     fn draw_names(&self, drawing: &Drawing, layout: &Layout) {
         let middle = layout.left + layout.column * self.columns.len() as f64 / 2.0;
-        // In the middle of the columns, but not beyond the edge.
+        // Centred above the columns, but not beyond the edge.
         let half = text_width(&self.column_label, FONT) / 2.0;
         let middle = middle.min(drawing.width - half).max(half);
         drawing.add(Mark::text(&self.column_label, (middle, 9.0), Anchor::Middle, Ink::TEXT));
         drawing.add(Mark::text(&self.row_label, (layout.left - GAP, HEAD - 12.0), Anchor::End, Ink::TEXT));
         let widest = self.columns.iter().map(|name| text_width(name, FONT)).fold(0.0, f64::max);
-        // Where columns are narrower than their names, only every second or third is named.
+        // If columns are narrower than their names, only every second or third is named.
         let stride = ((widest + GAP) / layout.column).ceil().max(1.0) as usize;
         for (i, name) in self.columns.iter().enumerate().step_by(stride) {
             let x = layout.left + layout.column * (i as f64 + 0.5);
@@ -172,7 +172,7 @@ impl Heatmap {
         }
     }
 
-    /// From the faintest to the strongest colour, with the numbers at both ends.
+    /// The colour scale, with the numbers at both ends.
     fn scale(&self) -> Drawing {
         let extent = self.extent();
         let [low, high] = [extent.low, extent.high].map(|end| tick_text(extent.value(end)));

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 /// Counts of values in bins of equal width.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
-    /// What the values are.
+    /// The meaning of the values.
     pub x: Axis,
-    /// What is counted, such as "rows".
+    /// The counted items, such as "rows".
     pub counted: String,
     /// Width of a bin; one bin is centred on zero.
     pub bin: f64,

@@ -12,29 +12,29 @@ pub struct Line {
     pub x: Axis,
     /// Vertical; starts at zero.
     pub y: Axis,
-    /// Values by group, in ascending x. Where one of them cannot be shown, the line is interrupted.
+    /// Values by group, in ascending x. The line is interrupted at values that cannot be shown.
     pub series: Vec<Series<Value>>,
-    /// What to compare with, or where something changes.
+    /// Values to compare with, or positions of changes.
     pub references: Vec<Reference>,
 }
 
-/// A value at a place. A pair of place and value is one without an interval.
+/// A value at a position. A pair of position and value has no interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Value {
     /// Along the horizontal axis.
     pub x: f64,
     /// Along the vertical axis.
     pub y: f64,
-    /// The smallest and the largest that it may be, drawn as a band.
+    /// The lower and upper limit of the value, drawn as a band.
     pub interval: Option<(f64, f64)>,
 }
 
 /// A line across the plot with its name.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reference {
-    /// At a place: a knee, a limit.
+    /// At an x value: a knee, a limit.
     Upright(f64, String),
-    /// At a value: the best, a goal.
+    /// At a y value: the best, a goal.
     Level(f64, String),
 }
 
@@ -86,7 +86,7 @@ impl Draw for Line {
     }
 }
 
-/// Along the upper ends of intervals, back along the lower ones.
+/// The outline of a band: along the upper ends of intervals, back along the lower ones.
 fn outline(axes: &Axes, band: &[Value]) -> Vec<Point> {
     let end = |value: &Value, y: f64| axes.at(value.x, y.clamp(axes.y.low, axes.y.high));
     let upper = band.iter().filter_map(|value| end(value, value.interval?.1));
@@ -125,7 +125,7 @@ pub(super) fn levels(references: &[Reference]) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Spans zero, the values, the references and above these the names of upright ones.
+/// The range from zero that includes the values, the references, and room for the names of upright references above.
 pub(super) fn from_zero(axis: &Axis, values: impl Iterator<Item = f64>, references: &[Reference]) -> Extent {
     let mut values: Vec<f64> = values.chain(levels(references)).collect();
     let highest = values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
@@ -133,7 +133,7 @@ pub(super) fn from_zero(axis: &Axis, values: impl Iterator<Item = f64>, referenc
     Extent::from_zero(axis, values.into_iter())
 }
 
-/// Draws lines with their names, each name at the first of some places where it overlaps none before it.
+/// Draws lines with their names, each name at the first position where it overlaps no earlier name.
 pub(super) fn draw_references(drawing: &Drawing, axes: &Axes, references: &[Reference]) {
     let Area { left, top, right, bottom } = axes.area;
     let mut taken: Vec<Area> = Vec::new();
@@ -142,7 +142,7 @@ pub(super) fn draw_references(drawing: &Drawing, axes: &Axes, references: &[Refe
             Reference::Upright(at, name) => {
                 let Some((x, _)) = axes.x.position(*at).map(|at| axes.at_position(at, axes.y.low)) else { continue };
                 let row = |i: usize| top + ROW * (i as f64 + 0.5);
-                // Where there is no room on its right the name is on the left.
+                // If there is no room on its right, the name is on the left.
                 let on_right = x + text_width(name, FONT) + 10.0 <= right;
                 let place =
                     |i| if on_right { ((x + 5.0, row(i)), Anchor::Start) } else { ((x - 5.0, row(i)), Anchor::End) };

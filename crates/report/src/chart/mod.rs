@@ -1,4 +1,4 @@
-//! A chart as data: what is plotted against what, never how many pixels it takes.
+//! Charts as data: the plotted values, without sizes in pixels.
 
 mod bars;
 mod flame;
@@ -28,9 +28,9 @@ use crate::theme::Ink;
 /// A titled plot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// What the chart shows, as a person would say it.
+    /// The subject of the chart in plain words.
     pub title: String,
-    /// How to read it: one sentence below the plot, also its description for those who cannot see it.
+    /// One sentence below the plot that explains how to read it; also the description for readers who cannot see it.
     pub caption: String,
     /// The data.
     pub plot: Plot,
@@ -53,9 +53,9 @@ pub enum Plot {
     StackedArea(StackedArea),
     /// A grid of numbers.
     Heatmap(Heatmap),
-    /// What happened when, side by side.
+    /// Events over time, on parallel tracks.
     Timeline(Timeline),
-    /// Who calls what, and how long it takes.
+    /// Call stacks with their times.
     Flame(Flame),
     /// How often values occur.
     Histogram(Histogram),
@@ -66,11 +66,11 @@ pub enum Plot {
 pub struct Axis {
     /// Name and unit: "measured (ms)".
     pub label: String,
-    /// How values are spaced.
+    /// The scale of values.
     pub scale: Scale,
 }
 
-/// How values are spaced along an axis.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// Evenly.
@@ -84,33 +84,33 @@ pub enum Scale {
 pub struct Series<T> {
     /// Name in the legend.
     pub name: String,
-    /// What is drawn.
+    /// The values to draw.
     pub data: Vec<T>,
-    /// What its colour means.
+    /// The role of its colour.
     pub colour: Colour,
-    /// How filled areas are striped; by its index among the others by default.
+    /// The stripes of filled areas; by default they depend on the index of the series.
     pub texture: Option<Texture>,
 }
 
-/// What the colour of a series means: one thing throughout a page.
+/// The role of a series' colour, the same throughout a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colour {
-    /// One of several of a kind that all charts list in the same order.
+    /// One of several members that all charts list in the same order.
     Member,
     /// The member with that number, whatever its index.
     Nth(usize),
-    /// What the page is about.
+    /// The subject of the page.
     Subject,
-    /// The same under other circumstances.
+    /// The subject under other circumstances.
     Variation,
-    /// What it is compared with.
+    /// The competitor of the subject.
     Rival,
-    /// What really happened.
+    /// The measured reality.
     Truth,
 }
 
 impl Chart {
-    /// A chart with its title and the sentence that says how to read it.
+    /// A chart with its title, and a sentence that explains how to read it.
     pub fn new(title: impl Into<String>, caption: impl Into<String>, plot: Plot) -> Self {
         Chart { title: title.into(), caption: caption.into(), plot }
     }
@@ -135,13 +135,13 @@ impl<T> Series<T> {
         Series { name: name.into(), data, colour: Colour::Member, texture: None }
     }
 
-    /// In another colour than that of its place.
+    /// Sets a colour other than that of its index.
     #[must_use]
     pub fn coloured(self, colour: Colour) -> Self {
         Series { colour, ..self }
     }
 
-    /// With other stripes than those of its index: then colour and texture each have a meaning.
+    /// Sets stripes other than those of its index, so that colour and texture each have a meaning.
     #[must_use]
     pub fn textured(self, texture: Texture) -> Self {
         Series { texture: Some(texture), ..self }
@@ -164,27 +164,27 @@ impl<T> Series<T> {
 }
 
 impl Series<f64> {
-    /// The length at an index; zero where there is none to draw.
+    /// The length at an index; zero if there is none to draw.
     fn length(&self, index: usize) -> f64 {
         self.data.get(index).copied().filter(|length| length.is_finite() && *length > 0.0).unwrap_or(0.0)
     }
 }
 
-/// How a kind of plot is drawn.
+/// A kind of plot that can be drawn.
 pub(crate) trait Draw {
-    /// The widths that it is drawn in, the widest first; of several the page shows the one that there is room for.
+    /// The widths that it is drawn in, the widest first; a page shows the one that fits.
     fn widths(&self) -> &'static [f64] {
         &[COLUMN]
     }
 
-    /// The plot without title and legend, on about so many pixels.
+    /// The plot without title and legend, with about this width in pixels.
     fn draw(&self, width: f64) -> Drawing;
 
-    /// The signs in it and what they mean.
+    /// The signs in the plot and their meanings.
     fn legend(&self) -> Vec<Entry>;
 }
 
-/// A sign of a legend and what it means.
+/// A sign of a legend and its meaning.
 pub(crate) struct Entry {
     pub sign: Drawing,
     pub name: String,

@@ -24,11 +24,11 @@ pub struct Point {
     pub x: f64,
     /// Along the vertical axis.
     pub y: f64,
-    /// What it is: its tooltip.
+    /// Its description, shown as a tooltip.
     pub label: String,
 }
 
-/// Points on either edge of the band; on a linear scale two would do.
+/// The number of points on either edge of the band; a linear scale would need only two.
 const EDGE: usize = 24;
 
 impl Draw for Scatter {
@@ -52,7 +52,7 @@ impl Draw for Scatter {
 }
 
 impl Scatter {
-    /// Positions where y is a share of x.
+    /// Positions where y is `share` times x.
     fn edge(&self, axes: &Axes, share: f64) -> Vec<(f64, f64)> {
         let (low, high) = (axes.x.low, axes.x.high);
         let across = (0..=EDGE).map(|i| low + (high - low) * i as f64 / EDGE as f64);

@@ -1,31 +1,32 @@
-//! Parts of a whole along an axis, stacked: each holds from its place to the next.
+//! Parts of a whole along an axis, stacked: each value holds from its position to the next.
 
 use super::line::{draw_references, from_zero, uprights};
 use super::{ACROSS, Axis, Draw, Entry, Reference, Series, filled_legend};
 use crate::drawing::{Area, Axes, Drawing, Extent};
 use crate::table::significant;
 
-/// Heights stacked upon each other, at places that ascend.
+/// Stacked heights at ascending positions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StackedArea {
     /// Horizontal, evenly spaced.
     pub x: Axis,
     /// Vertical; starts at zero.
     pub y: Axis,
-    /// Where heights begin; each reaches to the next place, the last is where it ends.
+    /// The positions: each height extends from one to the next, and the last position is the end.
     pub places: Vec<f64>,
-    /// One height per series and interval between two places, from the lowest; what is not above zero draws nothing.
+    /// One height per series and interval between two positions, from the lowest; heights that are not above zero are
+    /// not drawn.
     pub series: Vec<Series<f64>>,
-    /// What to compare with, or where something changes.
+    /// Values to compare with, or positions of changes.
     pub references: Vec<Reference>,
 }
 
 const HEIGHT: f64 = 380.0;
 
-/// Intervals narrower than this are drawn as one, as high as the highest of them, in pixels.
+/// Intervals narrower than this many pixels are drawn as one, as high as the highest of them.
 const NARROW: f64 = 3.0;
 
-/// Edges that are no further apart are one, in pixels.
+/// Edges at most this many pixels apart count as equal.
 const SAME: f64 = 0.5;
 
 /// Intervals that are drawn as one: its ends in pixels, and the index of the highest.

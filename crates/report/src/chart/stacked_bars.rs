@@ -10,15 +10,15 @@ use crate::theme::Ink;
 pub struct StackedBars {
     /// From the top.
     pub groups: Vec<Group>,
-    /// What the lengths mean.
+    /// The meaning of the lengths.
     pub value: Axis,
-    /// One length per series and bar, over all groups; what is not above zero draws nothing.
+    /// One length per series and bar, over all groups; lengths that are not above zero are not drawn.
     pub series: Vec<Series<f64>>,
-    /// What the bars' lengths show.
+    /// The meaning of a whole bar's length.
     pub whole: Whole,
-    /// What colours and textures mean, where each has a meaning of its own; empty where every series has its own entry.
+    /// The meanings of colours and textures if they are independent; empty if every series has its own legend entry.
     pub keys: Vec<Series<f64>>,
-    /// For each bar the smallest and the largest that its sum may be, drawn as a whisker below it; empty where unknown.
+    /// The lower and upper limit of each bar's sum, drawn as a whisker below it; empty if unknown.
     pub intervals: Vec<Option<(f64, f64)>>,
 }
 
@@ -31,7 +31,7 @@ pub struct Group {
     pub bars: Vec<String>,
 }
 
-/// What the length of a whole bar shows.
+/// The meaning of a whole bar's length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whole {
     /// The sum of its parts.
@@ -45,7 +45,7 @@ const BAR: f64 = 22.0;
 const NAME: f64 = 24.0;
 const GAP: f64 = 8.0;
 
-/// How much longer the axis is than the longest bar, for the number behind that.
+/// The ratio of the axis to the longest bar, which leaves room for the number after the bar.
 const ROOM: f64 = 1.1;
 
 impl Draw for StackedBars {
@@ -103,7 +103,7 @@ impl StackedBars {
                 let area = Area::new((x(from), top), (x(from + length), top + BAR));
                 let (share, filling) = (significant(100.0 * length / sum), series.filling(i));
                 drawing.fill(area, filling, format!("{name}, {}: {} ({share} %)", series.name, significant(length)));
-                // The only part of a sum is the sum, whose number is behind the bar.
+                // A single part equals the sum, whose number is after the bar.
                 if self.series.len() > 1 || self.whole == Whole::Share {
                     drawing.words_inside(area, &significant(length * factor), filling.0);
                 }

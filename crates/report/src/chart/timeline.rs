@@ -1,4 +1,6 @@
-//! What happened when, on several tracks: threads, streams, machines. Thousands of spans take no more room than pixels.
+//! A timeline of spans on several tracks: threads, streams, machines.
+//!
+//! Thousands of spans need no more elements than pixels.
 
 use super::{ACROSS, Axis, Draw, Entry, Series, filled_legend};
 use crate::drawing::{Area, Axes, Drawing, Extent, Mark, Shape};
@@ -16,25 +18,25 @@ pub struct Timeline {
     pub series: Vec<Series<Span>>,
 }
 
-/// Something that took time. One that ends where or before it begins, or on no track, is not drawn.
+/// A span of time. A span that does not end after its beginning, or that has no track, is not drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// Which track it is on.
+    /// The index of its track.
     pub track: usize,
-    /// When it began.
+    /// Its beginning.
     pub start: f64,
-    /// When it ended.
+    /// Its end.
     pub end: f64,
-    /// What it was.
+    /// Its name.
     pub name: String,
 }
 
 /// Height of a level, and between two tracks, in pixels.
 const LEVEL: f64 = 18.0;
 const GAP: f64 = 10.0;
-/// Deeper levels of a track are counted, not drawn.
+/// Deeper levels of a track are counted but not drawn.
 const LEVELS: usize = 12;
-/// Narrower spans are drawn together, in pixels.
+/// Spans narrower than this many pixels are merged.
 const NARROW: f64 = 2.0;
 
 /// A span and the index of its category.
@@ -85,7 +87,7 @@ impl Timeline {
         all.filter(move |(_, span)| valid(span) && span.track < self.tracks.len())
     }
 
-    /// The spans of a track, each below those that it begins in; counts those that are too deep.
+    /// The spans of a track, each below the spans that it begins in; counts those that are too deep.
     fn levels(&self, track: usize, hidden: &mut usize) -> Vec<Vec<Placed<'_>>> {
         let mut spans: Vec<Placed> = self.spans().filter(|(_, span)| span.track == track).collect();
         spans.sort_by(|(_, a), (_, b)| a.start.total_cmp(&b.start).then(b.end.total_cmp(&a.end)));
@@ -106,7 +108,7 @@ impl Timeline {
         levels
     }
 
-    /// Draws spans one by one, narrow neighbours together; returns how many were drawn together.
+    /// Draws the spans, merging narrow neighbours; returns the number of merged spans.
     fn draw_level(&self, drawing: &Drawing, axes: &Axes, top: f64, level: &[Placed]) -> usize {
         let x = |time: f64| axes.at_position(time, 0.0).0;
         let bin = |(_, span): &Placed| match x(span.end) - x(span.start) {
@@ -134,7 +136,7 @@ impl Timeline {
     }
 }
 
-/// Each category becomes as high as its share of the time, so that its area stays what it was.
+/// The height of each category is its share of the time, so that its area is preserved.
 fn merge(axes: &Axes, top: f64, many: &[Placed], merged: &mut [Merged]) {
     let x = |time: f64| axes.at_position(time, 0.0).0;
     let from = many.iter().map(|(_, span)| span.start).fold(f64::INFINITY, f64::min);

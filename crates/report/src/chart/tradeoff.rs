@@ -4,7 +4,7 @@ use super::line::{draw_references, levels, uprights};
 use super::{Axis, Draw, Entry, Point, Reference, Series, marker_legend, scatter};
 use crate::drawing::{Axes, Drawing, Extent};
 
-/// Choices by what each costs in two ways; of either less is better.
+/// Choices with two costs each; for both, less is better.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tradeoff {
     /// Horizontal.
@@ -13,7 +13,7 @@ pub struct Tradeoff {
     pub y: Axis,
     /// Choices by group.
     pub series: Vec<Series<Point>>,
-    /// What to compare with.
+    /// Values to compare with.
     pub references: Vec<Reference>,
 }
 
@@ -40,7 +40,7 @@ impl Draw for Tradeoff {
     }
 }
 
-/// The Pareto front from left to right, as steps: between two choices nothing is better than the left one.
+/// The Pareto front from left to right, as steps: between two choices the left one is the best.
 fn front(mut positions: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     positions.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
     let mut steps: Vec<(f64, f64)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Axes, grid and labels by plotters' chart builder, and where a pair of values is between them.
+//! Draws axes, grid and labels with plotters' chart builder, and converts values to positions between them.
 
 use super::backend::{pixels, style, text_style, units};
 use super::{Anchor, Area, Drawing, FONT, Mark, Point, text_width};
@@ -14,27 +14,27 @@ use plotters::series::LineSeries;
 use std::convert::Infallible;
 use std::ops::Range;
 
-/// The most ticks of an axis.
+/// The largest number of ticks of an axis.
 const MOST: usize = 9;
 /// Share of the range left free at either end, so that no marker is cut.
 const MARGIN: f64 = 0.04;
-/// Between an axis and its numbers, and between two numbers, in pixels.
+/// The gap between an axis and its numbers, and between two numbers, in pixels.
 const GAP: f64 = 8.0;
 /// Height of the numbers below a plot, and of a label below or above it, in pixels.
 const NUMBERS: f64 = 26.0;
 const LABEL: f64 = 22.0;
-/// Free on the right, where the last number reaches beyond its tick.
+/// The margin on the right, where the last number extends beyond its tick.
 const RIGHT: f64 = 16.0;
-/// The largest number that an axis shows: the distance of two such numbers is finite.
+/// The largest number that an axis shows, so that the difference of two such numbers is finite.
 const LARGEST: f64 = f64::MAX / 8.0;
 
-/// What an axis spans, in positions: values, or their decimal logarithms.
+/// The range of an axis in positions: values, or their decimal logarithms.
 #[derive(Debug, Clone)]
 pub struct Extent {
     pub low: f64,
     pub high: f64,
     axis: Axis,
-    /// Where ticks are if their labels fit; else they are at round numbers.
+    /// The ticks to use if their labels fit; otherwise ticks are at round numbers.
     preferred: Option<Vec<f64>>,
 }
 
@@ -42,14 +42,14 @@ pub struct Extent {
 type Tick = (f64, String);
 
 impl Extent {
-    /// The values, with a margin.
+    /// The range of the values, with a margin.
     pub fn around(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
         let Extent { low, high, .. } = Self::within(axis, values);
         let margin = (high - low) * MARGIN;
         Self::new(axis, low - margin, high + margin)
     }
 
-    /// The values and no more: moved apart where all are equal, 0 to 1 where there is none.
+    /// The range of the values without a margin: extended if all are equal, 0 to 1 if there are none.
     pub fn within(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
         let positions = values.filter_map(|value| axis.scale.position(value));
         let (low, high) =
@@ -63,7 +63,7 @@ impl Extent {
         }
     }
 
-    /// Zero and the values, to the next tick.
+    /// The range from zero to the first tick that covers the values.
     pub fn from_zero(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
         let values = values.filter(|value| *value > 0.0 && *value <= LARGEST);
         let high = Self::within(&Axis::linear(""), values.chain([0.0])).high;
@@ -71,12 +71,12 @@ impl Extent {
         Self::up_to(axis, (high / step - 1e-9).ceil() * step)
     }
 
-    /// Zero to `most`, whatever the values are.
+    /// The range from zero to `most`, regardless of the values.
     pub fn up_to(axis: &Axis, most: f64) -> Self {
         Self::new(&Axis::linear(&axis.label), 0.0, most)
     }
 
-    /// The values with a margin and, where there is room, a tick at each.
+    /// The range of the values with a margin and, if there is room, a tick at each value.
     pub fn at_values(axis: &Axis, values: impl Iterator<Item = f64> + Clone) -> Self {
         let mut preferred: Vec<f64> = values.clone().filter(|value| axis.scale.position(*value).is_some()).collect();
         preferred.sort_by(f64::total_cmp);
@@ -84,7 +84,7 @@ impl Extent {
         Extent { preferred: Some(preferred), ..Self::around(axis, values) }
     }
 
-    /// That many rows without ticks, each one unit high.
+    /// A range of `count` rows without ticks, each one unit high.
     pub fn rows(count: usize) -> Self {
         Extent { preferred: Some(Vec::new()), ..Self::new(&Axis::linear(""), 0.0, count.max(1) as f64) }
     }
@@ -93,12 +93,12 @@ impl Extent {
         Extent { low, high, axis: axis.clone(), preferred: None }
     }
 
-    /// How far along the axis a position is, from 0 to 1.
+    /// The relative position along the axis, from 0 to 1.
     pub fn share(&self, position: f64) -> f64 {
         (position - self.low) / (self.high - self.low)
     }
 
-    /// The position of a value; `None` where this axis cannot show it.
+    /// The position of a value; `None` if this axis cannot show it.
     pub fn position(&self, value: f64) -> Option<f64> {
         self.axis.scale.position(value)
     }
@@ -111,13 +111,13 @@ impl Extent {
         }
     }
 
-    /// A value to a ten-thousandth of the range.
+    /// A value rounded to a ten-thousandth of the range.
     pub fn near(&self, value: f64) -> String {
         let decimals = (4.0 - (self.high - self.low).log10()).clamp(0.0, 9.0) as usize;
         format!("{value:.decimals$}")
     }
 
-    /// As many ticks as labels fit on that many pixels, each as long along the axis as `size` says.
+    /// The most ticks whose labels fit on `length` pixels; `size` is the size of a label along the axis.
     fn ticks(&self, length: f64, size: impl Fn(&str) -> f64) -> Vec<Tick> {
         let inside = |(at, _): &Tick| (-1e-9..=1.0 + 1e-9).contains(&self.share(*at));
         let labelled = |values: Vec<f64>| -> Vec<Tick> {
@@ -133,7 +133,7 @@ impl Extent {
         self.candidates().into_iter().map(labelled).find(fits).unwrap_or_default()
     }
 
-    /// Values of ticks, the most first.
+    /// Possible tick values, the longest list first.
     fn candidates(&self) -> Vec<Vec<f64>> {
         let (low, high) = (self.low, self.high);
         let fewer = |low: f64, high: f64| (1..=MOST).rev().map(move |count| round_numbers(low, high, count));
@@ -155,22 +155,22 @@ impl Extent {
     }
 }
 
-/// Digits of the ticks between two powers of ten.
+/// The leading digits of ticks between two powers of ten.
 const DIGITS: [&[f64]; 5] =
     [&[1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0], &[1.0, 2.0, 3.0, 5.0], &[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
 
-/// These digits times powers of ten, between two decimal logarithms.
+/// The products of these digits and powers of ten between two decimal logarithms.
 fn between(digits: &[f64], low: f64, high: f64) -> Vec<f64> {
     let powers = low.floor() as i32..=high.ceil() as i32;
     let all = powers.flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)));
     all.filter(|value| (low..=high).contains(&value.log10())).collect()
 }
 
-/// Round numbers by plotters, at most so many; near the largest number plotters searches for ever.
+/// At most `count` round numbers, chosen by plotters; near the largest number plotters would loop forever.
 fn round_numbers(low: f64, high: f64, count: usize) -> Vec<f64> {
     let range = Some(low..high).filter(|range| range.end - range.start <= 2.0 * LARGEST);
     let numbers = range.map(|range| RangedCoordf64::from(range).key_points(BoldPoints(count))).unwrap_or_default();
-    // What it adds up to zero is not always zero.
+    // Rounding errors can make zero a tiny number.
     numbers.into_iter().map(|number| if number.abs() < 1e-9 * (high - low) { 0.0 } else { number }).collect()
 }
 
@@ -183,7 +183,7 @@ impl Scale {
     }
 }
 
-/// A number without decimals that mean nothing.
+/// A number without trailing zeros.
 pub fn tick_text(value: f64) -> String {
     let text = significant(value);
     match text.contains('.') {
@@ -192,7 +192,7 @@ pub fn tick_text(value: f64) -> String {
     }
 }
 
-/// Positions as plotters takes them, with our ticks.
+/// A coordinate for plotters with our ticks.
 struct Coordinate {
     range: RangedCoordf64,
     ticks: Vec<Tick>,
@@ -237,10 +237,10 @@ pub struct Axes {
 }
 
 impl Axes {
-    /// What the axes take of a drawing's height.
+    /// The part of a drawing's height that the axes need.
     pub const HEIGHT: f64 = GAP + NUMBERS + LABEL;
 
-    /// Draws both axes with their grid into all of the drawing, with room on the left for names that the caller draws.
+    /// Draws both axes with their grid over the whole drawing, with room on the left for names that the caller draws.
     pub fn new(drawing: &Drawing, x: Extent, y: Extent, names: &[String]) -> Self {
         Self::build(drawing, x, y, names).expect("a drawing in memory takes every shape")
     }
@@ -255,10 +255,10 @@ impl Axes {
         let y_ticks = y.ticks(drawing.height - top - NUMBERS - LABEL, |_| FONT);
         let labels = y_ticks.iter().map(|(_, label)| label).chain(names);
         let widest = labels.map(|label| text_width(label, FONT)).fold(0.0, f64::max);
-        // Long names leave room for what they are names of.
+        // Long names must leave room for the plot.
         let left = (widest + GAP).ceil().min(drawing.width / 2.0);
         let x_ticks = x.ticks(drawing.width - left - RIGHT, |label| text_width(label, FONT));
-        // The last number is centred below its tick, which may be at the very end.
+        // The last number is centred below its tick, which may be at the end of the axis.
         let right = x_ticks.last().map_or(0.0, |(_, label)| text_width(label, FONT) / 2.0 + 1.0).max(RIGHT);
         let mut chart = ChartBuilder::on(&drawing.clone().into_drawing_area())
             .margin_top(units(top))
@@ -281,12 +281,12 @@ impl Axes {
         Ok(Axes { x, y, area, chart })
     }
 
-    /// The positions of a pair of values; `None` where an axis cannot show one of them.
+    /// The positions of a pair of values; `None` if an axis cannot show one of them.
     pub fn positions(&self, x: f64, y: f64) -> Option<Point> {
         Some((self.x.position(x)?, self.y.position(y)?))
     }
 
-    /// Where a pair of values is; `None` where an axis cannot show one of them.
+    /// The point of a pair of values; `None` if an axis cannot show one of them.
     pub fn at(&self, x: f64, y: f64) -> Option<Point> {
         self.positions(x, y).map(|(x, y)| self.at_position(x, y))
     }
@@ -297,7 +297,7 @@ impl Axes {
         self.chart.draw_series(line).expect("a drawing in memory takes every shape");
     }
 
-    /// Where a pair of positions is.
+    /// The point of a pair of positions.
     pub fn at_position(&self, x: f64, y: f64) -> Point {
         let Area { left, bottom, .. } = self.area;
         (left + self.x.share(x) * self.area.width(), bottom - self.y.share(y) * self.area.height())

@@ -1,4 +1,6 @@
-//! plotters draws on a [`Drawing`]: its colours name roles, and its whole pixels are quarters of ours, so that lines keep their places.
+//! The plotters backend for a [`Drawing`].
+//!
+//! Its colours are roles, and its integer pixels are quarters of ours, so that lines keep their positions.
 
 use super::{Anchor, Area, Drawing, FONT, Mark, Point, Shape};
 use crate::theme::{Ink, Theme};
@@ -7,7 +9,7 @@ use plotters_backend::text_anchor::{HPos, VPos};
 use plotters_backend::{BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind};
 use std::convert::Infallible;
 
-/// Pixels of plotters for one of ours.
+/// The number of plotters' pixels per pixel of the drawing.
 const UNIT: f64 = 4.0;
 
 /// A length in pixels of plotters.
@@ -19,12 +21,12 @@ pub fn pixels(units: i32) -> f64 {
     f64::from(units) / UNIT
 }
 
-/// A line of that width in pixels, or a filling.
+/// A line of this width in pixels, or a filling.
 pub fn style(ink: Ink, width: f64) -> ShapeStyle {
     ShapeStyle { color: colour(ink).to_rgba(), filled: true, stroke_width: units(width).unsigned_abs() }
 }
 
-/// Labels of axes.
+/// The style of axis labels.
 pub fn text_style(ink: Ink) -> TextStyle<'static> {
     FontDesc::new(FontFamily::SansSerif, FONT, FontStyle::Normal).color(&colour(ink))
 }

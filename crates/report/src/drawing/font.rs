@@ -1,17 +1,19 @@
-//! The font of pictures: DejaVu Sans (Bitstream Vera's licence: free to use and to embed), so that they look alike on all machines.
+//! The font of pictures, so that they look the same on all machines.
+//!
+//! It is DejaVu Sans (Bitstream Vera's licence: free to use and to embed).
 
 use super::{FONT, Point};
 use ab_glyph::{Font, FontRef, ScaleFont, point};
 use std::sync::LazyLock;
 
-/// The name by which a machine that has the font knows it.
+/// The font family in SVG, for machines that have the font.
 pub const FAMILY: &str = "DejaVu Sans, sans-serif";
 
 static DEJAVU: LazyLock<FontRef> = LazyLock::new(|| {
     FontRef::try_from_slice(dejavu::sans::regular()).expect("the font is part of the program and was read in tests")
 });
 
-/// ab_glyph counts sizes by the height of a line, SVG by the em.
+/// ab_glyph measures sizes by line height, SVG by the em.
 fn height(size: f64) -> f32 {
     size as f32 * DEJAVU.height_unscaled() / DEJAVU.units_per_em().unwrap_or(2048.0)
 }
@@ -22,7 +24,7 @@ pub fn text_width(text: &str, size: f64) -> f64 {
     text.chars().map(|c| f64::from(font.h_advance(font.glyph_id(c)))).sum()
 }
 
-/// As much of a text as there is room for.
+/// The beginning of a text that fits.
 pub fn cut(text: &str, room: f64) -> String {
     if text_width(text, FONT) <= room {
         return text.to_string();
@@ -35,7 +37,7 @@ pub fn cut(text: &str, room: f64) -> String {
     text.chars().take_while(fits).chain(['…']).collect()
 }
 
-/// Calls `draw` with every pixel of a text that starts at a point of its baseline, and how much of the pixel is covered.
+/// Calls `draw` for every pixel of a text that starts at a point of its baseline, with the covered share of the pixel.
 pub fn rasterize(text: &str, (mut x, y): Point, size: f64, mut draw: impl FnMut((i32, i32), f64)) {
     let font = DEJAVU.as_scaled(height(size));
     for id in text.chars().map(|c| font.glyph_id(c)) {

@@ -25,13 +25,13 @@ pub const TEXTURE_ALPHA: f64 = 0.4;
 /// Pixels from the left and from the top.
 pub type Point = (f64, f64);
 
-/// Shapes, later ones above earlier ones. Clones share them, as plotters' areas do.
+/// Shapes, later ones above earlier ones. Clones share their shapes, as plotters' areas require.
 #[derive(Debug, Clone)]
 pub struct Drawing {
     pub width: f64,
     pub height: f64,
     marks: Rc<RefCell<Vec<Mark>>>,
-    /// What was left out or merged; else empty.
+    /// A remark about omitted or merged shapes; may be empty.
     pub note: String,
 }
 
@@ -59,7 +59,7 @@ pub enum Shape {
     Text { text: String, at: Point, anchor: Anchor, size: f64 },
 }
 
-/// Where a text's position is along the text.
+/// The point of a text that its position refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     Start,
@@ -93,7 +93,7 @@ impl Area {
         ((self.left + self.right) / 2.0, (self.top + self.bottom) / 2.0)
     }
 
-    /// Smaller by so much on every side.
+    /// The rectangle reduced by `by` on every side.
     pub fn inset(self, by: f64) -> Self {
         Area { left: self.left + by, top: self.top + by, right: self.right - by, bottom: self.bottom - by }
     }
@@ -127,7 +127,7 @@ impl Mark {
         Self::new(Shape::Lines(lines, width), ink)
     }
 
-    /// Dashes as long as the gaps between them.
+    /// A dashed line; dashes and gaps have the same length.
     pub fn dashed(from: Point, to: Point, ink: Ink) -> Self {
         let dashes = f64::hypot(to.0 - from.0, to.1 - from.1) / 8.0;
         let at = |i: f64| (from.0 + (to.0 - from.0) * i / dashes, from.1 + (to.1 - from.1) * i / dashes);
@@ -139,7 +139,7 @@ impl Mark {
         Self::new(Shape::Text { text: text.into(), at, anchor, size: FONT }, ink)
     }
 
-    /// The marker of the series with that index: its colour and its shape both identify the series.
+    /// The marker of a series by index: both its colour and its shape identify the series.
     pub fn marker((x, y): Point, series: usize, ink: Ink) -> Self {
         let shape = match series % 4 {
             0 => Shape::Circle((x, y), 4.0),
@@ -164,12 +164,12 @@ impl Mark {
 }
 
 impl Drawing {
-    /// Empty, of that size in pixels.
+    /// An empty drawing of this size in pixels.
     pub fn new(width: f64, height: f64) -> Self {
         Drawing { width, height, marks: Rc::default(), note: String::new() }
     }
 
-    /// Adds a shape above the others; one with a point that is not finite is not drawn.
+    /// Adds a shape above the others; ignores it if a coordinate is not finite.
     pub fn add(&self, mut mark: Mark) {
         let mut finite = true;
         mark.shape.for_each_point(|x, y| finite &= x.is_finite() && y.is_finite());
@@ -189,7 +189,7 @@ impl Drawing {
         }
     }
 
-    /// Words in a filled rectangle, on a plain ground; nothing where there is no room for them.
+    /// Adds text in a filled rectangle, on a plain background, if it fits.
     pub fn words_inside(&self, area: Area, words: &str, ink: Ink) {
         let (half, (x, y)) = (text_width(words, FONT) / 2.0 + 3.0, area.middle());
         if !words.is_empty() && 2.0 * half <= area.width() && FONT <= area.height() {
@@ -198,7 +198,7 @@ impl Drawing {
         }
     }
 
-    /// A box with as much of a name in it as there is room for.
+    /// Adds a box with the part of a name that fits.
     pub fn named_box(&self, area: Area, (ink, texture): (Ink, Texture), tip: String, name: &str) {
         self.fill(area, (ink, texture), tip);
         if area.width() >= 2.5 * FONT {
@@ -206,7 +206,7 @@ impl Drawing {
         }
     }
 
-    /// A name left of the axes; where it is cut, its tooltip is the whole name.
+    /// Adds a name left of the axes; if it is cut, its tooltip is the whole name.
     pub fn name(&self, name: &str, axes: &Axes, y: f64) {
         let end = axes.area.left - 8.0;
         let cut = cut(name, end);
@@ -214,7 +214,7 @@ impl Drawing {
         self.add(Mark::text(&cut, (end, y), Anchor::End, Ink::MUTED).tip(tip));
     }
 
-    /// Adds the shapes of another drawing, its corner at that point.
+    /// Adds the shapes of another drawing, with its corner at this point.
     pub fn place(&self, other: &Drawing, (right, down): Point) {
         for mark in other.marks.borrow().iter() {
             let mut mark = mark.clone();

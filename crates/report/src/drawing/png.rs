@@ -1,4 +1,4 @@
-//! A drawing as PNG, by plotters' bitmap backend.
+//! Writes a drawing as PNG, with plotters' bitmap backend.
 
 use super::svg::baseline;
 use super::{Anchor, Drawing, Mark, Point, Shape, font, text_width};
@@ -8,20 +8,20 @@ use plotters::backend::BitMapBackend;
 use plotters::style::{RGBAColor, ShapeStyle};
 use plotters_backend::{BackendColor, DrawingBackend};
 
-/// Pixels of a picture for one of the drawing's.
+/// The number of PNG pixels per pixel of the drawing.
 const SCALE: f64 = 2.0;
-/// Each pixel is the mean of a square of so many by so many, which smooths edges.
+/// Each pixel is the mean of a square with this side length, which smooths edges.
 const FINE: u32 = 2;
-/// Pixels of the bitmap for one of the drawing's.
+/// The number of bitmap pixels per pixel of the drawing.
 const UNIT: f64 = SCALE * FINE as f64;
-/// The largest picture: drawing it takes twelve bytes a pixel.
+/// The maximum number of pixels: drawing needs twelve bytes per pixel.
 const MOST_PIXELS: u64 = 32 << 20;
 
 impl Drawing {
-    /// A PNG file with two pixels for each of the drawing's.
+    /// A PNG file with two pixels per pixel of the drawing.
     ///
     /// # Errors
-    /// When it would be too large.
+    /// A picture that would be too large.
     pub fn to_png(&self, theme: Theme) -> Result<Vec<u8>> {
         let [width, height] = [self.width, self.height].map(|length| (length * SCALE).ceil() as u32);
         let too_large = || {
@@ -60,7 +60,7 @@ fn encoded((width, height): (u32, u32), pixels: &[u8]) -> std::result::Result<Ve
 }
 
 impl Mark {
-    /// Draws it on a bitmap in memory, which takes every shape.
+    /// Draws the mark on a bitmap in memory, which cannot fail.
     fn paint(&self, bitmap: &mut BitMapBackend, theme: Theme) {
         let [red, green, blue] = self.ink.rgb(theme);
         let color = RGBAColor(red, green, blue, self.alpha);

@@ -1,4 +1,4 @@
-//! A drawing as SVG: inside a page in the page's colours, as a file in fixed ones.
+//! Writes a drawing as SVG: inside a page in the page's colours, as a file in fixed ones.
 
 use super::font::FAMILY;
 use super::{Anchor, Area, Drawing, FONT, Mark, Point, Shape};
@@ -12,15 +12,15 @@ struct Px(f64);
 impl Render for Px {
     fn render_to(&self, out: &mut String) {
         let tenths = (self.0 * 10.0).round();
-        // Adding zero makes minus zero zero. Writing into a string cannot fail.
+        // Adding zero turns minus zero into zero. Writing into a string cannot fail.
         let _ = write!(out, "{}", tenths / 10.0 + 0.0);
     }
 }
 
 impl Drawing {
-    /// Part of a page. Without a description it is an ornament whose meaning is next to it.
+    /// The drawing as part of a page. Without a description it is decorative, and its meaning is next to it.
     pub fn to_markup(&self, description: Option<&str>) -> Markup {
-        // Letters are never smaller than 10 pixels: what does not fit then is scrolled.
+        // Letters never become smaller than 10 pixels; a drawing that is then too wide is scrolled.
         let least = format!("min-width: {}px", (self.width * 10.0 / FONT).floor());
         html! {
             svg width=(Px(self.width)) height=(Px(self.height)) viewBox=(self.view_box()) font-size=(Px(FONT))
@@ -29,7 +29,7 @@ impl Drawing {
         }
     }
 
-    /// A file of its own.
+    /// The drawing as a file of its own.
     pub fn to_svg(&self, theme: Theme, description: &str) -> String {
         crate::html::shown(html! {
             svg xmlns="http://www.w3.org/2000/svg" width=(Px(self.width)) height=(Px(self.height)) viewBox=(self.view_box())

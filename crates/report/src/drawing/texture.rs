@@ -1,11 +1,11 @@
-//! Stripes that distinguish filled areas where colours cannot: in grey print, and for those who see colours otherwise.
+//! Stripes that distinguish filled areas without colours: in grey print, and for colour-blind readers.
 
 use super::{Area, Point};
 
-/// How a filled area is striped.
+/// The stripes of a filled area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Texture {
-    /// Not at all.
+    /// No stripes.
     Plain,
     /// `/`
     Rising,
@@ -35,7 +35,7 @@ impl Texture {
         Texture::DenseFalling,
     ];
 
-    /// That of the series with an index; after eight they repeat.
+    /// The texture of a series by index; textures repeat after eight.
     pub fn nth(index: usize) -> Self {
         Self::ALL[index % Self::ALL.len()]
     }
@@ -63,7 +63,7 @@ fn multiples(low: f64, high: f64, of: f64) -> impl Iterator<Item = f64> {
     ((low / of).floor() as i64 + 1..(high / of).ceil() as i64).map(move |i| i as f64 * of)
 }
 
-/// Lines on which x + y is a multiple of that many pixels.
+/// Lines on which x + y is a multiple of `apart` pixels.
 fn rising(area: Area, apart: f64) -> Vec<Vec<Point>> {
     let Area { left, top, right, bottom } = area;
     let line =

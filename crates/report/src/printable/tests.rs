@@ -1,4 +1,4 @@
-//! What a terminal would obey is escaped.
+//! Tests that characters are escaped if a terminal would execute them.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Time that is left.
+//! Tests of the time left.
 
 use super::*;
 

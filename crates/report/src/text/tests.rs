@@ -1,4 +1,4 @@
-//! Tables as text.
+//! Tests of tables as text.
 
 use super::*;
 use crate::table::{Cell, Column};

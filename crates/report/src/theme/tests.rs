@@ -4,7 +4,7 @@ use super::*;
 use crate::chart::heatmap;
 use crate::drawing::{MARKER_ALPHA, TEXTURE_ALPHA};
 
-/// Contrast as WCAG 2.2 defines it.
+/// Contrast as defined by WCAG 2.2.
 fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
     let luminance = |rgb: [f64; 3]| {
         let linear = rgb
@@ -20,7 +20,7 @@ fn seen(ink: Ink, theme: Theme) -> [f64; 3] {
     ink.rgb(theme).map(f64::from)
 }
 
-/// A colour that lets some of what is below it through.
+/// A partly transparent colour over another one.
 fn over(above: [f64; 3], alpha: f64, below: [f64; 3]) -> [f64; 3] {
     std::array::from_fn(|part| alpha * above[part] + (1.0 - alpha) * below[part])
 }
@@ -31,7 +31,7 @@ fn holds(what: &str, theme: Theme, found: f64, least: f64) {
 
 #[test]
 fn contrast_is_that_of_the_standard() {
-    // WCAG 2.2: black on white 21:1; #777777 on white 4.48:1 (the usual example of what just fails).
+    // WCAG 2.2: black on white 21:1; #777777 on white 4.48:1 (the usual example of a colour that just fails).
     assert!((contrast([0.0; 3], [255.0; 3]) - 21.0).abs() < 1e-9);
     assert!((contrast([119.0; 3], [255.0; 3]) - 4.48).abs() < 0.005);
 }
@@ -46,7 +46,7 @@ fn words_can_be_read_wherever_they_stand() {
                 holds(ink.name, theme, contrast(seen(ink, theme), seen(ground, theme)), 4.5);
             }
         }
-        // Numbers and names stand on bars and spans in the colour of the paper.
+        // Numbers and names on bars and spans have the colour of the paper.
         let bars = [Ink::FAILED, Ink::SUBJECT, Ink::VARIATION, Ink::RIVAL, Ink::TRUTH];
         for ink in Ink::MEMBERS.into_iter().chain(bars) {
             holds(ink.name, theme, contrast(seen(ink, theme), seen(Ink::PAPER, theme)), 4.5);
@@ -62,11 +62,11 @@ fn words_can_be_read_wherever_they_stand() {
 fn marks_stand_out_from_the_paper() {
     for theme in [Theme::Light, Theme::Dark] {
         let paper = seen(Ink::PAPER, theme);
-        // WCAG asks for 3:1 of graphics.
+        // WCAG requires 3:1 for graphics.
         for ink in Ink::MEMBERS.into_iter().chain([Ink::SUBJECT, Ink::VARIATION, Ink::RIVAL, Ink::TRUTH]) {
             let marker = over(seen(ink, theme), MARKER_ALPHA, paper);
             holds(ink.name, theme, contrast(marker, paper), 3.0);
-            // Textures are seen, too; they repeat what position or words say, so they may be fainter.
+            // Textures must be visible, too; they repeat information from positions or text, so they may be fainter.
             let stripe = over(paper, TEXTURE_ALPHA, seen(ink, theme));
             holds(ink.name, theme, contrast(stripe, seen(ink, theme)), 1.4);
         }
@@ -75,8 +75,8 @@ fn marks_stand_out_from_the_paper() {
     }
 }
 
-/// In CIELAB under D65 (CIE 15), where a distance of 2.3 is what is just seen: legends name colours, so that they have to be far more
-/// apart.
+/// Distance in CIELAB under D65 (CIE 15), where 2.3 is just noticeable. Legends name colours, so they must be much
+/// further apart.
 #[test]
 fn members_are_told_apart() {
     for theme in [Theme::Light, Theme::Dark] {

@@ -1,4 +1,4 @@
-//! Rows of a SQLite file, by columns that it may lack.
+//! Reads rows of a SQLite file, whose columns may be missing.
 
 use perf4sight_base::error::{Error, Result};
 use rusqlite::types::ValueRef;
@@ -6,7 +6,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// A file that is only read.
+/// A file opened read-only.
 pub(super) struct Database {
     connection: Connection,
     file: PathBuf,
@@ -35,14 +35,14 @@ impl Database {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags).map_err(|cause| damaged(file, &cause))?;
         let database = Database { connection, file: file.to_owned() };
-        // SQLite looks at a file only when it is asked for something.
+        // SQLite reads a file only at the first query.
         database.columns("sqlite_master").map(|_| database)
     }
 
-    /// The columns of a table; none of one that is not there.
+    /// The columns of a table; empty if the table does not exist.
     ///
     /// # Errors
-    /// A damaged file, or a view of that name: it may have rows without end.
+    /// A damaged file, or a view of that name, which may have endless rows.
     fn columns(&self, table: &str) -> Result<Vec<String>> {
         if self.is_view(table)? {
             return Err(self.wrong(format!("has {table} as a view, which may have no end")).expected("a table"));
@@ -69,7 +69,7 @@ impl Database {
         Ok(!self.columns(table)?.is_empty())
     }
 
-    /// Whether it has a table with anything in it.
+    /// Whether it has a table with at least one row.
     ///
     /// # Errors
     /// A damaged file.
@@ -79,7 +79,7 @@ impl Database {
         if self.has(table)? { some().map_err(|cause| damaged(&self.file, &cause)) } else { Ok(false) }
     }
 
-    /// Which of some columns a table lacks that has anything in it.
+    /// The given columns that a table with rows lacks.
     ///
     /// # Errors
     /// A damaged file.
@@ -88,7 +88,7 @@ impl Database {
         Ok(columns.iter().filter(|column| !there.iter().any(|known| known == *column)).copied().collect())
     }
 
-    /// Hands the rows of a table on, if there is one: of each the columns that are asked for, which may be missing.
+    /// Calls `each` for every row of a table, if it exists, with the requested columns, which may be missing.
     ///
     /// # Errors
     /// A damaged file.
@@ -117,7 +117,7 @@ impl Database {
         read().map_err(|cause| damaged(&self.file, &cause))
     }
 
-    /// The texts of a table of texts by their numbers.
+    /// Reads a table of texts with their numbers.
     pub fn texts(&self, table: &str, id: &str) -> Result<Texts> {
         let mut texts = Texts::default();
         self.rows(table, [id, "value"], |[id, value]| {
@@ -130,16 +130,16 @@ impl Database {
     }
 }
 
-/// Texts by number, one behind the other in memory: there may be millions of a few letters.
+/// Texts by number, one after the other in memory: there may be millions of short ones.
 #[derive(Default)]
 pub(super) struct Texts {
     all: String,
-    /// Where each begins, and its bytes.
+    /// The beginning of each text and its length in bytes.
     places: HashMap<i64, (usize, u32)>,
 }
 
 impl Texts {
-    /// The text of a number; none is empty.
+    /// The text with a number; empty if there is none.
     pub fn get(&self, id: i64) -> &str {
         self.places.get(&id).map_or("", |(begin, bytes)| &self.all[*begin..begin + *bytes as usize])
     }
@@ -151,7 +151,7 @@ fn values<const N: usize>(row: &Row) -> rusqlite::Result<[Value; N]> {
         *value = match row.get_ref(place)? {
             ValueRef::Null => Value::Nothing,
             ValueRef::Integer(number) => Value::Number(number),
-            // No column of either format holds one.
+            // No column of either format contains a float.
             ValueRef::Real(_) => Value::Nothing,
             ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
             ValueRef::Blob(bytes) => Value::Bytes(bytes.to_owned()),

@@ -1,4 +1,4 @@
-//! Traces in SQLite files, as Nsight Systems exports them and as nvprof writes them: the same events as in other traces, one trace a process.
+//! Traces in SQLite files of Nsight Systems and nvprof, with the same events as other traces; one per process.
 
 mod database;
 mod nsys;
@@ -14,20 +14,21 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// What every SQLite file begins with (<https://www.sqlite.org/fileformat.html>, 1.3).
+/// The first bytes of every SQLite file (<https://www.sqlite.org/fileformat.html>, 1.3).
 const BEGINNING: &[u8; 16] = b"SQLite format 3\0";
 
-/// Whether a file is one of SQLite; one that cannot be read is none.
+/// Whether a file is a SQLite file; false if it cannot be read.
 pub(crate) fn is_sqlite(file: &Path) -> bool {
     let mut beginning = [0; BEGINNING.len()];
     let read = file.is_file().then(|| File::open(file).and_then(|mut file| file.read_exact(&mut beginning)));
     matches!(read, Some(Ok(()))) && &beginning == BEGINNING
 }
 
-/// Reads the traces of such a file: one of each process that used an accelerator, or where none did, of each that there is anything of.
+/// Reads the traces of such a file: one for each process that used an accelerator, or if none did, for each process
+/// with events.
 ///
 /// # Errors
-/// A file that is damaged, or that holds no trace.
+/// A file that is damaged, or that has no trace.
 pub(crate) fn read(file: &Path) -> Result<Vec<Trace>> {
     let database = Database::open(file)?;
     let mut processes = Processes::new(file);
@@ -40,7 +41,7 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Trace>> {
     }
 }
 
-/// What a copy is called, by its number in `CUpti_ActivityMemcpyKind`; as PyTorch's profiler calls it.
+/// The name of a copy in PyTorch's profiler, by its number in `CUpti_ActivityMemcpyKind`.
 fn copy_name(kind: Option<i64>) -> &'static str {
     match kind {
         Some(1) => "Memcpy HtoD",
@@ -60,7 +61,8 @@ fn without_version(name: &str) -> &str {
     name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name)
 }
 
-/// What a range means and is called: PyTorch's `emit_nvtx` makes ranges of its operators, with what it knows of them behind the name.
+/// The category and name of a range: PyTorch's `emit_nvtx` makes ranges of its operators, with arguments after the
+/// name.
 fn range(name: &str) -> (Category, &str) {
     let told = [", seq = ", ", op_id = ", ", sizes = "].iter().filter_map(|told| name.find(told)).min();
     match told {

@@ -1,6 +1,6 @@
-//! What `nsys export --type sqlite` writes, as the reference of its tables says
-//! (<https://docs.nvidia.com/nsight-systems/2021.5/nsys-exporter/exported_data.html>), and the tables that nsys 2022.4 makes
-//! (`--lazy=false`, schema 3.0). Versions add columns and leave tables out that would be empty.
+//! Reads the output of `nsys export --type sqlite`, according to the reference of its tables
+//! (<https://docs.nvidia.com/nsight-systems/2021.5/nsys-exporter/exported_data.html>) and the tables of nsys 2022.4
+//! (`--lazy=false`, schema 3.0). Newer versions add columns and leave out empty tables.
 
 use super::database::{Database, Texts, Value};
 use super::process::{Happening, Place, Processes};
@@ -10,7 +10,8 @@ use perf4sight_base::error::Result;
 use std::collections::BTreeSet;
 
 const RUNTIME: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
-/// Graphs of CUDA as wholes, whose kernels are then in no table (`--cuda-graph-trace=graph`, the default of newer versions).
+/// CUDA graphs recorded as a whole; their kernels are then in no table (`--cuda-graph-trace=graph`, the default of
+/// newer versions).
 const GRAPHS: &str = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
 const ON_DEVICE: [(&str, Category); 4] = [
     ("CUPTI_ACTIVITY_KIND_KERNEL", Category::Kernel),
@@ -19,11 +20,11 @@ const ON_DEVICE: [(&str, Category); 4] = [
     ("CUPTI_ACTIVITY_KIND_MEMSET", Category::Set),
 ];
 const RANGES: &str = "NVTX_EVENTS";
-/// Where an export tells its own version, by the name of newer versions and of older ones.
+/// The tables with the export's own version, in newer and in older versions.
 const ABOUT: [&str; 2] = ["META_DATA_EXPORT", "EXPORT_META_DATA"];
-/// The newest schema that is known: that of nsys 2022.4.
+/// The newest supported schema: that of nsys 2022.4.
 const SCHEMA: u32 = 3;
-/// Tables that are not read, and what they hold.
+/// Tables that are not read, and their contents.
 const PASSED_OVER: [(&str, &str); 6] = [
     ("CUDNN_EVENTS", "calls of cuDNN"),
     ("CUBLAS_EVENTS", "calls of cuBLAS"),
@@ -32,10 +33,11 @@ const PASSED_OVER: [(&str, &str); 6] = [
     ("COMPOSITE_EVENTS", "samples of threads"),
     ("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "synchronisation of CUDA"),
 ];
-/// Ranges of threads and of processes, of the program itself and of others that were merged in, and moments: `ENUM_NSYS_EVENT_TYPE`.
+/// Values of `ENUM_NSYS_EVENT_TYPE` for ranges of threads and of processes, of the program itself and of merged ones,
+/// and for marks.
 const RANGE_TYPES: [i64; 5] = [34, 59, 60, 70, 71];
 
-/// Reads what there is; whether it is such a file.
+/// Reads an nsys export; returns whether the file is one.
 pub(super) fn read(database: &Database, processes: &mut Processes) -> Result<bool> {
     if !database.has("StringIds")? {
         return Ok(false);
@@ -60,14 +62,14 @@ pub(super) fn read(database: &Database, processes: &mut Processes) -> Result<boo
     Ok(true)
 }
 
-/// A file, and what is known of it.
+/// A file and the data read so far.
 struct Export<'a> {
     database: &'a Database,
     texts: Texts,
     processes: &'a mut Processes,
     /// Processes that call the runtime.
     callers: BTreeSet<i64>,
-    /// Tables with rows of which nothing says whose they are.
+    /// Tables with rows that do not identify their process.
     whose: Vec<&'static str>,
 }
 
@@ -98,7 +100,7 @@ impl Export<'_> {
         })
     }
 
-    /// What the script named, and PyTorch's operators where `emit_nvtx` names them.
+    /// Reads the script's NVTX ranges, and PyTorch's operators from `emit_nvtx`.
     fn ranges(&mut self) -> Result<()> {
         let columns = ["start", "end", "globalTid", "eventType", "text", "textId"];
         self.database.rows(RANGES, columns, |[start, end, thread, kind, name, name_id]| {
@@ -126,7 +128,7 @@ impl Export<'_> {
             "copyKind",
             "graphId",
         ];
-        // Early versions do not say which process something is of.
+        // Early versions do not store the process.
         let only = self.callers.first().copied().unwrap_or(0);
         let mut lost = 0u64;
         self.database.rows(
@@ -161,7 +163,7 @@ impl Export<'_> {
         }
     }
 
-    /// Says which tables the file has that tell of time and are not read.
+    /// Warns about tables with times that are not read.
     fn passed_over(&mut self) -> Result<()> {
         let mut told = Vec::new();
         for (table, holds) in PASSED_OVER {
@@ -175,7 +177,7 @@ impl Export<'_> {
         Ok(())
     }
 
-    /// Says what is not sure of an export: columns that it lacks, a schema that is not known, and graphs of which only the whole is told.
+    /// Warns about an uncertain export: missing columns, an unknown schema, or CUDA graphs recorded only as a whole.
     fn guessed(&mut self) -> Result<()> {
         let calls: &[&str] = &["start", "end", "globalTid", "correlationId", "nameId"];
         let ranges: &[&str] = &["start", "end", "globalTid", "eventType"];
@@ -236,7 +238,7 @@ impl Export<'_> {
     }
 }
 
-/// Bits of a process and of a thread in what nsys calls a global id, the process above.
+/// The bits of a process and of a thread in a global id of nsys; the process is in the higher bits.
 const BITS: u32 = 24;
 const ID: i64 = (1 << BITS) - 1;
 
@@ -246,7 +248,7 @@ fn ids(global: &Value) -> (i64, i64) {
     (global >> BITS & ID, global & ID)
 }
 
-/// A text, or the one of a number.
+/// A text, or the text with a number.
 fn text<'a>(value: &'a Value, texts: &'a Texts) -> &'a str {
     match value {
         Value::Text(text) => text,

@@ -1,4 +1,4 @@
-//! What `nvprof -o` writes: a table for each kind of CUPTI's activities, of one process.
+//! Reads the output of `nvprof -o`: a table for each kind of CUPTI activity, of one process.
 
 use super::database::{Database, Texts, Value};
 use super::process::{Happening, Place, Processes};
@@ -12,7 +12,8 @@ const KERNELS: [&str; 2] = ["CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "CUPTI_ACTI
 const COPIES: [&str; 2] = ["CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMCPY2"];
 const SETS: &str = "CUPTI_ACTIVITY_KIND_MEMSET";
 
-/// Calls of the runtime that are common in training, by their numbers in CUPTI's `cupti_runtime_cbid.h`; others are called by number.
+/// Runtime calls that are common in training, by their numbers in CUPTI's `cupti_runtime_cbid.h`; other calls are named
+/// by number.
 const CALLS: [(i64, &str); 32] = [
     (10, "cudaGetLastError"),
     (11, "cudaPeekAtLastError"),
@@ -48,15 +49,15 @@ const CALLS: [(i64, &str); 32] = [
     (311, "cudaGraphLaunch"),
 ];
 
-/// What its files are taken for: traces of one process.
+/// The key of the only process: nvprof files are read as traces of one process.
 const PROCESS: i64 = 0;
 
-/// Flags of a marker (`CUpti_ActivityFlag`): a moment, the beginning of a range, and its end.
+/// Flags of a marker (`CUpti_ActivityFlag`): an instant, the beginning of a range, and its end.
 const MOMENT: i64 = 1;
 const BEGINS: i64 = 2;
 const ENDS: i64 = 4;
 
-/// Reads what there is; whether it is such a file.
+/// Reads an nvprof file; returns whether the file is one.
 pub(super) fn read(database: &Database, processes: &mut Processes) -> Result<bool> {
     if !database.has("StringTable")? {
         return Ok(false);
@@ -94,7 +95,7 @@ fn kernels(database: &Database, texts: &Texts) -> Result<HashMap<i64, String>> {
     Ok(names)
 }
 
-/// The name of a kernel as its source has it.
+/// The demangled name of a kernel.
 fn demangled(name: &str) -> Cow<'_, str> {
     let symbol = cpp_demangle::Symbol::new(name).ok();
     symbol.and_then(|symbol| symbol.demangle().ok()).map_or(Cow::Borrowed(name), Cow::Owned)
@@ -113,7 +114,7 @@ fn calls(database: &Database, processes: &mut Processes, table: &str, of: &str) 
     })
 }
 
-/// Ranges: two rows of one number, of which the first has the name.
+/// Reads ranges: two rows with the same number, of which the first has the name.
 fn markers(database: &Database, processes: &mut Processes, texts: &Texts) -> Result<()> {
     let mut open: HashMap<i64, (Option<i64>, i64, [i64; 2])> = HashMap::new();
     let columns = ["flags", "timestamp", "id", "objectId", "name"];
@@ -136,7 +137,7 @@ fn markers(database: &Database, processes: &mut Processes, texts: &Texts) -> Res
     })
 }
 
-/// The process and the thread of a marker: two numbers of 32 bits, the lower byte first (`CUpti_ActivityObjectKindId`).
+/// The process and the thread of a marker: two little-endian numbers of 32 bits (`CUpti_ActivityObjectKindId`).
 fn thread(object: &Value) -> [i64; 2] {
     let Value::Bytes(bytes) = object else { return [0; 2] };
     let number = |at: usize| {

@@ -1,4 +1,4 @@
-//! Traces in the making, one of each process.
+//! Builds the traces of a SQLite file, one per process.
 
 use crate::category::Category;
 use crate::damage::{Kind, left_out};
@@ -13,14 +13,14 @@ pub(super) struct Processes {
     file: PathBuf,
     traces: BTreeMap<i64, Process>,
     header: Header,
-    /// What is true of the file as a whole, in sentences.
+    /// Warnings about the file as a whole, in sentences.
     told: Vec<String>,
-    /// Bytes of memory that may be filled, and that are.
+    /// The memory limit in bytes, and the memory used.
     room: u64,
     taken: u64,
-    /// Events for which there was no room.
+    /// The number of events left out because of the memory limit.
     left_out: u64,
-    /// Events of processes beyond [`MOST`].
+    /// The number of events of processes beyond [`MOST`].
     strange: u64,
 }
 
@@ -31,7 +31,7 @@ struct Process {
     tracks: HashMap<Place, TrackId>,
 }
 
-/// Where an event lies.
+/// The thread or stream of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     /// A thread of the process.
@@ -40,12 +40,13 @@ pub(super) enum Place {
     Stream(i64, i64),
 }
 
-/// Processes beyond these have no traces of their own: nsys follows all of a machine, and no training has so many on one.
+/// Processes beyond this number get no trace: nsys records all processes of a machine, but no training has so many on
+/// one.
 const MOST: usize = 1024;
-/// Bytes that a track takes beside itself, about: the texts that it is called by, and the place where it is found.
+/// The approximate memory of a track in addition to its own size, in bytes: its texts and its hash table entry.
 const TRACK: usize = 100;
 
-/// When something was, what it is called, and what joins it with what it started.
+/// An event: its time, its name, and its correlation.
 pub(super) struct Happening<'a> {
     pub category: Category,
     pub name: &'a str,
@@ -67,17 +68,18 @@ impl Processes {
         }
     }
 
-    /// What is true of all of them.
+    /// The metadata that all traces share.
     pub fn header(&mut self) -> &mut Header {
         &mut self.header
     }
 
-    /// Adds a sentence on the file as a whole.
+    /// Adds a warning about the file as a whole.
     pub fn tell(&mut self, sentence: String) {
         self.told.push(sentence);
     }
 
-    /// Adds an event to the trace of a process, which calls itself by a number; it is left out where there is no room for it.
+    /// Adds an event to the trace of process `of`; `number` is the process number in the output. The event is left out
+    /// if the memory limit is reached.
     pub fn add(&mut self, of: i64, number: i64, place: Place, happening: &Happening) {
         if self.traces.len() >= MOST && !self.traces.contains_key(&of) {
             self.strange += 1;
@@ -93,14 +95,14 @@ impl Processes {
         self.taken += process.taken() - before;
     }
 
-    /// Names a thread of which there are events.
+    /// Names a thread that has events.
     pub fn name(&mut self, process: i64, thread: i64, name: &str) {
         if let Some(process) = self.traces.get_mut(&process) {
             process.name(thread, name);
         }
     }
 
-    /// Their traces, by number.
+    /// The traces, ordered by process number.
     pub fn finish(mut self) -> Vec<Trace> {
         if self.left_out > 0 {
             self.told.push(format!("{}: {}", left_out(self.left_out), room::full(self.room)));
@@ -126,8 +128,8 @@ impl Processes {
 }
 
 impl Process {
-    /// Adds an event; one that has no time, or that ends before it begins, is damaged. A range without an end is a moment, as NVTX's marks are;
-    /// work and calls are not.
+    /// Adds an event. One without a time, or that ends before it begins, is damaged. An NVTX range without an end is an
+    /// instant, like an NVTX mark; work and calls without an end are damaged.
     fn add(&mut self, number: i64, place: Place, happening: &Happening) {
         let [start, end] = happening.times;
         let times = match (start, end) {
@@ -164,7 +166,7 @@ impl Process {
         }
     }
 
-    /// Bytes of memory that it takes, about; nothing where there is nothing of it.
+    /// The approximate memory used in bytes; zero if it has no events.
     fn taken(&self) -> u64 {
         let tracks = self.tracks.len() * (size_of::<Track>() + TRACK);
         let own = if tracks > 0 { size_of::<Process>() } else { 0 };

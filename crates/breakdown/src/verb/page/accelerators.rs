@@ -1,4 +1,4 @@
-//! What accelerators work on, what of it is hidden, and why they are idle.
+//! The work of the accelerators, which part of it is hidden, and why they are idle.
 
 use super::colours::of_work;
 use super::milliseconds;
@@ -12,11 +12,11 @@ use perf4sight_report::{Block, Chart, Colour, Column, Plot, Series, Table, Textu
 use perf4sight_traces::Trace;
 use std::collections::BTreeMap;
 
-/// What the lengths of bars are.
+/// The value that bars show.
 const VALUE: &str = "time per iteration (ms)";
-/// More streams are folded.
+/// A longer table of streams is folded.
 const FEW: usize = 8;
-/// Streams that are named.
+/// The largest number of streams in the table.
 const STREAMS: usize = 40;
 
 /// Charts of work and of idle time, and a table of streams.
@@ -65,7 +65,7 @@ fn of_cause(cause: Idle) -> Colour {
     }
 }
 
-/// How long each stream works.
+/// The busy time of each stream.
 fn streams(run: &Run) -> Table {
     let columns = [
         Column::number("rank", "rank"),

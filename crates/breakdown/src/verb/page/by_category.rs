@@ -1,4 +1,4 @@
-//! Whose time an iteration is, rank by rank, as recorded, without what recording takes, and before and after a change.
+//! The time of an iteration by category and rank: recorded, without recording, and before and after a change.
 
 use super::colours::{of_category, of_gpu};
 use super::milliseconds;
@@ -8,7 +8,7 @@ use crate::verb::{Shown, differences, tables};
 use crate::{Iteration, RankBreakdown, Sets, TimeCategory};
 use perf4sight_report::{Block, Chart, Plot, Series};
 
-/// Whose time it is, and whether a GPU works meanwhile, of every rank; without what recording takes, too, where that is known.
+/// The time by category and state of the GPU for every rank; also without the overhead of recording, if known.
 pub(super) fn blocks(run: &Run) -> Vec<Block> {
     let is_corrected =
         |rank: &RankBreakdown| rank.summary_of(|rank, one| Some(corrected(rank, one)?.total() as f64)).is_some();
@@ -21,7 +21,7 @@ pub(super) fn blocks(run: &Run) -> Vec<Block> {
     blocks
 }
 
-/// What changed from one run to another.
+/// The changes between two runs.
 pub(super) fn before_and_after(shown: &Shown) -> Vec<Block> {
     let Some((after, comparison)) = &shown.after else { return Vec::new() };
     let of_first = if comparison.recordings == [1, 1] { "" } else { ", first recordings" };
@@ -34,9 +34,9 @@ pub(super) fn before_and_after(shown: &Shown) -> Vec<Block> {
 struct Group<'a> {
     name: &'static str,
     run: &'a Run,
-    /// What is drawn of an iteration.
+    /// The times to draw for an iteration.
     sets: for<'i> fn(&'i RankBreakdown, &'i Iteration) -> Option<&'i Sets>,
-    /// Where the mean lies with 95 %.
+    /// The 95 % confidence interval of the mean.
     interval: fn(&RankBreakdown) -> Option<[f64; 2]>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Group<'a> {
         Group { name, run, sets: |_, iteration| Some(&iteration.sets), interval }
     }
 
-    /// Without what recording takes, which is no surer than that.
+    /// The times without the overhead of recording; their interval includes the uncertainty of the overhead.
     fn corrected(run: &'a Run) -> Self {
         let interval = |rank: &RankBreakdown| rank.without_recording()?.interval;
         Group { name: "without recording", run, sets: corrected, interval }
@@ -57,7 +57,7 @@ fn corrected<'i>(rank: &'i RankBreakdown, iteration: &'i Iteration) -> Option<&'
     rank.corrected(iteration)?.sets()
 }
 
-/// Runs side by side, each with what is drawn of its iterations.
+/// A chart with groups of bars next to each other.
 fn chart(title: &str, groups: &[Group]) -> Chart {
     let gpu = groups.iter().any(|group| group.run.has_accelerators());
     let bars = Bars(groups.iter().map(|group| (group.name, group.run)).collect());

@@ -1,4 +1,4 @@
-//! What colours and textures stand for throughout the page.
+//! The meaning of colours and textures on the page.
 
 use crate::{TimeCategory, Work};
 use perf4sight_report::{Colour, Texture};
@@ -14,10 +14,10 @@ pub(super) fn of_category(category: TimeCategory) -> Colour {
     }
 }
 
-/// The colour of whatever a GPU does.
+/// The colour of GPU work in general.
 pub(super) const GPU: Colour = Colour::Nth(3);
 
-/// The colour of what a stream works on.
+/// The colour of a kind of work.
 pub(super) fn of_work(work: Work) -> Colour {
     match work {
         Work::Kernel => GPU,
@@ -27,7 +27,7 @@ pub(super) fn of_work(work: Work) -> Colour {
     }
 }
 
-/// Time while a GPU works is striped.
+/// Time while a GPU is busy is striped.
 pub(super) fn of_gpu(busy: bool) -> Texture {
     if busy { Texture::Rising } else { Texture::Plain }
 }

@@ -1,4 +1,4 @@
-//! Who calls what: a flame graph.
+//! The flame graph of call stacks.
 
 use super::colours::of_category;
 use super::names::briefest;
@@ -8,7 +8,7 @@ use perf4sight_base::units::counted;
 use perf4sight_report::{Axis, Block, Call, Chart, Flame, Plot, Series, Texture};
 use perf4sight_traces::Category;
 
-/// The flame graph, or why there is none.
+/// The flame graph, or the reason why there is none.
 pub(super) fn blocks(typical: &Typical) -> Vec<Block> {
     let stacks = typical.stacks;
     if stacks.frames().iter().all(|frame| frame.parent.is_none()) {
@@ -50,8 +50,7 @@ fn chart(typical: &Typical) -> Chart {
     Chart::new(format!("Stacks{}", typical.whose()), caption, Plot::Flame(plot))
 }
 
-/// With a digit behind the point where there are few.
-/// How often a call is made in an iteration.
+/// The number of calls per iteration, with one decimal if it is small and not whole.
 fn often(count: f64) -> String {
     match count {
         1.0 => "1 call an iteration".to_owned(),

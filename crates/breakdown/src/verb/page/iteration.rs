@@ -1,4 +1,4 @@
-//! One iteration: whose time it is, the operation, threads and streams, side by side.
+//! A timeline of one iteration: categories, operations, threads and streams below each other.
 
 use super::accelerators::name_of_stream;
 use super::colours::{GPU, of_category, of_work};
@@ -8,13 +8,13 @@ use crate::{Lane, LaneContent, LaneKind, LaneSpan, TimeCategory, Work, lanes};
 use perf4sight_report::{Axis, Chart, Colour, Plot, Series, Span, Texture, Timeline};
 use perf4sight_traces::TrackId;
 
-/// Threads and streams that are drawn: those that do most.
+/// The number of threads and streams that are drawn, the busiest first.
 const THREADS: usize = 6;
 const STREAMS: usize = 8;
-/// A span that takes less of the iteration has no name, for nobody could point at it.
+/// A span shorter than the iteration divided by this number has no name, because it is too small to point at.
 const NAMED: i64 = 500;
 
-/// The rows of the iteration.
+/// The timeline of the iteration.
 pub(super) fn chart(typical: &Typical) -> Chart {
     let (trace, iteration) = (&typical.ranked.trace, typical.iteration);
     let mut all = lanes(trace, typical.rank, iteration);
@@ -49,7 +49,8 @@ pub(super) fn chart(typical: &Typical) -> Chart {
     Chart::new("One iteration", caption.trim_end(), Plot::Timeline(plot))
 }
 
-/// Leaves out the main thread's row where nothing ever stands in for it, and the one of all streams where there is one only.
+/// Removes the main thread's row if no other thread ever counts instead of it, and the row of all streams if there is
+/// only one.
 fn leave_copies(typical: &Typical, rows: &mut Vec<Lane>) {
     let (events, main) = (&typical.ranked.trace.events, typical.rank.main);
     let own = |event: u32| Some(events[event as usize].track) == main;
@@ -62,7 +63,7 @@ fn leave_copies(typical: &Typical, rows: &mut Vec<Lane>) {
     });
 }
 
-/// Leaves so many rows of a kind, the first ones; how many are gone.
+/// Keeps only the first `most` rows of a kind; returns the number of removed rows.
 fn leave(rows: &mut Vec<Lane>, most: usize, kind: fn(&LaneKind) -> bool) -> usize {
     let (before, mut seen) = (rows.len(), 0);
     rows.retain(|row| {
@@ -72,7 +73,7 @@ fn leave(rows: &mut Vec<Lane>, most: usize, kind: fn(&LaneKind) -> bool) -> usiz
     before - rows.len()
 }
 
-/// What has a colour of its own.
+/// The series of the chart, each with a colour.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     TimeCategory(TimeCategory),

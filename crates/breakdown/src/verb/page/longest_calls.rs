@@ -1,4 +1,4 @@
-//! What takes longest, by name.
+//! Tables of the longest calls, by name.
 
 use super::names::brief;
 use super::{Typical, milliseconds};
@@ -8,22 +8,22 @@ use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Block, Cell, Column, Table};
 use perf4sight_traces::{Category, Ranked};
 
-/// Lines of each table, and of each kind in a table of another rank.
+/// The number of lines of each table, and of each kind of call in the table of another rank.
 const LINES: usize = 15;
 const FEWER: usize = 6;
-/// The share of an iteration from which a line is worth reading.
+/// Lines with a smaller share of an iteration are left out.
 const LEAST: f64 = 0.0005;
-/// Ranks that are told beside the one in full.
+/// The largest number of ranks with a table, including the one shown in full.
 const RANKS: usize = 8;
 
-/// The kinds of calls, and what a table of them is called.
+/// The kinds of calls, with the heading and title of their tables.
 const KINDS: [(Category, &str, &str); 3] = [
     (Category::Python, "function", "The longest functions"),
     (Category::Operator, "operator", "The longest operators"),
     (Category::Runtime, "CUDA call", "The longest calls of the accelerator's runtime"),
 ];
 
-/// Tables of the rank in full, and folded ones of the others.
+/// The tables of the rank shown in full, and folded ones of the others.
 pub(super) fn blocks(run: &Run, typical: &Typical) -> Vec<Block> {
     let scale = Scale::of(typical.stacks);
     let costs =
@@ -46,7 +46,7 @@ pub(super) fn blocks(run: &Run, typical: &Typical) -> Vec<Block> {
     blocks
 }
 
-/// What times are divided by.
+/// The divisors of times.
 #[derive(Clone, Copy)]
 struct Scale {
     /// Nanoseconds of all iterations that count.
@@ -72,7 +72,7 @@ impl Scale {
         if calls.fract() == 0.0 { Cell::Count(calls as u64) } else { calls.into() }
     }
 
-    /// The first of those that take any share that can be read.
+    /// The first lines that are not too small.
     fn lines<T>(self, costs: &[T], time: fn(&T) -> i64) -> impl Iterator<Item = &T> {
         let some = move |cost: &&T| time(cost) as f64 >= LEAST * self.window;
         costs.iter().take(LINES).filter(some)
@@ -126,7 +126,7 @@ fn work_table(costs: &[WorkCost], title: String, scale: Scale) -> Table {
     table
 }
 
-/// All kinds of another rank.
+/// The table of another rank, with all kinds of calls.
 fn other(run: &Run, ranked: &Ranked, rank: &RankBreakdown) -> Option<Table> {
     let stacks = run.stacks_of(rank)?;
     let scale = Scale::of(stacks);

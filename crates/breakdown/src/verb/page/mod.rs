@@ -1,4 +1,4 @@
-//! `report.html`: the sentence that says what dominates, and what it rests on, from whole runs down to single calls.
+//! Writes `report.html`: the headline and the data it rests on, from whole runs down to single calls.
 
 mod accelerators;
 mod by_category;
@@ -48,11 +48,11 @@ pub(super) fn of(shown: &Shown) -> Page {
     page
 }
 
-/// What is shown in full of a run: one rank, and one iteration of it.
+/// The rank and the iteration that are shown in full.
 struct Typical<'a> {
     ranked: &'a Ranked,
     rank: &'a RankBreakdown,
-    /// That of median length.
+    /// The iteration of median length.
     iteration: &'a Iteration,
     stacks: &'a Stacks,
     /// Whether there are other ranks.
@@ -60,7 +60,7 @@ struct Typical<'a> {
 }
 
 impl<'a> Typical<'a> {
-    /// Of the rank whose iterations take longest, for the others wait for it.
+    /// Selects the rank whose iterations take longest, because the others wait for it.
     fn of(run: &'a Run) -> Option<Self> {
         let mean = |rank: &RankBreakdown| rank.summary(length).map_or(0.0, |summary| summary.mean);
         let counting = run.ranks().filter(|(_, rank)| rank.counted().next().is_some());
@@ -72,7 +72,7 @@ impl<'a> Typical<'a> {
         Some(Typical { ranked, rank, iteration, stacks, of_several: run.traces.len() > 1 })
     }
 
-    /// Words behind a title that say whose it is, where there are others.
+    /// The end of a title that names the rank, if there are others.
     fn whose(&self) -> String {
         match self.of_several {
             true => format!(" of rank {}, whose iterations take longest", self.rank.rank),

@@ -1,9 +1,9 @@
-//! Names of events as people read them in little room.
+//! Shortens names of events.
 
-/// Letters of a name in a table.
+/// The maximum length of a name in a table.
 const ROOM: usize = 80;
 
-/// A name for a table: of a function's file the last folder and the file; cut where it is long.
+/// A name for a table: of a path only the last folder and the file; cut if it is too long.
 pub(super) fn brief(name: &str) -> String {
     let name = match name.split_once(": ").filter(|(place, _)| place.ends_with(')')) {
         Some((place, function)) => format!("{}: {function}", tail(place)),
@@ -12,7 +12,7 @@ pub(super) fn brief(name: &str) -> String {
     cut(&name, ROOM)
 }
 
-/// A name for a box: of a function of Python itself, before its file, and of a built-in what it is called.
+/// A name for a box: a Python function before its file, and only the name of a built-in function.
 pub(super) fn briefest(name: &str) -> String {
     if let Some((place, function)) = name.split_once(": ").filter(|(place, _)| place.ends_with(')')) {
         let file = place.rsplit(['/', '\\']).next().unwrap_or(place);

@@ -1,4 +1,4 @@
-//! What the script is at: forward, backward, optimizer, and whose time that is.
+//! The time by operation (forward, backward, optimizer) and category.
 
 use super::colours::{of_category, of_gpu};
 use super::names::cut;
@@ -12,15 +12,15 @@ use perf4sight_report::{Axis, Block, Chart, Column, Group, Plot, Series, Stacked
 use perf4sight_traces::{Names, Ranked};
 use std::collections::BTreeMap;
 
-/// Of more ranks only one has bars of its own for each operation.
+/// With more ranks, only one rank has bars for each operation.
 const GROUPS: usize = 3;
-/// Ranges that the script named beyond these, or that take less than this share, are told together.
+/// The number of ranges of the script with bars of their own, and their smallest share; the others are merged.
 const RANGES: usize = 4;
 const LEAST: f64 = 0.02;
-/// Letters of a range's name in a chart and in a table.
+/// The maximum length of a range's name in a chart and in a table.
 const ROOM: [usize; 2] = [28, 60];
 
-/// The published plot, the same by categories, and a table.
+/// The published plot, the same by category, and a table.
 pub(super) fn blocks(shown: &Shown, typical: &Typical) -> Vec<Block> {
     let all = Operations::of(&shown.run);
     let table = all.table(all.ranks.len() > 1);
@@ -28,19 +28,19 @@ pub(super) fn blocks(shown: &Shown, typical: &Typical) -> Vec<Block> {
     vec![Block::Chart(time_breakdown::of(shown).chart), Block::Chart(all.by_category(typical)), table]
 }
 
-/// The place of an operation among others, and its name.
+/// The sort position of an operation, and its name.
 type Name = (usize, String);
-/// Whose time it is, and whether a GPU works.
+/// A category, and whether a GPU is busy.
 type Set = (TimeCategory, bool);
 
-/// Places of ranges that the script named, of those told together, and of what is no operation.
+/// Sort positions of ranges of the script, of merged ranges, and of the time outside all operations.
 const NAMED: usize = 5;
 const REST: usize = 6;
 const OTHER: usize = 7;
 
-/// What the scripts of all ranks are at.
+/// The operations of all ranks.
 struct Operations {
-    /// In the order of a step, named ranges by their time.
+    /// In the order of a training step; ranges of the script are ordered by time.
     names: Vec<Name>,
     ranks: Vec<OfRank>,
     has_accelerators: bool,
@@ -148,7 +148,7 @@ impl OfRank {
         format!("rank {}", self.rank)
     }
 
-    /// Adds up the ranges that are told together.
+    /// Merges the ranges that are not in `told`.
     fn tell_together(&mut self, told: &[Name]) {
         let mut times = BTreeMap::new();
         for ((name, set), time) in std::mem::take(&mut self.times) {

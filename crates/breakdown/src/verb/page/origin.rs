@@ -1,4 +1,4 @@
-//! What was broken down: the traces, and how their iterations are told apart.
+//! The input of the breakdown: the traces, and the marks of their iterations.
 
 use super::names::cut;
 use crate::verb::run::Run;
@@ -8,12 +8,13 @@ use perf4sight_traces::Ranked;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Letters of a name in a title.
+/// The maximum length of a name in a title.
 const ROOM: usize = 60;
-/// Ranges, accelerators and files that are named.
+/// The largest number of ranges, accelerators or files that are named.
 const NAMED: usize = 8;
 
-/// A short name for the run: that of its file, or of the folder of its files or of what `record` wrote, which is named by its rank alone.
+/// A short name for the run: the name of its file; or of the folder, if there are several files or if `record` named
+/// the file after its rank.
 pub(super) fn name(run: &Run) -> String {
     let files: Vec<&Path> = run.traces.iter().map(|ranked| ranked.trace.file.as_path()).collect();
     let last = |path: Option<&Path>| Some(path?.file_name()?.to_string_lossy().into_owned());

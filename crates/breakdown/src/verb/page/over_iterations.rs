@@ -1,4 +1,4 @@
-//! Iterations one after the other: how long each takes, and whose time it is.
+//! The duration of each iteration, and its categories, in order.
 
 use super::colours::{GPU, of_category};
 use super::{Typical, length, milliseconds};
@@ -7,12 +7,12 @@ use crate::verb::run::Run;
 use crate::{Iteration, RankBreakdown, TimeCategory};
 use perf4sight_report::{Axis, Block, Chart, Line, Plot, Reference, Series, Value};
 
-/// More iterations are drawn as so many means.
+/// The largest number of points; more iterations are averaged in groups.
 const POINTS: usize = 100;
-/// Ranks beyond these have no line.
+/// The largest number of ranks with a line.
 const RANKS: usize = 8;
 
-/// A line for each rank, and one for each category of the rank in full.
+/// A line for each rank, and one for each category of the rank shown in full.
 pub(super) fn blocks(run: &Run, typical: &Typical) -> Vec<Block> {
     if run.breakdown.ranks.iter().all(|rank| rank.iterations.len() < 2) {
         return vec![Block::Text("There is one iteration only.".to_owned())];
@@ -53,7 +53,7 @@ fn plot(series: Vec<Series<Value>>, rank: &RankBreakdown) -> Line {
     line
 }
 
-/// How many iterations are one point.
+/// The number of iterations per point.
 fn together(rank: &RankBreakdown) -> usize {
     rank.iterations.len().div_ceil(POINTS).max(1)
 }
@@ -65,7 +65,7 @@ fn grouped(rank: &RankBreakdown) -> String {
     }
 }
 
-/// Milliseconds by iteration, the first being 1.
+/// Milliseconds by iteration, counted from 1.
 fn line(rank: &RankBreakdown, number: impl Fn(&Iteration) -> Option<f64>) -> Vec<Value> {
     let together = together(rank);
     let value = |(at, group): (usize, &[Iteration])| {
