@@ -1,4 +1,5 @@
-//! `--make-dataset`: data in the layout of Oxford-IIIT Pet that nobody has to download, the same bytes for the same seed.
+//! `--make-dataset`: generated data in the layout of Oxford-IIIT Pet, without a download; the same seed gives the same
+//! bytes.
 
 use jpeg_encoder::{ColorType, Encoder};
 use perf4sight_base::atomic_write;
@@ -25,14 +26,14 @@ const QUALITY: u8 = 90;
 /// The most that one command makes.
 pub const MOST: u64 = 100_000;
 
-/// What is asked.
+/// Options of `--make-dataset`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MakeDataset {
     /// The folder, which is not there yet or is empty.
     pub folder: PathBuf,
     /// Images.
     pub count: u64,
-    /// Seed of what is on them.
+    /// Seed of the images.
     pub seed: u64,
 }
 
@@ -111,7 +112,7 @@ impl Pet {
         Pet { width, height, middle, radii, fur, ground }
     }
 
-    /// How far out a pixel lies: below one within the outline.
+    /// Distance of a pixel from the middle, relative to the outline: below one inside it.
     fn place(&self, x: u32, y: u32) -> f64 {
         let along = |at: u32, axis: usize| (f64::from(at) - self.middle[axis]) / self.radii[axis];
         along(x, 0).hypot(along(y, 1))

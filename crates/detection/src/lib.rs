@@ -48,12 +48,12 @@ pub static SPEC: Spec = Spec {
 /// `perf4sight detection`.
 pub static VERB: VerbSpec = VerbSpec { table: settings::TABLE, after_help: settings::AFTER_HELP, parse: parse::verb };
 
-/// What is asked.
+/// Options of the verb.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Detection {
-    /// Folder for what is measured and the report.
+    /// Folder for measurements and the report.
     pub out: PathBuf,
-    /// Whether what was measured there is measured anew.
+    /// Whether settings that were measured there are measured again.
     pub overwrite: bool,
     /// Epochs of the training whose time is reported.
     pub epochs: u64,
@@ -75,7 +75,8 @@ pub struct Detection {
     pub route: Option<Route>,
     /// The fingerprint from which settings are predicted instead of measured.
     pub predict: Option<PathBuf>,
-    /// What every setting has; its batch, workers and prefetching are those of `settings`. An empty path: nobody named data.
+    /// Values common to all settings; batch, workers and prefetching are those of `settings`. An empty path means that
+    /// no data are given.
     task: DetectionTask,
     /// What is tried.
     settings: Vec<Setting>,
@@ -141,7 +142,7 @@ impl Became {
 }
 
 impl Setting {
-    /// All combinations, each once: where nobody loads ahead it does not matter how far.
+    /// All combinations, each once: without worker processes, prefetching does not matter.
     pub fn all(batches: &[u64], workers: &[u64], prefetch: &[u64]) -> Vec<Setting> {
         let mut settings = Vec::new();
         for &batch in batches {
@@ -171,10 +172,10 @@ impl Setting {
 }
 
 impl Verb for Detection {
-    /// Measures every setting in a process of its own, and tells what is best; or predicts them.
+    /// Measures every setting in a process of its own and reports the best; or predicts them.
     ///
     /// # Errors
-    /// Data that do not lie there; a Python that cannot be started; no setting that ran.
+    /// Data that are not found; a Python that cannot be started; no setting that ran.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check()?;
         let task = DetectionTask { data: self.whole_path(), ..self.task.clone() };
@@ -226,7 +227,7 @@ impl Tried {
         self.ran().is_some_and(|ran| ran.disturbance.is_some())
     }
 
-    /// Says what a table has no place for.
+    /// Warns of everything that the table does not show.
     fn warn(&self, context: &mut Context) {
         let words = tables::words(self.setting);
         match &self.became {
@@ -297,7 +298,7 @@ impl Detection {
         }
     }
 
-    /// What may change between two runs though its name stays, by what it holds.
+    /// Checksums of the files that may change between two runs while their names stay.
     fn contents(&self) -> BTreeMap<PathBuf, u32> {
         if self.route.is_some() {
             return BTreeMap::new();
@@ -372,7 +373,7 @@ impl Detection {
         })
     }
 
-    /// What the leanest setting that was tried had taken, and what it might have.
+    /// The memory of the leanest setting that ran out of memory, and the limit.
     fn least(&self, tried: &[Tried]) -> String {
         let taken = tried.iter().filter_map(|one| match one.became {
             Became::OutOfMemory(Some(memory)) => Some((memory.used, one.setting)),
@@ -385,7 +386,7 @@ impl Detection {
         least + &limit
     }
 
-    /// What is said where nothing ran.
+    /// The result where no setting ran.
     fn nothing(&self, tried: &[Tried], interrupted: bool) -> Result<Summary> {
         if interrupted {
             return Ok(Summary { headline: "interrupted; no setting was finished".to_owned(), ..Summary::default() });
@@ -418,7 +419,7 @@ fn check_data(data: &Path) -> Result<()> {
     }
 }
 
-/// What the closing table of a configuration says of each setting.
+/// The cells of each setting for the closing table of a configuration.
 fn findings(ran: &[(Setting, &Ran)]) -> Vec<Finding> {
     let cells = |(setting, ran): &(Setting, &Ran)| {
         let resident = Bytes(ran.measured.memory.resident);

@@ -1,4 +1,4 @@
-//! Measures every setting that is not known yet in a process of its own, and disturbed ones once more.
+//! Measures every setting without a known result in a process of its own, and disturbed ones once more.
 
 use super::store::{Circumstances, Outcome, Row, Store};
 use super::tables::words;
@@ -38,7 +38,7 @@ impl<'a> MeasurementRun<'a> {
         MeasurementRun { asked, trainer, store, circumstances, found: 0, measured: 0, cancel }
     }
 
-    /// Measures what is not known; after Ctrl-C returns what is known until then.
+    /// Measures settings without a known result; after Ctrl-C returns the results so far.
     ///
     /// # Errors
     /// A machine that is gone; a folder that cannot be written.
@@ -72,7 +72,7 @@ impl<'a> MeasurementRun<'a> {
         self.store.row(&self.circumstances, &self.asked.task_of(setting))
     }
 
-    /// What was measured before, as it is asked now.
+    /// The stored result of the same task.
     fn known(&mut self, setting: Setting) -> Option<Became> {
         let became = self.row(setting).filter(|_| !self.asked.overwrite)?.became(setting);
         self.found += 1;

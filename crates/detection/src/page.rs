@@ -1,4 +1,5 @@
-//! `report.html`: what is best, rates over settings, where a step's time goes, memory, how it was measured.
+//! `report.html`: the best setting, rates over settings, the parts of a step's time, memory, and the method of
+//! measurement.
 
 use super::tables::{self, Answer, words};
 use super::{Became, Detection, Ran, Setting, Tried};

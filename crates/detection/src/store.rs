@@ -20,7 +20,7 @@ const FORMAT: u32 = 1;
 /// Room that is left on the disk before anything is measured, in bytes.
 const ROOM: usize = 256 << 10;
 
-/// What is kept in a folder, which nobody else writes to meanwhile.
+/// The stored rows of a folder, which is locked against other writers.
 pub(super) struct Store {
     folder: PathBuf,
     pub rows: Vec<Row>,
@@ -32,7 +32,7 @@ pub(super) struct Store {
 pub(super) struct Row {
     /// Where and how.
     pub circumstances: Circumstances,
-    /// What was asked.
+    /// The requested task.
     pub task: DetectionTask,
     /// How often it was measured: disturbed ones are once more.
     pub visits: u32,
@@ -78,7 +78,7 @@ struct Kept {
 }
 
 impl Store {
-    /// What lies in a folder, which is made where there is none.
+    /// Opens a folder, which is created where it does not exist.
     ///
     /// # Errors
     /// A folder that another one writes to, that cannot be written, or whose file is none of this version.
@@ -92,12 +92,12 @@ impl Store {
         Ok(Store { rows: read(folder)?, folder: folder.to_owned(), _held: held })
     }
 
-    /// The row of a setting, if it was measured as it is asked now.
+    /// The row of a setting, if it was measured with the same task.
     pub fn row(&self, circumstances: &Circumstances, task: &DetectionTask) -> Option<&Row> {
         self.rows.iter().find(|row| row.is_of(circumstances, task))
     }
 
-    /// Keeps a row in place of what was measured of its setting before.
+    /// Stores a row in place of the earlier row of its setting.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -148,7 +148,7 @@ impl Row {
     }
 
     fn is_of(&self, circumstances: &Circumstances, task: &DetectionTask) -> bool {
-        // A trace beside it changes nothing of what was measured.
+        // A trace next to it does not change the measurement.
         let untraced = |task: &DetectionTask| DetectionTask { trace: None, ..task.clone() };
         self.circumstances == *circumstances && untraced(&self.task) == untraced(task)
     }

@@ -174,7 +174,7 @@ pub(super) struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// What is best, how sure that is, what it takes, what it waits for.
+    /// The best setting, its uncertainty, its memory and its bottleneck.
     pub fn sentence(&self) -> String {
         let several = self.ran.len() > 1;
         let what = if several { format!("{} is the fastest", words(self.setting)) } else { words(self.setting) };
@@ -210,7 +210,7 @@ impl Answer<'_> {
         }
     }
 
-    /// What it takes, and what the leanest other one would, of those that may be as fast where one is leaner.
+    /// Its memory, and that of the leanest other setting that may be as fast, where one is leaner.
     fn memory(&self) -> String {
         let takes = |ran: &Ran| ran.measured.memory.resident.saturating_add(ran.measured.memory.loaders);
         let own = takes(self.best);
@@ -234,7 +234,7 @@ impl Answer<'_> {
         format!("an epoch takes {one}, {} {all}", counted(self.epochs, "epoch"))
     }
 
-    /// Whether data or device is what it waits for, and what mends it.
+    /// Whether data or the device is the bottleneck, and the remedy.
     pub fn bottleneck(&self) -> String {
         let waiting = self.best.timing.waiting(&self.best.measured);
         if !waits_for_data(waiting) {

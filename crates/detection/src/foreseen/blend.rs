@@ -1,12 +1,14 @@
-//! What graphs cost, times factors, and the rest: fitted to few measurements by Bayes' rule, so that one already says something.
+//! Fits the costs of graphs, times factors, plus a rest to few measurements by Bayes' rule, so that one measurement
+//! already helps.
 //!
-//! A measurement is a sum of known terms, each times an unknown: the graphs' costs times factors around one, and a rest of so much a step, an
-//! image, a proposal and a pixel, each around nothing. What each may be is believed beforehand as normal; measurements are off by a share of
-//! themselves. The fit is then a linear system of few unknowns (Bishop, Pattern Recognition and Machine Learning, 3.3).
+//! A measurement is a sum of known terms, each times an unknown: the graphs' costs times factors around one, and a rest
+//! for each step, image, proposal and pixel, each around zero. The priors of the unknowns are normal; the error of a
+//! measurement is a share of its value. The fit is then a linear system of few unknowns (Bishop, Pattern Recognition
+//! and Machine Learning, 3.3).
 
 use super::Estimate;
 
-/// Standard deviations of a normal distribution within which nine tenths lie, to either side.
+/// Nine tenths of a normal distribution are within this many standard deviations of its mean.
 const NINE_TENTHS: f64 = 1.645;
 /// Factors on what runs on whole images and on what runs on proposals; a step, an image, a proposal, a pixel.
 pub(super) const UNKNOWNS: usize = 6;
@@ -31,7 +33,8 @@ pub(super) struct Blend {
 }
 
 impl Blend {
-    /// What measurements tell; none where there are none. What is asked about will be off by the share `noise`.
+    /// The fit to the measurements; none where there are none. The result of a prediction has a relative error of
+    /// `noise`.
     pub fn of(deviations: Terms, noise: f64, observed: &[Observed]) -> Option<Self> {
         let before = Blend::before(deviations, observed.first()?, noise);
         Some(observed.iter().fold(before, Blend::with))
@@ -83,8 +86,9 @@ mod tests {
 
     const BELIEFS: Terms = [0.5, 0.5, 0.1, 0.1, 0.1, 0.1];
 
-    /// On whole images graphs cost 0.2 s and 0.3 s an image of 100,000 pixels, on a device 1.3 times slower than its fingerprint says; on
-    /// proposals 0.25 s an image, where it is twice as slow; the rest is 0.05 s a step and 0.02 s an image.
+    /// On whole images graphs cost 0.2 s and 0.3 s an image of 100,000 pixels, on a device 1.3 times slower than its
+    /// fingerprint; on proposals 0.25 s an image, where it is twice as slow; the rest is 0.05 s a step and 0.02 s an
+    /// image.
     fn seconds(images: f64, pixels: f64) -> Observed {
         let [dense, boxes] = [0.2 + 0.3 * images * pixels / 1e5, 0.25 * images];
         let terms = [dense, boxes, 1.0, images, 512.0 * images, images * pixels];

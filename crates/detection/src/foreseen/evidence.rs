@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What measured steps are off by chance, and the graphs' times between batch sizes: a share.
 pub(super) const NOISE: f64 = 0.05;
-/// The same of disturbed ones: beside busy neighbours single steps lay up to 36 % from their mean (docs/detection.md).
+/// The same for disturbed ones: with busy neighbours, single steps were up to 36 % from their mean (docs/detection.md).
 const DISTURBED: f64 = 0.2;
 
 /// A setting whose steps ran.
@@ -25,8 +25,8 @@ pub(super) struct Evidence {
     disturbance: Option<String>,
 }
 
-/// What was measured of this detector in these circumstances, at whatever batch and size of images; warns of what is not used, and of what is
-/// believed less.
+/// Collects the measurements of this detector in these circumstances, at any batch and size of images. Warns of those
+/// that are not used, and of those with less weight.
 ///
 /// # Errors
 /// Nothing measured to go by, or nothing of a training that learns.
@@ -75,7 +75,7 @@ fn measured(row: Row) -> Option<(DetectionTask, Measured)> {
     }
 }
 
-/// What must be the same of what is measured and what is asked: all but what predictions are for.
+/// The circumstances and the task that measurement and request must share: all except those that predictions vary.
 fn comparable(circumstances: &Circumstances, task: &DetectionTask) -> (Circumstances, DetectionTask) {
     let free = DetectionTask {
         batch: 0,
@@ -91,7 +91,7 @@ fn comparable(circumstances: &Circumstances, task: &DetectionTask) -> (Circumsta
     (Circumstances { mem_limit: None, seed: 0, ..circumstances.clone() }, free)
 }
 
-/// "threads 1, not 2": what was measured, and what is asked.
+/// Differences between the measurement and the request: "threads 1, not 2".
 fn differences(
     (measured, its): &(Circumstances, DetectionTask),
     (asked, task): &(Circumstances, DetectionTask),
@@ -114,7 +114,7 @@ fn differences(
 }
 
 impl Evidence {
-    /// What is said of it where it is believed less.
+    /// The warning where it has less weight.
     fn warning(&self) -> Option<String> {
         let disturbance = self.disturbance.as_ref()?;
         Some(format!("{}: disturbed: {disturbance}; predictions believe its times less", words(&self.task)))
@@ -155,7 +155,7 @@ impl Evidence {
         mean(&self.measured.exact.parts.iter().map(|parts| parts.optimizer).collect::<Vec<_>>())
     }
 
-    /// Seconds that the backbone took of an exact step, forward and backward; none where nobody looked.
+    /// Seconds of the backbone in an exact step, forward and backward; none where they were not measured.
     pub fn trunk(&self) -> Option<f64> {
         let both = |parts: &Parts| Some(parts.trunk_forward? + parts.trunk_backward?);
         let all = self.measured.exact.parts.iter().map(both).collect::<Option<Vec<f64>>>()?;
@@ -167,7 +167,7 @@ impl Evidence {
         mean(&self.measured.plain.parts.iter().map(|parts: &Parts| parts.sum() - parts.wait).collect::<Vec<_>>())
     }
 
-    /// Proposals of an image, which are what the network samples for it, whatever its size.
+    /// Proposals of an image: the number that the network samples for it, whatever its size.
     pub fn proposals(&self) -> f64 {
         let load = self.load();
         load.proposals / load.images
