@@ -1,4 +1,4 @@
-//! What a worker that trains detectors is asked, and what it answers.
+//! Requests to workers that train detectors, and their replies.
 //!
 //! ```
 //! use perf4sight_step::detection::Reply;
@@ -49,9 +49,9 @@ pub struct DetectionTask {
     pub size: Option<u64>,
     /// What numbers are computed with.
     pub precision: Precision,
-    /// Whether images lie channel by channel or pixel by pixel.
+    /// Whether images are stored channels-last (pixel by pixel) instead of channel by channel.
     pub channels_last: bool,
-    /// Whether batches lie in memory that a GPU copies from by itself.
+    /// Whether batches are stored in pinned memory, from which a GPU copies by DMA.
     pub pin_memory: bool,
     /// How weights change.
     pub optimizer: Optimizer,
@@ -82,7 +82,7 @@ pub struct GraphsTask {
     pub boxes: Boxes,
     /// Heights and widths of batches that were measured.
     pub shapes: Vec<[u64; 2]>,
-    /// What is asked about: how large batches are there, the worker finds out.
+    /// The requested batches; the worker finds out how large their images are.
     pub asked: Vec<Asked>,
 }
 
@@ -156,7 +156,7 @@ pub struct Graphs {
     pub graphs: Vec<Graph>,
     /// What it runs on each proposal; none where it makes none.
     pub box_head: Option<String>,
-    /// For each that was asked about, how large its batches are.
+    /// How large the images are in each requested batch.
     pub asked: Vec<Drawn>,
     /// Which weights of the backbone and those heads are trained: the words of `trainable`.
     pub trainable: String,
@@ -207,7 +207,7 @@ pub struct Measured {
     pub damaged: BTreeMap<String, String>,
     /// Of everything.
     pub seconds: f64,
-    /// What the backbone read in each step, in their order; empty where the network has none that is known.
+    /// The backbone's input in each step, in the order of the steps; empty where the network has no known backbone.
     #[serde(default)]
     pub batches: Vec<Batch>,
     /// Height and width of the largest batch that the data may give, which the last of the first steps took.
@@ -216,7 +216,7 @@ pub struct Measured {
     /// Weights of the network.
     #[serde(default)]
     pub weights: u64,
-    /// What the machine told before and after.
+    /// State of the machine before and after the steps: clocks and temperatures.
     #[serde(default)]
     pub conditions: Box<Conditions>,
 }
@@ -259,7 +259,7 @@ pub struct Parts {
     pub optimizer: f64,
     /// Whatever else.
     pub other: f64,
-    /// Of forward, the backbone's part; none where nobody looked.
+    /// The backbone's part of forward; none where it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk_forward: Option<f64>,
     /// Of backward, likewise.
@@ -272,9 +272,10 @@ pub struct Parts {
 pub struct Memory {
     /// The process's resident set.
     pub resident: u64,
-    /// The same above what it was before the network, in the first steps, during which what is freed is given back at once: what a step needs.
+    /// Peak above the process's memory before the network, in the first steps, during which freed memory is returned to
+    /// the system at once: the need of a step.
     pub used: u64,
-    /// The same in all steps, with what the heap keeps.
+    /// The same in all steps, including freed memory that the heap keeps.
     #[serde(default)]
     pub heap: Option<u64>,
     /// What processes that load data hold for themselves alone.
@@ -336,7 +337,7 @@ impl Measured {
 }
 
 impl Parts {
-    /// All that is told.
+    /// All reported times.
     fn told(&self) -> Vec<f64> {
         self.each().into_iter().chain(self.trunk_forward).chain(self.trunk_backward).collect()
     }

@@ -126,7 +126,7 @@ pub struct LapSummary {
 }
 
 impl LapSamples {
-    /// Adds a step in as many parts as the others; `whole` says whether it was disturbed.
+    /// Adds a step with as many parts as the others; `whole` decides whether it was disturbed.
     pub fn add(&mut self, whole: &Sample, threads: usize, laps: Vec<Duration>) {
         let kind = if whole.is_disturbed(threads) { &mut self.disturbed } else { &mut self.clean };
         kind.push(laps);
@@ -179,8 +179,9 @@ impl Samples {
 
     /// The median and the half-width of its 95 % confidence interval relative to it.
     ///
-    /// The interval lies between two order statistics, so it assumes nothing about how times are distributed (Conover, Practical
-    /// Nonparametric Statistics, 3.2). Below six samples no pair reaches 95 %, and the whole range stands in for it.
+    /// The interval is bounded by two order statistics, so it assumes nothing about how times are distributed (Conover,
+    /// Practical Nonparametric Statistics, 3.2). Below six samples no pair reaches 95 %, and the whole range is used
+    /// instead.
     fn median(&self) -> (f64, f64) {
         let count = self.sorted.len();
         let median = stats::median(&self.sorted);
@@ -262,8 +263,8 @@ mod tests {
         }
         samples.add(&sample(900, 0.4), 2, laps([400, 500]));
         let (parts, steps, disturbed) = samples.summary(&RULE);
-        // Means of three; below six samples the range stands for the interval: (9 - 1) / 2 = 4 and (30 - 10) / 2 = 10 over the medians
-        // 2 and 20.
+        // Means of three; below six samples the range is used as the interval: (9 - 1) / 2 = 4 and (30 - 10) / 2 = 10
+        // over the medians 2 and 20.
         let expected = [(4.0, 2.0), (20.0, 0.5)].map(|(milliseconds, spread)| LapSummary { milliseconds, spread });
         assert_eq!((parts.as_slice(), steps, disturbed), (expected.as_slice(), 3, false));
 

@@ -1,4 +1,5 @@
-//! Which parts of the forward pass a step runs again in backward instead of keeping what they made.
+//! Activation checkpointing: the parts of the forward pass that a step runs again in backward instead of keeping their
+//! results.
 
 use perf4sight_base::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ const EVERY_BLOCK: &str = "every block";
 const SEGMENTS: &str = "segments";
 
 impl Checkpoint {
-    /// What a word of configuration stands for; a number alone is one of segments.
+    /// Parses the word of a configuration; a number alone is the number of segments.
     ///
     /// # Errors
     /// Whatever else, and fewer than two segments, of which nothing would run again.

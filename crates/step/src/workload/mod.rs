@@ -1,4 +1,4 @@
-//! What is asked of a network on a device: which stage, at which batch size, and what is measured about it.
+//! The workload of a network on a device: stage, batch size and measured quantity.
 
 mod checkpoint;
 mod loss;

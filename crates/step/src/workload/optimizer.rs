@@ -4,18 +4,18 @@ use super::parse;
 use perf4sight_base::error::Result;
 use serde::{Deserialize, Serialize};
 
-/// The rule by which a training step changes the weights, with PyTorch's own numbers for what is not said here.
+/// The rule by which a training step changes the weights, with PyTorch's defaults for everything not listed here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Optimizer {
-    /// Stochastic gradient descent with momentum 0.9 and weight decay 5e-4: what the published profiler runs.
+    /// Stochastic gradient descent with momentum 0.9 and weight decay 5e-4, as in the published profiler.
     #[default]
     Sgd,
     /// Stochastic gradient descent with neither.
     SgdWithoutMomentum,
     /// Adam, without weight decay.
     Adam,
-    /// Adam with weight decay of its own, which changes the weight where it lies.
+    /// Adam with decoupled weight decay, which changes the weight in place.
     #[serde(rename = "adamw")]
     AdamW,
     /// Gradients divided by a running root of their squares.
@@ -27,7 +27,7 @@ pub enum Optimizer {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ZeroGrad {
-    /// They are filled with zeros where they lie, after the loss is known: what the published profiler's PyTorch did.
+    /// They are filled with zeros in place, after the loss is known, as PyTorch did in the published profiler.
     #[default]
     Keep,
     /// They are freed before the step begins: what PyTorch does by default since 2.0.
@@ -67,7 +67,7 @@ impl Optimizer {
         }
     }
 
-    /// What becomes of gradients where nothing is said of it: with the published optimizer what is published, else what PyTorch does.
+    /// The default handling of gradients: as published with the published optimizer, else PyTorch's default.
     pub fn zero_grad(self) -> ZeroGrad {
         match self {
             Optimizer::Sgd => ZeroGrad::Keep,

@@ -1,4 +1,4 @@
-//! What one step does: a value that says all that changes its cost, and how it is written.
+//! The settings of one step: a value that holds everything that changes its cost, and its serialized form.
 
 use super::{Checkpoint, FrozenNormalisation, Loss, Optimizer, Precision, Stage, Trainable, ZeroGrad};
 use perf4sight_base::error::{Error, Result};
@@ -58,7 +58,7 @@ fn is_published<T: Default + PartialEq>(part: &T) -> bool {
     *part == T::default()
 }
 
-/// One part of a step by the key of configurations that says it.
+/// One part of a step, by its key in configurations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Setting {
     /// [`Step::optimizer`].
@@ -79,12 +79,12 @@ pub enum Setting {
     Loss,
 }
 
-/// What is asked of a step beside its stage; what is left open stays as it is.
+/// Changes to a step apart from its stage; a field without a value leaves that part as it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Changes {
     /// How training changes the weights.
     pub optimizer: Option<Optimizer>,
-    /// What becomes of gradients; where it is left open and the optimizer is another one, what is usual with that.
+    /// How gradients are cleared; without a value and with another optimizer, the default of that optimizer.
     pub zero_grad: Option<ZeroGrad>,
     /// What it computes with.
     pub precision: Option<Precision>,
@@ -177,7 +177,7 @@ impl Setting {
         Setting::Loss,
     ];
 
-    /// The key in configuration, and in what workers are asked.
+    /// The key in configurations and in requests to workers.
     pub fn key(self) -> &'static str {
         match self {
             Setting::Optimizer => "optimizer",
@@ -218,8 +218,8 @@ impl Step {
         }
     }
 
-    /// The step that is meant where nobody profiled any: as published, but for what PyTorch does by default, whose `zero_grad()` frees gradients
-    /// since 2.0.
+    /// The default step without a profile: as published, except that gradients are freed, PyTorch's default for
+    /// `zero_grad()` since 2.0.
     pub const fn usual(stage: Stage) -> Self {
         let published = Step::published(stage);
         match stage {
@@ -228,13 +228,13 @@ impl Step {
         }
     }
 
-    /// Bytes of one element of what most operations hand on: under autocast of what products give, which the others mostly pass on. Which
-    /// operation hands on what, `Network::numbers` says.
+    /// Bytes of one element of most activations. Under autocast this is the format of the results of products, which
+    /// most other operations pass on. `Network::numbers` gives the format of each operation.
     pub fn activation(self) -> u64 {
         self.precision.autocast().unwrap_or(self.precision.held()).bytes()
     }
 
-    /// Bytes of one element of a weight, of its gradient and of what the optimizer remembers of it.
+    /// Bytes of one element of a weight, of its gradient and of its optimizer state.
     pub const fn weight(self) -> u64 {
         self.precision.held().bytes()
     }
@@ -252,8 +252,8 @@ impl Step {
         }
     }
 
-    /// The same with all weights trained, of all samples at once and in one piece: what is small already has no parts to freeze or to run again,
-    /// and single samples no passes.
+    /// The same with all weights trained, no gradient accumulation and no checkpoints: a small network has no parts to
+    /// freeze or to run again, and single samples cannot be accumulated.
     pub fn whole(self) -> Self {
         let Step { trainable, frozen_normalisation, accumulate, checkpoint, .. } = Step::published(self.stage);
         Step { trainable, frozen_normalisation, accumulate, checkpoint, ..self }
