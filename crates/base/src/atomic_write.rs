@@ -85,7 +85,8 @@ fn keep_owner_and_mode(new: &File, old: &Metadata) -> io::Result<()> {
     new.set_permissions(old.permissions())
 }
 
-/// A new file that is removed when it is dropped. Its name cannot be guessed, so nobody can create it first as a link.
+/// A new file that is removed when it is dropped. Its name cannot be guessed, so no other process can create it first
+/// as a link.
 fn unfinished(folder: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new().prefix(".").suffix(".new").permissions(Permissions::from_mode(MODE)).tempfile_in(folder)
 }

@@ -1,5 +1,5 @@
-//! The rule for replacing files: the program replaces what it wrote, which it recognises by content, never by name; anything else only with
-//! `overwrite`.
+//! The rule for replacing files: the program replaces its own files, which it recognises by content, never by name;
+//! other files only with `overwrite`.
 
 use crate::atomic_write;
 use crate::error::{Error, Result};

@@ -14,8 +14,8 @@ pub struct Summary {
     pub median: f64,
     /// Their standard deviation, as estimated from a sample; none for a single value.
     pub spread: Option<f64>,
-    /// Where the mean of many more such values lies with a probability of 95 %, by Student's t, wider where neighbours are alike;
-    /// none for a single value.
+    /// The 95 % confidence interval of the mean, by Student's t, wider where neighbours correlate; none for a single
+    /// value.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -51,7 +51,8 @@ impl Summary {
 /// Some additions and divisions of numbers that are equal differ by so much, as a share of them.
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
-/// Whether numbers of such a size differ by no more than rounding: what is the same in all iterations varies by that where it is a share.
+/// Whether a difference of numbers of such a size is rounding: a share that is equal in all iterations varies by that
+/// much.
 pub fn is_rounding(difference: f64, size: f64) -> bool {
     difference.abs() <= ROUNDING * size.abs()
 }
@@ -62,7 +63,7 @@ pub fn mean(values: &[f64]) -> f64 {
     if values.iter().all(|value| is_rounding(value - first, first)) { first } else { mean }
 }
 
-/// The sum of the squared deviations from the mean, without what is rounding.
+/// The sum of the squared deviations from the mean, without rounding errors.
 fn squares(values: &[f64], mean: f64) -> f64 {
     let deviations = values.iter().map(|value| value - mean).filter(|deviation| !is_rounding(*deviation, mean));
     // The sum of no numbers is a negative zero.
@@ -80,21 +81,22 @@ pub fn quantile(freedom: f64, misses: f64) -> Option<f64> {
 pub struct Spread {
     /// The square of its standard deviation.
     pub square: f64,
-    /// By how many values that is told, less one.
+    /// Degrees of freedom: the effective number of values, less one.
     pub freedom: f64,
 }
 
-/// Where neighbours are alike, a spread is taken to be told by so many values at least, less one, and a mean by so many: of short series nobody
-/// knows how alike they are, and the tails of Student's t of one or two degrees of freedom would be all that an interval tells. Of series
-/// whose neighbours correlate by 0 to 0.6 the intervals hold as often as without these (`tests` below), and are half as wide where they are
-/// widest.
+/// Lower limits where neighbours correlate: `FREEDOM` degrees of freedom for a spread, `LEAST` effective values for a
+/// mean. In short series the correlation is unknown, and the tails of Student's t of one or two degrees of freedom
+/// would dominate the interval. For series whose neighbours correlate by 0 to 0.6 the intervals hold as often as
+/// without these limits (`tests` below), and the widest ones are half as wide.
 const FREEDOM: f64 = 4.0;
 const LEAST: f64 = 1.5;
 
 impl Spread {
-    /// Of the mean of these; none of a single one. With a correlation `r` of neighbours, `n / f` values tell as much about it as independent
-    /// ones, `f` being `(1 + r) / (1 - r)` (Zwiers and von Storch, Journal of Climate 8, 1995), and what so varies together makes values
-    /// differ less among each other: the expected square of that is `(n - f) / (n - 1)` of the true one.
+    /// Of the mean of these; none of a single one. With a correlation `r` of neighbours, the mean of `n` values is as
+    /// certain as that of `n / f` independent ones, `f` being `(1 + r) / (1 - r)` (Zwiers and von Storch, Journal of
+    /// Climate 8, 1995). The correlation also makes the values differ less among each other: the expected square of the
+    /// deviation is `(n - f) / (n - 1)` of the true one.
     pub fn of_mean(values: &[f64], mean: f64) -> Option<Self> {
         let (count, squares) = (values.len() as f64, squares(values, mean));
         if values.len() < 2 || squares == 0.0 {

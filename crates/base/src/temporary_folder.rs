@@ -1,8 +1,8 @@
 //! Temporary folders: only their user may open them, and they are removed when they are no longer needed.
 //!
-//! Their names cannot be guessed, so nobody can create one first as a link to another place. A program that is killed leaves its folder; the
-//! next program removes it, because the kernel has released the lock. It removes only marked folders: the mark names the inode, so neither
-//! `perf4sight.git` nor a copy of a temporary folder is removed.
+//! Their names cannot be guessed, so no other process can create one first as a link to another place. A program that
+//! is killed leaves its folder; the next program removes it, because the kernel has released the lock. It removes only
+//! marked folders: the mark names the inode, so neither `perf4sight.git` nor a copy of a temporary folder is removed.
 
 use crate::error::{Error, Result};
 use nix::fcntl::OFlag;
@@ -92,7 +92,7 @@ pub fn is_marked(folder: &Path) -> bool {
     matches!(open(folder), Ok(Some(_)))
 }
 
-/// Removes a folder that is marked as ours, with what it holds.
+/// Removes a folder with our mark, and its contents.
 ///
 /// # Errors
 /// One that is not marked, or cannot be removed.

@@ -113,7 +113,7 @@ const UNITS: [(&str, f64); 18] = [
     ("TB", 1e12),
 ];
 
-/// From ten minutes on nobody counts in seconds.
+/// From ten minutes on a time is not written in seconds.
 const SPELT: f64 = 600_000.0;
 
 /// A long time in its two largest units: `16 h 36 min`.
