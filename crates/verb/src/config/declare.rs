@@ -1,4 +1,4 @@
-//! How settings are declared: by what they take, and then by what else is true of them.
+//! Declares settings: their kind of value first, then their other properties.
 //!
 //! ```
 //! use perf4sight_verb::config::{Setting, integer, path};
@@ -125,7 +125,7 @@ impl Setting {
         self
     }
 
-    /// A letter that stands for its flag.
+    /// A short flag of one letter.
     pub const fn short(mut self, letter: char) -> Self {
         self.argument.short = Some(letter);
         self
@@ -149,7 +149,7 @@ impl Setting {
         self.many().value("COMMAND")
     }
 
-    /// What its flag says without a value.
+    /// The value of its flag where none is written.
     pub const fn alone(mut self, value: &'static str) -> Self {
         self.argument.alone = Some(value);
         self

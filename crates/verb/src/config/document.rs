@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 pub enum Origin {
     /// On this line of the file, counted from 1.
     Line(usize),
-    /// On the command line over what the file says, as this text: `--set profile.bs=8`.
+    /// Given on the command line as this text, over the value of the file: `--set profile.bs=8`.
     Override(String),
-    /// As an argument of a verb, by what the argument begins with: `--bs`.
+    /// Given as an argument of a verb that begins with this: `--bs`.
     Argument(String),
 }
 

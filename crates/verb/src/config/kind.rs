@@ -92,10 +92,10 @@ impl Kind {
         }
     }
 
-    /// What a word of the command line says.
+    /// Parses a word of the command line.
     ///
     /// # Errors
-    /// What is wrong with it, in a sentence.
+    /// The problem, in a sentence.
     pub fn read(&self, word: &str) -> Result<Value, String> {
         let value = match self {
             Kind::Integer(..) | Kind::Number(_) => bare(word.trim()),

@@ -1,4 +1,4 @@
-//! The lines of an INI file as the published files lay them out: fold marks, comments, lists over several lines.
+//! The lines of an INI file in the layout of the published files: fold marks, comments, lists over several lines.
 
 use perf4sight_base::error::{Error, Result};
 

@@ -10,7 +10,7 @@ pub struct Setting {
     pub key: &'static str,
     /// What values it takes.
     pub kind: Kind,
-    /// Whether it is a list; a single value stands for a list of one.
+    /// Whether it is a list; a single value is a list of one.
     pub many: bool,
     /// What holds where it is not written, or written as `None`.
     pub default: Missing,
@@ -38,20 +38,21 @@ pub enum Missing {
     Required,
     /// There is no value; read as an `Option`.
     Unset,
-    /// This literal. `{key}` in it stands for another key of the section, `{section.key}` for one of another section,
-    /// each with its own default: `models/pruned/{mode}_pruning`; `{-key}` stands for it with a hyphen before it. A literal that is nothing but `{key}` takes that
-    /// key's value whatever its kind. In a list such words stand in quotes.
+    /// This literal. `{key}` in it is replaced by another key of the section, `{section.key}` by one of another
+    /// section, each with its own default: `models/pruned/{mode}_pruning`; `{-key}` is the same with a hyphen before
+    /// it. A literal that is nothing but `{key}` takes that key's value whatever its kind. In a list such words are in
+    /// quotes.
     Literal(&'static str),
 }
 
 /// How a setting is written on the command line.
 #[derive(Debug, Clone, Copy)]
 pub struct Argument {
-    /// With what it begins.
+    /// The form of the argument.
     pub form: Form,
-    /// What its value is called in the help; its key if empty.
+    /// The name of its value in the help; its key if empty.
     pub value: &'static str,
-    /// One letter that stands for the flag.
+    /// A short flag of one letter.
     pub short: Option<char>,
     /// Another spelling of the flag.
     pub alias: Option<&'static str>,
@@ -73,7 +74,7 @@ pub struct Argument {
     pub one_of: Option<&'static str>,
 }
 
-/// With what an argument begins.
+/// The form of an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// With a flag: two dashes and this word, or the key where there is none.
@@ -115,7 +116,7 @@ impl Setting {
         }
     }
 
-    /// How people find it on the command line: its flag, or what the help calls it.
+    /// Its name on the command line: its flag, or its name in the help.
     pub fn spelled(&self) -> String {
         self.flag().map_or_else(|| self.argument.value.to_owned(), |flag| format!("--{flag}"))
     }
@@ -136,7 +137,7 @@ impl Setting {
         }
     }
 
-    /// Whether an empty list says something: that there are no values, as the default does, or no folders to look into.
+    /// Whether an empty list is meaningful: no values, like the default, or no folders to search.
     pub(super) fn may_be_empty(&self) -> bool {
         let unset = matches!(self.default, Missing::Unset | Missing::Literal("[]"));
         unset || (self.many && matches!(self.kind, Kind::Path))
@@ -158,10 +159,10 @@ impl Setting {
         }
     }
 
-    /// What a word of the command line says; a list of numbers may also be written as in a configuration: `[1,8]`.
+    /// Parses a word of the command line; a list of numbers may also be written as in a configuration: `[1,8]`.
     ///
     /// # Errors
-    /// What is wrong with it, in a sentence.
+    /// The problem, in a sentence.
     pub fn read(&self, word: &str) -> Result<Value, String> {
         if !(self.many && self.argument.commas) {
             return self.kind.read(word);
