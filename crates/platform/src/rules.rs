@@ -74,7 +74,7 @@ impl Updates {
 pub enum Gradients {
     /// In a third tensor: PyTorch up to 1.7.
     NewTensor,
-    /// In the first of them, when nobody else holds it: from 1.8.
+    /// In the first of them, when it has no other holder: from 1.8.
     InPlace,
 }
 
@@ -137,7 +137,7 @@ pub enum Workspace {
     },
 }
 
-/// What a library is asked to compute: that of a convolution which decides who does it, and how.
+/// The properties of a convolution that decide which library computes it, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
     /// Height and width of the kernel.

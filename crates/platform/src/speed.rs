@@ -1,4 +1,4 @@
-//! How fast a kind of device is taken to be before anything is measured: what a latency fit starts from, and how far it may move.
+//! Assumed speeds of a kind of device before anything is measured: the starting point of a latency fit, and its limits.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -54,13 +54,13 @@ pub struct Prior {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Parameter {
-    /// Time of all kernels, relative to what the rates below say: moves a whole device at once.
+    /// Time of all kernels, relative to the rates below: scales a whole device at once.
     Pace,
     /// GFLOP/s of a large matrix product.
     Compute,
     /// GB/s of an element-wise operation, out of the caches where there are any.
     Bandwidth,
-    /// GB/s at which main memory gives and takes what the caches do not hold; the time for it is added. Processors only.
+    /// GB/s of main memory for data that the caches do not hold; the time for it is added. Processors only.
     Memory,
     /// Rows of a product at which half of the speed is lost.
     RowLoss,
@@ -68,7 +68,7 @@ pub enum Parameter {
     InnerLoss,
     /// Tiles in flight at which half of the speed is lost.
     TileLoss,
-    /// GFLOP/s of products that the convolution library is not asked for. Processors only, like the next seven.
+    /// GFLOP/s of products that the convolution library does not compute. Processors only, like the next seven.
     Gemm,
     /// Columns of such a product at which half of its speed is lost.
     ColumnLoss,
@@ -126,7 +126,7 @@ pub enum Parameter {
     Launch,
     /// The same of one weight tensor's zero_grad and update.
     UpdateLaunch,
-    /// Milliseconds every step takes beside its kernels.
+    /// Milliseconds of every step apart from its kernels.
     Step,
 }
 
@@ -172,7 +172,7 @@ impl Parameter {
         Parameter::Step,
     ];
 
-    /// What only the rules of processors speak of: of other devices nobody needs to believe anything about it.
+    /// Parameters that only the rules of processors use: other devices need no prior for them.
     const OF_PROCESSORS: [Parameter; 9] = [
         Parameter::Memory,
         Parameter::Gemm,
@@ -192,7 +192,7 @@ const MOST: f64 = 1e6;
 const MOST_CACHE: f64 = 1_099_511_627_776.0;
 /// From a kernel of a femtosecond to an exaflop, in the units of any parameter.
 const TYPICAL: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
-/// Standard deviation of a logarithm beyond which a prior says nothing: a factor of e^20 either way.
+/// Standard deviation of a logarithm beyond which a prior has no effect: a factor of e^20 either way.
 const WIDEST: f64 = 20.0;
 
 impl Speed {
