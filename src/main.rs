@@ -94,6 +94,6 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 fn complain(words: &str) {
-    // Not eprintln!, which panics where nobody reads.
+    // Not eprintln!, which panics where standard error is closed.
     let _ = writeln!(io::stderr(), "{}", paragraph(words));
 }

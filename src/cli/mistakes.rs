@@ -1,4 +1,4 @@
-//! What people type by mistake, and what they mean.
+//! Common typing mistakes, and suggestions for them.
 
 use crate::verbs::VERBS;
 use clap::error::{ContextKind, ContextValue, ErrorKind};

@@ -1,4 +1,4 @@
-//! A verb's settings as arguments of clap, and what was typed as the values of the verb.
+//! Converts a verb's settings into arguments of clap, and the parsed arguments into the values of the verb.
 
 use super::words::Words;
 use clap::builder::{OsStringValueParser, PossibleValuesParser, StringValueParser, TypedValueParser, ValueParser};

@@ -35,7 +35,7 @@ fn readable(read: &KeyedPath, job: &Job, foreseen: &Foreseen) -> Result<()> {
     }
 }
 
-/// A folder that cannot be written to is better known before hours of measurements than after them.
+/// Refuses a folder that cannot be written to before hours of measurements, not after them.
 fn writable(written: &KeyedPath, job: &Job) -> Result<()> {
     let refused =
         |path: &Path, why: &str| job.values.error(written.key, format!("cannot write {}: {why}", path.display()));

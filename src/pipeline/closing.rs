@@ -1,4 +1,4 @@
-//! The last lines of a run: what the sections found, and the files worth opening.
+//! The last lines of a run: the findings of the sections, and the files worth opening.
 
 use super::Ending;
 use super::findings::Findings;

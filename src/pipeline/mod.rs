@@ -1,4 +1,4 @@
-//! Parses all sections, refuses what is wrong, then runs them in order.
+//! Parses all sections, refuses invalid ones, then runs them in order.
 
 mod check;
 mod closing;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-/// What is asked of a run.
+/// Options of a run.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The configuration.
@@ -31,9 +31,9 @@ pub struct Options {
 /// How a run came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Everything asked for was done.
+    /// All requested work was done.
     Finished,
-    /// Ctrl-C; what was finished until then is kept.
+    /// Ctrl-C; parts finished until then are kept.
     Interrupted,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Job<'a> {
 /// The context of this process.
 ///
 /// # Errors
-/// The system does not tell where this program lies.
+/// The system does not report the path of this program.
 pub fn context(console: Console, cancel: Arc<AtomicBool>) -> Result<Context> {
     let executable = env::current_exe()
         .map_err(|cause| Error::io("/proc/self/exe", "find this program to start workers", &cause))?;
@@ -72,10 +72,10 @@ pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<
     run_all(&jobs, context)
 }
 
-/// Runs a verb of the command line and shows what it found.
+/// Runs a verb of the command line and shows its summary.
 ///
 /// # Errors
-/// What stopped the verb, or what it could not do although it did the rest.
+/// The error that stopped the verb, or that of the part that failed while the rest succeeded.
 pub fn run_verb(verb: &dyn Verb, context: &mut Context) -> Result<Ending> {
     let summary = verb.run(context)?;
     show(&summary, &context.console);
