@@ -1,4 +1,4 @@
-//! What this worker can do, as it tells when it is asked.
+//! The abilities of this worker, as it reports them on request.
 
 use super::cuda::Cuda;
 use perf4sight_base::error::{Error, Result};

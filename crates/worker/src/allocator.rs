@@ -28,14 +28,14 @@ pub(super) fn install(limit: Option<u64>) {
     unsafe { shim::p4s_install(limit.unwrap_or(u64::MAX)) }
 }
 
-/// Whether blocks from 128 KiB on get mappings of their own from now on, which end when they are freed, or lie on a heap
-/// that keeps what is freed.
+/// Whether blocks from 128 KiB on get mappings of their own from now on, which end when they are freed, or come from a
+/// heap that keeps freed memory.
 ///
-/// Then the resident set is what the step needs. With the heap it is 1.4 to 1.9 times the tensors: freed blocks of up to 32 MiB stay
-/// there and fragment it. That repeats on one thread; on more, threads race for heaps and equal runs differ by up to 13 %. But
-/// mapping costs time, so latency is measured with the heap.
+/// With mappings the resident set is the need of the step. With the heap it is 1.4 to 1.9 times the tensors: freed
+/// blocks of up to 32 MiB stay there and fragment it. That repeats on one thread; on more, threads race for heaps and
+/// equal runs differ by up to 13 %. But mapping costs time, so latency is measured with the heap.
 pub(super) fn map_large(on: bool) {
-    // SAFETY: sets one atomic; every block says itself how it is given back.
+    // SAFETY: sets one atomic; every block stores how it is freed.
     unsafe { shim::p4s_map_large(on) }
 }
 
@@ -45,7 +45,7 @@ pub(super) fn peak() -> u64 {
     unsafe { shim::p4s_peak() }
 }
 
-/// Whether an allocation was ever refused: what tells running out of memory from every other failure of libtorch.
+/// Whether an allocation was ever refused: distinguishes out of memory from every other failure of libtorch.
 pub(super) fn refused() -> bool {
     // SAFETY: reads one atomic.
     unsafe { shim::p4s_refused() }

@@ -1,5 +1,5 @@
 //! PyTorch's autocast (`autocast.cpp`), and the scaler that keeps half-precision gradients within range.
-#![allow(unsafe_code)] // tch knows autocast on CUDA alone
+#![allow(unsafe_code)] // tch supports autocast on CUDA only
 
 use super::shim::checked;
 use perf4sight_step::workload::{Number, Precision};

@@ -11,7 +11,7 @@ use tch::TchError;
 pub(super) enum Clock {
     /// The processor's, which does the work itself.
     Processor,
-    /// A GPU's. It runs behind the program that tells it what to do, so only its own marks say when it did it.
+    /// A GPU's. GPU work is asynchronous; only CUDA events give its timestamps.
     Gpu(Handle),
 }
 
@@ -23,7 +23,7 @@ pub(super) enum Mark {
 }
 
 impl Clock {
-    /// Now; on a GPU, behind all that it was told.
+    /// Now; on a GPU, after all work queued so far.
     pub fn now(self) -> Result<Mark, TchError> {
         match self {
             Clock::Processor => Ok(Mark::Processor(Instant::now())),

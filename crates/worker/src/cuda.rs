@@ -48,7 +48,7 @@ fn version((major, minor): (i64, i64)) -> String {
     format!("{major}.{minor}")
 }
 
-/// Refuses a driver for an older CUDA. Since CUDA 11, a driver runs all minor versions of the major version that it knows.
+/// Refuses a driver for an older CUDA. Since CUDA 11, a driver runs all minor versions of its major version.
 fn check(driver: (i64, i64), needed: (i64, i64), libtorch: &str) -> Result<()> {
     if driver.0 >= needed.0 {
         return Ok(());
@@ -65,8 +65,8 @@ fn unusable(library: &Library, why: impl Display) -> Error {
         .help("python3 -c 'import torch; torch.cuda.init()' with the same PyTorch must work; if it does not, install it anew")
 }
 
-/// Environment variables that would change what a step on a GPU costs, and that no row would tell of: the allocator's rules, and
-/// arithmetic that the keys `tf32` and `cudnn_benchmark` decide.
+/// Environment variables that would change the cost of a step on a GPU without being recorded in a row: the allocator's
+/// rules, and arithmetic that the keys `tf32` and `cudnn_benchmark` decide.
 const UNRECORDED: [&str; 5] = [
     "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF",

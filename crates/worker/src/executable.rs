@@ -76,7 +76,8 @@ impl Executable {
         Ok(parts.network.outputs().iter().map(|output| results.read(*output)).collect())
     }
 
-    /// What runs a segment once more, holding what it reads: under an autocast of its own, as the forward's is over by then.
+    /// A closure that runs a segment once more and holds its inputs; it opens an autocast of its own, because the
+    /// forward's is over by then.
     fn again(&self, segment: &Segment, results: &Results) -> impl Fn() -> Result<(), TchError> + use<> {
         let (parts, nodes, samples) = (Rc::clone(&self.parts), segment.nodes.clone(), results.samples);
         let (precision, device) = (parts.step.precision, self.device);
@@ -170,7 +171,7 @@ mod tests {
         Window { padding, ..Window::square(kernel, stride, 0) }
     }
 
-    /// As a program that sets weights does it: autograd is not to know.
+    /// Sets weights without autograd, as a program does.
     fn fill(executable: &Executable, value: f64) {
         tch::no_grad(|| executable.parameters().for_each(|parameter| drop(parameter.shallow_clone().fill_(value))));
     }

@@ -73,7 +73,7 @@ bool p4s_gpu_use(int index, double share, bool tf32, bool benchmark) {
   });
 }
 
-// Waits until the GPU has done what it was told to.
+// Waits until the GPU has finished all queued work.
 bool p4s_gpu_settle(int index) {
   return attempt([&] { guard().synchronizeDevice(static_cast<c10::DeviceIndex>(index)); });
 }
@@ -107,7 +107,7 @@ bool p4s_gpu_memory(int index, uint64_t* free, uint64_t* total) {
   });
 }
 
-// An event behind everything the GPU was told so far by this thread; null where that failed.
+// An event after all work that this thread has queued on the GPU so far; null where that failed.
 void* p4s_event_new(int index) {
   c10::Event* event = nullptr;
   attempt([&] {

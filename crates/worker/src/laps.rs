@@ -8,7 +8,7 @@ use perf4sight_step::workload::Pass;
 use std::time::Duration;
 use tch::TchError;
 
-/// The laps of one step. All its time lies in one of them, so that their sum is the step.
+/// The laps of one step. Each moment belongs to exactly one lap, so that their sum is the step.
 ///
 /// In order: forward of every node, backward of every node, loss, zero_grad, optimizer.
 pub(super) struct Stopwatch {
@@ -16,7 +16,7 @@ pub(super) struct Stopwatch {
     nodes: usize,
     ran: usize,
     began: Mark,
-    /// Which lap ended when; how long they took is known when a GPU has come that far.
+    /// The lap and the moment of its end; on a GPU the durations are known only when it has passed the events.
     ended: Vec<(usize, Mark)>,
 }
 

@@ -20,7 +20,7 @@ struct Instruments {
     memory: Box<dyn Memory>,
 }
 
-/// What a task asks for, as far as it was measured.
+/// The requested readings that were measured.
 #[derive(Default)]
 struct Readings {
     latency: Option<LatencyReading>,
@@ -50,7 +50,7 @@ pub(super) fn measure(
     let seconds = began.elapsed().as_secs_f64();
     let mut end = moment(bus.as_deref());
     if !bus.as_deref().is_none_or(gpu::lists_this) {
-        // In a container processes may have other numbers, and nobody can tell which of them is this one.
+        // In a container process numbers may differ, so this process cannot be recognised in the list.
         end.others.clone_from(&start.others);
     }
     let conditions = Box::new(Conditions { start, end });
@@ -89,7 +89,7 @@ impl Instruments {
     }
 }
 
-/// A warm-up, in which memory is read where it was asked for, then the timed steps.
+/// A warm-up, a reading of memory where it was requested, then the timed steps.
 fn run(
     threads: usize,
     task: &StepTask,

@@ -14,7 +14,7 @@ pub(super) trait Memory {
     /// The counters by now.
     fn reading(&self) -> Result<MemoryReading, TchError>;
 
-    /// Whether an allocation was ever refused: what tells running out of memory from every other failure of libtorch.
+    /// Whether an allocation was ever refused: distinguishes out of memory from every other failure of libtorch.
     fn refused(&self) -> bool;
 
     /// From here on steps are timed, with the allocator as processes usually have it.
@@ -114,7 +114,7 @@ impl Memory for GpuMemory {
 /// Memory in use, whoever uses it.
 fn used(gpu: &Gpu, handle: Handle) -> Result<u64, TchError> {
     if gpu.unified {
-        // The published profiler's formula; NVML does not know.
+        // The published profiler's formula; NVML does not report it.
         let [total, left @ ..] = ["MemTotal", "MemFree", "Buffers", "Cached"].map(kernel);
         return Ok(total.saturating_sub(left.iter().sum()));
     }

@@ -1,4 +1,4 @@
-//! The worker as a process: what the kernel says of its memory and time.
+//! The worker as a process: its memory and time as the kernel reports them.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};

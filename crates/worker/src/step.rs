@@ -1,4 +1,4 @@
-//! A step: what is timed and counted for one network at one batch size.
+//! A step of one network at one batch size, which is timed and whose memory is measured.
 
 use super::autocast::{Scaler, casting};
 use super::executable::Executable;
@@ -69,8 +69,8 @@ impl Step {
         )))
     }
 
-    /// One step: forward, loss, zero_grad unless that came first, backward, as often as is asked for; optimizer. Or forward
-    /// without gradients.
+    /// One step: forward, loss, zero_grad unless it came first, and backward, as many times as `accumulate` requires;
+    /// then the optimizer. Or forward without gradients.
     pub fn run(&mut self) -> Result<(), TchError> {
         let (precision, device) = (self.precision, self.device);
         let Some(training) = &mut self.training else {
@@ -196,7 +196,7 @@ impl Training {
         }
     }
 
-    /// The published tool's PyTorch zeroed gradients where they lie, when the loss was known.
+    /// The published tool's PyTorch zeroed gradients in place, when the loss was known.
     fn fill_gradients(&self, executable: &Executable) -> Result<(), TchError> {
         match self.zero_grad {
             ZeroGrad::Keep => executable.parameters().try_for_each(|parameter| {
@@ -243,8 +243,8 @@ fn first(batch: &Tensor, samples: i64) -> Result<Tensor, TchError> {
     if batch.size()[0] == samples { Ok(batch.shallow_clone()) } else { batch.f_narrow(0, 0, samples) }
 }
 
-/// libtorch's own optimizer, so that what it remembers comes into being as in PyTorch: in the first step. The numbers are PyTorch's
-/// defaults, but for those that were published.
+/// libtorch's own optimizer, so that its state is created as in PyTorch: in the first step. The numbers are PyTorch's
+/// defaults, except for the published ones.
 fn created(optimizer: Optimizer) -> Result<COptimizer, TchError> {
     const BETAS: [f64; 2] = [0.9, 0.999];
     const EPSILON: f64 = 1e-8;

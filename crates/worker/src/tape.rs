@@ -1,4 +1,5 @@
-//! Backward one operation at a time (`tape.cpp`), for timing each: what a step computes, allocates and frees stays the same.
+//! Backward one operation at a time (`tape.cpp`), for timing each: computations, allocations and frees of a step stay
+//! the same.
 #![allow(unsafe_code)] // tch differentiates whole graphs only
 
 use super::shim::checked;
