@@ -8,7 +8,8 @@ use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Accumulate, Step};
 use std::sync::Arc;
 
-/// Any batch of more than one: layouts are the same for all. Tensors of a single sample have views that those of several have not.
+/// Any batch of more than one: layouts are the same for all. Tensors of a single sample have views that are impossible
+/// with several.
 pub(crate) const SEVERAL: u64 = 2;
 
 /// From the second on passes are alike, so that steps of more leave the same behind.

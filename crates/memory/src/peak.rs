@@ -1,4 +1,4 @@
-//! The peaks of a simulation, and what is alive at them.
+//! The peaks of a simulation, and the tensors alive at them.
 
 use crate::Simulation;
 use crate::run_through::{Moment, Peaks, at_least};
@@ -12,7 +12,7 @@ use perf4sight_platform::Allocator;
 pub struct Peak {
     /// Of the tensors alive at once: the column `mem_alloc`.
     pub allocated: Bytes,
-    /// Of what the allocator took from the system: the column `mem_reserved`.
+    /// Of the memory that the allocator reserved from the system: the column `mem_reserved`.
     pub reserved: Bytes,
 }
 
@@ -48,7 +48,7 @@ impl Alive {
         sum(self.tensors.iter().filter(|tensor| tensor.role == role))
     }
 
-    /// Rounding, and what the allocator caches or cannot use.
+    /// Rounding, and memory that the allocator caches or cannot use.
     pub fn fragmentation(&self) -> Bytes {
         Bytes(self.reserved.0.saturating_sub(sum(&self.tensors).0))
     }

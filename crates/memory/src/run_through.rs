@@ -16,7 +16,7 @@ pub(crate) struct Outcome {
     pub moment: Moment,
 }
 
-/// Peak bytes of tensors, and of what the allocator took for them.
+/// Peak bytes of tensors, and of the memory that the allocator reserved for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Peaks {
     pub allocated: u64,
@@ -38,7 +38,8 @@ pub(crate) fn run_through(schedule: &Schedule, platform: &Platform, batch: u64) 
     }
 }
 
-/// A lower bound of the reported peaks: no allocator takes less than what is alive, and one that caches nothing takes no more.
+/// A lower bound of the reported peaks: an allocator takes at least the bytes alive, and exactly those if it caches
+/// nothing.
 pub(crate) fn at_least(schedule: &Schedule, platform: &Platform, batch: u64) -> Peaks {
     let round = match platform.allocator {
         Allocator::Direct => 1,
@@ -73,7 +74,8 @@ impl<'a, A: Allocate> Run<'a, A> {
         let first = self.step(Period::First);
         let left_by_first = self.allocator.counters().reserved;
         let backward = self.at_backward;
-        // A steady step frees all it allocates, so the next one finds the same blocks in the same places: one stands for all.
+        // A steady step frees all it allocates, so the next one finds the same blocks in the same places: one
+        // represents all.
         let steady = self.step(Period::Later);
         let left_by_steady = self.allocator.counters().reserved;
         let after = |left: u64| Peaks { reserved: steady.reserved.max(left), ..steady };

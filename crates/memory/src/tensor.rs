@@ -13,7 +13,7 @@ pub enum Role {
     OptimizerState,
     /// Gradients of the weights.
     WeightGradients,
-    /// Activations, and what is kept for backward.
+    /// Activations, and other tensors kept for backward.
     Activations,
     /// Gradients of activations on their way back.
     ActivationGradients,
@@ -45,7 +45,7 @@ impl Role {
     }
 }
 
-/// A tensor of the schedule: its size, what it is for and the node it belongs to.
+/// A tensor of the schedule: its size, its purpose and its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tensor {
     pub amount: Amount,
@@ -66,7 +66,7 @@ pub(crate) enum Event {
     Free(TensorId),
     /// The gradient of a weight is whole: it stays, or is added to one that is there from a pass before, and goes.
     Settle(TensorId),
-    /// Backward is done, the optimizer's turn: here the published profiler reads its counters once more.
+    /// Backward is done and the optimizer comes next: here the published profiler reads its counters once more.
     BackwardDone,
 }
 

@@ -1,4 +1,4 @@
-//! Free pieces by size, so that the smallest that is large enough is found at once: bins of sizes that lie near each other, eight for every
+//! Free pieces by size, so that the smallest sufficient one is found at once: bins of similar sizes, eight for every
 //! power of two (M. Masmano and others, TLSF, 2004), each in order, since best fit is exact here.
 
 use super::Block;
@@ -12,7 +12,7 @@ const FINE: u32 = 3;
 /// A bin for every size that a number holds.
 const BINS: usize = (u64::BITS as usize) << FINE;
 
-/// Bits of which each says whether its bin holds something.
+/// Bits of a word; each is set where its bin is not empty.
 const WORD: usize = u64::BITS as usize;
 
 /// Free pieces of one pool.
@@ -101,7 +101,7 @@ fn bin(size: u64) -> usize {
 
 /// Where a piece stands, or would stand, in its bin. Deep networks leave hundreds that are equally large.
 fn position(fits: &[Fit], (size, start, _): Fit) -> usize {
-    // No short circuit: nobody can foresee which way it would go.
+    // No short circuit: its branch would be unpredictable.
     fits.partition_point(|fit| (fit.0 > size) | ((fit.0 == size) & (fit.1 > start)))
 }
 

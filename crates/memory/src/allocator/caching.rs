@@ -71,7 +71,7 @@ impl Caching {
         self.number(Piece { start, size, before: NONE, after: NONE, pool, free: false })
     }
 
-    /// Cuts off what a request leaves of a piece, if that is worth a piece of its own (`should_split`).
+    /// Splits off the unused rest of a piece, if that is large enough for a piece of its own (`should_split`).
     fn split(&mut self, block: Block, size: u64) {
         let piece = self.pieces[block as usize];
         let rest = piece.size - size;

@@ -1,8 +1,8 @@
-//! Layouts of results in memory: what is a view of what, and what has to be copied before a library reads it.
+//! Layouts of results in memory: which results are views, and which tensors are copied before a library reads them.
 //!
-//! The rules are PyTorch's: views and their strides (aten/src/ATen/TensorUtils.cpp, `computeStride`), element by element in the order of
-//! the first operand (aten/src/ATen/TensorIterator.cpp, `reorder_dimensions`), images with their channels last where they came in so
-//! (c10/core/MemoryFormat.h).
+//! The rules are PyTorch's: views and their strides (aten/src/ATen/TensorUtils.cpp, `computeStride`), element by
+//! element in the order of the first operand (aten/src/ATen/TensorIterator.cpp, `reorder_dimensions`), images
+//! channels-last where their inputs are (c10/core/MemoryFormat.h).
 
 mod gradients;
 mod results;
@@ -10,7 +10,7 @@ mod results;
 pub(crate) use gradients::gradient_layouts;
 pub(crate) use results::{layouts, reads_row, uses_math_kernel};
 
-/// A tensor's axes, the batch in front: how long each is, and how far apart its elements lie.
+/// A tensor's sizes and strides, the batch axis first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Layout {
     sizes: Vec<u64>,
@@ -72,7 +72,8 @@ impl Layout {
         self.lies_like(&Layout::contiguous(self.sizes.clone()))
     }
 
-    /// Whether it is an image whose channels lie innermost, perhaps next to others' (`is_channels_last_strides_2d`).
+    /// Whether it is a channels-last image, perhaps a part of the channels of a larger one
+    /// (`is_channels_last_strides_2d`).
     pub fn is_channels_last(&self) -> bool {
         if self.sizes.len() != 4 || self.strides[1] == 0 {
             return false;
@@ -88,7 +89,7 @@ impl Layout {
         true
     }
 
-    /// Whether it lies without gaps, channels last where it is such an image.
+    /// Whether it has no gaps, in channels-last order where it is such an image.
     pub fn is_dense(&self) -> bool {
         match self.is_channels_last() {
             true => self.lies_like(&Layout::channels_last(self.sizes.clone())),
@@ -126,7 +127,7 @@ impl Layout {
         let mut strides = vec![0; sizes.len()];
         let (mut open, mut end) = (sizes.len(), self.sizes.len());
         while end > 0 {
-            // Neighbours that lie as one axis.
+            // Neighbouring axes that can be merged into one.
             let mut start = end - 1;
             let inner = self.strides[start];
             let mut elements = self.sizes[start];
@@ -148,7 +149,7 @@ impl Layout {
         (open == 0).then(|| Layout { sizes: sizes.to_vec(), strides })
     }
 
-    /// Whether the elements of the last axis lie next to each other.
+    /// Whether the elements of the last axis are adjacent in memory.
     pub fn ends_dense(&self) -> bool {
         self.sizes.last() == Some(&1) || self.strides.last() == Some(&1)
     }
@@ -182,7 +183,8 @@ mod tests {
 
     #[test]
     fn views_are_what_pytorch_can_view() {
-        // torch.empty(2, 5, 3, 4, 6).permute(0, 2, 3, 1, 4)[:, 0] of tokens x 3 x heads x features; .stride() and what .view() says.
+        // torch.empty(2, 5, 3, 4, 6).permute(0, 2, 3, 1, 4)[:, 0] of tokens x 3 x heads x features; .stride() and the
+        // result of .view().
         let whole = Layout::contiguous(vec![2, 5, 3, 4, 6]).permuted(&[1, 2, 0, 3]);
         let query = whole.cut(vec![2, 1, 4, 5, 6], 1, 1).viewed(&[2, 4, 5, 6]).unwrap();
         assert_eq!(query.strides, [360, 6, 72, 1]);
@@ -208,7 +210,7 @@ mod tests {
         let image = Layout::contiguous(vec![2, 7, 7, 8]).permuted(&[2, 0, 1]);
         assert!(image.is_channels_last() && image.followed(vec![2, 8, 7, 7]) == image);
         assert!(!Layout::contiguous(vec![2, 8, 7, 7]).is_channels_last());
-        // Half of the channels, which lie next to the others.
+        // Half of the channels, adjacent to the others.
         let half = image.cut(vec![2, 4, 7, 7], 1, 1);
         assert!(half.is_channels_last() && !half.is_dense() && image.is_dense());
     }

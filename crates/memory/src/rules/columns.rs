@@ -19,8 +19,9 @@ const ALL: usize = 31;
 /// The widest kernel that oneDNN has a weight gradient of its own for.
 const WIDEST: usize = 14;
 
-/// The same of images that are read as they lie, in numbers of fewer bits than single precision (`ONEDNN_VERBOSE=1`: `jit_bf16` up to here with 1 to 8
-/// channels, whatever the stride, `gemm:jit` from 25 on; with 16 and more from 15 on).
+/// The same for images that are read without a copy, in formats of fewer bits than single precision
+/// (`ONEDNN_VERBOSE=1`: `jit_bf16` up to here with 1 to 8 channels, whatever the stride, `gemm:jit` from 25 on; with 16
+/// and more from 15 on).
 const WIDEST_OF_PLAIN: usize = 24;
 
 /// From so many pixels for every thread on the threads share each image's weight gradient, instead of taking images of their own
@@ -63,7 +64,7 @@ impl Reach {
         }
     }
 
-    /// Whether the forward pass has a kernel: what lies left of the image fits into the pixels of a step.
+    /// Whether the forward pass has a kernel: the padding at the left and right fits into the pixels of a step.
     pub fn runs_forward(&self) -> bool {
         let step = self.forward_step().max(1);
         let whole = self.width - self.width % step;
@@ -80,8 +81,8 @@ impl Reach {
         self.lies_within() && left <= step && right <= step
     }
 
-    /// Whether the gradient of the filters has one: dilated windows no larger than the image, kernels not too wide; `plain` says that the image is read
-    /// as it lies, in numbers of few bits.
+    /// Whether the gradient of the filters has one: dilated windows no larger than the image, kernels not too wide;
+    /// `plain` means that the image is read without a copy, in a format of few bits.
     pub fn runs_weight_gradient(&self, plain: bool) -> bool {
         let fits = (0..2).all(|axis| self.extent[axis] <= self.image[axis]);
         let widest = if plain { WIDEST_OF_PLAIN } else { WIDEST };
@@ -124,7 +125,7 @@ fn blocks(channels: usize) -> usize {
     channels.div_ceil(16)
 }
 
-/// Pixels that registers have place for besides as many blocks of channels at once as divide all.
+/// Pixels that fit into the registers next to the largest number of blocks of channels that divides all blocks.
 fn shared(channels: usize, most: usize) -> usize {
     let together = (1..=most).rev().find(|&together| blocks(channels).is_multiple_of(together));
     ALL / (together.unwrap_or(1) + 1)
@@ -164,7 +165,7 @@ impl Blocked<'_> {
         product([element, self.seen(), self.kernel.area(), pixels(&self.operation.node.shape)])
     }
 
-    /// Filters as they lie in PyTorch.
+    /// Filters in PyTorch's layout.
     fn plain_filters(&self) -> Amount {
         let elements = [self.seen(), self.kernel.out_channels as u64, self.kernel.area()];
         Amount::once(product([self.operation.number()].into_iter().chain(elements)))

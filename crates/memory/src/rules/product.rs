@@ -1,7 +1,8 @@
-//! Matrix products: what PyTorch copies so that a library can multiply it, and saves in place of the operand.
+//! Matrix products: the operands that PyTorch copies so that a library can multiply them, and saves in place of the
+//! originals.
 //!
-//! aten/src/ATen/native/LinearAlgebra.cpp (`_matmul_impl`) and Linear.cpp: the axes in front are folded into one, which copies what does not lie
-//! so; autograd then saves the copy.
+//! aten/src/ATen/native/LinearAlgebra.cpp (`_matmul_impl`) and Linear.cpp: the leading axes are folded into one, which
+//! copies operands whose layout does not permit that; autograd then saves the copy.
 
 use super::operation::Operation;
 use super::rule::Move::{CopyGradient, Drop, InputGradient, Keep, Output, Take};

@@ -14,7 +14,7 @@ pub(crate) struct Rule {
     pub forward: Vec<Move>,
     /// What autograd saves until its backward ran.
     pub saves: Vec<Saved>,
-    /// What its backward does; the incoming gradient and what was saved go afterwards.
+    /// The moves of its backward; the incoming gradient and the saved tensors are freed afterwards.
     pub backward: Vec<Move>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum Move {
     Reuse,
     /// The result is there between the steps: the batch, a free-standing parameter.
     Resident,
-    /// Something besides the result that backward needs: statistics, indices, masks.
+    /// A tensor apart from the result that backward needs: statistics, indices, masks.
     Keep(Amount),
     /// Borrowed memory.
     Take(Amount),
@@ -40,9 +40,10 @@ pub(crate) enum Move {
     WeightGradient(usize),
     /// The gradient of a trainable tensor is a part of the incoming one, all of which stays with it.
     PassWeightGradient(usize),
-    /// The incoming gradient is copied so that it lies without gaps, and goes.
+    /// The incoming gradient is copied into a layout without gaps, and freed.
     CopyGradient,
-    /// One of several steps of a backward is done: the incoming gradient goes with the first, and what was kept last with each.
+    /// One of several steps of a backward is done: the incoming gradient is freed with the first, and the tensor kept
+    /// last with each.
     StepDone,
 }
 

@@ -52,7 +52,7 @@ impl<'a> BackwardRecorder<'a> {
         BackwardRecorder { context, forward, gradients: Vec::new(), sums: BTreeMap::new(), parts: Vec::new(), waiting }
     }
 
-    /// The whole of it; what is saved is released node by node.
+    /// The whole backward; saved tensors are released node by node.
     pub fn run(&mut self, tape: Tape, losses: Vec<(NodeId, Kept)>) {
         let context = self.context;
         // The loss's own gradient, a 1, is held by the call until all is done (torch/csrc/autograd/autograd.cpp).
@@ -108,7 +108,7 @@ impl<'a> BackwardRecorder<'a> {
         let (owner, rule) = (context.owner(id), context.rule(id));
         let (mut of_inputs, mut of_weights) = Made::default();
         let mut borrowed = FewTensors::new();
-        // What a library makes besides what it is asked for.
+        // Gradients that a library computes although they are not needed.
         let mut unasked = FewTensors::new();
         let mut incoming = Some(gradient);
         for step in &rule.backward {
@@ -129,7 +129,7 @@ impl<'a> BackwardRecorder<'a> {
                     self.recorder().release_all(incoming.replace(copy));
                 }
                 Move::WeightGradient(index) => {
-                    // Of what nobody trains there is none.
+                    // A constant has no gradient.
                     let own = context.rule(owner).weights.get(index).copied();
                     let amount = own.map(|own| rule.casts.weight(index).unwrap_or(own));
                     let gradient = amount.map(|amount| self.recorder().allocate(amount, Role::WeightGradients, owner));
@@ -214,8 +214,8 @@ impl<'a> BackwardRecorder<'a> {
         Some(partial.sum)
     }
 
-    /// Two gradients of one weight as one. What is a view, as that of a fully connected layer's turned weight (`TBackward`), is not added to
-    /// where it lies (`can_accumulate_inplace`).
+    /// Adds two gradients of one weight. A view, such as the gradient of a fully connected layer's transposed weight
+    /// (`TBackward`), is not added to in place (`can_accumulate_inplace`).
     fn add(&mut self, owner: NodeId, [first, second]: [PartialSum; 2], amount: Amount) -> PartialSum {
         if self.sums_in_place() && !first.is_view && self.recorder().is_sole(first.sum) {
             self.recorder().release(second.sum);

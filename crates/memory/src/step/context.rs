@@ -1,4 +1,5 @@
-//! What is known of a step before it runs: the memory rule of every operation, who reads whom, who gets gradients, what runs again.
+//! The properties of a step before it runs: the memory rule of every operation, readers of results, required gradients,
+//! segments that run again.
 
 use crate::amount::Amount;
 use crate::layout::{gradient_layouts, layouts};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Operations<'a> {
     trained: Arc<Trained<'a>>,
-    /// Per node, what it computes with.
+    /// Per node, the formats of its computation.
     numbers: Vec<Numbers>,
     rules: Vec<Rule>,
     /// For every weight of a node, how many nodes give it a gradient: those it is shared with too.
@@ -25,7 +26,7 @@ pub(crate) struct Operations<'a> {
     kept: Vec<bool>,
 }
 
-/// A step as far as rules of operations depend on it: all else is as published.
+/// The part of a step on which rules of operations depend: all else is as published.
 pub(crate) fn rules_step(Step { stage, precision, trainable, frozen_normalisation, .. }: Step) -> Step {
     Step { precision, trainable, frozen_normalisation, ..Step::published(stage) }
 }
@@ -82,7 +83,7 @@ pub(crate) struct StepContext<'a> {
     pub segments: Vec<Segment>,
     /// Of each segment, the first node that backward needs something of.
     pub first_kept: Vec<Option<usize>>,
-    /// Per node, the segment that it lies in.
+    /// Per node, its segment.
     segment_of: Vec<Option<usize>>,
 }
 

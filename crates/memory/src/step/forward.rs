@@ -53,7 +53,7 @@ impl<'a> ForwardRecorder<'a> {
         self.context.step.trains() && self.context.is_tracked(id)
     }
 
-    /// Holds what autograd saves of what a node reads and, where it ran, of its result.
+    /// Holds the tensors that autograd saves: of a node's inputs and, where it ran, of its result.
     fn save(
         &mut self,
         id: NodeId,
@@ -104,7 +104,7 @@ impl<'a> ForwardRecorder<'a> {
         read
     }
 
-    /// The result of a node, and what it makes besides it for backward.
+    /// The result of a node, and the other tensors that it makes for backward.
     fn compute(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, FewTensors) {
         let (context, recorder) = (self.context, &mut self.recorder);
         let (mut result, mut kept, mut borrowed) = (None, FewTensors::new(), FewTensors::new());

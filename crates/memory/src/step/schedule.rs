@@ -40,7 +40,7 @@ impl Schedule {
         Schedule { periods: [set_up, first, later] }
     }
 
-    /// All tensors, each at the place that events know it by.
+    /// All tensors, each at the index that events use.
     pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
         self.periods.iter().flatten().flat_map(|placed| &placed.segment.tensors)
     }
@@ -74,7 +74,7 @@ impl Schedule {
     }
 }
 
-/// Steps as they are put together, and what they leave behind.
+/// The steps under construction, and the tensors that they leave behind.
 struct Steps<'a> {
     step: Step,
     pass: &'a Pass,

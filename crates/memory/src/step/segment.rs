@@ -71,8 +71,8 @@ impl PlacedSegment {
         })
     }
 
-    /// What it adds where requests are rounded up to a multiple of `round`; none where it frees what was there before, or the profiler reads
-    /// its counters in its midst.
+    /// Its effect where requests are rounded up to a multiple of `round`; none where it frees earlier tensors, or the
+    /// profiler reads its counters within it.
     pub fn summary(&self, round: u64, batch: u64) -> Option<Summary> {
         *self.segment.summaries.of((self.has_gradients, round, batch), || self.summarise(round, batch))
     }
