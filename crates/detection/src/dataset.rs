@@ -13,7 +13,7 @@ use std::fmt::Display;
 use std::fs;
 use std::path::PathBuf;
 
-/// What trimaps say of a pixel.
+/// Trimap value of a pixel of the pet.
 const PET: u8 = 1;
 const BACKGROUND: u8 = 2;
 const BORDER: u8 = 3;
@@ -192,7 +192,7 @@ mod tests {
             reader.next_frame(&mut values).unwrap();
             let at = |[x, y]: [f64; 2]| values[y as usize * pet.width as usize + x as usize];
             assert_eq!((at(pet.middle), at([0.0, 0.0])), (PET, BACKGROUND), "{seed}");
-            // An ellipse covers pi times its radii, of which the pet's part is a share of 1 - 0.06 each way.
+            // The area of an ellipse is pi times its radii; the pet covers a share of 1 - 0.06 of each radius.
             let covered = values.iter().filter(|value| **value == PET).count() as f64;
             let expected = std::f64::consts::PI * pet.radii[0] * pet.radii[1] * (1.0 - BORDER_WIDTH).powi(2);
             assert!((covered / expected - 1.0).abs() < 0.02, "{seed}: {covered} for {expected}");

@@ -28,7 +28,7 @@ use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What memory is off by chance, which hardly varies: a share.
+/// Relative random error of memory measurements, which hardly vary.
 const MEMORY_NOISE: f64 = 0.03;
 /// Prior standard deviations of factors and rest. A fingerprint may be taken in a quiet hour and used in a busy one,
 /// and a profile of convolutions contains little about operations on proposals.
@@ -36,7 +36,7 @@ const TIME_BELIEFS: Terms = [0.5, 1.0, 0.1, 0.1, 0.1, 0.1];
 /// Memory is simulated; the two graphs do not peak at the same moment, and images are held in several copies.
 const MEMORY_BELIEFS: Terms = [0.03, 0.03, 0.1, 0.1, 0.0, 0.0];
 
-/// What is answered.
+/// The result of a prediction.
 struct Answer {
     predictions: Vec<Prediction>,
     /// Settings that were measured, which the predictions are based on.
@@ -80,7 +80,7 @@ struct Load {
 /// Predicts every requested setting.
 ///
 /// # Errors
-/// Nothing measured to go by; a fingerprint that cannot be used; a detector whose graphs cannot be read.
+/// No usable measurements; a fingerprint that cannot be used; a detector whose graphs cannot be read.
 pub(super) fn run(asked: &Detection, fingerprint: &Path, context: &mut Context) -> Result<Summary> {
     let trainer = Trainer::open(asked)?;
     let evidence = evidence::gather(asked, &trainer, context)?;
@@ -192,7 +192,7 @@ fn time(evidence: &[&Evidence], device: &Device) -> Result<Option<Blend>> {
     Ok(Blend::of(TIME_BELIEFS, evidence::NOISE, &observed))
 }
 
-/// What memory they need for the largest batch; none without a fingerprint of memory.
+/// Fits the memory of the largest batch to the measurements; none without a fingerprint of memory.
 fn memory(evidence: &[&Evidence], device: &Device) -> Result<Option<Blend>> {
     let mut observed = Vec::new();
     for known in evidence {
@@ -205,7 +205,7 @@ fn memory(evidence: &[&Evidence], device: &Device) -> Result<Option<Blend>> {
     Ok(Blend::of(MEMORY_BELIEFS, MEMORY_NOISE, &observed))
 }
 
-/// What waiting for data adds to a step where the process itself loads them: as much an image as it was.
+/// Time that a step waits for data where the process itself loads them: the measured time of an image, times the batch.
 fn waiting(setting: Setting, evidence: &[&Evidence]) -> Option<f64> {
     let alone = evidence.iter().filter(|known| known.task.num_workers == 0 && setting.num_workers == 0);
     let each: Vec<f64> = alone.map(|known| known.waiting()).collect();

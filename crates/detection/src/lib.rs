@@ -1,4 +1,5 @@
-//! `[detection]` and `perf4sight detection`: what training a detector takes, part by part, and which setting suits it.
+//! `[detection]` and `perf4sight detection`: the time and memory of training a detector, part by part, and the best
+//! setting.
 
 #![warn(missing_docs)]
 
@@ -59,7 +60,7 @@ pub struct Detection {
     pub epochs: u64,
     /// The Python that has PyTorch and torchvision.
     pub python: String,
-    /// What is trained on: `cpu`, or `cuda:` and a number; none: a GPU where there is one.
+    /// The device: `cpu`, or `cuda:` and a number; none: a GPU where there is one.
     pub place: Option<String>,
     /// Threads of the compute library; none: as many as the machine runs at the same time.
     pub threads: Option<usize>,
@@ -78,11 +79,11 @@ pub struct Detection {
     /// Values common to all settings; batch, workers and prefetching are those of `settings`. An empty path means that
     /// no data are given.
     task: DetectionTask,
-    /// What is tried.
+    /// The settings to try.
     settings: Vec<Setting>,
 }
 
-/// What a sweep changes.
+/// The values that a sweep varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
     /// Images of a step.
@@ -93,7 +94,7 @@ pub struct Setting {
     pub prefetch_factor: u64,
 }
 
-/// One setting, and what became of it.
+/// One setting and its result.
 struct Tried {
     setting: Setting,
     became: Became,
@@ -114,7 +115,7 @@ struct Ran {
     seen: Seen,
     /// Why its times are not those of a training that learns.
     doubt: Option<String>,
-    /// What disturbed it.
+    /// The cause of the disturbance.
     disturbance: Option<String>,
 }
 
@@ -183,7 +184,7 @@ impl Verb for Detection {
         if let Some(fingerprint) = &self.predict {
             return foreseen::run(&asked, fingerprint, context);
         }
-        // Where nothing came of it, not even an empty folder is left.
+        // A run without results leaves no empty folder behind.
         let _out = OutputFolder::new(&self.out);
         asked.measure(context)
     }
@@ -259,7 +260,7 @@ const REPORT: &str = "report.html";
 const LIST: &str = "annotations/trainval.txt";
 
 impl Detection {
-    /// What can be refused before Python starts.
+    /// Refuses errors that are known before Python starts.
     fn check(&self) -> Result<()> {
         self.check_keys()?;
         if self.route.is_none() { check_data(&self.task.data) } else { Ok(()) }

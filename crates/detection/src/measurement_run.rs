@@ -79,7 +79,7 @@ impl<'a> MeasurementRun<'a> {
         Some(became)
     }
 
-    /// Measures once more what others disturbed, and keeps the less disturbed of both.
+    /// Measures disturbed settings once more, and keeps the less disturbed of both results.
     fn repeat_disturbed(&mut self, tried: &mut [Tried], progress: &Progress, context: &Context) -> Result<()> {
         for one in tried.iter_mut().filter(|one| one.is_disturbed()) {
             let times = self.row(one.setting).map_or(MOST, |row| row.visits);
@@ -93,7 +93,7 @@ impl<'a> MeasurementRun<'a> {
         Ok(())
     }
 
-    /// Measures a setting for the given time and keeps what came of it; none after Ctrl-C.
+    /// Measures a setting for the given time and stores the result; none after Ctrl-C.
     fn measure(
         &mut self,
         setting: Setting,

@@ -22,7 +22,8 @@ pub(super) fn of(asked: &Detection, tried: &[Tried], answer: &Answer<'_>, warnin
     page
 }
 
-/// Nothing is praised where one of the settings failed, or stands on steps that are not those of a training or were disturbed.
+/// The verdict. It is cautious where one of the settings failed, was disturbed, or has steps that are not those of a
+/// training.
 fn suits(tried: &[Tried], answer: &Answer<'_>, warnings: &[String]) -> Vec<Block> {
     let timing = &answer.best.timing;
     let sound = tried.iter().all(|one| match &one.became {

@@ -75,7 +75,7 @@ impl Detection {
     }
 }
 
-/// What every setting has.
+/// The values common to all settings.
 fn task(values: &Values<'_>) -> Result<DetectionTask> {
     Ok(DetectionTask {
         network: values.get("network")?,

@@ -36,16 +36,16 @@ pub(super) struct Row {
     pub task: DetectionTask,
     /// How often it was measured: disturbed ones are once more.
     pub visits: u32,
-    /// What came of it.
+    /// Its result.
     pub outcome: Outcome,
-    /// What the machine reported meanwhile.
+    /// The state of the machine during the measurement.
     #[serde(default, skip_serializing_if = "Seen::is_empty")]
     pub seen: Seen,
     /// When it ended.
     pub date: String,
 }
 
-/// What measurements of one setting must have in common.
+/// The properties that measurements of one setting must share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Circumstances {
     pub place: String,
@@ -56,12 +56,13 @@ pub(super) struct Circumstances {
     #[serde(default)]
     pub host: Option<String>,
     pub software: machine::Setting,
-    /// What the list of images and the module of a network of the user's own hold, by path; nothing of another machine's files.
+    /// Checksums of the list of images and of the module of a user's own network, by path; empty for files of another
+    /// machine.
     #[serde(default)]
     pub contents: BTreeMap<PathBuf, u32>,
 }
 
-/// What came of a setting that is not tried again.
+/// The result of a setting that is not tried again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
@@ -81,7 +82,7 @@ impl Store {
     /// Opens a folder, which is created where it does not exist.
     ///
     /// # Errors
-    /// A folder that another one writes to, that cannot be written, or whose file is none of this version.
+    /// A folder that another process writes to, that cannot be written, or whose file has another version.
     pub fn open(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
         let held = lock_folder(folder, Duration::ZERO, "wait until it has ended, or choose another folder (out)")?;
@@ -139,7 +140,7 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Row>> {
 }
 
 impl Row {
-    /// What became of its setting.
+    /// The result of its setting.
     pub fn became(&self, setting: Setting) -> Became {
         match &self.outcome {
             Outcome::Measured(measured) => Became::of((**measured).clone(), setting, self.seen.clone()),
@@ -155,7 +156,7 @@ impl Row {
 }
 
 impl Outcome {
-    /// What is kept of an answer; none of a failure, which is tried again.
+    /// The part of a reply that is stored; none for a failure, which is tried again.
     pub fn of(reply: Reply) -> std::result::Result<Self, String> {
         match reply {
             Reply::Measured(measured) => match measured.check() {

@@ -1,4 +1,4 @@
-//! What came of a sweep as tables and a sentence.
+//! The results of a sweep as tables and a sentence.
 
 use super::store::Circumstances;
 use super::timing::waits_for_data;
@@ -9,7 +9,7 @@ use perf4sight_report::{Cell, Column, Table, significant};
 use perf4sight_step::detection::Parts;
 use std::collections::BTreeMap;
 
-/// What each of [`Parts::each`](perf4sight_step::detection::Parts::each) is, for people.
+/// Titles of the parts in [`Parts::each`](perf4sight_step::detection::Parts::each).
 pub(super) const PARTS: [&str; 6] =
     ["waiting for data", "copying to the device", "forward", "backward", "optimizer", "other"];
 
@@ -66,7 +66,7 @@ pub(super) fn settings(tried: &[Tried], epochs: u64) -> Table {
     table
 }
 
-/// What became of a setting: its outcome, times and memory.
+/// The result of a setting: its outcome, times and memory.
 fn outcome(one: &Tried, epochs: u64) -> Vec<Cell> {
     let (outcome, memory) = match &one.became {
         Became::Ran(ran) if ran.doubt.is_some() => ("doubtful", Some(ran.measured.memory)),
@@ -134,7 +134,7 @@ pub(super) fn trunk(ran: &Ran) -> [Option<f64>; 2] {
     [mean(&|parts| parts.trunk_forward), mean(&|parts| parts.trunk_backward)]
 }
 
-/// What the machine reported while settings ran; empty where it reported nothing.
+/// The state of the machine while settings ran; empty where it reported nothing.
 pub(super) fn machine(ran: &[(Setting, &Ran)]) -> Table {
     let columns = [
         Column::text("setting", "setting"),
@@ -160,7 +160,7 @@ pub(super) fn machine(ran: &[(Setting, &Ran)]) -> Table {
     table
 }
 
-/// What is best of what ran.
+/// The best setting of those that ran.
 pub(super) struct Answer<'a> {
     pub setting: Setting,
     pub best: &'a Ran,

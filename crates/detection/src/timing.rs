@@ -55,7 +55,7 @@ impl Timing {
         part_means(&measured.plain)[0] / self.plain
     }
 
-    /// Seconds of an epoch of so many images, of which whole batches are taken.
+    /// Seconds of an epoch of so many images, in whole batches.
     pub fn epoch(&self, images: u64, batch: u64) -> f64 {
         (images / batch) as f64 * self.plain + self.epoch_start
     }
@@ -70,7 +70,7 @@ impl Timing {
     }
 }
 
-/// What made a setting's steps slower than they are: other programs in most of them, a hypervisor, clocks that were held down.
+/// The cause that slowed a setting's steps down: other programs in most of them, a hypervisor, throttled clocks.
 pub(super) fn disturbance(measured: &Measured) -> Option<String> {
     let Phase { parts, disturbed, .. } = &measured.plain;
     let steps = parts.len() as u64;
@@ -85,7 +85,7 @@ pub(super) fn waits_for_data(share: f64) -> bool {
     share > WORTH_CHANGING
 }
 
-/// What is wrong with the losses of a training, whose times are then not those of one that learns.
+/// The problem with the losses of a training; its times are then not those of a training that learns.
 pub(super) fn doubt(losses: &[Option<f64>]) -> Option<String> {
     if let Some(step) = losses.iter().position(Option::is_none) {
         return Some(format!("the loss of step {} is no finite number", step + 1));

@@ -1,4 +1,4 @@
-//! What trains: a machine, here or over ssh, and the worker in a user's Python there.
+//! Runs the training: on a machine, here or over ssh, with the worker in a user's Python there.
 
 use super::{Detection, Setting};
 use nix::sys::signal::Signal;
@@ -39,7 +39,7 @@ const LOADER_KILLED: &str = "is killed by signal: Killed";
 pub(super) struct Trainer {
     machine: Arc<dyn Machine>,
     program: Program,
-    /// What is trained on there.
+    /// The device used there.
     pub place: String,
     _files: TemporaryFolder,
 }
@@ -48,7 +48,7 @@ pub(super) struct Trainer {
 pub(super) struct Trained {
     pub reply: Reply,
     pub seen: Seen,
-    /// What the machine reported around it, where the worker did not look.
+    /// The state of the machine before and after, where the worker did not report it.
     pub conditions: Box<Conditions>,
 }
 

@@ -10,22 +10,22 @@ use super::Estimate;
 
 /// Nine tenths of a normal distribution are within this many standard deviations of its mean.
 const NINE_TENTHS: f64 = 1.645;
-/// Factors on what runs on whole images and on what runs on proposals; a step, an image, a proposal, a pixel.
+/// Factors for the graphs on whole images and on proposals; then amounts for a step, an image, a proposal, a pixel.
 pub(super) const UNKNOWNS: usize = 6;
 /// How many of them are factors.
 const FACTORS: usize = 2;
 
-/// What each unknown is taken times.
+/// The coefficient of each unknown.
 pub(super) type Terms = [f64; UNKNOWNS];
 
-/// A measurement, its terms, and by what share of itself it may be off.
+/// A measurement, its terms, and its relative error.
 pub(super) struct Observed {
     pub terms: Terms,
     pub measured: f64,
     pub noise: f64,
 }
 
-/// What the unknowns are, and how sure that is.
+/// The estimated unknowns, and their uncertainty.
 pub(super) struct Blend {
     mean: Terms,
     covariance: [Terms; UNKNOWNS],
@@ -40,8 +40,8 @@ impl Blend {
         Some(observed.iter().fold(before, Blend::with))
     }
 
-    /// What is believed before anything was measured: `deviations` of the factors, and of each part of the rest as shares of `whole`, a
-    /// measurement with these terms.
+    /// The prior: `deviations` of the factors, and of each part of the rest as shares of `whole`, a measurement with
+    /// these terms.
     fn before(deviations: Terms, whole: &Observed, noise: f64) -> Self {
         let (mut mean, mut covariance) = ([0.0; UNKNOWNS], [[0.0; UNKNOWNS]; UNKNOWNS]);
         for unknown in 0..UNKNOWNS {
@@ -67,7 +67,7 @@ impl Blend {
         self
     }
 
-    /// What is to be expected of such terms.
+    /// The estimate for such terms.
     pub fn at(&self, terms: &Terms) -> Estimate {
         let value = dot(&self.mean, terms);
         let unsure: f64 = (0..UNKNOWNS).map(|row| terms[row] * dot(&self.covariance[row], terms)).sum();
@@ -95,7 +95,7 @@ mod tests {
         Observed { terms, measured: 1.3 * dense + 2.0 * boxes + 0.05 + 0.02 * images, noise: 0.04 }
     }
 
-    /// The backbone's own time, which is most of what runs on whole images.
+    /// The backbone's own time, which is most of the time of whole images.
     fn trunk(images: f64, pixels: f64) -> Observed {
         let dense = 0.8 * seconds(images, pixels).terms[0];
         Observed { terms: [dense, 0.0, 0.0, 0.0, 0.0, 0.0], measured: 1.3 * dense, noise: 0.04 }

@@ -14,7 +14,7 @@ use perf4sight_step::workload::{Loss, Stage, Step, Trainable, ZeroGrad};
 use perf4sight_verb::Context;
 use std::path::Path;
 
-/// What fingerprints call the time of a step that belongs to no graph: the detector's own losses are in its rest.
+/// Names in fingerprints of the times that belong to no graph: the detector's own losses are in its rest.
 const NOT_OF_GRAPHS: [&str; 2] = ["optimizer", "loss"];
 
 /// Predictions of a fingerprint for a detector's graphs.
@@ -107,7 +107,7 @@ impl Device {
         Ok(Some(load.terms([dense, boxes].map(|mib| Bytes::from_mib(mib).0 as f64))))
     }
 
-    /// Of what runs on proposals all weights are trained.
+    /// All weights of the head for proposals are trained.
     fn step_of_heads(&self) -> Step {
         Step { trainable: Trainable::All, ..self.step }
     }

@@ -1,4 +1,4 @@
-//! What predictions rest on: settings that were measured of the same detector, what their steps took, and how far they can be believed.
+//! The basis of predictions: measured settings of the same detector, the costs of their steps, and their uncertainty.
 
 use super::super::store::{self, Circumstances, Outcome, Row};
 use super::super::timing;
@@ -12,7 +12,7 @@ use perf4sight_verb::Context;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What measured steps are off by chance, and the graphs' times between batch sizes: a share.
+/// Relative random error of measured steps, and of the graphs' times between batch sizes.
 pub(super) const NOISE: f64 = 0.05;
 /// The same for disturbed ones: with busy neighbours, single steps were up to 36 % from their mean (docs/detection.md).
 const DISTURBED: f64 = 0.2;
@@ -21,7 +21,7 @@ const DISTURBED: f64 = 0.2;
 pub(super) struct Evidence {
     pub task: DetectionTask,
     pub measured: Measured,
-    /// What disturbed it.
+    /// The cause of its disturbance.
     disturbance: Option<String>,
 }
 
@@ -67,7 +67,7 @@ fn words(task: &DetectionTask) -> String {
     super::super::tables::words(Setting { batch, num_workers, prefetch_factor }) + &size
 }
 
-/// The steps of a row that has some whose batches were looked at.
+/// The steps of a row, where their batches were recorded.
 fn measured(row: Row) -> Option<(DetectionTask, Measured)> {
     match row.outcome {
         Outcome::Measured(measured) if !measured.batches.is_empty() => Some((row.task, *measured)),
@@ -120,12 +120,12 @@ impl Evidence {
         Some(format!("{}: disturbed: {disturbance}; predictions believe its times less", words(&self.task)))
     }
 
-    /// By what share its times may be off.
+    /// The relative error of its times.
     pub fn noise(&self) -> f64 {
         if self.disturbance.is_some() { DISTURBED } else { NOISE }
     }
 
-    /// What its free steps had on average.
+    /// The average load of its free steps.
     pub fn load(&self) -> Load {
         let images = self.task.batch as f64;
         let proposals = mean(&self.free().iter().map(|batch| batch.proposals as f64).collect::<Vec<_>>());
