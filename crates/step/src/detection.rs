@@ -18,8 +18,8 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! While it runs, the worker writes lines such as `{"step":3,"of":22,"epoch":1}` to its standard error ([`Step`]); what else it writes there
-//! is quoted where it dies without an answer.
+//! While it runs, the worker writes lines such as `{"step":3,"of":22,"epoch":1}` to its standard error ([`Step`]); its
+//! other output there is quoted where it dies without an answer.
 
 use crate::workload::{Optimizer, Precision};
 use perf4sight_base::error::{Error, Result};
@@ -37,7 +37,7 @@ pub struct DetectionTask {
     pub weights: bool,
     /// Folder in the layout of Oxford-IIIT Pet.
     pub data: PathBuf,
-    /// What is boxed.
+    /// The boxes to detect.
     pub boxes: Boxes,
     /// Images of a step.
     pub batch: u64,
@@ -47,7 +47,7 @@ pub struct DetectionTask {
     pub prefetch_factor: u64,
     /// Pixels of the shorter side of images; none: the network's own.
     pub size: Option<u64>,
-    /// What numbers are computed with.
+    /// The precision of the computation.
     pub precision: Precision,
     /// Whether images are stored channels-last (pixel by pixel) instead of channel by channel.
     pub channels_last: bool,
@@ -68,8 +68,8 @@ pub struct DetectionTask {
     pub trace: Option<PathBuf>,
 }
 
-/// A detector's graphs to describe: of its backbone with the heads that read whole images, at the sizes that batches have, and of what it
-/// runs on each proposal.
+/// A request for a detector's graphs: its backbone with the heads that read whole images, at the sizes of the batches,
+/// and the head that runs on each proposal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GraphsTask {
     /// As in [`DetectionTask`].
@@ -106,7 +106,7 @@ pub struct Step {
     pub epoch: u64,
 }
 
-/// What is boxed.
+/// The boxes to detect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Boxes {
@@ -117,7 +117,7 @@ pub enum Boxes {
     Head,
 }
 
-/// What came of a [`DetectionTask`].
+/// The reply to a [`DetectionTask`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Reply {
@@ -125,7 +125,7 @@ pub enum Reply {
     Measured(Box<Measured>),
     /// There was not enough memory for one.
     OutOfMemory {
-        /// What was taken until then; none where the kernel ended the worker.
+        /// Memory in use until then; none where the kernel ended the worker.
         #[serde(default)]
         memory: Option<Memory>,
     },
@@ -136,7 +136,7 @@ pub enum Reply {
     },
 }
 
-/// What came of a [`GraphsTask`].
+/// The reply to a [`GraphsTask`].
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum GraphsReply {
@@ -154,7 +154,7 @@ pub enum GraphsReply {
 pub struct Graphs {
     /// Its backbone with the heads that read all of its features, once for each size of a batch.
     pub graphs: Vec<Graph>,
-    /// What it runs on each proposal; none where it makes none.
+    /// The head that runs on each proposal; none for detectors without proposals.
     pub box_head: Option<String>,
     /// How large the images are in each requested batch.
     pub asked: Vec<Drawn>,
@@ -221,14 +221,14 @@ pub struct Measured {
     pub conditions: Box<Conditions>,
 }
 
-/// What a backbone read in a step.
+/// A backbone's input in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     /// Pixels from top to bottom of all images, filled up to the highest.
     pub height: u64,
     /// Likewise from left to right.
     pub width: u64,
-    /// Proposals that boxes were made of.
+    /// Proposals from which boxes were computed.
     pub proposals: u64,
 }
 
@@ -244,7 +244,7 @@ pub struct Phase {
     pub disturbed: u64,
 }
 
-/// What the parts of a step took, in seconds.
+/// The seconds of the parts of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Parts {
     /// Waiting for the batch, or loading it where no other process does.
@@ -262,7 +262,7 @@ pub struct Parts {
     /// The backbone's part of forward; none where it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk_forward: Option<f64>,
-    /// Of backward, likewise.
+    /// The backbone's part of backward; none where it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk_backward: Option<f64>,
 }
@@ -278,12 +278,12 @@ pub struct Memory {
     /// The same in all steps, including freed memory that the heap keeps.
     #[serde(default)]
     pub heap: Option<u64>,
-    /// What processes that load data hold for themselves alone.
+    /// Private memory of the processes that load data.
     pub loaders: u64,
     /// Tensors on a GPU.
     #[serde(default)]
     pub allocated: Option<u64>,
-    /// What the allocator of a GPU took for them.
+    /// Memory reserved by the allocator of a GPU.
     #[serde(default)]
     pub reserved: Option<u64>,
 }
@@ -314,7 +314,7 @@ impl Measured {
     /// Whether these can be measurements of steps that ran.
     ///
     /// # Errors
-    /// What cannot be: times that are none, no images, no epoch that began.
+    /// Impossible values: invalid times, no images, no epoch that began.
     pub fn check(&self) -> Result<()> {
         let possible = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
         let ran = |phase: &Phase| {
@@ -342,7 +342,7 @@ impl Parts {
         self.each().into_iter().chain(self.trunk_forward).chain(self.trunk_backward).collect()
     }
 
-    /// What each took, in the order they run.
+    /// The seconds of each part, in the order they run.
     pub fn each(&self) -> [f64; 6] {
         [self.wait, self.copy, self.forward, self.backward, self.optimizer, self.other]
     }

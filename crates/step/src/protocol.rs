@@ -75,7 +75,7 @@ use std::path::PathBuf;
 /// Version of this protocol; a worker refuses a request of another one.
 pub const PROTOCOL: u32 = 2;
 
-/// What all lines of all versions have.
+/// The fields that lines of all versions share.
 #[derive(Deserialize)]
 struct Version {
     protocol: u32,
@@ -98,7 +98,7 @@ pub fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
 pub struct Request {
     /// [`PROTOCOL`].
     pub protocol: u32,
-    /// What it runs on: `cpu`, or `cuda:` and the number of the GPU.
+    /// The device: `cpu`, or `cuda:` and the number of the GPU.
     pub place: String,
     /// Threads of the compute library.
     pub threads: usize,
@@ -106,7 +106,7 @@ pub struct Request {
     pub mem_limit: Option<u64>,
     /// Seed of weights and data.
     pub seed: u64,
-    /// What is to be done.
+    /// The requested task.
     #[serde(flatten)]
     pub task: Task,
 }
@@ -117,9 +117,9 @@ pub struct Request {
 pub enum Task {
     /// Measure a step of a network.
     Step(StepTask),
-    /// Train a detector; [`crate::detection::Reply`] is what comes back.
+    /// Train a detector; the answer is a [`crate::detection::Reply`].
     Detection(Box<DetectionTask>),
-    /// Describe a detector's graphs; [`crate::detection::GraphsReply`] is what comes back.
+    /// Describe a detector's graphs; the answer is a [`crate::detection::GraphsReply`].
     DetectionGraphs(Box<GraphsTask>),
 }
 
@@ -135,7 +135,7 @@ impl Task {
 pub struct StepTask {
     /// The network as an ONNX file.
     pub network: PathBuf,
-    /// Stage, batch size and what of the step is not as published.
+    /// Stage, batch size and the settings of the step that differ from the published one.
     #[serde(flatten)]
     pub workload: Workload,
     /// The nodes behind which it is cut where a part of forward is to run again in backward: `Network::cuts`.
@@ -194,9 +194,9 @@ pub fn read_request(line: &str) -> Result<Request, String> {
 pub struct About {
     /// The [`PROTOCOL`] it speaks.
     pub protocol: u32,
-    /// What it runs networks with: names and versions.
+    /// The software that runs networks: names and versions.
     pub software: Setting,
-    /// What it can run them on, as [`Request::place`] names it, with what measurements there depend on.
+    /// The devices it can use, as [`Request::place`] names them, with the facts on which measurements there depend.
     pub places: BTreeMap<String, Setting>,
     /// The tasks it supports, by name.
     #[serde(default = "steps")]
@@ -204,7 +204,7 @@ pub struct About {
     /// Settings of a step in which it can differ from the published profiler, by the keys of requests.
     #[serde(default)]
     pub settings: Vec<String>,
-    /// What numbers steps can compute with at a place, by their words in requests; fp32 alone at places that are not named.
+    /// The precisions supported at a place, by their words in requests; fp32 alone at places that are not named.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub precisions: BTreeMap<String, Vec<String>>,
     /// Whether it times single operations.
@@ -225,7 +225,7 @@ fn steps() -> Vec<String> {
 /// A GPU that networks can run on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gpu {
-    /// What it is called.
+    /// Its model name.
     pub name: String,
     /// Its memory in bytes.
     pub memory: u64,
@@ -262,7 +262,7 @@ pub enum Reply {
         #[serde(default, skip_serializing_if = "Conditions::is_empty")]
         conditions: Box<Conditions>,
     },
-    /// The device or its limit had no more memory; what had been counted until then.
+    /// The device or its limit had no more memory; the counters until then.
     OutOfMemory {
         /// Memory counters at the failure.
         memory: MemoryReading,
@@ -301,9 +301,9 @@ pub struct LayersReading {
     pub step_spread: f64,
     /// Steps behind every time.
     pub steps: usize,
-    /// Whether something else used the processor so much that the medians rest on disturbed steps.
+    /// Whether other programs used the processor so much that the medians are of disturbed steps.
     pub disturbed: bool,
-    /// The operations, forward in the order they run, then backward, then what belongs to no node.
+    /// The operations, forward in the order they run, then backward, then the times that belong to no node.
     pub times: Vec<LayerTime>,
 }
 
@@ -327,7 +327,7 @@ pub struct MemoryReading {
     pub allocated: u64,
     /// Peak that the allocator took from the system.
     pub reserved: u64,
-    /// Peak of the process (or device) above its idle value, freed memory being given back at once.
+    /// Peak of the process (or device) above its idle value, with freed memory returned at once.
     pub used: u64,
     /// Available at idle, by the kernel's count.
     pub available: u64,

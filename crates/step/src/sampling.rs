@@ -8,7 +8,7 @@ use std::time::Duration;
 /// one other busy process 12-60 %.
 const TOLERATED_LOSS: f64 = 0.05;
 
-/// What the operating system charged a process with.
+/// Processor time of a process, as the operating system counts it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
     /// Processor time of all threads.
@@ -24,12 +24,12 @@ pub struct Load {
 pub struct Sample {
     /// How long it took.
     pub wall: Duration,
-    /// What the process was charged with meanwhile.
+    /// The processor time of the process during it.
     pub load: Load,
 }
 
 impl Load {
-    /// What was added since an earlier reading.
+    /// The increase since an earlier reading.
     #[must_use]
     pub fn since(self, earlier: Load) -> Load {
         Load {
@@ -198,7 +198,7 @@ mod tests {
 
     const RULE: StepRule = StepRule { minimum: 3, minimum_seconds: 0.5, spread: 0.02, maximum_seconds: 2.0 };
 
-    /// A step of so many milliseconds on two processors, of which others took a share.
+    /// A step of so many milliseconds on two processors; other programs took a share of them.
     fn sample(milliseconds: u64, taken: f64) -> Sample {
         let wall = Duration::from_millis(milliseconds);
         let waited = wall.mul_f64(2.0 * taken);

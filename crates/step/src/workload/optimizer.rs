@@ -1,4 +1,4 @@
-//! How training changes the weights, and what becomes of the gradients that it changed them by.
+//! How training changes the weights, and how it clears the gradients afterwards.
 
 use super::parse;
 use perf4sight_base::error::Result;
@@ -23,14 +23,14 @@ pub enum Optimizer {
     RmsProp,
 }
 
-/// What becomes of a step's gradients before the next one's.
+/// How a step clears the gradients before the next one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ZeroGrad {
     /// They are filled with zeros in place, after the loss is known, as PyTorch did in the published profiler.
     #[default]
     Keep,
-    /// They are freed before the step begins: what PyTorch does by default since 2.0.
+    /// They are freed before the step begins, PyTorch's default since 2.0.
     Free,
 }
 
@@ -88,7 +88,7 @@ impl ZeroGrad {
         }
     }
 
-    /// What is called so.
+    /// The value of that name.
     ///
     /// # Errors
     /// An unknown word, with the nearest known one.

@@ -4,7 +4,7 @@ use super::parse;
 use perf4sight_base::error::Result;
 use serde::{Deserialize, Serialize};
 
-/// What numbers a step computes with.
+/// The precision of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
@@ -61,7 +61,7 @@ impl Precision {
         parse("precision", word, &Self::ALL, Self::name)
     }
 
-    /// What weights and data are held in.
+    /// The format of weights and data.
     pub const fn held(self) -> Number {
         match self {
             Precision::Fp32 | Precision::AmpBf16 | Precision::AmpFp16 => Number::Fp32,

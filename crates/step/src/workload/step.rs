@@ -5,9 +5,9 @@ use perf4sight_base::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What one step does, to however many samples: with the network and the device all that says what it costs.
+/// The settings of one step, for any number of samples: with the network and the device they determine its cost.
 ///
-/// What is as the published profiler does it is not written, so that files of published steps stay as they are:
+/// Settings equal to the published profiler's are not serialized, so that files of published steps stay as they are:
 ///
 /// ```
 /// use perf4sight_step::workload::{Optimizer, Stage, Step};
@@ -25,16 +25,16 @@ pub struct Step {
     /// How training changes the weights.
     #[serde(default, skip_serializing_if = "is_published")]
     pub optimizer: Optimizer,
-    /// What becomes of gradients.
+    /// How gradients are cleared.
     #[serde(default, skip_serializing_if = "is_published")]
     pub zero_grad: ZeroGrad,
-    /// What it computes with.
+    /// The precision of its computation.
     #[serde(default, skip_serializing_if = "is_published")]
     pub precision: Precision,
     /// Which weights training changes.
     #[serde(default, skip_serializing_if = "is_published")]
     pub trainable: Trainable,
-    /// How batch normalisations work whose weights it does not change.
+    /// The mode of batch normalisations with frozen weights.
     #[serde(default, skip_serializing_if = "is_published")]
     pub frozen_normalisation: FrozenNormalisation,
     /// In how many passes forward and backward the samples go through the network before the weights are changed, once.
@@ -43,7 +43,7 @@ pub struct Step {
     /// Which parts of forward run again in backward.
     #[serde(default, skip_serializing_if = "is_published")]
     pub checkpoint: Checkpoint,
-    /// What the network's result is compared with, and how.
+    /// The loss function.
     #[serde(default, skip_serializing_if = "is_published")]
     pub loss: Loss,
 }
@@ -86,24 +86,24 @@ pub struct Changes {
     pub optimizer: Option<Optimizer>,
     /// How gradients are cleared; without a value and with another optimizer, the default of that optimizer.
     pub zero_grad: Option<ZeroGrad>,
-    /// What it computes with.
+    /// The precision of its computation.
     pub precision: Option<Precision>,
     /// Which weights training changes.
     pub trainable: Option<Trainable>,
-    /// How batch normalisations work whose weights it does not change.
+    /// The mode of batch normalisations with frozen weights.
     pub frozen_normalisation: Option<FrozenNormalisation>,
     /// In how many passes the samples go through the network.
     pub accumulate: Option<Accumulate>,
     /// Which parts of forward run again in backward.
     pub checkpoint: Option<Checkpoint>,
-    /// What the network's result is compared with, and how.
+    /// The loss function.
     pub loss: Option<Loss>,
 }
 
-/// What stands between the settings of a step in rows.
+/// The separator between the settings of a step in rows.
 const BETWEEN: &str = "; ";
 
-/// What a step is called that differs from the published one in nothing.
+/// The word for a step that equals the published one.
 const PUBLISHED: &str = "published";
 
 impl Accumulate {
@@ -131,7 +131,7 @@ impl Accumulate {
         })
     }
 
-    /// Samples of one pass, of so many samples in all: where these cannot be divided evenly, of the largest.
+    /// Samples of one pass, for `batch` samples in all; of the largest pass where they cannot be divided evenly.
     pub const fn samples(self, batch: u64) -> u64 {
         batch.div_ceil(self.0)
     }
@@ -244,7 +244,7 @@ impl Step {
         self.stage == Stage::Training
     }
 
-    /// The same in that stage; inference has nothing of what only training has.
+    /// The same in that stage; inference has no settings of training.
     pub fn in_stage(self, stage: Stage) -> Self {
         match stage {
             Stage::Training => Step { stage, ..self },
@@ -259,12 +259,12 @@ impl Step {
         Step { trainable, frozen_normalisation, accumulate, checkpoint, ..self }
     }
 
-    /// What of it is not as published, with the word for what it is instead.
+    /// The settings that differ from the published step, with their words.
     pub fn settings(self) -> impl Iterator<Item = (Setting, String)> {
         self.differences(Step::published(self.stage))
     }
 
-    /// What of it is not as in another step, with the word for what it is instead.
+    /// The settings that differ from another step, with their words.
     pub fn differences(self, other: Step) -> impl Iterator<Item = (Setting, String)> {
         let words = Setting::ALL.map(|setting| (setting, self.word(setting)));
         words.into_iter().filter(move |(setting, word)| *word != other.word(*setting))
@@ -284,7 +284,7 @@ impl Step {
         }
     }
 
-    /// How rows say what is not as published: `optimizer=adamw; zero_grad=free`, or `published`.
+    /// The differences from the published step as a cell of a row: `optimizer=adamw; zero_grad=free`, or `published`.
     pub fn cell(self) -> String {
         let words: Vec<String> = self.settings().map(|(setting, word)| format!("{}={word}", setting.key())).collect();
         if words.is_empty() { PUBLISHED.to_owned() } else { words.join(BETWEEN) }
@@ -333,7 +333,7 @@ impl Step {
 }
 
 impl Changes {
-    /// A step with these changes; inference has nothing of what only training has.
+    /// A step with these changes; inference has no settings of training.
     pub fn of(self, step: Step) -> Step {
         let precision = self.precision.unwrap_or(step.precision);
         let optimizer = self.optimizer.unwrap_or(step.optimizer);
@@ -354,7 +354,7 @@ impl Changes {
     }
 }
 
-/// In as many words as tell it from the published one of its stage.
+/// Its stage, and the settings that differ from the published step.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.stage.fmt(f)?;
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(Changes::default().of(published), published);
         assert_eq!(adam.of(published).zero_grad, ZeroGrad::Free);
         assert_eq!(Changes { zero_grad: Some(ZeroGrad::Keep), ..adam }.of(published).zero_grad, ZeroGrad::Keep);
-        // A step that is asked for by the optimizer it has is that step.
+        // A change to the optimizer that a step already has leaves the step as it is.
         let kept = Step { zero_grad: ZeroGrad::Keep, ..adam.of(published) };
         assert_eq!(adam.of(kept), kept);
         assert_eq!(adam.of(Step::published(Stage::Inference)), Step::published(Stage::Inference));
