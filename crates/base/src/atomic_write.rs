@@ -91,7 +91,7 @@ fn unfinished(folder: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new().prefix(".").suffix(".new").permissions(Permissions::from_mode(MODE)).tempfile_in(folder)
 }
 
-/// Checks that a folder takes files of so many bytes; none is left.
+/// Checks that a file of that many bytes can be written to a folder; leaves none behind.
 ///
 /// # Errors
 /// When it takes none.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What sort of thing went wrong; decides the exit code of the program.
+/// The kind of an error; decides the exit code of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A command line that names something unknown or contradicts itself.
@@ -79,7 +79,7 @@ impl Error {
         Self::new(Kind::Config, problem)
     }
 
-    /// An input file whose content cannot be used.
+    /// An input file with unusable content.
     pub fn input(problem: impl Into<String>) -> Self {
         Self::new(Kind::Input, problem)
     }
@@ -118,14 +118,14 @@ impl Error {
         self
     }
 
-    /// What would have been right.
+    /// Sets the correct form.
     #[must_use]
     pub fn expected(mut self, expected: impl Into<String>) -> Self {
         self.expected = Some(expected.into());
         self
     }
 
-    /// What the reader can do about it.
+    /// Sets the remedy.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());

@@ -3,7 +3,7 @@
 use crate::stats;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// What several values of one number come to.
+/// Summary statistics of several values of one number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
     /// How many values there were; one at least.
@@ -40,7 +40,7 @@ impl Summary {
         let spread = (count > 1).then(|| (squares / (count - 1) as f64).sqrt());
         let interval = Spread::of_mean(values, mean).and_then(|sure| {
             let half = quantile(sure.freedom, MISSES)? * sure.square.sqrt();
-            // What is never negative has no mean below zero.
+            // Values that are never negative have no mean below zero.
             let lowest = if values.iter().all(|value| *value >= 0.0) { 0.0 } else { f64::NEG_INFINITY };
             Some([(mean - half).max(lowest), mean + half])
         });
@@ -48,7 +48,7 @@ impl Summary {
     }
 }
 
-/// Some additions and divisions of numbers that are equal differ by so much, as a share of them.
+/// Relative rounding error of some additions and divisions of equal numbers.
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
 /// Whether a difference of numbers of such a size is rounding: a share that is equal in all iterations varies by that
@@ -70,7 +70,7 @@ fn squares(values: &[f64], mean: f64) -> f64 {
     deviations.map(|deviation| deviation.powi(2)).sum::<f64>().abs()
 }
 
-/// What Student's t of so many degrees of freedom exceeds, to either side, with so small a probability.
+/// The two-sided quantile of Student's t: exceeded, to either side, with probability `misses`.
 pub fn quantile(freedom: f64, misses: f64) -> Option<f64> {
     let t = StudentsT::new(0.0, 1.0, freedom).ok()?;
     Some(t.inverse_cdf(1.0 - misses / 2.0))
@@ -124,7 +124,7 @@ impl Spread {
 mod tests {
     use super::*;
 
-    /// What is the same in all iterations does not vary, however it is computed: seven times a tenth and 0.1 + 0.2 are no multiples of it.
+    /// Equal values do not vary, however they are computed: seven times a tenth and 0.1 + 0.2 are no multiples of it.
     #[test]
     fn rounding_is_no_variation() {
         for values in

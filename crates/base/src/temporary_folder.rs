@@ -74,7 +74,7 @@ pub fn remove_all() {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // What cannot be removed now is left to the next program.
+        // A folder that cannot be removed now is left to the next program.
         let _ = remove(&self.folder, &self.handle);
     }
 }
@@ -158,7 +158,7 @@ fn has_mark(handle: &File) -> io::Result<bool> {
     Ok(found == expected)
 }
 
-/// Removes a folder and its content; marks it again if another process wrote into it meanwhile.
+/// Removes a folder and its content; marks it again if another process wrote into it at the same time.
 fn remove(folder: &Path, handle: &File) -> io::Result<()> {
     let removed = empty(folder, handle);
     if removed.is_err() && fs::read_dir(inside(handle))?.next().is_some() {
@@ -188,7 +188,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use tempfile::TempDir;
 
-    /// What a program that was killed leaves in `parent`.
+    /// The folder that a killed program leaves in `parent`.
     fn left_behind(parent: &Path) -> PathBuf {
         let folder = make_marked(PREFIX, parent).unwrap();
         fs::create_dir(folder.join("networks")).unwrap();
