@@ -1,4 +1,4 @@
-//! What sections get from the outside: console, clock, Ctrl-C, the program itself, the configuration as text.
+//! The environment of sections: console, clock, Ctrl-C, the program itself, the configuration as text.
 
 use perf4sight_base::error::Error;
 use perf4sight_report::Console;

@@ -27,7 +27,7 @@ use perf4sight_base::error::Result;
 pub struct Spec {
     /// Its name, its one line, its settings.
     pub table: Table,
-    /// What its findings are about.
+    /// The subject of its findings.
     pub subject: Noun,
     /// Converts checked values into the section; refuses errors that the kinds of single values do not catch.
     pub parse: fn(&Values) -> Result<Box<dyn Section>>,

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a section would do.
+/// The planned work of a section.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Outline {
     /// One line each, for people.

@@ -1,10 +1,10 @@
-//! What a section found, as data: shown at its end, in the closing table of the run, and in its JSON.
+//! The result of a section, as data: shown at its end, in the closing table of the run, and in its JSON.
 
 use perf4sight_base::error::Error;
 use perf4sight_report::{Cell, Column, Table};
 use std::path::PathBuf;
 
-/// What a section found.
+/// The result of a section.
 #[derive(Debug, Default)]
 pub struct Summary {
     /// The answer in a few sentences, before everything else; empty where there is no question.
@@ -23,7 +23,7 @@ pub struct Summary {
     pub failure: Option<Error>,
 }
 
-/// What findings are about: `network` and `networks`. Sections with the same noun share a closing table.
+/// The subject of findings: `network` and `networks`. Sections with the same noun share a closing table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Noun {
     /// The word for one, which heads the first column of the closing table.
@@ -39,6 +39,6 @@ pub struct Finding {
     pub about: String,
     /// Its column; sections that use the same key fill the same column.
     pub column: Column,
-    /// What was found.
+    /// The value.
     pub cell: Cell,
 }

@@ -89,13 +89,13 @@ impl Setting {
         self
     }
 
-    /// What holds on the command line where it is left out there.
+    /// Sets the default on the command line.
     pub const fn or_on_command_line(mut self, missing: Missing) -> Self {
         self.argument.default = Some(missing);
         self
     }
 
-    /// What it means, in one sentence.
+    /// Sets its meaning, in one sentence.
     pub const fn help(mut self, help: &'static str) -> Self {
         self.help = help;
         self
@@ -113,7 +113,7 @@ impl Setting {
         self
     }
 
-    /// What its value is called in the help.
+    /// Sets the name of its value in the help.
     pub const fn value(mut self, value: &'static str) -> Self {
         self.argument.value = value;
         self
@@ -185,7 +185,7 @@ impl Setting {
         self
     }
 
-    /// The group of settings of which exactly one must be written.
+    /// Sets the group of settings, exactly one of which must be written.
     pub const fn one_of(mut self, group: &'static str) -> Self {
         self.argument.one_of = Some(group);
         self

@@ -1,4 +1,4 @@
-//! What holds where nothing is written: defaults, and the values of other settings that they name.
+//! Default values, and references to the values of other settings.
 
 use super::from_value::FromValue;
 use super::literal::Value;

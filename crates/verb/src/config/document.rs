@@ -1,4 +1,4 @@
-//! A whole INI file: sections of keys with their values and the lines they stand on.
+//! A whole INI file: sections of keys with their values and line numbers.
 
 use super::layout::{self, Statement};
 use super::literal::Value;
@@ -161,7 +161,7 @@ pub(super) fn source(file: &Path, expected: &str) -> Result<String> {
     })
 }
 
-/// What rust-ini finds in the statements, with the lines it does not keep.
+/// The sections that rust-ini finds in the statements, with the line numbers that it does not keep.
 fn sections(statements: &[Statement]) -> Result<Vec<SectionText>> {
     if let Some(first) = statements.first().filter(|first| !first.text.starts_with('[')) {
         return Err(Error::config(format!("{} stands before the first section", first.text))

@@ -8,13 +8,13 @@ use super::literal::Value;
 pub struct Setting {
     /// Its key in a configuration, by which the program asks for it.
     pub key: &'static str,
-    /// What values it takes.
+    /// The kind of its values.
     pub kind: Kind,
     /// Whether it is a list; a single value is a list of one.
     pub many: bool,
-    /// What holds where it is not written, or written as `None`.
+    /// The default, where it is not written, or written as `None`.
     pub default: Missing,
-    /// What it means, in one sentence.
+    /// Its meaning, in one sentence.
     pub help: &'static str,
     /// Where it may be written; anywhere if none.
     pub only: Option<Surface>,
@@ -31,7 +31,7 @@ pub enum Surface {
     CommandLine,
 }
 
-/// What holds where a setting is not written.
+/// The default of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
     /// It must be written.
@@ -56,7 +56,7 @@ pub struct Argument {
     pub short: Option<char>,
     /// Another spelling of the flag.
     pub alias: Option<&'static str>,
-    /// What holds where it is left out, if that is not the default of the key.
+    /// The default on the command line, if it differs from that of the key.
     pub default: Option<Missing>,
     /// The value of the flag alone.
     pub alone: Option<&'static str>,
@@ -70,7 +70,7 @@ pub struct Argument {
     pub requires: Option<&'static str>,
     /// Settings that contradict it.
     pub conflicts: Conflicts,
-    /// The group of settings of which exactly one must be written.
+    /// The group of settings, exactly one of which must be written.
     pub one_of: Option<&'static str>,
 }
 
@@ -81,7 +81,7 @@ pub enum Form {
     Flag(Option<&'static str>),
     /// With itself.
     Positional,
-    /// Behind two dashes that stand alone: the words of a command.
+    /// After two dashes on their own: the words of a command.
     Command,
 }
 
@@ -100,7 +100,7 @@ impl Setting {
         self.only.is_none_or(|only| only == surface)
     }
 
-    /// What holds where it is not written there.
+    /// The default on that surface.
     pub fn missing(&self, surface: Surface) -> Missing {
         match surface {
             Surface::Configuration => self.default,
@@ -121,7 +121,7 @@ impl Setting {
         self.flag().map_or_else(|| self.argument.value.to_owned(), |flag| format!("--{flag}"))
     }
 
-    /// What is expected, for people.
+    /// A description of the expected value, for people.
     pub fn expected(&self) -> String {
         match self.many {
             true => format!("a list such as [a, b], each item {}", self.kind.expected()),
@@ -143,7 +143,7 @@ impl Setting {
         unset || (self.many && matches!(self.kind, Kind::Path))
     }
 
-    /// What of a value does not fit: the first wrong item of a list, else the value.
+    /// The invalid part of a value: the first wrong item of a list, else the value.
     pub(super) fn wrong_part<'v>(&self, value: &'v Value) -> &'v Value {
         match value {
             Value::List(items) if self.many => items.iter().find(|item| !self.kind.admits(item)).unwrap_or(value),

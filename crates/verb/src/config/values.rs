@@ -236,7 +236,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// What is written, in order.
+    /// The written entries, in order.
     pub fn entries(&self) -> &'a [Entry] {
         self.section.map_or(&[], |section| &section.entries)
     }
