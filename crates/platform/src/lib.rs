@@ -1,4 +1,5 @@
-//! The facts of a device as data files: its memory, its allocator, what its libraries keep and borrow, its usual batch sizes.
+//! The facts of a device as data files: its memory, its allocator, tensors and workspaces of its libraries, its usual
+//! batch sizes.
 //!
 //! A file is JSON with the fields of [`Platform`]; every field is required and unknown ones are refused; sizes are
 //! bytes. The known devices are embedded ([`Platform::named`]), a user's own is read by [`Platform::read`].
@@ -26,7 +27,7 @@ use std::path::Path;
 pub struct Platform {
     /// The word in configuration and folder names.
     pub name: String,
-    /// What it is, for people.
+    /// Its name, for people.
     pub title: String,
     /// Whose memory tensors live in.
     pub memory: Memory,
@@ -34,9 +35,9 @@ pub struct Platform {
     pub batches: Vec<u64>,
     /// How requests for memory are served.
     pub allocator: Allocator,
-    /// What its version of PyTorch keeps, and for how long.
+    /// The tensors that its version of PyTorch keeps, and for how long.
     pub framework: Framework,
-    /// What its convolution library borrows while it runs.
+    /// The workspaces of its convolution library.
     pub workspaces: Vec<Workspace>,
     /// Which readings of the counters make one number.
     pub readings: Readings,

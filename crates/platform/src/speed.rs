@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What is believed of a device's speed: data for the latency model, which owns the meaning of each number.
+/// The assumed speed of a device: data for the latency model, which defines the meaning of each number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Speed {
@@ -30,7 +30,7 @@ pub struct Speed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case", tag = "kind")]
 pub enum Depthwise {
-    /// Every result reads its whole window anew: a thread of a graphics processor keeps nothing for its neighbour.
+    /// Every result reads its whole window again: a GPU thread keeps nothing for its neighbour.
     Reread,
     /// A window's neighbour finds it in the cache, so that every operand is moved once; but the gradient of kernels wider than this is
     /// computed by general code, which reads every window (oneDNN, `jit_uni_dw_conv_kernel_utils.cpp`: "kw > 3" is not implemented).
@@ -196,12 +196,12 @@ const TYPICAL: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
 const WIDEST: f64 = 20.0;
 
 impl Speed {
-    /// What is believed of a parameter; one that plays no part here stays where it is.
+    /// The prior of a parameter; one that is not used here is fixed.
     pub fn prior(&self, parameter: Parameter) -> Prior {
         self.priors.get(&parameter).copied().unwrap_or(Prior { typical: 1.0, spread: 0.0 })
     }
 
-    /// What keeps a fit from starting on a processor or another device, if anything.
+    /// The reason why a fit cannot start on a processor or another device, if there is one.
     pub fn problem(&self, processor: bool) -> Option<String> {
         if ![self.quantum, self.tile, self.overlap].iter().all(|number| (1.0..=MOST).contains(number)) {
             return Some(format!("its quantum, tile or overlap is not from 1 to {MOST}"));
