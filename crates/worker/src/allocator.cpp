@@ -1,7 +1,8 @@
 // A libtorch CPU allocator that counts exactly and refuses past a cap.
 //
-// It hands out what libtorch's own CPU allocator hands out (posix_memalign, 64-byte aligned, freed at once). oneDNN's buffers (reordered weights, scratchpads) come through it too: libtorch gives
-// oneDNN an allocator that calls raw_allocate here. What MKL, OpenMP and the C++ runtime take for themselves does not.
+// It returns the same memory as libtorch's own CPU allocator (posix_memalign, 64-byte aligned, freed at once). oneDNN's
+// buffers (reordered weights, scratchpads) come through it too: libtorch gives oneDNN an allocator that calls
+// raw_allocate here. Memory that MKL, OpenMP and the C++ runtime allocate for themselves does not.
 //
 // While memory is being measured it maps large blocks one by one instead, and unmaps them when they are freed: then the
 // resident set is the memory in use, without freed blocks that glibc's heap keeps.

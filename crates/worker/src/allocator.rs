@@ -1,9 +1,9 @@
 //! The counting allocator under libtorch's tensors (`allocator.cpp`): exact bytes, and a cap that makes running out real.
 //!
-//! Counted is what libtorch asks its CPU allocator for, to the byte: weights, tensors, what autograd saves, and oneDNN's
-//! reordered weights and scratchpads, some of whose sizes depend on the number of threads. Not counted, as a trace of every
-//! malloc and mmap of a step shows: oneDNN's compiled kernels (256 KiB mappings, a hundred or two), MKL's packing buffers (under 1 MB a thread), code
-//! and stacks. Those show in the resident set only.
+//! It counts the requests of libtorch to its CPU allocator, to the byte: weights, tensors, tensors that autograd saves,
+//! and oneDNN's reordered weights and scratchpads, some of whose sizes depend on the number of threads. Not counted, as
+//! a trace of every malloc and mmap of a step shows: oneDNN's compiled kernels (256 KiB mappings, a hundred or two),
+//! MKL's packing buffers (under 1 MB a thread), code and stacks. Those show in the resident set only.
 #![allow(unsafe_code)] // calls of C functions over atomics
 
 mod shim {
@@ -55,7 +55,8 @@ pub(super) fn refused() -> bool {
 mod tests {
     use super::*;
 
-    /// A block of so many bytes, every one of them written; here nothing else counts, for the allocator is not installed.
+    /// A block of that many bytes, every one of them written; nothing else is counted, for the allocator is not
+    /// installed.
     fn block(bytes: u64, value: u8) -> (*mut u8, u64, u8) {
         // SAFETY: the block has that many bytes and belongs to this test alone.
         unsafe {
@@ -66,7 +67,7 @@ mod tests {
     }
 
     fn give_back((start, bytes, value): (*mut u8, u64, u8)) {
-        // SAFETY: `block` wrote all of it, and it is given back once.
+        // SAFETY: `block` wrote all of it, and it is freed once.
         unsafe {
             let written = std::slice::from_raw_parts(start, bytes as usize);
             assert!(written.iter().all(|byte| *byte == value), "{bytes} bytes were overwritten");

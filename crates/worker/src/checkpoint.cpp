@@ -1,5 +1,5 @@
-// Segments of a forward pass that keep their inputs alone and run again in backward: torch/utils/checkpoint.py without reentrance,
-// with libtorch's own hooks for what autograd saves.
+// Segments of a forward pass that keep only their inputs and run again in backward: torch/utils/checkpoint.py without
+// reentrance, with libtorch's own hooks for the tensors that autograd saves.
 //
 // While a segment runs, every tensor that autograd saves is counted and released. The first one that backward requests
 // runs the segment again and stores the saved tensors by number; the run stops as soon as all are stored. The second
@@ -167,7 +167,8 @@ Engine& engine() {
 
 extern "C" {
 
-// From here on autograd saves nothing on this thread but how to run `again`; `context` is let go with the last that might.
+// From here on autograd saves nothing on this thread but a way to run `again`; `context` is dropped with the last
+// tensor that needs it.
 bool p4s_checkpoint_begin(Again again, Drop drop, void* context, bool cuda) {
   return attempt([&] {
     torch::autograd::set_default_engine_stub(engine);

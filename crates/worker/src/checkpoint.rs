@@ -37,7 +37,7 @@ pub(super) fn checkpointed<T>(
     // is loaded.
     checked(unsafe { functions::p4s_checkpoint_begin(run, free, context, device.is_cuda()) })?;
     let result = forward();
-    // SAFETY: lets go of a reference that this thread holds.
+    // SAFETY: drops a reference that this thread holds.
     unsafe { functions::p4s_checkpoint_end() };
     result
 }

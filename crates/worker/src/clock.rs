@@ -1,4 +1,4 @@
-//! What steps and their operations are timed with: the processor's clock, or marks in a GPU's work.
+//! The clocks for steps and their operations: the processor's clock, or events of a GPU.
 
 use super::gpu::{Event, Handle};
 use super::process;

@@ -18,7 +18,7 @@ use std::path::Path;
 pub(super) struct Cuda {
     /// By their number.
     pub gpus: Vec<Gpu>,
-    /// What measurements on any of them depend on.
+    /// The software on which measurements on any of them depend.
     pub software: Setting,
 }
 
@@ -26,7 +26,7 @@ impl Cuda {
     /// Loads the CUDA half; `configured` is the path that the configuration names. Call before anything else of libtorch.
     ///
     /// # Errors
-    /// What is missing or does not fit: library, driver, GPU; and what helps.
+    /// Library, driver or GPU are missing or do not fit; with the remedy.
     pub fn load(configured: Option<&Path>) -> Result<Self> {
         forget_unrecorded();
         let library = Library::find(configured)?;
@@ -86,7 +86,8 @@ fn forget_unrecorded() {
 fn load(library: &Library) -> Result<()> {
     // A name without a folder would be looked for elsewhere.
     let file = std::path::absolute(&library.file).unwrap_or_else(|_| library.file.clone());
-    // SAFETY: what runs is libtorch's own registration; its version was checked, and it shares the libraries of the CPU half.
+    // SAFETY: loading runs only libtorch's own registration; its version was checked, and it shares the libraries of
+    // the CPU half.
     let loaded = unsafe { Loaded::open(Some(&file), RTLD_NOW | RTLD_GLOBAL) };
     let loaded = loaded.map_err(|cause| {
         Error::device(format!("libtorch {} cannot be loaded: {cause}", library.version))

@@ -38,9 +38,9 @@ impl Driver {
     /// The driver, ready for questions.
     ///
     /// # Errors
-    /// There is none, or it cannot use any GPU: in its own words, and what helps.
+    /// There is no driver, or it cannot use any GPU: its own message, with the remedy.
     pub fn open() -> Result<Self> {
-        // SAFETY: NVIDIA's driver is made to be loaded at run time; what runs when it is loaded is its own.
+        // SAFETY: NVIDIA's driver is made to be loaded at run time; loading runs only its own code.
         let library = unsafe { Library::new(NAME) }.map_err(|cause| {
             Error::device(format!("there is no NVIDIA driver here: {cause}"))
                 .expected(NAME)
@@ -90,7 +90,7 @@ impl Driver {
         })
     }
 
-    /// What a function writes into a buffer about a device.
+    /// Calls a function that writes a text about a device into a buffer.
     fn text(&self, name: &str, device: c_int) -> Result<String> {
         let mut buffer = [0u8; TEXT];
         type Write = extern "C" fn(*mut c_char, c_int, c_int) -> c_int;

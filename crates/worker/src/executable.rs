@@ -12,9 +12,9 @@ use tch::{Device, TchError, Tensor};
 
 /// A network that libtorch can run.
 pub(super) struct Executable {
-    /// What backward may run again.
+    /// The parts that backward may run again.
     parts: Rc<Parts>,
-    /// What it does run again, in the order it runs.
+    /// The segments that backward runs again, in the order they run.
     segments: Vec<Segment>,
     device: Device,
 }
@@ -50,13 +50,13 @@ impl Executable {
         self.parts.weights.parameters()
     }
 
-    /// The network's results for a batch of its inputs, both in the order they stand.
+    /// The network's results for a batch of its inputs, both in the network's order.
     pub fn forward(&self, batch: &[Tensor]) -> Result<Vec<Tensor>, TchError> {
         self.forward_watched(batch, |_| Ok(()))
     }
 
-    /// The same, with a word after each node, in order: its result. An intermediate result is let go as soon as its last reader
-    /// ran; what backward needs of it, autograd keeps, or how to make it again.
+    /// The same, with a call after each node, in order, that gets its result. An intermediate result is dropped as soon
+    /// as its last reader ran; autograd keeps the tensors that backward needs, or a way to compute them again.
     pub fn forward_watched(
         &self,
         batch: &[Tensor],
@@ -115,14 +115,14 @@ impl Parts {
 }
 
 impl Results {
-    /// Some results that are there already, of so many samples.
+    /// Starts with existing results, for that many samples.
     fn new(parts: &Parts, given: impl Iterator<Item = (NodeId, Tensor)>, samples: i64) -> Self {
         let mut results: Vec<Option<Tensor>> = parts.uses.iter().map(|_| None).collect();
         given.for_each(|(id, tensor)| results[id.index()] = Some(tensor));
         Results { results, left: parts.uses.clone(), samples }
     }
 
-    /// Hands a result to one of its readers, and lets go of it with the last.
+    /// Gives a result to one of its readers, and drops it with the last.
     fn read(&mut self, id: NodeId) -> Tensor {
         let (left, result) = (&mut self.left[id.index()], &mut self.results[id.index()]);
         *left -= 1;

@@ -23,7 +23,7 @@ mod functions {
     }
 }
 
-/// What the caching allocator counted, in bytes and times, as `gpu.cpp` has it.
+/// The counters of the caching allocator, in bytes and counts, in the layout of `gpu.cpp`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct Counters {
@@ -33,7 +33,7 @@ pub(super) struct Counters {
     pub reserved: u64,
     /// Memory reserved from the device now.
     pub reserved_now: u64,
-    /// How often cached memory had to be given back before a block could be had.
+    /// How often cached memory had to be freed before a block could be allocated.
     pub retries: u64,
     /// How often a block could not be had at all.
     pub refusals: u64,
@@ -78,7 +78,7 @@ impl Handle {
         checked(unsafe { functions::p4s_gpu_forget(self.0) })
     }
 
-    /// What the allocator counted since.
+    /// The counters of the allocator since then.
     pub fn count(self) -> Result<Counters, TchError> {
         let mut counters = Counters::default();
         // SAFETY: a struct with the layout of the shim.

@@ -33,7 +33,7 @@ impl Library {
     /// Finds it, `configured` being the path that the configuration names.
     ///
     /// # Errors
-    /// There is none, or it is of another version: both versions, and what to install.
+    /// There is none, or it has another version: both versions, and what to install.
     pub fn find(configured: Option<&Path>) -> Result<Self> {
         match configured.map(Path::to_owned).or_else(|| env::var_os(VARIABLE).map(PathBuf::from)) {
             Some(path) => Self::at(&path),

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tch::{Device, TchError};
 
-/// Where a network runs: what holds its tensors, what times its steps, what counts their memory.
+/// The device of a network's tensors, the clock of its steps, and the counter of their memory.
 struct Instruments {
     device: Device,
     clock: Clock,
@@ -114,8 +114,9 @@ fn run(
     Ok(readings)
 }
 
-/// Memory is the highest peak of all steps. The published tool averages the peaks of a warm-up, which has no optimizer state yet,
-/// and three steps; the highest is what has to fit, and it repeats to the byte. The second step has it: from then on steps are alike.
+/// Memory is the highest peak of all steps. The published tool averages the peaks of a warm-up, which has no optimizer
+/// state yet, and three steps; the highest peak is the one that has to fit, and it repeats to the byte. The second step
+/// reaches it: from then on steps are alike.
 fn memory(step: &mut Step, instruments: &Instruments) -> Result<MemoryReading, TchError> {
     step.run()?;
     instruments.clock.settle()?;

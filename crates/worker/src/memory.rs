@@ -28,7 +28,8 @@ pub(super) trait Memory {
 pub(super) struct ProcessMemory(Idle);
 
 impl ProcessMemory {
-    /// Puts the counting allocator under all tensors, of which it allows `limit` bytes. Large blocks are mapped where memory is `counted`.
+    /// Installs the counting allocator for all tensors, with a cap of `limit` bytes. Large blocks are mapped where
+    /// memory is `counted`.
     pub fn begin(limit: Option<u64>, counted: bool) -> Self {
         allocator::install(limit);
         let idle = Idle::take();
@@ -84,7 +85,8 @@ impl GpuMemory {
 impl Memory for GpuMemory {
     fn reading(&self) -> Result<MemoryReading, TchError> {
         let Counters { allocated, reserved, reserved_now, retries, refusals } = self.handle.count()?;
-        // What the allocator had at its peak and gave back since, to serve a request that else had been refused.
+        // Memory that the allocator held at its peak and has freed since, to serve a request that would otherwise have
+        // been refused.
         let given_back = reserved.saturating_sub(reserved_now);
         Ok(MemoryReading {
             allocated,

@@ -19,7 +19,7 @@ pub(super) struct Call<'a> {
     pub inputs: Vec<Tensor>,
     /// Samples of the batch.
     pub samples: i64,
-    /// What weights and data are held in.
+    /// The format of weights and data.
     pub held: Number,
     /// Batch statistics and dropout as in training.
     pub training: bool,
@@ -91,7 +91,7 @@ impl Call<'_> {
         }
     }
 
-    /// A copy without gaps, so many axes of a sample outside the batch.
+    /// A contiguous copy, with the batch after so many axes of a sample.
     fn laid_anew(&self, batch: i64) -> Result<Tensor, TchError> {
         self.inputs[0].f_movedim_int(0, batch)?.f_contiguous()?.f_movedim_int(batch, 0)
     }
@@ -365,7 +365,8 @@ impl Call<'_> {
         }
     }
 
-    /// What comparisons say, of which libtorch subtracts none, as numbers like those of the other operand, or as they are held.
+    /// Results of comparisons, which libtorch cannot subtract, as numbers like those of the other operand, or in the
+    /// format of the weights.
     fn number(&self, tensor: &Tensor, other: &Tensor) -> Result<Tensor, TchError> {
         let kind = if other.is_floating_point() { other.kind() } else { kind_of_number(self.held) };
         if tensor.kind() == Kind::Bool { tensor.f_to_kind(kind) } else { Ok(tensor.shallow_clone()) }

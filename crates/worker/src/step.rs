@@ -26,7 +26,7 @@ pub(super) struct Step {
 
 struct Training {
     loss: Loss,
-    /// What results are compared with, each by its place among them.
+    /// The targets of results, each with the index of its result.
     targets: Vec<(usize, Tensor)>,
     optimizer: COptimizer,
     zero_grad: ZeroGrad,
@@ -131,7 +131,7 @@ impl Step {
             tape.differentiate(node)?;
             watch.backward(node)?;
         }
-        // The plain step lets go of the graph when it ends.
+        // The plain step drops the graph when it ends.
         drop((loss, tape));
         watch.loss()
     }
@@ -166,7 +166,7 @@ impl Training {
         Ok(Training { loss, targets, optimizer, zero_grad, passes, samples: batch, scaler })
     }
 
-    /// What a pass works on: all samples are divided evenly, and the first passes have one more where some are left.
+    /// The samples of a pass: all are divided evenly, and the first passes have one more where some are left.
     fn batch(&self, largest: &[Tensor], pass: u64) -> Result<Vec<Tensor>, TchError> {
         let samples = self.samples / self.passes + u64::from(pass < self.samples % self.passes);
         largest.iter().map(|tensor| first(tensor, samples as i64)).collect()

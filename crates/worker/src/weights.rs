@@ -3,7 +3,7 @@
 use perf4sight_network::{Network, Node, NodeId, Spans};
 use tch::{Device, Kind, TchError, Tensor};
 
-/// What one node keeps between steps.
+/// The tensors that one node keeps between steps.
 pub(super) struct Weights {
     pub weight: Tensor,
     pub bias: Option<Tensor>,
@@ -47,7 +47,7 @@ impl WeightStore {
     }
 }
 
-/// How tensors are made: of which numbers, in the memory of one device.
+/// Format and device of new tensors.
 #[derive(Clone, Copy)]
 struct Maker((Kind, Device));
 
