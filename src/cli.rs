@@ -172,7 +172,7 @@ fn console(typed: &ArgMatches) -> Console {
     Console::new(Settings::of_terminal(mode, env::var_os("NO_COLOR").is_none()))
 }
 
-/// A configuration without its flag; whatever else stands there was meant to be a subcommand.
+/// A configuration without its flag; any other word was meant to be a subcommand.
 fn configuration(word: &str) -> std::result::Result<PathBuf, String> {
     match word.ends_with(".ini") || Path::new(word).exists() {
         true => Ok(PathBuf::from(word)),

@@ -20,13 +20,14 @@ use std::time::Duration;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// What a shell reports for a program that Ctrl-C ended.
+/// The exit code that a shell reports for a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
 /// Time for a run to end in order. What a longer piece of work leaves is whole: files take their place at once, or not at all.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// `timeout` sends its signal to the program and then to its whole group: what comes so soon after the first is no second one.
+/// `timeout` sends its signal to the program and then to its whole group: a second signal this soon after the first is
+/// the same one.
 const ONE_SIGNAL: Duration = Duration::from_millis(300);
 
 fn main() -> ExitCode {

@@ -7,7 +7,7 @@ use perf4sight_verb::{Context, Noun, Summary};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
-/// What is kept of the sections that ran.
+/// The parts of the finished sections that the closing lines show.
 pub(super) struct Closing {
     findings: Vec<Findings>,
     files: Vec<(&'static str, PathBuf)>,

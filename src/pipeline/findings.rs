@@ -1,4 +1,4 @@
-//! What several sections found about the same subjects, side by side.
+//! The findings of several sections about the same subjects, side by side.
 
 use perf4sight_report::{Cell, Column, Table};
 use perf4sight_verb::{Finding, Noun};

@@ -24,7 +24,7 @@ pub struct Options {
     pub only: Vec<String>,
     /// Values that replace those of the file, each as `section.key=value`.
     pub set: Vec<String>,
-    /// Show what would be done and stop there.
+    /// Show the planned work and stop there.
     pub check: bool,
 }
 
@@ -57,7 +57,7 @@ pub fn context(console: Console, cancel: Arc<AtomicBool>) -> Result<Context> {
 /// Runs the sections of a configuration, which may be any of the `specs`.
 ///
 /// # Errors
-/// Anything wrong with any section, before the first one runs; later what stops a section.
+/// Any error in any section, before the first one runs; later the error that stops a section.
 pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<Ending> {
     let mut document = Document::load(&options.config_file)?;
     options.set.iter().try_for_each(|assignment| document.set(assignment))?;
