@@ -84,7 +84,7 @@ impl<'a> Simulation<'a> {
         Simulations::new(network, platform).simulation(step)
     }
 
-    /// What `batch` samples allocate, and how many of them are there at a time.
+    /// The allocations of `batch` samples, and how many of the samples are processed at a time.
     fn schedule(&self, batch: u64) -> (Arc<Schedule>, u64) {
         self.memo.schedule(self.step, batch)
     }

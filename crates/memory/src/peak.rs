@@ -16,12 +16,12 @@ pub struct Peak {
     pub reserved: Bytes,
 }
 
-/// What is alive at the peak.
+/// The tensors alive at the peak.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alive {
     /// The tensors, the largest first.
     pub tensors: Vec<Live>,
-    /// What the allocator takes from the system at most, in any step.
+    /// The most memory that the allocator reserves from the system, in any step.
     pub reserved: Bytes,
 }
 
@@ -30,7 +30,7 @@ pub struct Alive {
 pub struct Live {
     /// The name of the node that it belongs to.
     pub layer: String,
-    /// What it is for.
+    /// Its purpose.
     pub role: Role,
     /// Its size.
     pub bytes: Bytes,
@@ -84,7 +84,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// What is alive at the peak.
+    /// The tensors alive at the peak.
     pub fn alive(&self, batch: u64) -> Alive {
         let (schedule, samples) = self.schedule(batch);
         let outcome = self.outcome((&schedule, samples));

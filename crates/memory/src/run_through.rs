@@ -58,7 +58,7 @@ struct Run<'a, A> {
     blocks: Vec<Block>,
     moment: Moment,
     most: u64,
-    /// What the published profiler's hook read last.
+    /// The last reading of the published profiler's hook.
     at_backward: Peaks,
 }
 
@@ -83,7 +83,7 @@ impl<'a, A: Allocate> Run<'a, A> {
             Peaks { allocated: first.allocated.max(steady.allocated), reserved: first.reserved.max(steady.reserved) };
         let reported = match readings {
             Readings::Highest => highest,
-            // Peaks were reset before the cache was emptied: what one step left reserved counts in the next.
+            // Peaks were reset before the cache was emptied: memory that one step left reserved counts in the next.
             Readings::Published => {
                 mean([backward, first, after(left_by_first), after(left_by_steady), after(left_by_steady)])
             }

@@ -1,15 +1,15 @@
-//! Tensors, and what happens to them.
+//! Tensors and their events.
 
 use crate::amount::Amount;
 use perf4sight_network::NodeId;
 use smallvec::SmallVec;
 
-/// What a tensor is for.
+/// The role of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Trained weights and running statistics.
     Weights,
-    /// What the optimizer remembers.
+    /// The optimizer's state.
     OptimizerState,
     /// Gradients of the weights.
     WeightGradients,
@@ -17,12 +17,12 @@ pub enum Role {
     Activations,
     /// Gradients of activations on their way back.
     ActivationGradients,
-    /// What libraries borrow within an operation.
+    /// Workspaces of libraries within an operation.
     Workspace,
 }
 
 impl Role {
-    /// All of them, what stays longest first.
+    /// All of them, those that stay longest first.
     pub const ALL: [Role; 6] = [
         Role::Weights,
         Role::OptimizerState,
@@ -59,7 +59,7 @@ pub(crate) type TensorId = u32;
 /// The tensors of one operation, which are seldom more.
 pub(crate) type FewTensors = SmallVec<[TensorId; 4]>;
 
-/// What happens to one tensor, or to the step.
+/// An event of one tensor, or of the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     Allocate(TensorId),
@@ -75,7 +75,7 @@ pub(crate) enum Event {
 pub enum Phase {
     /// An operation is run.
     Forward,
-    /// The loss is computed, and what of it backward needs.
+    /// The loss is computed, with the tensors that backward needs.
     Loss,
     /// The gradients of an operation are computed.
     Backward,

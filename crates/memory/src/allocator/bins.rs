@@ -55,7 +55,7 @@ impl Bins {
         Some(self.take(larger, self.bins[larger].len() - 1))
     }
 
-    /// Keeps pieces of which this holds.
+    /// Keeps the pieces for which `keep` is true.
     pub fn retain(&mut self, mut keep: impl FnMut(&Fit) -> bool) {
         for (bin, fits) in self.bins.iter_mut().enumerate() {
             fits.retain(&mut keep);
@@ -99,7 +99,7 @@ fn bin(size: u64) -> usize {
     }
 }
 
-/// Where a piece stands, or would stand, in its bin. Deep networks leave hundreds that are equally large.
+/// The index of a piece in its bin, or its place of insertion. Deep networks leave hundreds of equal size.
 fn position(fits: &[Fit], (size, start, _): Fit) -> usize {
     // No short circuit: its branch would be unpredictable.
     fits.partition_point(|fit| (fit.0 > size) | ((fit.0 == size) & (fit.1 > start)))

@@ -34,7 +34,8 @@ pub(crate) struct Caching {
     /// Numbers of pieces that are no more.
     unused: Vec<Block>,
     free: [Bins; 2],
-    /// Where the next segment starts. Addresses only break ties between equal sizes; that they grow is what cudaMalloc does.
+    /// The start of the next segment. Addresses only break ties between equal sizes; they grow as those of cudaMalloc
+    /// do.
     next_segment: u64,
     counters: Counters,
 }

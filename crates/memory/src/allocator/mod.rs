@@ -12,11 +12,11 @@ use super::step::PlacedSegment;
 /// A block handed out, until it is freed.
 pub(super) type Block = u32;
 
-/// Something that hands out and takes back memory.
+/// A model of an allocator.
 pub(super) trait Allocate {
     fn allocate(&mut self, bytes: u64) -> Block;
 
-    /// Takes back a block that was handed out for so many bytes.
+    /// Frees a block that was allocated with that many bytes.
     fn free(&mut self, block: Block, bytes: u64);
 
     /// Applies a whole segment at once by its summary; false where that is not known to give the same result as its

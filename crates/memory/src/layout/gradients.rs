@@ -22,7 +22,7 @@ pub(crate) fn gradient_layouts(network: &Network, layouts: &[Layout]) -> Vec<Opt
         for (index, input) in node.inputs.iter().enumerate() {
             let gradient = handed_on(network, node, index, (arriving[id.index()].as_ref(), layouts));
             let place = input.index();
-            // The first that arrives is what others are added to.
+            // The others are added to the first that arrives.
             let known = !is_read[place] || arriving[place].is_some();
             arriving[place] = match (known, gradient) {
                 (true, Some(gradient)) => Some(arriving[place].take().unwrap_or(gradient)),
@@ -58,7 +58,7 @@ fn handed_on(
     }
 }
 
-/// The same of what only moves elements.
+/// The same for operations that only move elements.
 fn moved(op: &Op, read: &Layout, arrived: Option<&Layout>) -> Option<Layout> {
     let contiguous = || Layout::contiguous(read.sizes().to_vec());
     if let Op::Transpose { order } = op {

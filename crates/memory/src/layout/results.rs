@@ -37,7 +37,7 @@ pub(crate) fn uses_math_kernel(network: &Network, node: &Node, at: (Step, &[bool
     let (step, tracked) = at;
     let is_trained = |added: NodeId| match (step.trains(), network.node(added)) {
         (true, _) => tracked[added.index()],
-        // What is computed without gradients is no parameter any more.
+        // A table that is computed without gradients is no parameter any more.
         (false, of) => matches!(of.op, Op::Parameter(_)) && of.trained != Some(0),
     };
     node.inputs.get(3).copied().is_some_and(is_trained) || read.iter().take(3).any(|layout| !layout.ends_dense())
@@ -57,7 +57,7 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], (math, reads_row): (
             image(sizes, inputs)
         }
         Op::Activation(_) | Op::Cast(_) | Op::Binary(_) | Op::Where | Op::Dropout { .. } | Op::DropPath { .. } => {
-            // What is stretched has no say.
+            // An expanded operand does not decide the layout.
             let first = inputs.iter().find(|input| input.has(&sizes));
             first.map_or_else(|| Layout::contiguous(sizes.clone()), |first| first.followed(sizes.clone()))
         }

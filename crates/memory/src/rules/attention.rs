@@ -1,4 +1,5 @@
-//! Attention in one operation: what PyTorch's two kernels for it on processors take (aten/src/ATen/native/transformers/attention.cpp).
+//! Attention in one operation: the memory of PyTorch's two kernels for it on processors
+//! (aten/src/ATen/native/transformers/attention.cpp).
 
 use super::operation::Operation;
 use super::rule::Move::{Drop, InputGradient, Keep, Output, StepDone, Take};
@@ -35,8 +36,9 @@ fn flash(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     }
 }
 
-/// What every thread of a processor borrows forward and backward: scores of a block of queries and one of keys, with what of the result and of
-/// its sums belongs to it (`buf` of `cpu_flash_attention` and `cpu_flash_attention_backward`, whose sizes of blocks these are).
+/// The workspace of every thread of a processor, forward and backward: scores of a block of queries and one of keys,
+/// with their part of the result and of its sums (`buf` of `cpu_flash_attention` and `cpu_flash_attention_backward`,
+/// which define the block sizes).
 fn blocks(operation: Operation) -> [Option<Amount>; 2] {
     let Some(threads) = operation.platform.threads() else { return [None; 2] };
     let [query, key] = [0, 1].map(|input| operation.network.input_of(operation.node, input));

@@ -31,7 +31,7 @@ pub(super) struct Kernel<'a> {
     pub groups: usize,
     pub bias: bool,
     pub asked: Asked,
-    /// How it moves over images, of which it sees all channels.
+    /// How it moves over images, where it has one group; none for others and for volumes.
     pub reach: Option<Reach>,
 }
 
@@ -112,9 +112,9 @@ impl Blocked<'_> {
         self.operation.is_low()
     }
 
-    /// What each thread gathers of an image first that a 1x1 kernel reads with a stride (`rtus_prepare_space_info` of oneDNN's
-    /// jit_uni_1x1_conv_utils.hpp): all of it that is read. Left out where there are more channels than a block: that is half a MiB in
-    /// networks that have less elsewhere.
+    /// The part of an image that each thread gathers first for a strided 1x1 kernel (`rtus_prepare_space_info` of
+    /// oneDNN's jit_uni_1x1_conv_utils.hpp): all pixels that it reads. Not included where there are more channels than
+    /// a block: that is half a MiB in networks that have less elsewhere.
     fn gathered(&self) -> Option<Amount> {
         let few = self.seen() <= self.block && self.kernel.groups == 1;
         let each = product([self.operation.number(), self.block, pixels(&self.operation.node.shape)]);

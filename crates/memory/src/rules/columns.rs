@@ -28,10 +28,11 @@ const WIDEST_OF_PLAIN: usize = 24;
 /// (`outer_threading` of jit_gemm_convolution_utils).
 const SHARED: u64 = 256;
 
-/// What columns of the forward pass take at most for every thread: the blocks that it cuts them into, 216 to 331 KiB where they were seen.
+/// The largest columns of the forward pass for every thread: the blocks that it cuts them into, 216 to 331 KiB as
+/// measured.
 const FORWARD: u64 = 331 << 10;
 
-/// How a convolution moves along a row: what kernels of oneDNN choose by.
+/// How a convolution moves along a row: the properties by which oneDNN chooses a kernel.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reach {
     kernel: usize,

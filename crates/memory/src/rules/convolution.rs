@@ -1,4 +1,4 @@
-//! Convolutions: by the library that runs them, and what cuDNN borrows for each of the three passes.
+//! Convolutions: by the library that runs them, and cuDNN's workspace for each of the three passes.
 
 use super::blocked::{Blocked, Kernel};
 use super::operation::Operation;

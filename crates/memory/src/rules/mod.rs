@@ -1,7 +1,7 @@
-//! The table of rules: what every operation allocates, saves and borrows in PyTorch.
+//! The table of rules: the tensors that every operation allocates, saves and borrows in PyTorch.
 //!
-//! What backward needs is read off PyTorch's tools/autograd/derivatives.yaml, what forward and backward allocate off the kernels
-//! in aten/src/ATen/native. Tensors of a few bytes that live within one operation are left out.
+//! Tensors for backward are taken from PyTorch's tools/autograd/derivatives.yaml, allocations of forward and backward
+//! from the kernels in aten/src/ATen/native. Tensors of a few bytes that live within one operation are left out.
 
 mod attention;
 mod blocked;
@@ -85,7 +85,7 @@ fn moved(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     plain(rule, operation, facts)
 }
 
-/// A table that is made of trained numbers in every forward, once for all samples.
+/// A table that is computed from trained numbers in every forward, once for all samples.
 fn computed(rule: Rule, operation: Operation, trained: u64) -> Rule {
     let held = Amount::once(operation.step.weight().saturating_mul(trained));
     let rule = Rule { weights: vec![held], ..rule }.forward([Output]);

@@ -44,7 +44,7 @@ impl Operation<'_> {
         self.number() < Number::Fp32.bytes()
     }
 
-    /// What autocast makes of its operands; `weights` are their elements.
+    /// Autocast's conversions of its operands; `weights` are their elements.
     pub fn casts(&self, weights: &[u64]) -> Casts {
         let own = self.numbers[self.id.index()];
         let input = |(index, input): (usize, &NodeId)| {

@@ -1,4 +1,4 @@
-//! What one operation allocates, keeps and borrows: moves in the order its library makes them.
+//! The tensors that one operation allocates, keeps and borrows: moves in the order its library makes them.
 
 use crate::amount::Amount;
 
@@ -9,10 +9,10 @@ pub(crate) struct Rule {
     pub weights: Vec<Amount>,
     /// Tensors it keeps between steps that are not trained.
     pub buffers: Vec<Amount>,
-    /// What autocast makes of its operands before it runs.
+    /// Autocast's conversions of its operands before it runs.
     pub casts: Casts,
     pub forward: Vec<Move>,
-    /// What autograd saves until its backward ran.
+    /// The tensors that autograd saves until its backward ran.
     pub saves: Vec<Saved>,
     /// The moves of its backward; the incoming gradient and the saved tensors are freed afterwards.
     pub backward: Vec<Move>,
@@ -31,14 +31,14 @@ pub(crate) enum Move {
     Keep(Amount),
     /// Borrowed memory.
     Take(Amount),
-    /// Borrowed memory goes back: the latest still held, or so many before it.
+    /// Borrowed memory is freed: the latest still held, or the one that many before it.
     Drop(usize),
     InputGradient(usize),
     /// The gradient of an input is the incoming one, or a part of it.
     PassGradient(usize),
     /// The gradient of a trainable tensor.
     WeightGradient(usize),
-    /// The gradient of a trainable tensor is a part of the incoming one, all of which stays with it.
+    /// The gradient of a trainable tensor is a part of the incoming one, which stays alive as a whole.
     PassWeightGradient(usize),
     /// The incoming gradient is copied into a layout without gaps, and freed.
     CopyGradient,
@@ -51,7 +51,7 @@ pub(crate) enum Move {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Saved {
     Input(usize),
-    /// What one of the weights was cast to; a weight that was not is there anyway.
+    /// The converted copy of a weight; a weight without one is held anyway.
     Cast(usize),
     /// The result.
     Output,

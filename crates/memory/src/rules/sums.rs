@@ -79,8 +79,8 @@ impl Blocked<'_> {
         let each = sums.and(turned);
         let read = self.image().elements().saturating_mul(if self.kernel.is_point() { 1 } else { 4 });
         let enough = (filters.bytes(1) / number / read.max(1)).saturating_add(1);
-        // Of plain images, of which there is little to read, threads take filters, where there is more than a block of them: seen of all kernels that were tried,
-        // 3 to 16 wide, at 1 to 32 samples.
+        // For plain images, which are little to read, threads share the filters where these are more than a block: seen
+        // with all kernels that were tried, 3 to 16 wide, at 1 to 32 samples.
         let shared = self.reads_rgb() && self.kernel.out_channels as u64 > self.block;
         let others = if in_groups || shared { 0 } else { self.threads - 1 };
         [each, each.times(others).starting_at(enough)]

@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 /// Gradients that a node's backward made: of its inputs and of its weights, each with its place there.
 type Made = (SmallVec<[(usize, NodeId, TensorId); 4]>, SmallVec<[(usize, TensorId); 2]>);
 
-/// What forward leaves for backward.
+/// The tensors that forward leaves for backward.
 pub(super) struct Tape {
-    /// Per node, what autograd saved of it.
+    /// Per node, the tensors that autograd saved.
     pub saved: Vec<FewTensors>,
     pub segments: Vec<Checkpointed>,
 }
@@ -39,7 +39,7 @@ pub(super) struct BackwardRecorder<'a> {
     pub gradients: Vec<TensorId>,
     /// Gradients of weights that are not, each by its node and its place there.
     sums: BTreeMap<(NodeId, usize), PartialSum>,
-    /// Gradients of weights that are parts of what goes on backward.
+    /// Gradients of weights that are parts of gradients passed on in backward.
     parts: Vec<TensorId>,
     /// For every node, the gradient of its result that waits there.
     waiting: Vec<Option<TensorId>>,
@@ -57,7 +57,8 @@ impl<'a> BackwardRecorder<'a> {
         let context = self.context;
         // The loss's own gradient, a 1, is held by the call until all is done (torch/csrc/autograd/autograd.cpp).
         let seed = self.gradient(context.scalar(), context.network.output());
-        // What was recorded last runs first (torch/csrc/autograd/engine.cpp, sequence numbers): all losses before any operation.
+        // The last recorded function runs first (torch/csrc/autograd/engine.cpp, sequence numbers): all losses before
+        // any operation.
         for (output, kept) in losses.into_iter().rev() {
             self.waiting[output.index()] = Some(self.forward.loss_backward(output, kept));
         }
@@ -82,7 +83,7 @@ impl<'a> BackwardRecorder<'a> {
         &mut self.forward.recorder
     }
 
-    /// What some nodes have given of a weight's gradient is all of it where no gradient reached the others.
+    /// Takes partial sums of a weight's gradient as complete, where no gradient reached the other nodes.
     fn settle_rest(&mut self) {
         let sums = std::mem::take(&mut self.sums).into_values().map(|partial| partial.sum);
         let rest: Vec<TensorId> = sums.chain(std::mem::take(&mut self.parts)).collect();
@@ -152,7 +153,7 @@ impl<'a> BackwardRecorder<'a> {
         self.hand_on(id, (of_inputs, of_weights));
     }
 
-    /// What one node's backward made goes where it belongs, cast back where the node read casts.
+    /// Passes on the gradients of one node's backward, converted back where the node reads casts.
     fn hand_on(&mut self, id: NodeId, (of_inputs, of_weights): Made) {
         let context = self.context;
         let (owner, rule) = (context.owner(id), context.rule(id));

@@ -29,7 +29,7 @@ impl ForwardRecorder<'_> {
         }
     }
 
-    /// Before a node's backward: the first that needs what forward has not kept has its segment run again.
+    /// Before a node's backward: the first that needs a tensor that forward has not kept has its segment run again.
     pub fn run_again(&mut self, id: NodeId, segments: &mut [Checkpointed], saved: &mut [FewTensors]) {
         let context = self.context;
         let Some(number) = context.segment_of(id) else { return };
@@ -68,7 +68,7 @@ impl ForwardRecorder<'_> {
         self.recorder.release_all(results.into_iter().flatten());
     }
 
-    /// Behind a node's backward: the last that needed something of its segment releases what that reads.
+    /// After a node's backward: the last that needed a tensor of its segment releases the segment's inputs.
     pub fn end_backward_of_segment(&mut self, id: NodeId, segments: &mut [Checkpointed]) {
         if let Some(segment) = self.context.segment_of(id)
             && self.context.first_kept[segment] == Some(id.index())

@@ -79,7 +79,7 @@ pub(crate) struct StepContext<'a> {
     pub platform: &'a Platform,
     pub step: Step,
     operations: &'a Operations<'a>,
-    /// What runs again in backward, in the order it runs.
+    /// The segments that run again in backward, in the order they run.
     pub segments: Vec<Segment>,
     /// Of each segment, the first node that backward needs something of.
     pub first_kept: Vec<Option<usize>>,

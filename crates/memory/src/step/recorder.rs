@@ -59,7 +59,7 @@ impl Recorder {
         cast
     }
 
-    /// Gives back what one operation borrowed: the latest still held, or so many before it.
+    /// Releases a tensor that an operation borrowed: the latest still held, or the one that many before it.
     pub fn give_back(&mut self, before: usize, borrowed: &mut FewTensors) {
         let tensor = borrowed.remove(borrowed.len() - 1 - before);
         self.release(tensor);
@@ -80,7 +80,7 @@ impl Recorder {
         self.segment.marks.push(Mark { event: self.segment.events.len(), phase, node });
     }
 
-    /// What was recorded since this was last called.
+    /// The events recorded since the last call.
     pub fn take(&mut self) -> CachedSegment {
         std::mem::replace(&mut self.segment, CachedSegment::behind(self.holders.len()))
     }

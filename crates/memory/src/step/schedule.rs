@@ -79,7 +79,7 @@ struct Steps<'a> {
     step: Step,
     pass: &'a Pass,
     updates: &'a Updates,
-    /// What happened since it was last taken.
+    /// The segments since they were last taken.
     segments: Vec<PlacedSegment>,
     /// Frees behind these.
     between: Vec<Event>,
@@ -96,7 +96,7 @@ impl<'a> Steps<'a> {
         Steps { step, pass, updates, segments, between, count: 0, gradients, has_state: false }
     }
 
-    /// What happened since this was last called.
+    /// The segments since the last call.
     fn take(&mut self) -> Vec<PlacedSegment> {
         self.close();
         std::mem::take(&mut self.segments)

@@ -51,7 +51,7 @@ fn record(context: &StepContext, has_state: bool) -> CachedSegment {
     let at_once = context.platform.framework.updates == platform::Updates::AtOnce && optimizer != Optimizer::Sgd;
     let made = made(optimizer, at_once);
     let mut update = UpdateRecorder { recorder: Recorder::behind(0, made.len() * weights.len()), has_state };
-    // The loop's variable holds what one weight borrowed last until the next one has borrowed as much.
+    // The loop's variable holds the last tensor borrowed for one weight until the next one has borrowed as much.
     let (mut held, each) = (Vec::new(), if at_once { weights.len() } else { 1 });
     for weights in weights.chunks(each.max(1)) {
         let mut borrowed = update.run(weights, made);
