@@ -1,4 +1,4 @@
-//! Numbers of several iterations in one: middle, spread, and how sure the mean is.
+//! Statistics of the values of several iterations: middle, spread, and uncertainty of the mean.
 
 use crate::stats;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -76,7 +76,7 @@ pub fn quantile(freedom: f64, misses: f64) -> Option<f64> {
     Some(t.inverse_cdf(1.0 - misses / 2.0))
 }
 
-/// How sure a mean is.
+/// The uncertainty of a mean.
 #[derive(Clone, Copy)]
 pub struct Spread {
     /// The square of its standard deviation.
@@ -103,7 +103,7 @@ impl Spread {
             return (values.len() > 1).then_some(Spread { square: 0.0, freedom: count - 1.0 });
         }
         let together: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
-        // Of few values it comes out too small, by (1 + 4 r) / n (Kendall, Biometrika 41, 1954).
+        // With few values the estimate is too small, by (1 + 4 r) / n (Kendall, Biometrika 41, 1954).
         let found = together / squares;
         let correlation = (found + (1.0 + 4.0 * found) / count).clamp(0.0, 0.99);
         let factor = ((1.0 + correlation) / (1.0 - correlation)).min(count / LEAST);
