@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 /// The surroundings a section runs in.
 pub struct Context {
-    /// Speaks to whoever started the program.
+    /// Output to the user who started the program.
     pub console: Console,
     /// The date, for provenance and for durations that are reported. A function, so that tests choose it.
     pub clock: fn() -> SystemTime,

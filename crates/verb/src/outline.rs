@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct Outline {
     /// One line each, for people.
     pub steps: Vec<String>,
-    /// How many runs on a device that takes.
+    /// The number of runs on a device.
     pub runs: usize,
     /// Approximate duration, where known.
     pub time: Option<Duration>,

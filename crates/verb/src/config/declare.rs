@@ -107,7 +107,7 @@ impl Setting {
         self
     }
 
-    /// Only the command line takes it.
+    /// Marks it as a setting of the command line only.
     pub const fn on_command_line(mut self) -> Self {
         self.only = Some(Surface::CommandLine);
         self
@@ -143,7 +143,7 @@ impl Setting {
         self.value(value)
     }
 
-    /// It is the words behind two dashes.
+    /// Marks it as the words after two dashes.
     pub const fn command(mut self) -> Self {
         self.argument.form = Form::Command;
         self.many().value("COMMAND")

@@ -60,7 +60,7 @@ pub struct Argument {
     pub default: Option<Missing>,
     /// The value of the flag alone.
     pub alone: Option<&'static str>,
-    /// Whether commas part the values of a list, as in `1,8,32`; else the argument is repeated.
+    /// Whether commas separate the values of a list, as in `1,8,32`; otherwise the argument is repeated.
     pub commas: bool,
     /// Whether several words may follow the flag.
     pub several: bool,
