@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
 pub enum Allocator {
-    /// Every request goes to the system and back at once (c10/core/CPUAllocator.cpp).
+    /// Every request goes directly to the system (c10/core/CPUAllocator.cpp).
     Direct,
     /// PyTorch's caching allocator.
     Caching(CachingSizes),
