@@ -31,7 +31,7 @@ impl Clock {
         }
     }
 
-    /// Waits until nothing is under way, so that every moment has come.
+    /// Waits until all queued work is finished, so that every moment has a time.
     pub fn settle(self) -> Result<(), TchError> {
         match self {
             Clock::Processor => Ok(()),

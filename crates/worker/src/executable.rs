@@ -36,7 +36,7 @@ struct Results {
 }
 
 impl Executable {
-    /// The network with fresh weights on a device, in training or in evaluation mode, cut behind some of its nodes.
+    /// The network with fresh weights on a device, in training or in evaluation mode, cut after some of its nodes.
     pub fn new(network: &Network, step: Step, cuts: &[NodeId], device: Device) -> Result<Self, TchError> {
         let uses = network.uses();
         let weights = WeightStore::new(network, kind_of_number(step.precision.held()), device)?;
@@ -136,7 +136,7 @@ impl Results {
     }
 }
 
-/// Why a result is there.
+/// The reason why a result exists.
 const THERE: &str = "nodes stand in the order they run, and uses were counted";
 
 #[cfg(test)]
@@ -195,7 +195,7 @@ mod tests {
         let executable = Executable::new(&network, Step::published(Stage::Inference), &[], Device::Cpu).unwrap();
         fill(&executable, 1.0);
         let batch = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0]).view([1, 1, 2, 2]);
-        // Around the image come a row of zeros above and a column behind:  0 0 0 / 1 2 0 / 3 4 0.
+        // The image gets a row of zeros above and a column after it:  0 0 0 / 1 2 0 / 3 4 0.
         // Sums over 2x2 plus a bias of 1: 4 3 / 11 7. Clipped at 6: 4 3 / 6 6. Largest 6, mean 4.75, sum plus bias 11.75.
         assert_eq!(values(&executable.forward(&[batch]).unwrap()[0]), [11.75]);
     }

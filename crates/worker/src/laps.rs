@@ -20,7 +20,7 @@ pub(super) struct Stopwatch {
     ended: Vec<(usize, Mark)>,
 }
 
-/// The laps behind those of the nodes.
+/// The laps after those of the nodes.
 const OTHERS: [Pass; 3] = [Pass::Loss, Pass::ZeroGrad, Pass::Optimizer];
 
 impl Stopwatch {

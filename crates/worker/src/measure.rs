@@ -64,7 +64,7 @@ pub(super) fn measure(
     }
 }
 
-/// The machine now, and its GPU where it has that address, with who else computes on that.
+/// The state of the machine, and of its GPU where it has that address, with other processes on it.
 fn moment(bus: Option<&str>) -> Moment {
     let mut moment = linux::moment(Path::new("/"));
     if let Some(bus) = bus {
@@ -123,7 +123,7 @@ fn memory(step: &mut Step, instruments: &Instruments) -> Result<MemoryReading, T
     instruments.memory.reading()
 }
 
-/// Times plain steps, and between them steps in laps, so that whatever the machine does falls on both.
+/// Times plain steps, and between them steps in laps, so that disturbances of the machine affect both.
 fn time(
     threads: usize,
     task: &StepTask,
@@ -164,7 +164,7 @@ fn layers(task: &StepTask, network: &Network, samples: LapSamples, plain: &Laten
     }
 }
 
-/// libtorch's message without the C++ stack behind it.
+/// libtorch's message without its C++ stack trace.
 fn failed(problem: &TchError) -> Reply {
     let text = problem.to_string();
     Reply::Failed { reason: text.split("\nException raised from").next().unwrap_or(&text).trim_end().to_owned() }

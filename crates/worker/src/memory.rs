@@ -68,7 +68,7 @@ pub(super) struct GpuMemory {
 }
 
 impl GpuMemory {
-    /// Counts from a GPU that is ready: its context and libraries, which take some hundred MiB, are there.
+    /// Starts counting on a GPU that is ready: its context and libraries, which take some hundred MiB, are loaded.
     pub fn begin(gpu: Gpu, handle: Handle) -> Result<Self, TchError> {
         drop(Tensor::f_zeros([1], (Kind::Float, Device::Cuda(handle.index())))?);
         handle.settle()?;
@@ -113,7 +113,7 @@ impl Memory for GpuMemory {
     }
 }
 
-/// Memory in use, whoever uses it.
+/// Memory in use, by all processes.
 fn used(gpu: &Gpu, handle: Handle) -> Result<u64, TchError> {
     if gpu.unified {
         // The published profiler's formula; NVML does not report it.

@@ -416,7 +416,7 @@ pub(super) fn kind_of_number(number: Number) -> Kind {
     }
 }
 
-/// The tensor with axes of length 1 behind the batch, so that samples of different rank broadcast at their last axis.
+/// The tensor with axes of length 1 after the batch, so that samples of different rank broadcast at their last axis.
 fn raised(tensor: &Tensor, rank: usize) -> Result<Tensor, TchError> {
     (tensor.dim()..rank).try_fold(tensor.shallow_clone(), |tensor, _| tensor.f_unsqueeze(1))
 }

@@ -19,7 +19,7 @@ pub(super) struct Idle {
 impl Idle {
     /// Reads the idle values and resets the peak of the resident set.
     pub fn take() -> Self {
-        // It would else keep the peak of loading libtorch.
+        // Otherwise it would keep the peak of loading libtorch.
         forget_peak();
         Idle {
             resident: counted("/proc/self/status", "VmRSS"),

@@ -38,7 +38,7 @@ struct Training {
 }
 
 impl Step {
-    /// Network, data and optimizer for a workload, on a device; the network is cut behind some of its nodes.
+    /// Network, data and optimizer for a workload, on a device; the network is cut after some of its nodes.
     pub fn new(network: &Network, workload: Workload, cuts: &[NodeId], device: Device) -> Result<Self, TchError> {
         let executable = Executable::new(network, workload.step, cuts, device)?;
         let samples = workload.step.accumulate.samples(workload.batch);
@@ -77,7 +77,7 @@ impl Step {
             return tch::no_grad(|| casting(precision, device, || self.executable.forward(&self.batch))).map(drop);
         };
         training.free_gradients()?;
-        // As in a program's loop, a loss goes when the next one is there.
+        // As in a program's loop, a loss is freed when the next one exists.
         let mut loss = None;
         for pass in 0..training.passes {
             let batch = training.batch(&self.batch, pass)?;
