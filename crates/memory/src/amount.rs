@@ -27,7 +27,7 @@ impl Amount {
         Amount { once: 0, per_sample: bytes, least_batch: 1 }
     }
 
-    /// A batch of tensors of this shape, of elements of so many bytes.
+    /// A batch of tensors of this shape, with `element` bytes an element.
     pub fn tensor(shape: &Shape, element: u64) -> Self {
         Amount::per_sample(element.saturating_mul(shape.elements()))
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// with several.
 pub(crate) const SEVERAL: u64 = 2;
 
-/// From the second on passes are alike, so that steps of more leave the same behind.
+/// From the second on passes are alike, so that steps with more passes leave the same tensors.
 const SEVERAL_PASSES: Accumulate = Accumulate::new(2).expect("two are some");
 
 /// All steps of one network on one device; every key holds the settings of a step on which its value depends, and the

@@ -32,7 +32,7 @@ pub(crate) struct Moment {
 
 pub(crate) fn run_through(schedule: &Schedule, platform: &Platform, batch: u64) -> Outcome {
     match platform.allocator {
-        // Every request goes to the system and back at once.
+        // Every request goes directly to the system.
         Allocator::Direct => Run::new(schedule, batch, Rounded::new(1)).run(platform.readings),
         Allocator::Caching(sizes) => Run::new(schedule, batch, Caching::new(sizes)).run(platform.readings),
     }

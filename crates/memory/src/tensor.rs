@@ -64,7 +64,7 @@ pub(crate) type FewTensors = SmallVec<[TensorId; 4]>;
 pub(crate) enum Event {
     Allocate(TensorId),
     Free(TensorId),
-    /// The gradient of a weight is whole: it stays, or is added to one that is there from a pass before, and goes.
+    /// The gradient of a weight is complete: it stays, or is added to that of an earlier pass and freed.
     Settle(TensorId),
     /// Backward is done and the optimizer comes next: here the published profiler reads its counters once more.
     BackwardDone,
@@ -83,7 +83,7 @@ pub enum Phase {
     Update,
 }
 
-/// From an event on something else is done.
+/// From an event on, another operation or phase runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub event: usize,

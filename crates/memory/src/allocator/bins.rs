@@ -6,7 +6,7 @@ use super::Block;
 /// A free piece: its size, where it starts, its number.
 pub(super) type Fit = (u64, u64, Block);
 
-/// Bins for every power of two, as bits of a size behind its first one.
+/// Bins for every power of two, as bits of a size after its first one.
 const FINE: u32 = 3;
 
 /// A bin for every size that a number holds.
@@ -37,7 +37,7 @@ impl Bins {
         self.filled[bin / WORD] |= 1 << (bin % WORD);
     }
 
-    /// Takes out a piece that is there.
+    /// Removes an existing piece.
     pub fn remove(&mut self, fit: Fit) {
         let bin = bin(fit.0);
         let place = position(&self.bins[bin], fit);
@@ -89,7 +89,7 @@ fn empty(filled: &mut [u64], bin: usize) {
     filled[bin / WORD] &= !(1 << (bin % WORD));
 }
 
-/// The bin of a size: its power of two, and the bits behind that; sizes of fewer bits have a bin each.
+/// The bin of a size: its power of two, and the bits after that; sizes of fewer bits have a bin each.
 fn bin(size: u64) -> usize {
     match size.checked_ilog2() {
         Some(power) if power >= FINE => {

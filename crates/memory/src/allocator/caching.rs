@@ -93,7 +93,7 @@ impl Caching {
         }
     }
 
-    /// Joins the piece behind `block` to it.
+    /// Merges the piece after `block` into it.
     fn merge(&mut self, block: Block, behind: Block) {
         let Piece { size, after, .. } = self.pieces[behind as usize];
         let piece = &mut self.pieces[block as usize];

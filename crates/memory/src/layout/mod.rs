@@ -18,7 +18,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// One element behind the other, the last axis first.
+    /// Contiguous, the last axis innermost.
     pub fn contiguous(sizes: Vec<u64>) -> Self {
         let order = (0..sizes.len()).collect::<Vec<_>>();
         Layout::dense(sizes, &order)
@@ -34,7 +34,7 @@ impl Layout {
         Layout { sizes, strides }
     }
 
-    /// Without gaps, the batch behind so many of the other axes.
+    /// Without gaps, with the batch after that many of the other axes in memory.
     pub fn behind(sizes: Vec<u64>, axes: usize) -> Self {
         let order = behind(axes, sizes.len());
         Layout::dense(sizes, &order)
@@ -154,14 +154,14 @@ impl Layout {
         self.sizes.last() == Some(&1) || self.strides.last() == Some(&1)
     }
 
-    /// Whether all axes before the last `kept` can be seen as one.
+    /// Whether all axes before the last `kept` can be viewed as one.
     pub fn folds_before(&self, kept: usize) -> bool {
         let cut = self.sizes.len().saturating_sub(kept);
         let folded = [self.sizes[..cut].iter().product()].into_iter().chain(self.sizes[cut..].iter().copied());
         self.viewed(&folded.collect::<Vec<_>>()).is_some()
     }
 
-    /// Behind how many axes the batch has to be for all but the last to be seen as one, if that is possible.
+    /// After how many axes the batch must be so that all but the last can be viewed as one, if that is possible.
     pub fn folds_behind(&self) -> Option<usize> {
         let picked = |axes: &[u64], order: &[usize]| order.iter().map(|&axis| axes[axis]).collect();
         (0..self.sizes.len().saturating_sub(1)).find(|&axes| {
@@ -172,7 +172,7 @@ impl Layout {
     }
 }
 
-/// The axes in order, but the batch behind so many.
+/// The axes in order, but the batch after that many.
 fn behind(axes: usize, rank: usize) -> Vec<usize> {
     (1..=axes).chain([0]).chain(axes + 1..rank).collect()
 }

@@ -1,4 +1,5 @@
-//! Convolutions on a processor that no kernel of oneDNN's own takes: they go through columns, a matrix of every window of an image.
+//! Convolutions on a processor for which oneDNN has no special kernel: they use columns, a matrix of every window of an
+//! image.
 //!
 //! The kernels step along a row by as many pixels as registers hold, and refuse windows that reach further beyond the image: dilated ones
 //! on small images (`init_conf` of src/cpu/x64/jit_avx512_common_conv_kernel.cpp). What jit_gemm_convolution borrows instead was read off
@@ -16,7 +17,7 @@ const REGISTERS: usize = 28;
 /// All registers for numbers but the one that each block of channels is multiplied from.
 const ALL: usize = 31;
 
-/// The widest kernel that oneDNN has a weight gradient of its own for.
+/// The widest kernel for which oneDNN has a weight gradient of its own.
 const WIDEST: usize = 14;
 
 /// The same for images that are read without a copy, in formats of fewer bits than single precision
@@ -90,7 +91,7 @@ impl Reach {
         self.lies_within() && self.kernel <= widest && (self.dilation == 1 || fits)
     }
 
-    /// Whether every window sees a part of the image.
+    /// Whether every window covers a part of the image.
     fn lies_within(&self) -> bool {
         let [top, left, bottom, right] = self.padding;
         self.extent[0] > top.max(bottom) && self.extent[1] > left.max(right)
@@ -160,7 +161,7 @@ impl Blocked<'_> {
         moves.into_iter().chain([Drop(0), Drop(0), Drop(0), WeightGradient(0), Drop(0)]).collect()
     }
 
-    /// Bytes of the columns of one image: all that every window sees.
+    /// Bytes of the columns of one image: the pixels of every window.
     fn columns(&self) -> u64 {
         let element = self.operation.number();
         product([element, self.seen(), self.kernel.area(), pixels(&self.operation.node.shape)])

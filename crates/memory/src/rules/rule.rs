@@ -25,7 +25,7 @@ pub(crate) enum Move {
     Output,
     /// The result is the first input's memory: a view, an identity, an overwritten input.
     Reuse,
-    /// The result is there between the steps: the batch, a free-standing parameter.
+    /// The result exists between the steps: the batch, a free-standing parameter.
     Resident,
     /// A tensor apart from the result that backward needs: statistics, indices, masks.
     Keep(Amount),
@@ -57,7 +57,8 @@ pub(crate) enum Saved {
     Output,
 }
 
-/// Copies of operands in other numbers, made before an operation runs; gradients come in these, and are cast back.
+/// Copies of operands in other formats, made before an operation runs; their gradients have these formats, and are cast
+/// back.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Casts {
     pub inputs: Vec<Option<Amount>>,
@@ -75,7 +76,7 @@ impl Casts {
 }
 
 impl Rule {
-    /// Puts moves behind those of forward.
+    /// Appends moves to those of forward.
     pub fn forward(mut self, moves: impl IntoIterator<Item = Move>) -> Self {
         self.forward.extend(moves);
         self
@@ -98,7 +99,7 @@ impl Rule {
         self
     }
 
-    /// Puts moves behind those of backward.
+    /// Appends moves to those of backward.
     pub fn backward(mut self, moves: impl IntoIterator<Item = Move>) -> Self {
         self.backward.extend(moves);
         self

@@ -88,7 +88,7 @@ pub(crate) struct StepContext<'a> {
 }
 
 impl<'a> StepContext<'a> {
-    /// `cuts` are the nodes behind which checkpointing cuts the network.
+    /// `cuts` are the nodes after which checkpointing cuts the network.
     pub fn new(operations: &'a Operations<'a>, step: Step, platform: &'a Platform, cuts: &[NodeId]) -> Self {
         let network: &Network = &operations.trained.network;
         let segments = network.segments(cuts);
@@ -114,7 +114,7 @@ impl<'a> StepContext<'a> {
         self.network.node(id).shares.unwrap_or(id)
     }
 
-    /// How many nodes give a gradient to one of the weights of a node.
+    /// How many nodes contribute a gradient to one of the weights of a node.
     pub fn users(&self, (owner, tensor): (NodeId, usize)) -> usize {
         self.operations.users[owner.index()][tensor]
     }

@@ -81,9 +81,9 @@ struct Steps<'a> {
     updates: &'a Updates,
     /// The segments since they were last taken.
     segments: Vec<PlacedSegment>,
-    /// Frees behind these.
+    /// Frees after these segments.
     between: Vec<Event>,
-    /// How many tensors there are so far.
+    /// The number of tensors so far.
     count: usize,
     /// Gradients of the weights, once there are any.
     gradients: Vec<TensorId>,

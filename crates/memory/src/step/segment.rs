@@ -16,7 +16,7 @@ pub(crate) struct CachedSegment {
     summaries: Cache<(bool, u64, u64), Option<Summary>>,
 }
 
-/// A segment within steps, where its own tensors may come behind more than it knew of.
+/// A segment within steps, where more tensors may precede its own than at its recording.
 #[derive(Debug, Clone)]
 pub(crate) struct PlacedSegment {
     pub segment: Arc<CachedSegment>,
@@ -56,7 +56,7 @@ impl PlacedSegment {
         }
     }
 
-    /// A tensor that came to be here, by its place in the steps.
+    /// A tensor created here, by its index in the steps.
     pub fn own(&self, id: TensorId) -> Option<&Tensor> {
         self.segment.tensors.get((id as usize).checked_sub(self.begin)?)
     }

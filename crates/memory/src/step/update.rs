@@ -23,7 +23,7 @@ pub(crate) struct Updates {
 enum Made {
     /// It stays, made in the first step.
     State,
-    /// It goes when the weight is done.
+    /// It is freed when the weight is done.
     Borrowed,
 }
 
