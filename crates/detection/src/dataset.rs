@@ -123,7 +123,7 @@ impl Pet {
         (0..height).flat_map(move |y| (0..width).map(move |x| (x, y)))
     }
 
-    /// With some noise, so that a JPEG takes as long to read as a photograph, nearly.
+    /// With some noise, so that a JPEG takes nearly as long to decode as a photograph.
     fn image(&self, draws: &mut impl Rng) -> Result<Vec<u8>> {
         let pixel = |(x, y): (u32, u32)| {
             let colour = if self.place(x, y) <= 1.0 { self.fur } else { self.ground };

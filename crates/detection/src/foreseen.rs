@@ -224,7 +224,7 @@ impl Estimate {
 }
 
 impl Load {
-    /// Its terms behind those of the graphs.
+    /// All terms: those of the graphs, then its own.
     fn terms(self, graphs: [f64; 2]) -> Terms {
         [graphs[0], graphs[1], 1.0, self.images, self.proposals, self.pixels]
     }

@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 /// How often a disturbed setting is measured.
 const MOST: u32 = 2;
 
-/// Everything that measuring takes.
+/// The state of a measurement run.
 pub(super) struct MeasurementRun<'a> {
     asked: &'a Detection,
     trainer: &'a Trainer,
@@ -41,7 +41,7 @@ impl<'a> MeasurementRun<'a> {
     /// Measures settings without a known result; after Ctrl-C returns the results so far.
     ///
     /// # Errors
-    /// A machine that is gone; a folder that cannot be written.
+    /// A machine that cannot be reached any more; a folder that cannot be written.
     pub fn run(&mut self, context: &mut Context) -> Result<Vec<Tried>> {
         if let Some(folder) = &self.asked.trace {
             fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
@@ -131,7 +131,7 @@ impl<'a> MeasurementRun<'a> {
     }
 }
 
-/// The answer with the conditions that were seen from here, where the worker reported none.
+/// The reply, with conditions observed from here where the worker reported none.
 fn with_conditions(mut reply: Reply, here: Conditions) -> Reply {
     if let Reply::Measured(measured) = &mut reply
         && measured.conditions.is_empty()

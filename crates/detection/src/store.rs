@@ -30,7 +30,7 @@ pub(super) struct Store {
 /// A setting that was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
-    /// Where and how.
+    /// The circumstances of the measurement.
     pub circumstances: Circumstances,
     /// The requested task.
     pub task: DetectionTask,

@@ -107,7 +107,7 @@ fn times(setting: Setting, Ran { measured, timing, .. }: &Ran, epochs: u64) -> [
     ]
 }
 
-/// Where the time of an exact step goes.
+/// The parts of the time of an exact step.
 pub(super) fn parts(setting: Setting, ran: &Ran) -> Table {
     let columns = [Column::text("part", "part"), Column::number("mean_ms", "mean"), Column::number("percent", "share")];
     let mut table = Table::new(format!("Where a step's time goes: {}", words(setting)), columns);
@@ -169,7 +169,7 @@ pub(super) struct Answer<'a> {
     pub epochs: u64,
     /// Processors of the machine that the training does not compute with.
     pub processors: u64,
-    /// Where and how it was measured.
+    /// The circumstances of the measurement.
     pub circumstances: &'a Circumstances,
 }
 

@@ -109,7 +109,7 @@ impl Trainer {
     /// Trains with a setting; none after Ctrl-C. `stepped` hears of every step.
     ///
     /// # Errors
-    /// A Python that cannot be started; a machine that is gone.
+    /// A Python that cannot be started; a machine that cannot be reached any more.
     pub fn train(
         &self,
         asked: &Detection,
@@ -161,7 +161,7 @@ impl Trainer {
         self.machine.run_alone(&invocation, watch)
     }
 
-    /// The reply, or in its place why there is none.
+    /// The reply, or the reason why there is none.
     fn understood(&self, asked: &Detection, output: &Output) -> Reply {
         let failed = |reason: String| Reply::Failed { reason };
         let words = complaint(output);
