@@ -201,7 +201,7 @@ pub struct Measured {
     pub memory: Memory,
     /// Images in the data set.
     pub images: u64,
-    /// How long the first batch of each epoch took to come; no step's time holds it.
+    /// The waiting time for the first batch of each epoch; it is not part of any step's time.
     pub epoch_starts: Vec<f64>,
     /// Samples that were left out, and why.
     pub damaged: BTreeMap<String, String>,
@@ -239,7 +239,7 @@ pub struct Phase {
     pub parts: Vec<Parts>,
     /// By a clock around all of them.
     pub seconds: f64,
-    /// During how many of them other programs had processors that this one waited for.
+    /// The number of them during which other programs used processors that this one waited for.
     #[serde(default)]
     pub disturbed: u64,
 }
@@ -257,7 +257,7 @@ pub struct Parts {
     pub backward: f64,
     /// Changing the weights.
     pub optimizer: f64,
-    /// Whatever else.
+    /// Everything else.
     pub other: f64,
     /// The backbone's part of forward; none where it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -138,7 +138,7 @@ pub struct StepTask {
     /// Stage, batch size and the settings of the step that differ from the published one.
     #[serde(flatten)]
     pub workload: Workload,
-    /// The nodes behind which it is cut where a part of forward is to run again in backward: `Network::cuts`.
+    /// The nodes after which it is cut where a part of forward is to run again in backward: `Network::cuts`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cuts: Vec<String>,
     /// Whether steps are timed.
@@ -284,7 +284,7 @@ pub struct LatencyReading {
     pub median: f64,
     /// Half-width of the median's confidence interval, relative to the median.
     pub spread: f64,
-    /// Steps behind the median.
+    /// Number of steps in the median.
     pub steps: usize,
     /// Samples thrown away because something else used the processor.
     pub discarded: usize,
@@ -299,7 +299,7 @@ pub struct LayersReading {
     pub step: f64,
     /// Half-width of that median's confidence interval, relative to it.
     pub step_spread: f64,
-    /// Steps behind every time.
+    /// Number of steps in every time.
     pub steps: usize,
     /// Whether other programs used the processor so much that the medians are of disturbed steps.
     pub disturbed: bool,
@@ -325,7 +325,7 @@ pub struct LayerTime {
 pub struct MemoryReading {
     /// Peak of the tensors alive at once.
     pub allocated: u64,
-    /// Peak that the allocator took from the system.
+    /// Peak that the allocator reserved from the system.
     pub reserved: u64,
     /// Peak of the process (or device) above its idle value, with freed memory returned at once.
     pub used: u64,

@@ -22,7 +22,7 @@ pub struct Load {
 /// One timed step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// How long it took.
+    /// Its duration.
     pub wall: Duration,
     /// The processor time of the process during it.
     pub load: Load,
@@ -108,7 +108,7 @@ pub fn time_steps<E>(
     }
 }
 
-/// Steps timed in parts, as they came.
+/// Steps timed in parts, in order.
 #[derive(Debug, Default)]
 pub struct LapSamples {
     clean: Vec<Vec<Duration>>,
@@ -132,7 +132,8 @@ impl LapSamples {
         kind.push(laps);
     }
 
-    /// The parts in their order, the steps behind them, and whether these were disturbed for want of enough clean ones.
+    /// The parts in their order, the number of steps, and whether these include disturbed ones because clean ones were
+    /// too few.
     pub fn summary(mut self, rule: &StepRule) -> (Vec<LapSummary>, usize, bool) {
         let disturbed = self.clean.len() < rule.minimum && !self.disturbed.is_empty();
         if disturbed {

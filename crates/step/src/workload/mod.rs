@@ -68,7 +68,7 @@ pub struct Workload {
 pub enum Pass {
     /// One operation's result.
     Forward,
-    /// One operation's gradients, the sum of those that came in included.
+    /// One operation's gradients, including the sum of incoming ones.
     Backward,
     /// The loss and its gradient.
     Loss,

@@ -58,7 +58,7 @@ impl Optimizer {
         parse("optimizer", word, &Self::ALL, Self::name)
     }
 
-    /// How many tensors it remembers of each weight.
+    /// How many state tensors it has for each weight.
     pub fn states(self) -> u64 {
         match self {
             Optimizer::Sgd | Optimizer::RmsProp => 1,

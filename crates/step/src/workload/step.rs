@@ -37,7 +37,8 @@ pub struct Step {
     /// The mode of batch normalisations with frozen weights.
     #[serde(default, skip_serializing_if = "is_published")]
     pub frozen_normalisation: FrozenNormalisation,
-    /// In how many passes forward and backward the samples go through the network before the weights are changed, once.
+    /// Gradient accumulation: the number of forward and backward passes for the samples before the weights are changed,
+    /// once.
     #[serde(default, skip_serializing_if = "is_published")]
     pub accumulate: Accumulate,
     /// Which parts of forward run again in backward.
@@ -92,7 +93,7 @@ pub struct Changes {
     pub trainable: Option<Trainable>,
     /// The mode of batch normalisations with frozen weights.
     pub frozen_normalisation: Option<FrozenNormalisation>,
-    /// In how many passes the samples go through the network.
+    /// The number of passes for the samples.
     pub accumulate: Option<Accumulate>,
     /// Which parts of forward run again in backward.
     pub checkpoint: Option<Checkpoint>,
@@ -110,7 +111,7 @@ impl Accumulate {
     /// More passes than anybody waits for.
     pub const MOST: u64 = 65_536;
 
-    /// So many passes; none where there is none, or more than [`Accumulate::MOST`].
+    /// That many passes; none for zero, or more than [`Accumulate::MOST`].
     pub const fn new(passes: u64) -> Option<Self> {
         if passes == 0 || passes > Accumulate::MOST { None } else { Some(Accumulate(passes)) }
     }
