@@ -28,7 +28,7 @@ pub struct Options {
     pub check: bool,
 }
 
-/// How a run came to its end.
+/// The end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// All requested work was done.
