@@ -27,7 +27,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     format!("{} (libtorch: {})", env!("CARGO_PKG_VERSION"), if worker.unwrap_or(false) { "yes" } else { "no" })
 });
 
-/// Where options that every verb has stand in its help: behind its own.
+/// The position in the help of options that every verb has: after its own.
 const LAST: usize = 900;
 
 /// The command line: its own arguments, and the verbs with theirs.
@@ -94,7 +94,7 @@ fn worker() -> Command {
         .arg(arguments.value_parser(OsStringValueParser::new()))
 }
 
-/// The arguments of this process; what cannot be understood is said, and ends it. None where only help was asked for, and is said.
+/// The arguments of this process; invalid ones are reported and end it. None where only help was requested and printed.
 ///
 /// # Errors
 /// Help that cannot be written.
@@ -117,10 +117,10 @@ fn words() -> Vec<String> {
     env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// Does what the arguments ask for; `cancel` is set by Ctrl-C.
+/// Runs the requested verb or configuration; `cancel` is set by Ctrl-C.
 ///
 /// # Errors
-/// Whatever stopped it; [`Error::kind`] decides the exit code.
+/// The error that stopped it; [`Error::kind`] decides the exit code.
 pub fn run(typed: &ArgMatches, cancel: Arc<AtomicBool>) -> Result<Ending> {
     let mut context = pipeline::context(console(typed), cancel)?;
     let ending = match (config_file(typed), typed.subcommand()) {
@@ -172,7 +172,7 @@ fn console(typed: &ArgMatches) -> Console {
     Console::new(Settings::of_terminal(mode, env::var_os("NO_COLOR").is_none()))
 }
 
-/// A configuration without its flag; whatever else stands there was meant to be a subcommand.
+/// A configuration without its flag; any other word was meant to be a subcommand.
 fn configuration(word: &str) -> std::result::Result<PathBuf, String> {
     match word.ends_with(".ini") || Path::new(word).exists() {
         true => Ok(PathBuf::from(word)),

@@ -20,13 +20,15 @@ use std::time::Duration;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// What a shell reports for a program that Ctrl-C ended.
+/// The exit code that a shell reports for a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
-/// Time for a run to end in order. What a longer piece of work leaves is whole: files take their place at once, or not at all.
+/// Time for a run to end in order. Files of a longer piece of work are complete: they are renamed into place, or not
+/// written at all.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// `timeout` sends its signal to the program and then to its whole group: what comes so soon after the first is no second one.
+/// `timeout` sends its signal to the program and then to its whole group: a second signal this soon after the first is
+/// the same one.
 const ONE_SIGNAL: Duration = Duration::from_millis(300);
 
 fn main() -> ExitCode {
@@ -86,7 +88,7 @@ fn fail_where_files_may_not_grow() {
     }
 }
 
-/// Whether whoever started this program wants it to go on in spite of a signal, as `nohup` does. Unknown: no.
+/// Whether the parent process wants this program to go on in spite of a signal, as `nohup` does. Unknown: no.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
@@ -94,6 +96,6 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 fn complain(words: &str) {
-    // Not eprintln!, which panics where nobody reads.
+    // Not eprintln!, which panics where standard error is closed.
     let _ = writeln!(io::stderr(), "{}", paragraph(words));
 }

@@ -1,4 +1,4 @@
-//! What the help of the program ends with.
+//! The end of the program's help.
 
 pub(super) const AFTER_HELP: &str = "\
 Examples:

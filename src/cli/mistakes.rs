@@ -1,4 +1,4 @@
-//! What people type by mistake, and what they mean.
+//! Common typing mistakes, and suggestions for them.
 
 use crate::verbs::VERBS;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -7,7 +7,7 @@ use perf4sight_verb::VerbSpec;
 use perf4sight_verb::config::{Form, Setting, Surface};
 use std::path::Path;
 
-/// What was meant, where clap complains of something else.
+/// The intended input, where clap reports a different error.
 pub(super) fn meant(error: &clap::Error, typed: &[String]) -> Option<Error> {
     let first = typed.first().filter(|word| !word.starts_with('-'))?;
     let Some(spec) = VERBS.iter().find(|spec| spec.table.section == first) else { return mistyped_verb(first) };
@@ -18,14 +18,14 @@ pub(super) fn meant(error: &clap::Error, typed: &[String]) -> Option<Error> {
     without_dashes(spec, typed, unknown).or_else(|| unknown_flag(spec, unknown))
 }
 
-/// clap would complain of what follows a mistyped verb, not of the verb.
+/// clap would report the word after a mistyped verb, not the verb.
 fn mistyped_verb(word: &str) -> Option<Error> {
     let is_other =
         ["help", "completions", "worker"].contains(&word) || word.ends_with(".ini") || Path::new(word).exists();
     (!is_other).then(|| Error::usage(super::no_such_subcommand(word)))
 }
 
-/// A command whose two dashes are missing: its first word stands where no word of the verb may.
+/// A command without its two dashes: its first word is in a place where the verb takes no word.
 fn without_dashes(spec: &VerbSpec, typed: &[String], unknown: &str) -> Option<Error> {
     settings(spec).find(|setting| setting.argument.form == Form::Command)?;
     if typed.iter().any(|word| word == "--") {

@@ -1,4 +1,4 @@
-//! A verb's settings as arguments of clap, and what was typed as the values of the verb.
+//! Converts a verb's settings into arguments of clap, and the parsed arguments into the values of the verb.
 
 use super::words::Words;
 use clap::builder::{OsStringValueParser, PossibleValuesParser, StringValueParser, TypedValueParser, ValueParser};
@@ -25,10 +25,10 @@ pub(super) fn subcommand(spec: &VerbSpec) -> Command {
     if spec.after_help.is_empty() { command } else { command.after_help(spec.after_help) }
 }
 
-/// What was typed behind a verb, checked and ready to run.
+/// The arguments of a verb, checked and ready to run.
 ///
 /// # Errors
-/// What the verb refuses, with the argument it is about.
+/// Errors of the verb, with their argument.
 pub(super) fn parse(spec: &VerbSpec, typed: &ArgMatches) -> Result<Box<dyn Verb>> {
     let document = Document::of_arguments(spec.table.section, entries(&spec.table, typed));
     (spec.parse)(&Values::of_arguments(&document, &spec.table)?)
@@ -119,7 +119,7 @@ fn path(setting: &Setting, word: OsString) -> std::result::Result<Value, String>
     }
 }
 
-/// What was typed, in the order of the settings; defaults are the program's to fill in.
+/// The written arguments, in the order of the settings; the program fills in defaults.
 fn entries(table: &Table, typed: &ArgMatches) -> Vec<Entry> {
     let typed_ones = settings(table).filter(|one| typed.value_source(one.key) == Some(ValueSource::CommandLine));
     let entry = |setting: &Setting| Entry {

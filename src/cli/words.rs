@@ -8,7 +8,7 @@ use perf4sight_verb::config::Surface;
 use std::ffi::OsStr;
 use std::sync::LazyLock;
 
-/// Takes any word, and tells some of them to the script that completes.
+/// Accepts any word, and offers some words to the completion script.
 #[derive(Debug, Clone)]
 pub(super) struct Words(pub Vec<&'static str>);
 

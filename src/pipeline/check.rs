@@ -1,4 +1,4 @@
-//! What the sections would do, and whether the files they rely on will be there.
+//! The outlines of the sections, and a check that their input files will exist.
 
 use super::Job;
 use nix::sys::statvfs::statvfs;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
-/// The outline of each section, in order; what one section writes, the later ones may read.
+/// The outline of each section, in order; later sections may read the files that one section writes.
 pub(super) fn outlines(jobs: &[Job], context: &Context) -> Result<Vec<Outline>> {
     let mut foreseen = Foreseen::default();
     let mut outlines = Vec::new();
@@ -35,7 +35,7 @@ fn readable(read: &KeyedPath, job: &Job, foreseen: &Foreseen) -> Result<()> {
     }
 }
 
-/// A folder that cannot be written to is better known before hours of measurements than after them.
+/// Refuses a folder that cannot be written to before hours of measurements, not after them.
 fn writable(written: &KeyedPath, job: &Job) -> Result<()> {
     let refused =
         |path: &Path, why: &str| job.values.error(written.key, format!("cannot write {}: {why}", path.display()));

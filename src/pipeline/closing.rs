@@ -1,4 +1,4 @@
-//! The last lines of a run: what the sections found, and the files worth opening.
+//! The last lines of a run: the findings of the sections, and the files worth opening.
 
 use super::Ending;
 use super::findings::Findings;
@@ -7,7 +7,7 @@ use perf4sight_verb::{Context, Noun, Summary};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
-/// What is kept of the sections that ran.
+/// The parts of the finished sections that the closing lines show.
 pub(super) struct Closing {
     findings: Vec<Findings>,
     files: Vec<(&'static str, PathBuf)>,

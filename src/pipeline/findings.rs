@@ -1,4 +1,4 @@
-//! What several sections found about the same subjects, side by side.
+//! The findings of several sections about the same subjects, side by side.
 
 use perf4sight_report::{Cell, Column, Table};
 use perf4sight_verb::{Finding, Noun};
@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 /// All findings about subjects of one kind.
 pub(super) struct Findings {
     pub subject: Noun,
-    /// In the order in which they came up.
+    /// In the order in which they were reported.
     pub all: Vec<Finding>,
 }
 
 impl Findings {
-    /// One row per subject, one column per kind of finding, both in the order in which they came up; none without findings.
+    /// One row per subject, one column per kind of finding, both in the order of their first finding; none without
+    /// findings.
     pub fn table(&self) -> Option<Table> {
         let columns = distinct(self.all.iter().map(|finding| &finding.column));
         let first = Column::text(self.subject.one, self.subject.one);

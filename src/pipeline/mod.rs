@@ -1,4 +1,4 @@
-//! Parses all sections, refuses what is wrong, then runs them in order.
+//! Parses all sections, refuses invalid ones, then runs them in order.
 
 mod check;
 mod closing;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-/// What is asked of a run.
+/// Options of a run.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The configuration.
@@ -24,16 +24,16 @@ pub struct Options {
     pub only: Vec<String>,
     /// Values that replace those of the file, each as `section.key=value`.
     pub set: Vec<String>,
-    /// Show what would be done and stop there.
+    /// Show the planned work and stop there.
     pub check: bool,
 }
 
-/// How a run came to its end.
+/// The end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Everything asked for was done.
+    /// All requested work was done.
     Finished,
-    /// Ctrl-C; what was finished until then is kept.
+    /// Ctrl-C; parts finished until then are kept.
     Interrupted,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Job<'a> {
 /// The context of this process.
 ///
 /// # Errors
-/// The system does not tell where this program lies.
+/// The system does not report the path of this program.
 pub fn context(console: Console, cancel: Arc<AtomicBool>) -> Result<Context> {
     let executable = env::current_exe()
         .map_err(|cause| Error::io("/proc/self/exe", "find this program to start workers", &cause))?;
@@ -57,7 +57,7 @@ pub fn context(console: Console, cancel: Arc<AtomicBool>) -> Result<Context> {
 /// Runs the sections of a configuration, which may be any of the `specs`.
 ///
 /// # Errors
-/// Anything wrong with any section, before the first one runs; later what stops a section.
+/// Any error in any section, before the first one runs; later the error that stops a section.
 pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<Ending> {
     let mut document = Document::load(&options.config_file)?;
     options.set.iter().try_for_each(|assignment| document.set(assignment))?;
@@ -72,10 +72,10 @@ pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<
     run_all(&jobs, context)
 }
 
-/// Runs a verb of the command line and shows what it found.
+/// Runs a verb of the command line and shows its summary.
 ///
 /// # Errors
-/// What stopped the verb, or what it could not do although it did the rest.
+/// The error that stopped the verb, or that of the part that failed while the rest succeeded.
 pub fn run_verb(verb: &dyn Verb, context: &mut Context) -> Result<Ending> {
     let summary = verb.run(context)?;
     show(&summary, &context.console);

@@ -1,4 +1,4 @@
-//! Atomic writes: a file is there as a whole or not at all.
+//! Atomic writes: a file exists completely or not at all.
 
 use crate::error::{Error, Result};
 use crate::input_file;
@@ -55,7 +55,7 @@ fn write(file: &Path, contents: &[u8]) -> io::Result<()> {
         Err(cause) if cause.kind() == ErrorKind::NotFound => {}
         Err(cause) => return Err(cause),
     }
-    // Before it takes the old one's place: a power cut would else leave the new name and no content.
+    // Before it replaces the old one: otherwise a power cut could leave the new name without content.
     unfinished.as_file().sync_all()?;
     unfinished.persist(&file)?;
     sync_folder(folder)
@@ -85,15 +85,16 @@ fn keep_owner_and_mode(new: &File, old: &Metadata) -> io::Result<()> {
     new.set_permissions(old.permissions())
 }
 
-/// A new file that is removed when it is dropped. Its name cannot be guessed, so nobody can create it first as a link.
+/// A new file that is removed when it is dropped. Its name cannot be guessed, so no other process can create it first
+/// as a link.
 fn unfinished(folder: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new().prefix(".").suffix(".new").permissions(Permissions::from_mode(MODE)).tempfile_in(folder)
 }
 
-/// Checks that a folder takes files of so many bytes; none is left.
+/// Checks that a file of that many bytes can be written to a folder; leaves none behind.
 ///
 /// # Errors
-/// When it takes none.
+/// When such a file cannot be written.
 pub fn try_folder(folder: &Path, bytes: usize) -> io::Result<()> {
     let mut probe = unfinished(folder)?;
     probe.write_all(&vec![b' '; bytes])?;

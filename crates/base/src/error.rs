@@ -1,4 +1,4 @@
-//! What failed, where, what was expected and what to do about it; one exit code per kind.
+//! Errors with their place, problem, expectation and remedy; one exit code per kind.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What sort of thing went wrong; decides the exit code of the program.
+/// The kind of an error; decides the exit code of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A command line that names something unknown or contradicts itself.
@@ -40,7 +40,7 @@ impl Kind {
     }
 }
 
-/// One failure with what the reader needs to act: place, problem, expectation, remedy.
+/// An error with its place, problem, expectation and remedy.
 ///
 /// ```
 /// use perf4sight_base::error::Error;
@@ -79,7 +79,7 @@ impl Error {
         Self::new(Kind::Config, problem)
     }
 
-    /// An input file whose content cannot be used.
+    /// An input file with unusable content.
     pub fn input(problem: impl Into<String>) -> Self {
         Self::new(Kind::Input, problem)
     }
@@ -118,21 +118,21 @@ impl Error {
         self
     }
 
-    /// What would have been right.
+    /// Sets the correct form.
     #[must_use]
     pub fn expected(mut self, expected: impl Into<String>) -> Self {
         self.expected = Some(expected.into());
         self
     }
 
-    /// What the reader can do about it.
+    /// Sets the remedy.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// One of the known names would have been right, and which of them where `word` is near one.
+    /// Expects one of the known names, and suggests the nearest where `word` is close to one.
     ///
     /// ```
     /// use perf4sight_base::error::Error;
@@ -150,21 +150,21 @@ impl Error {
         }
     }
 
-    /// The same failure found in a configuration: what is wrong usage on a command line is a wrong value there.
+    /// The same error found in a configuration: wrong usage on a command line is a wrong value there.
     #[must_use]
     pub fn configured(self) -> Self {
         let kind = if self.kind == Kind::Usage { Kind::Config } else { self.kind };
         Error { kind, ..self }
     }
 
-    /// The same failure found on the command line: what is a wrong value in a configuration is wrong usage there.
+    /// The same error found on the command line: a wrong value in a configuration is wrong usage there.
     #[must_use]
     pub fn typed(self) -> Self {
         let kind = if self.kind == Kind::Config { Kind::Usage } else { self.kind };
         Error { kind, ..self }
     }
 
-    /// What the reader can do about it, where that was said.
+    /// The remedy, where one is given.
     pub fn remedy(&self) -> Option<&str> {
         self.help.as_deref()
     }
@@ -195,7 +195,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// The known name nearest to a mistyped one, when it is near enough to be meant.
+/// The known name nearest to a mistyped one, where it is close enough to be meant.
 ///
 /// ```
 /// use perf4sight_base::error::nearest;

@@ -8,12 +8,12 @@ use std::path::Path;
 /// Names of files that this process inherited open, as from `<(command)` of a shell: their other end is connected.
 const INHERITED: [&str; 5] = ["/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/"];
 
-/// Whether a name stands for an inherited open file.
+/// Whether a name denotes an inherited open file.
 pub fn is_inherited(file: &Path) -> bool {
     file.to_str().is_some_and(|name| INHERITED.iter().any(|prefix| name.starts_with(prefix)))
 }
 
-/// Opens a file; `doing` says what for, as in "read the profile".
+/// Opens a file; `doing` is the purpose, such as "read the profile".
 ///
 /// # Errors
 /// A file that cannot be opened; a pipe, a socket or a device.

@@ -1,4 +1,4 @@
-//! What every crate uses: errors, units, statistics, caches, and how files and folders are read, written and removed.
+//! Shared by every crate: errors, units, statistics, caches, and reading, writing and removing files and folders.
 #![warn(missing_docs)]
 
 pub mod atomic_write;

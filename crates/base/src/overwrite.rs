@@ -1,5 +1,5 @@
-//! The rule for replacing files: the program replaces what it wrote, which it recognises by content, never by name; anything else only with
-//! `overwrite`.
+//! The rule for replacing files: the program replaces its own files, which it recognises by content, never by name;
+//! other files only with `overwrite`.
 
 use crate::atomic_write;
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ const GENERATOR: &str = r#"<meta name="generator" content="perf4sight">"#;
 const EARLIER: &str = r#"<!doctypehtml><htmllang="en"><head><metacharset="utf-8"><metaname="viewport"content="width=device-width,initial-scale=1"><metaname="color-scheme"content="lightdark"><title>"#;
 /// A colour in their style.
 const COLOUR: &str = "--paper:";
-/// Only so many bytes at the beginning of a page or a table are searched.
+/// Bytes at the beginning of a page or a table that are searched.
 const HEAD: u64 = 64 << 10;
 
 /// Writes a page, a table or JSON with [`atomic_write::save`]. It replaces only a file that the program wrote: a page with its generator, a
@@ -67,7 +67,7 @@ fn is_in_the_way(file: &Path) -> bool {
     !input_file::is_inherited(file) && fs::metadata(file).is_ok_and(|about| about.is_file() && about.len() > 0)
 }
 
-/// What identifies a text: its columns or fields, or the generator of a page.
+/// The marks that identify a text: its columns or fields, or the generator of a page.
 fn marks(text: impl Read) -> BTreeSet<String> {
     let mut text = BufReader::new(text);
     match text.fill_buf().ok().and_then(|start| start.first().copied()) {

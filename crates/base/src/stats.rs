@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How well predictions meet what was measured; percentages as numbers, relative to what was measured.
+/// Errors of predictions relative to measurements; percentages as numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Scores {
     /// Pairs compared.
@@ -93,7 +93,7 @@ pub fn median(values: &[f64]) -> f64 {
     percentile(values, 50.0)
 }
 
-/// The value below which `percent` percent of the values lie, interpolated linearly between neighbours (NumPy's default).
+/// The percentile of the values, interpolated linearly between neighbours (NumPy's default).
 ///
 /// ```
 /// // Position 0.9 x (5 - 1) = 3.6: six tenths of the way from the fourth value to the fifth.
@@ -109,7 +109,8 @@ pub fn percentile(values: &[f64], percent: f64) -> f64 {
     sorted[below] + (position - below as f64) * (sorted[above] - sorted[below])
 }
 
-/// The smallest value up to which at least `weight` lies, of values with their weights; the largest where they weigh less, none for none.
+/// The smallest value up to which the weights add up to at least `weight`; the largest value where all weights are
+/// less, none for no values.
 pub fn weighted_quantile(mut weighted: Vec<(f64, f64)>, weight: f64) -> Option<f64> {
     weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut below = 0.0;
@@ -141,7 +142,7 @@ pub fn root_mean_square(values: &[f64]) -> f64 {
 
 /// Mean absolute deviation, in percent, of values from the true one that they scatter around; NaN for fewer than two.
 ///
-/// The mean of n values lies nearer to them than the true one does, by the root of (n - 1) / n.
+/// The values are closer to their own mean than to the true one, by the root of (n - 1) / n.
 ///
 /// ```
 /// // Deviations 2, 0 and 2 of 100: 4 / 3 %, times the root of 3 / 2.

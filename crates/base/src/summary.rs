@@ -1,9 +1,9 @@
-//! Numbers of several iterations in one: middle, spread, and how sure the mean is.
+//! Statistics of the values of several iterations: middle, spread, and uncertainty of the mean.
 
 use crate::stats;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// What several values of one number come to.
+/// Summary statistics of several values of one number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
     /// How many values there were; one at least.
@@ -14,8 +14,8 @@ pub struct Summary {
     pub median: f64,
     /// Their standard deviation, as estimated from a sample; none for a single value.
     pub spread: Option<f64>,
-    /// Where the mean of many more such values lies with a probability of 95 %, by Student's t, wider where neighbours are alike;
-    /// none for a single value.
+    /// The 95 % confidence interval of the mean, by Student's t, wider where neighbours correlate; none for a single
+    /// value.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -40,7 +40,7 @@ impl Summary {
         let spread = (count > 1).then(|| (squares / (count - 1) as f64).sqrt());
         let interval = Spread::of_mean(values, mean).and_then(|sure| {
             let half = quantile(sure.freedom, MISSES)? * sure.square.sqrt();
-            // What is never negative has no mean below zero.
+            // Values that are never negative have no mean below zero.
             let lowest = if values.iter().all(|value| *value >= 0.0) { 0.0 } else { f64::NEG_INFINITY };
             Some([(mean - half).max(lowest), mean + half])
         });
@@ -48,10 +48,11 @@ impl Summary {
     }
 }
 
-/// Some additions and divisions of numbers that are equal differ by so much, as a share of them.
+/// Relative rounding error of some additions and divisions of equal numbers.
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
-/// Whether numbers of such a size differ by no more than rounding: what is the same in all iterations varies by that where it is a share.
+/// Whether a difference of numbers of such a size is rounding: a share that is equal in all iterations varies by that
+/// much.
 pub fn is_rounding(difference: f64, size: f64) -> bool {
     difference.abs() <= ROUNDING * size.abs()
 }
@@ -62,46 +63,47 @@ pub fn mean(values: &[f64]) -> f64 {
     if values.iter().all(|value| is_rounding(value - first, first)) { first } else { mean }
 }
 
-/// The sum of the squared deviations from the mean, without what is rounding.
+/// The sum of the squared deviations from the mean, without rounding errors.
 fn squares(values: &[f64], mean: f64) -> f64 {
     let deviations = values.iter().map(|value| value - mean).filter(|deviation| !is_rounding(*deviation, mean));
     // The sum of no numbers is a negative zero.
     deviations.map(|deviation| deviation.powi(2)).sum::<f64>().abs()
 }
 
-/// What Student's t of so many degrees of freedom exceeds, to either side, with so small a probability.
+/// The two-sided quantile of Student's t: exceeded, to either side, with probability `misses`.
 pub fn quantile(freedom: f64, misses: f64) -> Option<f64> {
     let t = StudentsT::new(0.0, 1.0, freedom).ok()?;
     Some(t.inverse_cdf(1.0 - misses / 2.0))
 }
 
-/// How sure a mean is.
+/// The uncertainty of a mean.
 #[derive(Clone, Copy)]
 pub struct Spread {
     /// The square of its standard deviation.
     pub square: f64,
-    /// By how many values that is told, less one.
+    /// Degrees of freedom: the effective number of values, less one.
     pub freedom: f64,
 }
 
-/// Where neighbours are alike, a spread is taken to be told by so many values at least, less one, and a mean by so many: of short series nobody
-/// knows how alike they are, and the tails of Student's t of one or two degrees of freedom would be all that an interval tells. Of series
-/// whose neighbours correlate by 0 to 0.6 the intervals hold as often as without these (`tests` below), and are half as wide where they are
-/// widest.
+/// Lower limits where neighbours correlate: `FREEDOM` degrees of freedom for a spread, `LEAST` effective values for a
+/// mean. In short series the correlation is unknown, and the tails of Student's t of one or two degrees of freedom
+/// would dominate the interval. For series whose neighbours correlate by 0 to 0.6 the intervals hold as often as
+/// without these limits (`tests` below), and the widest ones are half as wide.
 const FREEDOM: f64 = 4.0;
 const LEAST: f64 = 1.5;
 
 impl Spread {
-    /// Of the mean of these; none of a single one. With a correlation `r` of neighbours, `n / f` values tell as much about it as independent
-    /// ones, `f` being `(1 + r) / (1 - r)` (Zwiers and von Storch, Journal of Climate 8, 1995), and what so varies together makes values
-    /// differ less among each other: the expected square of that is `(n - f) / (n - 1)` of the true one.
+    /// Of the mean of these; none of a single one. With a correlation `r` of neighbours, the mean of `n` values is as
+    /// certain as that of `n / f` independent ones, `f` being `(1 + r) / (1 - r)` (Zwiers and von Storch, Journal of
+    /// Climate 8, 1995). The correlation also makes the values differ less among each other: the expected square of the
+    /// deviation is `(n - f) / (n - 1)` of the true one.
     pub fn of_mean(values: &[f64], mean: f64) -> Option<Self> {
         let (count, squares) = (values.len() as f64, squares(values, mean));
         if values.len() < 2 || squares == 0.0 {
             return (values.len() > 1).then_some(Spread { square: 0.0, freedom: count - 1.0 });
         }
         let together: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
-        // Of few values it comes out too small, by (1 + 4 r) / n (Kendall, Biometrika 41, 1954).
+        // With few values the estimate is too small, by (1 + 4 r) / n (Kendall, Biometrika 41, 1954).
         let found = together / squares;
         let correlation = (found + (1.0 + 4.0 * found) / count).clamp(0.0, 0.99);
         let factor = ((1.0 + correlation) / (1.0 - correlation)).min(count / LEAST);
@@ -122,7 +124,7 @@ impl Spread {
 mod tests {
     use super::*;
 
-    /// What is the same in all iterations does not vary, however it is computed: seven times a tenth and 0.1 + 0.2 are no multiples of it.
+    /// Equal values do not vary, however they are computed: seven times a tenth and 0.1 + 0.2 are no multiples of it.
     #[test]
     fn rounding_is_no_variation() {
         for values in

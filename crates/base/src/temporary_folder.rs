@@ -1,8 +1,8 @@
 //! Temporary folders: only their user may open them, and they are removed when they are no longer needed.
 //!
-//! Their names cannot be guessed, so nobody can create one first as a link to another place. A program that is killed leaves its folder; the
-//! next program removes it, because the kernel has released the lock. It removes only marked folders: the mark names the inode, so neither
-//! `perf4sight.git` nor a copy of a temporary folder is removed.
+//! Their names cannot be guessed, so no other process can create one first as a link to another place. A program that
+//! is killed leaves its folder; the next program removes it, because the kernel has released the lock. It removes only
+//! marked folders: the mark names the inode, so neither `perf4sight.git` nor a copy of a temporary folder is removed.
 
 use crate::error::{Error, Result};
 use nix::fcntl::OFlag;
@@ -74,7 +74,7 @@ pub fn remove_all() {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // What cannot be removed now is left to the next program.
+        // A folder that cannot be removed now is left to the next program.
         let _ = remove(&self.folder, &self.handle);
     }
 }
@@ -92,7 +92,7 @@ pub fn is_marked(folder: &Path) -> bool {
     matches!(open(folder), Ok(Some(_)))
 }
 
-/// Removes a folder that is marked as ours, with what it holds.
+/// Removes a folder with our mark, and its contents.
 ///
 /// # Errors
 /// One that is not marked, or cannot be removed.
@@ -158,7 +158,7 @@ fn has_mark(handle: &File) -> io::Result<bool> {
     Ok(found == expected)
 }
 
-/// Removes a folder and its content; marks it again if another process wrote into it meanwhile.
+/// Removes a folder and its content; marks it again if another process wrote into it at the same time.
 fn remove(folder: &Path, handle: &File) -> io::Result<()> {
     let removed = empty(folder, handle);
     if removed.is_err() && fs::read_dir(inside(handle))?.next().is_some() {
@@ -188,7 +188,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use tempfile::TempDir;
 
-    /// What a program that was killed leaves in `parent`.
+    /// The folder that a killed program leaves in `parent`.
     fn left_behind(parent: &Path) -> PathBuf {
         let folder = make_marked(PREFIX, parent).unwrap();
         fs::create_dir(folder.join("networks")).unwrap();

@@ -74,7 +74,7 @@ impl Bytes {
         (1.0..i64::MAX as f64).contains(&bytes).then_some(Bytes(bytes.round() as u64))
     }
 
-    /// In full, as limits are written: in the largest unit of which it is a whole number.
+    /// Exactly, as limits are written: as a whole number of the largest possible unit.
     ///
     /// ```
     /// use perf4sight_base::units::Bytes;
@@ -91,7 +91,7 @@ impl Bytes {
     }
 }
 
-/// What amounts of memory may be written in, in bytes: as Kubernetes writes them (`Gi`), and as Slurm, docker and systemd do (`G`, of 1024).
+/// Units of memory, in bytes: as Kubernetes writes them (`Gi`), and as Slurm, docker and systemd do (`G`, of 1024).
 const UNITS: [(&str, f64); 18] = [
     ("", MIB),
     ("B", 1.0),
@@ -113,7 +113,7 @@ const UNITS: [(&str, f64); 18] = [
     ("TB", 1e12),
 ];
 
-/// From ten minutes on nobody counts in seconds.
+/// From ten minutes on a time is not written in seconds.
 const SPELT: f64 = 600_000.0;
 
 /// A long time in its two largest units: `16 h 36 min`.

@@ -1,4 +1,5 @@
-//! `--make-dataset`: data in the layout of Oxford-IIIT Pet that nobody has to download, the same bytes for the same seed.
+//! `--make-dataset`: generated data in the layout of Oxford-IIIT Pet, without a download; the same seed gives the same
+//! bytes.
 
 use jpeg_encoder::{ColorType, Encoder};
 use perf4sight_base::atomic_write;
@@ -12,7 +13,7 @@ use std::fmt::Display;
 use std::fs;
 use std::path::PathBuf;
 
-/// What trimaps say of a pixel.
+/// Trimap value of a pixel of the pet.
 const PET: u8 = 1;
 const BACKGROUND: u8 = 2;
 const BORDER: u8 = 3;
@@ -25,14 +26,14 @@ const QUALITY: u8 = 90;
 /// The most that one command makes.
 pub const MOST: u64 = 100_000;
 
-/// What is asked.
+/// Options of `--make-dataset`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MakeDataset {
     /// The folder, which is not there yet or is empty.
     pub folder: PathBuf,
     /// Images.
     pub count: u64,
-    /// Seed of what is on them.
+    /// Seed of the images.
     pub seed: u64,
 }
 
@@ -111,7 +112,7 @@ impl Pet {
         Pet { width, height, middle, radii, fur, ground }
     }
 
-    /// How far out a pixel lies: below one within the outline.
+    /// Distance of a pixel from the middle, relative to the outline: below one inside it.
     fn place(&self, x: u32, y: u32) -> f64 {
         let along = |at: u32, axis: usize| (f64::from(at) - self.middle[axis]) / self.radii[axis];
         along(x, 0).hypot(along(y, 1))
@@ -122,7 +123,7 @@ impl Pet {
         (0..height).flat_map(move |y| (0..width).map(move |x| (x, y)))
     }
 
-    /// With some noise, so that a JPEG takes as long to read as a photograph, nearly.
+    /// With some noise, so that a JPEG takes nearly as long to decode as a photograph.
     fn image(&self, draws: &mut impl Rng) -> Result<Vec<u8>> {
         let pixel = |(x, y): (u32, u32)| {
             let colour = if self.place(x, y) <= 1.0 { self.fur } else { self.ground };
@@ -191,7 +192,7 @@ mod tests {
             reader.next_frame(&mut values).unwrap();
             let at = |[x, y]: [f64; 2]| values[y as usize * pet.width as usize + x as usize];
             assert_eq!((at(pet.middle), at([0.0, 0.0])), (PET, BACKGROUND), "{seed}");
-            // An ellipse covers pi times its radii, of which the pet's part is a share of 1 - 0.06 each way.
+            // The area of an ellipse is pi times its radii; the pet covers a share of 1 - 0.06 of each radius.
             let covered = values.iter().filter(|value| **value == PET).count() as f64;
             let expected = std::f64::consts::PI * pet.radii[0] * pet.radii[1] * (1.0 - BORDER_WIDTH).powi(2);
             assert!((covered / expected - 1.0).abs() < 0.02, "{seed}: {covered} for {expected}");

@@ -1,9 +1,11 @@
-//! Settings that nobody measured: what is known of the device, of the detector's graphs and of a few measured steps, put together.
+//! Predicts settings that were not measured, from a fingerprint of the device, the detector's graphs and a few measured
+//! steps.
 //!
-//! A detector's step is its graphs, which a fingerprint knows (the backbone with the heads that read whole images; what runs on each proposal), and
-//! the rest: sizing images, anchors, matching, suppression, pooling. The graphs' time and memory are taken times factors near one, the rest
-//! as so much a step, an image, a proposal and a pixel; factors and rest are fitted to what was measured ([`Blend`]), the backbone's own time
-//! among it. Changing the weights takes what it took.
+//! A detector's step consists of its graphs, which a fingerprint covers (the backbone with the heads that read whole
+//! images; the head that runs on each proposal), and the rest: resizing images, anchors, matching, suppression,
+//! pooling. The graphs' time and memory are multiplied by factors near one; the rest is an amount for each step, image,
+//! proposal and pixel. Factors and rest are fitted to the measurements ([`Blend`]), the backbone's own time included.
+//! The time of the weight update is taken as measured.
 
 mod blend;
 mod device;
@@ -26,15 +28,15 @@ use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What memory is off by chance, which hardly varies: a share.
+/// Relative random error of memory measurements, which hardly vary.
 const MEMORY_NOISE: f64 = 0.03;
-/// How unsure factors and rest are beforehand. A fingerprint of a quiet hour may be asked in a busy one, and a profile of convolutions knows little
-/// of what runs on proposals.
+/// Prior standard deviations of factors and rest. A fingerprint may be taken in a quiet hour and used in a busy one,
+/// and a profile of convolutions contains little about operations on proposals.
 const TIME_BELIEFS: Terms = [0.5, 1.0, 0.1, 0.1, 0.1, 0.1];
-/// Memory is simulated; that of both graphs does not peak at the same moment, and images lie in it in several copies.
+/// Memory is simulated; the two graphs do not peak at the same moment, and images are held in several copies.
 const MEMORY_BELIEFS: Terms = [0.03, 0.03, 0.1, 0.1, 0.0, 0.0];
 
-/// What is answered.
+/// The result of a prediction.
 struct Answer {
     predictions: Vec<Prediction>,
     /// Settings that were measured, which the predictions are based on.
@@ -45,16 +47,16 @@ struct Answer {
     device: String,
 }
 
-/// A setting that was asked about.
+/// A requested setting.
 struct Prediction {
     setting: Setting,
     /// Seconds of a step without waiting for data, and its 90 % interval.
     step: Estimate,
-    /// Seconds of waiting for data, where that is known.
+    /// Seconds of waiting for data, where known.
     waiting: Option<f64>,
-    /// Bytes above what the process holds before the network, of the largest batch.
+    /// Bytes above the process's memory before the network, for the largest batch.
     memory: Option<Estimate>,
-    /// What was measured of it, which its own prediction knows nothing of: seconds of a step without waiting, bytes.
+    /// Measurements of it, which its prediction does not use: seconds of a step without waiting, bytes.
     measured: Option<(f64, u64)>,
 }
 
@@ -66,7 +68,7 @@ struct Estimate {
     high: f64,
 }
 
-/// A batch, as far as a step's cost goes by it.
+/// The properties of a batch on which the cost of a step depends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Load {
     images: f64,
@@ -75,10 +77,10 @@ struct Load {
     pixels: f64,
 }
 
-/// Predicts every setting that is asked about.
+/// Predicts every requested setting.
 ///
 /// # Errors
-/// Nothing measured to go by; a fingerprint that cannot be used; a detector whose graphs cannot be read.
+/// No usable measurements; a fingerprint that cannot be used; a detector whose graphs cannot be read.
 pub(super) fn run(asked: &Detection, fingerprint: &Path, context: &mut Context) -> Result<Summary> {
     let trainer = Trainer::open(asked)?;
     let evidence = evidence::gather(asked, &trainer, context)?;
@@ -172,7 +174,7 @@ fn average(evidence: &[&Evidence], of: impl Fn(&Evidence) -> f64) -> f64 {
     mean(&evidence.iter().map(|known| of(known)).collect::<Vec<_>>())
 }
 
-/// What steps without changes of weights take, fitted to what they took; none where there are none.
+/// Fits the seconds of steps, without the weight update, to the measurements; none where there are none.
 fn time(evidence: &[&Evidence], device: &Device) -> Result<Option<Blend>> {
     let mut observed = Vec::new();
     for known in evidence {
@@ -190,7 +192,7 @@ fn time(evidence: &[&Evidence], device: &Device) -> Result<Option<Blend>> {
     Ok(Blend::of(TIME_BELIEFS, evidence::NOISE, &observed))
 }
 
-/// What memory they need for the largest batch; none without a fingerprint of memory.
+/// Fits the memory of the largest batch to the measurements; none without a fingerprint of memory.
 fn memory(evidence: &[&Evidence], device: &Device) -> Result<Option<Blend>> {
     let mut observed = Vec::new();
     for known in evidence {
@@ -203,7 +205,7 @@ fn memory(evidence: &[&Evidence], device: &Device) -> Result<Option<Blend>> {
     Ok(Blend::of(MEMORY_BELIEFS, MEMORY_NOISE, &observed))
 }
 
-/// What waiting for data adds to a step where the process itself loads them: as much an image as it was.
+/// Time that a step waits for data where the process itself loads them: the measured time of an image, times the batch.
 fn waiting(setting: Setting, evidence: &[&Evidence]) -> Option<f64> {
     let alone = evidence.iter().filter(|known| known.task.num_workers == 0 && setting.num_workers == 0);
     let each: Vec<f64> = alone.map(|known| known.waiting()).collect();
@@ -215,14 +217,14 @@ fn area([height, width]: [u64; 2]) -> f64 {
 }
 
 impl Estimate {
-    /// With something more that is known.
+    /// Adds a known amount.
     fn and(self, more: f64) -> Self {
         Estimate { value: self.value + more, low: self.low + more, high: self.high + more }
     }
 }
 
 impl Load {
-    /// Its terms behind those of the graphs.
+    /// All terms: those of the graphs, then its own.
     fn terms(self, graphs: [f64; 2]) -> Terms {
         [graphs[0], graphs[1], 1.0, self.images, self.proposals, self.pixels]
     }

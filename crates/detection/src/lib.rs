@@ -1,4 +1,5 @@
-//! `[detection]` and `perf4sight detection`: what training a detector takes, part by part, and which setting suits it.
+//! `[detection]` and `perf4sight detection`: the time and memory of training a detector, part by part, and the best
+//! setting.
 
 #![warn(missing_docs)]
 
@@ -48,18 +49,18 @@ pub static SPEC: Spec = Spec {
 /// `perf4sight detection`.
 pub static VERB: VerbSpec = VerbSpec { table: settings::TABLE, after_help: settings::AFTER_HELP, parse: parse::verb };
 
-/// What is asked.
+/// Options of the verb.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Detection {
-    /// Folder for what is measured and the report.
+    /// Folder for measurements and the report.
     pub out: PathBuf,
-    /// Whether what was measured there is measured anew.
+    /// Whether settings that were measured there are measured again.
     pub overwrite: bool,
     /// Epochs of the training whose time is reported.
     pub epochs: u64,
     /// The Python that has PyTorch and torchvision.
     pub python: String,
-    /// What is trained on: `cpu`, or `cuda:` and a number; none: a GPU where there is one.
+    /// The device: `cpu`, or `cuda:` and a number; none: a GPU where there is one.
     pub place: Option<String>,
     /// Threads of the compute library; none: as many as the machine runs at the same time.
     pub threads: Option<usize>,
@@ -75,13 +76,14 @@ pub struct Detection {
     pub route: Option<Route>,
     /// The fingerprint from which settings are predicted instead of measured.
     pub predict: Option<PathBuf>,
-    /// What every setting has; its batch, workers and prefetching are those of `settings`. An empty path: nobody named data.
+    /// Values common to all settings; batch, workers and prefetching are those of `settings`. An empty path means that
+    /// no data are given.
     task: DetectionTask,
-    /// What is tried.
+    /// The settings to try.
     settings: Vec<Setting>,
 }
 
-/// What a sweep changes.
+/// The values that a sweep varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
     /// Images of a step.
@@ -92,7 +94,7 @@ pub struct Setting {
     pub prefetch_factor: u64,
 }
 
-/// One setting, and what became of it.
+/// One setting and its result.
 struct Tried {
     setting: Setting,
     became: Became,
@@ -113,7 +115,7 @@ struct Ran {
     seen: Seen,
     /// Why its times are not those of a training that learns.
     doubt: Option<String>,
-    /// What disturbed it.
+    /// The cause of the disturbance.
     disturbance: Option<String>,
 }
 
@@ -141,7 +143,7 @@ impl Became {
 }
 
 impl Setting {
-    /// All combinations, each once: where nobody loads ahead it does not matter how far.
+    /// All combinations, each once: without worker processes, prefetching does not matter.
     pub fn all(batches: &[u64], workers: &[u64], prefetch: &[u64]) -> Vec<Setting> {
         let mut settings = Vec::new();
         for &batch in batches {
@@ -171,10 +173,10 @@ impl Setting {
 }
 
 impl Verb for Detection {
-    /// Measures every setting in a process of its own, and tells what is best; or predicts them.
+    /// Measures every setting in a process of its own and reports the best; or predicts them.
     ///
     /// # Errors
-    /// Data that do not lie there; a Python that cannot be started; no setting that ran.
+    /// Data that are not found; a Python that cannot be started; no setting that ran.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check()?;
         let task = DetectionTask { data: self.whole_path(), ..self.task.clone() };
@@ -182,7 +184,7 @@ impl Verb for Detection {
         if let Some(fingerprint) = &self.predict {
             return foreseen::run(&asked, fingerprint, context);
         }
-        // Where nothing came of it, not even an empty folder is left.
+        // A run without results leaves no empty folder behind.
         let _out = OutputFolder::new(&self.out);
         asked.measure(context)
     }
@@ -226,7 +228,7 @@ impl Tried {
         self.ran().is_some_and(|ran| ran.disturbance.is_some())
     }
 
-    /// Says what a table has no place for.
+    /// Warns of everything that the table does not show.
     fn warn(&self, context: &mut Context) {
         let words = tables::words(self.setting);
         match &self.became {
@@ -258,7 +260,7 @@ const REPORT: &str = "report.html";
 const LIST: &str = "annotations/trainval.txt";
 
 impl Detection {
-    /// What can be refused before Python starts.
+    /// Refuses errors that are known before Python starts.
     fn check(&self) -> Result<()> {
         self.check_keys()?;
         if self.route.is_none() { check_data(&self.task.data) } else { Ok(()) }
@@ -297,7 +299,7 @@ impl Detection {
         }
     }
 
-    /// What may change between two runs though its name stays, by what it holds.
+    /// Checksums of the files that may change between two runs while their names stay.
     fn contents(&self) -> BTreeMap<PathBuf, u32> {
         if self.route.is_some() {
             return BTreeMap::new();
@@ -372,7 +374,7 @@ impl Detection {
         })
     }
 
-    /// What the leanest setting that was tried had taken, and what it might have.
+    /// The memory of the leanest setting that ran out of memory, and the limit.
     fn least(&self, tried: &[Tried]) -> String {
         let taken = tried.iter().filter_map(|one| match one.became {
             Became::OutOfMemory(Some(memory)) => Some((memory.used, one.setting)),
@@ -385,7 +387,7 @@ impl Detection {
         least + &limit
     }
 
-    /// What is said where nothing ran.
+    /// The result where no setting ran.
     fn nothing(&self, tried: &[Tried], interrupted: bool) -> Result<Summary> {
         if interrupted {
             return Ok(Summary { headline: "interrupted; no setting was finished".to_owned(), ..Summary::default() });
@@ -418,7 +420,7 @@ fn check_data(data: &Path) -> Result<()> {
     }
 }
 
-/// What the closing table of a configuration says of each setting.
+/// The cells of each setting for the closing table of a configuration.
 fn findings(ran: &[(Setting, &Ran)]) -> Vec<Finding> {
     let cells = |(setting, ran): &(Setting, &Ran)| {
         let resident = Bytes(ran.measured.memory.resident);

@@ -1,4 +1,4 @@
-//! Measures every setting that is not known yet in a process of its own, and disturbed ones once more.
+//! Measures every setting without a known result in a process of its own, and disturbed ones once more.
 
 use super::store::{Circumstances, Outcome, Row, Store};
 use super::tables::words;
@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 /// How often a disturbed setting is measured.
 const MOST: u32 = 2;
 
-/// Everything that measuring takes.
+/// The state of a measurement run.
 pub(super) struct MeasurementRun<'a> {
     asked: &'a Detection,
     trainer: &'a Trainer,
@@ -38,10 +38,10 @@ impl<'a> MeasurementRun<'a> {
         MeasurementRun { asked, trainer, store, circumstances, found: 0, measured: 0, cancel }
     }
 
-    /// Measures what is not known; after Ctrl-C returns what is known until then.
+    /// Measures settings without a known result; after Ctrl-C returns the results so far.
     ///
     /// # Errors
-    /// A machine that is gone; a folder that cannot be written.
+    /// A machine that cannot be reached any more; a folder that cannot be written.
     pub fn run(&mut self, context: &mut Context) -> Result<Vec<Tried>> {
         if let Some(folder) = &self.asked.trace {
             fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
@@ -72,14 +72,14 @@ impl<'a> MeasurementRun<'a> {
         self.store.row(&self.circumstances, &self.asked.task_of(setting))
     }
 
-    /// What was measured before, as it is asked now.
+    /// The stored result of the same task.
     fn known(&mut self, setting: Setting) -> Option<Became> {
         let became = self.row(setting).filter(|_| !self.asked.overwrite)?.became(setting);
         self.found += 1;
         Some(became)
     }
 
-    /// Measures once more what others disturbed, and keeps the less disturbed of both.
+    /// Measures disturbed settings once more, and keeps the less disturbed of both results.
     fn repeat_disturbed(&mut self, tried: &mut [Tried], progress: &Progress, context: &Context) -> Result<()> {
         for one in tried.iter_mut().filter(|one| one.is_disturbed()) {
             let times = self.row(one.setting).map_or(MOST, |row| row.visits);
@@ -93,7 +93,7 @@ impl<'a> MeasurementRun<'a> {
         Ok(())
     }
 
-    /// Measures a setting for the given time and keeps what came of it; none after Ctrl-C.
+    /// Measures a setting for the given time and stores the result; none after Ctrl-C.
     fn measure(
         &mut self,
         setting: Setting,
@@ -131,7 +131,7 @@ impl<'a> MeasurementRun<'a> {
     }
 }
 
-/// The answer with the conditions that were seen from here, where the worker reported none.
+/// The reply, with conditions observed from here where the worker reported none.
 fn with_conditions(mut reply: Reply, here: Conditions) -> Reply {
     if let Reply::Measured(measured) = &mut reply
         && measured.conditions.is_empty()

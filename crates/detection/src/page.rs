@@ -1,4 +1,5 @@
-//! `report.html`: what is best, rates over settings, where a step's time goes, memory, how it was measured.
+//! `report.html`: the best setting, rates over settings, the parts of a step's time, memory, and the method of
+//! measurement.
 
 use super::tables::{self, Answer, words};
 use super::{Became, Detection, Ran, Setting, Tried};
@@ -21,7 +22,8 @@ pub(super) fn of(asked: &Detection, tried: &[Tried], answer: &Answer<'_>, warnin
     page
 }
 
-/// Nothing is praised where one of the settings failed, or stands on steps that are not those of a training or were disturbed.
+/// The verdict. It is cautious where one of the settings failed, was disturbed, or has steps that are not those of a
+/// training.
 fn suits(tried: &[Tried], answer: &Answer<'_>, warnings: &[String]) -> Vec<Block> {
     let timing = &answer.best.timing;
     let sound = tried.iter().all(|one| match &one.became {

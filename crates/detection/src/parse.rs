@@ -1,4 +1,4 @@
-//! What a configuration says: `[detection]`, or `[training]` of a published TOML file.
+//! Parses a configuration: `[detection]`, or `[training]` of a published TOML file.
 
 use super::dataset::MakeDataset;
 use super::settings::TABLE;
@@ -27,7 +27,7 @@ pub(super) fn verb(values: &Values<'_>) -> Result<Box<dyn Verb>> {
     }))
 }
 
-/// What a published TOML file says, its table `[training]`, with arguments in place of what is there.
+/// Parses table `[training]` of a published TOML file; arguments override its values.
 ///
 /// # Errors
 /// A file that cannot be read or is no TOML; other tables, unknown keys, values of another kind, each with its line.
@@ -75,7 +75,7 @@ impl Detection {
     }
 }
 
-/// What every setting has.
+/// The values common to all settings.
 fn task(values: &Values<'_>) -> Result<DetectionTask> {
     Ok(DetectionTask {
         network: values.get("network")?,
@@ -111,7 +111,7 @@ mod tests {
         super::published(&file, &[])
     }
 
-    /// The file of the published profiler, and what is not in it as it was there.
+    /// The file of the published profiler, with the values that are not in it set as in the original.
     #[test]
     fn the_published_file_works() {
         let text =

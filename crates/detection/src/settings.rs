@@ -5,7 +5,7 @@ use super::dataset::MOST;
 use perf4sight_verb::config::Conflicts::WithAllBut;
 use perf4sight_verb::config::{Setting, Table, flag, integer, memory, number, path, text, time, word};
 
-/// Most of what is counted: far more than anybody trains with.
+/// Upper limit of counts: far above any practical value.
 const MANY: i64 = 1_000_000;
 
 pub(super) const TABLE: Table = Table {

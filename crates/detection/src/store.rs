@@ -20,7 +20,7 @@ const FORMAT: u32 = 1;
 /// Room that is left on the disk before anything is measured, in bytes.
 const ROOM: usize = 256 << 10;
 
-/// What is kept in a folder, which nobody else writes to meanwhile.
+/// The stored rows of a folder, which is locked against other writers.
 pub(super) struct Store {
     folder: PathBuf,
     pub rows: Vec<Row>,
@@ -30,22 +30,22 @@ pub(super) struct Store {
 /// A setting that was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
-    /// Where and how.
+    /// The circumstances of the measurement.
     pub circumstances: Circumstances,
-    /// What was asked.
+    /// The requested task.
     pub task: DetectionTask,
     /// How often it was measured: disturbed ones are once more.
     pub visits: u32,
-    /// What came of it.
+    /// Its result.
     pub outcome: Outcome,
-    /// What the machine reported meanwhile.
+    /// The state of the machine during the measurement.
     #[serde(default, skip_serializing_if = "Seen::is_empty")]
     pub seen: Seen,
     /// When it ended.
     pub date: String,
 }
 
-/// What measurements of one setting must have in common.
+/// The properties that measurements of one setting must share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Circumstances {
     pub place: String,
@@ -56,12 +56,13 @@ pub(super) struct Circumstances {
     #[serde(default)]
     pub host: Option<String>,
     pub software: machine::Setting,
-    /// What the list of images and the module of a network of the user's own hold, by path; nothing of another machine's files.
+    /// Checksums of the list of images and of the module of a user's own network, by path; empty for files of another
+    /// machine.
     #[serde(default)]
     pub contents: BTreeMap<PathBuf, u32>,
 }
 
-/// What came of a setting that is not tried again.
+/// The result of a setting that is not tried again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
@@ -78,10 +79,10 @@ struct Kept {
 }
 
 impl Store {
-    /// What lies in a folder, which is made where there is none.
+    /// Opens a folder, which is created where it does not exist.
     ///
     /// # Errors
-    /// A folder that another one writes to, that cannot be written, or whose file is none of this version.
+    /// A folder that another process writes to, that cannot be written, or whose file has another version.
     pub fn open(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
         let held = lock_folder(folder, Duration::ZERO, "wait until it has ended, or choose another folder (out)")?;
@@ -92,12 +93,12 @@ impl Store {
         Ok(Store { rows: read(folder)?, folder: folder.to_owned(), _held: held })
     }
 
-    /// The row of a setting, if it was measured as it is asked now.
+    /// The row of a setting, if it was measured with the same task.
     pub fn row(&self, circumstances: &Circumstances, task: &DetectionTask) -> Option<&Row> {
         self.rows.iter().find(|row| row.is_of(circumstances, task))
     }
 
-    /// Keeps a row in place of what was measured of its setting before.
+    /// Stores a row in place of the earlier row of its setting.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -139,7 +140,7 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Row>> {
 }
 
 impl Row {
-    /// What became of its setting.
+    /// The result of its setting.
     pub fn became(&self, setting: Setting) -> Became {
         match &self.outcome {
             Outcome::Measured(measured) => Became::of((**measured).clone(), setting, self.seen.clone()),
@@ -148,14 +149,14 @@ impl Row {
     }
 
     fn is_of(&self, circumstances: &Circumstances, task: &DetectionTask) -> bool {
-        // A trace beside it changes nothing of what was measured.
+        // A trace next to it does not change the measurement.
         let untraced = |task: &DetectionTask| DetectionTask { trace: None, ..task.clone() };
         self.circumstances == *circumstances && untraced(&self.task) == untraced(task)
     }
 }
 
 impl Outcome {
-    /// What is kept of an answer; none of a failure, which is tried again.
+    /// The part of a reply that is stored; none for a failure, which is tried again.
     pub fn of(reply: Reply) -> std::result::Result<Self, String> {
         match reply {
             Reply::Measured(measured) => match measured.check() {

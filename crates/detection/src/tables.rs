@@ -1,4 +1,4 @@
-//! What came of a sweep as tables and a sentence.
+//! The results of a sweep as tables and a sentence.
 
 use super::store::Circumstances;
 use super::timing::waits_for_data;
@@ -9,7 +9,7 @@ use perf4sight_report::{Cell, Column, Table, significant};
 use perf4sight_step::detection::Parts;
 use std::collections::BTreeMap;
 
-/// What each of [`Parts::each`](perf4sight_step::detection::Parts::each) is, for people.
+/// Titles of the parts in [`Parts::each`](perf4sight_step::detection::Parts::each).
 pub(super) const PARTS: [&str; 6] =
     ["waiting for data", "copying to the device", "forward", "backward", "optimizer", "other"];
 
@@ -66,7 +66,7 @@ pub(super) fn settings(tried: &[Tried], epochs: u64) -> Table {
     table
 }
 
-/// What became of a setting: its outcome, times and memory.
+/// The result of a setting: its outcome, times and memory.
 fn outcome(one: &Tried, epochs: u64) -> Vec<Cell> {
     let (outcome, memory) = match &one.became {
         Became::Ran(ran) if ran.doubt.is_some() => ("doubtful", Some(ran.measured.memory)),
@@ -107,7 +107,7 @@ fn times(setting: Setting, Ran { measured, timing, .. }: &Ran, epochs: u64) -> [
     ]
 }
 
-/// Where the time of an exact step goes.
+/// The parts of the time of an exact step.
 pub(super) fn parts(setting: Setting, ran: &Ran) -> Table {
     let columns = [Column::text("part", "part"), Column::number("mean_ms", "mean"), Column::number("percent", "share")];
     let mut table = Table::new(format!("Where a step's time goes: {}", words(setting)), columns);
@@ -134,7 +134,7 @@ pub(super) fn trunk(ran: &Ran) -> [Option<f64>; 2] {
     [mean(&|parts| parts.trunk_forward), mean(&|parts| parts.trunk_backward)]
 }
 
-/// What the machine reported while settings ran; empty where it reported nothing.
+/// The state of the machine while settings ran; empty where it reported nothing.
 pub(super) fn machine(ran: &[(Setting, &Ran)]) -> Table {
     let columns = [
         Column::text("setting", "setting"),
@@ -160,7 +160,7 @@ pub(super) fn machine(ran: &[(Setting, &Ran)]) -> Table {
     table
 }
 
-/// What is best of what ran.
+/// The best setting of those that ran.
 pub(super) struct Answer<'a> {
     pub setting: Setting,
     pub best: &'a Ran,
@@ -169,12 +169,12 @@ pub(super) struct Answer<'a> {
     pub epochs: u64,
     /// Processors of the machine that the training does not compute with.
     pub processors: u64,
-    /// Where and how it was measured.
+    /// The circumstances of the measurement.
     pub circumstances: &'a Circumstances,
 }
 
 impl Answer<'_> {
-    /// What is best, how sure that is, what it takes, what it waits for.
+    /// The best setting, its uncertainty, its memory and its bottleneck.
     pub fn sentence(&self) -> String {
         let several = self.ran.len() > 1;
         let what = if several { format!("{} is the fastest", words(self.setting)) } else { words(self.setting) };
@@ -210,7 +210,7 @@ impl Answer<'_> {
         }
     }
 
-    /// What it takes, and what the leanest other one would, of those that may be as fast where one is leaner.
+    /// Its memory, and that of the leanest other setting that may be as fast, where one is leaner.
     fn memory(&self) -> String {
         let takes = |ran: &Ran| ran.measured.memory.resident.saturating_add(ran.measured.memory.loaders);
         let own = takes(self.best);
@@ -234,7 +234,7 @@ impl Answer<'_> {
         format!("an epoch takes {one}, {} {all}", counted(self.epochs, "epoch"))
     }
 
-    /// Whether data or device is what it waits for, and what mends it.
+    /// Whether data or the device is the bottleneck, and the remedy.
     pub fn bottleneck(&self) -> String {
         let waiting = self.best.timing.waiting(&self.best.measured);
         if !waits_for_data(waiting) {

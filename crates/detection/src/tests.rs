@@ -1,4 +1,4 @@
-//! Which settings there are, which need not be tried, and what the steps of one say.
+//! Tests of the list of settings, of settings that can be skipped, and of the evaluation of steps.
 
 use super::timing::{Timing, disturbance, doubt};
 use super::{Became, Setting, Tried};

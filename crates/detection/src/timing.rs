@@ -1,4 +1,4 @@
-//! What the steps of a detector say: rate, parts, percentiles, and whether data or the device is what it waits for.
+//! Evaluates the steps of a detector: rate, parts, percentiles, and whether data or the device is the bottleneck.
 
 use perf4sight_base::stats::{mean, percentile};
 use perf4sight_base::units::counted;
@@ -15,7 +15,7 @@ const DIVERGED: f64 = 10.0;
 pub(super) struct Timing {
     /// Images a second, of steps that ran freely.
     pub rate: f64,
-    /// Where it lies in 19 of 20 such runs, if steps differ by chance; none of fewer than three steps.
+    /// Range of the value in 19 of 20 such runs, if steps differ by chance; none of fewer than three steps.
     pub interval: Option<(f64, f64)>,
     /// Mean seconds of each part of an exact step.
     pub parts: [f64; 6],
@@ -55,13 +55,14 @@ impl Timing {
         part_means(&measured.plain)[0] / self.plain
     }
 
-    /// Seconds of an epoch of so many images, of which whole batches are taken.
+    /// Seconds of an epoch of so many images, in whole batches.
     pub fn epoch(&self, images: u64, batch: u64) -> f64 {
         (images / batch) as f64 * self.plain + self.epoch_start
     }
 
-    /// How many processes that load data would keep up with the device, by what they deliver now: one loads a batch while the device computes
-    /// with another; `num_workers` that the device waits for deliver as many batches in that step as there are of them.
+    /// How many worker processes of the DataLoader would keep up with the device, at their present rate: one loads a
+    /// batch while the device computes with another; where the device waits for `num_workers` processes, they deliver
+    /// as many batches in that step as there are processes.
     pub fn workers_needed(&self, measured: &Measured, num_workers: u64) -> u64 {
         let waiting = part_means(&measured.plain)[0];
         let loading = if num_workers == 0 { waiting } else { self.plain * num_workers as f64 };
@@ -69,7 +70,7 @@ impl Timing {
     }
 }
 
-/// What made a setting's steps slower than they are: other programs in most of them, a hypervisor, clocks that were held down.
+/// The cause that slowed a setting's steps down: other programs in most of them, a hypervisor, throttled clocks.
 pub(super) fn disturbance(measured: &Measured) -> Option<String> {
     let Phase { parts, disturbed, .. } = &measured.plain;
     let steps = parts.len() as u64;
@@ -84,7 +85,7 @@ pub(super) fn waits_for_data(share: f64) -> bool {
     share > WORTH_CHANGING
 }
 
-/// What is wrong with the losses of a training, whose times are then not those of one that learns.
+/// The problem with the losses of a training; its times are then not those of a training that learns.
 pub(super) fn doubt(losses: &[Option<f64>]) -> Option<String> {
     if let Some(step) = losses.iter().position(Option::is_none) {
         return Some(format!("the loss of step {} is no finite number", step + 1));

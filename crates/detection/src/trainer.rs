@@ -1,4 +1,4 @@
-//! What trains: a machine, here or over ssh, and the worker in a user's Python there.
+//! Runs the training: on a machine, here or over ssh, with the worker in a user's Python there.
 
 use super::{Detection, Setting};
 use nix::sys::signal::Signal;
@@ -14,7 +14,7 @@ use std::env;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 
-/// The worker, and what lies beside it where it runs.
+/// The worker, and the files that are placed next to it where it runs.
 const FILES: [(&str, &str); 9] = [
     (WORKER, include_str!("../worker/detection_worker.py")),
     ("torch_worker.py", include_str!("../../../workers/torch_worker.py")),
@@ -27,33 +27,33 @@ const FILES: [(&str, &str); 9] = [
     ("perf4sight_reader/_symbols.py", include_str!("../../../python/perf4sight/_symbols.py")),
 ];
 const WORKER: &str = "detection_worker.py";
-/// What a setting is tried on first where nobody says.
+/// The device that is tried first by default.
 const FIRST_GPU: &str = "cuda:0";
 const PROCESSOR: &str = "cpu";
 /// Lines that are quoted of a worker that gave no answer.
 const QUOTED: usize = 8;
-/// What a DataLoader says of a process that the kernel killed.
+/// Part of the error message of a DataLoader for a process that the kernel killed.
 const LOADER_KILLED: &str = "is killed by signal: Killed";
 
 /// A machine and the worker on it.
 pub(super) struct Trainer {
     machine: Arc<dyn Machine>,
     program: Program,
-    /// What is trained on there.
+    /// The device used there.
     pub place: String,
     _files: TemporaryFolder,
 }
 
-/// What came of a setting, and what was seen meanwhile.
+/// The result of a setting, and the observations during it.
 pub(super) struct Trained {
     pub reply: Reply,
     pub seen: Seen,
-    /// What the machine reported around it, where the worker did not look.
+    /// The state of the machine before and after, where the worker did not report it.
     pub conditions: Box<Conditions>,
 }
 
 impl Trainer {
-    /// Brings the worker to where it runs, and asks what it can do there.
+    /// Copies the worker to the machine where it runs, and queries its abilities there.
     ///
     /// # Errors
     /// A machine that is not reached; a Python that cannot be started or lacks PyTorch or torchvision; a device that is not there.
@@ -100,7 +100,7 @@ impl Trainer {
         asked.threads.unwrap_or_else(|| self.machine.threads())
     }
 
-    /// What it all runs with: names and versions, and what the machine is.
+    /// Names and versions of the software, and the facts of the machine.
     pub fn software(&self) -> perf4sight_machine::Setting {
         let place = self.program.about.places.get(&self.place).cloned().unwrap_or_default();
         self.machine.description().facts().into_iter().chain(self.program.about.software.clone()).chain(place).collect()
@@ -109,7 +109,7 @@ impl Trainer {
     /// Trains with a setting; none after Ctrl-C. `stepped` hears of every step.
     ///
     /// # Errors
-    /// A Python that cannot be started; a machine that is gone.
+    /// A Python that cannot be started; a machine that cannot be reached any more.
     pub fn train(
         &self,
         asked: &Detection,
@@ -132,7 +132,7 @@ impl Trainer {
     /// The detector's graphs; none after Ctrl-C.
     ///
     /// # Errors
-    /// What the worker says, or why it says nothing.
+    /// The error that the worker reports, or why it gave no answer.
     pub fn graphs(&self, asked: &Detection, task: GraphsTask, watch: &Watch<'_>) -> Result<Option<Graphs>> {
         let Some(output) = self.ask(asked, Task::DetectionGraphs(Box::new(task)), watch)? else { return Ok(None) };
         match serde_json::from_str(output.stdout.trim()) {
@@ -161,7 +161,7 @@ impl Trainer {
         self.machine.run_alone(&invocation, watch)
     }
 
-    /// The reply, or in its place why there is none.
+    /// The reply, or the reason why there is none.
     fn understood(&self, asked: &Detection, output: &Output) -> Reply {
         let failed = |reason: String| Reply::Failed { reason };
         let words = complaint(output);
@@ -190,7 +190,7 @@ impl Trainer {
     }
 }
 
-/// The last lines that a worker said on its standard error beside how far it was.
+/// The last lines of a worker's standard error, without its progress.
 fn complaint(output: &Output) -> String {
     let lines: Vec<&str> =
         output.stderr.trim().lines().filter(|line| serde_json::from_str::<Step>(line).is_err()).collect();
@@ -198,7 +198,7 @@ fn complaint(output: &Output) -> String {
 }
 
 impl Detection {
-    /// What a worker is asked of a setting.
+    /// The worker's task for a setting.
     pub(super) fn task_of(&self, setting: Setting) -> DetectionTask {
         DetectionTask {
             batch: setting.batch,

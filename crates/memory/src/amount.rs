@@ -27,12 +27,13 @@ impl Amount {
         Amount { once: 0, per_sample: bytes, least_batch: 1 }
     }
 
-    /// A batch of tensors of this shape, of elements of so many bytes.
+    /// A batch of tensors of this shape, with `element` bytes an element.
     pub fn tensor(shape: &Shape, element: u64) -> Self {
         Amount::per_sample(element.saturating_mul(shape.elements()))
     }
 
-    /// What an operation gives for a batch, where a number takes so many bytes; once where it is the same for every sample.
+    /// The result of an operation for a batch, with `number` bytes an element; once where it is the same for every
+    /// sample.
     pub fn result(node: &Node, number: u64) -> Self {
         let bytes = node.element.bytes(number).saturating_mul(node.shape.elements());
         if node.is_common() { Amount::once(bytes) } else { Amount::per_sample(bytes) }

@@ -1,8 +1,9 @@
-//! A training or inference step as allocations: what it needs at most on a device, and what is alive at that moment.
+//! Simulates the allocations of a training or inference step: its peak memory on a device, and the tensors alive at the
+//! peak.
 //!
-//! The rules of operations ([`rules`]) with the layouts of tensors ([`layout`]) give the allocations of a step ([`step`]); these are run
-//! through a model of the device's allocator ([`run_through`]). How close that comes, and which rules were tried and dropped, stands in
-//! `docs/accuracy/simulated-memory.md`.
+//! The rules of operations ([`rules`]) with the layouts of tensors ([`layout`]) give the allocations of a step
+//! ([`step`]); these are run through a model of the device's allocator ([`run_through`]). Its accuracy, and the rules
+//! that were tried and dropped, are in `docs/accuracy/simulated-memory.md`.
 
 #![warn(missing_docs)]
 #![allow(rustdoc::private_intra_doc_links)]
@@ -31,14 +32,14 @@ use run_through::Outcome;
 use std::sync::Arc;
 use step::Schedule;
 
-/// For every operation, whether its result is an image whose channels lie last: of a single sample, and of several.
+/// For every operation, whether its result is a channels-last image: with a single sample, and with several.
 pub fn channels_last(trained: &Trained, step: Step) -> Vec<[bool; 2]> {
     let [single, several] = [1, SEVERAL].map(|batch| layouts(&trained.network, step, &trained.gradients, batch));
     let both = single.iter().zip(&several);
     both.map(|(single, several)| [single, several].map(Layout::is_channels_last)).collect()
 }
 
-/// All steps of one network on one device; what they have in common is computed once.
+/// All steps of one network on one device; common parts are computed once.
 #[derive(Debug)]
 pub struct Simulations<'a>(Arc<Memo<'a>>);
 
@@ -83,7 +84,7 @@ impl<'a> Simulation<'a> {
         Simulations::new(network, platform).simulation(step)
     }
 
-    /// What `batch` samples allocate, and how many of them are there at a time.
+    /// The allocations of `batch` samples, and how many of the samples are processed at a time.
     fn schedule(&self, batch: u64) -> (Arc<Schedule>, u64) {
         self.memo.schedule(self.step, batch)
     }

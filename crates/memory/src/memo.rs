@@ -1,4 +1,4 @@
-//! What the steps of one network on one device have in common, each computed once.
+//! The common parts of the steps of one network on one device, each computed once.
 
 use crate::run_through::{Outcome, run_through};
 use crate::step::{Operations, Pass, Schedule, SetUp, StepContext, Updates, rules_step};
@@ -8,13 +8,15 @@ use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Accumulate, Step};
 use std::sync::Arc;
 
-/// Any batch of more than one: layouts are the same for all. Tensors of a single sample have views that those of several have not.
+/// Any batch of more than one: layouts are the same for all. Tensors of a single sample have views that are impossible
+/// with several.
 pub(crate) const SEVERAL: u64 = 2;
 
-/// From the second on passes are alike, so that steps of more leave the same behind.
+/// From the second on passes are alike, so that steps with more passes leave the same tensors.
 const SEVERAL_PASSES: Accumulate = Accumulate::new(2).expect("two are some");
 
-/// All steps of one network on one device; every key holds what of a step its value depends on, and the least batch.
+/// All steps of one network on one device; every key holds the settings of a step on which its value depends, and the
+/// least batch.
 #[derive(Debug)]
 pub(crate) struct Memo<'a> {
     pub network: &'a Network,
@@ -44,7 +46,7 @@ impl<'a> Memo<'a> {
         }
     }
 
-    /// What steps of `batch` samples allocate, and how many of the samples are there at a time.
+    /// The allocations of steps of `batch` samples, and how many of the samples are processed at a time.
     pub fn schedule(&self, step: Step, batch: u64) -> (Arc<Schedule>, u64) {
         let samples = step.accumulate.samples(batch);
         let (step, least) = (alike(step), samples.min(SEVERAL));
@@ -62,7 +64,7 @@ impl<'a> Memo<'a> {
         let context = StepContext::new(&operations, step, self.platform, &self.trainings.cuts(step.checkpoint));
         let Step { optimizer, accumulate, checkpoint, loss, .. } = step;
         let set_up = self.set_ups.of((Step { loss, ..ruling }, batch), || SetUp::record(&context));
-        // What becomes of gradients and weights is no part of a pass; that there are several shows in each.
+        // The handling of gradients and weights is not part of a pass; the number of passes changes each of them.
         let passing = Step { accumulate, checkpoint, loss, ..ruling };
         let pass = self.passes.of((passing, batch), || Pass::record(&context, &set_up));
         let updates = self.updates.of((Step { optimizer, ..ruling }, batch), || Updates::record(&context));

@@ -1,4 +1,4 @@
-//! The peaks of a simulation, and what is alive at them.
+//! The peaks of a simulation, and the tensors alive at them.
 
 use crate::Simulation;
 use crate::run_through::{Moment, Peaks, at_least};
@@ -12,16 +12,16 @@ use perf4sight_platform::Allocator;
 pub struct Peak {
     /// Of the tensors alive at once: the column `mem_alloc`.
     pub allocated: Bytes,
-    /// Of what the allocator took from the system: the column `mem_reserved`.
+    /// Of the memory that the allocator reserved from the system: the column `mem_reserved`.
     pub reserved: Bytes,
 }
 
-/// What is alive at the peak.
+/// The tensors alive at the peak.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alive {
     /// The tensors, the largest first.
     pub tensors: Vec<Live>,
-    /// What the allocator takes from the system at most, in any step.
+    /// The most memory that the allocator reserves from the system, in any step.
     pub reserved: Bytes,
 }
 
@@ -30,7 +30,7 @@ pub struct Alive {
 pub struct Live {
     /// The name of the node that it belongs to.
     pub layer: String,
-    /// What it is for.
+    /// Its purpose.
     pub role: Role,
     /// Its size.
     pub bytes: Bytes,
@@ -48,7 +48,7 @@ impl Alive {
         sum(self.tensors.iter().filter(|tensor| tensor.role == role))
     }
 
-    /// Rounding, and what the allocator caches or cannot use.
+    /// Rounding, and memory that the allocator caches or cannot use.
     pub fn fragmentation(&self) -> Bytes {
         Bytes(self.reserved.0.saturating_sub(sum(&self.tensors).0))
     }
@@ -84,7 +84,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// What is alive at the peak.
+    /// The tensors alive at the peak.
     pub fn alive(&self, batch: u64) -> Alive {
         let (schedule, samples) = self.schedule(batch);
         let outcome = self.outcome((&schedule, samples));

@@ -16,7 +16,7 @@ pub(crate) struct Outcome {
     pub moment: Moment,
 }
 
-/// Peak bytes of tensors, and of what the allocator took for them.
+/// Peak bytes of tensors, and of the memory that the allocator reserved for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Peaks {
     pub allocated: u64,
@@ -32,13 +32,14 @@ pub(crate) struct Moment {
 
 pub(crate) fn run_through(schedule: &Schedule, platform: &Platform, batch: u64) -> Outcome {
     match platform.allocator {
-        // Every request goes to the system and back at once.
+        // Every request goes directly to the system.
         Allocator::Direct => Run::new(schedule, batch, Rounded::new(1)).run(platform.readings),
         Allocator::Caching(sizes) => Run::new(schedule, batch, Caching::new(sizes)).run(platform.readings),
     }
 }
 
-/// A lower bound of the reported peaks: no allocator takes less than what is alive, and one that caches nothing takes no more.
+/// A lower bound of the reported peaks: an allocator takes at least the bytes alive, and exactly those if it caches
+/// nothing.
 pub(crate) fn at_least(schedule: &Schedule, platform: &Platform, batch: u64) -> Peaks {
     let round = match platform.allocator {
         Allocator::Direct => 1,
@@ -57,7 +58,7 @@ struct Run<'a, A> {
     blocks: Vec<Block>,
     moment: Moment,
     most: u64,
-    /// What the published profiler's hook read last.
+    /// The last reading of the published profiler's hook.
     at_backward: Peaks,
 }
 
@@ -73,7 +74,8 @@ impl<'a, A: Allocate> Run<'a, A> {
         let first = self.step(Period::First);
         let left_by_first = self.allocator.counters().reserved;
         let backward = self.at_backward;
-        // A steady step frees all it allocates, so the next one finds the same blocks in the same places: one stands for all.
+        // A steady step frees all it allocates, so the next one finds the same blocks in the same places: one
+        // represents all.
         let steady = self.step(Period::Later);
         let left_by_steady = self.allocator.counters().reserved;
         let after = |left: u64| Peaks { reserved: steady.reserved.max(left), ..steady };
@@ -81,7 +83,7 @@ impl<'a, A: Allocate> Run<'a, A> {
             Peaks { allocated: first.allocated.max(steady.allocated), reserved: first.reserved.max(steady.reserved) };
         let reported = match readings {
             Readings::Highest => highest,
-            // Peaks were reset before the cache was emptied: what one step left reserved counts in the next.
+            // Peaks were reset before the cache was emptied: memory that one step left reserved counts in the next.
             Readings::Published => {
                 mean([backward, first, after(left_by_first), after(left_by_steady), after(left_by_steady)])
             }

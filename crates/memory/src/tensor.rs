@@ -1,28 +1,28 @@
-//! Tensors, and what happens to them.
+//! Tensors and their events.
 
 use crate::amount::Amount;
 use perf4sight_network::NodeId;
 use smallvec::SmallVec;
 
-/// What a tensor is for.
+/// The role of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Trained weights and running statistics.
     Weights,
-    /// What the optimizer remembers.
+    /// The optimizer's state.
     OptimizerState,
     /// Gradients of the weights.
     WeightGradients,
-    /// Activations, and what is kept for backward.
+    /// Activations, and other tensors kept for backward.
     Activations,
     /// Gradients of activations on their way back.
     ActivationGradients,
-    /// What libraries borrow within an operation.
+    /// Workspaces of libraries within an operation.
     Workspace,
 }
 
 impl Role {
-    /// All of them, what stays longest first.
+    /// All of them, those that stay longest first.
     pub const ALL: [Role; 6] = [
         Role::Weights,
         Role::OptimizerState,
@@ -45,7 +45,7 @@ impl Role {
     }
 }
 
-/// A tensor of the schedule: its size, what it is for and the node it belongs to.
+/// A tensor of the schedule: its size, its purpose and its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tensor {
     pub amount: Amount,
@@ -59,14 +59,14 @@ pub(crate) type TensorId = u32;
 /// The tensors of one operation, which are seldom more.
 pub(crate) type FewTensors = SmallVec<[TensorId; 4]>;
 
-/// What happens to one tensor, or to the step.
+/// An event of one tensor, or of the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     Allocate(TensorId),
     Free(TensorId),
-    /// The gradient of a weight is whole: it stays, or is added to one that is there from a pass before, and goes.
+    /// The gradient of a weight is complete: it stays, or is added to that of an earlier pass and freed.
     Settle(TensorId),
-    /// Backward is done, the optimizer's turn: here the published profiler reads its counters once more.
+    /// Backward is done and the optimizer comes next: here the published profiler reads its counters once more.
     BackwardDone,
 }
 
@@ -75,7 +75,7 @@ pub(crate) enum Event {
 pub enum Phase {
     /// An operation is run.
     Forward,
-    /// The loss is computed, and what of it backward needs.
+    /// The loss is computed, with the tensors that backward needs.
     Loss,
     /// The gradients of an operation are computed.
     Backward,
@@ -83,7 +83,7 @@ pub enum Phase {
     Update,
 }
 
-/// From an event on something else is done.
+/// From an event on, another operation or phase runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub event: usize,

@@ -15,14 +15,14 @@ pub struct Timeline {
     pub entries: Vec<TimelineEntry>,
     /// The index of the entry that holds the peak.
     pub peak: usize,
-    /// What is alive at the peak.
+    /// The tensors alive at the peak.
     pub alive: Alive,
 }
 
 /// Memory while one operation runs, is differentiated, or has its weights changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimelineEntry {
-    /// What is done.
+    /// The phase of the step.
     pub phase: Phase,
     /// The name of the operation's node.
     pub layer: String,
@@ -42,7 +42,7 @@ impl Simulation<'_> {
     pub fn timeline(&self, batch: u64) -> Timeline {
         let (schedule, samples) = self.schedule(batch);
         let outcome = self.outcome((&schedule, samples));
-        // What is there from the beginning is the most where a step does nothing.
+        // The setup holds the peak where a step allocates nothing; the first step is shown then.
         let period = outcome.moment.period.max(Period::First);
         let entries = self.entries(&schedule, samples, period);
         let highest = entries.iter().map(TimelineEntry::total).max();
@@ -75,7 +75,7 @@ impl Simulation<'_> {
     }
 }
 
-/// What is alive, by role.
+/// The bytes alive, by role.
 struct Tally {
     /// Of each tensor its role and its size.
     tensors: Vec<(usize, u64)>,

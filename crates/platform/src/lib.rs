@@ -1,7 +1,8 @@
-//! The facts of a device as data files: its memory, its allocator, what its libraries keep and borrow, its usual batch sizes.
+//! The facts of a device as data files: its memory, its allocator, tensors and workspaces of its libraries, its usual
+//! batch sizes.
 //!
-//! A file is JSON with the fields of [`Platform`], every one required and no others taken; sizes are bytes. The known devices are
-//! embedded ([`Platform::named`]), a user's own is read by [`Platform::read`].
+//! A file is JSON with the fields of [`Platform`]; every field is required and unknown ones are refused; sizes are
+//! bytes. The known devices are embedded ([`Platform::named`]), a user's own is read by [`Platform::read`].
 
 #![warn(missing_docs)]
 
@@ -20,13 +21,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What is known of a kind of device before anything is measured on it.
+/// The properties of a kind of device that are known before anything is measured on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Platform {
     /// The word in configuration and folder names.
     pub name: String,
-    /// What it is, for people.
+    /// Its name, for people.
     pub title: String,
     /// Whose memory tensors live in.
     pub memory: Memory,
@@ -34,15 +35,15 @@ pub struct Platform {
     pub batches: Vec<u64>,
     /// How requests for memory are served.
     pub allocator: Allocator,
-    /// What its version of PyTorch keeps, and for how long.
+    /// The tensors that its version of PyTorch keeps, and for how long.
     pub framework: Framework,
-    /// What its convolution library borrows while it runs.
+    /// The workspaces of its convolution library.
     pub workspaces: Vec<Workspace>,
     /// Which readings of the counters make one number.
     pub readings: Readings,
     /// How fast it is taken to be before anything is measured.
     pub speed: Speed,
-    /// What it cannot compute with; not written where that is nothing that precisions know.
+    /// Precisions that it does not support; not written where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<Precision>,
 }
@@ -51,7 +52,7 @@ pub struct Platform {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
-    /// Main memory, beside the program.
+    /// Main memory, shared with the program.
     Host,
     /// The accelerator's own.
     Dedicated,
@@ -74,12 +75,12 @@ const KNOWN: [(&str, &str); 7] = [
 ];
 
 impl Platform {
-    /// The names [`Platform::named`] knows.
+    /// The names that [`Platform::named`] accepts.
     pub fn names() -> impl Iterator<Item = &'static str> + Clone {
         KNOWN.iter().map(|(name, _)| *name)
     }
 
-    /// One of the known devices.
+    /// The known device of that name.
     ///
     /// ```
     /// use perf4sight_platform::{Memory, Platform};
@@ -97,7 +98,7 @@ impl Platform {
         Self::parse(text)
     }
 
-    /// One of the known devices, or one that a file describes ([`Platform::is_file`]).
+    /// A known device, or one that a file describes ([`Platform::is_file`]).
     ///
     /// # Errors
     /// As [`Platform::named`] and [`Platform::read`].
@@ -105,12 +106,12 @@ impl Platform {
         if Self::is_file(word) { Self::read(Path::new(word)) } else { Self::named(word) }
     }
 
-    /// Whether a word means a file instead of a known device: it ends in `.json` or names a folder.
+    /// Whether a word is a file instead of a known device: it ends in `.json` or names a folder.
     pub fn is_file(word: &str) -> bool {
         word.ends_with(".json") || word.contains('/')
     }
 
-    /// A processor, with vectors of 512 bits or without: oneDNN lays tensors out for the widest there are.
+    /// A processor, with vectors of 512 bits or without: oneDNN chooses layouts for the widest vectors available.
     ///
     /// # Errors
     /// None: the embedded descriptions can be read.
@@ -127,7 +128,7 @@ impl Platform {
         })
     }
 
-    /// The same where so many threads compute, as far as that changes what libraries borrow.
+    /// The same for a number of threads, where that changes the workspaces of libraries.
     #[must_use]
     pub fn on_threads(mut self, threads: u64) -> Self {
         for workspace in &mut self.workspaces {
@@ -138,8 +139,9 @@ impl Platform {
         self
     }
 
-    /// The same where that software runs networks, by what a worker says of itself: PyTorch from 2.0 on gives accelerators all weights to
-    /// update at once; earlier versions and libtorch go through them one by one. Where neither is named the kind of device stays as it is.
+    /// The same for the software that runs networks, as a worker reports it: PyTorch from 2.0 on updates all weights on
+    /// accelerators at once; earlier versions and libtorch update them one by one. Where neither is named the kind of
+    /// device stays as it is.
     #[must_use]
     pub fn run_by(mut self, software: &BTreeMap<String, String>) -> Self {
         let version: Option<u64> = software.get("torch").and_then(|version| version.split('.').next()?.parse().ok());
@@ -150,7 +152,7 @@ impl Platform {
         self
     }
 
-    /// Which convolutions a processor's library is not asked for; none on other devices.
+    /// The convolutions that a processor's library does not compute; none on other devices.
     pub fn kept(&self) -> Option<Kept> {
         self.workspaces.iter().find_map(|workspace| match workspace {
             Workspace::BlockedCopies { one_thread, .. } => Some(Kept::on(*one_thread)),
@@ -158,10 +160,10 @@ impl Platform {
         })
     }
 
-    /// Refuses numbers that it does not compute with, or of which it is not known what it does with them.
+    /// Refuses precisions that it does not support, or for which its behaviour is unknown.
     ///
     /// # Errors
-    /// Such numbers.
+    /// Such a precision.
     pub fn check_precision(&self, precision: Precision) -> Result<()> {
         if self.computes_with(precision) {
             return Ok(());
@@ -189,7 +191,7 @@ impl Platform {
         known && !self.lacks.contains(&precision)
     }
 
-    /// Whose lists of functions autocast goes by there.
+    /// Whose lists of functions autocast uses there.
     pub fn lists(&self) -> Lists {
         match self.memory {
             Memory::Host => Lists::Processor,

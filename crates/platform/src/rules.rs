@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
 pub enum Allocator {
-    /// Every request goes to the system and back at once (c10/core/CPUAllocator.cpp).
+    /// Every request goes directly to the system (c10/core/CPUAllocator.cpp).
     Direct,
     /// PyTorch's caching allocator.
     Caching(CachingSizes),
@@ -20,25 +20,25 @@ pub struct CachingSizes {
     pub round: u64,
     /// The largest request the small pool serves (`kSmallSize`).
     pub small: u64,
-    /// What the small pool takes from the device at a time (`kSmallBuffer`).
+    /// Size of a segment of the small pool (`kSmallBuffer`).
     pub small_segment: u64,
     /// Requests from here on get a segment of their own size (`kMinLargeAlloc`).
     pub large: u64,
-    /// What smaller requests to the large pool take from the device (`kLargeBuffer`).
+    /// Size of a segment for smaller requests to the large pool (`kLargeBuffer`).
     pub medium_segment: u64,
     /// Segments of their own size round up to a multiple of this (`kRoundLarge`).
     pub large_round: u64,
 }
 
-/// What a version of PyTorch keeps, and for how long.
+/// The tensors that a version of PyTorch keeps, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Framework {
     /// Where gradients that meet at a fork are summed.
     pub fork: Gradients,
-    /// What an in-place ReLU6 keeps for backward.
+    /// The tensor that an in-place ReLU6 keeps for backward.
     pub relu6: Rectifier,
-    /// What dropout keeps for backward.
+    /// The tensor that dropout keeps for backward.
     pub dropout: Mask,
     /// Whether batch-norm's backward holds two gradients of its input at once.
     pub batch_norm_copies: bool,
@@ -58,7 +58,8 @@ pub enum Updates {
     /// One weight after the other: libtorch, and PyTorch on processors.
     #[default]
     OneByOne,
-    /// All of them at once, with what each needs meanwhile: PyTorch on accelerators, from 2.0 (`foreach` in torch/optim/optimizer.py).
+    /// All of them at once, with the workspace of all: PyTorch on accelerators, from 2.0 (`foreach` in
+    /// torch/optim/optimizer.py).
     AtOnce,
 }
 
@@ -74,11 +75,11 @@ impl Updates {
 pub enum Gradients {
     /// In a third tensor: PyTorch up to 1.7.
     NewTensor,
-    /// In the first of them, when nobody else holds it: from 1.8.
+    /// In the first of them, when it has no other holder: from 1.8.
     InPlace,
 }
 
-/// What an in-place ReLU6 keeps for backward (tools/autograd/derivatives.yaml, `hardtanh_`).
+/// The tensor that an in-place ReLU6 keeps for backward (tools/autograd/derivatives.yaml, `hardtanh_`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rectifier {
@@ -88,7 +89,7 @@ pub enum Rectifier {
     InputCopy,
 }
 
-/// What dropout keeps for backward (aten/src/ATen/native/Dropout.cpp).
+/// The tensor that dropout keeps for backward (aten/src/ATen/native/Dropout.cpp).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mask {
@@ -110,7 +111,7 @@ pub enum Pass {
     WeightGradient,
 }
 
-/// What a convolution library borrows while it runs.
+/// The workspace of a convolution library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
 pub enum Workspace {
@@ -137,7 +138,7 @@ pub enum Workspace {
     },
 }
 
-/// What a library is asked to compute: that of a convolution which decides who does it, and how.
+/// The properties of a convolution that decide which library computes it, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
     /// Height and width of the kernel.
@@ -152,7 +153,7 @@ pub struct Asked {
     pub elements: u64,
 }
 
-/// More bytes than any allocator hands out at a time: a tebibyte.
+/// More bytes than any allocator allocates at a time: a tebibyte.
 const MOST_BYTES: u64 = 1 << 40;
 /// Minimal filtering with larger tiles loses all its digits (A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks",
 /// 2016, section 4.1).
@@ -164,19 +165,19 @@ const WIDEST_BLOCK: u64 = 1024;
 /// (`use_mkldnn` in aten/src/ATen/native/Convolution.cpp; aten/src/ATen/native/ConvolutionMM2d.cpp).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
-    /// A single image of at most so many elements, where the kernel is at most 3 high or wide.
+    /// The largest number of elements of a single image, where the kernel is at most 3 high or wide.
     pub single_image: u64,
     /// 1x1 kernels that move by one pixel, in smaller batches than this: 16 on one thread, 0 on more.
     pub pointwise_below: u64,
 }
 
 impl Kept {
-    /// What PyTorch keeps where a single thread computes, or several do.
+    /// The convolutions that PyTorch computes itself with a single thread, or with several.
     pub fn on(one_thread: bool) -> Self {
         Kept { single_image: 20480, pointwise_below: if one_thread { 16 } else { 0 } }
     }
 
-    /// The smallest batch of which the library computes a convolution.
+    /// The smallest batch at which the library computes a convolution.
     pub fn library_from(&self, asked: &Asked) -> u64 {
         let single = if asked.elements <= self.single_image { 2 } else { 1 };
         match (asked.groups, asked.kernel) {
@@ -241,7 +242,7 @@ mod tests {
 
     #[test]
     fn pytorch_keeps_the_convolutions_that_it_says_it_keeps() {
-        // `torch._C._select_conv_backend` of PyTorch 2.11: the first batch size of which it names Mkldnn.
+        // `torch._C._select_conv_backend` of PyTorch 2.11: the first batch size for which it returns Mkldnn.
         let [one, more] = [true, false].map(Kept::on);
         let [small, large] = [64 * 4 * 4, 64 * 32 * 32];
         let asked = |kernel: usize, moves_by_one, groups, elements| Asked {

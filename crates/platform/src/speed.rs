@@ -1,9 +1,9 @@
-//! How fast a kind of device is taken to be before anything is measured: what a latency fit starts from, and how far it may move.
+//! Assumed speeds of a kind of device before anything is measured: the starting point of a latency fit, and its limits.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What is believed of a device's speed: data for the latency model, which owns the meaning of each number.
+/// The assumed speed of a device: data for the latency model, which defines the meaning of each number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Speed {
@@ -30,7 +30,7 @@ pub struct Speed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case", tag = "kind")]
 pub enum Depthwise {
-    /// Every result reads its whole window anew: a thread of a graphics processor keeps nothing for its neighbour.
+    /// Every result reads its whole window again: a GPU thread keeps nothing for its neighbour.
     Reread,
     /// A window's neighbour finds it in the cache, so that every operand is moved once; but the gradient of kernels wider than this is
     /// computed by general code, which reads every window (oneDNN, `jit_uni_dw_conv_kernel_utils.cpp`: "kw > 3" is not implemented).
@@ -54,13 +54,13 @@ pub struct Prior {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Parameter {
-    /// Time of all kernels, relative to what the rates below say: moves a whole device at once.
+    /// Time of all kernels, relative to the rates below: scales a whole device at once.
     Pace,
     /// GFLOP/s of a large matrix product.
     Compute,
     /// GB/s of an element-wise operation, out of the caches where there are any.
     Bandwidth,
-    /// GB/s at which main memory gives and takes what the caches do not hold; the time for it is added. Processors only.
+    /// GB/s of main memory for data that the caches do not hold; the time for it is added. Processors only.
     Memory,
     /// Rows of a product at which half of the speed is lost.
     RowLoss,
@@ -68,7 +68,7 @@ pub enum Parameter {
     InnerLoss,
     /// Tiles in flight at which half of the speed is lost.
     TileLoss,
-    /// GFLOP/s of products that the convolution library is not asked for. Processors only, like the next seven.
+    /// GFLOP/s of products that the convolution library does not compute. Processors only, like the next seven.
     Gemm,
     /// Columns of such a product at which half of its speed is lost.
     ColumnLoss,
@@ -126,7 +126,7 @@ pub enum Parameter {
     Launch,
     /// The same of one weight tensor's zero_grad and update.
     UpdateLaunch,
-    /// Milliseconds every step takes beside its kernels.
+    /// Milliseconds of every step apart from its kernels.
     Step,
 }
 
@@ -172,7 +172,7 @@ impl Parameter {
         Parameter::Step,
     ];
 
-    /// What only the rules of processors speak of: of other devices nobody needs to believe anything about it.
+    /// Parameters that only the rules of processors use: other devices need no prior for them.
     const OF_PROCESSORS: [Parameter; 9] = [
         Parameter::Memory,
         Parameter::Gemm,
@@ -192,16 +192,16 @@ const MOST: f64 = 1e6;
 const MOST_CACHE: f64 = 1_099_511_627_776.0;
 /// From a kernel of a femtosecond to an exaflop, in the units of any parameter.
 const TYPICAL: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
-/// Standard deviation of a logarithm beyond which a prior says nothing: a factor of e^20 either way.
+/// Standard deviation of a logarithm beyond which a prior has no effect: a factor of e^20 either way.
 const WIDEST: f64 = 20.0;
 
 impl Speed {
-    /// What is believed of a parameter; one that plays no part here stays where it is.
+    /// The prior of a parameter; one that is not used here is fixed.
     pub fn prior(&self, parameter: Parameter) -> Prior {
         self.priors.get(&parameter).copied().unwrap_or(Prior { typical: 1.0, spread: 0.0 })
     }
 
-    /// What keeps a fit from starting on a processor or another device, if anything.
+    /// The reason why a fit cannot start on a processor or another device, if there is one.
     pub fn problem(&self, processor: bool) -> Option<String> {
         if ![self.quantum, self.tile, self.overlap].iter().all(|number| (1.0..=MOST).contains(number)) {
             return Some(format!("its quantum, tile or overlap is not from 1 to {MOST}"));

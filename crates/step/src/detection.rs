@@ -1,4 +1,4 @@
-//! What a worker that trains detectors is asked, and what it answers.
+//! Requests to workers that train detectors, and their replies.
 //!
 //! ```
 //! use perf4sight_step::detection::Reply;
@@ -18,8 +18,8 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! While it runs, the worker writes lines such as `{"step":3,"of":22,"epoch":1}` to its standard error ([`Step`]); what else it writes there
-//! is quoted where it dies without an answer.
+//! While it runs, the worker writes lines such as `{"step":3,"of":22,"epoch":1}` to its standard error ([`Step`]); its
+//! other output there is quoted where it dies without an answer.
 
 use crate::workload::{Optimizer, Precision};
 use perf4sight_base::error::{Error, Result};
@@ -37,7 +37,7 @@ pub struct DetectionTask {
     pub weights: bool,
     /// Folder in the layout of Oxford-IIIT Pet.
     pub data: PathBuf,
-    /// What is boxed.
+    /// The boxes to detect.
     pub boxes: Boxes,
     /// Images of a step.
     pub batch: u64,
@@ -47,11 +47,11 @@ pub struct DetectionTask {
     pub prefetch_factor: u64,
     /// Pixels of the shorter side of images; none: the network's own.
     pub size: Option<u64>,
-    /// What numbers are computed with.
+    /// The precision of the computation.
     pub precision: Precision,
-    /// Whether images lie channel by channel or pixel by pixel.
+    /// Whether images are stored channels-last (pixel by pixel) instead of channel by channel.
     pub channels_last: bool,
-    /// Whether batches lie in memory that a GPU copies from by itself.
+    /// Whether batches are stored in pinned memory, from which a GPU copies by DMA.
     pub pin_memory: bool,
     /// How weights change.
     pub optimizer: Optimizer,
@@ -68,8 +68,8 @@ pub struct DetectionTask {
     pub trace: Option<PathBuf>,
 }
 
-/// A detector's graphs to describe: of its backbone with the heads that read whole images, at the sizes that batches have, and of what it
-/// runs on each proposal.
+/// A request for a detector's graphs: its backbone with the heads that read whole images, at the sizes of the batches,
+/// and the head that runs on each proposal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GraphsTask {
     /// As in [`DetectionTask`].
@@ -82,7 +82,7 @@ pub struct GraphsTask {
     pub boxes: Boxes,
     /// Heights and widths of batches that were measured.
     pub shapes: Vec<[u64; 2]>,
-    /// What is asked about: how large batches are there, the worker finds out.
+    /// The requested batches; the worker finds out how large their images are.
     pub asked: Vec<Asked>,
 }
 
@@ -106,7 +106,7 @@ pub struct Step {
     pub epoch: u64,
 }
 
-/// What is boxed.
+/// The boxes to detect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Boxes {
@@ -117,7 +117,7 @@ pub enum Boxes {
     Head,
 }
 
-/// What came of a [`DetectionTask`].
+/// The reply to a [`DetectionTask`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Reply {
@@ -125,7 +125,7 @@ pub enum Reply {
     Measured(Box<Measured>),
     /// There was not enough memory for one.
     OutOfMemory {
-        /// What was taken until then; none where the kernel ended the worker.
+        /// Memory in use until then; none where the kernel ended the worker.
         #[serde(default)]
         memory: Option<Memory>,
     },
@@ -136,7 +136,7 @@ pub enum Reply {
     },
 }
 
-/// What came of a [`GraphsTask`].
+/// The reply to a [`GraphsTask`].
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum GraphsReply {
@@ -154,9 +154,9 @@ pub enum GraphsReply {
 pub struct Graphs {
     /// Its backbone with the heads that read all of its features, once for each size of a batch.
     pub graphs: Vec<Graph>,
-    /// What it runs on each proposal; none where it makes none.
+    /// The head that runs on each proposal; none for detectors without proposals.
     pub box_head: Option<String>,
-    /// For each that was asked about, how large its batches are.
+    /// How large the images are in each requested batch.
     pub asked: Vec<Drawn>,
     /// Which weights of the backbone and those heads are trained: the words of `trainable`.
     pub trainable: String,
@@ -201,13 +201,13 @@ pub struct Measured {
     pub memory: Memory,
     /// Images in the data set.
     pub images: u64,
-    /// How long the first batch of each epoch took to come; no step's time holds it.
+    /// The waiting time for the first batch of each epoch; it is not part of any step's time.
     pub epoch_starts: Vec<f64>,
     /// Samples that were left out, and why.
     pub damaged: BTreeMap<String, String>,
     /// Of everything.
     pub seconds: f64,
-    /// What the backbone read in each step, in their order; empty where the network has none that is known.
+    /// The backbone's input in each step, in the order of the steps; empty where the network has no known backbone.
     #[serde(default)]
     pub batches: Vec<Batch>,
     /// Height and width of the largest batch that the data may give, which the last of the first steps took.
@@ -216,19 +216,19 @@ pub struct Measured {
     /// Weights of the network.
     #[serde(default)]
     pub weights: u64,
-    /// What the machine told before and after.
+    /// State of the machine before and after the steps: clocks and temperatures.
     #[serde(default)]
     pub conditions: Box<Conditions>,
 }
 
-/// What a backbone read in a step.
+/// A backbone's input in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     /// Pixels from top to bottom of all images, filled up to the highest.
     pub height: u64,
     /// Likewise from left to right.
     pub width: u64,
-    /// Proposals that boxes were made of.
+    /// Proposals from which boxes were computed.
     pub proposals: u64,
 }
 
@@ -239,12 +239,12 @@ pub struct Phase {
     pub parts: Vec<Parts>,
     /// By a clock around all of them.
     pub seconds: f64,
-    /// During how many of them other programs had processors that this one waited for.
+    /// The number of them during which other programs used processors that this one waited for.
     #[serde(default)]
     pub disturbed: u64,
 }
 
-/// What the parts of a step took, in seconds.
+/// The seconds of the parts of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Parts {
     /// Waiting for the batch, or loading it where no other process does.
@@ -257,12 +257,12 @@ pub struct Parts {
     pub backward: f64,
     /// Changing the weights.
     pub optimizer: f64,
-    /// Whatever else.
+    /// Everything else.
     pub other: f64,
-    /// Of forward, the backbone's part; none where nobody looked.
+    /// The backbone's part of forward; none where it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk_forward: Option<f64>,
-    /// Of backward, likewise.
+    /// The backbone's part of backward; none where it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk_backward: Option<f64>,
 }
@@ -272,17 +272,18 @@ pub struct Parts {
 pub struct Memory {
     /// The process's resident set.
     pub resident: u64,
-    /// The same above what it was before the network, in the first steps, during which what is freed is given back at once: what a step needs.
+    /// Peak above the process's memory before the network, in the first steps, during which freed memory is returned to
+    /// the system at once: the need of a step.
     pub used: u64,
-    /// The same in all steps, with what the heap keeps.
+    /// The same in all steps, including freed memory that the heap keeps.
     #[serde(default)]
     pub heap: Option<u64>,
-    /// What processes that load data hold for themselves alone.
+    /// Private memory of the processes that load data.
     pub loaders: u64,
     /// Tensors on a GPU.
     #[serde(default)]
     pub allocated: Option<u64>,
-    /// What the allocator of a GPU took for them.
+    /// Memory reserved by the allocator of a GPU.
     #[serde(default)]
     pub reserved: Option<u64>,
 }
@@ -313,7 +314,7 @@ impl Measured {
     /// Whether these can be measurements of steps that ran.
     ///
     /// # Errors
-    /// What cannot be: times that are none, no images, no epoch that began.
+    /// Impossible values: invalid times, no images, no epoch that began.
     pub fn check(&self) -> Result<()> {
         let possible = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
         let ran = |phase: &Phase| {
@@ -336,12 +337,12 @@ impl Measured {
 }
 
 impl Parts {
-    /// All that is told.
+    /// All reported times.
     fn told(&self) -> Vec<f64> {
         self.each().into_iter().chain(self.trunk_forward).chain(self.trunk_backward).collect()
     }
 
-    /// What each took, in the order they run.
+    /// The seconds of each part, in the order they run.
     pub fn each(&self) -> [f64; 6] {
         [self.wait, self.copy, self.forward, self.backward, self.optimizer, self.other]
     }

@@ -1,5 +1,5 @@
-//! A step of a network: the network as a graph, read from and written to ONNX, what the step does with it, and how a worker is asked
-//! to run one and answers.
+//! A step of a network: the network as a graph, read from and written to ONNX, the settings of the step, and the
+//! protocol between the profiler and its workers.
 #![warn(missing_docs)]
 
 pub mod detection;

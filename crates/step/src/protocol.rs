@@ -8,9 +8,9 @@
 //!  "tf32":false,"cudnn_benchmark":false,"steps":{"minimum":3,"minimum_seconds":0.5,"spread":0.02,"maximum_seconds":5.0}}
 //! ```
 //!
-//! (without the line breaks; a request that names no `task` is of a `step`, and one of the published step unless it says what is another:
-//! `"optimizer":"adamw","zero_grad":"free"`), and writes one of these to its standard output, times in
-//! milliseconds unless they are called seconds, and memory in bytes:
+//! (without the line breaks). A request without `task` is a `step`. Its step is the published one, except for the keys
+//! it names: `"optimizer":"adamw","zero_grad":"free"`. The worker writes one of these to its standard output, with
+//! times in milliseconds unless the key is called seconds, and memory in bytes:
 //!
 //! ```
 //! use perf4sight_step::protocol::Reply;
@@ -34,10 +34,10 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! How it measures: memory first and apart, in a warm-up and one more step, in which the optimizer has its state, with an allocator that
-//! gives freed blocks back at once, so that `used` is what the step needs; then, with the allocator that processes usually have, the
-//! timed steps, each followed by a step timed operation by operation where `layers` are asked for. `heap` is the peak of `used`
-//! during these.
+//! How it measures: memory comes first, in a warm-up and one more step, in which the optimizer has its state. An
+//! allocator that returns freed blocks at once is used for it, so that `used` is the need of the step. Then come the
+//! timed steps, with the allocator that processes usually have; each is followed by a step timed operation by operation
+//! where `layers` are requested. `heap` is the peak of `used` during these.
 //!
 //! `conditions`, before the network is built and right after the last step, are optional, and so is everything in them
 //! ([`Conditions`]); without them, times are never marked as throttled.
@@ -60,8 +60,8 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! On a GPU, time is the device's own, between events with nothing else under way; `allocated` and `reserved` are its allocator's
-//! peaks, and running out of memory is what that allocator says.
+//! On a GPU, times are taken on the device, between events, with no other work in the queue. `allocated` and `reserved`
+//! are the peaks of its allocator, and out of memory means that this allocator failed.
 
 use crate::detection::{DetectionTask, GraphsTask};
 use crate::workload::{Pass, Workload};
@@ -75,7 +75,7 @@ use std::path::PathBuf;
 /// Version of this protocol; a worker refuses a request of another one.
 pub const PROTOCOL: u32 = 2;
 
-/// What all lines of all versions have.
+/// The fields that lines of all versions share.
 #[derive(Deserialize)]
 struct Version {
     protocol: u32,
@@ -98,7 +98,7 @@ pub fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
 pub struct Request {
     /// [`PROTOCOL`].
     pub protocol: u32,
-    /// What it runs on: `cpu`, or `cuda:` and the number of the GPU.
+    /// The device: `cpu`, or `cuda:` and the number of the GPU.
     pub place: String,
     /// Threads of the compute library.
     pub threads: usize,
@@ -106,20 +106,20 @@ pub struct Request {
     pub mem_limit: Option<u64>,
     /// Seed of weights and data.
     pub seed: u64,
-    /// What is to be done.
+    /// The requested task.
     #[serde(flatten)]
     pub task: Task,
 }
 
-/// What a worker can be asked to do; in a line its name is `task` and its own fields stand beside the others.
+/// A task of a worker; in a line its name is `task`, and its own fields are next to the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "snake_case")]
 pub enum Task {
     /// Measure a step of a network.
     Step(StepTask),
-    /// Train a detector; [`crate::detection::Reply`] is what comes back.
+    /// Train a detector; the answer is a [`crate::detection::Reply`].
     Detection(Box<DetectionTask>),
-    /// Describe a detector's graphs; [`crate::detection::GraphsReply`] is what comes back.
+    /// Describe a detector's graphs; the answer is a [`crate::detection::GraphsReply`].
     DetectionGraphs(Box<GraphsTask>),
 }
 
@@ -135,10 +135,10 @@ impl Task {
 pub struct StepTask {
     /// The network as an ONNX file.
     pub network: PathBuf,
-    /// Stage, batch size and what of the step is not as published.
+    /// Stage, batch size and the settings of the step that differ from the published one.
     #[serde(flatten)]
     pub workload: Workload,
-    /// The nodes behind which it is cut where a part of forward is to run again in backward: `Network::cuts`.
+    /// The nodes after which it is cut where a part of forward is to run again in backward: `Network::cuts`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cuts: Vec<String>,
     /// Whether steps are timed.
@@ -172,7 +172,7 @@ pub struct StepRule {
 }
 
 impl Default for StepRule {
-    /// The published three steps, but half a second of them, then until the median is known to 2 %.
+    /// The published three steps, but at least half a second, then until the median is known to 2 %.
     fn default() -> Self {
         StepRule { minimum: 3, minimum_seconds: 0.5, spread: 0.02, maximum_seconds: 5.0 }
     }
@@ -181,7 +181,7 @@ impl Default for StepRule {
 /// The request in a line.
 ///
 /// # Errors
-/// See [`read`]; a task that is unknown, or one without what it needs.
+/// See [`read`]; an unknown task, or one that lacks a field.
 pub fn read_request(line: &str) -> Result<Request, String> {
     let mut fields: Map<String, Value> = read(line)?;
     // Requests were of steps before there were other tasks.
@@ -194,17 +194,17 @@ pub fn read_request(line: &str) -> Result<Request, String> {
 pub struct About {
     /// The [`PROTOCOL`] it speaks.
     pub protocol: u32,
-    /// What it runs networks with: names and versions.
+    /// The software that runs networks: names and versions.
     pub software: Setting,
-    /// What it can run them on, as [`Request::place`] names it, with what measurements there depend on.
+    /// The devices it can use, as [`Request::place`] names them, with the facts on which measurements there depend.
     pub places: BTreeMap<String, Setting>,
-    /// The tasks it knows, by name.
+    /// The tasks it supports, by name.
     #[serde(default = "steps")]
     pub tasks: Vec<String>,
-    /// What of a step it does otherwise than the published profiler where a request says so, by the keys of requests.
+    /// Settings of a step in which it can differ from the published profiler, by the keys of requests.
     #[serde(default)]
     pub settings: Vec<String>,
-    /// What numbers steps can compute with at a place, by their words in requests; fp32 alone at places that are not named.
+    /// The precisions supported at a place, by their words in requests; fp32 alone at places that are not named.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub precisions: BTreeMap<String, Vec<String>>,
     /// Whether it times single operations.
@@ -225,16 +225,16 @@ fn steps() -> Vec<String> {
 /// A GPU that networks can run on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gpu {
-    /// What it is called.
+    /// Its model name.
     pub name: String,
     /// Its memory in bytes.
     pub memory: u64,
     /// Whether that is the machine's main memory.
     pub unified: bool,
-    /// Its address on the bus, such as `0000:3B:00.0`, by which NVIDIA's management library knows it; may be empty.
+    /// Its PCI address, such as `0000:3B:00.0`, by which NVML identifies it; may be empty.
     #[serde(default)]
     pub bus: String,
-    /// The major version of its compute capability; 0 where nobody asked.
+    /// The major version of its compute capability; 0 where it was not queried.
     #[serde(default)]
     pub capability: u64,
     /// The processes that compute on it already, for people.
@@ -248,21 +248,21 @@ pub struct Gpu {
 pub enum Reply {
     /// The step ran.
     Measured {
-        /// Present when the request asked for latency.
+        /// Present when the request includes latency.
         latency: Option<LatencyReading>,
-        /// Present when the request asked for memory.
+        /// Present when the request includes memory.
         memory: Option<MemoryReading>,
-        /// Present when the request asked for layers.
+        /// Present when the request includes layers.
         #[serde(default)]
         layers: Option<LayersReading>,
         /// Seconds spent in steps, warm-up included; the rest of the worker's life is start-up and bookkeeping.
         #[serde(default)]
         seconds: f64,
-        /// What the machine told before and after, where the worker looked.
+        /// State of the machine before and after the steps, where the worker read it.
         #[serde(default, skip_serializing_if = "Conditions::is_empty")]
         conditions: Box<Conditions>,
     },
-    /// The device or its limit had no more memory; what had been counted until then.
+    /// The device or its limit had no more memory; the counters until then.
     OutOfMemory {
         /// Memory counters at the failure.
         memory: MemoryReading,
@@ -284,7 +284,7 @@ pub struct LatencyReading {
     pub median: f64,
     /// Half-width of the median's confidence interval, relative to the median.
     pub spread: f64,
-    /// Steps behind the median.
+    /// Number of steps in the median.
     pub steps: usize,
     /// Samples thrown away because something else used the processor.
     pub discarded: usize,
@@ -295,15 +295,15 @@ pub struct LatencyReading {
 /// Steps timed operation by operation, between plain ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LayersReading {
-    /// Median milliseconds of the plain steps in between: what the operations' times should add up to.
+    /// Median milliseconds of the plain steps in between: the times of the operations should add up to this.
     pub step: f64,
     /// Half-width of that median's confidence interval, relative to it.
     pub step_spread: f64,
-    /// Steps behind every time.
+    /// Number of steps in every time.
     pub steps: usize,
-    /// Whether something else used the processor so much that the medians rest on disturbed steps.
+    /// Whether other programs used the processor so much that the medians are of disturbed steps.
     pub disturbed: bool,
-    /// The operations, forward in the order they run, then backward, then what belongs to no node.
+    /// The operations, forward in the order they run, then backward, then the times that belong to no node.
     pub times: Vec<LayerTime>,
 }
 
@@ -325,15 +325,16 @@ pub struct LayerTime {
 pub struct MemoryReading {
     /// Peak of the tensors alive at once.
     pub allocated: u64,
-    /// Peak that the allocator took from the system.
+    /// Peak that the allocator reserved from the system.
     pub reserved: u64,
-    /// Peak of the process (or device) above its idle value, freed memory being given back at once.
+    /// Peak of the process (or device) above its idle value, with freed memory returned at once.
     pub used: u64,
     /// Available at idle, by the kernel's count.
     pub available: u64,
     /// Free at idle, by the kernel's count.
     pub free: u64,
-    /// Peak of the process above its idle value in the timed steps, where a heap keeps what is freed; none without such steps.
+    /// Peak of the process above its idle value in the timed steps, with a heap that keeps freed memory; none without
+    /// such steps.
     #[serde(default)]
     pub heap: Option<u64>,
     /// How often the allocator gave cached memory back to serve a request; none of allocators that cache nothing.

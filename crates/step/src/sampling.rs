@@ -8,7 +8,7 @@ use std::time::Duration;
 /// one other busy process 12-60 %.
 const TOLERATED_LOSS: f64 = 0.05;
 
-/// What the operating system charged a process with.
+/// Processor time of a process, as the operating system counts it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
     /// Processor time of all threads.
@@ -22,14 +22,14 @@ pub struct Load {
 /// One timed step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// How long it took.
+    /// Its duration.
     pub wall: Duration,
-    /// What the process was charged with meanwhile.
+    /// The processor time of the process during it.
     pub load: Load,
 }
 
 impl Load {
-    /// What was added since an earlier reading.
+    /// The increase since an earlier reading.
     #[must_use]
     pub fn since(self, earlier: Load) -> Load {
         Load {
@@ -108,7 +108,7 @@ pub fn time_steps<E>(
     }
 }
 
-/// Steps timed in parts, as they came.
+/// Steps timed in parts, in order.
 #[derive(Debug, Default)]
 pub struct LapSamples {
     clean: Vec<Vec<Duration>>,
@@ -126,13 +126,14 @@ pub struct LapSummary {
 }
 
 impl LapSamples {
-    /// Adds a step in as many parts as the others; `whole` says whether it was disturbed.
+    /// Adds a step with as many parts as the others; `whole` decides whether it was disturbed.
     pub fn add(&mut self, whole: &Sample, threads: usize, laps: Vec<Duration>) {
         let kind = if whole.is_disturbed(threads) { &mut self.disturbed } else { &mut self.clean };
         kind.push(laps);
     }
 
-    /// The parts in their order, the steps behind them, and whether these were disturbed for want of enough clean ones.
+    /// The parts in their order, the number of steps, and whether these include disturbed ones because clean ones were
+    /// too few.
     pub fn summary(mut self, rule: &StepRule) -> (Vec<LapSummary>, usize, bool) {
         let disturbed = self.clean.len() < rule.minimum && !self.disturbed.is_empty();
         if disturbed {
@@ -179,8 +180,9 @@ impl Samples {
 
     /// The median and the half-width of its 95 % confidence interval relative to it.
     ///
-    /// The interval lies between two order statistics, so it assumes nothing about how times are distributed (Conover, Practical
-    /// Nonparametric Statistics, 3.2). Below six samples no pair reaches 95 %, and the whole range stands in for it.
+    /// The interval is bounded by two order statistics, so it assumes nothing about how times are distributed (Conover,
+    /// Practical Nonparametric Statistics, 3.2). Below six samples no pair reaches 95 %, and the whole range is used
+    /// instead.
     fn median(&self) -> (f64, f64) {
         let count = self.sorted.len();
         let median = stats::median(&self.sorted);
@@ -197,7 +199,7 @@ mod tests {
 
     const RULE: StepRule = StepRule { minimum: 3, minimum_seconds: 0.5, spread: 0.02, maximum_seconds: 2.0 };
 
-    /// A step of so many milliseconds on two processors, of which others took a share.
+    /// A step of so many milliseconds on two processors; other programs took a share of them.
     fn sample(milliseconds: u64, taken: f64) -> Sample {
         let wall = Duration::from_millis(milliseconds);
         let waited = wall.mul_f64(2.0 * taken);
@@ -262,8 +264,8 @@ mod tests {
         }
         samples.add(&sample(900, 0.4), 2, laps([400, 500]));
         let (parts, steps, disturbed) = samples.summary(&RULE);
-        // Means of three; below six samples the range stands for the interval: (9 - 1) / 2 = 4 and (30 - 10) / 2 = 10 over the medians
-        // 2 and 20.
+        // Means of three; below six samples the range is used as the interval: (9 - 1) / 2 = 4 and (30 - 10) / 2 = 10
+        // over the medians 2 and 20.
         let expected = [(4.0, 2.0), (20.0, 0.5)].map(|(milliseconds, spread)| LapSummary { milliseconds, spread });
         assert_eq!((parts.as_slice(), steps, disturbed), (expected.as_slice(), 3, false));
 

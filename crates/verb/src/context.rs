@@ -1,4 +1,4 @@
-//! What sections get from the outside: console, clock, Ctrl-C, the program itself, the configuration as text.
+//! The environment of sections: console, clock, Ctrl-C, the program itself, the configuration as text.
 
 use perf4sight_base::error::Error;
 use perf4sight_report::Console;
@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 /// The surroundings a section runs in.
 pub struct Context {
-    /// Speaks to whoever started the program.
+    /// Output to the user who started the program.
     pub console: Console,
     /// The date, for provenance and for durations that are reported. A function, so that tests choose it.
     pub clock: fn() -> SystemTime,
@@ -46,19 +46,19 @@ impl Context {
         (self.clock)().max(SystemTime::UNIX_EPOCH)
     }
 
-    /// Says something the reader should know although the run goes on, and keeps it for the run's JSON summary.
+    /// Prints a warning, and keeps it for the run's JSON summary.
     pub fn warn(&mut self, text: impl Display) {
         self.console.warn(&text);
         self.warnings.push(text.to_string());
     }
 
-    /// Warns of what a section leaves undone that later ones of the run may need, and of how to go on.
+    /// Warns that a section left work undone that later ones of the run may need, and suggests how to go on.
     pub fn fall_short(&mut self, words: String) {
         self.warn(&words);
         self.shortfall = Some(words);
     }
 
-    /// The failure of a section that lacks what it needs: where an earlier one left something undone, that is why.
+    /// Adds the reason to the error of a section that lacks an input: an earlier section left work undone.
     pub fn explained(&self, error: Error) -> Error {
         self.shortfall.iter().fold(error, |error, words| error.help(format!("measure the rest first: {words}")))
     }

@@ -1,4 +1,4 @@
-//! What a section would do, read and write, known before anything runs.
+//! The work, inputs and outputs of a section, known before anything runs.
 
 use perf4sight_base::error::{Error, Result};
 use std::collections::BTreeSet;
@@ -6,14 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a section would do.
+/// The planned work of a section.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Outline {
     /// One line each, for people.
     pub steps: Vec<String>,
-    /// How many runs on a device that takes.
+    /// The number of runs on a device.
     pub runs: usize,
-    /// About how long, where that can be told.
+    /// Approximate duration, where known.
     pub time: Option<Duration>,
     /// Files and folders that must exist, or be written by an earlier section, for it to start.
     pub reads: Vec<KeyedPath>,
@@ -30,14 +30,14 @@ pub struct KeyedPath {
     pub path: PathBuf,
 }
 
-/// The files a section will find when its turn comes: those on disk and those that earlier sections write.
+/// The files that exist when a section starts: those on disk and those that earlier sections write.
 #[derive(Debug, Clone, Default)]
 pub struct Foreseen {
     written: BTreeSet<PathBuf>,
 }
 
 impl Foreseen {
-    /// Counts on what a section will write.
+    /// Adds the files that a section will write.
     pub fn add(&mut self, outline: &Outline) {
         self.written.extend(outline.writes.iter().map(|written| written.path.clone()));
     }

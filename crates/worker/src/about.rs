@@ -1,4 +1,4 @@
-//! What this worker can do, as it tells when it is asked.
+//! The abilities of this worker, as it reports them on request.
 
 use super::cuda::Cuda;
 use perf4sight_base::error::{Error, Result};
@@ -56,7 +56,7 @@ fn add_gpus(about: &mut About, libtorch_cuda: Option<&Path>) {
     }
 }
 
-/// What a GPU computes with: brain floats from compute capability 8.0 on, which libtorch would emulate before.
+/// The precisions of a GPU: bfloat16 from compute capability 8.0 on, which libtorch would emulate before.
 fn precisions(gpu: &Gpu) -> Vec<String> {
     match gpu.capability {
         0..8 => words(&[Precision::Fp32, Precision::AmpFp16]),

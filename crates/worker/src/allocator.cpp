@@ -1,10 +1,11 @@
 // A libtorch CPU allocator that counts exactly and refuses past a cap.
 //
-// It hands out what libtorch's own CPU allocator hands out (posix_memalign, 64-byte aligned, freed at once). oneDNN's buffers (reordered weights, scratchpads) come through it too: libtorch gives
-// oneDNN an allocator that calls raw_allocate here. What MKL, OpenMP and the C++ runtime take for themselves does not.
+// It returns the same memory as libtorch's own CPU allocator (posix_memalign, 64-byte aligned, freed at once). oneDNN's
+// buffers (reordered weights, scratchpads) come through it too: libtorch gives oneDNN an allocator that calls
+// raw_allocate here. Memory that MKL, OpenMP and the C++ runtime allocate for themselves does not.
 //
-// While memory is being read it maps large blocks one by one instead, and unmaps them when they are freed: then the
-// resident set is what is in use, without what glibc's heap keeps of freed blocks.
+// While memory is being measured it maps large blocks one by one instead, and unmaps them when they are freed: then the
+// resident set is the memory in use, without freed blocks that glibc's heap keeps.
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -17,11 +18,12 @@
 
 namespace {
 
-// raw_allocate asserts that a DataPtr's context is its data pointer, so what must be known of a block has no place but
-// in front of it; a whole alignment unit keeps the block aligned.
+// raw_allocate asserts that a DataPtr's context is its data pointer, so the facts of a block can only be stored in
+// front of it; a whole alignment unit keeps the block aligned.
 struct Header {
   size_t bytes;
-  // Length of the block's own mapping; 0 for a block of the heap. Blocks outlive a change of mapping, so each says itself.
+  // Length of the block's own mapping; 0 for a block of the heap. Blocks outlive a change of mapping, so each stores
+  // its own.
   size_t mapped;
 };
 constexpr size_t kHeader = c10::gAlignment;
@@ -105,11 +107,11 @@ void p4s_install(uint64_t limit) {
   c10::SetCPUAllocator(&allocator, 255);
 }
 
-// Whether large blocks get mappings of their own from now on, or lie on a heap that keeps what is freed.
+// Whether large blocks get mappings of their own from now on, or come from a heap that keeps freed memory.
 //
-// By default glibc gives the top of its heap back to the system when it grows beyond a threshold: after each step or never,
-// as the last block alive happens to lie, and every page given back is faulted in anew. Equal steps of mobilenetv2 took
-// 325 or 518 ms that way, and 303 to 307 on a heap that keeps its pages.
+// By default glibc gives the top of its heap back to the system when it grows beyond a threshold: after each step or
+// never, depending on the place of the last block alive, and every page given back is faulted in anew. Equal steps of
+// mobilenetv2 took 325 or 518 ms that way, and 303 to 307 on a heap that keeps its pages.
 void p4s_map_large(bool on) {
   mapping.store(on);
   if (on) return;

@@ -1,9 +1,9 @@
 //! The counting allocator under libtorch's tensors (`allocator.cpp`): exact bytes, and a cap that makes running out real.
 //!
-//! Counted is what libtorch asks its CPU allocator for, to the byte: weights, tensors, what autograd saves, and oneDNN's
-//! reordered weights and scratchpads, some of whose sizes depend on the number of threads. Not counted, as a trace of every
-//! malloc and mmap of a step shows: oneDNN's compiled kernels (256 KiB mappings, a hundred or two), MKL's packing buffers (under 1 MB a thread), code
-//! and stacks. Those show in the resident set only.
+//! It counts the requests of libtorch to its CPU allocator, to the byte: weights, tensors, tensors that autograd saves,
+//! and oneDNN's reordered weights and scratchpads, some of whose sizes depend on the number of threads. Not counted, as
+//! a trace of every malloc and mmap of a step shows: oneDNN's compiled kernels (256 KiB mappings, a hundred or two),
+//! MKL's packing buffers (under 1 MB a thread), code and stacks. Those show in the resident set only.
 #![allow(unsafe_code)] // calls of C functions over atomics
 
 mod shim {
@@ -28,14 +28,14 @@ pub(super) fn install(limit: Option<u64>) {
     unsafe { shim::p4s_install(limit.unwrap_or(u64::MAX)) }
 }
 
-/// Whether blocks from 128 KiB on get mappings of their own from now on, which end when they are freed, or lie on a heap
-/// that keeps what is freed.
+/// Whether blocks from 128 KiB on get mappings of their own from now on, which end when they are freed, or come from a
+/// heap that keeps freed memory.
 ///
-/// Then the resident set is what the step needs. With the heap it is 1.4 to 1.9 times the tensors: freed blocks of up to 32 MiB stay
-/// there and fragment it. That repeats on one thread; on more, threads race for heaps and equal runs differ by up to 13 %. But
-/// mapping costs time, so latency is measured with the heap.
+/// With mappings the resident set is the need of the step. With the heap it is 1.4 to 1.9 times the tensors: freed
+/// blocks of up to 32 MiB stay there and fragment it. That repeats on one thread; on more, threads race for heaps and
+/// equal runs differ by up to 13 %. But mapping costs time, so latency is measured with the heap.
 pub(super) fn map_large(on: bool) {
-    // SAFETY: sets one atomic; every block says itself how it is given back.
+    // SAFETY: sets one atomic; every block stores how it is freed.
     unsafe { shim::p4s_map_large(on) }
 }
 
@@ -45,7 +45,7 @@ pub(super) fn peak() -> u64 {
     unsafe { shim::p4s_peak() }
 }
 
-/// Whether an allocation was ever refused: what tells running out of memory from every other failure of libtorch.
+/// Whether an allocation was ever refused: distinguishes out of memory from every other failure of libtorch.
 pub(super) fn refused() -> bool {
     // SAFETY: reads one atomic.
     unsafe { shim::p4s_refused() }
@@ -55,7 +55,8 @@ pub(super) fn refused() -> bool {
 mod tests {
     use super::*;
 
-    /// A block of so many bytes, every one of them written; here nothing else counts, for the allocator is not installed.
+    /// A block of that many bytes, every one of them written; nothing else is counted, for the allocator is not
+    /// installed.
     fn block(bytes: u64, value: u8) -> (*mut u8, u64, u8) {
         // SAFETY: the block has that many bytes and belongs to this test alone.
         unsafe {
@@ -66,7 +67,7 @@ mod tests {
     }
 
     fn give_back((start, bytes, value): (*mut u8, u64, u8)) {
-        // SAFETY: `block` wrote all of it, and it is given back once.
+        // SAFETY: `block` wrote all of it, and it is freed once.
         unsafe {
             let written = std::slice::from_raw_parts(start, bytes as usize);
             assert!(written.iter().all(|byte| *byte == value), "{bytes} bytes were overwritten");

@@ -1,4 +1,4 @@
-//! From the line that is asked to the line that is answered: one configuration, run on the processor or on a GPU.
+//! Reads a request line and writes a reply line: one configuration, run on the processor or on a GPU.
 
 use super::cuda::Cuda;
 use super::measure::measure;
@@ -13,9 +13,9 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread;
 
-/// Reads one [`Request`] line, runs what it asks for and writes one [`Reply`] line. Call it first thing in a process of its own: it
-/// sets up libtorch, and the process, for that one measurement. `libtorch_cuda` is where the configuration says that the CUDA half
-/// of libtorch lies.
+/// Reads one [`Request`] line, runs it and writes one [`Reply`] line. Call it first thing in a process of its own: it
+/// sets up libtorch, and the process, for that one measurement. `libtorch_cuda` is the configured path of the CUDA half
+/// of libtorch.
 ///
 /// # Errors
 /// When the line cannot be read or the reply cannot be written; everything else is a reply.
@@ -52,7 +52,7 @@ fn reply(request: &Request, libtorch_cuda: Option<&Path>) -> Result<Reply> {
     Ok(measure(request, task, &network, &cuts, gpu))
 }
 
-/// The nodes behind which a step is cut.
+/// The nodes after which a step is cut.
 fn cuts(network: &Network, task: &StepTask) -> Result<Vec<NodeId>> {
     let cuts: Vec<NodeId> =
         network.iter().filter(|(_, node)| task.cuts.contains(&node.name)).map(|(id, _)| id).collect();
@@ -89,13 +89,14 @@ fn places(gpus: usize) -> String {
         .join(", ")
 }
 
-/// Reads a network on a thread of its own, which has a heap of its own: the holes that parsing leaves, different in every process,
-/// would else lie between the tensors and make the peak of the resident set vary by 8 % between equal runs.
+/// Reads a network on a thread of its own, which has a heap of its own: otherwise the holes that parsing leaves,
+/// different in every process, would be between the tensors and make the peak of the resident set vary by 8 % between
+/// equal runs.
 fn read(file: &Path) -> Result<Loaded> {
     thread::scope(|scope| scope.spawn(|| onnx::read(file)).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Refuses a network with operations that nobody can run, naming them.
+/// Refuses a network with operations that are not supported, and names them.
 fn runnable(network: Network) -> Result<Network> {
     let unknown = network.coverage().unknown;
     if unknown.is_empty() {

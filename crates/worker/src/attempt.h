@@ -1,4 +1,4 @@
-// How a call of the shim fails: it returns false, and the reason waits for whoever asks on the same thread.
+// Failures of a call of the shim: it returns false, and the reason is stored for the next query on the same thread.
 #pragma once
 
 #include <exception>

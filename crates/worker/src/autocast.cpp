@@ -1,4 +1,5 @@
-// PyTorch's autocast on any kind of device, and the functions of its gradient scaler: tch knows autocast on CUDA alone, and no lists.
+// PyTorch's autocast on any kind of device, and the functions of its gradient scaler: tch supports autocast on CUDA only,
+// and lacks the scaler's functions on lists of tensors.
 #include <cstddef>
 #include <vector>
 
@@ -27,7 +28,7 @@ bool p4s_autocast_begin(bool gpu, bool half) {
   });
 }
 
-// As it does on exit: what was cast of weights goes with the outermost one.
+// As PyTorch does on exit: the end of the outermost one frees the cached casts of weights.
 bool p4s_autocast_end(bool gpu) {
   return attempt([&] {
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();

@@ -1,5 +1,5 @@
 //! PyTorch's autocast (`autocast.cpp`), and the scaler that keeps half-precision gradients within range.
-#![allow(unsafe_code)] // tch knows autocast on CUDA alone
+#![allow(unsafe_code)] // tch supports autocast on CUDA only
 
 use super::shim::checked;
 use perf4sight_step::workload::{Number, Precision};
@@ -21,7 +21,7 @@ mod functions {
     }
 }
 
-/// Runs something as a precision has it: under autocast, whose casts of weights go when it is done, or as it is.
+/// Runs a closure at a precision: under autocast, whose casts of weights are freed at its end, or without.
 pub(super) fn casting<T>(
     precision: Precision,
     device: Device,
@@ -37,7 +37,7 @@ pub(super) fn casting<T>(
     result
 }
 
-/// What `torch.amp.GradScaler` holds, with its numbers.
+/// The state of `torch.amp.GradScaler`, with its default numbers.
 pub(super) struct Scaler {
     scale: Tensor,
     growth: Tensor,
@@ -63,7 +63,7 @@ impl Scaler {
         Ok(Some(Scaler { scale, growth, found: Tensor::f_zeros(number, (Kind::Float, device))? }))
     }
 
-    /// The loss whose gradients are within range.
+    /// The loss, scaled to keep its gradients within range.
     pub fn scaled(&self, loss: &Tensor) -> Result<Tensor, TchError> {
         loss.f_mul(&self.scale)
     }

@@ -1,9 +1,9 @@
-// Segments of a forward pass that keep their inputs alone and run again in backward: torch/utils/checkpoint.py without reentrance,
-// with libtorch's own hooks for what autograd saves.
+// Segments of a forward pass that keep only their inputs and run again in backward: torch/utils/checkpoint.py without
+// reentrance, with libtorch's own hooks for the tensors that autograd saves.
 //
-// While a segment runs, every tensor that autograd saves is counted and let go. The first one that backward asks for runs the
-// segment again, with what is saved now noted by its number; that stops as soon as all are. The second graph goes at once, and
-// what was noted goes with its only reader.
+// While a segment runs, every tensor that autograd saves is counted and released. The first one that backward requests
+// runs the segment again and stores the saved tensors by number; the run stops as soon as all are stored. The second
+// graph is freed at once, and each stored tensor with its only reader.
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -25,11 +25,12 @@ using perf4sight::attempt;
 using torch::autograd::Engine;
 using torch::autograd::SavedVariableHooks;
 
-// Runs the operations of a segment; false where one of them fails, which is what it does when enough is noted.
+// Runs the operations of a segment; false where one of them fails, which it does on purpose when enough tensors are
+// stored.
 using Again = bool (*)(const void* context);
 using Drop = void (*)(void* context);
 
-// Raised through an operation: nobody needs the rest of its segment.
+// Thrown through an operation: the rest of its segment is not needed.
 struct Noted : std::exception {
   const char* what() const noexcept override { return "the segment has run far enough"; }
 };
@@ -107,7 +108,7 @@ class Frame {
     noting = outer;
     saving = outside;
     for (auto& state : now) state.restore();
-    // What the segment said waits where failures of the shim do.
+    // An error of the segment is stored where failures of the shim are.
     if (noted_.size() != wanted_.size()) throw std::runtime_error(perf4sight::problem);
   }
 
@@ -133,7 +134,7 @@ class Saved final : public SavedVariableHooks {
   size_t number_ = 0;
 };
 
-// Of the second graph, which nobody differentiates.
+// For the second graph, which is not differentiated.
 class Noting final : public SavedVariableHooks {
  public:
   explicit Noting(Frame& frame) : frame_(frame) {}
@@ -166,7 +167,8 @@ Engine& engine() {
 
 extern "C" {
 
-// From here on autograd saves nothing on this thread but how to run `again`; `context` is let go with the last that might.
+// From here on autograd saves nothing on this thread but a way to run `again`; `context` is dropped with the last
+// tensor that needs it.
 bool p4s_checkpoint_begin(Again again, Drop drop, void* context, bool cuda) {
   return attempt([&] {
     torch::autograd::set_default_engine_stub(engine);

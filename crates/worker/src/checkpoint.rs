@@ -23,8 +23,9 @@ mod functions {
     }
 }
 
-/// Runs a segment's forward, of which nothing is kept: backward runs `again` first, which must do the same, and lets go of it when it is done
-/// with the segment. On a GPU that happens on libtorch's own thread, while the one that asked for backward waits.
+/// Runs a segment's forward without keeping its saved tensors. Backward first runs `again`, which must do the same, and
+/// drops it when it is done with the segment. On a GPU that happens on libtorch's own thread, while the thread that
+/// called backward waits.
 pub(super) fn checkpointed<T>(
     device: Device,
     again: impl Fn() -> Result<(), TchError> + 'static,
@@ -32,10 +33,11 @@ pub(super) fn checkpointed<T>(
 ) -> Result<T, TchError> {
     let again: Box<Again> = Box::new(Box::new(again));
     let context = Box::into_raw(again).cast();
-    // SAFETY: both functions take the context for what it is, and nobody else frees it. That libtorch is loaded is why there are tensors.
+    // SAFETY: both functions cast the context to its true type, and no other code frees it. Tensors exist, so libtorch
+    // is loaded.
     checked(unsafe { functions::p4s_checkpoint_begin(run, free, context, device.is_cuda()) })?;
     let result = forward();
-    // SAFETY: lets go of a reference that this thread holds.
+    // SAFETY: drops a reference that this thread holds.
     unsafe { functions::p4s_checkpoint_end() };
     result
 }

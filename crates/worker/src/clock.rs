@@ -1,4 +1,4 @@
-//! What steps and their operations are timed with: the processor's clock, or marks in a GPU's work.
+//! The clocks for steps and their operations: the processor's clock, or events of a GPU.
 
 use super::gpu::{Event, Handle};
 use super::process;
@@ -11,7 +11,7 @@ use tch::TchError;
 pub(super) enum Clock {
     /// The processor's, which does the work itself.
     Processor,
-    /// A GPU's. It runs behind the program that tells it what to do, so only its own marks say when it did it.
+    /// A GPU's. GPU work is asynchronous; only CUDA events give its timestamps.
     Gpu(Handle),
 }
 
@@ -23,7 +23,7 @@ pub(super) enum Mark {
 }
 
 impl Clock {
-    /// Now; on a GPU, behind all that it was told.
+    /// Now; on a GPU, after all work queued so far.
     pub fn now(self) -> Result<Mark, TchError> {
         match self {
             Clock::Processor => Ok(Mark::Processor(Instant::now())),
@@ -31,7 +31,7 @@ impl Clock {
         }
     }
 
-    /// Waits until nothing is under way, so that every moment has come.
+    /// Waits until all queued work is finished, so that every moment has a time.
     pub fn settle(self) -> Result<(), TchError> {
         match self {
             Clock::Processor => Ok(()),

@@ -18,7 +18,7 @@ use std::path::Path;
 pub(super) struct Cuda {
     /// By their number.
     pub gpus: Vec<Gpu>,
-    /// What measurements on any of them depend on.
+    /// The software on which measurements on any of them depend.
     pub software: Setting,
 }
 
@@ -26,7 +26,7 @@ impl Cuda {
     /// Loads the CUDA half; `configured` is the path that the configuration names. Call before anything else of libtorch.
     ///
     /// # Errors
-    /// What is missing or does not fit: library, driver, GPU; and what helps.
+    /// Library, driver or GPU are missing or do not fit; with the remedy.
     pub fn load(configured: Option<&Path>) -> Result<Self> {
         forget_unrecorded();
         let library = Library::find(configured)?;
@@ -48,7 +48,7 @@ fn version((major, minor): (i64, i64)) -> String {
     format!("{major}.{minor}")
 }
 
-/// Refuses a driver for an older CUDA. Since CUDA 11, a driver runs all minor versions of the major version that it knows.
+/// Refuses a driver for an older CUDA. Since CUDA 11, a driver runs all minor versions of its major version.
 fn check(driver: (i64, i64), needed: (i64, i64), libtorch: &str) -> Result<()> {
     if driver.0 >= needed.0 {
         return Ok(());
@@ -65,8 +65,8 @@ fn unusable(library: &Library, why: impl Display) -> Error {
         .help("python3 -c 'import torch; torch.cuda.init()' with the same PyTorch must work; if it does not, install it anew")
 }
 
-/// Environment variables that would change what a step on a GPU costs, and that no row would tell of: the allocator's rules, and
-/// arithmetic that the keys `tf32` and `cudnn_benchmark` decide.
+/// Environment variables that would change the cost of a step on a GPU without being recorded in a row: the allocator's
+/// rules, and arithmetic that the keys `tf32` and `cudnn_benchmark` decide.
 const UNRECORDED: [&str; 5] = [
     "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF",
@@ -86,7 +86,8 @@ fn forget_unrecorded() {
 fn load(library: &Library) -> Result<()> {
     // A name without a folder would be looked for elsewhere.
     let file = std::path::absolute(&library.file).unwrap_or_else(|_| library.file.clone());
-    // SAFETY: what runs is libtorch's own registration; its version was checked, and it shares the libraries of the CPU half.
+    // SAFETY: loading runs only libtorch's own registration; its version was checked, and it shares the libraries of
+    // the CPU half.
     let loaded = unsafe { Loaded::open(Some(&file), RTLD_NOW | RTLD_GLOBAL) };
     let loaded = loaded.map_err(|cause| {
         Error::device(format!("libtorch {} cannot be loaded: {cause}", library.version))

@@ -1,6 +1,6 @@
 //! The NVIDIA driver (`libcuda.so.1`): which GPUs there are, in the order that libtorch counts them.
 //!
-//! It is asked before libtorch's CUDA half is loaded, which is a gigabyte and knows only that something is wrong.
+//! It is queried before libtorch's CUDA half is loaded, which is a gigabyte and reports only that an error occurred.
 #![allow(unsafe_code)] // calls of NVIDIA's driver interface
 
 use libloading::Library;
@@ -15,10 +15,10 @@ const NAME: &str = "libcuda.so.1";
 const INTEGRATED: c_int = 18;
 /// That of its compute capability's major version.
 const CAPABILITY: c_int = 75;
-/// Longest name or bus address asked for.
+/// Longest name or bus address requested.
 const TEXT: usize = 256;
 
-/// What `CUresult` says of machines that are not set up, and what helps (cuda.h).
+/// Meanings and remedies of the `CUresult` codes of machines that are not set up (cuda.h).
 const REMEDIES: [(c_int, &str); 4] = [
     (
         100,
@@ -38,9 +38,9 @@ impl Driver {
     /// The driver, ready for questions.
     ///
     /// # Errors
-    /// There is none, or it cannot use any GPU: in its own words, and what helps.
+    /// There is no driver, or it cannot use any GPU: its own message, with the remedy.
     pub fn open() -> Result<Self> {
-        // SAFETY: NVIDIA's driver is made to be loaded at run time; what runs when it is loaded is its own.
+        // SAFETY: NVIDIA's driver is made to be loaded at run time; loading runs only its own code.
         let library = unsafe { Library::new(NAME) }.map_err(|cause| {
             Error::device(format!("there is no NVIDIA driver here: {cause}"))
                 .expected(NAME)
@@ -90,7 +90,7 @@ impl Driver {
         })
     }
 
-    /// What a function writes into a buffer about a device.
+    /// Calls a function that writes a text about a device into a buffer.
     fn text(&self, name: &str, device: c_int) -> Result<String> {
         let mut buffer = [0u8; TEXT];
         type Write = extern "C" fn(*mut c_char, c_int, c_int) -> c_int;
@@ -100,7 +100,8 @@ impl Driver {
 
     /// Calls the driver's function `name`, which is of type `F`.
     fn call<F: Copy>(&self, name: &str, call: impl FnOnce(F) -> c_int) -> Result<()> {
-        // SAFETY: every caller gives the function's type in cuda.h; references stand for pointers that must not be null.
+        // SAFETY: every caller gives the function's type in cuda.h; references are passed for pointers that must not be
+        // null.
         let function = unsafe { self.library.get::<F>(name.as_bytes()) };
         let function = function.map_err(|cause| Error::device(format!("the NVIDIA driver is too old: {cause}")))?;
         match call(*function) {

@@ -12,9 +12,9 @@ use tch::{Device, TchError, Tensor};
 
 /// A network that libtorch can run.
 pub(super) struct Executable {
-    /// What backward may run again.
+    /// The parts that backward may run again.
     parts: Rc<Parts>,
-    /// What it does run again, in the order it runs.
+    /// The segments that backward runs again, in the order they run.
     segments: Vec<Segment>,
     device: Device,
 }
@@ -36,7 +36,7 @@ struct Results {
 }
 
 impl Executable {
-    /// The network with fresh weights on a device, in training or in evaluation mode, cut behind some of its nodes.
+    /// The network with fresh weights on a device, in training or in evaluation mode, cut after some of its nodes.
     pub fn new(network: &Network, step: Step, cuts: &[NodeId], device: Device) -> Result<Self, TchError> {
         let uses = network.uses();
         let weights = WeightStore::new(network, kind_of_number(step.precision.held()), device)?;
@@ -50,13 +50,13 @@ impl Executable {
         self.parts.weights.parameters()
     }
 
-    /// The network's results for a batch of its inputs, both in the order they stand.
+    /// The network's results for a batch of its inputs, both in the network's order.
     pub fn forward(&self, batch: &[Tensor]) -> Result<Vec<Tensor>, TchError> {
         self.forward_watched(batch, |_| Ok(()))
     }
 
-    /// The same, with a word after each node, in order: its result. An intermediate result is let go as soon as its last reader
-    /// ran; what backward needs of it, autograd keeps, or how to make it again.
+    /// The same, with a call after each node, in order, that gets its result. An intermediate result is dropped as soon
+    /// as its last reader ran; autograd keeps the tensors that backward needs, or a way to compute them again.
     pub fn forward_watched(
         &self,
         batch: &[Tensor],
@@ -76,7 +76,8 @@ impl Executable {
         Ok(parts.network.outputs().iter().map(|output| results.read(*output)).collect())
     }
 
-    /// What runs a segment once more, holding what it reads: under an autocast of its own, as the forward's is over by then.
+    /// A closure that runs a segment once more and holds its inputs; it opens an autocast of its own, because the
+    /// forward's is over by then.
     fn again(&self, segment: &Segment, results: &Results) -> impl Fn() -> Result<(), TchError> + use<> {
         let (parts, nodes, samples) = (Rc::clone(&self.parts), segment.nodes.clone(), results.samples);
         let (precision, device) = (parts.step.precision, self.device);
@@ -114,14 +115,14 @@ impl Parts {
 }
 
 impl Results {
-    /// Some results that are there already, of so many samples.
+    /// Starts with existing results, for that many samples.
     fn new(parts: &Parts, given: impl Iterator<Item = (NodeId, Tensor)>, samples: i64) -> Self {
         let mut results: Vec<Option<Tensor>> = parts.uses.iter().map(|_| None).collect();
         given.for_each(|(id, tensor)| results[id.index()] = Some(tensor));
         Results { results, left: parts.uses.clone(), samples }
     }
 
-    /// Hands a result to one of its readers, and lets go of it with the last.
+    /// Gives a result to one of its readers, and drops it with the last.
     fn read(&mut self, id: NodeId) -> Tensor {
         let (left, result) = (&mut self.left[id.index()], &mut self.results[id.index()]);
         *left -= 1;
@@ -135,7 +136,7 @@ impl Results {
     }
 }
 
-/// Why a result is there.
+/// The reason why a result exists.
 const THERE: &str = "nodes stand in the order they run, and uses were counted";
 
 #[cfg(test)]
@@ -170,7 +171,7 @@ mod tests {
         Window { padding, ..Window::square(kernel, stride, 0) }
     }
 
-    /// As a program that sets weights does it: autograd is not to know.
+    /// Sets weights without autograd, as a program does.
     fn fill(executable: &Executable, value: f64) {
         tch::no_grad(|| executable.parameters().for_each(|parameter| drop(parameter.shallow_clone().fill_(value))));
     }
@@ -194,7 +195,7 @@ mod tests {
         let executable = Executable::new(&network, Step::published(Stage::Inference), &[], Device::Cpu).unwrap();
         fill(&executable, 1.0);
         let batch = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0]).view([1, 1, 2, 2]);
-        // Around the image come a row of zeros above and a column behind:  0 0 0 / 1 2 0 / 3 4 0.
+        // The image gets a row of zeros above and a column after it:  0 0 0 / 1 2 0 / 3 4 0.
         // Sums over 2x2 plus a bias of 1: 4 3 / 11 7. Clipped at 6: 4 3 / 6 6. Largest 6, mean 4.75, sum plus bias 11.75.
         assert_eq!(values(&executable.forward(&[batch]).unwrap()[0]), [11.75]);
     }

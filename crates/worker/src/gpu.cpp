@@ -1,8 +1,9 @@
-// What libtorch's CUDA half offers through the interfaces of its CPU half: the allocator's counters, events, settings.
+// The functions of libtorch's CUDA half that the interfaces of its CPU half offer: the allocator's counters, events,
+// settings.
 //
-// The CUDA half is loaded at run time, into a program that is linked without it, so only what c10 and ATen declare for all
-// accelerators can be called here. Call nothing before it is loaded: the first look for CUDA is remembered, and stays what
-// it was.
+// The CUDA half is loaded at run time, into a program that is linked without it, so only functions that c10 and ATen
+// declare for all accelerators can be called here. Call nothing before it is loaded: the result of the first check for
+// CUDA is cached and never changes.
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -73,12 +74,12 @@ bool p4s_gpu_use(int index, double share, bool tf32, bool benchmark) {
   });
 }
 
-// Waits until the GPU has done what it was told to.
+// Waits until the GPU has finished all queued work.
 bool p4s_gpu_settle(int index) {
   return attempt([&] { guard().synchronizeDevice(static_cast<c10::DeviceIndex>(index)); });
 }
 
-// Gives cached memory back and starts peaks anew.
+// Returns cached memory to the device and resets the peaks.
 bool p4s_gpu_forget(int index) {
   return attempt([&] {
     auto* allocator = c10::getDeviceAllocator(kGpu);
@@ -107,11 +108,11 @@ bool p4s_gpu_memory(int index, uint64_t* free, uint64_t* total) {
   });
 }
 
-// An event behind everything the GPU was told so far by this thread; null where that failed.
+// An event after all work that this thread has queued on the GPU so far; null where that failed.
 void* p4s_event_new(int index) {
   c10::Event* event = nullptr;
   attempt([&] {
-    // BACKEND_DEFAULT is what measures time; PyTorch's own default does not.
+    // BACKEND_DEFAULT enables timing; PyTorch's own default does not.
     auto recorded = std::make_unique<c10::Event>(kGpu, c10::EventFlag::BACKEND_DEFAULT);
     recorded->record(guard().getStream(gpu(index)));
     event = recorded.release();

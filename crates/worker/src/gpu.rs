@@ -23,17 +23,17 @@ mod functions {
     }
 }
 
-/// What the caching allocator counted, in bytes and times, as `gpu.cpp` has it.
+/// The counters of the caching allocator, in bytes and counts, in the layout of `gpu.cpp`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct Counters {
     /// Peak of the tensors' blocks.
     pub allocated: u64,
-    /// Peak of what was taken from the device.
+    /// Peak of the memory reserved from the device.
     pub reserved: u64,
-    /// What is taken from the device now.
+    /// Memory reserved from the device now.
     pub reserved_now: u64,
-    /// How often cached memory had to be given back before a block could be had.
+    /// How often cached memory had to be freed before a block could be allocated.
     pub retries: u64,
     /// How often a block could not be had at all.
     pub refusals: u64,
@@ -52,7 +52,7 @@ pub(super) fn look() -> Result<(i64, i64, i64), TchError> {
 pub(super) struct Handle(c_int);
 
 impl Handle {
-    /// Takes a GPU into use with the task's settings. Of its memory, tensors and caches may have what the request allows.
+    /// Sets up a GPU with the task's settings. Tensors and caches may take as much of its memory as the request allows.
     pub fn take(index: usize, gpu: &Gpu, request: &Request, task: &StepTask) -> Result<Self, TchError> {
         let share = request.mem_limit.map_or(1.0, |limit| limit as f64 / gpu.memory as f64);
         let handle = Handle(index as c_int);
@@ -66,22 +66,22 @@ impl Handle {
         self.0 as usize
     }
 
-    /// Waits until it has done all that it was told to.
+    /// Waits until it has finished all queued work.
     pub fn settle(self) -> Result<(), TchError> {
         // SAFETY: a plain value.
         checked(unsafe { functions::p4s_gpu_settle(self.0) })
     }
 
-    /// Gives back what the allocator keeps for later, and starts its peaks anew.
+    /// Frees cached memory of the allocator, and resets its peaks.
     pub fn forget(self) -> Result<(), TchError> {
         // SAFETY: a plain value.
         checked(unsafe { functions::p4s_gpu_forget(self.0) })
     }
 
-    /// What the allocator counted since.
+    /// The counters of the allocator since then.
     pub fn count(self) -> Result<Counters, TchError> {
         let mut counters = Counters::default();
-        // SAFETY: a struct of the layout that the shim writes.
+        // SAFETY: a struct with the layout of the shim.
         checked(unsafe { functions::p4s_gpu_count(self.0, &mut counters) })?;
         Ok(counters)
     }
@@ -94,9 +94,9 @@ impl Handle {
         Ok((free, total))
     }
 
-    /// A mark behind all that it was told so far.
+    /// An event after all work queued so far.
     pub fn mark(self) -> Result<Event, TchError> {
-        // SAFETY: a plain value; null stands for a failure.
+        // SAFETY: a plain value; null means failure.
         let event = unsafe { functions::p4s_event_new(self.0) };
         checked(!event.is_null()).map(|()| Event(event))
     }

@@ -8,7 +8,7 @@ use perf4sight_step::workload::Pass;
 use std::time::Duration;
 use tch::TchError;
 
-/// The laps of one step. All its time lies in one of them, so that their sum is the step.
+/// The laps of one step. Each moment belongs to exactly one lap, so that their sum is the step.
 ///
 /// In order: forward of every node, backward of every node, loss, zero_grad, optimizer.
 pub(super) struct Stopwatch {
@@ -16,15 +16,15 @@ pub(super) struct Stopwatch {
     nodes: usize,
     ran: usize,
     began: Mark,
-    /// Which lap ended when; how long they took is known when a GPU has come that far.
+    /// The lap and the moment of its end; on a GPU the durations are known only when it has passed the events.
     ended: Vec<(usize, Mark)>,
 }
 
-/// The laps behind those of the nodes.
+/// The laps after those of the nodes.
 const OTHERS: [Pass; 3] = [Pass::Loss, Pass::ZeroGrad, Pass::Optimizer];
 
 impl Stopwatch {
-    /// Starts with nothing spent, for a network of so many nodes.
+    /// Starts with no time spent, for a network of that many nodes.
     pub fn new(nodes: usize, clock: Clock) -> Result<Self, TchError> {
         let ended = Vec::with_capacity(2 * (nodes + OTHERS.len()));
         Ok(Stopwatch { clock, nodes, ran: 0, began: clock.now()?, ended })
@@ -62,7 +62,7 @@ impl Stopwatch {
         self.lap(2 * self.nodes + 2)
     }
 
-    /// The laps of a step whose work is done.
+    /// The laps of a step whose work is finished.
     pub fn into_laps(self) -> Result<Vec<Duration>, TchError> {
         let mut spent = vec![Duration::ZERO; 2 * self.nodes + OTHERS.len()];
         let mut began = &self.began;
@@ -79,8 +79,8 @@ impl Stopwatch {
     }
 }
 
-/// Summarised laps by the names of their nodes. The input is no operation, and what took no time did not run: inference has no
-/// backward.
+/// Summarised laps by the names of their nodes. The input is no operation, and laps of zero time did not run: inference
+/// has no backward.
 pub(super) fn named(network: &Network, laps: &[LapSummary]) -> Vec<LayerTime> {
     let ran = |node: usize| !matches!(network.nodes()[node].op, Op::Input(_));
     let nodes = network.nodes().len();

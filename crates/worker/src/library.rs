@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The library that holds the CUDA half; libraries it needs lie where it says itself.
+/// The library of the CUDA half; its dependencies are found by its own run path.
 const NAME: &str = "libtorch_cuda.so";
 /// The environment variable with a path to it.
 const VARIABLE: &str = "LIBTORCH_CUDA";
@@ -33,7 +33,7 @@ impl Library {
     /// Finds it, `configured` being the path that the configuration names.
     ///
     /// # Errors
-    /// There is none, or it is of another version: both versions, and what to install.
+    /// There is none, or it has another version: both versions, and what to install.
     pub fn find(configured: Option<&Path>) -> Result<Self> {
         match configured.map(Path::to_owned).or_else(|| env::var_os(VARIABLE).map(PathBuf::from)) {
             Some(path) => Self::at(&path),
@@ -80,7 +80,7 @@ fn remedy() -> String {
     )
 }
 
-/// PyTorch says its version in `version.py`, an archive of libtorch in `build-version`.
+/// A package of PyTorch has its version in `version.py`, an archive of libtorch in `build-version`.
 fn version(library: &Path) -> Result<String> {
     let folders = library.ancestors().skip(1).take(2);
     let said = folders.flat_map(|folder| [folder.join("version.py"), folder.join("build-version")]).find_map(stated);

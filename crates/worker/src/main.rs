@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Not eprintln!, which panics where nobody reads.
+            // Not eprintln!, which panics where standard error is closed.
             let _ = writeln!(io::stderr(), "error: {error}");
             ExitCode::from(error.kind().exit_code())
         }

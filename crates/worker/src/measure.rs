@@ -13,14 +13,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tch::{Device, TchError};
 
-/// Where a network runs: what holds its tensors, what times its steps, what counts their memory.
+/// The device of a network's tensors, the clock of its steps, and the counter of their memory.
 struct Instruments {
     device: Device,
     clock: Clock,
     memory: Box<dyn Memory>,
 }
 
-/// What a task asks for, as far as it was measured.
+/// The requested readings that were measured.
 #[derive(Default)]
 struct Readings {
     latency: Option<LatencyReading>,
@@ -50,7 +50,7 @@ pub(super) fn measure(
     let seconds = began.elapsed().as_secs_f64();
     let mut end = moment(bus.as_deref());
     if !bus.as_deref().is_none_or(gpu::lists_this) {
-        // In a container processes may have other numbers, and nobody can tell which of them is this one.
+        // In a container process numbers may differ, so this process cannot be recognised in the list.
         end.others.clone_from(&start.others);
     }
     let conditions = Box::new(Conditions { start, end });
@@ -64,7 +64,7 @@ pub(super) fn measure(
     }
 }
 
-/// The machine now, and its GPU where it has that address, with who else computes on that.
+/// The state of the machine, and of its GPU where it has that address, with other processes on it.
 fn moment(bus: Option<&str>) -> Moment {
     let mut moment = linux::moment(Path::new("/"));
     if let Some(bus) = bus {
@@ -89,7 +89,7 @@ impl Instruments {
     }
 }
 
-/// A warm-up, in which memory is read where it was asked for, then the timed steps.
+/// A warm-up, a reading of memory where it was requested, then the timed steps.
 fn run(
     threads: usize,
     task: &StepTask,
@@ -114,15 +114,16 @@ fn run(
     Ok(readings)
 }
 
-/// Memory is the highest peak of all steps. The published tool averages the peaks of a warm-up, which has no optimizer state yet,
-/// and three steps; the highest is what has to fit, and it repeats to the byte. The second step has it: from then on steps are alike.
+/// Memory is the highest peak of all steps. The published tool averages the peaks of a warm-up, which has no optimizer
+/// state yet, and three steps; the highest peak is the one that has to fit, and it repeats to the byte. The second step
+/// reaches it: from then on steps are alike.
 fn memory(step: &mut Step, instruments: &Instruments) -> Result<MemoryReading, TchError> {
     step.run()?;
     instruments.clock.settle()?;
     instruments.memory.reading()
 }
 
-/// Times plain steps, and between them steps in laps, so that whatever the machine does falls on both.
+/// Times plain steps, and between them steps in laps, so that disturbances of the machine affect both.
 fn time(
     threads: usize,
     task: &StepTask,
@@ -163,7 +164,7 @@ fn layers(task: &StepTask, network: &Network, samples: LapSamples, plain: &Laten
     }
 }
 
-/// libtorch's message without the C++ stack behind it.
+/// libtorch's message without its C++ stack trace.
 fn failed(problem: &TchError) -> Reply {
     let text = problem.to_string();
     Reply::Failed { reason: text.split("\nException raised from").next().unwrap_or(&text).trim_end().to_owned() }

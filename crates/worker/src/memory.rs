@@ -14,7 +14,7 @@ pub(super) trait Memory {
     /// The counters by now.
     fn reading(&self) -> Result<MemoryReading, TchError>;
 
-    /// Whether an allocation was ever refused: what tells running out of memory from every other failure of libtorch.
+    /// Whether an allocation was ever refused: distinguishes out of memory from every other failure of libtorch.
     fn refused(&self) -> bool;
 
     /// From here on steps are timed, with the allocator as processes usually have it.
@@ -28,7 +28,8 @@ pub(super) trait Memory {
 pub(super) struct ProcessMemory(Idle);
 
 impl ProcessMemory {
-    /// Puts the counting allocator under all tensors, of which it allows `limit` bytes. Large blocks are mapped where memory is `counted`.
+    /// Installs the counting allocator for all tensors, with a cap of `limit` bytes. Large blocks are mapped where
+    /// memory is `counted`.
     pub fn begin(limit: Option<u64>, counted: bool) -> Self {
         allocator::install(limit);
         let idle = Idle::take();
@@ -67,7 +68,7 @@ pub(super) struct GpuMemory {
 }
 
 impl GpuMemory {
-    /// Counts from a GPU that is ready: its context and libraries, which take some hundred MiB, are there.
+    /// Starts counting on a GPU that is ready: its context and libraries, which take some hundred MiB, are loaded.
     pub fn begin(gpu: Gpu, handle: Handle) -> Result<Self, TchError> {
         drop(Tensor::f_zeros([1], (Kind::Float, Device::Cuda(handle.index())))?);
         handle.settle()?;
@@ -84,7 +85,8 @@ impl GpuMemory {
 impl Memory for GpuMemory {
     fn reading(&self) -> Result<MemoryReading, TchError> {
         let Counters { allocated, reserved, reserved_now, retries, refusals } = self.handle.count()?;
-        // What the allocator had at its peak and gave back since, to serve a request that else had been refused.
+        // Memory that the allocator held at its peak and has freed since, to serve a request that would otherwise have
+        // been refused.
         let given_back = reserved.saturating_sub(reserved_now);
         Ok(MemoryReading {
             allocated,
@@ -111,10 +113,10 @@ impl Memory for GpuMemory {
     }
 }
 
-/// Memory in use, whoever uses it.
+/// Memory in use, by all processes.
 fn used(gpu: &Gpu, handle: Handle) -> Result<u64, TchError> {
     if gpu.unified {
-        // The published profiler's formula; NVML does not know.
+        // The published profiler's formula; NVML does not report it.
         let [total, left @ ..] = ["MemTotal", "MemFree", "Buffers", "Cached"].map(kernel);
         return Ok(total.saturating_sub(left.iter().sum()));
     }

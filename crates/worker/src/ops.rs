@@ -19,7 +19,7 @@ pub(super) struct Call<'a> {
     pub inputs: Vec<Tensor>,
     /// Samples of the batch.
     pub samples: i64,
-    /// What weights and data are held in.
+    /// The format of weights and data.
     pub held: Number,
     /// Batch statistics and dropout as in training.
     pub training: bool,
@@ -28,7 +28,7 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// A table that lies there, or is made anew of the trained numbers that it is computed from.
+    /// A stored table, or one that is computed anew from fewer trained numbers.
     fn table(&self, shape: &Shape) -> Result<Tensor, TchError> {
         let weight = &self.weights()?.weight;
         if weight.numel() as u64 == shape.elements() {
@@ -91,12 +91,12 @@ impl Call<'_> {
         }
     }
 
-    /// A copy without gaps, so many axes of a sample outside the batch.
+    /// A contiguous copy, with the batch after so many axes of a sample.
     fn laid_anew(&self, batch: i64) -> Result<Tensor, TchError> {
         self.inputs[0].f_movedim_int(0, batch)?.f_contiguous()?.f_movedim_int(batch, 0)
     }
 
-    /// The bias, where the layer has one: another one that it has its weights from may.
+    /// The bias, where the layer has one; a layer whose weights it shares may have a bias that this one lacks.
     fn bias(&self, has: bool) -> Result<Option<&Tensor>, TchError> {
         Ok(self.weights()?.bias.as_ref().filter(|_| has))
     }
@@ -110,7 +110,7 @@ impl Call<'_> {
         std::iter::once(self.samples).chain(sizes(shape.dims())).collect()
     }
 
-    /// Of what is the same for every sample nobody asks which rows they are: the first ones, over and over.
+    /// Fixed indices, the same for every sample: the values do not matter, so the first rows are read over and over.
     fn looked_up(&self, embedding: &Embedding) -> Result<Tensor, TchError> {
         let table = &self.weights()?.weight;
         let look = |numbers: &Tensor| Tensor::f_embedding(table, numbers, -1, false, false);
@@ -135,13 +135,13 @@ impl Call<'_> {
         self.inputs[0].f_conv3d(weight, bias, stride, padding, dilation, conv.groups as i64)
     }
 
-    /// Nobody asks which filters they are, only that they lie as PyTorch's do.
+    /// The values of the filters do not matter, only their layout, which is PyTorch's.
     fn transposed(&self, transposed: &ConvTranspose) -> Result<Tensor, TchError> {
         let ConvTranspose { conv: Conv { window, groups, bias, .. }, extra } = transposed;
         let (weight, bias) = (&self.weights()?.weight, self.bias(*bias)?);
         let [top, left, bottom, right] = window.padding;
         let (stride, dilation) = (sizes(&window.stride), sizes(&window.dilation));
-        // What is cut at the bottom and on the right is at least what is cut on the other sides, or there is more of it.
+        // PyTorch cuts both sides of an axis alike and extends the end by its output padding, which cannot be negative.
         let more = [(extra[0] + top).checked_sub(bottom), (extra[1] + left).checked_sub(right)];
         let [Some(below), Some(beside)] = more else {
             return Err(TchError::Shape(format!("{} is cut unlike PyTorch cuts", self.node.name)));
@@ -169,7 +169,8 @@ impl Call<'_> {
         }
     }
 
-    /// Which elements they are does not change what they cost; where the file did not tell, the first ones over and over.
+    /// The selected elements do not change the cost; where the file does not list them, the first ones are read over
+    /// and over.
     fn picked(&self, pick: &Pick) -> Result<Tensor, TchError> {
         let input = &self.inputs[0];
         let axis = behind_batch(pick.axis);
@@ -192,7 +193,7 @@ impl Call<'_> {
             Fill::Edge => "replicate",
             Fill::Wrap => "circular",
         };
-        // These modes know images, whose last two axes they pad.
+        // These modes work on images, whose last two axes they pad.
         input.f_pad(pads(first.max(1)), mode, None)
     }
 
@@ -241,7 +242,7 @@ impl Call<'_> {
         let normalised = |input: &Tensor| {
             input.f_batch_norm(scale, shift, mean, variance, self.training, RUNNING_MOMENTUM, EPSILON, true)
         };
-        // libtorch looks for channels right behind the batch: what is in front of them counts as samples.
+        // libtorch expects channels on the axis after the batch: the axes before them count as samples.
         if axis == 0 { normalised(input) } else { normalised(&input.f_flatten(0, axis as i64)?)?.f_view_as(input) }
     }
 
@@ -282,8 +283,8 @@ impl Call<'_> {
         self.inputs[0].f_avg_pool3d(sizes(kernel), sizes(stride), sizes(padding), *ceil, count_include_pad, None)
     }
 
-    /// The input and the padding libtorch is told. Its operations pad both sides alike, pooling by half a kernel at most; any
-    /// other padding is laid around the image first, and just so far that no window is left over or missing.
+    /// The input and the padding for libtorch. Its operations pad both sides alike, pooling by half a kernel at most;
+    /// any other padding is added to the image first, and only so far that no window is left over or missing.
     fn padded(&self, window: &Window, value: f64) -> Result<(Tensor, Vec<i64>), TchError> {
         let [top, left, bottom, right] = window.padding;
         let pools = !matches!(self.node.op, Op::Conv(_));
@@ -364,7 +365,8 @@ impl Call<'_> {
         }
     }
 
-    /// What comparisons say, of which libtorch subtracts none, as numbers like those of the other operand, or as they are held.
+    /// Results of comparisons, which libtorch cannot subtract, as numbers like those of the other operand, or in the
+    /// format of the weights.
     fn number(&self, tensor: &Tensor, other: &Tensor) -> Result<Tensor, TchError> {
         let kind = if other.is_floating_point() { other.kind() } else { kind_of_number(self.held) };
         if tensor.kind() == Kind::Bool { tensor.f_to_kind(kind) } else { Ok(tensor.shallow_clone()) }
@@ -414,7 +416,7 @@ pub(super) fn kind_of_number(number: Number) -> Kind {
     }
 }
 
-/// The tensor with axes of length 1 behind the batch, so that samples of different rank broadcast at their last axis.
+/// The tensor with axes of length 1 after the batch, so that samples of different rank broadcast at their last axis.
 fn raised(tensor: &Tensor, rank: usize) -> Result<Tensor, TchError> {
     (tensor.dim()..rank).try_fold(tensor.shallow_clone(), |tensor, _| tensor.f_unsqueeze(1))
 }

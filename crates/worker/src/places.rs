@@ -1,4 +1,4 @@
-//! What looks elements up by where they lie, as the libtorch calls that PyTorch would make for it.
+//! Operations that look elements up by index, as the libtorch calls that PyTorch would make.
 
 use super::ops::{Call, behind_batch};
 use super::weights::sizes;

@@ -1,4 +1,4 @@
-//! The worker as a process: what the kernel says of its memory and time.
+//! The worker as a process: its memory and time as the kernel reports them.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
@@ -17,9 +17,9 @@ pub(super) struct Idle {
 }
 
 impl Idle {
-    /// Takes the idle values and starts the peak of the resident set anew.
+    /// Reads the idle values and resets the peak of the resident set.
     pub fn take() -> Self {
-        // It would else keep the peak of loading libtorch.
+        // Otherwise it would keep the peak of loading libtorch.
         forget_peak();
         Idle {
             resident: counted("/proc/self/status", "VmRSS"),
@@ -42,13 +42,13 @@ impl Idle {
         }
     }
 
-    /// Peak of the resident set above idle, since it was last started anew.
+    /// Peak of the resident set above idle, since the last reset.
     pub fn peak(&self) -> u64 {
         counted("/proc/self/status", "VmHWM").saturating_sub(self.resident)
     }
 }
 
-/// Starts the peak of the resident set anew.
+/// Resets the peak of the resident set.
 pub(super) fn forget_peak() {
     // 5 resets VmHWM (Linux, Documentation/filesystems/proc.rst).
     let _ = fs::write("/proc/self/clear_refs", "5");
@@ -58,7 +58,7 @@ fn counted(file: &str, name: &str) -> u64 {
     description::counter(Path::new(file), name).map_or(0, |bytes| bytes.0)
 }
 
-/// What the process was charged with so far.
+/// Processor time of the process so far.
 pub(super) fn load() -> Load {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Load::default() };
     Load {

@@ -12,7 +12,7 @@ mod functions {
     }
 }
 
-/// The failure behind a call that returned false.
+/// The reason of a call that returned false.
 pub(super) fn checked(done: bool) -> Result<(), TchError> {
     if done {
         return Ok(());

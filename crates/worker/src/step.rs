@@ -1,4 +1,4 @@
-//! A step: what is timed and counted for one network at one batch size.
+//! A step of one network at one batch size, which is timed and whose memory is measured.
 
 use super::autocast::{Scaler, casting};
 use super::executable::Executable;
@@ -26,7 +26,7 @@ pub(super) struct Step {
 
 struct Training {
     loss: Loss,
-    /// What results are compared with, each by its place among them.
+    /// The targets of results, each with the index of its result.
     targets: Vec<(usize, Tensor)>,
     optimizer: COptimizer,
     zero_grad: ZeroGrad,
@@ -38,7 +38,7 @@ struct Training {
 }
 
 impl Step {
-    /// Network, data and optimizer for a workload, on a device; the network is cut behind some of its nodes.
+    /// Network, data and optimizer for a workload, on a device; the network is cut after some of its nodes.
     pub fn new(network: &Network, workload: Workload, cuts: &[NodeId], device: Device) -> Result<Self, TchError> {
         let executable = Executable::new(network, workload.step, cuts, device)?;
         let samples = workload.step.accumulate.samples(workload.batch);
@@ -69,15 +69,15 @@ impl Step {
         )))
     }
 
-    /// One step: forward, loss, zero_grad unless that came first, backward, as often as is asked for; optimizer. Or forward
-    /// without gradients.
+    /// One step: forward, loss, zero_grad unless it came first, and backward, as many times as `accumulate` requires;
+    /// then the optimizer. Or forward without gradients.
     pub fn run(&mut self) -> Result<(), TchError> {
         let (precision, device) = (self.precision, self.device);
         let Some(training) = &mut self.training else {
             return tch::no_grad(|| casting(precision, device, || self.executable.forward(&self.batch))).map(drop);
         };
         training.free_gradients()?;
-        // As in a program's loop, a loss goes when the next one is there.
+        // As in a program's loop, a loss is freed when the next one exists.
         let mut loss = None;
         for pass in 0..training.passes {
             let batch = training.batch(&self.batch, pass)?;
@@ -131,7 +131,7 @@ impl Step {
             tape.differentiate(node)?;
             watch.backward(node)?;
         }
-        // The plain step lets go of the graph when it ends.
+        // The plain step drops the graph when it ends.
         drop((loss, tape));
         watch.loss()
     }
@@ -166,7 +166,7 @@ impl Training {
         Ok(Training { loss, targets, optimizer, zero_grad, passes, samples: batch, scaler })
     }
 
-    /// What a pass works on: all samples are divided evenly, and the first passes have one more where some are left.
+    /// The samples of a pass: all are divided evenly, and the first passes have one more where some are left.
     fn batch(&self, largest: &[Tensor], pass: u64) -> Result<Vec<Tensor>, TchError> {
         let samples = self.samples / self.passes + u64::from(pass < self.samples % self.passes);
         largest.iter().map(|tensor| first(tensor, samples as i64)).collect()
@@ -196,7 +196,7 @@ impl Training {
         }
     }
 
-    /// The published tool's PyTorch zeroed gradients where they lie, when the loss was known.
+    /// The published tool's PyTorch zeroed gradients in place, when the loss was known.
     fn fill_gradients(&self, executable: &Executable) -> Result<(), TchError> {
         match self.zero_grad {
             ZeroGrad::Keep => executable.parameters().try_for_each(|parameter| {
@@ -243,8 +243,8 @@ fn first(batch: &Tensor, samples: i64) -> Result<Tensor, TchError> {
     if batch.size()[0] == samples { Ok(batch.shallow_clone()) } else { batch.f_narrow(0, 0, samples) }
 }
 
-/// libtorch's own optimizer, so that what it remembers comes into being as in PyTorch: in the first step. The numbers are PyTorch's
-/// defaults, but for those that were published.
+/// libtorch's own optimizer, so that its state is created as in PyTorch: in the first step. The numbers are PyTorch's
+/// defaults, except for the published ones.
 fn created(optimizer: Optimizer) -> Result<COptimizer, TchError> {
     const BETAS: [f64; 2] = [0.9, 0.999];
     const EPSILON: f64 = 1e-8;

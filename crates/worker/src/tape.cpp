@@ -1,9 +1,9 @@
 // Backward one operation at a time: the autograd graph of a step, cut at the results of the network's operations.
 //
-// libtorch's engine runs a graph to its leaves, and detached leaves at every cut would keep alive what a plain step frees
-// and forbid in-place activations. So the graph stays whole and is walked here as the engine walks it on one thread: an
-// operation's functions run in the engine's order (latest first, gradients of weights at once) on the gradients that came
-// in, and what they give for the operation's inputs waits there.
+// libtorch's engine runs a graph to its leaves, and detached leaves at every cut would keep alive tensors that a plain
+// step frees, and forbid in-place activations. So the graph stays whole and is walked here in the order of the engine
+// on one thread: an operation's functions run in that order (latest first, gradients of weights at once) on the
+// incoming gradients, and the gradients of the operation's inputs are stored until they are read.
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -33,7 +33,7 @@ struct LatestFirst {
   }
 };
 
-// As torch/csrc/autograd/input_buffer.cpp: in place where nobody else can see it.
+// As torch/csrc/autograd/input_buffer.cpp: in place where the sum has no other holder.
 void accumulate(at::Tensor& sum, at::Tensor gradient) {
   const bool own = sum.is_non_overlapping_and_dense() && sum.use_count() == 1 && sum.has_storage() &&
                    sum.storage().use_count() == 1;
@@ -95,7 +95,7 @@ class Tape {
     }
     waiting.clear();
     variable_list gradients = function(std::move(inputs));
-    // Sums gradients of what was broadcast, a linear layer's bias for one.
+    // Sums gradients of broadcast tensors, such as a linear layer's bias.
     torch::autograd::validate_outputs(function.next_edges(), gradients, [](const std::string& why) { return why; });
     function.release_variables();
     return gradients;

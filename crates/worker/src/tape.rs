@@ -1,4 +1,5 @@
-//! Backward one operation at a time (`tape.cpp`), for timing each: what a step computes, allocates and frees stays the same.
+//! Backward one operation at a time (`tape.cpp`), for timing each: computations, allocations and frees of a step stay
+//! the same.
 #![allow(unsafe_code)] // tch differentiates whole graphs only
 
 use super::shim::checked;
@@ -44,7 +45,7 @@ impl Tape {
         checked(unsafe { functions::p4s_tape_begin(self.tape, one.as_ptr().cast()) })
     }
 
-    /// Runs backward of one operation, by its position among the recorded ones; all behind it must have run.
+    /// Runs backward of one operation, by its position among the recorded ones; all later ones must have run.
     pub fn differentiate(&mut self, operation: usize) -> Result<(), TchError> {
         // SAFETY: the tape is alive; a position that was never recorded is an exception, which the shim catches.
         checked(unsafe { functions::p4s_tape_differentiate(self.tape, operation) })

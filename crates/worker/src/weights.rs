@@ -3,17 +3,19 @@
 use perf4sight_network::{Network, Node, NodeId, Spans};
 use tch::{Device, Kind, TchError, Tensor};
 
-/// What one node keeps between steps.
+/// The tensors that one node keeps between steps.
 pub(super) struct Weights {
     pub weight: Tensor,
     pub bias: Option<Tensor>,
     /// Running mean and variance of a batch-norm; not trained.
     pub running: Option<[Tensor; 2]>,
-    /// Whether an optimizer changes weight and bias: not those of tables and filters that the network keeps as they are, nor what is frozen.
+    /// Whether an optimizer changes weight and bias: false for frozen ones and for tables and filters that the network
+    /// keeps constant.
     learned: [bool; 2],
 }
 
-/// The weights of every node that has some, by position; shared ones lie at their owner only. Behind them what no operation reads.
+/// The weights of every node that has some, by position; shared ones are stored at their owner only. The last tensor
+/// holds the parameters that no operation reads.
 pub(super) struct WeightStore(Vec<Option<Weights>>, #[expect(dead_code, reason = "lies there, as in PyTorch")] Tensor);
 
 impl WeightStore {
@@ -45,12 +47,12 @@ impl WeightStore {
     }
 }
 
-/// How tensors are made: of which numbers, in the memory of one device.
+/// Format and device of new tensors.
 #[derive(Clone, Copy)]
 struct Maker((Kind, Device));
 
 impl Maker {
-    /// None where there are none, and of what is not understood, which does not run.
+    /// None where there are none, and for unsupported operations, which do not run.
     fn weights_of(self, network: &Network, node: &Node) -> Result<Option<Weights>, TchError> {
         let facts = network.facts(node);
         let Some((weight, others)) = facts.weights.split_first() else { return Ok(None) };
@@ -64,7 +66,7 @@ impl Maker {
         };
         let (weight, bias) = match (weight.spans, bias) {
             (Spans::Nothing, _) => return Ok(None),
-            // Of filters turned around PyTorch counts the same axes (nn/init.py).
+            // For transposed filters PyTorch counts the same axes (nn/init.py).
             (Spans::Filters { .. } | Spans::Transposed { .. }, bias) => {
                 let fan_in = size[1..].iter().product::<i64>() as u64;
                 let bias = bias.map(|bias| self.uniform(&bias, fan_in)).transpose()?;
@@ -90,7 +92,8 @@ impl Maker {
         Tensor::f_zeros([numbers as i64], self.0)
     }
 
-    /// PyTorch's default for convolutions and linear layers: uniform within one over the square root of the inputs.
+    /// PyTorch's default for convolutions and linear layers: uniform, bounded by one over the square root of the
+    /// inputs.
     fn uniform(self, size: &[i64], fan_in: u64) -> Result<Tensor, TchError> {
         let bound = 1.0 / (fan_in.max(1) as f64).sqrt();
         Tensor::f_empty(size, self.0)?.f_uniform_(-bound, bound)

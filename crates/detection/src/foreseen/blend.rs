@@ -1,29 +1,31 @@
-//! What graphs cost, times factors, and the rest: fitted to few measurements by Bayes' rule, so that one already says something.
+//! Fits the costs of graphs, times factors, plus a rest to few measurements by Bayes' rule, so that one measurement
+//! already helps.
 //!
-//! A measurement is a sum of known terms, each times an unknown: the graphs' costs times factors around one, and a rest of so much a step, an
-//! image, a proposal and a pixel, each around nothing. What each may be is believed beforehand as normal; measurements are off by a share of
-//! themselves. The fit is then a linear system of few unknowns (Bishop, Pattern Recognition and Machine Learning, 3.3).
+//! A measurement is a sum of known terms, each times an unknown: the graphs' costs times factors around one, and a rest
+//! for each step, image, proposal and pixel, each around zero. The priors of the unknowns are normal; the error of a
+//! measurement is a share of its value. The fit is then a linear system of few unknowns (Bishop, Pattern Recognition
+//! and Machine Learning, 3.3).
 
 use super::Estimate;
 
-/// Standard deviations of a normal distribution within which nine tenths lie, to either side.
+/// Nine tenths of a normal distribution are within this many standard deviations of its mean.
 const NINE_TENTHS: f64 = 1.645;
-/// Factors on what runs on whole images and on what runs on proposals; a step, an image, a proposal, a pixel.
+/// Factors for the graphs on whole images and on proposals; then amounts for a step, an image, a proposal, a pixel.
 pub(super) const UNKNOWNS: usize = 6;
 /// How many of them are factors.
 const FACTORS: usize = 2;
 
-/// What each unknown is taken times.
+/// The coefficient of each unknown.
 pub(super) type Terms = [f64; UNKNOWNS];
 
-/// A measurement, its terms, and by what share of itself it may be off.
+/// A measurement, its terms, and its relative error.
 pub(super) struct Observed {
     pub terms: Terms,
     pub measured: f64,
     pub noise: f64,
 }
 
-/// What the unknowns are, and how sure that is.
+/// The estimated unknowns, and their uncertainty.
 pub(super) struct Blend {
     mean: Terms,
     covariance: [Terms; UNKNOWNS],
@@ -31,14 +33,15 @@ pub(super) struct Blend {
 }
 
 impl Blend {
-    /// What measurements tell; none where there are none. What is asked about will be off by the share `noise`.
+    /// The fit to the measurements; none where there are none. The result of a prediction has a relative error of
+    /// `noise`.
     pub fn of(deviations: Terms, noise: f64, observed: &[Observed]) -> Option<Self> {
         let before = Blend::before(deviations, observed.first()?, noise);
         Some(observed.iter().fold(before, Blend::with))
     }
 
-    /// What is believed before anything was measured: `deviations` of the factors, and of each part of the rest as shares of `whole`, a
-    /// measurement with these terms.
+    /// The prior: `deviations` of the factors, and of each part of the rest as shares of `whole`, a measurement with
+    /// these terms.
     fn before(deviations: Terms, whole: &Observed, noise: f64) -> Self {
         let (mut mean, mut covariance) = ([0.0; UNKNOWNS], [[0.0; UNKNOWNS]; UNKNOWNS]);
         for unknown in 0..UNKNOWNS {
@@ -64,7 +67,7 @@ impl Blend {
         self
     }
 
-    /// What is to be expected of such terms.
+    /// The estimate for such terms.
     pub fn at(&self, terms: &Terms) -> Estimate {
         let value = dot(&self.mean, terms);
         let unsure: f64 = (0..UNKNOWNS).map(|row| terms[row] * dot(&self.covariance[row], terms)).sum();
@@ -83,15 +86,16 @@ mod tests {
 
     const BELIEFS: Terms = [0.5, 0.5, 0.1, 0.1, 0.1, 0.1];
 
-    /// On whole images graphs cost 0.2 s and 0.3 s an image of 100,000 pixels, on a device 1.3 times slower than its fingerprint says; on
-    /// proposals 0.25 s an image, where it is twice as slow; the rest is 0.05 s a step and 0.02 s an image.
+    /// On whole images graphs cost 0.2 s and 0.3 s an image of 100,000 pixels, on a device 1.3 times slower than its
+    /// fingerprint; on proposals 0.25 s an image, where it is twice as slow; the rest is 0.05 s a step and 0.02 s an
+    /// image.
     fn seconds(images: f64, pixels: f64) -> Observed {
         let [dense, boxes] = [0.2 + 0.3 * images * pixels / 1e5, 0.25 * images];
         let terms = [dense, boxes, 1.0, images, 512.0 * images, images * pixels];
         Observed { terms, measured: 1.3 * dense + 2.0 * boxes + 0.05 + 0.02 * images, noise: 0.04 }
     }
 
-    /// The backbone's own time, which is most of what runs on whole images.
+    /// The backbone's own time, which is most of the time of whole images.
     fn trunk(images: f64, pixels: f64) -> Observed {
         let dense = 0.8 * seconds(images, pixels).terms[0];
         Observed { terms: [dense, 0.0, 0.0, 0.0, 0.0, 0.0], measured: 1.3 * dense, noise: 0.04 }

@@ -1,4 +1,4 @@
-//! What a fingerprint says of a detector's graphs: those for whole images, and what runs on proposals.
+//! Predictions of a fingerprint for a detector's graphs: those for whole images, and the one for proposals.
 
 use super::blend::Terms;
 use super::{Load, area};
@@ -14,10 +14,10 @@ use perf4sight_step::workload::{Loss, Stage, Step, Trainable, ZeroGrad};
 use perf4sight_verb::Context;
 use std::path::Path;
 
-/// What fingerprints call the time of a step that belongs to no graph: the detector's own losses are in its rest.
+/// Names in fingerprints of the times that belong to no graph: the detector's own losses are in its rest.
 const NOT_OF_GRAPHS: [&str; 2] = ["optimizer", "loss"];
 
-/// What a fingerprint says of a detector's graphs.
+/// Predictions of a fingerprint for a detector's graphs.
 pub(super) struct Device {
     fingerprints: Fingerprints,
     step: Step,
@@ -31,7 +31,7 @@ impl Device {
         let fingerprints = Fingerprints::load(folder, Stage::Training)?;
         let step = Step {
             optimizer: task.optimizer,
-            // The gradients of the step before lie there until the loss is known.
+            // The gradients of the previous step are still allocated until the loss is known.
             zero_grad: ZeroGrad::Keep,
             precision: task.precision,
             trainable: Trainable::parse(&graphs.trainable)?,
@@ -96,7 +96,7 @@ impl Device {
         let Some(memory) = &self.fingerprints.memory else { return Ok(None) };
         let about = memory.about_step(self.graph(shape)?, self.step, None)?;
         let dense = about.at(load.images.round() as u64).value.value();
-        // What a process takes beside its tensors counts once: of these they alone.
+        // The memory of a process apart from its tensors counts once, so only the tensors count here.
         let boxes = match &self.box_head {
             Some(head) if load.proposals > 0.0 => {
                 let about = memory.about_step(head, self.step_of_heads(), None)?;
@@ -107,7 +107,7 @@ impl Device {
         Ok(Some(load.terms([dense, boxes].map(|mib| Bytes::from_mib(mib).0 as f64))))
     }
 
-    /// Of what runs on proposals all weights are trained.
+    /// All weights of the head for proposals are trained.
     fn step_of_heads(&self) -> Step {
         Step { trainable: Trainable::All, ..self.step }
     }

@@ -1,4 +1,4 @@
-//! What predictions rest on: settings that were measured of the same detector, what their steps took, and how far they can be believed.
+//! The basis of predictions: measured settings of the same detector, the costs of their steps, and their uncertainty.
 
 use super::super::store::{self, Circumstances, Outcome, Row};
 use super::super::timing;
@@ -12,21 +12,21 @@ use perf4sight_verb::Context;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What measured steps are off by chance, and the graphs' times between batch sizes: a share.
+/// Relative random error of measured steps, and of the graphs' times between batch sizes.
 pub(super) const NOISE: f64 = 0.05;
-/// The same of disturbed ones: beside busy neighbours single steps lay up to 36 % from their mean (docs/detection.md).
+/// The same for disturbed ones: with busy neighbours, single steps were up to 36 % from their mean (docs/detection.md).
 const DISTURBED: f64 = 0.2;
 
 /// A setting whose steps ran.
 pub(super) struct Evidence {
     pub task: DetectionTask,
     pub measured: Measured,
-    /// What disturbed it.
+    /// The cause of its disturbance.
     disturbance: Option<String>,
 }
 
-/// What was measured of this detector in these circumstances, at whatever batch and size of images; warns of what is not used, and of what is
-/// believed less.
+/// Collects the measurements of this detector in these circumstances, at any batch and size of images. Warns of those
+/// that are not used, and of those with less weight.
 ///
 /// # Errors
 /// Nothing measured to go by, or nothing of a training that learns.
@@ -67,7 +67,7 @@ fn words(task: &DetectionTask) -> String {
     super::super::tables::words(Setting { batch, num_workers, prefetch_factor }) + &size
 }
 
-/// The steps of a row that has some whose batches were looked at.
+/// The steps of a row, where their batches were recorded.
 fn measured(row: Row) -> Option<(DetectionTask, Measured)> {
     match row.outcome {
         Outcome::Measured(measured) if !measured.batches.is_empty() => Some((row.task, *measured)),
@@ -75,7 +75,7 @@ fn measured(row: Row) -> Option<(DetectionTask, Measured)> {
     }
 }
 
-/// What must be the same of what is measured and what is asked: all but what predictions are for.
+/// The circumstances and the task that measurement and request must share: all except those that predictions vary.
 fn comparable(circumstances: &Circumstances, task: &DetectionTask) -> (Circumstances, DetectionTask) {
     let free = DetectionTask {
         batch: 0,
@@ -91,7 +91,7 @@ fn comparable(circumstances: &Circumstances, task: &DetectionTask) -> (Circumsta
     (Circumstances { mem_limit: None, seed: 0, ..circumstances.clone() }, free)
 }
 
-/// "threads 1, not 2": what was measured, and what is asked.
+/// Differences between the measurement and the request: "threads 1, not 2".
 fn differences(
     (measured, its): &(Circumstances, DetectionTask),
     (asked, task): &(Circumstances, DetectionTask),
@@ -114,18 +114,18 @@ fn differences(
 }
 
 impl Evidence {
-    /// What is said of it where it is believed less.
+    /// The warning where it has less weight.
     fn warning(&self) -> Option<String> {
         let disturbance = self.disturbance.as_ref()?;
         Some(format!("{}: disturbed: {disturbance}; predictions believe its times less", words(&self.task)))
     }
 
-    /// By what share its times may be off.
+    /// The relative error of its times.
     pub fn noise(&self) -> f64 {
         if self.disturbance.is_some() { DISTURBED } else { NOISE }
     }
 
-    /// What its free steps had on average.
+    /// The average load of its free steps.
     pub fn load(&self) -> Load {
         let images = self.task.batch as f64;
         let proposals = mean(&self.free().iter().map(|batch| batch.proposals as f64).collect::<Vec<_>>());
@@ -155,7 +155,7 @@ impl Evidence {
         mean(&self.measured.exact.parts.iter().map(|parts| parts.optimizer).collect::<Vec<_>>())
     }
 
-    /// Seconds that the backbone took of an exact step, forward and backward; none where nobody looked.
+    /// Seconds of the backbone in an exact step, forward and backward; none where they were not measured.
     pub fn trunk(&self) -> Option<f64> {
         let both = |parts: &Parts| Some(parts.trunk_forward? + parts.trunk_backward?);
         let all = self.measured.exact.parts.iter().map(both).collect::<Option<Vec<f64>>>()?;
@@ -167,7 +167,7 @@ impl Evidence {
         mean(&self.measured.plain.parts.iter().map(|parts: &Parts| parts.sum() - parts.wait).collect::<Vec<_>>())
     }
 
-    /// Proposals of an image, which are what the network samples for it, whatever its size.
+    /// Proposals of an image: the number that the network samples for it, whatever its size.
     pub fn proposals(&self) -> f64 {
         let load = self.load();
         load.proposals / load.images

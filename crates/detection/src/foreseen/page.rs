@@ -1,11 +1,11 @@
-//! What was predicted of a detector as a page: the answer, steps and memory over batch sizes beside what was measured, what it is based on.
+//! The page of a prediction: the answer, steps and memory over batch sizes next to the measurements, and the basis.
 
 use super::super::Detection;
 use super::{Answer, Estimate, Prediction};
 use perf4sight_base::units::Bytes;
 use perf4sight_report::{Axis, Block, Chart, Line, Page, Plot, Series, Table, Tone, Value, sentence};
 
-/// The whole page; `sentences` and `basis` are what the console says.
+/// The whole page; `sentences` and `basis` are the texts of the console.
 pub(super) fn of(
     asked: &Detection,
     answer: &Answer,
@@ -42,7 +42,7 @@ fn memory(predictions: &[Prediction]) -> Option<Chart> {
     Some(Chart::new("Memory above what the process holds before", caption, plot))
 }
 
-/// Two lines: what was predicted, and what was measured where it was.
+/// Two lines: the predictions, and the measurements where there are any.
 fn over_batches(
     name: &str,
     predictions: &[Prediction],

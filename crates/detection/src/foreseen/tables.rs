@@ -1,4 +1,4 @@
-//! What was predicted of a detector, as a sentence and a table.
+//! The predictions for a detector, as a sentence and a table.
 
 use super::super::Detection;
 use super::super::tables::words;
@@ -11,7 +11,7 @@ pub(super) fn sentences(answer: &Answer) -> String {
     answer.predictions.iter().map(sentence).collect::<Vec<String>>().join("\n")
 }
 
-/// What the predictions are based on.
+/// The basis of the predictions.
 pub(super) fn basis(answer: &Answer) -> String {
     format!(
         "from the fingerprint of {} and {} of this detector, less those of the batch and size that is predicted; steps are predicted without \

@@ -1,4 +1,4 @@
-//! Free pieces by size, so that the smallest that is large enough is found at once: bins of sizes that lie near each other, eight for every
+//! Free pieces by size, so that the smallest sufficient one is found at once: bins of similar sizes, eight for every
 //! power of two (M. Masmano and others, TLSF, 2004), each in order, since best fit is exact here.
 
 use super::Block;
@@ -6,13 +6,13 @@ use super::Block;
 /// A free piece: its size, where it starts, its number.
 pub(super) type Fit = (u64, u64, Block);
 
-/// Bins for every power of two, as bits of a size behind its first one.
+/// Bins for every power of two, as bits of a size after its first one.
 const FINE: u32 = 3;
 
 /// A bin for every size that a number holds.
 const BINS: usize = (u64::BITS as usize) << FINE;
 
-/// Bits of which each says whether its bin holds something.
+/// Bits of a word; each is set where its bin is not empty.
 const WORD: usize = u64::BITS as usize;
 
 /// Free pieces of one pool.
@@ -37,7 +37,7 @@ impl Bins {
         self.filled[bin / WORD] |= 1 << (bin % WORD);
     }
 
-    /// Takes out a piece that is there.
+    /// Removes an existing piece.
     pub fn remove(&mut self, fit: Fit) {
         let bin = bin(fit.0);
         let place = position(&self.bins[bin], fit);
@@ -55,7 +55,7 @@ impl Bins {
         Some(self.take(larger, self.bins[larger].len() - 1))
     }
 
-    /// Keeps pieces of which this holds.
+    /// Keeps the pieces for which `keep` is true.
     pub fn retain(&mut self, mut keep: impl FnMut(&Fit) -> bool) {
         for (bin, fits) in self.bins.iter_mut().enumerate() {
             fits.retain(&mut keep);
@@ -89,7 +89,7 @@ fn empty(filled: &mut [u64], bin: usize) {
     filled[bin / WORD] &= !(1 << (bin % WORD));
 }
 
-/// The bin of a size: its power of two, and the bits behind that; sizes of fewer bits have a bin each.
+/// The bin of a size: its power of two, and the bits after that; sizes of fewer bits have a bin each.
 fn bin(size: u64) -> usize {
     match size.checked_ilog2() {
         Some(power) if power >= FINE => {
@@ -99,9 +99,9 @@ fn bin(size: u64) -> usize {
     }
 }
 
-/// Where a piece stands, or would stand, in its bin. Deep networks leave hundreds that are equally large.
+/// The index of a piece in its bin, or its place of insertion. Deep networks leave hundreds of equal size.
 fn position(fits: &[Fit], (size, start, _): Fit) -> usize {
-    // No short circuit: nobody can foresee which way it would go.
+    // No short circuit: its branch would be unpredictable.
     fits.partition_point(|fit| (fit.0 > size) | ((fit.0 == size) & (fit.1 > start)))
 }
 

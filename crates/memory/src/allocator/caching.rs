@@ -34,7 +34,8 @@ pub(crate) struct Caching {
     /// Numbers of pieces that are no more.
     unused: Vec<Block>,
     free: [Bins; 2],
-    /// Where the next segment starts. Addresses only break ties between equal sizes; that they grow is what cudaMalloc does.
+    /// The start of the next segment. Addresses only break ties between equal sizes; they grow as those of cudaMalloc
+    /// do.
     next_segment: u64,
     counters: Counters,
 }
@@ -71,7 +72,7 @@ impl Caching {
         self.number(Piece { start, size, before: NONE, after: NONE, pool, free: false })
     }
 
-    /// Cuts off what a request leaves of a piece, if that is worth a piece of its own (`should_split`).
+    /// Splits off the unused rest of a piece, if that is large enough for a piece of its own (`should_split`).
     fn split(&mut self, block: Block, size: u64) {
         let piece = self.pieces[block as usize];
         let rest = piece.size - size;
@@ -92,7 +93,7 @@ impl Caching {
         }
     }
 
-    /// Joins the piece behind `block` to it.
+    /// Merges the piece after `block` into it.
     fn merge(&mut self, block: Block, behind: Block) {
         let Piece { size, after, .. } = self.pieces[behind as usize];
         let piece = &mut self.pieces[block as usize];

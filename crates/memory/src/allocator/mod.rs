@@ -12,22 +12,23 @@ use super::step::PlacedSegment;
 /// A block handed out, until it is freed.
 pub(super) type Block = u32;
 
-/// Something that hands out and takes back memory.
+/// A model of an allocator.
 pub(super) trait Allocate {
     fn allocate(&mut self, bytes: u64) -> Block;
 
-    /// Takes back a block that was handed out for so many bytes.
+    /// Frees a block that was allocated with that many bytes.
     fn free(&mut self, block: Block, bytes: u64);
 
-    /// Takes a whole segment at once by its summary; false where that is not known to end as its requests one by one.
+    /// Applies a whole segment at once by its summary; false where that is not known to give the same result as its
+    /// single requests.
     fn apply_summary(&mut self, _: &PlacedSegment, _batch: u64) -> bool {
         false
     }
 
-    /// Gives what is cached back to the system.
+    /// Returns cached memory to the system.
     fn empty_cache(&mut self) {}
 
-    /// What it counted so far.
+    /// The counters so far.
     fn counters(&mut self) -> &mut Counters;
 }
 
@@ -41,7 +42,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Starts the peaks anew from what is in use.
+    /// Resets the peaks to the memory in use.
     pub fn reset_peaks(&mut self) {
         self.peak_allocated = self.allocated;
         self.peak_reserved = self.reserved;

@@ -1,4 +1,5 @@
-//! Every request rounded up, and nothing between them: what a caching allocator takes at least, and all that one takes which caches nothing.
+//! Every request rounded up, without gaps: a lower bound for a caching allocator, and exact for one that caches
+//! nothing.
 
 use super::{Allocate, Block, Counters};
 use crate::step::{PlacedSegment, Summary};

@@ -1,12 +1,13 @@
-//! Layouts of the gradients of results, as far as they are known.
+//! Layouts of the gradients of results, where they are known.
 //!
-//! A gradient comes back through views as a view (`PermuteBackward`, `NarrowBackward`), and what reads rows of it copies it first: the fold of a
-//! fully connected layer (`reshape` in `ViewBackward`), `contiguous` in a convolution's backward.
+//! The gradient of a view is a view (`PermuteBackward`, `NarrowBackward`), and operations that need contiguous rows
+//! copy it first: the fold of a fully connected layer (`reshape` in `ViewBackward`), `contiguous` in a convolution's
+//! backward.
 
 use super::Layout;
 use perf4sight_network::{Binary, Nature, Network, Node, Op};
 
-/// For every node, how the gradient of its result arrives; none where that is not known.
+/// For every node, the layout of the gradient of its result; none where it is not known.
 pub(crate) fn gradient_layouts(network: &Network, layouts: &[Layout]) -> Vec<Option<Layout>> {
     let mut arriving: Vec<Option<Layout>> = vec![None; layouts.len()];
     if !network.nodes().iter().any(|node| matches!(node.op, Op::Transpose { .. })) {
@@ -21,7 +22,7 @@ pub(crate) fn gradient_layouts(network: &Network, layouts: &[Layout]) -> Vec<Opt
         for (index, input) in node.inputs.iter().enumerate() {
             let gradient = handed_on(network, node, index, (arriving[id.index()].as_ref(), layouts));
             let place = input.index();
-            // The first that arrives is what others are added to.
+            // The others are added to the first that arrives.
             let known = !is_read[place] || arriving[place].is_some();
             arriving[place] = match (known, gradient) {
                 (true, Some(gradient)) => Some(arriving[place].take().unwrap_or(gradient)),
@@ -33,7 +34,7 @@ pub(crate) fn gradient_layouts(network: &Network, layouts: &[Layout]) -> Vec<Opt
     arriving
 }
 
-/// How an operation's gradient of one of its inputs lies where that of its result arrives so.
+/// The layout of an operation's gradient of one of its inputs, given the layout of its result's gradient.
 fn handed_on(
     network: &Network,
     node: &Node,
@@ -48,7 +49,7 @@ fn handed_on(
         Nature::Linear(_) => (read.folds_behind().unwrap_or(0) == 0).then(contiguous),
         Nature::Arithmetic(Binary::Add) => arrived.filter(|arrived| arrived.has(read.sizes())).cloned(),
         Nature::Activation(_) | Nature::Dropout => followed(),
-        // A quotient of what is stretched (`mean_backward`).
+        // A quotient of an expanded tensor (`mean_backward`).
         Nature::Pooling(_) if averages_all(&node.op) => Some(contiguous()),
         Nature::Convolution(_) | Nature::Pooling(_) | Nature::Normalisation => Some(dense(read)),
         Nature::MatMul | Nature::Softmax => Some(contiguous()),
@@ -57,7 +58,7 @@ fn handed_on(
     }
 }
 
-/// The same of what only moves elements.
+/// The same for operations that only move elements.
 fn moved(op: &Op, read: &Layout, arrived: Option<&Layout>) -> Option<Layout> {
     let contiguous = || Layout::contiguous(read.sizes().to_vec());
     if let Op::Transpose { order } = op {
@@ -109,7 +110,8 @@ mod tests {
         let layouts = layouts(&network, Step::published(Stage::Training), &tracked, 2);
         let arriving = gradient_layouts(&network, &layouts);
         let image = Layout::contiguous(vec![2, 8, 4, 4]);
-        // That of the sum is handed on to the image and, turned, to the layer: [2, 4, 4, 8] with strides [128, 4, 1, 16].
+        // The gradient of the sum is passed on to the image and, permuted, to the layer: [2, 4, 4, 8] with strides
+        // [128, 4, 1, 16].
         assert_eq!(arriving[sum.index()], Some(image.clone()));
         let turned = arriving[layer.index()].clone().unwrap();
         assert_eq!(turned, image.permuted(&[1, 2, 0]));

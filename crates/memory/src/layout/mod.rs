@@ -1,8 +1,8 @@
-//! Layouts of results in memory: what is a view of what, and what has to be copied before a library reads it.
+//! Layouts of results in memory: which results are views, and which tensors are copied before a library reads them.
 //!
-//! The rules are PyTorch's: views and their strides (aten/src/ATen/TensorUtils.cpp, `computeStride`), element by element in the order of
-//! the first operand (aten/src/ATen/TensorIterator.cpp, `reorder_dimensions`), images with their channels last where they came in so
-//! (c10/core/MemoryFormat.h).
+//! The rules are PyTorch's: views and their strides (aten/src/ATen/TensorUtils.cpp, `computeStride`), element by
+//! element in the order of the first operand (aten/src/ATen/TensorIterator.cpp, `reorder_dimensions`), images
+//! channels-last where their inputs are (c10/core/MemoryFormat.h).
 
 mod gradients;
 mod results;
@@ -10,7 +10,7 @@ mod results;
 pub(crate) use gradients::gradient_layouts;
 pub(crate) use results::{layouts, reads_row, uses_math_kernel};
 
-/// A tensor's axes, the batch in front: how long each is, and how far apart its elements lie.
+/// A tensor's sizes and strides, the batch axis first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Layout {
     sizes: Vec<u64>,
@@ -18,7 +18,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// One element behind the other, the last axis first.
+    /// Contiguous, the last axis innermost.
     pub fn contiguous(sizes: Vec<u64>) -> Self {
         let order = (0..sizes.len()).collect::<Vec<_>>();
         Layout::dense(sizes, &order)
@@ -34,7 +34,7 @@ impl Layout {
         Layout { sizes, strides }
     }
 
-    /// Without gaps, the batch behind so many of the other axes.
+    /// Without gaps, with the batch after that many of the other axes in memory.
     pub fn behind(sizes: Vec<u64>, axes: usize) -> Self {
         let order = behind(axes, sizes.len());
         Layout::dense(sizes, &order)
@@ -72,7 +72,8 @@ impl Layout {
         self.lies_like(&Layout::contiguous(self.sizes.clone()))
     }
 
-    /// Whether it is an image whose channels lie innermost, perhaps next to others' (`is_channels_last_strides_2d`).
+    /// Whether it is a channels-last image, perhaps a part of the channels of a larger one
+    /// (`is_channels_last_strides_2d`).
     pub fn is_channels_last(&self) -> bool {
         if self.sizes.len() != 4 || self.strides[1] == 0 {
             return false;
@@ -88,7 +89,7 @@ impl Layout {
         true
     }
 
-    /// Whether it lies without gaps, channels last where it is such an image.
+    /// Whether it has no gaps, in channels-last order where it is such an image.
     pub fn is_dense(&self) -> bool {
         match self.is_channels_last() {
             true => self.lies_like(&Layout::channels_last(self.sizes.clone())),
@@ -126,7 +127,7 @@ impl Layout {
         let mut strides = vec![0; sizes.len()];
         let (mut open, mut end) = (sizes.len(), self.sizes.len());
         while end > 0 {
-            // Neighbours that lie as one axis.
+            // Neighbouring axes that can be merged into one.
             let mut start = end - 1;
             let inner = self.strides[start];
             let mut elements = self.sizes[start];
@@ -148,19 +149,19 @@ impl Layout {
         (open == 0).then(|| Layout { sizes: sizes.to_vec(), strides })
     }
 
-    /// Whether the elements of the last axis lie next to each other.
+    /// Whether the elements of the last axis are adjacent in memory.
     pub fn ends_dense(&self) -> bool {
         self.sizes.last() == Some(&1) || self.strides.last() == Some(&1)
     }
 
-    /// Whether all axes before the last `kept` can be seen as one.
+    /// Whether all axes before the last `kept` can be viewed as one.
     pub fn folds_before(&self, kept: usize) -> bool {
         let cut = self.sizes.len().saturating_sub(kept);
         let folded = [self.sizes[..cut].iter().product()].into_iter().chain(self.sizes[cut..].iter().copied());
         self.viewed(&folded.collect::<Vec<_>>()).is_some()
     }
 
-    /// Behind how many axes the batch has to be for all but the last to be seen as one, if that is possible.
+    /// After how many axes the batch must be so that all but the last can be viewed as one, if that is possible.
     pub fn folds_behind(&self) -> Option<usize> {
         let picked = |axes: &[u64], order: &[usize]| order.iter().map(|&axis| axes[axis]).collect();
         (0..self.sizes.len().saturating_sub(1)).find(|&axes| {
@@ -171,7 +172,7 @@ impl Layout {
     }
 }
 
-/// The axes in order, but the batch behind so many.
+/// The axes in order, but the batch after that many.
 fn behind(axes: usize, rank: usize) -> Vec<usize> {
     (1..=axes).chain([0]).chain(axes + 1..rank).collect()
 }
@@ -182,7 +183,8 @@ mod tests {
 
     #[test]
     fn views_are_what_pytorch_can_view() {
-        // torch.empty(2, 5, 3, 4, 6).permute(0, 2, 3, 1, 4)[:, 0] of tokens x 3 x heads x features; .stride() and what .view() says.
+        // torch.empty(2, 5, 3, 4, 6).permute(0, 2, 3, 1, 4)[:, 0] of tokens x 3 x heads x features; .stride() and the
+        // result of .view().
         let whole = Layout::contiguous(vec![2, 5, 3, 4, 6]).permuted(&[1, 2, 0, 3]);
         let query = whole.cut(vec![2, 1, 4, 5, 6], 1, 1).viewed(&[2, 4, 5, 6]).unwrap();
         assert_eq!(query.strides, [360, 6, 72, 1]);
@@ -208,7 +210,7 @@ mod tests {
         let image = Layout::contiguous(vec![2, 7, 7, 8]).permuted(&[2, 0, 1]);
         assert!(image.is_channels_last() && image.followed(vec![2, 8, 7, 7]) == image);
         assert!(!Layout::contiguous(vec![2, 8, 7, 7]).is_channels_last());
-        // Half of the channels, which lie next to the others.
+        // Half of the channels, adjacent to the others.
         let half = image.cut(vec![2, 4, 7, 7], 1, 1);
         assert!(half.is_channels_last() && !half.is_dense() && image.is_dense());
     }

@@ -4,7 +4,8 @@ use super::Layout;
 use perf4sight_network::{Embedding, Network, Node, NodeId, Op};
 use perf4sight_step::workload::Step;
 
-/// For every node, the layout of its result for so many samples; `tracked` says of which autograd computes a gradient.
+/// For every node, the layout of its result for so many samples; `tracked` marks the nodes for which autograd computes
+/// a gradient.
 pub(crate) fn layouts(network: &Network, step: Step, tracked: &[bool], batch: u64) -> Vec<Layout> {
     let mut layouts: Vec<Layout> = Vec::with_capacity(network.nodes().len());
     for node in network.nodes() {
@@ -25,9 +26,10 @@ pub(crate) fn reads_row(network: &Network, node: &Node) -> bool {
     network.input_of(row, 0).dims() == [channels, width]
 }
 
-/// Whether an attention is computed step by step (`_scaled_dot_product_attention_math`). The kernel that never holds all scores cannot give a gradient to what is added to them, and asks
-/// whether that is trained though no gradient is computed (`check_attn_mask_shape` of sdp_utils_cpp.cpp); and it reads features that lie
-/// next to each other alone (`check_last_dim_stride_equals_1`), as those of a convolution's result do not.
+/// Whether an attention uses the math kernel (`_scaled_dot_product_attention_math`). The flash kernel, which never
+/// holds all scores, cannot compute the gradient of the mask, and checks whether the mask is trained even where no
+/// gradient is computed (`check_attn_mask_shape` of sdp_utils_cpp.cpp). It also requires adjacent features
+/// (`check_last_dim_stride_equals_1`), and those of a convolution's result are not adjacent.
 pub(crate) fn uses_math_kernel(network: &Network, node: &Node, at: (Step, &[bool]), read: &[&Layout]) -> bool {
     if node.op != Op::Attention {
         return false;
@@ -35,7 +37,7 @@ pub(crate) fn uses_math_kernel(network: &Network, node: &Node, at: (Step, &[bool
     let (step, tracked) = at;
     let is_trained = |added: NodeId| match (step.trains(), network.node(added)) {
         (true, _) => tracked[added.index()],
-        // What is computed without gradients is no parameter any more.
+        // A table that is computed without gradients is no parameter any more.
         (false, of) => matches!(of.op, Op::Parameter(_)) && of.trained != Some(0),
     };
     node.inputs.get(3).copied().is_some_and(is_trained) || read.iter().take(3).any(|layout| !layout.ends_dense())
@@ -55,7 +57,7 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], (math, reads_row): (
             image(sizes, inputs)
         }
         Op::Activation(_) | Op::Cast(_) | Op::Binary(_) | Op::Where | Op::Dropout { .. } | Op::DropPath { .. } => {
-            // What is stretched has no say.
+            // An expanded operand does not decide the layout.
             let first = inputs.iter().find(|input| input.has(&sizes));
             first.map_or_else(|| Layout::contiguous(sizes.clone()), |first| first.followed(sizes.clone()))
         }
@@ -77,7 +79,7 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], (math, reads_row): (
     }
 }
 
-/// Images whose channels lie last give such.
+/// The result is a channels-last image where all inputs are.
 fn image(sizes: Vec<u64>, inputs: &[&Layout]) -> Layout {
     match inputs.iter().all(|input| input.is_channels_last()) && sizes.len() == 4 {
         true => Layout::channels_last(sizes),

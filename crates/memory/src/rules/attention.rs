@@ -1,4 +1,5 @@
-//! Attention in one operation: what PyTorch's two kernels for it on processors take (aten/src/ATen/native/transformers/attention.cpp).
+//! Attention in one operation: the memory of PyTorch's two kernels for it on processors
+//! (aten/src/ATen/native/transformers/attention.cpp).
 
 use super::operation::Operation;
 use super::rule::Move::{Drop, InputGradient, Keep, Output, StepDone, Take};
@@ -16,8 +17,9 @@ pub(super) fn rule(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     }
 }
 
-/// `_scaled_dot_product_flash_attention_for_cpu`: it saves what it reads, its result and a logarithm for every query. Its gradient is copied where
-/// it does not lie tokens of a sample by tokens (`grad_out.contiguous()` in FlashAttentionKernel.cpp).
+/// `_scaled_dot_product_flash_attention_for_cpu`: it saves its inputs, its result and a logarithm for every query. Its
+/// gradient is copied where its layout is not token by token within a sample (`grad_out.contiguous()` in
+/// FlashAttentionKernel.cpp).
 fn flash(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     let sums = match facts.beside {
         Some(Beside::Sums(queries)) => Some(Keep(Amount::per_sample(product([Number::Fp32.bytes(), queries])))),
@@ -34,8 +36,9 @@ fn flash(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     }
 }
 
-/// What every thread of a processor borrows forward and backward: scores of a block of queries and one of keys, with what of the result and of
-/// its sums belongs to it (`buf` of `cpu_flash_attention` and `cpu_flash_attention_backward`, whose sizes of blocks these are).
+/// The workspace of every thread of a processor, forward and backward: scores of a block of queries and one of keys,
+/// with their part of the result and of its sums (`buf` of `cpu_flash_attention` and `cpu_flash_attention_backward`,
+/// which define the block sizes).
 fn blocks(operation: Operation) -> [Option<Amount>; 2] {
     let Some(threads) = operation.platform.threads() else { return [None; 2] };
     let [query, key] = [0, 1].map(|input| operation.network.input_of(operation.node, input));
@@ -56,7 +59,8 @@ fn blocks(operation: Operation) -> [Option<Amount>; 2] {
     [forward, backward].map(|bytes| Some(Amount::once(threads.saturating_mul(bytes))))
 }
 
-/// Whether the gradient of the result comes token by token of one sample after the other: where it is read as that, and lies so or is copied so.
+/// Whether the gradient of the result is ordered by samples, then tokens: its readers expect that order, and it has
+/// that layout or is copied to it.
 fn comes_by_samples(operation: Operation) -> bool {
     let behind = operation.network.nodes()[operation.id.index() + 1..].iter();
     let mut readers = behind.filter(|node| node.inputs.contains(&operation.id));
@@ -66,9 +70,9 @@ fn comes_by_samples(operation: Operation) -> bool {
         && (result.is_contiguous() || result.permuted(&tokens).is_contiguous())
 }
 
-/// `_scaled_dot_product_attention_math`: copies of queries and keys in one row of heads, those of values where they do not lie so, and the
-/// weights, are saved; the mask is added in place, rows of which nothing is left are looked for (`_safe_softmax`), and the mask's gradient is that of
-/// the scores, or a sum of it.
+/// `_scaled_dot_product_attention_math`: it saves copies of queries and keys with all heads in one row, copies of
+/// values where their layout differs from that, and the weights. The mask is added in place, fully masked rows are
+/// searched for (`_safe_softmax`), and the mask's gradient is that of the scores, or a sum of it.
 fn math(rule: Rule, operation: Operation) -> Rule {
     let [query, key, value] = [0, 1, 2].map(|input| operation.input(input));
     let [scores, truths] = [operation.number(), 1].map(|bytes| scores(operation, bytes));

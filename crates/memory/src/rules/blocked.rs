@@ -1,4 +1,5 @@
-//! Convolutions on a processor: oneDNN works in blocked layouts, PyTorch hands it plain tensors, so everything is copied.
+//! Convolutions on a processor: oneDNN works in blocked layouts and PyTorch passes it plain tensors, so everything is
+//! copied.
 
 use super::columns::Reach;
 use super::operation::Operation;
@@ -9,18 +10,18 @@ use perf4sight_network::{Conv, Shape, Volume};
 use perf4sight_platform::{Asked, Kept};
 
 /// A convolution in oneDNN's blocked layouts, called on plain tensors: everything goes through padded copies
-/// (aten/src/ATen/native/mkldnn/Conv.cpp; which layouts, oneDNN's src/cpu/x64/jit_*_conv_kernel.cpp).
+/// (aten/src/ATen/native/mkldnn/Conv.cpp; the layouts are in oneDNN's src/cpu/x64/jit_*_conv_kernel.cpp).
 pub(super) struct Blocked<'a> {
     pub operation: Operation<'a>,
     pub kernel: Kernel<'a>,
     pub block: u64,
     /// Threads, at least.
     pub threads: u64,
-    /// What the library is not asked for.
+    /// The convolutions that the library does not compute.
     pub kept: Kept,
 }
 
-/// What is asked of a convolution here, whatever its kernel moves over.
+/// The parameters of a convolution, of images or volumes.
 pub(super) struct Kernel<'a> {
     /// Its sides, the last two height and width.
     pub sides: &'a [usize],
@@ -30,7 +31,7 @@ pub(super) struct Kernel<'a> {
     pub groups: usize,
     pub bias: bool,
     pub asked: Asked,
-    /// How it moves over images, of which it sees all channels.
+    /// How it moves over images, where it has one group; none for others and for volumes.
     pub reach: Option<Reach>,
 }
 
@@ -111,9 +112,9 @@ impl Blocked<'_> {
         self.operation.is_low()
     }
 
-    /// What each thread gathers of an image first that a 1x1 kernel reads with a stride (`rtus_prepare_space_info` of oneDNN's
-    /// jit_uni_1x1_conv_utils.hpp): all of it that is read. Left out where there are more channels than a block: that is half a MiB in
-    /// networks that have less elsewhere.
+    /// The part of an image that each thread gathers first for a strided 1x1 kernel (`rtus_prepare_space_info` of
+    /// oneDNN's jit_uni_1x1_conv_utils.hpp): all pixels that it reads. Not included where there are more channels than
+    /// a block: that is half a MiB in networks that have less elsewhere.
     fn gathered(&self) -> Option<Amount> {
         let few = self.seen() <= self.block && self.kernel.groups == 1;
         let each = product([self.operation.number(), self.block, pixels(&self.operation.node.shape)]);
@@ -130,8 +131,8 @@ impl Blocked<'_> {
         input.into_iter().chain(weight).chain(bias).collect()
     }
 
-    /// Whether the library is asked for the gradient of filters or bias: it makes both at once (`mkldnn_convolution_backward` of
-    /// aten/src/ATen/native/mkldnn/Conv.cpp).
+    /// Whether the library computes the gradient of filters or bias: it computes both at once
+    /// (`mkldnn_convolution_backward` of aten/src/ATen/native/mkldnn/Conv.cpp).
     pub fn learns(&self) -> bool {
         self.operation.learns(0) || self.operation.learns(1)
     }
@@ -174,7 +175,8 @@ impl Blocked<'_> {
         self.operation.network.input_of(self.operation.node, 0).channels() as u64
     }
 
-    /// Fewer channels than a block under a kernel with an extent: forward reads the image as it lies (`is_1stconv`).
+    /// Fewer channels than a block and a kernel larger than one point: forward reads the image without a copy
+    /// (`is_1stconv`).
     fn reads_plain_image(&self) -> bool {
         self.seen() < self.block && self.kernel.groups == 1 && !self.kernel.is_point()
     }
@@ -219,7 +221,8 @@ impl Blocked<'_> {
         self.filters_of(self.seen())
     }
 
-    /// Filters whose inputs and outputs both fill whole blocks, where the layout has blocks of both; `plain` channels of plain images.
+    /// Filters whose inputs and outputs both fill whole blocks, where the layout has blocks of both; `plain` channels
+    /// of plain images.
     fn filters_of(&self, plain: u64) -> Amount {
         let (inputs, outputs, groups) = (self.seen(), self.kernel.out_channels as u64, self.kernel.groups as u64);
         let whole = |channels: u64| channels.next_multiple_of(self.block);
@@ -232,7 +235,7 @@ impl Blocked<'_> {
         self.unless_kept(Amount::once(product([self.operation.number(), inputs, outputs, self.kernel.area()])))
     }
 
-    /// Whether PyTorch itself computes it, of a single image, by columns that are not the image as it lies.
+    /// Whether PyTorch itself computes it, for a single image, by columns that differ from the image itself.
     pub fn takes_columns(&self) -> bool {
         let asked = &self.kernel.asked;
         let is_image = asked.kernel == [1, 1] && asked.moves_by_one;

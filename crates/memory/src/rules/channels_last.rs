@@ -1,6 +1,7 @@
-//! Convolutions on a processor of images whose channels lie last: oneDNN reads those as they are, only filters are copied.
+//! Convolutions of channels-last images on a processor: oneDNN reads those without a copy, only filters are copied.
 //!
-//! What is borrowed was read off PyTorch 2.11 with its profiler, operation by operation (one and two threads, 5 to 11 wide kernels).
+//! Workspaces were measured in PyTorch 2.11 with its profiler, operation by operation (one and two threads, 5 to 11
+//! wide kernels).
 
 use super::blocked::Blocked;
 use super::rule::Move;
@@ -11,7 +12,7 @@ impl Blocked<'_> {
     /// The result.
     pub fn forward_channels_last(&self) -> Vec<Move> {
         let filters = Take(self.filters());
-        // PyTorch turns the filters, oneDNN puts them into blocks.
+        // PyTorch permutes the filters, oneDNN copies them into blocks.
         match self.turns_filters() {
             true => vec![filters, Output, filters, Drop(0), Drop(0)],
             false => vec![Output, filters, Drop(0)],
@@ -35,8 +36,8 @@ impl Blocked<'_> {
         self.kernel.groups == 1 && !self.kernel.is_point()
     }
 
-    /// The gradient of filters that see one channel each is a whole block of inputs and outputs for each where the kernel is larger than
-    /// 3x3 (the layout gOIhw16i16o).
+    /// The gradient of depthwise filters is a whole block of inputs and outputs for each where the kernel is larger
+    /// than 3x3 (the layout gOIhw16i16o).
     fn filters_gradient(&self) -> Amount {
         let each = self.kernel.groups > 1 && self.kernel.height() > 3;
         let elements = [self.kernel.groups as u64, self.kernel.area(), self.block, self.block];

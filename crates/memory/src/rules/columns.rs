@@ -1,4 +1,5 @@
-//! Convolutions on a processor that no kernel of oneDNN's own takes: they go through columns, a matrix of every window of an image.
+//! Convolutions on a processor for which oneDNN has no special kernel: they use columns, a matrix of every window of an
+//! image.
 //!
 //! The kernels step along a row by as many pixels as registers hold, and refuse windows that reach further beyond the image: dilated ones
 //! on small images (`init_conf` of src/cpu/x64/jit_avx512_common_conv_kernel.cpp). What jit_gemm_convolution borrows instead was read off
@@ -16,21 +17,23 @@ const REGISTERS: usize = 28;
 /// All registers for numbers but the one that each block of channels is multiplied from.
 const ALL: usize = 31;
 
-/// The widest kernel that oneDNN has a weight gradient of its own for.
+/// The widest kernel for which oneDNN has a weight gradient of its own.
 const WIDEST: usize = 14;
 
-/// The same of images that are read as they lie, in numbers of fewer bits than single precision (`ONEDNN_VERBOSE=1`: `jit_bf16` up to here with 1 to 8
-/// channels, whatever the stride, `gemm:jit` from 25 on; with 16 and more from 15 on).
+/// The same for images that are read without a copy, in formats of fewer bits than single precision
+/// (`ONEDNN_VERBOSE=1`: `jit_bf16` up to here with 1 to 8 channels, whatever the stride, `gemm:jit` from 25 on; with 16
+/// and more from 15 on).
 const WIDEST_OF_PLAIN: usize = 24;
 
 /// From so many pixels for every thread on the threads share each image's weight gradient, instead of taking images of their own
 /// (`outer_threading` of jit_gemm_convolution_utils).
 const SHARED: u64 = 256;
 
-/// What columns of the forward pass take at most for every thread: the blocks that it cuts them into, 216 to 331 KiB where they were seen.
+/// The largest columns of the forward pass for every thread: the blocks that it cuts them into, 216 to 331 KiB as
+/// measured.
 const FORWARD: u64 = 331 << 10;
 
-/// How a convolution moves along a row: what kernels of oneDNN choose by.
+/// How a convolution moves along a row: the properties by which oneDNN chooses a kernel.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reach {
     kernel: usize,
@@ -63,7 +66,7 @@ impl Reach {
         }
     }
 
-    /// Whether the forward pass has a kernel: what lies left of the image fits into the pixels of a step.
+    /// Whether the forward pass has a kernel: the padding at the left and right fits into the pixels of a step.
     pub fn runs_forward(&self) -> bool {
         let step = self.forward_step().max(1);
         let whole = self.width - self.width % step;
@@ -80,15 +83,15 @@ impl Reach {
         self.lies_within() && left <= step && right <= step
     }
 
-    /// Whether the gradient of the filters has one: dilated windows no larger than the image, kernels not too wide; `plain` says that the image is read
-    /// as it lies, in numbers of few bits.
+    /// Whether the gradient of the filters has one: dilated windows no larger than the image, kernels not too wide;
+    /// `plain` means that the image is read without a copy, in a format of few bits.
     pub fn runs_weight_gradient(&self, plain: bool) -> bool {
         let fits = (0..2).all(|axis| self.extent[axis] <= self.image[axis]);
         let widest = if plain { WIDEST_OF_PLAIN } else { WIDEST };
         self.lies_within() && self.kernel <= widest && (self.dilation == 1 || fits)
     }
 
-    /// Whether every window sees a part of the image.
+    /// Whether every window covers a part of the image.
     fn lies_within(&self) -> bool {
         let [top, left, bottom, right] = self.padding;
         self.extent[0] > top.max(bottom) && self.extent[1] > left.max(right)
@@ -124,7 +127,7 @@ fn blocks(channels: usize) -> usize {
     channels.div_ceil(16)
 }
 
-/// Pixels that registers have place for besides as many blocks of channels at once as divide all.
+/// Pixels that fit into the registers next to the largest number of blocks of channels that divides all blocks.
 fn shared(channels: usize, most: usize) -> usize {
     let together = (1..=most).rev().find(|&together| blocks(channels).is_multiple_of(together));
     ALL / (together.unwrap_or(1) + 1)
@@ -158,13 +161,13 @@ impl Blocked<'_> {
         moves.into_iter().chain([Drop(0), Drop(0), Drop(0), WeightGradient(0), Drop(0)]).collect()
     }
 
-    /// Bytes of the columns of one image: all that every window sees.
+    /// Bytes of the columns of one image: the pixels of every window.
     fn columns(&self) -> u64 {
         let element = self.operation.number();
         product([element, self.seen(), self.kernel.area(), pixels(&self.operation.node.shape)])
     }
 
-    /// Filters as they lie in PyTorch.
+    /// Filters in PyTorch's layout.
     fn plain_filters(&self) -> Amount {
         let elements = [self.seen(), self.kernel.out_channels as u64, self.kernel.area()];
         Amount::once(product([self.operation.number()].into_iter().chain(elements)))

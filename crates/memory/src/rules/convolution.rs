@@ -1,4 +1,4 @@
-//! Convolutions: by the library that runs them, and what cuDNN borrows for each of the three passes.
+//! Convolutions: by the library that runs them, and cuDNN's workspace for each of the three passes.
 
 use super::blocked::{Blocked, Kernel};
 use super::operation::Operation;
@@ -8,7 +8,7 @@ use crate::amount::{Amount, product};
 use perf4sight_network::{Conv, Shape, Volume};
 use perf4sight_platform::{Kept, Pass, Workspace};
 
-/// The rule of a convolution, whose weights are known already.
+/// The rule of a convolution, with its weights already set.
 pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
     let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
     let rule = match blocked(operation, Kernel::of_images(&operation, conv)) {
@@ -19,7 +19,8 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
         Some(blocked) => rule.forward(blocked.forward()).backward(blocked.backward()),
         None => borrowing(rule, operation, conv),
     };
-    // `contiguous` of the layout that the input suggests; of one row never channels last (aten/src/ATen/native/Convolution.cpp).
+    // `contiguous` of the layout that the input suggests; never channels-last for height-1 images
+    // (aten/src/ATen/native/Convolution.cpp).
     let lies_so = match operation.reads_row() {
         true => operation.layout(0).is_contiguous(),
         false => operation.layout(0).is_dense(),
@@ -41,7 +42,7 @@ fn own(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
     rule.backward(input).backward(bias).backward(weight.into_iter().flatten())
 }
 
-/// The rule of a convolution of volumes; what cuDNN borrows for one is not known.
+/// The rule of a 3-D convolution; cuDNN's workspace for one is not known.
 pub(super) fn of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) -> Rule {
     let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
     let rule = match blocked(operation, Kernel::of_volumes(&operation, conv)) {
@@ -54,7 +55,7 @@ pub(super) fn of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) 
     if operation.layout(0).is_contiguous() { rule } else { rule.copying(operation.input(0)) }
 }
 
-/// The library whose layouts want copies, where the platform has it.
+/// The library whose layouts need copies, where the platform has it.
 fn blocked<'a>(operation: Operation<'a>, kernel: Kernel<'a>) -> Option<Blocked<'a>> {
     let found = operation.platform.workspaces.iter().find_map(|workspace| match workspace {
         Workspace::BlockedCopies { channels, one_thread } => Some((*channels, *one_thread)),

@@ -1,7 +1,7 @@
-//! The table of rules: what every operation allocates, saves and borrows in PyTorch.
+//! The table of rules: the tensors that every operation allocates, saves and borrows in PyTorch.
 //!
-//! What backward needs is read off PyTorch's tools/autograd/derivatives.yaml, what forward and backward allocate off the kernels
-//! in aten/src/ATen/native. Tensors of a few bytes that live within one operation are left out.
+//! Tensors for backward are taken from PyTorch's tools/autograd/derivatives.yaml, allocations of forward and backward
+//! from the kernels in aten/src/ATen/native. Tensors of a few bytes that live within one operation are left out.
 
 mod attention;
 mod blocked;
@@ -63,7 +63,7 @@ pub(crate) fn rule(operation: Operation) -> Rule {
     }
 }
 
-/// What an operation holds between steps: its trained tensors, or what is none of the network's parameters and stays as it is.
+/// The tensors that an operation holds between steps: trained weights, or constants, which are buffers.
 fn held(operation: Operation, facts: &Facts) -> Rule {
     let bytes = |dims: &Shape| Amount::once(operation.step.weight().saturating_mul(dims.elements()));
     let tensors: Vec<Amount> = facts.weights.iter().map(|weight| bytes(&weight.dims)).collect();
@@ -74,7 +74,7 @@ fn held(operation: Operation, facts: &Facts) -> Rule {
     }
 }
 
-/// A view where the elements lie so that there is one, else a copy, whose gradient is handed on all the same.
+/// A view where the layout permits one, else a copy, whose gradient is passed on all the same.
 fn moved(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     if facts.channels == Coupling::Regrouped && operation.layout(0).viewed(operation.result().sizes()).is_none() {
         return rule.forward([Output]).backward([PassGradient(0)]);
@@ -85,7 +85,7 @@ fn moved(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     plain(rule, operation, facts)
 }
 
-/// A table that is made of trained numbers in every forward, once for all samples.
+/// A table that is computed from trained numbers in every forward, once for all samples.
 fn computed(rule: Rule, operation: Operation, trained: u64) -> Rule {
     let held = Amount::once(operation.step.weight().saturating_mul(trained));
     let rule = Rule { weights: vec![held], ..rule }.forward([Output]);
@@ -95,8 +95,8 @@ fn computed(rule: Rule, operation: Operation, trained: u64) -> Rule {
     }
 }
 
-/// Whether the gradient of a parameter is a view of what it was joined into: of a single sample it needs no sum (`sum_to`), and one whose rows lie
-/// as the parameter's do is kept as it is (`accumulateGrad`, `obeys_layout_contract`).
+/// Whether the gradient of a parameter is a view of the gradient of its concatenation: with a single sample it needs no
+/// sum (`sum_to`), and a view with the row layout of the parameter is kept (`accumulateGrad`, `obeys_layout_contract`).
 fn is_joined(operation: Operation) -> bool {
     let reads = |node: &Node| node.inputs.contains(&operation.id);
     let mut readers = operation.network.iter().filter(|(_, node)| reads(node));
@@ -118,8 +118,8 @@ fn looked_up(rule: Rule, operation: Operation, embedding: &Embedding) -> Rule {
     }
 }
 
-/// Windows and reductions; places are found as integers before they are what they are places of, and sums so far are turned round twice backward
-/// (cumsum_backward in FunctionsManual.cpp).
+/// Windows and reductions. Indices are computed as integers before they are converted, and the backward of a cumulative
+/// sum flips it twice (cumsum_backward in FunctionsManual.cpp).
 fn found(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     let integers = Take(Amount::per_sample(INDEX.saturating_mul(operation.node.shape.elements())));
     let result = Take(operation.output());
@@ -155,8 +155,8 @@ fn averages_cast(operation: Operation) -> bool {
     is_mean && operation.is_low() && operation.platform.lists() == Lists::Processor
 }
 
-/// What comes back as a view, such as of tokens, is copied for as long as backward takes (`grad_output.contiguous` in mkldnn/Conv.cpp,
-/// `expect_contiguous` in layer_norm.cpp).
+/// A gradient that is a view, such as that of tokens, is copied for the duration of backward (`grad_output.contiguous`
+/// in mkldnn/Conv.cpp, `expect_contiguous` in layer_norm.cpp).
 fn on_dense_gradient(rule: Rule, operation: Operation) -> Rule {
     let as_read = |gradient: &Layout| match operation.layout(0).is_channels_last() && !operation.reads_row() {
         true => gradient.is_channels_last() && gradient.is_dense(),
@@ -165,16 +165,16 @@ fn on_dense_gradient(rule: Rule, operation: Operation) -> Rule {
     if operation.gradient().is_none_or(as_read) { rule } else { rule.copying_gradient(operation.output()) }
 }
 
-/// What normalises rows copies an input that does not lie in rows (`expect_contiguous` in layer_norm.cpp, `contiguous` in SoftMax.cpp); groups
-/// of channels may lie last.
+/// A normalisation of rows copies an input that is not contiguous (`expect_contiguous` in layer_norm.cpp, `contiguous`
+/// in SoftMax.cpp); group normalisation accepts channels-last.
 fn in_rows(rule: Rule, operation: Operation) -> Rule {
     let layout = operation.layout(0);
     let grouped = matches!(operation.node.op, Op::GroupNorm { .. }) && layout.is_dense();
     if layout.is_contiguous() || grouped { rule } else { rule.copying(operation.input(0)) }
 }
 
-/// An operation that does no more than its facts say: first the result, then what is made besides it; backward the gradients of the
-/// inputs, then those of the weights.
+/// An operation without special rules: first the result, then further tensors of its forward; backward the gradients of
+/// the inputs, then those of the weights.
 fn plain(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     let result = match facts.storage {
         Storage::Own | Storage::Needed => Output,
@@ -194,7 +194,7 @@ fn plain(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         .backward(operation.learned(facts.weights.len()))
 }
 
-/// What is made besides a result.
+/// The tensors of forward apart from the result.
 fn beside(operation: Operation, facts: &Facts) -> Vec<Move> {
     match facts.beside {
         // Attention and dropout have rules of their own.
@@ -203,7 +203,7 @@ fn beside(operation: Operation, facts: &Facts) -> Vec<Move> {
             vec![Keep(Amount::per_sample(times([operation.step.weight(), rows]))); 2]
         }
         Some(Beside::Indices) => {
-            // max_pool2d_with_indices also where nobody asks for the indices (aten/src/ATen/native/Pooling.cpp).
+            // max_pool2d_with_indices, even where the indices are not used (aten/src/ATen/native/Pooling.cpp).
             let indices = Amount::per_sample(INDEX.saturating_mul(operation.node.shape.elements()));
             if operation.step.trains() { vec![Keep(indices)] } else { vec![Take(indices), Drop(0)] }
         }

@@ -21,9 +21,9 @@ pub(crate) struct Operation<'a> {
     pub tracked: &'a [bool],
     /// For every node, the layout of its result.
     pub layouts: &'a [Layout],
-    /// For every node, how the gradient of its result arrives, where that is known.
+    /// For every node, the layout of the gradient of its result, where it is known.
     pub gradients: &'a [Option<Layout>],
-    /// For every node, what it computes with.
+    /// For every node, the formats of its computation.
     pub numbers: &'a [Numbers],
 }
 
@@ -44,7 +44,7 @@ impl Operation<'_> {
         self.number() < Number::Fp32.bytes()
     }
 
-    /// What autocast makes of its operands; `weights` are their elements.
+    /// Autocast's conversions of its operands; `weights` are their elements.
     pub fn casts(&self, weights: &[u64]) -> Casts {
         let own = self.numbers[self.id.index()];
         let input = |(index, input): (usize, &NodeId)| {
@@ -63,7 +63,7 @@ impl Operation<'_> {
         &self.layouts[self.id.index()]
     }
 
-    /// How the gradient of the result arrives, where that is known.
+    /// The layout of the gradient of the result, where it is known.
     pub fn gradient(&self) -> Option<&Layout> {
         self.gradients[self.id.index()].as_ref()
     }
@@ -78,7 +78,7 @@ impl Operation<'_> {
         reads_row(self.network, self.node)
     }
 
-    /// Whether the gradient of an input is asked for.
+    /// Whether the gradient of an input is required.
     pub fn tracked(&self, index: usize) -> bool {
         self.tracked[self.node.inputs[index].index()]
     }
@@ -99,7 +99,7 @@ impl Operation<'_> {
         Amount::result(self.node, self.number())
     }
 
-    /// What libraries are asked for, where it is this convolution.
+    /// The properties that decide which library computes this convolution.
     pub fn asked(&self, conv: &Conv) -> Asked {
         let (window, input) = (&conv.window, self.network.input_of(self.node, 0));
         Asked {

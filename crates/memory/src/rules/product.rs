@@ -1,7 +1,8 @@
-//! Matrix products: what PyTorch copies so that a library can multiply it, and saves in place of the operand.
+//! Matrix products: the operands that PyTorch copies so that a library can multiply them, and saves in place of the
+//! originals.
 //!
-//! aten/src/ATen/native/LinearAlgebra.cpp (`_matmul_impl`) and Linear.cpp: the axes in front are folded into one, which copies what does not lie
-//! so; autograd then saves the copy.
+//! aten/src/ATen/native/LinearAlgebra.cpp (`_matmul_impl`) and Linear.cpp: the leading axes are folded into one, which
+//! copies operands whose layout does not permit that; autograd then saves the copy.
 
 use super::operation::Operation;
 use super::rule::Move::{CopyGradient, Drop, InputGradient, Keep, Output, Take};
@@ -12,7 +13,7 @@ use perf4sight_network::Facts;
 /// A fully connected layer, which folds all axes but the last.
 pub(super) fn linear(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     let copied = operation.layout(0).folds_behind().is_none().then(|| operation.input(0));
-    // What is read is needed for the gradient of the weight alone.
+    // The input is needed for the gradient of the weight only.
     let weight = operation.tracked(0).then_some(Saved::Cast(0));
     let as_rows = operation.result().folds_before(1);
     let turned = operation.gradient().is_some_and(|gradient| as_rows && !gradient.folds_before(1));

@@ -1,13 +1,14 @@
-//! Recurrent layers, of which the network knows the name and the price alone: what PyTorch keeps of every time step.
+//! Recurrent layers, of which the network has only the name and the cost: the tensors that PyTorch keeps for every time
+//! step.
 //!
-//! Read off PyTorch 2.11 on a processor, as multiples of the result, rather more than less (benches/recurrent.py). Libraries of GPUs keep other things; nothing was
-//! measured there.
+//! Measured in PyTorch 2.11 on a processor, as multiples of the result, rounded up (benches/recurrent.py). Libraries of
+//! GPUs keep other tensors; nothing was measured there.
 
 use super::operation::Operation;
 use super::rule::Move::Keep;
 use super::rule::{Rule, borrowing};
 
-/// What a kind of layer holds besides its result, in thirds of that.
+/// Memory of a kind of layer apart from its result, in thirds of the result.
 struct Held {
     /// Until backward ran.
     kept: u64,
@@ -17,7 +18,8 @@ struct Held {
     backward: u64,
 }
 
-/// The rule of an operation that is not known, with what it holds where it is a recurrent one; it also keeps what it reads, turned round.
+/// The rule of an unknown operation, with its memory where it is a recurrent one; it also keeps a permuted copy of its
+/// input.
 pub(super) fn rule(rule: Rule, operation: Operation, name: &str) -> Rule {
     let Some(Held { kept, forward, backward }) = held(name) else { return rule };
     let thirds = |times: u64| operation.output().times(times).divided_by(3);

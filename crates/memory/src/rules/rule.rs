@@ -1,4 +1,4 @@
-//! What one operation allocates, keeps and borrows: moves in the order its library makes them.
+//! The tensors that one operation allocates, keeps and borrows: moves in the order its library makes them.
 
 use crate::amount::Amount;
 
@@ -9,12 +9,12 @@ pub(crate) struct Rule {
     pub weights: Vec<Amount>,
     /// Tensors it keeps between steps that are not trained.
     pub buffers: Vec<Amount>,
-    /// What autocast makes of its operands before it runs.
+    /// Autocast's conversions of its operands before it runs.
     pub casts: Casts,
     pub forward: Vec<Move>,
-    /// What autograd saves until its backward ran.
+    /// The tensors that autograd saves until its backward ran.
     pub saves: Vec<Saved>,
-    /// What its backward does; the incoming gradient and what was saved go afterwards.
+    /// The moves of its backward; the incoming gradient and the saved tensors are freed afterwards.
     pub backward: Vec<Move>,
 }
 
@@ -25,24 +25,25 @@ pub(crate) enum Move {
     Output,
     /// The result is the first input's memory: a view, an identity, an overwritten input.
     Reuse,
-    /// The result is there between the steps: the batch, a free-standing parameter.
+    /// The result exists between the steps: the batch, a free-standing parameter.
     Resident,
-    /// Something besides the result that backward needs: statistics, indices, masks.
+    /// A tensor apart from the result that backward needs: statistics, indices, masks.
     Keep(Amount),
     /// Borrowed memory.
     Take(Amount),
-    /// Borrowed memory goes back: the latest still held, or so many before it.
+    /// Borrowed memory is freed: the latest still held, or the one that many before it.
     Drop(usize),
     InputGradient(usize),
     /// The gradient of an input is the incoming one, or a part of it.
     PassGradient(usize),
     /// The gradient of a trainable tensor.
     WeightGradient(usize),
-    /// The gradient of a trainable tensor is a part of the incoming one, all of which stays with it.
+    /// The gradient of a trainable tensor is a part of the incoming one, which stays alive as a whole.
     PassWeightGradient(usize),
-    /// The incoming gradient is copied so that it lies without gaps, and goes.
+    /// The incoming gradient is copied into a layout without gaps, and freed.
     CopyGradient,
-    /// One of several steps of a backward is done: the incoming gradient goes with the first, and what was kept last with each.
+    /// One of several steps of a backward is done: the incoming gradient is freed with the first, and the tensor kept
+    /// last with each.
     StepDone,
 }
 
@@ -50,13 +51,14 @@ pub(crate) enum Move {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Saved {
     Input(usize),
-    /// What one of the weights was cast to; a weight that was not is there anyway.
+    /// The converted copy of a weight; a weight without one is held anyway.
     Cast(usize),
     /// The result.
     Output,
 }
 
-/// Copies of operands in other numbers, made before an operation runs; gradients come in these, and are cast back.
+/// Copies of operands in other formats, made before an operation runs; their gradients have these formats, and are cast
+/// back.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Casts {
     pub inputs: Vec<Option<Amount>>,
@@ -74,7 +76,7 @@ impl Casts {
 }
 
 impl Rule {
-    /// Puts moves behind those of forward.
+    /// Appends moves to those of forward.
     pub fn forward(mut self, moves: impl IntoIterator<Item = Move>) -> Self {
         self.forward.extend(moves);
         self
@@ -97,7 +99,7 @@ impl Rule {
         self
     }
 
-    /// Puts moves behind those of backward.
+    /// Appends moves to those of backward.
     pub fn backward(mut self, moves: impl IntoIterator<Item = Move>) -> Self {
         self.backward.extend(moves);
         self

@@ -1,9 +1,11 @@
-//! Convolutions on a processor in numbers of fewer bits than single precision: oneDNN sums up in single precision, besides what it is asked for.
+//! Convolutions on a processor in formats of fewer bits than single precision: oneDNN sums in single precision, in
+//! extra memory.
 //!
-//! Kernels and layouts are those of single precision otherwise (`jit_avx512_core_bf16_*` of src/cpu/x64), as `ONEDNN_VERBOSE=1` says, with two
-//! differences: input gradients of strided kernels are channels-last for depthwise kernels too, and plain images have even numbers of
-//! channels. What is borrowed was read off PyTorch 2.11 with its profiler: 1x1, 3x3 and 5x5 kernels on images of 7 to 224 pixels, 1 to 16 samples,
-//! one and two threads. Left out is what strided input gradients borrow besides, some hundred KiB.
+//! Kernels and layouts are otherwise those of single precision (`jit_avx512_core_bf16_*` of src/cpu/x64), as
+//! `ONEDNN_VERBOSE=1` shows, with two differences: input gradients of strided kernels are channels-last for depthwise
+//! kernels too, and plain images have even numbers of channels. Workspaces were measured in PyTorch 2.11 with its
+//! profiler: 1x1, 3x3 and 5x5 kernels on images of 7 to 224 pixels, 1 to 16 samples, one and two threads. Not included
+//! is the further workspace of strided input gradients, some hundred KiB.
 
 use super::blocked::{Blocked, pixels};
 use super::rule::Move;
@@ -13,7 +15,7 @@ use perf4sight_network::Shape;
 use perf4sight_step::workload::Number;
 
 impl Blocked<'_> {
-    /// The result of a 1x1 kernel: each thread sums an image of it, and gathers first what a stride leaves of the image it reads.
+    /// The result of a 1x1 kernel: each thread sums an image of it, and first gathers the pixels that a stride reads.
     pub fn forward_of_point(&self) -> Vec<Move> {
         let sums = self.summed(&self.operation.node.shape).and(self.gathered_by_threads());
         let [source, filters, result] = [self.source(), self.filters(), self.result()].map(Take);
@@ -38,7 +40,8 @@ impl Blocked<'_> {
         }
     }
 
-    /// Filters that see one channel each, for a kernel that works channels-last: 16 channels besides pairs of numbers, of which one is used.
+    /// Depthwise filters, for a kernel that works channels-last: 16 channels times pairs of numbers, of which one is
+    /// used.
     pub fn filters_of_strided(&self) -> Amount {
         match self.kernel.groups {
             1 => self.filters(),
@@ -61,9 +64,9 @@ impl Blocked<'_> {
         Amount::once(product([strided, self.threads, self.operation.number(), channels, pixels]))
     }
 
-    /// Sums of filters, besides what is turned round of one image and its result: for one thread, and for another one where threads take images
-    /// each instead of filters, which they do where the images are the more to read (`balance` of
-    /// jit_avx512_core_bf16_conv_kernel.cpp, whose weights were read off).
+    /// Sums of filters, with the permuted copies of one image and its result: for one thread, and for the others where
+    /// threads take images each instead of filters, which they do where the images are more to read (`balance` of
+    /// jit_avx512_core_bf16_conv_kernel.cpp, from which the weights are taken).
     fn sums_of_filters(&self) -> [Amount; 2] {
         let (filters, number) = (self.filters_of_gradient(), self.operation.number());
         let sums = filters.times(Number::Fp32.bytes()).divided_by(number);
@@ -76,14 +79,15 @@ impl Blocked<'_> {
         let each = sums.and(turned);
         let read = self.image().elements().saturating_mul(if self.kernel.is_point() { 1 } else { 4 });
         let enough = (filters.bytes(1) / number / read.max(1)).saturating_add(1);
-        // Of plain images, of which there is little to read, threads take filters, where there is more than a block of them: seen of all kernels that were tried,
-        // 3 to 16 wide, at 1 to 32 samples.
+        // For plain images, which are little to read, threads share the filters where these are more than a block: seen
+        // with all kernels that were tried, 3 to 16 wide, at 1 to 32 samples.
         let shared = self.reads_rgb() && self.kernel.out_channels as u64 > self.block;
         let others = if in_groups || shared { 0 } else { self.threads - 1 };
         [each, each.times(others).starting_at(enough)]
     }
 
-    /// Elements of an image and its result as the gradient of filters reads them, rows of the image filled up; a plain one is read as it lies.
+    /// Elements of an image and its result as the gradient of filters reads them, rows of the image filled up; a plain
+    /// image is read without a copy.
     fn turned(&self) -> u64 {
         let [height, width] = self.image().image().map(|side| side as u64);
         let result = product([

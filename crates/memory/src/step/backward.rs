@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 /// Gradients that a node's backward made: of its inputs and of its weights, each with its place there.
 type Made = (SmallVec<[(usize, NodeId, TensorId); 4]>, SmallVec<[(usize, TensorId); 2]>);
 
-/// What forward leaves for backward.
+/// The tensors that forward leaves for backward.
 pub(super) struct Tape {
-    /// Per node, what autograd saved of it.
+    /// Per node, the tensors that autograd saved.
     pub saved: Vec<FewTensors>,
     pub segments: Vec<Checkpointed>,
 }
@@ -39,7 +39,7 @@ pub(super) struct BackwardRecorder<'a> {
     pub gradients: Vec<TensorId>,
     /// Gradients of weights that are not, each by its node and its place there.
     sums: BTreeMap<(NodeId, usize), PartialSum>,
-    /// Gradients of weights that are parts of what goes on backward.
+    /// Gradients of weights that are parts of gradients passed on in backward.
     parts: Vec<TensorId>,
     /// For every node, the gradient of its result that waits there.
     waiting: Vec<Option<TensorId>>,
@@ -52,12 +52,13 @@ impl<'a> BackwardRecorder<'a> {
         BackwardRecorder { context, forward, gradients: Vec::new(), sums: BTreeMap::new(), parts: Vec::new(), waiting }
     }
 
-    /// The whole of it; what is saved is released node by node.
+    /// The whole backward; saved tensors are released node by node.
     pub fn run(&mut self, tape: Tape, losses: Vec<(NodeId, Kept)>) {
         let context = self.context;
         // The loss's own gradient, a 1, is held by the call until all is done (torch/csrc/autograd/autograd.cpp).
         let seed = self.gradient(context.scalar(), context.network.output());
-        // What was recorded last runs first (torch/csrc/autograd/engine.cpp, sequence numbers): all losses before any operation.
+        // The last recorded function runs first (torch/csrc/autograd/engine.cpp, sequence numbers): all losses before
+        // any operation.
         for (output, kept) in losses.into_iter().rev() {
             self.waiting[output.index()] = Some(self.forward.loss_backward(output, kept));
         }
@@ -82,7 +83,7 @@ impl<'a> BackwardRecorder<'a> {
         &mut self.forward.recorder
     }
 
-    /// What some nodes have given of a weight's gradient is all of it where no gradient reached the others.
+    /// Takes partial sums of a weight's gradient as complete, where no gradient reached the other nodes.
     fn settle_rest(&mut self) {
         let sums = std::mem::take(&mut self.sums).into_values().map(|partial| partial.sum);
         let rest: Vec<TensorId> = sums.chain(std::mem::take(&mut self.parts)).collect();
@@ -108,7 +109,7 @@ impl<'a> BackwardRecorder<'a> {
         let (owner, rule) = (context.owner(id), context.rule(id));
         let (mut of_inputs, mut of_weights) = Made::default();
         let mut borrowed = FewTensors::new();
-        // What a library makes besides what it is asked for.
+        // Gradients that a library computes although they are not needed.
         let mut unasked = FewTensors::new();
         let mut incoming = Some(gradient);
         for step in &rule.backward {
@@ -129,7 +130,7 @@ impl<'a> BackwardRecorder<'a> {
                     self.recorder().release_all(incoming.replace(copy));
                 }
                 Move::WeightGradient(index) => {
-                    // Of what nobody trains there is none.
+                    // A constant has no gradient.
                     let own = context.rule(owner).weights.get(index).copied();
                     let amount = own.map(|own| rule.casts.weight(index).unwrap_or(own));
                     let gradient = amount.map(|amount| self.recorder().allocate(amount, Role::WeightGradients, owner));
@@ -152,7 +153,7 @@ impl<'a> BackwardRecorder<'a> {
         self.hand_on(id, (of_inputs, of_weights));
     }
 
-    /// What one node's backward made goes where it belongs, cast back where the node read casts.
+    /// Passes on the gradients of one node's backward, converted back where the node reads casts.
     fn hand_on(&mut self, id: NodeId, (of_inputs, of_weights): Made) {
         let context = self.context;
         let (owner, rule) = (context.owner(id), context.rule(id));
@@ -214,8 +215,8 @@ impl<'a> BackwardRecorder<'a> {
         Some(partial.sum)
     }
 
-    /// Two gradients of one weight as one. What is a view, as that of a fully connected layer's turned weight (`TBackward`), is not added to
-    /// where it lies (`can_accumulate_inplace`).
+    /// Adds two gradients of one weight. A view, such as the gradient of a fully connected layer's transposed weight
+    /// (`TBackward`), is not added to in place (`can_accumulate_inplace`).
     fn add(&mut self, owner: NodeId, [first, second]: [PartialSum; 2], amount: Amount) -> PartialSum {
         if self.sums_in_place() && !first.is_view && self.recorder().is_sole(first.sum) {
             self.recorder().release(second.sum);

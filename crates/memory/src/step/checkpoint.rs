@@ -11,7 +11,7 @@ pub(super) struct Checkpointed {
 }
 
 impl ForwardRecorder<'_> {
-    /// Before a node's forward: where a segment begins, what it reads is held.
+    /// Before a node's forward: at the start of a segment, its inputs are held.
     pub fn enter_segment(&mut self, id: NodeId, results: &[TensorId], begun: &mut Vec<Checkpointed>) {
         let segment = self.context.segments.get(begun.len()).filter(|segment| segment.nodes.start == id.index());
         if let Some(segment) = segment {
@@ -20,7 +20,7 @@ impl ForwardRecorder<'_> {
         }
     }
 
-    /// Behind a node's forward: where a segment ends of which backward needs nothing, what it reads is released.
+    /// After a node's forward: at the end of a segment of which backward needs nothing, its inputs are released.
     pub fn leave_segment(&mut self, id: NodeId, begun: &mut [Checkpointed]) {
         let Some(segment) = self.context.segment_of(id) else { return };
         let last = id.index() + 1 == self.context.segments[segment].nodes.end;
@@ -29,7 +29,7 @@ impl ForwardRecorder<'_> {
         }
     }
 
-    /// Before a node's backward: the first that needs what forward has not kept has its segment run again.
+    /// Before a node's backward: the first that needs a tensor that forward has not kept has its segment run again.
     pub fn run_again(&mut self, id: NodeId, segments: &mut [Checkpointed], saved: &mut [FewTensors]) {
         let context = self.context;
         let Some(number) = context.segment_of(id) else { return };
@@ -57,7 +57,7 @@ impl ForwardRecorder<'_> {
                 }
             }
         }
-        // It stops as soon as the last node has saved what it reads.
+        // It stops as soon as the last node has saved its inputs.
         if segment.nodes.contains(&again.end)
             && context.is_kept(again.end)
             && let Some((id, node)) = context.network.iter().nth(again.end)
@@ -68,7 +68,7 @@ impl ForwardRecorder<'_> {
         self.recorder.release_all(results.into_iter().flatten());
     }
 
-    /// Behind a node's backward: the last that needed something of its segment releases what that reads.
+    /// After a node's backward: the last that needed a tensor of its segment releases the segment's inputs.
     pub fn end_backward_of_segment(&mut self, id: NodeId, segments: &mut [Checkpointed]) {
         if let Some(segment) = self.context.segment_of(id)
             && self.context.first_kept[segment] == Some(id.index())

@@ -1,4 +1,5 @@
-//! What is known of a step before it runs: the memory rule of every operation, who reads whom, who gets gradients, what runs again.
+//! The properties of a step before it runs: the memory rule of every operation, readers of results, required gradients,
+//! segments that run again.
 
 use crate::amount::Amount;
 use crate::layout::{gradient_layouts, layouts};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Operations<'a> {
     trained: Arc<Trained<'a>>,
-    /// Per node, what it computes with.
+    /// Per node, the formats of its computation.
     numbers: Vec<Numbers>,
     rules: Vec<Rule>,
     /// For every weight of a node, how many nodes give it a gradient: those it is shared with too.
@@ -25,7 +26,7 @@ pub(crate) struct Operations<'a> {
     kept: Vec<bool>,
 }
 
-/// A step as far as rules of operations depend on it: all else is as published.
+/// The part of a step on which rules of operations depend: all else is as published.
 pub(crate) fn rules_step(Step { stage, precision, trainable, frozen_normalisation, .. }: Step) -> Step {
     Step { precision, trainable, frozen_normalisation, ..Step::published(stage) }
 }
@@ -78,16 +79,16 @@ pub(crate) struct StepContext<'a> {
     pub platform: &'a Platform,
     pub step: Step,
     operations: &'a Operations<'a>,
-    /// What runs again in backward, in the order it runs.
+    /// The segments that run again in backward, in the order they run.
     pub segments: Vec<Segment>,
     /// Of each segment, the first node that backward needs something of.
     pub first_kept: Vec<Option<usize>>,
-    /// Per node, the segment that it lies in.
+    /// Per node, its segment.
     segment_of: Vec<Option<usize>>,
 }
 
 impl<'a> StepContext<'a> {
-    /// `cuts` are the nodes behind which checkpointing cuts the network.
+    /// `cuts` are the nodes after which checkpointing cuts the network.
     pub fn new(operations: &'a Operations<'a>, step: Step, platform: &'a Platform, cuts: &[NodeId]) -> Self {
         let network: &Network = &operations.trained.network;
         let segments = network.segments(cuts);
@@ -113,7 +114,7 @@ impl<'a> StepContext<'a> {
         self.network.node(id).shares.unwrap_or(id)
     }
 
-    /// How many nodes give a gradient to one of the weights of a node.
+    /// How many nodes contribute a gradient to one of the weights of a node.
     pub fn users(&self, (owner, tensor): (NodeId, usize)) -> usize {
         self.operations.users[owner.index()][tensor]
     }

@@ -1,4 +1,4 @@
-//! Forward of one operation as PyTorch runs it: casts, result, what autograd saves.
+//! Forward of one operation as PyTorch runs it: casts, result, tensors saved by autograd.
 
 use super::context::StepContext;
 use super::recorder::Recorder;
@@ -23,7 +23,7 @@ impl<'a> ForwardRecorder<'a> {
         ForwardRecorder { context, recorder, set_up, cast: BTreeMap::new() }
     }
 
-    /// One node's forward: its result and what backward keeps of it.
+    /// One node's forward: its result and the tensors kept for backward.
     pub fn run(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, FewTensors) {
         let weights = self.cast_weights(id);
         let inputs = self.cast_inputs(id, inputs);
@@ -35,7 +35,7 @@ impl<'a> ForwardRecorder<'a> {
         (result, kept)
     }
 
-    /// What autograd saves of what one node reads, before it makes anything.
+    /// The tensors that autograd saves of a node's inputs, before its other allocations.
     pub fn save_inputs(&mut self, id: NodeId, inputs: &[TensorId]) -> FewTensors {
         let weights = self.cast_weights(id);
         let inputs = self.cast_inputs(id, inputs);
@@ -44,7 +44,7 @@ impl<'a> ForwardRecorder<'a> {
         kept
     }
 
-    /// Releases the casts of weights, but for what backward needs.
+    /// Releases the casts of weights, except those needed in backward.
     pub fn end_autocast(&mut self) {
         self.recorder.release_all(std::mem::take(&mut self.cast).into_values());
     }
@@ -53,7 +53,7 @@ impl<'a> ForwardRecorder<'a> {
         self.context.step.trains() && self.context.is_tracked(id)
     }
 
-    /// Holds what autograd saves of what a node reads and, where it ran, of its result.
+    /// Holds the tensors that autograd saves: of a node's inputs and, where it ran, of its result.
     fn save(
         &mut self,
         id: NodeId,
@@ -104,7 +104,7 @@ impl<'a> ForwardRecorder<'a> {
         read
     }
 
-    /// The result of a node, and what it makes besides it for backward.
+    /// The result of a node, and the other tensors that it makes for backward.
     fn compute(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, FewTensors) {
         let (context, recorder) = (self.context, &mut self.recorder);
         let (mut result, mut kept, mut borrowed) = (None, FewTensors::new(), FewTensors::new());

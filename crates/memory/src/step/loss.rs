@@ -5,13 +5,14 @@ use crate::tensor::{Phase, Role, TensorId};
 use perf4sight_network::NodeId;
 use perf4sight_step::workload;
 
-/// The loss, which is the sum of those of all results, and what backward needs of each that learns.
+/// The loss, which is the sum of those of all results, and the tensors that backward needs of each result with a
+/// gradient.
 pub(super) struct Loss {
     pub value: TensorId,
     pub kept: Vec<(NodeId, Kept)>,
 }
 
-/// What the loss of one result keeps for backward.
+/// The tensors that the loss of one result keeps for backward.
 pub(super) enum Kept {
     /// Cross-entropy: the logarithms of probabilities, and the sum of the weights of classes.
     Classes { log_softmax: TensorId, total_weight: TensorId },
@@ -51,7 +52,7 @@ impl ForwardRecorder<'_> {
         Loss { value, kept }
     }
 
-    /// One scalar made of others, which are released.
+    /// One scalar computed from others, which are released.
     fn combine(&mut self, scalars: &[TensorId], output: NodeId) -> TensorId {
         let made = self.recorder.allocate(self.context.scalar(), Role::Activations, output);
         self.recorder.release_all(scalars.iter().copied());
@@ -76,8 +77,8 @@ impl ForwardRecorder<'_> {
                 recorder.release(read);
                 (value, Kept::Classes { log_softmax, total_weight })
             }
-            // The squares of all differences, then their mean, whose tensor was made as large as they are and keeps that (mse_loss of
-            // aten/src/ATen/native/BinaryOps.cpp).
+            // The squares of all differences, then their mean; its tensor is allocated at the size of the differences
+            // and keeps that memory (mse_loss of aten/src/ATen/native/BinaryOps.cpp).
             workload::Loss::MeanSquaredError => {
                 let (mean, squares) = (allocate(scores), allocate(scores));
                 recorder.release(squares);

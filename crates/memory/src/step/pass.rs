@@ -9,7 +9,7 @@ use crate::tensor::{Event, FewTensors, Phase, TensorId};
 use perf4sight_network::NodeId;
 use std::sync::Arc;
 
-/// A pass, recorded once. What was there before is what was set up, and perhaps gradients.
+/// A pass, recorded once. The tensors before it are those of the setup, and perhaps gradients.
 #[derive(Debug)]
 pub(crate) struct Pass {
     pub segment: Arc<CachedSegment>,
@@ -37,7 +37,7 @@ impl Pass {
                 false => forward.recorder.release(result),
             }
         }
-        // Gradients that are kept are filled with zeros here, where they lie.
+        // Kept gradients are filled with zeros here, in place.
         let mut backward = BackwardRecorder::new(forward);
         backward.run(tape, loss.kept);
         let BackwardRecorder { mut forward, gradients, .. } = backward;

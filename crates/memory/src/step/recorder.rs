@@ -5,7 +5,7 @@ use crate::amount::Amount;
 use crate::tensor::{Event, FewTensors, Mark, Phase, Role, Tensor, TensorId};
 use perf4sight_network::NodeId;
 
-/// The holders of each tensor, and what was recorded since it was last taken.
+/// The holders of each tensor, and the events recorded since they were last taken.
 #[derive(Debug)]
 pub(super) struct Recorder {
     segment: CachedSegment,
@@ -13,8 +13,8 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Behind so many tensors that stay, each with one holder; with room for so many more of its own, since growing step by step moves what is there
-    /// each time.
+    /// Starts after `before` tensors that stay, each with one holder; reserves room for `own` more, since growing step
+    /// by step moves the existing ones each time.
     pub fn behind(before: usize, own: usize) -> Self {
         let mut segment = CachedSegment::behind(before);
         segment.tensors.reserve(own);
@@ -59,7 +59,7 @@ impl Recorder {
         cast
     }
 
-    /// Gives back what one operation borrowed: the latest still held, or so many before it.
+    /// Releases a tensor that an operation borrowed: the latest still held, or the one that many before it.
     pub fn give_back(&mut self, before: usize, borrowed: &mut FewTensors) {
         let tensor = borrowed.remove(borrowed.len() - 1 - before);
         self.release(tensor);
@@ -70,7 +70,7 @@ impl Recorder {
         self.segment.events.push(Event::Settle(gradient));
     }
 
-    /// Whether nobody else holds a tensor.
+    /// Whether a tensor has no other holder.
     pub fn is_sole(&self, tensor: TensorId) -> bool {
         self.holders[tensor as usize] == 1
     }
@@ -80,7 +80,7 @@ impl Recorder {
         self.segment.marks.push(Mark { event: self.segment.events.len(), phase, node });
     }
 
-    /// What was recorded since this was last called.
+    /// The events recorded since the last call.
     pub fn take(&mut self) -> CachedSegment {
         std::mem::replace(&mut self.segment, CachedSegment::behind(self.holders.len()))
     }

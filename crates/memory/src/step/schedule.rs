@@ -40,7 +40,7 @@ impl Schedule {
         Schedule { periods: [set_up, first, later] }
     }
 
-    /// All tensors, each at the place that events know it by.
+    /// All tensors, each at the index that events use.
     pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
         self.periods.iter().flatten().flat_map(|placed| &placed.segment.tensors)
     }
@@ -74,16 +74,16 @@ impl Schedule {
     }
 }
 
-/// Steps as they are put together, and what they leave behind.
+/// The steps under construction, and the tensors that they leave behind.
 struct Steps<'a> {
     step: Step,
     pass: &'a Pass,
     updates: &'a Updates,
-    /// What happened since it was last taken.
+    /// The segments since they were last taken.
     segments: Vec<PlacedSegment>,
-    /// Frees behind these.
+    /// Frees after these segments.
     between: Vec<Event>,
-    /// How many tensors there are so far.
+    /// The number of tensors so far.
     count: usize,
     /// Gradients of the weights, once there are any.
     gradients: Vec<TensorId>,
@@ -96,7 +96,7 @@ impl<'a> Steps<'a> {
         Steps { step, pass, updates, segments, between, count: 0, gradients, has_state: false }
     }
 
-    /// What happened since this was last called.
+    /// The segments since the last call.
     fn take(&mut self) -> Vec<PlacedSegment> {
         self.close();
         std::mem::take(&mut self.segments)

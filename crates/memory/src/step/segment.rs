@@ -4,7 +4,7 @@ use crate::tensor::{Event, Mark, Tensor, TensorId};
 use perf4sight_base::cache::Cache;
 use std::sync::Arc;
 
-/// Tensors that came to be, what happened to them and to others, and which operation ran when.
+/// New tensors, the events of these and of others, and the operation that runs at each event.
 #[derive(Debug, Default)]
 pub(crate) struct CachedSegment {
     /// How many tensors there were before; its own are counted on from there.
@@ -12,11 +12,11 @@ pub(crate) struct CachedSegment {
     pub tensors: Vec<Tensor>,
     pub events: Vec<Event>,
     pub marks: Vec<Mark>,
-    /// By whether gradients were there before, what requests are rounded up to, and the batch.
+    /// By whether gradients exist before, the rounding of requests, and the batch.
     summaries: Cache<(bool, u64, u64), Option<Summary>>,
 }
 
-/// A segment within steps, where its own tensors may come behind more than it knew of.
+/// A segment within steps, where more tensors may precede its own than at its recording.
 #[derive(Debug, Clone)]
 pub(crate) struct PlacedSegment {
     pub segment: Arc<CachedSegment>,
@@ -26,7 +26,7 @@ pub(crate) struct PlacedSegment {
     pub has_gradients: bool,
 }
 
-/// What a segment adds to the allocated bytes.
+/// Bytes that a segment adds to the allocated bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Summary {
     /// At most.
@@ -36,12 +36,12 @@ pub(crate) struct Summary {
 }
 
 impl CachedSegment {
-    /// Nothing yet, behind so many tensors.
+    /// An empty segment after that many tensors.
     pub fn behind(before: usize) -> Self {
         CachedSegment { before, ..CachedSegment::default() }
     }
 
-    /// What happened to so many tensors, and to none of its own.
+    /// Events of that many earlier tensors, without tensors of its own.
     pub fn of_events(before: usize, events: Vec<Event>) -> Self {
         CachedSegment { events, ..CachedSegment::behind(before) }
     }
@@ -56,7 +56,7 @@ impl PlacedSegment {
         }
     }
 
-    /// A tensor that came to be here, by its place in the steps.
+    /// A tensor created here, by its index in the steps.
     pub fn own(&self, id: TensorId) -> Option<&Tensor> {
         self.segment.tensors.get((id as usize).checked_sub(self.begin)?)
     }
@@ -71,8 +71,8 @@ impl PlacedSegment {
         })
     }
 
-    /// What it adds where requests are rounded up to a multiple of `round`; none where it frees what was there before, or the profiler reads
-    /// its counters in its midst.
+    /// Its effect where requests are rounded up to a multiple of `round`; none where it frees earlier tensors, or the
+    /// profiler reads its counters within it.
     pub fn summary(&self, round: u64, batch: u64) -> Option<Summary> {
         *self.segment.summaries.of((self.has_gradients, round, batch), || self.summarise(round, batch))
     }

@@ -1,4 +1,4 @@
-//! What is allocated before the first pass and stays: weights, running statistics and data.
+//! The allocations before the first pass that stay: weights, running statistics and data.
 
 use super::context::StepContext;
 use super::recorder::Recorder;
@@ -46,7 +46,7 @@ impl SetUp {
     }
 }
 
-/// What a result is compared with.
+/// The targets of a result.
 fn targets(context: &StepContext, output: NodeId) -> Amount {
     match context.step.loss {
         Loss::CrossEntropy => Amount::per_sample(context.network.labels(output).1.elements()).times(INDEX),

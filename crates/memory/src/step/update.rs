@@ -1,4 +1,4 @@
-//! The optimizer's part of a step: what it keeps for every weight, and what it borrows while it updates it.
+//! The optimizer's part of a step: its state for every weight, and its workspace during an update.
 
 use super::context::StepContext;
 use super::recorder::Recorder;
@@ -23,7 +23,7 @@ pub(crate) struct Updates {
 enum Made {
     /// It stays, made in the first step.
     State,
-    /// It goes when the weight is done.
+    /// It is freed when the weight is done.
     Borrowed,
 }
 
@@ -51,7 +51,7 @@ fn record(context: &StepContext, has_state: bool) -> CachedSegment {
     let at_once = context.platform.framework.updates == platform::Updates::AtOnce && optimizer != Optimizer::Sgd;
     let made = made(optimizer, at_once);
     let mut update = UpdateRecorder { recorder: Recorder::behind(0, made.len() * weights.len()), has_state };
-    // The loop's variable holds what one weight borrowed last until the next one has borrowed as much.
+    // The loop's variable holds the last tensor borrowed for one weight until the next one has borrowed as much.
     let (mut held, each) = (Vec::new(), if at_once { weights.len() } else { 1 });
     for weights in weights.chunks(each.max(1)) {
         let mut borrowed = update.run(weights, made);
@@ -64,7 +64,7 @@ fn record(context: &StepContext, has_state: bool) -> CachedSegment {
 }
 
 impl UpdateRecorder {
-    /// The update of some weights at once; gives what they borrowed.
+    /// The update of some weights at once; returns the borrowed tensors.
     fn run(&mut self, weights: &[(NodeId, Amount)], made: &[Made]) -> Vec<TensorId> {
         let Some(&(first, _)) = weights.first() else { return Vec::new() };
         self.recorder.begin(Phase::Update, first);
@@ -84,9 +84,9 @@ impl UpdateRecorder {
     }
 }
 
-/// What an update of one weight makes, in order (torch/csrc/api/src/optim/sgd.cpp, adam.cpp, adamw.cpp, rmsprop.cpp; `_single_tensor_*` of
-/// torch/optim). Where all weights are updated at once, what is borrowed is borrowed for all of them, and denominators are made where the
-/// roots lie (`_multi_tensor_*`).
+/// The tensors that an update of one weight makes, in order (torch/csrc/api/src/optim/sgd.cpp, adam.cpp, adamw.cpp,
+/// rmsprop.cpp; `_single_tensor_*` of torch/optim). Where all weights are updated at once, tensors are borrowed for all
+/// of them, and denominators replace the roots in place (`_multi_tensor_*`).
 fn made(optimizer: Optimizer, at_once: bool) -> &'static [Made] {
     use Made::{Borrowed, State};
     match optimizer {
@@ -94,7 +94,7 @@ fn made(optimizer: Optimizer, at_once: bool) -> &'static [Made] {
         Optimizer::Sgd => &[Borrowed, State],
         // weight.add_(grad).
         Optimizer::SgdWithoutMomentum => &[],
-        // Two averages; then the root and the denominator. AdamW decays the weight where it lies.
+        // Two averages; then the root and the denominator. AdamW decays the weight in place.
         Optimizer::Adam | Optimizer::AdamW if at_once => &[State, State, Borrowed],
         Optimizer::Adam | Optimizer::AdamW => &[State, State, Borrowed, Borrowed],
         // An average; then its root, which becomes the denominator.
@@ -102,8 +102,8 @@ fn made(optimizer: Optimizer, at_once: bool) -> &'static [Made] {
     }
 }
 
-/// Whether what is borrowed last has a name in the loop over weights: `denom` and `avg` of `_single_tensor_adam`, `_single_tensor_rmsprop`. libtorch's
-/// own loops are taken to do the same.
+/// Whether the last borrowed tensor has a name in the loop over weights: `denom` and `avg` of `_single_tensor_adam`,
+/// `_single_tensor_rmsprop`. libtorch's own loops are assumed to do the same.
 fn keeps_last(optimizer: Optimizer) -> bool {
     match optimizer {
         Optimizer::Sgd | Optimizer::SgdWithoutMomentum => false,

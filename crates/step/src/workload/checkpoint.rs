@@ -1,10 +1,11 @@
-//! Which parts of the forward pass a step runs again in backward instead of keeping what they made.
+//! Activation checkpointing: the parts of the forward pass that a step runs again in backward instead of keeping their
+//! results.
 
 use perf4sight_base::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Into which segments forward is cut, all of which but the last keep their inputs alone: backward runs their forward again
+/// The segments of forward; all but the last keep only their inputs, and backward runs their forward again
 /// (`torch.utils.checkpoint`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -12,7 +13,7 @@ pub enum Checkpoint {
     /// Into none: everything that backward needs is kept.
     #[default]
     None,
-    /// Into so many, at least two.
+    /// So many segments, at least two.
     Segments(u64),
     /// Into as many as a network has blocks.
     EveryBlock,
@@ -20,14 +21,14 @@ pub enum Checkpoint {
 
 const NONE: &str = "none";
 const EVERY_BLOCK: &str = "every block";
-/// What stands behind the number of segments.
+/// The word after the number of segments.
 const SEGMENTS: &str = "segments";
 
 impl Checkpoint {
-    /// What a word of configuration stands for; a number alone is one of segments.
+    /// Parses the word of a configuration; a number alone is the number of segments.
     ///
     /// # Errors
-    /// Whatever else, and fewer than two segments, of which nothing would run again.
+    /// Any other word, and fewer than two segments, with which nothing would run again.
     pub fn parse(word: &str) -> Result<Self> {
         let word = word.trim();
         let count = word.strip_suffix(SEGMENTS).unwrap_or(word).trim().parse::<u64>();

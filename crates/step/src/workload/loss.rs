@@ -1,14 +1,15 @@
-//! What a training step compares the network's result with, and how.
+//! The loss function of a training step.
 
 use super::parse;
 use perf4sight_base::error::Result;
 use serde::{Deserialize, Serialize};
 
-/// What backward begins at, as the mean over everything that is compared.
+/// The loss function, as the mean over all compared elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Loss {
-    /// Cross-entropy of classes: of a vector, of every pixel of an image whose channels are classes, of every place of a sequence.
+    /// Cross-entropy of classes: of a vector, of every pixel of an image whose channels are classes, of every position
+    /// of a sequence.
     #[default]
     CrossEntropy,
     /// The mean of squared differences from as many numbers as the result has, as in regression and reconstruction.
@@ -27,7 +28,7 @@ impl Loss {
         }
     }
 
-    /// What is called so.
+    /// The loss of that name.
     ///
     /// # Errors
     /// An unknown word, with the nearest known one.

@@ -1,4 +1,4 @@
-//! What is asked of a network on a device: which stage, at which batch size, and what is measured about it.
+//! The workload of a network on a device: stage, batch size and measured quantity.
 
 mod checkpoint;
 mod loss;
@@ -21,7 +21,7 @@ use std::fmt;
 /// A step of more samples is a slip of the hand: no device holds them.
 pub const LARGEST_BATCH: u64 = 1_000_000;
 
-/// What one step does.
+/// The stage of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
@@ -31,7 +31,7 @@ pub enum Stage {
     Inference,
 }
 
-/// What is measured of a whole step, and predicted.
+/// A measured and predicted quantity of a whole step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Quantity {
@@ -41,7 +41,7 @@ pub enum Quantity {
     Memory,
 }
 
-/// What a profile can ask about a configuration; the words of `profile_variables` and `test_var`.
+/// A variable of a profile; the words of `profile_variables` and `test_var`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Variable {
     /// Milliseconds a step takes.
@@ -52,10 +52,10 @@ pub enum Variable {
     Layers,
 }
 
-/// One step of a network: what it does, and to how many samples.
+/// One step of a network, with its number of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Workload {
-    /// What it does.
+    /// The step.
     #[serde(flatten)]
     pub step: Step,
     /// Samples per step, at least 1.
@@ -68,7 +68,7 @@ pub struct Workload {
 pub enum Pass {
     /// One operation's result.
     Forward,
-    /// One operation's gradients, the sum of those that came in included.
+    /// One operation's gradients, including the sum of incoming ones.
     Backward,
     /// The loss and its gradient.
     Loss,
@@ -102,7 +102,7 @@ impl Stage {
 }
 
 impl Workload {
-    /// The published step of so many samples.
+    /// The published step for so many samples.
     pub const fn published(stage: Stage, batch: u64) -> Self {
         Workload { step: Step::published(stage), batch }
     }

@@ -1,21 +1,21 @@
-//! How training changes the weights, and what becomes of the gradients that it changed them by.
+//! How training changes the weights, and how it clears the gradients afterwards.
 
 use super::parse;
 use perf4sight_base::error::Result;
 use serde::{Deserialize, Serialize};
 
-/// The rule by which a training step changes the weights, with PyTorch's own numbers for what is not said here.
+/// The rule by which a training step changes the weights, with PyTorch's defaults for everything not listed here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Optimizer {
-    /// Stochastic gradient descent with momentum 0.9 and weight decay 5e-4: what the published profiler runs.
+    /// Stochastic gradient descent with momentum 0.9 and weight decay 5e-4, as in the published profiler.
     #[default]
     Sgd,
     /// Stochastic gradient descent with neither.
     SgdWithoutMomentum,
     /// Adam, without weight decay.
     Adam,
-    /// Adam with weight decay of its own, which changes the weight where it lies.
+    /// Adam with decoupled weight decay, which changes the weight in place.
     #[serde(rename = "adamw")]
     AdamW,
     /// Gradients divided by a running root of their squares.
@@ -23,14 +23,14 @@ pub enum Optimizer {
     RmsProp,
 }
 
-/// What becomes of a step's gradients before the next one's.
+/// How a step clears the gradients before the next one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ZeroGrad {
-    /// They are filled with zeros where they lie, after the loss is known: what the published profiler's PyTorch did.
+    /// They are filled with zeros in place, after the loss is known, as PyTorch did in the published profiler.
     #[default]
     Keep,
-    /// They are freed before the step begins: what PyTorch does by default since 2.0.
+    /// They are freed before the step begins, PyTorch's default since 2.0.
     Free,
 }
 
@@ -58,7 +58,7 @@ impl Optimizer {
         parse("optimizer", word, &Self::ALL, Self::name)
     }
 
-    /// How many tensors it remembers of each weight.
+    /// How many state tensors it has for each weight.
     pub fn states(self) -> u64 {
         match self {
             Optimizer::Sgd | Optimizer::RmsProp => 1,
@@ -67,7 +67,7 @@ impl Optimizer {
         }
     }
 
-    /// What becomes of gradients where nothing is said of it: with the published optimizer what is published, else what PyTorch does.
+    /// The default handling of gradients: as published with the published optimizer, else PyTorch's default.
     pub fn zero_grad(self) -> ZeroGrad {
         match self {
             Optimizer::Sgd => ZeroGrad::Keep,
@@ -88,7 +88,7 @@ impl ZeroGrad {
         }
     }
 
-    /// What is called so.
+    /// The value of that name.
     ///
     /// # Errors
     /// An unknown word, with the nearest known one.

@@ -1,10 +1,10 @@
-//! What numbers a step computes with, and what it holds its weights in.
+//! Number formats of a step: of its computation and of its weights.
 
 use super::parse;
 use perf4sight_base::error::Result;
 use serde::{Deserialize, Serialize};
 
-/// What numbers a step computes with.
+/// The precision of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
@@ -15,7 +15,7 @@ pub enum Precision {
     AmpBf16,
     /// The same with half precision, whose gradients a scaler keeps within range.
     AmpFp16,
-    /// Brain floats throughout: weights, gradients and what the optimizer remembers too.
+    /// bfloat16 throughout: weights, gradients and optimizer state too.
     Bf16,
 }
 
@@ -30,7 +30,7 @@ pub enum Number {
     Bf16,
 }
 
-/// Whose lists of functions autocast goes by.
+/// Whose lists of functions autocast uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lists {
     /// A processor's.
@@ -61,7 +61,7 @@ impl Precision {
         parse("precision", word, &Self::ALL, Self::name)
     }
 
-    /// What weights and data are held in.
+    /// The format of weights and data.
     pub const fn held(self) -> Number {
         match self {
             Precision::Fp32 | Precision::AmpBf16 | Precision::AmpFp16 => Number::Fp32,
@@ -69,7 +69,7 @@ impl Precision {
         }
     }
 
-    /// What autocast turns operands of products into, where it is on.
+    /// The format to which autocast converts operands of products, where it is on.
     pub const fn autocast(self) -> Option<Number> {
         match self {
             Precision::Fp32 | Precision::Bf16 => None,

@@ -1,13 +1,13 @@
-//! What one step does: a value that says all that changes its cost, and how it is written.
+//! The settings of one step: a value that holds everything that changes its cost, and its serialized form.
 
 use super::{Checkpoint, FrozenNormalisation, Loss, Optimizer, Precision, Stage, Trainable, ZeroGrad};
 use perf4sight_base::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What one step does, to however many samples: with the network and the device all that says what it costs.
+/// The settings of one step, for any number of samples: with the network and the device they determine its cost.
 ///
-/// What is as the published profiler does it is not written, so that files of published steps stay as they are:
+/// Settings equal to the published profiler's are not serialized, so that files of published steps stay as they are:
 ///
 /// ```
 /// use perf4sight_step::workload::{Optimizer, Stage, Step};
@@ -25,25 +25,26 @@ pub struct Step {
     /// How training changes the weights.
     #[serde(default, skip_serializing_if = "is_published")]
     pub optimizer: Optimizer,
-    /// What becomes of gradients.
+    /// How gradients are cleared.
     #[serde(default, skip_serializing_if = "is_published")]
     pub zero_grad: ZeroGrad,
-    /// What it computes with.
+    /// The precision of its computation.
     #[serde(default, skip_serializing_if = "is_published")]
     pub precision: Precision,
     /// Which weights training changes.
     #[serde(default, skip_serializing_if = "is_published")]
     pub trainable: Trainable,
-    /// How batch normalisations work whose weights it does not change.
+    /// The mode of batch normalisations with frozen weights.
     #[serde(default, skip_serializing_if = "is_published")]
     pub frozen_normalisation: FrozenNormalisation,
-    /// In how many passes forward and backward the samples go through the network before the weights are changed, once.
+    /// Gradient accumulation: the number of forward and backward passes for the samples before the weights are changed,
+    /// once.
     #[serde(default, skip_serializing_if = "is_published")]
     pub accumulate: Accumulate,
     /// Which parts of forward run again in backward.
     #[serde(default, skip_serializing_if = "is_published")]
     pub checkpoint: Checkpoint,
-    /// What the network's result is compared with, and how.
+    /// The loss function.
     #[serde(default, skip_serializing_if = "is_published")]
     pub loss: Loss,
 }
@@ -58,7 +59,7 @@ fn is_published<T: Default + PartialEq>(part: &T) -> bool {
     *part == T::default()
 }
 
-/// One part of a step by the key of configurations that says it.
+/// One part of a step, by its key in configurations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Setting {
     /// [`Step::optimizer`].
@@ -79,38 +80,38 @@ pub enum Setting {
     Loss,
 }
 
-/// What is asked of a step beside its stage; what is left open stays as it is.
+/// Changes to a step apart from its stage; a field without a value leaves that part as it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Changes {
     /// How training changes the weights.
     pub optimizer: Option<Optimizer>,
-    /// What becomes of gradients; where it is left open and the optimizer is another one, what is usual with that.
+    /// How gradients are cleared; without a value and with another optimizer, the default of that optimizer.
     pub zero_grad: Option<ZeroGrad>,
-    /// What it computes with.
+    /// The precision of its computation.
     pub precision: Option<Precision>,
     /// Which weights training changes.
     pub trainable: Option<Trainable>,
-    /// How batch normalisations work whose weights it does not change.
+    /// The mode of batch normalisations with frozen weights.
     pub frozen_normalisation: Option<FrozenNormalisation>,
-    /// In how many passes the samples go through the network.
+    /// The number of passes for the samples.
     pub accumulate: Option<Accumulate>,
     /// Which parts of forward run again in backward.
     pub checkpoint: Option<Checkpoint>,
-    /// What the network's result is compared with, and how.
+    /// The loss function.
     pub loss: Option<Loss>,
 }
 
-/// What stands between the settings of a step in rows.
+/// The separator between the settings of a step in rows.
 const BETWEEN: &str = "; ";
 
-/// What a step is called that differs from the published one in nothing.
+/// The word for a step that equals the published one.
 const PUBLISHED: &str = "published";
 
 impl Accumulate {
     /// More passes than anybody waits for.
     pub const MOST: u64 = 65_536;
 
-    /// So many passes; none where there is none, or more than [`Accumulate::MOST`].
+    /// That many passes; none for zero, or more than [`Accumulate::MOST`].
     pub const fn new(passes: u64) -> Option<Self> {
         if passes == 0 || passes > Accumulate::MOST { None } else { Some(Accumulate(passes)) }
     }
@@ -131,7 +132,7 @@ impl Accumulate {
         })
     }
 
-    /// Samples of one pass, of so many samples in all: where these cannot be divided evenly, of the largest.
+    /// Samples of one pass, for `batch` samples in all; of the largest pass where they cannot be divided evenly.
     pub const fn samples(self, batch: u64) -> u64 {
         batch.div_ceil(self.0)
     }
@@ -177,7 +178,7 @@ impl Setting {
         Setting::Loss,
     ];
 
-    /// The key in configuration, and in what workers are asked.
+    /// The key in configurations and in requests to workers.
     pub fn key(self) -> &'static str {
         match self {
             Setting::Optimizer => "optimizer",
@@ -218,8 +219,8 @@ impl Step {
         }
     }
 
-    /// The step that is meant where nobody profiled any: as published, but for what PyTorch does by default, whose `zero_grad()` frees gradients
-    /// since 2.0.
+    /// The default step without a profile: as published, except that gradients are freed, PyTorch's default for
+    /// `zero_grad()` since 2.0.
     pub const fn usual(stage: Stage) -> Self {
         let published = Step::published(stage);
         match stage {
@@ -228,13 +229,13 @@ impl Step {
         }
     }
 
-    /// Bytes of one element of what most operations hand on: under autocast of what products give, which the others mostly pass on. Which
-    /// operation hands on what, `Network::numbers` says.
+    /// Bytes of one element of most activations. Under autocast this is the format of the results of products, which
+    /// most other operations pass on. `Network::numbers` gives the format of each operation.
     pub fn activation(self) -> u64 {
         self.precision.autocast().unwrap_or(self.precision.held()).bytes()
     }
 
-    /// Bytes of one element of a weight, of its gradient and of what the optimizer remembers of it.
+    /// Bytes of one element of a weight, of its gradient and of its optimizer state.
     pub const fn weight(self) -> u64 {
         self.precision.held().bytes()
     }
@@ -244,7 +245,7 @@ impl Step {
         self.stage == Stage::Training
     }
 
-    /// The same in that stage; inference has nothing of what only training has.
+    /// The same in that stage; inference has no settings of training.
     pub fn in_stage(self, stage: Stage) -> Self {
         match stage {
             Stage::Training => Step { stage, ..self },
@@ -252,19 +253,19 @@ impl Step {
         }
     }
 
-    /// The same with all weights trained, of all samples at once and in one piece: what is small already has no parts to freeze or to run again,
-    /// and single samples no passes.
+    /// The same with all weights trained, no gradient accumulation and no checkpoints: a small network has no parts to
+    /// freeze or to run again, and single samples cannot be accumulated.
     pub fn whole(self) -> Self {
         let Step { trainable, frozen_normalisation, accumulate, checkpoint, .. } = Step::published(self.stage);
         Step { trainable, frozen_normalisation, accumulate, checkpoint, ..self }
     }
 
-    /// What of it is not as published, with the word for what it is instead.
+    /// The settings that differ from the published step, with their words.
     pub fn settings(self) -> impl Iterator<Item = (Setting, String)> {
         self.differences(Step::published(self.stage))
     }
 
-    /// What of it is not as in another step, with the word for what it is instead.
+    /// The settings that differ from another step, with their words.
     pub fn differences(self, other: Step) -> impl Iterator<Item = (Setting, String)> {
         let words = Setting::ALL.map(|setting| (setting, self.word(setting)));
         words.into_iter().filter(move |(setting, word)| *word != other.word(*setting))
@@ -284,7 +285,7 @@ impl Step {
         }
     }
 
-    /// How rows say what is not as published: `optimizer=adamw; zero_grad=free`, or `published`.
+    /// The differences from the published step as a cell of a row: `optimizer=adamw; zero_grad=free`, or `published`.
     pub fn cell(self) -> String {
         let words: Vec<String> = self.settings().map(|(setting, word)| format!("{}={word}", setting.key())).collect();
         if words.is_empty() { PUBLISHED.to_owned() } else { words.join(BETWEEN) }
@@ -333,7 +334,7 @@ impl Step {
 }
 
 impl Changes {
-    /// A step with these changes; inference has nothing of what only training has.
+    /// A step with these changes; inference has no settings of training.
     pub fn of(self, step: Step) -> Step {
         let precision = self.precision.unwrap_or(step.precision);
         let optimizer = self.optimizer.unwrap_or(step.optimizer);
@@ -354,7 +355,7 @@ impl Changes {
     }
 }
 
-/// In as many words as tell it from the published one of its stage.
+/// Its stage, and the settings that differ from the published step.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.stage.fmt(f)?;
@@ -390,7 +391,7 @@ mod tests {
         assert_eq!(Changes::default().of(published), published);
         assert_eq!(adam.of(published).zero_grad, ZeroGrad::Free);
         assert_eq!(Changes { zero_grad: Some(ZeroGrad::Keep), ..adam }.of(published).zero_grad, ZeroGrad::Keep);
-        // A step that is asked for by the optimizer it has is that step.
+        // A change to the optimizer that a step already has leaves the step as it is.
         let kept = Step { zero_grad: ZeroGrad::Keep, ..adam.of(published) };
         assert_eq!(adam.of(kept), kept);
         assert_eq!(adam.of(Step::published(Stage::Inference)), Step::published(Stage::Inference));

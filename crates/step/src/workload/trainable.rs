@@ -1,4 +1,4 @@
-//! Which weights a training step changes, and how the normalisations work whose weights it does not.
+//! The weights that a training step changes, and the mode of normalisations with frozen weights.
 
 use super::parse;
 use internment::Intern;
@@ -15,9 +15,9 @@ pub enum Trainable {
     All,
     /// Those of the last operation that has weights.
     Classifier,
-    /// Those of so many of the last operations that have weights.
+    /// Those of the last operations that have weights; this many.
     Last(u64),
-    /// What is added to the results of layers and normalisations.
+    /// The biases of layers and normalisations.
     Bias,
     /// Scales and shifts of normalisations.
     Normalisation,
@@ -25,11 +25,12 @@ pub enum Trainable {
     Layers(Patterns),
 }
 
-/// Patterns of names, of which one is to match: `layer4.*,fc`. Equal ones lie in memory once, so that a step is a value that is copied.
+/// Patterns of names, one of which must match: `layer4.*,fc`. Equal ones are stored once in memory, so that a step can
+/// be copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Patterns(Intern<String>);
 
-/// How a batch normalisation whose weights are not trained works in training.
+/// The mode of a batch normalisation with frozen weights in training.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FrozenNormalisation {
@@ -40,14 +41,14 @@ pub enum FrozenNormalisation {
     Eval,
 }
 
-/// What stands before the number of operations.
+/// The word before the number of operations.
 const LAST: &str = "last ";
 
-/// What no name of a layer holds, because rows say other things by it.
+/// Characters that a layer's name cannot have, because rows use them otherwise.
 const RESERVED: [char; 4] = [';', '|', '=', ' '];
 
 impl Trainable {
-    /// What a word of configuration stands for.
+    /// Parses the word of a configuration.
     ///
     /// # Errors
     /// A number that counts nothing, a pattern that cannot be one.
@@ -97,7 +98,7 @@ impl FrozenNormalisation {
         }
     }
 
-    /// What is called so.
+    /// The value of that name.
     ///
     /// # Errors
     /// An unknown word, with the nearest known one.

@@ -1,4 +1,4 @@
-//! How settings are declared: by what they take, and then by what else is true of them.
+//! Declares settings: their kind of value first, then their other properties.
 //!
 //! ```
 //! use perf4sight_verb::config::{Setting, integer, path};
@@ -89,13 +89,13 @@ impl Setting {
         self
     }
 
-    /// What holds on the command line where it is left out there.
+    /// Sets the default on the command line.
     pub const fn or_on_command_line(mut self, missing: Missing) -> Self {
         self.argument.default = Some(missing);
         self
     }
 
-    /// What it means, in one sentence.
+    /// Sets its meaning, in one sentence.
     pub const fn help(mut self, help: &'static str) -> Self {
         self.help = help;
         self
@@ -107,13 +107,13 @@ impl Setting {
         self
     }
 
-    /// Only the command line takes it.
+    /// Marks it as a setting of the command line only.
     pub const fn on_command_line(mut self) -> Self {
         self.only = Some(Surface::CommandLine);
         self
     }
 
-    /// What its value is called in the help.
+    /// Sets the name of its value in the help.
     pub const fn value(mut self, value: &'static str) -> Self {
         self.argument.value = value;
         self
@@ -125,7 +125,7 @@ impl Setting {
         self
     }
 
-    /// A letter that stands for its flag.
+    /// A short flag of one letter.
     pub const fn short(mut self, letter: char) -> Self {
         self.argument.short = Some(letter);
         self
@@ -143,13 +143,13 @@ impl Setting {
         self.value(value)
     }
 
-    /// It is the words behind two dashes.
+    /// Marks it as the words after two dashes.
     pub const fn command(mut self) -> Self {
         self.argument.form = Form::Command;
         self.many().value("COMMAND")
     }
 
-    /// What its flag says without a value.
+    /// The value of its flag where none is written.
     pub const fn alone(mut self, value: &'static str) -> Self {
         self.argument.alone = Some(value);
         self
@@ -185,7 +185,7 @@ impl Setting {
         self
     }
 
-    /// The group of settings of which exactly one must be written.
+    /// Sets the group of settings, exactly one of which must be written.
     pub const fn one_of(mut self, group: &'static str) -> Self {
         self.argument.one_of = Some(group);
         self

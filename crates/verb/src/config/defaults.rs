@@ -1,4 +1,4 @@
-//! What holds where nothing is written: defaults, and the values of other settings that they name.
+//! Default values, and references to the values of other settings.
 
 use super::from_value::FromValue;
 use super::literal::Value;
@@ -48,14 +48,14 @@ impl Values<'_> {
         Ok(filled + rest)
     }
 
-    /// The word a `{key}` stands for, a hyphen before it where it is written `{-key}`; nothing where there is no value.
+    /// The word for a `{key}`, with a hyphen before it where it is written `{-key}`; empty where there is no value.
     fn word_of(&self, reference: &str) -> Result<String> {
         let (before, key) = reference.strip_prefix('-').map_or(("", reference), |key| ("-", key));
         let word = String::from_value(&self.referred(key)?);
         Ok(word.map_or(String::new(), |word| format!("{before}{word}")))
     }
 
-    /// The value a `{key}` or `{section.key}` stands for.
+    /// The value of a `{key}` or `{section.key}`.
     fn referred(&self, reference: &str) -> Result<Value> {
         let Some((name, key)) = reference.split_once('.') else {
             return self.value(reference);

@@ -1,4 +1,4 @@
-//! A whole INI file: sections of keys with their values and the lines they stand on.
+//! A whole INI file: sections of keys with their values and line numbers.
 
 use super::layout::{self, Statement};
 use super::literal::Value;
@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 pub enum Origin {
     /// On this line of the file, counted from 1.
     Line(usize),
-    /// On the command line over what the file says, as this text: `--set profile.bs=8`.
+    /// Given on the command line as this text, over the value of the file: `--set profile.bs=8`.
     Override(String),
-    /// As an argument of a verb, by what the argument begins with: `--bs`.
+    /// Given as an argument of a verb that begins with this: `--bs`.
     Argument(String),
 }
 
@@ -161,7 +161,7 @@ pub(super) fn source(file: &Path, expected: &str) -> Result<String> {
     })
 }
 
-/// What rust-ini finds in the statements, with the lines it does not keep.
+/// The sections that rust-ini finds in the statements, with the line numbers that it does not keep.
 fn sections(statements: &[Statement]) -> Result<Vec<SectionText>> {
     if let Some(first) = statements.first().filter(|first| !first.text.starts_with('[')) {
         return Err(Error::config(format!("{} stands before the first section", first.text))

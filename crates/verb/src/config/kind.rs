@@ -1,4 +1,4 @@
-//! What values a setting takes, and how a word of the command line becomes one.
+//! The kinds of values of settings, and their parsing from words of the command line.
 
 use super::from_value::FromValue;
 use super::literal::{Value, bare};
@@ -6,7 +6,7 @@ use perf4sight_base::error::nearest;
 use perf4sight_base::units::Bytes;
 use std::time::Duration;
 
-/// What values a setting takes.
+/// The kind of value of a setting.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// `True` or `False`; on the command line a flag without a value.
@@ -28,7 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What is expected, for people.
+    /// A description of the expected value, for people.
     pub fn expected(&self) -> String {
         match self {
             Kind::Flag => "True or False".to_string(),
@@ -58,7 +58,7 @@ impl Kind {
             (Kind::Word(words), Value::Text(word)) => words().iter().any(|known| known.eq_ignore_ascii_case(word)),
             (Kind::Path, Value::Text(path)) => !path.starts_with('~') && !path.is_empty(),
             (Kind::Path, Value::Path(_)) => true,
-            // A device may be called 2080: what reads as a number is a word where a word is wanted.
+            // A device may be called 2080: a number is accepted where a word is expected.
             (Kind::Text | Kind::Path, Value::Text(_) | Value::Integer(_) | Value::Number(_)) => true,
             _ => false,
         }
@@ -92,10 +92,10 @@ impl Kind {
         }
     }
 
-    /// What a word of the command line says.
+    /// Parses a word of the command line.
     ///
     /// # Errors
-    /// What is wrong with it, in a sentence.
+    /// The problem, in a sentence.
     pub fn read(&self, word: &str) -> Result<Value, String> {
         let value = match self {
             Kind::Integer(..) | Kind::Number(_) => bare(word.trim()),
@@ -114,7 +114,7 @@ impl Kind {
     }
 }
 
-/// What the command line expects of an amount of memory.
+/// The description of an amount of memory on the command line.
 const AMOUNT: &str = "an amount of memory of at least 1 MiB, such as 8GiB";
 
 fn number(word: &str) -> Option<f64> {

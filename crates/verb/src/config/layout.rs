@@ -1,4 +1,4 @@
-//! The lines of an INI file as the published files lay them out: fold marks, comments, lists over several lines.
+//! The lines of an INI file in the layout of the published files: fold marks, comments, lists over several lines.
 
 use perf4sight_base::error::{Error, Result};
 
@@ -9,7 +9,7 @@ pub(super) struct Statement {
     pub line: usize,
 }
 
-/// What rust-ini would refuse or misread, put into the form it reads: one statement per line, nothing else.
+/// Converts text that rust-ini would refuse or misread into the form it reads: one statement per line, nothing else.
 ///
 /// Editors' fold marks (`#{{{`, `#}}}`) are comments, also behind a section header. In a bare value a comment starts
 /// at a `#` after white space, so that `a#b` stays one word.

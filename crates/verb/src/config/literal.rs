@@ -144,7 +144,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a backslash and the character after it stand for; unknown escapes stay as written, as in Python.
+/// The character of an escape sequence, without its backslash; unknown escapes stay as written, as in Python.
 fn escaped(character: Option<char>) -> String {
     match character {
         Some('n') => "\n".to_string(),

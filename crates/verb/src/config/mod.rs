@@ -1,10 +1,11 @@
-//! INI text and arguments to typed values that know where they were written; knows no section of its own.
+//! Parses INI text and arguments into typed values with their place in the source; independent of any particular
+//! section.
 //!
-//! A [`Document`] is the text as written, or the arguments of a verb; a [`Table`] says which [`Setting`]s may stand there, each declared once;
-//! [`Values`] are the checked values with the defaults filled in.
+//! A [`Document`] is the text as written, or the arguments of a verb; a [`Table`] lists the permitted [`Setting`]s,
+//! each declared once; [`Values`] are the checked values with the defaults filled in.
 //!
 //! Paths are relative to the current directory. `~` is not expanded: a path that starts with it is refused, because a
-//! folder of that name is never what was meant.
+//! folder of that name is never meant.
 
 mod declare;
 mod defaults;

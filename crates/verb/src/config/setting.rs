@@ -8,13 +8,13 @@ use super::literal::Value;
 pub struct Setting {
     /// Its key in a configuration, by which the program asks for it.
     pub key: &'static str,
-    /// What values it takes.
+    /// The kind of its values.
     pub kind: Kind,
-    /// Whether it is a list; a single value stands for a list of one.
+    /// Whether it is a list; a single value is a list of one.
     pub many: bool,
-    /// What holds where it is not written, or written as `None`.
+    /// The default, where it is not written, or written as `None`.
     pub default: Missing,
-    /// What it means, in one sentence.
+    /// Its meaning, in one sentence.
     pub help: &'static str,
     /// Where it may be written; anywhere if none.
     pub only: Option<Surface>,
@@ -31,35 +31,36 @@ pub enum Surface {
     CommandLine,
 }
 
-/// What holds where a setting is not written.
+/// The default of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
     /// It must be written.
     Required,
     /// There is no value; read as an `Option`.
     Unset,
-    /// This literal. `{key}` in it stands for another key of the section, `{section.key}` for one of another section,
-    /// each with its own default: `models/pruned/{mode}_pruning`; `{-key}` stands for it with a hyphen before it. A literal that is nothing but `{key}` takes that
-    /// key's value whatever its kind. In a list such words stand in quotes.
+    /// This literal. `{key}` in it is replaced by another key of the section, `{section.key}` by one of another
+    /// section, each with its own default: `models/pruned/{mode}_pruning`; `{-key}` is the same with a hyphen before
+    /// it. A literal that is nothing but `{key}` takes that key's value whatever its kind. In a list such words are in
+    /// quotes.
     Literal(&'static str),
 }
 
 /// How a setting is written on the command line.
 #[derive(Debug, Clone, Copy)]
 pub struct Argument {
-    /// With what it begins.
+    /// The form of the argument.
     pub form: Form,
-    /// What its value is called in the help; its key if empty.
+    /// The name of its value in the help; its key if empty.
     pub value: &'static str,
-    /// One letter that stands for the flag.
+    /// A short flag of one letter.
     pub short: Option<char>,
     /// Another spelling of the flag.
     pub alias: Option<&'static str>,
-    /// What holds where it is left out, if that is not the default of the key.
+    /// The default on the command line, if it differs from that of the key.
     pub default: Option<Missing>,
     /// The value of the flag alone.
     pub alone: Option<&'static str>,
-    /// Whether commas part the values of a list, as in `1,8,32`; else the argument is repeated.
+    /// Whether commas separate the values of a list, as in `1,8,32`; otherwise the argument is repeated.
     pub commas: bool,
     /// Whether several words may follow the flag.
     pub several: bool,
@@ -69,18 +70,18 @@ pub struct Argument {
     pub requires: Option<&'static str>,
     /// Settings that contradict it.
     pub conflicts: Conflicts,
-    /// The group of settings of which exactly one must be written.
+    /// The group of settings, exactly one of which must be written.
     pub one_of: Option<&'static str>,
 }
 
-/// With what an argument begins.
+/// The form of an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// With a flag: two dashes and this word, or the key where there is none.
     Flag(Option<&'static str>),
     /// With itself.
     Positional,
-    /// Behind two dashes that stand alone: the words of a command.
+    /// After two dashes on their own: the words of a command.
     Command,
 }
 
@@ -99,7 +100,7 @@ impl Setting {
         self.only.is_none_or(|only| only == surface)
     }
 
-    /// What holds where it is not written there.
+    /// The default on that surface.
     pub fn missing(&self, surface: Surface) -> Missing {
         match surface {
             Surface::Configuration => self.default,
@@ -115,12 +116,12 @@ impl Setting {
         }
     }
 
-    /// How people find it on the command line: its flag, or what the help calls it.
+    /// Its name on the command line: its flag, or its name in the help.
     pub fn spelled(&self) -> String {
         self.flag().map_or_else(|| self.argument.value.to_owned(), |flag| format!("--{flag}"))
     }
 
-    /// What is expected, for people.
+    /// A description of the expected value, for people.
     pub fn expected(&self) -> String {
         match self.many {
             true => format!("a list such as [a, b], each item {}", self.kind.expected()),
@@ -136,13 +137,13 @@ impl Setting {
         }
     }
 
-    /// Whether an empty list says something: that there are no values, as the default does, or no folders to look into.
+    /// Whether an empty list is meaningful: no values, like the default, or no folders to search.
     pub(super) fn may_be_empty(&self) -> bool {
         let unset = matches!(self.default, Missing::Unset | Missing::Literal("[]"));
         unset || (self.many && matches!(self.kind, Kind::Path))
     }
 
-    /// What of a value does not fit: the first wrong item of a list, else the value.
+    /// The invalid part of a value: the first wrong item of a list, else the value.
     pub(super) fn wrong_part<'v>(&self, value: &'v Value) -> &'v Value {
         match value {
             Value::List(items) if self.many => items.iter().find(|item| !self.kind.admits(item)).unwrap_or(value),
@@ -158,10 +159,10 @@ impl Setting {
         }
     }
 
-    /// What a word of the command line says; a list of numbers may also be written as in a configuration: `[1,8]`.
+    /// Parses a word of the command line; a list of numbers may also be written as in a configuration: `[1,8]`.
     ///
     /// # Errors
-    /// What is wrong with it, in a sentence.
+    /// The problem, in a sentence.
     pub fn read(&self, word: &str) -> Result<Value, String> {
         if !(self.many && self.argument.commas) {
             return self.kind.read(word);

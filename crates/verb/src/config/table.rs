@@ -7,7 +7,7 @@ use super::setting::{Setting, Surface};
 pub struct Table {
     /// The name between the brackets, or of the verb.
     pub section: &'static str,
-    /// What it does, in one line.
+    /// Its purpose, in one line.
     pub about: &'static str,
     /// Its settings, in the order they are documented; a group of them may be in several tables.
     pub groups: &'static [&'static [Setting]],

@@ -23,7 +23,7 @@ impl Document {
     /// ```
     ///
     /// # Errors
-    /// A file that cannot be read or is no TOML; what stands outside of a table or in one below another; each with its line.
+    /// A file that cannot be read or is no TOML; keys outside of a table, or in a nested one; each with its line.
     pub fn load_toml(file: impl AsRef<Path>) -> Result<Document> {
         let file = file.as_ref();
         let text = source(file, "a TOML file with the table [training]")?;

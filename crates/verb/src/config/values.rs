@@ -124,10 +124,10 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The word of a key, turned into what it names: `values.named("stage", Stage::parse)`.
+    /// The word of a key, parsed into the item of that name: `values.named("stage", Stage::parse)`.
     ///
     /// # Errors
-    /// What `parse` refuses, with the place of the key.
+    /// The error of `parse`, with the place of the key.
     pub fn named<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T>) -> Result<T> {
         parse(&self.get::<String>(key)?).map_err(|error| self.placed(key, error))
     }
@@ -175,10 +175,10 @@ impl<'a> Values<'a> {
         self.document.surface == Surface::CommandLine && form == Some(Form::Command)
     }
 
-    /// The words of a list, each turned into what it names.
+    /// The words of a list, each parsed into the item of that name.
     ///
     /// # Errors
-    /// What `parse` refuses, with the place of the key.
+    /// The error of `parse`, with the place of the key.
     pub fn each<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
         let words: Vec<String> = self.get(key)?;
         words.iter().map(|word| parse(word).map_err(|error| self.placed(key, error))).collect()
@@ -197,7 +197,8 @@ impl<'a> Values<'a> {
         self.located(key, if self.is_argument(key) { error.typed() } else { error })
     }
 
-    /// The same, on the command line with the exit code of the error: names of devices that nobody knows have one of their own.
+    /// The same; on the command line it keeps the exit code of the error, because unknown devices have one of their
+    /// own.
     pub fn located(&self, key: &str, error: Error) -> Error {
         if self.is_argument(key) {
             let flag = self.table.setting(key).and_then(Setting::flag);
@@ -235,7 +236,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// What is written, in order.
+    /// The written entries, in order.
     pub fn entries(&self) -> &'a [Entry] {
         self.section.map_or(&[], |section| &section.entries)
     }
