@@ -39,11 +39,12 @@ fn take_of(path: &Path, watch: &Watch<'_>) -> Result<Option<MeasurementLock>> {
     let failed = |cause: &std::io::Error| Error::io(path, "take the lock that keeps measurements apart", cause);
     let file = File::open(path).map_err(|cause| failed(&cause))?;
     let begun = Instant::now();
-    let mut waiting_for = None;
+    let (mut polls, mut reported) = (0, None);
     loop {
         match file.try_lock() {
+            Ok(()) if polls == 0 => return Ok(Some(MeasurementLock { _lock: file })),
             Ok(()) => {
-                waiting_for.into_iter().for_each(|_: Option<Holder>| (watch.waited)(begun.elapsed()));
+                (watch.waited)(begun.elapsed());
                 return Ok(Some(MeasurementLock { _lock: file }));
             }
             Err(TryLockError::Error(cause)) => return Err(failed(&cause)),
@@ -58,12 +59,24 @@ fn take_of(path: &Path, watch: &Watch<'_>) -> Result<Option<MeasurementLock>> {
             ));
             return Ok(Some(MeasurementLock { _lock: file }));
         }
-        if waiting_for.as_ref() != Some(&holder) {
+        polls += 1;
+        if is_news(reported.as_ref(), holder.as_ref(), polls) {
             let who = holder.as_ref().map_or(String::new(), |holder| format!(": {holder}"));
             (watch.waiting)(&format!("another measurement is running on this machine{who}"));
-            waiting_for = Some(holder);
+            reported = Some(holder);
         }
         thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Whether to report whom this waits for, given the holder that was reported before, if any. Between two measurements the lock has no holder
+/// for a moment, which is no news.
+fn is_news(reported: Option<&Option<Holder>>, holder: Option<&Holder>, polls: usize) -> bool {
+    match (reported, holder) {
+        (None, None) => polls > 1,
+        (None, Some(_)) => true,
+        (Some(Some(before)), Some(holder)) => before != holder,
+        (Some(_), _) => false,
     }
 }
 
