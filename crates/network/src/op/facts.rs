@@ -1,39 +1,39 @@
-//! All that is true of an operation where it stands, whatever device and framework run it; costs, memory, time, pruning and the workers
-//! read it here.
+//! Facts about an operation at its position in a network, for any device and framework. Costs, memory, time, pruning and the
+//! workers read them.
 
 use super::attributes::{Affine, Conv, ConvTranspose, Embedding, Linear, Unknown, Volume, Window};
 use super::effects::{Beside, Gradient, Needs, Storage, Traffic, Weight};
 use super::functions::{Activation, Binary};
 use crate::{Node, Shape};
 
-/// What is true of one operation; elements and multiply-accumulates are those of one sample.
+/// The facts about one operation; elements and multiply-accumulates are those of one sample.
 #[derive(Debug, Clone)]
 pub struct Facts<'a> {
-    /// What it is computed like.
+    /// The kind of its computation.
     pub nature: Nature<'a>,
-    /// Its trained tensors, in the order frameworks make them.
+    /// Its trained tensors, in the order in which frameworks create them.
     pub weights: Vec<Weight>,
-    /// The dimensions of what it keeps from step to step and nobody trains.
+    /// The shapes of its buffers, which persist from step to step and are not trained.
     pub buffers: Vec<Shape>,
     /// Multiply-accumulates of the forward pass.
     pub macs: u64,
-    /// Whether that is the cost of every sample of the batch that a sample meets, not of the sample.
+    /// Whether `macs` is the cost for each sample of the batch that a sample is combined with, not the cost of the sample.
     pub across: bool,
-    /// What it moves, where it multiplies no matrices.
+    /// Its memory traffic, if it multiplies no matrices.
     pub traffic: Traffic,
     /// Where its result is stored.
     pub storage: Storage,
     /// What backward needs of its operands.
     pub needs: Needs,
-    /// What forward makes for backward beside the result.
+    /// The additional tensor that forward makes for backward.
     pub beside: Option<Beside>,
-    /// What it makes of the gradient that comes in, for each of its inputs.
+    /// How it computes the gradient of each of its inputs.
     pub gradient: Gradient,
-    /// What its channels have to do with those it reads.
+    /// How its channels relate to those of its inputs.
     pub channels: Coupling<'a>,
 }
 
-/// Kinds of operations that are computed alike.
+/// Kinds of operations with alike computation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[allow(missing_docs)] // the names are the documentation
 pub enum Nature<'a> {
@@ -53,18 +53,18 @@ pub enum Nature<'a> {
     /// One of two, element by element.
     Choice,
     Dropout,
-    /// Windows, whole images or axes reduced to a number, or images at another size; the windows, where it has some.
+    /// Windows, whole images or axes reduced to a number, or resized images; the windows, if it has some.
     Pooling(Option<&'a Window>),
     Movement,
     Unknown(&'a Unknown),
 }
 
-/// What the channels of a result have to do with those of the inputs.
+/// How the channels of a result relate to those of the inputs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Coupling<'a> {
     /// They are the network's own.
     Given,
-    /// They are those of what it is combined with.
+    /// The channels of the other operand.
     Partner,
     /// A new one for every filter.
     Filters(&'a Conv),
