@@ -78,7 +78,7 @@ impl Network {
         }
     }
 
-    /// For every node the axis of its result that holds classes.
+    /// For every node, the axis of its result that holds classes.
     fn axes(&self, classifiers: &[NodeId]) -> std::result::Result<Vec<Option<usize>>, Clause> {
         let mut axes: Vec<Option<usize>> = Vec::with_capacity(self.nodes().len());
         for (id, node) in self.iter() {
@@ -175,8 +175,8 @@ fn telling(node: &Node, axis: usize, classes: usize) -> Op {
     op
 }
 
-/// Whether an operation of one input makes something of every class that depends on no weights, and on how many there are no more than a
-/// softmax does. Of two inputs it depends on what it reads.
+/// Whether an operation of one input has no weights and depends on the number of classes no more than a softmax does. For two
+/// inputs that depends on what they are.
 fn keeps_apart(op: &Op) -> bool {
     matches!(
         op,

@@ -72,7 +72,7 @@ pub enum Coupling<'a> {
     Volumes(&'a Conv<Volume>),
     /// A new one for every filter.
     Spread(&'a ConvTranspose),
-    /// New ones on the last axis; channels on another pass.
+    /// New ones on the last axis; channels on another axis pass.
     Features(&'a Linear),
     /// New ones on the last axis, one for every column of a table.
     Rows(&'a Embedding),
@@ -89,7 +89,7 @@ pub enum Coupling<'a> {
     Image,
     /// The same of all inputs, element by element.
     Tied,
-    /// One input's behind the other's along an axis.
+    /// The channels of the inputs one after the other, along an axis.
     Joined {
         /// The axis that grows.
         axis: usize,
@@ -98,9 +98,9 @@ pub enum Coupling<'a> {
     Regrouped,
     /// The same in another order of axes.
     Permuted(&'a [usize]),
-    /// The same, on an axis that stays as long; those on another are mixed.
+    /// The same, on an axis that keeps its length; those on another are mixed.
     Kept,
-    /// As kept, with the other axes stretched to this length.
+    /// As kept, with the other axes broadcast to this length.
     Stretched,
     /// The same, if they are not on this axis, which is read in another order.
     Beside {
@@ -128,13 +128,13 @@ pub enum Coupling<'a> {
     Multiplied,
     /// They are mixed.
     Lost,
-    /// Nobody knows.
+    /// Unknown.
     Unknown(&'a Unknown),
 }
 
 impl<'a> Facts<'a> {
-    /// Of an operation without weights that allocates its result, needs nothing for backward and costs nothing: what is more or other
-    /// is said by whoever has it.
+    /// The facts of an operation without weights that allocates its result, keeps nothing for backward and costs nothing; the
+    /// caller changes what differs.
     pub(super) fn new(nature: Nature<'a>, channels: Coupling<'a>, gradient: Gradient) -> Self {
         Facts {
             nature,
@@ -152,7 +152,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Where an operation stands.
+/// The position of an operation in its network.
 #[derive(Clone, Copy)]
 pub struct At<'a> {
     /// All nodes of the network.
@@ -162,7 +162,7 @@ pub struct At<'a> {
 }
 
 impl<'a> At<'a> {
-    /// What it reads.
+    /// The shapes of its inputs.
     pub fn inputs(self) -> impl Iterator<Item = &'a Shape> {
         self.node.inputs.iter().map(move |id| &self.nodes[id.index()].shape)
     }
@@ -172,7 +172,7 @@ impl<'a> At<'a> {
         &self.nodes[self.node.inputs[index].index()].shape
     }
 
-    /// What it gives.
+    /// The shape of its result.
     pub fn output(self) -> &'a Shape {
         &self.node.shape
     }
