@@ -123,8 +123,8 @@ pub enum Coupling<'a> {
         /// Whether they stay with a length of 1.
         keep: bool,
     },
-    /// Those of the axes before the last two of every input, which run side by side; the last two are multiplied. What is added to products
-    /// stretches.
+    /// Those of the axes before the last two of every input, which correspond; the last two are multiplied. Operands that are
+    /// added to products are broadcast.
     Multiplied,
     /// They are mixed.
     Lost,

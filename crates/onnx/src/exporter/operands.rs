@@ -67,7 +67,8 @@ impl<'a> Exporter<'a> {
         initializers.iter().find(is_matrix).map(|_| (module, filters.as_str()))
     }
 
-    /// What cut the filters of a layer out of a parameter, where the exporter computed them; called after the operation, such as `slice_1`.
+    /// The name of a layer's filters, if the exporter computed them by cutting a parameter. They are named after the operation,
+    /// such as `slice_1`.
     pub fn cut_from<'n>(&self, node: &'n NodeProto) -> Option<&'n str> {
         const CUTS: [&str; 7] = ["slice", "select", "narrow", "getitem", "split", "chunk", "unbind"];
         let [weight, _] = positions(node, operation(node))?;
