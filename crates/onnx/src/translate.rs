@@ -111,7 +111,7 @@ impl Translation<'_> {
         }
     }
 
-    /// Only images have the batch first and alone.
+    /// The first input as an image: only images have the batch first and alone.
     pub fn image(&self, call: &Call) -> Result<Feature, Misfit> {
         let feature = call.feature(0)?;
         match feature.batch == Some(Batch::FIRST) && self.builder.shape(feature.id).rank() == 3 {

@@ -127,7 +127,7 @@ pub enum Operand {
     Weight(Vec<usize>),
     /// Untrained numbers of this shape, such as running statistics.
     Buffer(Vec<usize>),
-    /// Integers that are known: for each a number of batches and a number of its own.
+    /// Known integers, each as a multiple of the batch size and a rest.
     Integers(Vec<usize>, Vec<[i64; 2]>),
     /// Numbers with known values: an encoded `TensorProto`.
     Numbers(Vec<u8>),

@@ -96,8 +96,9 @@ fn is_place(call: &Call, place: usize) -> bool {
     }
 }
 
-/// Where numbers of the file, which are those of its own batch, have its samples: an axis that is as long as the open batch, or where what is
-/// beside them has it; of a fixed batch what elements are written into, and places that are looked up in.
+/// The batch axis of numbers in the file, which are for its own batch. For an open batch, it is the axis of the batch's length,
+/// or the batch axis of the other operands. For a fixed batch, only tensors that elements are written into and indices of lookups
+/// have one.
 fn of_samples(to: &Translation, call: &Call, place: usize, dims: &[usize]) -> Option<Batch> {
     let held = |axis: usize| dims.get(axis).is_some_and(|&dim| dim as u64 == to.samples.number());
     let fits = |batch: &Batch| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim as u64, to.samples.number()));

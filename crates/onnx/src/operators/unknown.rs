@@ -81,7 +81,7 @@ fn read_outputs(to: &Translation, call: &Call) -> Vec<usize> {
 
 struct Read {
     parameters: u64,
-    /// The same operation that read them before.
+    /// The node of the same operation that read them before.
     owner: Option<NodeId>,
 }
 
