@@ -1,5 +1,5 @@
-//! Brings operations into a canonical form: the simplest of several equivalent ones, so that networks compare equal whoever wrote
-//! them.
+//! Brings operations into a canonical form, the simplest of several equivalent ones, so that networks of any origin compare
+//! equal.
 
 use super::op::{Op, Window};
 use super::shape::Shape;

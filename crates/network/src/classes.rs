@@ -8,7 +8,7 @@ use perf4sight_base::error::{Error, Result};
 type Clause = String;
 
 impl Network {
-    /// The same network for so many classes.
+    /// The same network for this number of classes.
     ///
     /// A classifier is the fully connected layer or convolution that computes a result, followed only by operations that keep
     /// classes apart: activations, pooling, views. Each of several results has its own, with the same number of classes.
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// A head as torchvision's fcn has it: a convolution whose result is made as large as the image.
+    /// The head of torchvision's fcn: a convolution whose result is resized to the image.
     #[test]
     fn classes_of_pixels_and_of_several_heads_follow() {
         let heads = |classes: usize| {

@@ -39,7 +39,8 @@ impl<'a> Exporter<'a> {
         }
     }
 
-    /// The parameter that the exporter multiplied a sum's other operand with: one of a layer on what is no feature.
+    /// The weight of the linear layer that an addition came from, if all operands of the addition are stored: the exporter
+    /// computed the product with the weight ahead.
     pub(super) fn multiplied_parameter(&self, node: &NodeProto, initializers: &HashSet<&str>) -> Option<&'a str> {
         let all_stored = || node.input.iter().all(|name| initializers.contains(name.as_str()));
         let product = ["linear", "addmm"].iter().any(|word| operation(node).contains(word));
