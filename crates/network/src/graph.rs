@@ -230,7 +230,7 @@ impl Network {
         &self.node(node.inputs[index]).shape
     }
 
-    /// For every node, how many times its result is read: by other nodes, and once where it is a result of the network.
+    /// For every node, how many times its result is read: by other nodes, and once more if it is a result of the network.
     pub fn uses(&self) -> Vec<usize> {
         let mut uses = self.reads();
         self.outputs.iter().for_each(|output| uses[output.0] += 1);
@@ -270,7 +270,7 @@ pub struct NetworkBuilder {
 }
 
 impl NetworkBuilder {
-    /// An empty network that reads samples of `input`: images where it is a shape.
+    /// An empty network that reads samples of `input`; a shape stands for images.
     pub fn new(network: impl Into<String>, input: impl Into<Input>) -> Self {
         Self::reading(network, "input", input)
     }

@@ -12,8 +12,8 @@
 //! - our own note, in files written from a folded network.
 //!
 //! Dropout and stochastic depth vanish in evaluation mode. Most networks of tokens have one or the other, whose masks take a good
-//! part of their memory. An older exporter that keeps the weights of products as they are was called with training=TRAINING; one
-//! that transposed them ahead (`onnx::MatMul_498`) most likely was not. The default one leaves no such sign.
+//! part of their memory. If the older exporter keeps the weights of products as they are, it was called with training=TRAINING;
+//! if it transposed them ahead (`onnx::MatMul_498`), it most likely was not. The default one leaves no such sign.
 
 use super::notes::holds_batch_norm;
 use super::reader::Reading;

@@ -63,7 +63,7 @@ impl<'a> Exporter<'a> {
             marked,
             parameters,
         };
-        // All that follows uses notes. Files of the older exporter have none, and ten thousands of nodes.
+        // All that follows uses notes. Files of the older exporter have none, and may have tens of thousands of nodes.
         if signature.is_empty() && graph.node.iter().all(|node| node.metadata_props.is_empty()) {
             return exporter;
         }

@@ -35,7 +35,7 @@ pub enum Spans {
     Nothing,
 }
 
-/// Elements read and written; backward where a gradient flows on.
+/// Elements read and written; backward only if a gradient flows on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traffic {
     /// Forward in training.

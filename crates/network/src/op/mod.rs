@@ -61,14 +61,14 @@ pub enum Op {
     LayerNorm {
         /// First normalised axis.
         axis: usize,
-        /// What follows the normalisation.
+        /// Scale and shift after the normalisation.
         affine: Affine,
     },
-    /// Normalisation of groups of channels; of every channel by itself where there are as many groups.
+    /// Normalisation of groups of channels; of single channels if there are as many groups.
     GroupNorm {
         /// How many groups.
         groups: usize,
-        /// What follows the normalisation.
+        /// Scale and shift after the normalisation.
         affine: Affine,
     },
     /// Element-wise function of one input.

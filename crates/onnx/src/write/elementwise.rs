@@ -8,7 +8,7 @@ use crate::schema::AttributeProto;
 use crate::schema::tensor_proto::DataType;
 use perf4sight_network::{Activation, Binary, Element, Node};
 
-/// The value of factors and summands of which only is known that they are constant. No activation results from it.
+/// A constant factor or summand whose value is unknown is written as this. No activation results from it.
 pub(super) const SOME_CONSTANT: f32 = 2.0;
 
 impl Writer<'_> {
