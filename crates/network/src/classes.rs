@@ -175,8 +175,8 @@ fn telling(node: &Node, axis: usize, classes: usize) -> Op {
     op
 }
 
-/// Whether an operation of one input has no weights and depends on the number of classes no more than a softmax does. For two
-/// inputs that depends on what they are.
+/// Whether an operation of one input has no weights, and depends on the number of classes no more than a softmax does. An
+/// operation of two inputs must be judged by its inputs.
 fn keeps_apart(op: &Op) -> bool {
     matches!(
         op,

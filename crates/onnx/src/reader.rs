@@ -226,7 +226,7 @@ impl<'a> Translation<'a> {
     fn operands(&self, node: &NodeProto) -> Vec<Value> {
         let operands = node.input.iter().enumerate().map(|(place, name)| self.operand(node, place, name));
         let mut operands: Vec<Value> = operands.collect();
-        // Of two tensors of the file the exporter's note is about the bias, which is the smaller one.
+        // If the exporter notes one parameter for two tensors of the file, it is the smaller one, the bias.
         if let [Value::Weight(a), Value::Weight(b)] = operands.as_slice()
             && a.tensor == b.tensor
             && a.stored != b.stored

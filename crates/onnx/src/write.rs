@@ -246,7 +246,7 @@ impl Writer<'_> {
         inputs
     }
 
-    /// The filters or the matrix of a layer; computed from the trained elements, if they are not these themselves.
+    /// The filters or the matrix of a layer; the result of a sum, if more elements are trained than it has.
     fn matrix(&mut self, node: &Node, dims: &[usize], bias: Option<usize>) -> String {
         let elements = Shape::new(dims).elements();
         let Some(trained) = node.trained.map(|trained| trained.saturating_sub(bias.unwrap_or(0) as u64)) else {
