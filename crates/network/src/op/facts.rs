@@ -33,7 +33,7 @@ pub struct Facts<'a> {
     pub channels: Coupling<'a>,
 }
 
-/// Kinds of operations with alike computation.
+/// Kinds of operations with a similar computation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[allow(missing_docs)] // the names are the documentation
 pub enum Nature<'a> {
