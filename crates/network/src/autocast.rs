@@ -1,15 +1,15 @@
-//! What numbers every operation computes with, as PyTorch's autocast has it where it is on: its lists of functions are in
+//! The number types of every operation under PyTorch's autocast, where it is on. Its lists of functions are in
 //! aten/src/ATen/autocast_mode.cpp (processors) and autocast_mode.h (CUDA), PyTorch 2.11.
 
 use super::{Activation, Binary, Element, Fill, Network, Node, NodeId, Op, Reduction};
 use perf4sight_step::workload::{Lists, Number, Precision};
 
-/// What numbers an operation computes with.
+/// The number types of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbers {
-    /// Those of its operands, once they are cast, and of its result.
+    /// That of its operands, once they are cast, and of its result.
     pub result: Number,
-    /// Those of its weights, once they are cast.
+    /// That of its weights, once they are cast.
     pub weights: Number,
 }
 
@@ -19,14 +19,14 @@ enum Policy {
     Low,
     /// `fp32`: operands are cast up.
     Single,
-    /// It is on no list, or on one that only says what happens anyway: it takes the widest of its operands.
+    /// It is on no list, or on one without effect: it takes the widest type of its operands.
     Widest,
-    /// What is stored, in its own precision.
+    /// Stored values, in their own precision.
     Held,
 }
 
 impl Network {
-    /// For every node what it computes with, by its position.
+    /// The number types of every node, by its position.
     pub fn numbers(&self, precision: Precision, lists: Lists) -> Vec<Numbers> {
         let held = precision.held();
         let mut numbers: Vec<Numbers> = Vec::with_capacity(self.nodes().len());
@@ -37,7 +37,7 @@ impl Network {
                     let node = self.node(**input);
                     node.element == Element::Number && !is_scalar(node)
                 };
-                // What is chosen by is no operand.
+                // The condition of a `Where` does not count as an operand.
                 let chosen = usize::from(node.op == Op::Where);
                 let inputs = node.inputs.iter().skip(chosen).filter(counts);
                 let wide = inputs.clone().any(|input| numbers[input.index()].result == Number::Fp32);
@@ -58,9 +58,10 @@ impl Network {
 }
 
 impl Network {
-    /// For every node, whether it is a step of PyTorch's own attention that a processor computes step by step because weights are dropped, and in
-    /// single precision whatever it reads (`_scaled_dot_product_attention_math` of aten/src/ATen/native/transformers/attention.cpp). Its
-    /// queries and keys are scaled alike, by which it is known; whoever writes attention himself scales once.
+    /// For every node, whether it is a step of PyTorch's own attention that a processor computes step by step because weights are
+    /// dropped, and in single precision whatever it reads (`_scaled_dot_product_attention_math` of
+    /// aten/src/ATen/native/transformers/attention.cpp). It is recognised by queries and keys that are scaled alike; attention
+    /// written by hand scales once.
     fn attention_in_single(&self, lists: Lists) -> Vec<bool> {
         let mut single = vec![false; self.nodes().len()];
         if lists != Lists::Processor {
@@ -71,7 +72,7 @@ impl Network {
         single
     }
 
-    /// Its steps, where a node is the last of them.
+    /// The steps of the attention, if this node is the last of them.
     fn dropped_attention(&self, last: NodeId) -> Option<Vec<NodeId>> {
         let made_by = |id: NodeId, is: fn(&Op) -> bool| Some(self.node(id)).filter(|node| is(&node.op));
         let first = |node: &Node| node.inputs.first().copied();
@@ -93,7 +94,7 @@ impl Network {
     }
 }
 
-/// Whether it is a number of the program's, which widens nothing.
+/// Whether it is a scalar of the program, which widens nothing.
 fn is_scalar(node: &Node) -> bool {
     matches!(node.op, Op::Parameter(_)) && node.trained == Some(0) && node.shape.elements() == 1
 }
@@ -105,7 +106,7 @@ fn policy(network: &Network, node: &Node, lists: Lists) -> Policy {
         Op::Input(_) | Op::Parameter(_) | Op::Embedding(_) | Op::Cast(_) => Policy::Held,
         Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_) | Op::Linear(_) | Op::MatMul | Op::Attention => Policy::Low,
         Op::Binary(Binary::PRelu) => Policy::Low,
-        // What multiplies is taken for a product; nothing is known of the rest.
+        // An unknown operation with multiply-accumulates counts as a product; nothing is known about the others.
         Op::Unknown(_) if network.macs_of(node) > 0 => Policy::Low,
         Op::Unknown(_) => Policy::Widest,
         Op::MaxPool3d(_) | Op::AvgPool3d { .. } | Op::GridSample(_) => on_processors,
@@ -134,7 +135,7 @@ mod tests {
     use crate::zoo::{Dataset, build};
     use crate::{Linear, NetworkBuilder, Shape};
 
-    /// Queries and keys from one layer each, their product masked, weights dropped, and the values.
+    /// Attention: queries and keys from one layer each, their product masked, weights dropped, and the values.
     fn attention(scaled: bool, rate: f32) -> Network {
         let mut builder = NetworkBuilder::new("attention", Shape::new([5, 8]));
         let input = builder.input();
@@ -167,7 +168,7 @@ mod tests {
                 assert_eq!(of(&own, precision, Lists::Processor, name), Number::Fp32, "{name}");
             }
             assert_eq!(of(&own, precision, Lists::Processor, "v"), Number::Bf16);
-            // Not that of somebody who scales once, nor without dropout, nor where a library has it in one kernel.
+            // Not for attention that scales once, has no dropout, or runs as one kernel of a library.
             assert_eq!(of(&attention(false, 0.1), precision, Lists::Processor, "scores"), Number::Bf16);
             assert_eq!(of(&attention(true, 0.0), precision, Lists::Processor, "scores"), Number::Bf16);
             assert_eq!(of(&own, precision, Lists::Accelerator, "scores"), Number::Bf16);

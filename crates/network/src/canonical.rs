@@ -1,9 +1,10 @@
-//! One meaning, one operation: what can be said in several ways becomes the plainest, so that networks compare equal whoever wrote them.
+//! Brings operations into a canonical form, the simplest of several equivalent ones, so that networks of any origin compare
+//! equal.
 
 use super::op::{Op, Window};
 use super::shape::Shape;
 
-/// The plainest operation that does to inputs of these shapes what `op` does.
+/// The simplest operation equivalent to `op` for inputs of these shapes.
 pub(super) fn canonical(mut op: Op, inputs: &[&Shape]) -> Op {
     if let (Op::AdaptiveAvgPool { output }, [input]) = (&op, inputs) {
         return adaptive_average(*output, input);

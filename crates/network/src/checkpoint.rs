@@ -1,5 +1,5 @@
-//! Where a network may be cut into segments whose forward runs again in backward, and what of it then does: one rule for what runs a network
-//! and what simulates it.
+//! Where a network may be cut into segments whose forward runs again in backward, and what runs then. Workers and the simulation
+//! use the same rule.
 
 use super::graph::{Network, Node, NodeId};
 use super::op::{Needs, Op};
@@ -7,7 +7,8 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_step::workload::Checkpoint;
 use std::ops::Range;
 
-/// Operations with products that a block has at least. Of a single one the input is kept either way, so that nothing would be won.
+/// Minimum number of operations with products in a block. The input of a single one is kept either way, so a block of one saves
+/// nothing.
 const PRODUCTS: usize = 2;
 
 /// Nodes in a row whose forward runs again in backward.
@@ -19,24 +20,24 @@ pub struct Segment {
     pub reads: Vec<NodeId>,
 }
 
-/// What a node keeps for backward, by when it is known.
+/// What a node keeps for backward, ordered by when it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kept {
     Nothing,
-    /// Inputs and weights, noted before it runs.
+    /// Inputs and weights, which exist before it runs.
     Before,
-    /// What it makes, too.
+    /// Its results, too.
     Made,
 }
 
 impl Network {
-    /// The nodes behind which a step cuts the network: there a segment ends that runs again. What is behind the last of them runs once, as in
-    /// `torch.utils.checkpoint.checkpoint_sequential`. None where the network has fewer segments than requested.
+    /// The nodes after which a step cuts the network: a segment that runs again ends there. Nodes after the last cut run once, as
+    /// in `torch.utils.checkpoint.checkpoint_sequential`. None if the network has fewer segments than requested.
     ///
-    /// It may be cut where a single activation crosses that a gradient flows back through, which nobody overwrites; masks, positions and
-    /// other things without a gradient may cross, too. Between two such places is a *stretch*.
+    /// A cut is possible where a single activation with a gradient crosses, which no node overwrites; masks, positions and other
+    /// values without a gradient may cross, too. The nodes between two such places are a *stretch*.
     ///
-    /// - so many segments have equally many stretches, rounded down, and the last one the rest.
+    /// - segments have equally many stretches, rounded down; the last one has the rest.
     /// - a block is one stretch, or several up to the first two operations with products.
     ///
     /// ```
@@ -65,7 +66,7 @@ impl Network {
         }
     }
 
-    /// Refuses to cut where there is no place for it.
+    /// Returns an error if there is no place to cut.
     ///
     /// # Errors
     /// The network has fewer stretches than the requested segments, or no two blocks.
@@ -81,9 +82,9 @@ impl Network {
         })
     }
 
-    /// The segments that run again in backward where the network is cut behind these nodes.
+    /// The segments that run again in backward if the network is cut after these nodes.
     pub fn segments(&self, cuts: &[NodeId]) -> Vec<Segment> {
-        // The network's inputs stand first, and are there anyway.
+        // The network's inputs come first, and exist anyway.
         let begin = self.inputs().count();
         let starts = std::iter::once(begin).chain(cuts.iter().map(|cut| cut.index() + 1));
         starts.zip(cuts).map(|(start, cut)| self.segment(start..cut.index() + 1)).collect()
@@ -97,8 +98,8 @@ impl Network {
         Segment { nodes, reads }
     }
 
-    /// The nodes of a segment that backward runs again: up to the last that keeps something, and not even that one where all it keeps is
-    /// what it reads (`torch.utils.checkpoint` stops early).
+    /// The nodes of a segment that backward runs again: up to the last that keeps something, and without that one if it keeps
+    /// only its inputs (`torch.utils.checkpoint` stops early).
     pub fn runs_again(&self, segment: &Segment, tracked: &[bool]) -> Range<usize> {
         let start = segment.nodes.start;
         let kept = |index: &usize| self.kept(&self.nodes()[*index], tracked[*index]);
@@ -107,7 +108,7 @@ impl Network {
         start..end
     }
 
-    /// Whether backward needs something of a node that forward has, if only its weights; `tracked` says whether its gradient is asked for.
+    /// Whether backward needs something of a node from forward, if only its weights; `tracked` if its gradient is computed.
     pub fn is_kept(&self, node: &Node, tracked: bool) -> bool {
         self.kept(node, tracked) > Kept::Nothing
     }
@@ -117,7 +118,7 @@ impl Network {
         match facts.needs {
             _ if !tracked || matches!(node.op, Op::Parameter(_)) => Kept::Nothing,
             _ if facts.beside.is_some() => Kept::Made,
-            // Statistics of a batch, which are results that no operation reads.
+            // The statistics of a batch are results that no operation reads.
             _ if !facts.buffers.is_empty() => Kept::Made,
             Needs::Result | Needs::All => Kept::Made,
             Needs::First | Needs::Inputs => Kept::Before,
@@ -126,11 +127,11 @@ impl Network {
         }
     }
 
-    /// The nodes behind which the network may be cut. What it gives is held for the loss wherever it is cut.
+    /// The nodes after which the network may be cut. The network's results are held for the loss wherever it is cut.
     fn places_to_cut(&self) -> Vec<NodeId> {
         let (readers, in_place, tracked) = (self.readers(), self.in_place(), self.gradients());
         let counts = |id: NodeId, node: &Node| tracked[id.index()] && !matches!(node.op, Op::Parameter(_));
-        // How many of the results so far somebody reads later, and whether one of them will be overwritten.
+        // The results so far that a later node reads, and the places found.
         let (mut crossing, mut places) = (Vec::<NodeId>::new(), Vec::new());
         for (id, node) in self.iter() {
             crossing.push(id);
@@ -213,7 +214,7 @@ mod tests {
         let [a, b] = ["a", "b"].map(|name| builder.add(name, conv(), &[builder.input()]).unwrap());
         let sum = builder.add("sum", Op::Binary(Binary::Add), &[a, b]).unwrap();
         let network = builder.finish(sum);
-        // Behind a only its own result crosses that has a gradient; behind b both do.
+        // After a, only its own result with a gradient crosses; after b both do.
         assert_eq!(names(&network, &network.cuts(Checkpoint::Segments(2))), ["a"]);
         assert!(network.cuts(Checkpoint::EveryBlock).is_empty());
         let step = Step { checkpoint: Checkpoint::EveryBlock, ..Step::published(Stage::Training) };

@@ -1,4 +1,4 @@
-//! The same network for another number of classes: its classifiers give more or fewer, and what is behind them follows.
+//! The same network for another number of classes: its classifiers change, and the nodes after them follow.
 
 use super::graph::{Network, NetworkBuilder, Node, NodeId};
 use super::op::{ConvTranspose, Op};
@@ -8,10 +8,10 @@ use perf4sight_base::error::{Error, Result};
 type Clause = String;
 
 impl Network {
-    /// The same network for so many classes.
+    /// The same network for this number of classes.
     ///
-    /// A classifier is the fully connected layer or convolution that a result comes from, with nothing behind it but what keeps classes apart:
-    /// activations, pooling, views. Several results have one each, of as many classes.
+    /// A classifier is the fully connected layer or convolution that computes a result, followed only by operations that keep
+    /// classes apart: activations, pooling, views. Each of several results has its own, with the same number of classes.
     ///
     /// ```
     /// use perf4sight_network::zoo::{Dataset, Images, build};
@@ -21,7 +21,7 @@ impl Network {
     /// ```
     ///
     /// # Errors
-    /// A result that comes from something else, classes that something else depends on, heads of different numbers of classes.
+    /// A result of another operation, classes that another node depends on, heads with different numbers of classes.
     pub fn telling_apart(&self, classes: usize) -> Result<Network> {
         let refused = |why: Clause| {
             Error::input(format!("{} cannot tell {classes} classes apart: {why}", self.name()))
@@ -78,7 +78,7 @@ impl Network {
         }
     }
 
-    /// For every node the axis of its result that holds classes.
+    /// For every node, the axis of its result that holds classes.
     fn axes(&self, classifiers: &[NodeId]) -> std::result::Result<Vec<Option<usize>>, Clause> {
         let mut axes: Vec<Option<usize>> = Vec::with_capacity(self.nodes().len());
         for (id, node) in self.iter() {
@@ -94,7 +94,7 @@ impl Network {
         Ok(axes)
     }
 
-    /// The axis of a node's result that holds the classes it reads; none where it mixes them.
+    /// The axis of a node's result that holds the classes of its input; none if it mixes them.
     fn behind(&self, node: &Node, axis: usize) -> Option<usize> {
         let [input] = node.inputs.as_slice() else { return None };
         let from = &self.node(*input).shape;
@@ -131,7 +131,7 @@ impl Network {
     }
 }
 
-/// A node once more, with its operation for other classes.
+/// Adds a copy of a node, with its operation for other classes.
 fn again(builder: &mut NetworkBuilder, node: &Node, op: Op, inputs: &[NodeId], ids: &[NodeId]) -> Result<NodeId> {
     let new = builder.add(&node.name, op, inputs)?;
     node.trained.into_iter().for_each(|trained| builder.set_trained(new, trained));
@@ -140,7 +140,7 @@ fn again(builder: &mut NetworkBuilder, node: &Node, op: Op, inputs: &[NodeId], i
 }
 
 impl Node {
-    /// How many classes it has where it is a classifier; none where it is no layer that could be one.
+    /// Number of classes of a classifier; none if the layer cannot be one.
     pub fn classes(&self) -> Option<usize> {
         given(&mut self.op.clone()).map(|classes| *classes)
     }
@@ -162,7 +162,7 @@ fn first_axis(node: &Node) -> usize {
     if matches!(node.op, Op::Linear(_)) { node.shape.rank() - 1 } else { 0 }
 }
 
-/// A classifier, or what is behind one, for so many classes along this axis of its result.
+/// The operation of a classifier, or of a node after one, for this many classes along this axis of its result.
 fn telling(node: &Node, axis: usize, classes: usize) -> Op {
     let mut op = node.op.clone();
     if let Some(own) = given(&mut op) {
@@ -175,8 +175,8 @@ fn telling(node: &Node, axis: usize, classes: usize) -> Op {
     op
 }
 
-/// Whether an operation of one input makes something of every class that depends on no weights, and on how many there are no more than a
-/// softmax does. Of two inputs it depends on what it reads.
+/// Whether an operation of one input has no weights, and depends on the number of classes no more than a softmax does. An
+/// operation of two inputs must be judged by its inputs.
 fn keeps_apart(op: &Op) -> bool {
     matches!(
         op,
@@ -200,7 +200,7 @@ fn keeps_apart(op: &Op) -> bool {
     )
 }
 
-/// Where an axis goes when a tensor is seen in another shape; none where it does not stay an axis of its own.
+/// Where an axis goes when a tensor is reshaped; none if it does not stay an axis of its own.
 fn moved(from: &[usize], axis: usize, to: &[usize]) -> Option<usize> {
     let [before, behind] = [&from[..axis], &from[axis + 1..]].map(|dims| dims.iter().product::<usize>());
     let stays = |place: &usize| {
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// A head as torchvision's fcn has it: a convolution whose result is made as large as the image.
+    /// The head of torchvision's fcn: a convolution whose result is resized to the image.
     #[test]
     fn classes_of_pixels_and_of_several_heads_follow() {
         let heads = |classes: usize| {

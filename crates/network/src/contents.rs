@@ -1,22 +1,22 @@
-//! What a step is taken with: numbers that a network's inputs may hold.
+//! The values of a network's inputs in a step.
 
 use super::graph::{Network, NodeId};
 use super::op::{Element, Nature, Op};
 
-/// What an input is filled with; which numbers exactly does not change what a step costs.
+/// The values that an input is filled with; the exact numbers do not change the cost of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contents {
-    /// Numbers from 0 to 1, at random.
+    /// Random numbers from 0 to 1.
     Numbers,
-    /// Integers from 0 on, below this one, at random: numbers of rows of a table.
+    /// Random integers from 0 to below this one: numbers of rows of a table.
     Below(usize),
     /// Ones and truths: masks that keep everything.
     Ones,
 }
 
 impl Network {
-    /// What one of its inputs is filled with: integers that are looked up in tables are rows of the smallest of them, and all others, with
-    /// truths, are masks that keep everything.
+    /// The values for one of its inputs. Integers that are looked up in tables are rows of the smallest of them; other integers
+    /// and truths are masks that keep everything.
     pub fn contents(&self, input: NodeId) -> Contents {
         match self.node(input).element {
             Element::Number => Contents::Numbers,
@@ -25,7 +25,7 @@ impl Network {
         }
     }
 
-    /// Rows of the smallest table that integers are looked up in, as they are or in another order or shape.
+    /// Rows of the smallest table that integers are looked up in, directly or after movements to another order or shape.
     fn smallest_table(&self, input: NodeId) -> Option<usize> {
         let mut holds = vec![false; self.nodes().len()];
         holds[input.index()] = true;
@@ -37,7 +37,7 @@ impl Network {
             if let Op::Embedding(embedding) = &node.op {
                 rows = Some(rows.map_or(embedding.rows, |rows| rows.min(embedding.rows)));
             }
-            // What is computed from numbers is no number of a row any more; padding and sums are others.
+            // The result of arithmetic is no row number any more; padding and sums change it.
             let moves = self.facts(node).nature == Nature::Movement;
             holds[id.index()] = moves && !matches!(node.op, Op::Cast(_) | Op::Pad { .. } | Op::Fold(_));
         }

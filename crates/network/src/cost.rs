@@ -1,4 +1,4 @@
-//! What a network's operations cost on paper: parameters, multiply-accumulates, bytes in and out.
+//! The theoretical cost of a network's operations: parameters, multiply-accumulates, bytes in and out.
 
 use super::graph::{Network, Node};
 use super::op::{Facts, Op, Spans};
@@ -11,7 +11,7 @@ impl Facts<'_> {
 }
 
 impl Network {
-    /// Trainable parameters of one node; a batch-norm's running statistics are none, shared weights count at their owner.
+    /// Trainable parameters of one node, without a batch-norm's running statistics; shared weights are counted at their owner.
     pub fn parameters_of(&self, node: &Node) -> u64 {
         if node.shares.is_some() { 0 } else { node.trained.unwrap_or_else(|| self.weights_of(node)) }
     }
@@ -30,7 +30,7 @@ impl Network {
         let Some(trained) = node.trained else { return elements };
         match self.facts(node).weights.first().map(|weight| weight.spans) {
             None => elements,
-            // Filters that nobody trains are no parameters.
+            // Fixed filters are no parameters.
             Some(Spans::Filters { .. } | Spans::Transposed { .. }) => {
                 let others = elements[1..].iter().sum();
                 [trained.saturating_sub(others)].into_iter().chain(elements[1..].iter().copied()).collect()
@@ -49,7 +49,8 @@ impl Network {
         self.facts(node).macs
     }
 
-    /// How many times the multiply-accumulates of a node's one sample those of a batch are: every sample may meet all others.
+    /// The multiply-accumulates of a node for a batch as a multiple of those for one sample: every sample may be combined with
+    /// all others.
     pub fn times_of(&self, node: &Node, batch: u64) -> u64 {
         if self.facts(node).across { batch.saturating_mul(batch) } else { batch }
     }
@@ -59,9 +60,9 @@ impl Network {
         self.nodes().iter().map(|node| self.macs_of(node)).sum()
     }
 
-    /// Multiply-accumulates of each node's backward pass, per sample: as many as forward for the gradient of the weights, as
-    /// many again for the gradient of each input that has one. What is computed from the network's input alone has none, so
-    /// the first convolution costs half of a later one.
+    /// Multiply-accumulates of each node's backward pass, per sample: as many as forward for the gradient of the weights, and as
+    /// many again for each input with a gradient. Values computed from the network's input alone have none, so the first
+    /// convolution costs half of a later one.
     pub fn backward_macs(&self) -> Vec<u64> {
         let gradients = self.gradients();
         let times = |node: &Node| {
@@ -82,7 +83,7 @@ impl Network {
     /// Bytes a node reads in forward: its inputs and its weights.
     pub fn bytes_in(&self, node: &Node, workload: Workload) -> u64 {
         let inputs = node.inputs.iter().map(|id| self.bytes_out(self.node(*id), workload));
-        // Of a table the rows that are looked up.
+        // Of a table only the rows that are looked up are read.
         let weights = if matches!(node.op, Op::Embedding(_)) {
             self.bytes_out(node, workload)
         } else {
@@ -91,7 +92,7 @@ impl Network {
         inputs.fold(weights, u64::saturating_add)
     }
 
-    /// Bytes a node writes in forward; what rests on weights alone is the same for all samples.
+    /// Bytes a node writes in forward; a result that depends on weights alone is the same for all samples.
     pub fn bytes_out(&self, node: &Node, workload: Workload) -> u64 {
         let samples = if node.is_common() { 1 } else { workload.batch };
         let element = node.element.bytes(workload.step.activation());

@@ -1,19 +1,19 @@
-//! How much of a network is understood: operations this crate does not know are counted, with the parameters they hold.
+//! How much of a network is supported: unsupported operations are counted, with the parameters they hold.
 
 use super::graph::Network;
 use super::op::Op;
 use std::collections::BTreeMap;
 
-/// How many operations of a network are known, and what the others are.
+/// How many operations of a network are supported, and the others by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coverage {
     /// Operations, the input not counted.
     pub operations: usize,
-    /// Those that are not known, by the name their file gives them.
+    /// Those that are not supported, by their name in the file.
     pub unknown: BTreeMap<String, Missed>,
 }
 
-/// The unknown operations of one name.
+/// The unsupported operations of one name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Missed {
     /// How many there are.
@@ -23,19 +23,19 @@ pub struct Missed {
 }
 
 impl Coverage {
-    /// Whether every operation is known.
+    /// Whether every operation is supported.
     pub fn is_full(&self) -> bool {
         self.unknown.is_empty()
     }
 
-    /// Operations that are known.
+    /// Number of supported operations.
     pub fn known(&self) -> usize {
         self.operations - self.unknown.values().map(|missed| missed.operations).sum::<usize>()
     }
 }
 
 impl Network {
-    /// How much of the network is understood.
+    /// How much of the network is supported.
     pub fn coverage(&self) -> Coverage {
         let mut unknown: BTreeMap<String, Missed> = BTreeMap::new();
         for node in self.nodes() {

@@ -1,4 +1,4 @@
-//! A network of which a part is trained: which weights, and that at least one is.
+//! Networks that are trained in part: selects the trained weights, and checks that there is at least one.
 
 use super::graph::{Network, Node};
 use super::op::{Nature, Op};
@@ -6,11 +6,11 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_step::workload::{FrozenNormalisation, Step, Trainable};
 use std::borrow::Cow;
 
-/// A layer has a weight and a bias at most; a normalisation calls them scale and shift.
+/// A layer has at most a weight and a bias; in a normalisation they are scale and shift.
 const BIAS: usize = 1;
 
 impl Network {
-    /// The same network where nothing else is trained. Shared weights are trained where their owner is.
+    /// The same network with all other weights frozen. Shared weights are trained if their owner's are.
     pub fn trained_in(&self, trainable: Trainable) -> Cow<'_, Network> {
         if trainable == Trainable::All {
             return Cow::Borrowed(self);
@@ -31,7 +31,7 @@ impl Network {
         Cow::Owned(network)
     }
 
-    /// The operations whose weights are read last, where that is what is trained; of tied ones the owner.
+    /// The operations whose weights are read last, if only these are trained; for tied weights the owner.
     fn last_with_weights(&self, trainable: Trainable) -> Vec<usize> {
         let count = match trainable {
             Trainable::Classifier => 1,
@@ -48,10 +48,10 @@ impl Network {
         last
     }
 
-    /// Refuses a step that the network cannot take; one that trains nothing asks for nothing of the kind.
+    /// Refuses a training step that the network cannot take; other steps have no such conditions.
     ///
     /// # Errors
-    /// Nothing of it would be trained, or all of it by patterns, or it has too few places to be cut.
+    /// No weights would be trained, or patterns match all of them, or the network has too few places to be cut.
     pub fn check_step(&self, step: Step) -> Result<()> {
         if !step.trains() {
             return Ok(());
@@ -87,13 +87,14 @@ impl Network {
             .help("perf4sight inspect lists its layers"))
     }
 
-    /// Whether training changes a node's weight or scale, and its bias or shift, its own or those it shares.
+    /// Whether training changes a node's weight or scale, and its bias or shift, also if they are shared.
     pub fn learned(&self, node: &Node) -> [bool; 2] {
         let trained = self.is_trained(node);
         self.owner(node).frozen.map(|frozen| trained && !frozen)
     }
 
-    /// Whether a node runs as in training: all of them do there, but for batch normalisations that are frozen and keep their statistics.
+    /// Whether a node runs as in training: in a training step all do, except frozen batch normalisations, which keep their
+    /// statistics.
     pub fn works_as_in_training(&self, node: &Node, step: Step) -> bool {
         let keeps = step.frozen_normalisation == FrozenNormalisation::Eval && !self.trains(node);
         step.trains() && !(keeps && matches!(node.op, Op::BatchNorm { .. }))
@@ -108,7 +109,7 @@ impl Network {
         node.shares.map_or(node, |owner| self.node(owner))
     }
 
-    /// Elements of each tensor of a node that training changes; shared ones are their owner's.
+    /// Elements that training changes in each tensor of a node; shared ones are counted at their owner.
     pub fn learned_of(&self, node: &Node) -> Vec<u64> {
         let tensors = self.tensors_of(node).into_iter().zip(self.learned(node));
         tensors.filter(|(_, learned)| *learned).map(|(elements, _)| elements).collect()
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_classifier_that_has_its_weights_from_a_table_trains_that_table() {
-        // GPT: words looked up, normalised, and told from each other by the same table.
+        // GPT: words looked up, normalised, and classified by the same table.
         let mut builder = NetworkBuilder::reading("tied", "ids", Input::integers(Shape::new([6])));
         let table = Op::Embedding(Embedding { rows: 10, width: 4, fixed: None });
         let words = builder.add("words", table, &[builder.input()]).unwrap();

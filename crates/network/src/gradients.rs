@@ -1,10 +1,10 @@
-//! Where gradients flow in a training step: one rule for what a step costs, keeps and takes.
+//! Which gradients a training step computes: one rule for its cost, its memory and its time.
 
 use super::graph::{Network, Node};
 use super::op::Gradient;
 
 impl Network {
-    /// For every node, whether the gradient of its result is computed: where weights are trained at it or before it.
+    /// For every node, whether the gradient of its result is computed: if weights are trained at it or before it.
     pub fn gradients(&self) -> Vec<bool> {
         let mut asked: Vec<bool> = Vec::with_capacity(self.nodes().len());
         for node in self.nodes() {
@@ -14,7 +14,7 @@ impl Network {
         asked
     }
 
-    /// Whether a node has weights that are trained, its own or those it shares.
+    /// Whether a node has trained weights, its own or shared ones.
     pub fn trains(&self, node: &Node) -> bool {
         self.is_trained(node) && self.owner(node).frozen.contains(&false)
     }

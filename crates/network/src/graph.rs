@@ -17,51 +17,52 @@ impl NodeId {
     }
 }
 
-/// One operation, where its inputs come from and what shape it gives.
+/// One operation with its inputs and its output shape.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// Unique within the network; the stem of its weights' names in the file (`layer1.0.conv1`).
     pub name: String,
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// The nodes it reads, in order.
     pub inputs: Vec<NodeId>,
     /// Its output for one sample.
     pub shape: Shape,
-    /// What the elements of its output are.
+    /// Element type of its output.
     pub element: Element,
-    /// The earlier node whose weights this one uses too, where weights are tied; they count there.
+    /// The earlier node that owns this node's weights, if weights are tied; they are counted at the owner.
     pub shares: Option<NodeId>,
-    /// Trained elements, where they are not those the operation reads: filters computed from weights and gains (weight
-    /// standardisation), tables that are looked up or computed, filters that nobody trains (blur-pooling).
+    /// Trained elements, if they are not those the operation reads: filters computed from weights and gains (weight
+    /// standardisation), tables that are looked up or computed, fixed filters (blur-pooling).
     pub trained: Option<u64>,
-    /// Whether its weight and its bias stay as they are, where only a part of a network is trained.
+    /// Whether its weight and its bias are frozen, if only a part of the network is trained.
     pub frozen: [bool; 2],
-    /// Elements of the weight or scale that its operation reads, and of the bias or shift: used too often to be computed from its facts.
+    /// Elements of the weight or scale that the operation reads, and of the bias or shift. They are cached, because they are read
+    /// too often to compute them from the facts.
     pub(super) weights: [Option<u64>; 2],
 }
 
 impl Node {
-    /// A node whose weights are its own, and all trained; how large they are is known when the network is finished.
+    /// A node that owns its weights and trains all of them. `finish_with` sets the sizes of the weights.
     fn new(name: String, op: Op, inputs: Vec<NodeId>, (shape, element): (Shape, Element)) -> Self {
         let (shares, trained, frozen, weights) = (None, None, [false; 2], [None; 2]);
         Node { name, op, inputs, shape, element, shares, trained, frozen, weights }
     }
 
-    /// Whether pruning draws for its filters: a convolution, also one that is turned around, and a fully connected layer that works on tokens; the classifiers of CNNs are
-    /// left alone, as published; and the width of what words are looked up as.
+    /// Whether pruning removes its filters: convolutions, transposed convolutions, fully connected layers on tokens, and
+    /// embeddings, whose width is pruned. The classifiers of CNNs are not pruned, as published.
     pub fn is_ranked(&self) -> bool {
         matches!(self.op, Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_) | Op::Embedding(_))
             || (matches!(self.op, Op::Linear(_)) && self.shape.rank() > 1)
     }
 
-    /// Whether its result is the same for every sample: it rests on weights alone.
+    /// Whether its result is the same for every sample, because it depends on weights alone.
     pub fn is_common(&self) -> bool {
         self.inputs.is_empty() && !matches!(self.op, Op::Input(_))
     }
 
-    /// How many trained numbers a table is computed from, such as that of relative positions from one row for each distance (Swin), where these are
-    /// not its own.
+    /// Trained elements that a table is computed from, if these are not its own: Swin computes the table of relative positions
+    /// from one row for each distance.
     pub fn computed_from(&self) -> Option<u64> {
         let own = self.shape.elements();
         self.trained.filter(|trained| matches!(self.op, Op::Parameter(_)) && *trained > 0 && *trained != own)
@@ -72,9 +73,9 @@ impl Node {
     }
 }
 
-/// The layer graph of a network: tensors in and out, one image and one vector in most, weights as shapes only.
+/// The layer graph of a network: input and output tensors, one image and one vector in most; weights are stored as shapes only.
 ///
-/// Nodes stand in the order they run, the network's own inputs first; a result depends on every one of them but perhaps on inputs.
+/// Nodes are stored in the order they run, the network's inputs first. A result depends on every node, except perhaps inputs.
 ///
 /// ```
 /// use perf4sight_network::{Conv, NetworkBuilder, Op, Shape, Window};
@@ -90,7 +91,7 @@ impl Node {
 pub struct Network {
     name: String,
     nodes: Vec<Node>,
-    /// None of them twice, and at least one.
+    /// At least one, without duplicates.
     outputs: Vec<NodeId>,
     folded: bool,
     unread: u64,
@@ -109,26 +110,26 @@ impl Network {
         self
     }
 
-    /// Whether batch normalisation was folded into the convolutions before the network was read: what it costs to train, and how
-    /// many parameters it has, is then not what the network it came from has.
+    /// Whether batch normalisation was folded into the convolutions before the network was read. Its training cost and its
+    /// parameters then differ from those of the original network.
     pub fn is_folded(&self) -> bool {
         self.folded
     }
 
-    /// The same network, known to have had batch normalisation that was folded, or not.
+    /// The same network, marked as having folded batch normalisation or not.
     #[must_use]
     pub fn folded(mut self, folded: bool) -> Self {
         self.folded = folded;
         self
     }
 
-    /// Numbers that its modules hold, nobody trains and no operation reads: all but the first rows of a table of places, or a table that is
-    /// added as it is. They are in memory beside what operations hold.
+    /// Numbers that its modules hold, but that are not trained and that no operation reads: all but the first rows of a position
+    /// table, or a table that is added as it is. They take memory in addition to what operations hold.
     pub fn unread(&self) -> u64 {
         self.unread
     }
 
-    /// The same network, whose modules hold so many numbers more than operations read.
+    /// The same network with this many unread numbers in its modules.
     #[must_use]
     pub fn holding(mut self, unread: u64) -> Self {
         self.unread = unread;
@@ -154,35 +155,36 @@ impl Network {
         &self.nodes[id.0]
     }
 
-    /// The nodes that give its results, in the order their file has them: auxiliary heads and the levels of a pyramid are results of their own.
+    /// The nodes that compute its results, in the order of the file. Auxiliary heads and the levels of a pyramid are separate
+    /// results.
     pub fn outputs(&self) -> &[NodeId] {
         &self.outputs
     }
 
-    /// The node that gives the result, of several the first.
+    /// The node that computes the result; the first one if there are several.
     pub fn output(&self) -> NodeId {
         self.outputs[0]
     }
 
-    /// The results that a training step has a loss of: all that are numbers.
+    /// The results that a training step computes a loss of: all that are numbers.
     pub fn compared(&self) -> impl DoubleEndedIterator<Item = NodeId> {
         self.outputs.iter().copied().filter(|output| self.node(*output).element == Element::Number)
     }
 
-    /// The nodes that are its inputs, in the order their file has them; there is at least one.
+    /// The input nodes, in the order of the file; there is at least one.
     pub fn inputs(&self) -> impl Iterator<Item = (NodeId, &Node, &Input)> {
         self.iter()
             .filter_map(|(id, node)| if let Op::Input(input) = &node.op { Some((id, node, input)) } else { None })
     }
 
-    /// The beginning of a network like this one: its name and its first input.
+    /// A builder for a network with the same name and the same first input.
     pub fn begun(&self) -> NetworkBuilder {
         let first = &self.nodes[0];
         let input = Input { shape: first.shape.clone(), element: first.element };
         NetworkBuilder::reading(self.name.clone(), first.name.clone(), input)
     }
 
-    /// What it reads, in words: `3x224x224`, or `3x224x224, 77 integers`.
+    /// Describes the inputs: `3x224x224`, or `3x224x224, 77 integers`.
     pub fn read(&self) -> String {
         let words = self.inputs().map(|(_, _, Input { shape, element })| match element {
             Element::Number => shape.to_string(),
@@ -191,23 +193,23 @@ impl Network {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// One sample of the first input, which is the only one of most networks.
+    /// Shape of one sample of the first input; most networks have only one.
     pub fn input_shape(&self) -> &Shape {
         &self.nodes[0].shape
     }
 
-    /// One sample of the result, of several the first.
+    /// Shape of one sample of the result; of the first one if there are several.
     pub fn output_shape(&self) -> &Shape {
         &self.node(self.output()).shape
     }
 
-    /// How many classes there are: the length of the result's last axis.
+    /// Number of classes: the length of the result's last axis.
     pub fn classes(&self) -> usize {
         self.output_shape().dims().last().copied().unwrap_or(1)
     }
 
-    /// What a loss compares a result with: so many classes, at places of this shape for one sample. The classes of a vector and of an image
-    /// lie on the first axis, as channels; those of a sequence, such as the words that may come next, on the last.
+    /// The number of classes and the shape of the labels that a loss compares one sample of a result with. The classes of a
+    /// vector and of an image are on the first axis, as channels; those of a sequence, such as its next words, are on the last.
     pub fn labels(&self, output: NodeId) -> (usize, Shape) {
         let mut places = self.node(output).shape.dims().to_vec();
         let classes = match places.len() {
@@ -218,7 +220,7 @@ impl Network {
         (classes, Shape::new(places))
     }
 
-    /// All that is true of a node's operation where it stands.
+    /// All facts about a node's operation at its position in the network.
     pub fn facts<'a>(&self, node: &'a Node) -> Facts<'a> {
         node.facts(&self.nodes)
     }
@@ -228,7 +230,7 @@ impl Network {
         &self.node(node.inputs[index]).shape
     }
 
-    /// For every node, how many times its result is read: by other nodes, and once where it is a result of the network.
+    /// For every node, how many times its result is read: by other nodes, and once more if it is a result of the network.
     pub fn uses(&self) -> Vec<usize> {
         let mut uses = self.reads();
         self.outputs.iter().for_each(|output| uses[output.0] += 1);
@@ -268,7 +270,7 @@ pub struct NetworkBuilder {
 }
 
 impl NetworkBuilder {
-    /// An empty network that reads samples of `input`: images where it is a shape.
+    /// An empty network that reads samples of `input`; a shape stands for images.
     pub fn new(network: impl Into<String>, input: impl Into<Input>) -> Self {
         Self::reading(network, "input", input)
     }
@@ -317,8 +319,8 @@ impl NetworkBuilder {
         self.names.contains(name)
     }
 
-    /// Adds a node behind the ones it reads. Where an operation can be said more plainly, it is: adaptive pooling whose cells
-    /// tile the image becomes plain pooling, a reshape into one axis a flatten.
+    /// Adds a node after its inputs. An operation with a simpler equivalent is replaced: adaptive pooling whose cells tile the
+    /// image becomes plain pooling, and a reshape into one axis becomes a flatten.
     ///
     /// # Errors
     /// When the name is taken or the operation cannot take inputs of these shapes; the message names node, shapes and misfit.
@@ -328,7 +330,7 @@ impl NetworkBuilder {
             .map_err(|why| Error::input(format!("network {}: {kind} \"{name}\" {why}", self.name)))
     }
 
-    /// As [`add`](Self::add); the error is one clause that says what does not fit.
+    /// As [`add`](Self::add), but the error is one clause that describes the misfit.
     pub fn insert(&mut self, name: &str, op: Op, inputs: &[NodeId]) -> std::result::Result<NodeId, String> {
         let shapes: Vec<&Shape> = inputs.iter().map(|id| self.shape(*id)).collect();
         let op = canonical(op, &shapes);
@@ -346,7 +348,7 @@ impl NetworkBuilder {
         Ok(NodeId(self.nodes.len() - 1))
     }
 
-    /// Gives a fully connected layer a bias, of which so many elements are trained.
+    /// Gives a fully connected layer a bias with `elements` trained elements.
     pub fn set_bias(&mut self, node: NodeId, elements: u64) {
         let node = &mut self.nodes[node.0];
         if let Op::Linear(linear) = &mut node.op {
@@ -355,7 +357,7 @@ impl NetworkBuilder {
         }
     }
 
-    /// Takes the bias from a layer.
+    /// Removes the bias of a layer.
     pub fn clear_bias(&mut self, node: NodeId) {
         let op = &mut self.nodes[node.0].op;
         if let Op::Conv(conv) | Op::ConvTranspose(ConvTranspose { conv, .. }) = op {
@@ -367,7 +369,7 @@ impl NetworkBuilder {
         }
     }
 
-    /// Makes an operation that keeps its input's shape another one that does, under another name where that is free.
+    /// Replaces an operation that keeps its input's shape by another one that does. The node is renamed if the name is free.
     pub fn replace(&mut self, node: NodeId, op: Op, name: &str) {
         let node = &mut self.nodes[node.0];
         node.op = op;
@@ -377,22 +379,22 @@ impl NetworkBuilder {
         }
     }
 
-    /// Says how many trained elements a node has, where they are not those its operation reads.
+    /// Sets the number of trained elements of a node, if they are not those its operation reads.
     pub fn set_trained(&mut self, node: NodeId, elements: u64) {
         self.nodes[node.0].trained = Some(elements);
     }
 
-    /// Whether samples of a batch meet each other in a node.
+    /// Whether a node combines the samples of a batch.
     pub fn is_across(&self, node: NodeId) -> bool {
         self.nodes[node.0].facts(&self.nodes).across
     }
 
-    /// Elements of the weights that a node added before reads, its own or those it shares.
+    /// Elements of the weights that a node added before reads, its own or shared ones.
     pub fn weights_of(&self, node: NodeId) -> u64 {
         self.nodes[node.0].facts(&self.nodes).weights_read()
     }
 
-    /// Ties the weights of `node` to those of `owner`, an earlier node with the same weights; `node` may do without its bias.
+    /// Ties the weights of `node` to those of `owner`, an earlier node with the same weights; `node` may lack the bias.
     ///
     /// # Errors
     /// When the two do not have the same weights.
@@ -400,7 +402,7 @@ impl NetworkBuilder {
         let [a, b] = [node, owner].map(|id| &self.nodes[id.0]);
         let weights = |node: &Node| node.facts(&self.nodes).weights;
         let dims = |node: &Node| weights(node).into_iter().map(|weight| weight.dims).collect::<Vec<_>>();
-        // The classifier of words is their table.
+        // A classifier of words can share the weights of their embedding.
         let turned = matches!((&a.op, &b.op), (Op::Linear(_), Op::Embedding(_)));
         let alike = (a.op.kind() == b.op.kind() || turned) && !dims(a).is_empty() && dims(b).starts_with(&dims(a));
         if owner >= node || !alike {
@@ -411,12 +413,12 @@ impl NetworkBuilder {
         Ok(())
     }
 
-    /// The finished network, whose result is `output`; what the result does not depend on is dropped.
+    /// The finished network with the result `output`. Nodes that the result does not depend on are dropped.
     pub fn finish(self, output: NodeId) -> Network {
         self.finish_with(&[output])
     }
 
-    /// The same with several results, of which there is at least one.
+    /// As [`finish`](Self::finish), with several results, at least one.
     pub fn finish_with(mut self, outputs: &[NodeId]) -> Network {
         for index in 0..self.nodes.len() {
             let plain =
@@ -427,7 +429,7 @@ impl NetworkBuilder {
         let mut moved: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
         let mut heir: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
         let mut nodes: Vec<Node> = Vec::new();
-        // Inputs stand first, as in files.
+        // Inputs come first, as in files.
         let (inputs, others): (Vec<_>, Vec<_>) =
             self.nodes.into_iter().enumerate().partition(|(_, node)| matches!(node.op, Op::Input(_)));
         for (old, mut node) in inputs.into_iter().chain(others).filter(|(old, _)| alive[*old]) {
@@ -451,7 +453,7 @@ impl NetworkBuilder {
         Network { name: self.name, nodes, outputs: results, folded: false, unread: 0 }
     }
 
-    /// For every node, whether one of `outputs` depends on it; inputs count in any case.
+    /// For every node, whether one of `outputs` depends on it; always true for inputs.
     fn ancestors(&self, outputs: &[NodeId]) -> Vec<bool> {
         let mut alive = vec![false; self.nodes.len()];
         outputs.iter().for_each(|output| alive[output.0] = true);

@@ -1,4 +1,4 @@
-//! Which activations overwrite their input: one rule for what runs a network and what simulates its memory.
+//! Which activations overwrite their input: workers and the memory simulation use the same rule.
 
 use super::graph::{Network, NodeId};
 use super::op::{Activation, Op, Storage};
@@ -6,8 +6,8 @@ use super::op::{Activation, Op, Storage};
 impl Network {
     /// For every node, whether it overwrites its input instead of allocating a result.
     ///
-    /// The published networks say `ReLU(inplace=True)`, but an ONNX file does not keep that. The rule that gives it back: a ReLU or
-    /// ReLU6 runs in place where it is the only reader of its input, and whatever made that input owns its memory and
+    /// The published networks use `ReLU(inplace=True)`, but an ONNX file does not keep that. This rule restores it: a ReLU or
+    /// ReLU6 runs in place if it is the only reader of its input, and if the operation that made the input owns its memory and
     /// does not need it again to compute gradients.
     ///
     /// ```
@@ -58,7 +58,7 @@ mod tests {
             let relu = builder.add("relu", Op::Activation(Activation::Relu), &[read]).unwrap();
             builder.finish(relu).in_place()[2]
         };
-        // The layer's result over tokens is a view where a bias is added.
+        // With a bias, the layer's result over tokens is a view.
         let over_tokens = |bias| Op::Linear(Linear { out_features: 4, bias });
         assert!(!overwritten(over_tokens(true), 1) && overwritten(over_tokens(false), 1));
         let reduced = |reduction| Op::Reduce { reduction, axes: vec![1], keep: true };

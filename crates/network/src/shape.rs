@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// More elements per sample than any real activation or weight has; larger ones are refused before anything multiplies them.
+/// More elements per sample than any real activation or weight has; larger shapes are refused before any multiplication.
 pub const MAX_ELEMENTS: u64 = 1 << 40;
 
-/// The shape of one sample of a tensor: the batch is not part of it, so it holds for every batch size.
+/// The shape of one sample of a tensor, without the batch, so that it holds for every batch size.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Shape(Vec<usize>);
 
@@ -35,7 +35,7 @@ impl Shape {
         self.0.first().copied().unwrap_or(1)
     }
 
-    /// Height and width of an image; 1 where there is none.
+    /// Height and width of an image; 1 for other shapes.
     pub fn image(&self) -> [usize; 2] {
         match self.0.as_slice() {
             [_, height, width] => [*height, *width],
@@ -43,7 +43,7 @@ impl Shape {
         }
     }
 
-    /// Length of the last axis, along which fully connected layers and matrix products sum; 1 for a scalar.
+    /// Length of the last axis, over which fully connected layers and matrix products sum; 1 for a scalar.
     pub fn features(&self) -> usize {
         self.0.last().copied().unwrap_or(1)
     }

@@ -1,4 +1,4 @@
-//! Brings the operands of one operation together: which of them hold the batch, and where.
+//! Aligns the operands of one operation: which of them hold the batch, and on which axis.
 
 use super::batch::Batch;
 use super::call::{Call, Misfit};
@@ -15,7 +15,7 @@ struct Frame {
 /// All inputs as features whose samples broadcast as the tensors do; weights and tables become nodes.
 ///
 /// # Errors
-/// Unsupported where the batch is in different axes.
+/// Unsupported if the batch is on different axes.
 pub(super) fn aligned(to: &mut Translation, call: &Call) -> Result<Vec<Feature>, Misfit> {
     let held = call.features().filter(|feature| feature.batch.is_some());
     let frame = match held.max_by_key(|feature| to.dims(*feature).len()) {
@@ -52,7 +52,7 @@ fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Resu
         }
         Value::Weight(weight) => {
             let sample = sample(&weight.dims, frame, to.samples.number())?;
-            // What an exporter copied for every sample of its batch is trained once.
+            // Copies that an exporter made for every sample of its batch are trained once.
             let copies = weight.elements.checked_div(sample.elements()).filter(|&copies| copies == to.samples.number());
             let elements =
                 copies.filter(|_| weight.is_made_up()).map_or(weight.elements, |copies| weight.elements / copies);
@@ -65,7 +65,7 @@ fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Resu
     }
 }
 
-/// The same with axes of length 1 in front, where it has fewer than another operand.
+/// The same with leading axes of length 1, if it has fewer axes than another operand.
 fn raised(to: &mut Translation, call: &Call, feature: Feature, frame: Frame) -> Result<Feature, Misfit> {
     let ones = frame.rank.saturating_sub(to.dims(feature).len());
     if ones == 0 {
@@ -77,14 +77,14 @@ fn raised(to: &mut Translation, call: &Call, feature: Feature, frame: Frame) -> 
     Ok(Feature { batch: frame.batch, ..seen })
 }
 
-/// Numbers that nobody trains, as a node of their own.
+/// Untrained numbers, as a node of their own.
 fn table(to: &mut Translation, call: &Call, numbers: &Table, frame: Frame) -> Result<Feature, Misfit> {
     let sample = sample(&numbers.dims, frame, to.samples.number())?;
     let id = to.table(&format!("{}_table", own_name(call)), sample, numbers.of.as_ref())?;
     Ok(Feature { id, batch: frame.batch, guessed: false })
 }
 
-/// What a tensor without a batch looks like beside one sample: the batch axis, which it has as a 1 or not at all, is dropped.
+/// The shape of a tensor without a batch for one sample: the batch axis, which has length 1 or is missing, is dropped.
 fn sample(dims: &[usize], frame: Frame, batch: u64) -> Result<Shape, Misfit> {
     let ones = frame.rank.checked_sub(dims.len()).ok_or(Misfit::Unsupported)?;
     let mut dims: Vec<usize> = std::iter::repeat_n(1, ones).chain(dims.iter().copied()).collect();

@@ -1,4 +1,4 @@
-//! Where the batch is in a tensor: ONNX counts it as an axis like any other, networks here are per sample.
+//! The place of the batch in a tensor: for ONNX it is an axis like any other, but networks here are per sample.
 
 use perf4sight_network::{Layout, Shape};
 
@@ -21,7 +21,7 @@ impl Batch {
         Batch { axis, before: 1, after: 1 }
     }
 
-    /// In an axis `times` as long as the batch. What is before it there is as in `source`, where that axis is as long.
+    /// On an axis `times` as long as the batch. The part before the batch is that of `source`, if its axis is as long.
     pub fn holding(axis: usize, times: u64, source: Option<Batch>) -> Batch {
         let times = times as usize;
         match source {
@@ -30,7 +30,7 @@ impl Batch {
         }
     }
 
-    /// Whether an axis of length `dim` can hold so many samples.
+    /// Whether an axis of length `dim` can hold `batch` samples.
     pub fn fits(self, dim: u64, batch: u64) -> bool {
         (self.before as u64).checked_mul(self.after as u64).and_then(|times| times.checked_mul(batch)) == Some(dim)
     }
@@ -47,7 +47,7 @@ impl Batch {
         }
     }
 
-    /// The same batch in an axis that moved to `axis`.
+    /// The same batch on an axis that moved to `axis`.
     pub fn at(self, axis: usize) -> Batch {
         Batch { axis, ..self }
     }
@@ -79,12 +79,12 @@ impl Batch {
         Shape::new(dims)
     }
 
-    /// Where the batch lies after the same elements are seen as `to` instead of `from`; `None` when it is torn apart.
+    /// The place of the batch after a reshape from `from` to `to`; `None` if the reshape splits it.
     ///
-    /// In memory order the batch begins after `elements` others. It lies in the axis of `to` that begins there or contains
-    /// that place. With a batch of 1 several may: the one that is the batch alone is meant, else, where axes were merged, the
-    /// one that ends with the batch (`[L, 1, E]` as `[L, E]` before a fully connected layer), where they were split the one
-    /// that begins with it (`[L, 1, E]` as `[L, heads, E / heads]`).
+    /// In memory order, `elements` elements precede the batch. It is on the axis of `to` that begins there or contains that
+    /// position. With a batch of 1 there may be several such axes: then it is the one that is the batch alone. Otherwise, if axes
+    /// were merged, it is the one that ends with the batch (`[L, 1, E]` as `[L, E]` before a fully connected layer); if axes were
+    /// split, it is the one that begins with it (`[L, 1, E]` as `[L, heads, E / heads]`).
     pub fn reshaped(self, from: &[u64], to: &[u64], batch: u64) -> Option<Batch> {
         let elements = product(&from[..self.axis])?.checked_mul(self.before as u64)?;
         let candidates = (0..to.len()).filter_map(|axis| {
@@ -104,7 +104,7 @@ impl Batch {
     }
 }
 
-/// An open batch is followed through the file's shape arithmetic as this prime: no real dimension is a multiple of it.
+/// Stands in for an open batch in the file's shape arithmetic: a prime of which no real dimension is a multiple.
 const OPEN: u64 = 1_000_003;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,10 +123,10 @@ impl Samples {
         self.0
     }
 
-    /// An integer of the file's arithmetic as a multiple of the open batch and a rest.
+    /// Splits an integer of the file's arithmetic into a multiple of the open batch and a rest.
     pub fn parted(self, value: i64) -> [i64; 2] {
         let batch = self.0 as i64;
-        // What is cut to the largest number means "to the end".
+        // A value near the largest integer means "to the end".
         match self.is_open() && value >= batch && value < 1 << 40 {
             true => [value / batch, value % batch],
             false => [0, value],
@@ -134,12 +134,12 @@ impl Samples {
     }
 }
 
-/// Whether an axis of a sample is as long as the open batch, or a multiple of it: samples meet samples.
+/// Whether an axis of a sample is as long as the open batch, or a multiple of it: the samples are combined with each other.
 pub(super) fn is_across(sample: &Shape) -> bool {
     sample.dims().iter().any(|&dim| dim > 0 && (dim as u64).is_multiple_of(OPEN))
 }
 
-/// A dimension for messages, in which multiples of the open batch are called so.
+/// A dimension for messages, which names multiples of the open batch.
 pub(super) fn written(dim: impl Into<i128>) -> String {
     match dim.into() {
         dim if dim == i128::from(OPEN) => "batch".to_string(),

@@ -7,9 +7,9 @@ use super::value::{Feature, Value};
 /// Why a node does not become an operation of the network.
 #[derive(Debug)]
 pub(super) enum Misfit {
-    /// Right, but nothing this crate has an operation for: it is loaded as an unknown one.
+    /// Valid, but this crate has no operation for it: it is loaded as an unknown one.
     Unsupported,
-    /// The file contradicts itself; one clause that says how.
+    /// The file contradicts itself; one clause describes how.
     Wrong(String),
 }
 
@@ -94,7 +94,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An attribute in early opsets and an input since.
+    /// Integers that are an attribute in early opsets, and an input in later ones.
     pub fn integers(&self, attribute: &str, input: usize) -> Option<Vec<i64>> {
         match self.ints(attribute) {
             Some(values) => Some(values.to_vec()),
@@ -110,7 +110,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Far more axes than any tensor has; more are refused before anything loops over them.
+/// Far more axes than any tensor has; a larger number is refused before any loop over the axes.
 const MAX_RANK: usize = 64;
 
 /// An axis counted from the front; negative ones count from the back.

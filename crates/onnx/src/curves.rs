@@ -1,20 +1,20 @@
-//! Recognises an activation by what it computes, however an exporter took it apart.
+//! Recognises an activation by its values, whatever nodes an exporter wrote for it.
 //!
 //! `x * sigmoid(x)`, `x * clip(x + 3, 0, 6) / 6` or `0.5 * x * (1 + erf(x / sqrt(2)))` are functions of one number, whatever
-//! their order. Each element-wise node therefore carries the values it gives at some places of `x`, and when these are the
-//! values of a known activation, it is that activation.
+//! their order. Each element-wise node therefore carries its values for some values of `x`. If these are the values of a known
+//! activation, it is that activation.
 
 use super::fold;
 use hashbrown::HashMap;
 use perf4sight_network::{Activation, NodeId};
 
-/// Where functions are compared: both sides of every bend of the known ones, and far out.
+/// The values of `x` at which functions are compared: both sides of every bend of the known ones, and far out.
 const PLACES: [f64; 16] = [-7.3, -4.1, -3.2, -2.6, -1.4, -0.8, -0.3, -0.1, 0.15, 0.4, 0.9, 1.7, 2.7, 3.3, 5.2, 6.8];
 
 /// Exporters write constants in single precision, and GELU by its tanh approximation (off by at most 4.8e-4).
 const TOLERANCE: f64 = 6e-4;
 
-/// Longer chains than this are no activation.
+/// Longer chains are no activation.
 const MAX_CHAIN: usize = 8;
 
 pub(super) type Samples = [f64; PLACES.len()];
@@ -25,7 +25,7 @@ pub(super) struct Curve {
     pub samples: Samples,
 }
 
-/// The functions that nodes are of the nodes before them, nearest first.
+/// The functions by which nodes depend on earlier nodes, nearest first.
 #[derive(Debug, Default)]
 pub(super) struct Curves(HashMap<NodeId, Vec<Curve>>);
 
@@ -35,13 +35,13 @@ impl Curves {
         std::iter::once(itself).chain(self.0.get(&node).into_iter().flatten().cloned()).collect()
     }
 
-    /// `function` of one node, as functions of everything that node is a function of.
+    /// `function` of one node, as functions of all nodes that it depends on.
     pub fn map(&self, node: NodeId, function: impl Fn(f64) -> f64) -> Vec<Curve> {
         let apply = |curve: Curve| Curve { samples: curve.samples.map(&function), ..curve };
         self.functions_of(node).into_iter().map(apply).take(MAX_CHAIN).collect()
     }
 
-    /// `function` of two nodes, for every node that both are functions of.
+    /// `function` of two nodes, for every node that both depend on.
     pub fn zip(&self, a: NodeId, b: NodeId, function: impl Fn(f64, f64) -> f64) -> Vec<Curve> {
         let others = self.functions_of(b);
         let join = |curve: Curve| {
@@ -57,7 +57,7 @@ impl Curves {
     }
 }
 
-/// The activation that one of the curves is, and of which node.
+/// The activation that one of the curves is, and its input node.
 pub(super) fn recognised(curves: &[Curve]) -> Option<(Activation, NodeId)> {
     curves.iter().find_map(|curve| {
         let is =

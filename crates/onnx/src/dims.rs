@@ -3,13 +3,13 @@
 use perf4sight_base::error::{Error, Result};
 use std::collections::BTreeMap;
 
-/// Sizes for dimensions that files leave open, by the names they have there, such as `tokens`.
+/// Sizes for dimensions that files leave open, by their names in the file, such as `tokens`.
 pub type Dims = BTreeMap<String, u64>;
 
 /// A name and a size.
 ///
 /// # Errors
-/// A usage error where there are not both.
+/// A usage error if one of them is missing.
 pub fn parse_dim(text: &str) -> Result<(String, u64)> {
     let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
     let size = pair.and_then(|(_, size)| size.parse::<u64>().ok()).filter(|size| (1..1 << 31).contains(size));
@@ -23,7 +23,7 @@ pub fn parse_dim(text: &str) -> Result<(String, u64)> {
 /// The sizes of several dimensions.
 ///
 /// # Errors
-/// A usage error where one has two sizes.
+/// A usage error if a dimension has two sizes.
 pub fn dims(sizes: impl IntoIterator<Item = (String, u64)>) -> Result<Dims> {
     let mut dims = Dims::new();
     for (name, size) in sizes {

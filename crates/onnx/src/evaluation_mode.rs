@@ -1,19 +1,19 @@
-//! Notices exports in evaluation mode, which train otherwise than the network they came from.
+//! Detects exports in evaluation mode, which train differently from the original network.
 //!
-//! `model.eval()` makes the older exporter fold batch-norm into the convolutions, and the default one (`dynamo=True`) does it in training
-//! mode too. What is left infers as fast, but has no batch statistics and saves no inputs of the normalisation. A folded
-//! network looks like one that never had a batch-norm, and AlexNet, VGG and SqueezeNet never had one. The signs of folding are therefore
-//! - what the default exporter notes beside the nodes it rewrites, or how it calls the biases that folding makes;
+//! `model.eval()` makes the older exporter fold batch-norm into the convolutions; the default one (`dynamo=True`) does it in
+//! training mode too. The result infers as fast, but has no batch statistics and saves no inputs of the normalisation. A folded
+//! network looks like one that never had a batch-norm, such as AlexNet, VGG and SqueezeNet. The signs of folding are therefore
+//! - the default exporter's notes on the nodes it rewrites, or the names of the biases that folding creates;
 //! - weights of convolutions that lost their names (`onnx::Conv_498`): the older exporter computed them while folding;
 //! - no normalisation of any kind in a network with residual sums, depthwise convolutions or squeeze-and-excite products: all
-//!   published families with these train with one. (The rare ones that do without get a warning too many.) Not so where PyTorch's older
-//!   exporter names all convolutions and their filters: what it folds into it renames, as in the second sign. What was fused by hand before the
-//!   export keeps its names; where every convolution has a bias a softer warning says so.
-//! - our own note, in files written from a network that was folded.
+//!   published families with these train with one. (The rare ones without get a false warning.) This sign is not used if all
+//!   convolutions and their filters have the names of PyTorch's older exporter, which renames what it folds (second sign). Layers
+//!   fused by hand before the export keep their names; if every convolution has a bias, a softer warning says so.
+//! - our own note, in files written from a folded network.
 //!
-//! Dropout and stochastic depth are nothing at all in evaluation mode. Networks of tokens mostly have one or the other, whose masks are a good
-//! part of their memory. The older exporter is called with training=TRAINING where it keeps the weights of products as they are; where it turned
-//! them round ahead (`onnx::MatMul_498`) it was most likely not. The default one leaves no such sign.
+//! Dropout and stochastic depth vanish in evaluation mode. Most networks of tokens have one or the other, whose masks take a good
+//! part of their memory. If the older exporter keeps the weights of products as they are, it was called with training=TRAINING;
+//! if it transposed them ahead (`onnx::MatMul_498`), it most likely was not. The default one leaves no such sign.
 
 use super::notes::holds_batch_norm;
 use super::reader::Reading;
@@ -24,12 +24,12 @@ use perf4sight_network::{Activation, Binary, Nature, Network, Node, NodeId, Op, 
 #[cfg(test)]
 mod tests;
 
-/// What files of ours say of batch-norm: that it was folded, or that there never was one although it looks so.
+/// The note on batch-norm in our files: that it was folded, or that there never was one although it looks so.
 const KEY: &str = "perf4sight.batch_norm";
 const FOLDED: &str = "folded";
 const NONE: &str = "none";
 
-/// The note for a file of ours, where it is needed.
+/// The note for a file that we write, if it needs one.
 pub(super) fn note(network: &Network) -> Option<StringStringEntryProto> {
     let value = match network.is_folded() {
         true => Some(FOLDED),
@@ -51,7 +51,7 @@ pub(super) fn is_batch_norm_folded(model: &ModelProto, graph: &GraphProto, readi
     renamed || held > reading.restored || (!reading.has_notes && !is_named(graph) && is_bare(&reading.network))
 }
 
-/// Warnings of what evaluation mode may have left out of a network, whose batch-norm is known to be folded or not.
+/// Warnings about what evaluation mode may have removed; whether the batch-norm is folded is already set in the network.
 pub(super) fn warnings(model: &ModelProto, graph: &GraphProto, reading: &Reading) -> Vec<Warning> {
     let batch_norm = match reading.restored {
         _ if reading.network.is_folded() => Some(Warning::FoldedBatchNorm),
@@ -63,7 +63,7 @@ pub(super) fn warnings(model: &ModelProto, graph: &GraphProto, reading: &Reading
     batch_norm.into_iter().chain(dropout).collect()
 }
 
-/// Whether a network of tokens draws nothing, and nothing says that it was exported in training mode.
+/// Whether a network of tokens has no dropout, and nothing shows that it was exported in training mode.
 fn lacks_dropout(graph: &GraphProto, Reading { network, has_notes, .. }: &Reading) -> bool {
     let turned = graph.node.iter().any(|node| node.input.get(1).is_some_and(|read| read.starts_with("onnx::MatMul_")));
     let mut natures = network.nodes().iter().map(|node| network.facts(node).nature);
@@ -75,31 +75,32 @@ fn layers(graph: &GraphProto) -> impl Iterator<Item = &NodeProto> {
     graph.node.iter().filter(|node| matches!(node.op_type(), "Conv" | "ConvTranspose"))
 }
 
-/// Whether every convolution is called as PyTorch's older exporter does, `/blocks.0/conv/Conv`, and its filters as PyTorch does.
+/// Whether all convolutions have names of PyTorch's older exporter, `/blocks.0/conv/Conv`, and their filters names of PyTorch.
 fn is_named(graph: &GraphProto) -> bool {
     let filters = |node: &NodeProto| node.input.get(1).is_some_and(|filters| filters.ends_with(".weight"));
     layers(graph).next().is_some() && layers(graph).all(|node| node.name().starts_with('/') && filters(node))
 }
 
-/// Whether a network looks folded but for the names of its tensors, which show that no exporter folded it. Folding by hand before the
-/// export (ultralytics' `model.fuse()`, `torch.ao.quantization.fuse_modules`) keeps those, and gives every convolution a bias.
+/// Whether a network looks folded although the names of its tensors show that no exporter folded it. Folding by hand before the
+/// export (ultralytics' `model.fuse()`, `torch.ao.quantization.fuse_modules`) keeps the names, and gives every convolution a
+/// bias.
 fn is_fused(graph: &GraphProto, network: &Network) -> bool {
     let has_bias = |node: &NodeProto| node.input.get(2).is_some_and(|bias| !bias.is_empty());
     is_bare(network) && layers(graph).next().is_some() && layers(graph).all(has_bias)
 }
 
-/// Whether nothing is normalised in a network of convolutions that could not be trained so.
+/// Whether nothing is normalised in a network of convolutions that could not be trained without a normalisation.
 fn is_bare(network: &Network) -> bool {
     let any = |is: fn(&Network, &Node) -> bool| network.nodes().iter().any(|node| is(network, node));
     !normalises(network) && any(is_convolution) && any(needs_normalisation)
 }
 
-/// What a batch normalisation can be folded into, but for layers of vectors.
+/// Whether a batch normalisation can be folded into it; layers on vectors do not count.
 fn is_convolution(network: &Network, node: &Node) -> bool {
     matches!(network.facts(node).nature, Nature::Convolution(_) | Nature::Volume(_) | Nature::Transposed(_))
 }
 
-/// Whether anything is normalised, were it filters, or by the root of a mean that is spelled out.
+/// Whether anything is normalised, also filters, or by a root of a mean that is written out.
 fn normalises(network: &Network) -> bool {
     network.nodes().iter().any(|node| {
         let nature = network.facts(node).nature;
@@ -109,16 +110,17 @@ fn normalises(network: &Network) -> bool {
     })
 }
 
-/// `sqrt(mean(...) + epsilon)`, as normalisations without an operator of their own have it.
+/// Whether it is `sqrt(mean(...) + epsilon)`, as in normalisations without an operator of their own.
 fn is_root_of_mean(network: &Network, node: &Node) -> bool {
     let read = |node: &Node| node.inputs.first().map(|&id| network.node(id));
     let is_mean = |node: &Node| matches!(node.op, Op::Reduce { reduction: Reduction::Mean, .. });
-    // A correction of the mean and what is added for safety may lie between.
+    // A correction of the mean and the epsilon may come in between.
     let behind = || std::iter::successors(read(node), |node| read(node)).take(4);
     matches!(node.op, Op::Activation(Activation::Sqrt)) && behind().any(is_mean)
 }
 
-/// Residual sums, depthwise convolutions, products of an image with one factor a channel.
+/// Whether it is a sign that the network needs normalisation: a residual sum, a depthwise convolution, a product of an image with
+/// one factor per channel.
 fn needs_normalisation(network: &Network, node: &Node) -> bool {
     let nature = network.facts(node).nature;
     let channels = || network.input_of(node, 0).channels();

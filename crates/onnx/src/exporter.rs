@@ -1,9 +1,10 @@
-//! The signature that PyTorch's default exporter (`dynamo=True`) notes beside a graph, and what it says of the tensors of the file.
+//! The signature and the notes that PyTorch's default exporter (`dynamo=True`) adds to a graph, which identify the tensors of the
+//! file.
 //!
 //! `pkg.torch.onnx.fx_node` is a line such as `%conv2d : call_function[target=torch.ops.aten.conv2d.default](args = (%x,
-//! %p_conv1_weight, None))`: `p_` marks parameters, `b_` buffers, dots of their names being underscores. The graph has a signature
-//! with a line for each, such as `p_conv1_weight: PARAMETER target='conv1.weight'`, those too that no node reads any more: equal biases are
-//! merged, batch normalisations folded.
+//! %p_conv1_weight, None))`: `p_` marks parameters, `b_` buffers; dots in their names become underscores. The graph has a
+//! signature with a line for each, such as `p_conv1_weight: PARAMETER target='conv1.weight'`. It includes those that no node
+//! reads any more, because equal biases were merged or batch normalisations folded.
 
 mod constants;
 mod operands;
@@ -27,19 +28,19 @@ pub(super) struct Exporter<'a> {
     /// The parameters' own names, as in `conv1.weight`, by their marked ones.
     parameters: HashMap<&'a str, &'a str>,
     trained: HashSet<&'a str>,
-    /// Those of them that the file has no tensor of: merged with an equal one, or computed from.
+    /// Trained parameters without a tensor in the file: merged with an equal one, or only used to compute others.
     absent: HashSet<&'a str>,
     /// The names of the signature's other tensors.
     buffers: HashSet<&'a str>,
-    /// The parameters that no node reads, and that none came from an operation of.
+    /// The parameters that no node reads, and that no node's original operation reads.
     missing: BTreeSet<&'a str>,
     computed: HashMap<&'a str, Constant<'a>>,
-    /// The modules that multiply by filters which the exporter computed, and what those are called.
+    /// The modules that multiply by filters which the exporter computed, and the names of the filters.
     products: BTreeMap<&'a str, &'a str>,
 }
 
 impl<'a> Exporter<'a> {
-    /// The notes of a graph; some more tensors are known to be buffers.
+    /// Reads the notes of a graph; `buffers` are further tensors known to be buffers.
     pub fn new(graph: &'a GraphProto, initializers: &'a [Initializer], buffers: impl Iterator<Item = &'a str>) -> Self {
         let signature =
             graph.metadata_props.iter().find(|note| note.key() == SIGNATURE).map_or("", |note| note.value());
@@ -62,7 +63,7 @@ impl<'a> Exporter<'a> {
             marked,
             parameters,
         };
-        // All that follows is read off notes, of which files of the older exporter have none, and nodes by the ten thousand.
+        // All that follows uses notes. Files of the older exporter have none, and may have tens of thousands of nodes.
         if signature.is_empty() && graph.node.iter().all(|node| node.metadata_props.is_empty()) {
             return exporter;
         }
@@ -85,8 +86,8 @@ impl<'a> Exporter<'a> {
         self.trained.contains(name) || self.marked.contains(mark("p_", name).as_str())
     }
 
-    /// The modules whose own parameter is another one's, and what it is called in them: one tensor that is a parameter of both, or that the
-    /// exporter merged with its equal and took apart.
+    /// The modules with a parameter of another module, and its name in them: one tensor that is a parameter of both, or one that
+    /// the exporter merged with an equal one and split.
     fn tied(&self, nodes: &'a [NodeProto]) -> HashSet<(&'a str, &'a str)> {
         let mut parts: HashMap<&str, &str> = HashMap::new();
         for node in nodes.iter().filter(|node| module(node).is_none()) {
@@ -102,7 +103,7 @@ impl<'a> Exporter<'a> {
         nodes.iter().filter_map(read).flatten().collect()
     }
 
-    /// Whether a node reads a parameter of its own module, none of whose others may have been merged with it.
+    /// Whether a node reads a parameter of its own module, and no other parameter of the module may have been merged with it.
     pub fn is_own(&self, node: &NodeProto, name: &str) -> bool {
         let owner = parted(name).0;
         self.trained.contains(name)
@@ -110,7 +111,8 @@ impl<'a> Exporter<'a> {
             && !self.absent.iter().any(|other| parted(other).0 == owner)
     }
 
-    /// Whether the layer of these filters has a bias, where the notes say: of equal tensors exporters keep one, of zeros none.
+    /// Whether the layer of these filters has a bias, if the notes include it: exporters keep one of several equal tensors, and
+    /// none of zeros.
     pub fn has_bias(&self, node: &NodeProto, filters: &str) -> Option<bool> {
         match filters.strip_suffix(".weight") {
             Some(layer) if self.is_parameter(filters) && !self.parameters.is_empty() => {
@@ -123,7 +125,7 @@ impl<'a> Exporter<'a> {
         }
     }
 
-    /// The batch normalisation that was folded into a layer, where its parameters are noted.
+    /// The batch normalisation that was folded into a layer, if its parameters are noted.
     pub fn folded_batch_norm(&self, node: &NodeProto) -> Option<BatchNorm<'a>> {
         let mut parameters = marked(node).filter(|name| name.starts_with("p_"));
         let scale = parameters.next().filter(|_| operation(node).contains("batch_norm"))?;
@@ -135,7 +137,7 @@ impl<'a> Exporter<'a> {
         (is_buffer(name) || self.is_noted_buffer(name)) && !self.trained.contains(name)
     }
 
-    /// Whether only its name says so: modules of PyTorch's own have no parameters called as their statistics.
+    /// Whether only its name marks it as a buffer: PyTorch's own modules have no parameters with the names of their statistics.
     pub fn is_buffer_by_name(&self, name: &str) -> bool {
         is_buffer(name) && !is_statistic(name) && !self.is_noted_buffer(name) && !self.trained.contains(name)
     }
@@ -145,24 +147,24 @@ impl<'a> Exporter<'a> {
     }
 }
 
-/// What PyTorch marks a tensor of this name by, unless another one is marked so already.
+/// PyTorch's mark for a tensor of this name, unless another tensor already has it.
 fn mark(kind: &str, name: &str) -> String {
     let marked = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '_' };
     kind.chars().chain(name.chars().map(marked)).collect()
 }
 
-/// The module that a parameter is of, and what it is called there.
+/// The module of a parameter, and its name there.
 fn parted(name: &str) -> (&str, &str) {
     name.rsplit_once('.').unwrap_or(("", name))
 }
 
-/// Whether a tensor is called as what normalisations of PyTorch keep of their inputs.
+/// Whether a tensor has the name of a statistic that PyTorch's normalisations keep of their inputs.
 fn is_statistic(name: &str) -> bool {
     matches!(name.rsplit('.').next(), Some("running_mean" | "running_var" | "num_batches_tracked"))
 }
 
-/// Whether PyTorch would not train a tensor of this name, by the names its modules, its tutorials, torchvision, timm and transformers give
-/// their buffers. Graph inputs do not say which of them are parameters.
+/// Whether PyTorch would not train a tensor of this name: PyTorch's modules and tutorials, torchvision, timm and transformers use
+/// the name for buffers. Graph inputs do not state which of them are parameters.
 pub(super) fn is_buffer(name: &str) -> bool {
     const BUFFERS: &str = "running_mean running_var num_batches_tracked filt relative_coords_table relative_position_index \
         attn_mask causal_mask mask buffer k_bias pe inv_freq cos_cached sin_cached";

@@ -1,4 +1,4 @@
-//! Reads a file's messages around its weights: of large payloads only the position is kept, and fields that are not used are skipped.
+//! Reads a file's messages without its weights: of large payloads only the position is kept, and unused fields are skipped.
 
 use super::functions;
 use super::node;
@@ -7,7 +7,7 @@ use prost::Message;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 
-/// Payloads up to this many bytes are kept: shapes, axes and scalars are that small, weights worth skipping are not.
+/// Payloads up to this many bytes are kept: shapes, axes and scalars are smaller; larger ones are weights.
 const KEPT: u64 = 64 * 1024;
 
 const ROOM: usize = 128 * 1024;
@@ -27,7 +27,8 @@ pub(super) struct Initializer {
 /// Reads the messages of an ONNX file of `length` bytes.
 ///
 /// # Errors
-/// `InvalidData` where the bytes are no ONNX file or end too early, `Unsupported` where its functions have no end; else what the operating system said.
+/// `InvalidData` if the bytes are no ONNX file or end too early, `Unsupported` if its functions have no end; otherwise the
+/// operating system's error.
 pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<File> {
     let mut wire = Wire { input: BufReader::with_capacity(ROOM, input), position: 0, node: Vec::new() };
     let (mut graph, mut model_fields) = (Graph::default(), Vec::new());
@@ -50,7 +51,7 @@ pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<File> {
 
 #[derive(Default)]
 struct Graph {
-    /// The bytes of those of its fields that are kept, nodes and initializers apart.
+    /// The bytes of the kept fields, without nodes and initializers.
     fields: Vec<u8>,
     nodes: Vec<NodeProto>,
     initializers: Vec<Initializer>,
@@ -73,12 +74,13 @@ struct Wire<R> {
 /// One field: its number, its key and value as written, and the position of a length-delimited body.
 struct Field {
     number: u64,
-    /// The bytes up to the body, or of the whole field where it has none.
+    /// The bytes up to the body, or of the whole field if it has none.
     head: Head,
     body: Option<Range<u64>>,
 }
 
-/// A key and a number as they are written, of at most ten bytes each: in place, since a graph of 20 MB has two hundred thousand of them.
+/// A key and a number as written, of at most ten bytes each. They are stored in place, because a graph of 20 MB has two hundred
+/// thousand of them.
 #[derive(Clone, Copy, Default)]
 struct Head {
     bytes: [u8; 20],
@@ -144,7 +146,7 @@ impl<R: Read + Seek> Wire<R> {
         (0..BYTES).try_for_each(|_| self.byte().map(|byte| head.push(byte)))
     }
 
-    /// Copies so many bytes, which the file has if its length is what it was said to be.
+    /// Copies `length` bytes, which exist if the length given for the file is right.
     fn copy(&mut self, length: u64, out: &mut Vec<u8>) -> io::Result<()> {
         let start = out.len();
         out.resize(start + length as usize, 0);
@@ -164,7 +166,7 @@ impl<R: Read + Seek> Wire<R> {
         }
     }
 
-    /// Passes over the body of a field, which lies within the file.
+    /// Skips the body of a field, which must be within the file.
     fn skip(&mut self, body: Option<Range<u64>>) -> io::Result<()> {
         let Some(body) = body else { return Ok(()) };
         match i64::try_from(body.end - body.start) {

@@ -1,11 +1,11 @@
-//! Arithmetic on constants: what exporters write around shapes, axes and scalars is done while reading.
+//! Arithmetic on constants: the reader evaluates what exporters write around shapes, axes and scalars.
 
 use super::call::Call;
 use super::infer::broadcast;
 use super::rearrange::{self, MAX_ELEMENTS, expanded};
 use super::tensor::Constant;
 
-/// The value of a node whose inputs are all constants, where it is arithmetic on shapes or scalars.
+/// The value of a node whose inputs are all constants, if it is arithmetic on shapes or scalars.
 pub(super) fn evaluate(call: &Call) -> Option<Constant> {
     let name = call.node.op_type();
     if name == "Clip" {
@@ -40,7 +40,7 @@ pub(super) fn evaluate(call: &Call) -> Option<Constant> {
     }
 }
 
-/// Element-wise functions of one number that exporters build others from.
+/// Element-wise functions of one number, from which exporters build others.
 pub(super) fn unary(op: &str) -> Option<fn(f64) -> f64> {
     Some(match op {
         "Identity" => |x| x,
@@ -110,7 +110,7 @@ fn literal(call: &Call) -> Option<Constant> {
     Some(Constant { dims: vec![values.len()], values, integer: false })
 }
 
-/// Either bound may be left out, and is an attribute in early opsets.
+/// Either bound may be missing; bounds are attributes in early opsets.
 fn clip(call: &Call) -> Option<Constant> {
     let data = call.input(0).as_constant()?;
     let bound = |name, index, none: f64| match call.is_absent(index) && call.float(name).is_none() {
@@ -137,7 +137,7 @@ fn range(start: &Constant, limit: &Constant, delta: &Constant) -> Option<Constan
     Some(Constant { dims: vec![count], values, integer: true })
 }
 
-/// Codes along the last axis, which is the form that exporters write.
+/// One-hot codes along the last axis, which is the form that exporters write.
 fn one_hot(call: &Call, indices: &Constant, depth: &Constant, values: &Constant) -> Option<Constant> {
     let count = depth.as_integers().first().and_then(|&depth| usize::try_from(depth).ok())?;
     let [off, on] = *values.values.as_slice() else { return None };

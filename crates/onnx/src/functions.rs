@@ -1,23 +1,23 @@
-//! Puts the bodies of a file's own functions where they are called: PyTorch's default exporter writes modules that way.
+//! Inlines a file's own functions at their calls: PyTorch's default exporter writes modules as functions.
 
 use super::schema::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 use hashbrown::{HashMap, HashSet};
 
-/// Functions that call functions, no deeper than any exporter nests them.
+/// Maximum depth of nested function calls; no exporter nests them deeper.
 const MAX_DEPTH: usize = 64;
 
-/// More nodes than any network has, and more calls.
+/// Maximum number of nodes, and of calls; no network has more.
 const MAX_NODES: usize = 1 << 20;
 
-/// A function's domain and name, and which of several that are called alike.
+/// A function's domain, name and overload.
 type Key<'a> = (&'a str, &'a str, &'a str);
 
 type Names<'a> = HashSet<&'a str>;
 
-/// The graph without calls of the model's own functions.
+/// The graph with all calls of the model's own functions inlined.
 ///
 /// # Errors
-/// One clause, where a function calls itself, or they are nested too deep or make too many nodes or calls.
+/// One clause, if a function calls itself, or if functions are nested too deep or make too many nodes or calls.
 pub(super) fn inlined(model: &ModelProto, graph: GraphProto) -> Result<GraphProto, String> {
     if model.functions.is_empty() {
         return Ok(graph);
@@ -38,11 +38,11 @@ fn domain(name: &str) -> &str {
 struct Inliner<'a> {
     functions: HashMap<Key<'a>, &'a FunctionProto>,
     calls: usize,
-    /// Those that are being put in place, the outermost first.
+    /// The functions being inlined, the outermost first.
     open: Vec<Key<'a>>,
-    /// Graphs that are being gone through, each inside the one before.
+    /// Number of graphs being processed, each nested in the one before.
     graphs: usize,
-    /// The innermost one's nodes so far.
+    /// The nodes of the innermost graph so far.
     nodes: Vec<NodeProto>,
     made: usize,
 }
@@ -92,7 +92,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// A node of the function with the names and attributes of this call, where the graphs around it give these names themselves.
+    /// A node of the function with the names and attributes of this call, unless the graphs around it define these names.
     fn renamed(&self, node: &NodeProto, given: &Names) -> NodeProto {
         let attribute = node.attribute.iter().filter_map(|attribute| self.attribute(attribute, given)).collect();
         let name = match node.name() {
@@ -103,7 +103,7 @@ impl Call<'_> {
         NodeProto { name, input: values(&node.input), output: values(&node.output), attribute, ..node.clone() }
     }
 
-    /// What a value of the function is called outside.
+    /// The name outside the function of one of its values.
     fn value(&self, name: &str, given: &Names) -> String {
         if name.is_empty() {
             return String::new();
@@ -120,7 +120,7 @@ impl Call<'_> {
         outside.filter(|outside| !outside.is_empty()).cloned().unwrap_or_else(inside)
     }
 
-    /// An attribute as it is, or the one of the call that it refers to, else the function's default.
+    /// An attribute; a reference is replaced by the call's attribute, or by the function's default.
     fn attribute(&self, attribute: &AttributeProto, given: &Names) -> Option<AttributeProto> {
         let inner = attribute.g.as_ref().map(|graph| Box::new(self.graph(graph, given)));
         let Some(referred) = attribute.ref_attr_name.as_deref().filter(|name| !name.is_empty()) else {

@@ -1,7 +1,7 @@
 //! Output shapes of ONNX operators by the rules of their specification, whether or not this crate has an operation for them.
 //!
-//! Shapes are those of whole tensors, batch included. Which axis of a result holds the batch follows from asking twice, with two
-//! batch sizes: see [`unknown`](super::operators::unknown).
+//! Shapes are those of whole tensors, batch included. The rules are evaluated for two batch sizes to find the axis of a result
+//! that holds the batch: see [`unknown`](super::operators::unknown).
 
 mod lookup;
 mod product;
@@ -15,9 +15,9 @@ use perf4sight_network::MAX_ELEMENTS;
 
 pub(super) type Dims = Vec<u64>;
 
-/// The shapes of all outputs of a call whose inputs have these shapes (`None`: left out, or unknown).
+/// The shapes of all outputs of a call with these input shapes (`None`: left out, or unknown).
 ///
-/// `None` where the rule needs values that are not known, or there is no such operator.
+/// `None` if the rule needs unknown values, or if there is no such operator.
 pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>> {
     let first = || inputs.first().cloned().flatten();
     let operator = call.node.op_type();
@@ -84,7 +84,7 @@ fn is_broadcast(operator: &str) -> bool {
     names::binary(operator).is_some() || BROADCAST.split(' ').any(|name| name == operator)
 }
 
-/// The shape two tensors are stretched to: axes are counted from the last, those of length 1 stretch.
+/// The shape two tensors broadcast to: axes are aligned at the last, and those of length 1 are broadcast.
 pub(super) fn broadcast<D: Copy + PartialEq + From<u8>>(a: &[D], b: &[D]) -> Option<Vec<D>> {
     let (rank, one) = (a.len().max(b.len()), D::from(1));
     let dim = |dims: &[D], axis: usize| (axis + dims.len()).checked_sub(rank).map_or(one, |axis| dims[axis]);
@@ -113,7 +113,7 @@ fn reduced(call: &Call, dims: &[u64]) -> Option<Dims> {
     without(dims, &axes, keeps_axes(call))
 }
 
-/// Without some axes, or with a length of 1 in their place.
+/// The dimensions without some axes, or with a length of 1 in their place.
 fn without(dims: &[u64], axes: &[i64], keep: bool) -> Option<Dims> {
     let axes: Vec<usize> = axes.iter().map(|&one| axis(one, dims.len()).ok()).collect::<Option<_>>()?;
     let left = dims.iter().enumerate().filter_map(|(at, &dim)| match axes.contains(&at) {

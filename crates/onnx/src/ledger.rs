@@ -1,9 +1,9 @@
-//! The ledger of parameters: which operation reads each first, how many of its elements are counted, where filters are stored, and what of
-//! the module's tensors no operation holds.
+//! The ledger of parameters: the first reader of each, the elements counted, where filters are stored, and which tensors of the
+//! module no operation holds.
 //!
-//! Training changes all of a table of which operations read a part, and the gradient of a part is as large as all of it (`slice_backward`).
-//! Where the part consists of whole rows, reading it is looking these up, and it becomes that; else the rest counts nowhere, and a warning
-//! says so. Of buffers, such as places that are waves, the rest stays in memory as well.
+//! If operations read a part of a table, training still changes all of it, and the gradient of the part is as large as the table
+//! (`slice_backward`). If the part consists of whole rows, reading it becomes a lookup. Otherwise the rest is not counted, and a
+//! warning reports it. The rest of a buffer, such as sinusoidal positions, stays in memory as well.
 
 use super::value::{Held, Weight, elements};
 use super::warning::{PartlyRead, Warning};
@@ -14,11 +14,11 @@ use std::rc::Rc;
 
 pub(super) struct Filters {
     pub tensor: String,
-    /// The axis along which they lie one behind the other.
+    /// The axis along which the filters are stored.
     pub axis: usize,
 }
 
-/// What operations read of the parameters and buffers of a file.
+/// Which parameters and buffers of a file the operations read.
 #[derive(Default)]
 pub(super) struct Ledger {
     owners: HashMap<String, NodeId>,
@@ -37,13 +37,13 @@ struct Holding {
     seen: u64,
 }
 
-/// A parameter that no layer has and of which operations read parts.
+/// A parameter that belongs to no layer, and of which operations read parts.
 struct Partial {
     stored: Rc<str>,
-    /// Its last axis there.
+    /// The index of its last axis.
     last: usize,
     elements: u64,
-    /// The operations, and the lookup that each could be.
+    /// The operations, each with the lookup it could become.
     readers: Vec<(NodeId, Option<Embedding>)>,
 }
 
@@ -52,7 +52,7 @@ impl Ledger {
         self.owners.get(tensor).copied()
     }
 
-    /// Notes who reads a tensor, unless another node did before.
+    /// Records the owner of a tensor, unless it already has one.
     pub fn own(&mut self, tensor: impl Into<String>, node: NodeId) {
         self.owners.entry(tensor.into()).or_insert(node);
     }
@@ -65,7 +65,7 @@ impl Ledger {
         self.biases.extend(name.map(|name| (layer, name)));
     }
 
-    /// Counts so many of a tensor's elements, or those of them that no operation has counted yet; how many these are.
+    /// Counts up to `wanted` elements of a tensor that are not counted yet, and returns how many were.
     pub fn count(&mut self, tensor: &Rc<str>, wanted: u64, elements: u64) -> u64 {
         let counted = self.counted.entry(tensor.clone()).or_default();
         let left = wanted.min(elements.saturating_sub(*counted));
@@ -77,12 +77,12 @@ impl Ledger {
         self.filters.insert(layer.to_string(), Filters { tensor: tensor.to_string(), axis });
     }
 
-    /// Where the filters of layers are stored, by the names of these.
+    /// Where the filters of layers are stored, by layer name.
     pub fn into_filters(self) -> BTreeMap<String, Filters> {
         self.filters
     }
 
-    /// The node that sees all of a buffer in this shape.
+    /// The node that holds all of a buffer in this shape.
     pub fn table(&self, buffer: &Held, shape: &Shape) -> Option<NodeId> {
         self.tables.get(&(buffer.stored.clone(), shape.clone())).copied()
     }
@@ -91,31 +91,32 @@ impl Ledger {
         self.tables.insert((buffer.stored.clone(), shape), node);
     }
 
-    /// Notes that an operation reads a buffer, and how many of its elements it holds.
+    /// Records that an operation reads a buffer, and how many of its elements it holds.
     pub fn hold(&mut self, buffer: &Held, seen: u64) {
         let holding = self.held.entry(buffer.stored.clone());
         let holding = holding.or_insert(Holding { elements: buffer.elements, seen: 0 });
         holding.seen += if buffer.is_seen { seen } else { 0 };
     }
 
-    /// How many numbers of the buffers that are read no operation holds.
+    /// How many numbers of the buffers that are read are held by no operation.
     pub fn unread(&self) -> u64 {
-        // What a layer trains is no buffer.
+        // A tensor that a layer trains is no buffer.
         let buffers = self.held.iter().filter(|(tensor, _)| !self.counted.contains_key(*tensor));
         buffers.map(|(_, held)| held.elements.saturating_sub(held.seen)).fold(0, u64::saturating_add)
     }
 
-    /// A layer reads elements that others have been counted with, in another shape.
+    /// Records that a layer reads elements in another shape that are already counted.
     pub fn read_twice(&mut self, tensor: &str) {
         self.read_twice.insert(tensor.to_string());
     }
 
-    /// The filters of a layer are a part of a parameter.
+    /// Records that the filters of a layer are a part of a parameter.
     pub fn read_in_parts(&mut self, tensor: &str, layer: &str) {
         self.read_in_parts.entry(tensor.to_string()).or_default().insert(layer.to_string());
     }
 
-    /// An operation reads a part of a parameter that no layer has; where that is whole rows of `whole`, it may look them up.
+    /// Records that an operation reads a part of a parameter that belongs to no layer. If the part is whole rows of `whole`, it
+    /// may become a lookup.
     pub fn read_part(&mut self, weight: &Weight, node: NodeId, whole: Option<&[usize]>, shape: &Shape) {
         let lookup = whole.and_then(|whole| lookup(whole, &weight.dims, shape));
         let partial = self.partial.entry(weight.tensor.clone()).or_insert_with(|| Partial {
@@ -127,7 +128,7 @@ impl Ledger {
         partial.readers.push((node, lookup));
     }
 
-    /// Makes lookups of what reads rows of parameters that have more of them; then what is odd about how parameters are read.
+    /// Turns operations that read some rows of a parameter into lookups, and returns the warnings about how parameters are read.
     pub fn complete(&mut self, builder: &mut NetworkBuilder) -> Vec<Warning> {
         let mut partly = Vec::new();
         for (tensor, partial) in std::mem::take(&mut self.partial) {
@@ -144,7 +145,8 @@ impl Ledger {
         warnings.into_iter().flatten().collect()
     }
 
-    /// Whether all that reads a parameter can look it up: the first has the table, all of whose elements are trained.
+    /// Turns all readers of a parameter into lookups, or returns false. The first one owns the table, all of whose elements are
+    /// trained.
     fn look_up(&mut self, partial: &Partial, builder: &mut NetworkBuilder) -> bool {
         let lookups: Option<Vec<_>> = partial.readers.iter().map(|(node, rows)| Some((*node, rows.clone()?))).collect();
         let Some(lookups) = lookups else { return false };
@@ -160,7 +162,7 @@ impl Ledger {
     }
 }
 
-/// The rows of a matrix that a part of it consists of, as `shape` beside one sample; axes of length 1 make no difference.
+/// The lookup that reads this part of a matrix as `shape` for one sample, if it is whole rows; axes of length 1 are ignored.
 fn lookup(whole: &[usize], part: &[usize], shape: &Shape) -> Option<Embedding> {
     let long: Vec<usize> = whole.iter().copied().filter(|dim| *dim != 1).collect();
     let (&[rows, width], Some((last, places))) = (long.as_slice(), shape.dims().split_last()) else { return None };

@@ -1,4 +1,4 @@
-//! Network files: ONNX, read in every form people have, written without weights.
+//! Network files: reads the common forms of ONNX, and writes ONNX without weights.
 //!
 //! ```
 //! use perf4sight_network::{Conv, NetworkBuilder, Op, Shape, Window};
@@ -73,43 +73,43 @@ use warning::{Unknown, Warning};
 
 const OPSETS: std::ops::RangeInclusive<i64> = 7..=27;
 
-/// The operator set that files are written in, at least: the first in which a normalisation of groups scales every channel.
+/// The operator set of written files, at least: the first in which group normalisation scales every channel.
 const OPSET: i64 = 21;
 
-/// The domain of what ONNX has no operator for.
+/// The domain of operations without an ONNX operator.
 const DOMAIN: &str = "perf4sight";
 
-/// What files of ours say wrote them.
+/// The producer in our files.
 const PRODUCER: &str = "perf4sight";
 
 /// Adaptive pooling whose cells overlap, in that domain.
 const ADAPTIVE: &str = "AdaptiveAveragePool";
 
-/// A network as its file holds it.
+/// A network read from a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
     /// The network, without weights.
     pub network: Network,
-    /// What the reader found odd, one sentence each: folded batch-norm, unknown operations, a newer opset.
+    /// Warnings, one sentence each: folded batch-norm, unknown operations, a newer opset.
     pub warnings: Vec<String>,
 }
 
 /// Reads a network; weights are skipped, however large.
 ///
-/// The network is called after the file. Its batch is left open even where the file fixes one.
+/// The network gets the name of the file. Its batch is left open even if the file fixes one.
 ///
 /// # Errors
-/// A missing or damaged file, a graph that contradicts itself or decides by data what runs, quantised or sparse tensors, inputs without a
-/// common batch or of open sizes, an opset below 7.
+/// A missing or damaged file, a graph that contradicts itself or whose control flow depends on data, quantised or sparse tensors,
+/// inputs without a common batch or of open sizes, an opset below 7.
 pub fn read(path: impl AsRef<Path>) -> error::Result<Loaded> {
     let path = path.as_ref();
     translated(&open(path)?, path).map(|(loaded, _)| loaded)
 }
 
-/// As [`read`], dimensions that the file leaves open being as large as `dims` says; the batch stays open in any case.
+/// As [`read`], with the sizes in `dims` for dimensions that the file leaves open; the batch stays open in any case.
 ///
 /// # Errors
-/// As [`read`], and where the file has no dimension of such a name.
+/// As [`read`], and if the file has no dimension of such a name.
 pub fn read_sized(path: impl AsRef<Path>, dims: &Dims) -> error::Result<Loaded> {
     let path = path.as_ref();
     translated(&opened(path, dims)?, path).map(|(loaded, _)| loaded)
@@ -129,10 +129,10 @@ fn opened(path: &Path, dims: &Dims) -> error::Result<File> {
     Ok(file)
 }
 
-/// As [`read_sized`], or as [`read_at`] where an input is given, and the mean magnitude of every filter, for l1 pruning.
+/// As [`read_sized`], or as [`read_at`] if an input is given, with the mean magnitude of every filter, for l1 pruning.
 ///
 /// # Errors
-/// Also when a layer's weights are not in the file or in a data file beside it.
+/// Also when a layer's weights are neither in the file nor in a data file next to it.
 pub fn read_with_magnitudes(
     path: impl AsRef<Path>,
     dims: &Dims,
@@ -148,7 +148,7 @@ pub fn read_with_magnitudes(
     Ok((loaded, magnitudes))
 }
 
-/// As [`read`], from the bytes of a file; the network and all messages call it `name`.
+/// As [`read`], from the bytes of a file; `name` is the network's name, also in messages.
 ///
 /// # Errors
 /// As [`read`].
@@ -189,7 +189,7 @@ fn translated(file: &File, path: &Path) -> error::Result<(Loaded, BTreeMap<Strin
     })
 }
 
-/// The same; the error has no place yet.
+/// Reads a network from the messages of a file; the error does not name the file yet.
 fn loaded(file: &File, path: &Path) -> Result<(Loaded, BTreeMap<String, Filters>), Problem> {
     let name = path.file_stem().map_or("network".into(), |stem| stem.to_string_lossy());
     let opset = opset(&file.model)?;

@@ -1,4 +1,4 @@
-//! Mean magnitudes of filters and of the outputs of fully connected layers, the only thing about weights that l1 pruning asks for.
+//! Mean magnitudes of filters and of the outputs of fully connected layers: all that l1 pruning needs of the weights.
 
 use super::file::{File, Initializer};
 use super::ledger::Filters;
@@ -50,12 +50,12 @@ pub(super) fn read(
     Ok(magnitudes)
 }
 
-/// Groups of which the filters of each lie behind those of the one before, on another axis than their own.
+/// Number of groups whose filters are stored group after group, on another axis than the filters' own.
 fn groups(op: &Op) -> usize {
     if let Op::ConvTranspose(transposed) = op { transposed.conv.groups } else { 1 }
 }
 
-/// The means along an axis of each of so many groups, which lie one behind the other on the first axis.
+/// The means along an axis, for each of the groups, which follow each other on the first axis.
 fn of_groups(values: &[f64], dims: &[usize], axis: usize, groups: usize) -> Option<Vec<f64>> {
     let mut dims = dims.to_vec();
     *dims.first_mut()? /= groups.max(1);
@@ -83,7 +83,7 @@ fn values(path: &Path, Initializer { tensor, payload }: &Initializer) -> Result<
     let values = match stored(path, tensor, payload.clone())? {
         Payload::Message => super::tensor::Constant::from_message(tensor).map(|constant| constant.values),
         Payload::Bytes(file, bytes) => {
-            // Two bytes an element at least, eight at most: a length that does not fit is refused before it is read.
+            // An element takes two to eight bytes: a length that does not fit is refused before it is read.
             if bytes.end - bytes.start > elements.saturating_mul(8) {
                 return Err(format!("{} bytes are stored for {elements} elements", bytes.end - bytes.start));
             }
@@ -100,7 +100,7 @@ fn stored(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Res
     }
     let external = |key: &str| tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value());
     let Some(location) = external("location") else { return Ok(Payload::Message) };
-    // The specification allows only files beside the network; anything else could read what the user never meant to give.
+    // The specification allows only files next to the network; another path could read what the user never meant to give.
     if Path::new(location).components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
         return Err(format!("their file \"{location}\" lies outside the network's folder"));
     }
@@ -121,7 +121,7 @@ fn stored(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Res
     Ok(Payload::Bytes(file, start..start.saturating_add(length)))
 }
 
-/// Whether links lead from a data file out of the folder of its network, and of the file that the network itself may be a link to.
+/// Whether links lead from a data file out of the folder of its network, and of the file that the network itself may link to.
 fn leads_outside(data: &Path, network: &Path) -> bool {
     let Ok(data) = data.canonicalize() else { return false };
     let folders = [
@@ -132,7 +132,7 @@ fn leads_outside(data: &Path, network: &Path) -> bool {
 }
 
 fn bytes_of(path: &Path, bytes: Range<u64>) -> std::io::Result<Vec<u8>> {
-    // Looked at before it is opened: opening a pipe waits for a writer.
+    // Checked before it is opened, because opening a pipe waits for a writer.
     if !std::fs::metadata(path)?.is_file() {
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "is no file"));
     }

@@ -1,8 +1,8 @@
-//! What ONNX calls element-wise functions: one table for the reader, the writer and the rules for shapes.
+//! ONNX names of element-wise functions: one table for the reader, the writer and the rules for shapes.
 
 use perf4sight_network::{Activation, Binary};
 
-/// The operator that is this function, some with attributes or constants. Files have `Silu` as a product with a gate below opset 24.
+/// The operator of this function; some need attributes or constants. Below opset 24, files have `Silu` as a product with a gate.
 pub(super) fn of_activation(activation: Activation) -> &'static str {
     match activation {
         Activation::Relu => "Relu",

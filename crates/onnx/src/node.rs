@@ -1,15 +1,15 @@
-//! Decodes a node, without the notes beside it that nobody asks for: traces of PyTorch's stack are most of a file of its default exporter.
+//! Decodes a node without the notes that are not used: PyTorch's stack traces are most of a file of its default exporter.
 
 use super::notes::is_asked_for;
 use super::schema::{NodeProto, field};
 use prost::encoding::{DecodeContext, decode_key, decode_varint, skip_field};
 use prost::{DecodeError, Message};
 
-/// The node of these bytes. It has room for what it holds and no more: lists that grow have room for four, and large graphs ten thousand
-/// lists of one attribute.
+/// Decodes a node. Its lists have no spare room: lists that grow have room for four, and large graphs have ten thousand lists of
+/// one attribute.
 ///
 /// # Errors
-/// They are no node.
+/// The bytes are no node.
 pub(super) fn decode(bytes: &[u8]) -> Result<NodeProto, DecodeError> {
     let [mut inputs, mut outputs, mut attributes] = [0; 3];
     let mut unread = Vec::new();
@@ -42,7 +42,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<NodeProto, DecodeError> {
     Ok(node)
 }
 
-/// Whether anybody asks for the note that begins with its length here.
+/// Whether the note that begins here with its length is used.
 fn is_read(note: &[u8]) -> bool {
     key(note).ok().flatten().is_some_and(is_asked_for)
 }
@@ -59,7 +59,7 @@ fn key(mut note: &[u8]) -> Result<Option<&[u8]>, DecodeError> {
     Ok(None)
 }
 
-/// The bytes whose number comes first.
+/// Splits off bytes that follow their length.
 fn delimited<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], DecodeError> {
     let length = usize::try_from(decode_varint(bytes)?).unwrap_or(usize::MAX);
     Ok(bytes.get(..length).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! The notes that PyTorch's default exporter leaves beside a node: the operation that it came from, its operands, its module.
+//! The notes of PyTorch's default exporter on a node: its original operation, the operands of that, its module.
 
 use crate::schema::NodeProto;
 
@@ -6,7 +6,7 @@ const OPERATION: &str = "pkg.torch.onnx.fx_node";
 const SCOPES: &str = "pkg.torch.onnx.name_scopes";
 const RULES: &str = "pkg.onnxscript.rewriter.rule_name";
 
-/// Whether anybody here asks for a note of this key.
+/// Whether this crate reads notes with this key.
 pub(super) fn is_asked_for(key: &[u8]) -> bool {
     [OPERATION, SCOPES, RULES].iter().any(|known| known.as_bytes() == key)
 }
@@ -15,34 +15,34 @@ fn note<'a>(node: &'a NodeProto, key: &str) -> &'a str {
     node.metadata_props.iter().find(|note| note.key() == key).map_or("", |note| note.value())
 }
 
-/// The operation of PyTorch that a node came from, as in `torch.ops.aten.conv2d.default`.
+/// The PyTorch operation that a node came from, as in `torch.ops.aten.conv2d.default`.
 pub(super) fn operation(node: &NodeProto) -> &str {
     let call = note(node, OPERATION).split_once("[target=").map_or("", |(_, call)| call);
     call.split_once(']').map_or(call, |(target, _)| target)
 }
 
-/// The rate of an attention whose weights are dropped, which the exporter notes in no other way: `dropout_p` is the fifth operand of
-/// `scaled_dot_product_attention`, zero where the network was evaluated.
+/// The dropout rate of an attention, which the exporter notes in no other way: `dropout_p` is the fifth operand of
+/// `scaled_dot_product_attention`, and zero in evaluation mode.
 pub(super) fn attention_dropout(node: &NodeProto) -> Option<f32> {
     let is_attention = operation(node).contains("scaled_dot_product_attention");
     let rate = is_attention.then(|| arguments(node).get(4)?.parse().ok()).flatten()?;
     (rate > 0.0).then_some(rate)
 }
 
-/// Whether an operand of the operation that a node came from is a copy that the program made (`contiguous()`, which files leave out).
+/// Whether an operand of a node's original operation is a copy that the program made (`contiguous()`, which files leave out).
 pub(super) fn is_copied(node: &NodeProto, place: usize) -> bool {
     arguments(node)
         .get(place)
         .is_some_and(|operand| operand.starts_with("%clone") || operand.starts_with("%contiguous"))
 }
 
-/// The parameters and buffers that the operation read which a node came from.
+/// The parameters and buffers that a node's original operation read.
 pub(super) fn marked(node: &NodeProto) -> impl Iterator<Item = &str> {
     let names = note(node, OPERATION).split(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '%'));
     names.filter_map(|name| name.strip_prefix('%')).filter(|name| name.starts_with("p_") || name.starts_with("b_"))
 }
 
-/// What the operation was called with, as in `["%x", "%p_conv1_weight", "None", "[2, 2]"]`.
+/// The arguments of the operation, as in `["%x", "%p_conv1_weight", "None", "[2, 2]"]`.
 pub(super) fn arguments(node: &NodeProto) -> Vec<&str> {
     let Some((_, list)) = note(node, OPERATION).split_once("args = (") else { return Vec::new() };
     let (mut depth, mut start, mut arguments) = (0usize, 0, Vec::new());
@@ -62,7 +62,7 @@ pub(super) fn arguments(node: &NodeProto) -> Vec<&str> {
     arguments
 }
 
-/// The module that a node is of, as in `layers.0.attn`; empty for the network itself, `None` where no note says.
+/// The module of a node, as in `layers.0.attn`; empty for the network itself, `None` without a note.
 pub(super) fn module(node: &NodeProto) -> Option<&str> {
     // ['', 'layers', 'layers.0', 'layers.0.attn', 'add_3']: the operation comes last.
     let (scopes, _) = note(node, SCOPES).rsplit_once("', '")?;
@@ -73,10 +73,11 @@ pub(super) fn reads_parameter(node: &NodeProto) -> bool {
     marked(node).any(|name| name.starts_with("p_"))
 }
 
-/// Whether a layer holds the batch normalisation that followed it.
+/// Whether the batch normalisation after a layer was folded into it.
 pub(super) fn holds_batch_norm(node: &NodeProto) -> bool {
     let layer = matches!(node.op_type(), "Conv" | "ConvTranspose" | "Gemm" | "MatMul");
-    // Without its notes the exporter is known by how it calls the bias that folding makes: after the filters.
+    // Without its notes, the exporter is recognised by the name of the bias that folding makes: that of the filters with a
+    // suffix.
     let filters = node.input.get(1).filter(|filters| filters.ends_with(".weight"));
     let named = filters.zip(node.input.get(2)).is_some_and(|(filters, bias)| *bias == format!("{filters}_bias"));
     layer && (named || note(node, RULES).contains("BatchNorm") || note(node, OPERATION).contains("batch_norm"))

@@ -1,4 +1,4 @@
-//! The order in which the nodes of a graph are read.
+//! Sorts the nodes of a graph into the order in which they are read.
 
 use super::schema::NodeProto;
 use super::source::{Problem, described, reads};
@@ -8,10 +8,10 @@ use std::collections::BinaryHeap;
 
 type Producers<'a> = HashMap<&'a str, usize>;
 
-/// The nodes that the values `outputs` need, producers before readers, in the file's order wherever that is one.
+/// The nodes that the values `outputs` need, producers before readers, in the file's order if that is possible.
 ///
 /// # Errors
-/// A value that two nodes give or none, and a node that needs itself.
+/// A value that two nodes give or none, and a node that depends on itself.
 pub(super) fn ordered<'a>(
     nodes: &'a [NodeProto],
     known: &dyn Fn(&str) -> bool,
@@ -24,7 +24,7 @@ pub(super) fn ordered<'a>(
     Ok(order.into_iter().map(|index| &nodes[index]).collect())
 }
 
-/// The nodes that some depend on, themselves among them, in the file's order, and whether each stands behind what it reads.
+/// The nodes that some depend on, these included, in the file's order, and whether each comes after the nodes it reads.
 fn needed(
     nodes: &[NodeProto],
     known: &dyn Fn(&str) -> bool,
@@ -64,7 +64,7 @@ fn producers<'a>(nodes: &'a [NodeProto], known: &dyn Fn(&str) -> bool) -> Result
     Ok(producers)
 }
 
-/// Nodes of a file that has readers before their producers, always the first that may be read next.
+/// Sorts the nodes of a file that has readers before their producers; the next is always the first node that may be read.
 fn sorted(nodes: &[NodeProto], producers: &Producers, needed: &[usize]) -> Result<Vec<usize>, Problem> {
     let mut missing = vec![0usize; nodes.len()];
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];

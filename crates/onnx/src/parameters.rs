@@ -1,4 +1,4 @@
-//! What operations read of the file's parameters: which layers are one, what of each is trained, what becomes a node of its own.
+//! How operations read a file's parameters: tied layers, trained elements, parameters that become nodes of their own.
 
 use super::call::{Call, Misfit};
 use super::translate::{Translation, own_name, stem};
@@ -10,8 +10,8 @@ use std::rc::Rc;
 mod tests;
 
 impl Translation<'_> {
-    /// Whether the layer of a call has a bias: as the exporter notes, else if it reads one. PyTorch's default exporter gives one of zeros
-    /// to those that have none.
+    /// Whether the layer of a call has a bias: by the exporter's notes if there are any, otherwise if it reads one. PyTorch's
+    /// default exporter adds a bias of zeros to layers without one.
     pub fn has_bias(&self, call: &Call) -> bool {
         let filters = if let Value::Weight(weight) = call.input(1) { &weight.tensor } else { "" };
         self.exporter.has_bias(call.node, filters).unwrap_or_else(|| match call.input(2) {
@@ -21,7 +21,7 @@ impl Translation<'_> {
         })
     }
 
-    /// Notes that the filters of a layer are stored in a tensor of the file, one behind the other along an axis of it as the layer sees it.
+    /// Records in which tensor of the file the filters of a layer are stored, and along which axis; `axis` is the layer's axis.
     pub fn store_filters(&mut self, node: NodeId, value: &Value, axis: usize) {
         let Value::Weight(weight) = value else { return };
         let axis = match weight.view {
@@ -32,8 +32,8 @@ impl Translation<'_> {
         self.ledger.set_filters(&self.builder.node(node).name, &weight.stored, axis);
     }
 
-    /// Notes which weights a layer with so many filters reads, and how many elements of them are trained. A layer that has its weight from
-    /// another one but a bias of its own is the layer without a bias, and a sum.
+    /// Records which weights a layer reads, and how many of their elements are trained. A layer that shares its weight but has a
+    /// bias of its own becomes a layer without a bias and a sum.
     ///
     /// # Errors
     /// As for any node.
@@ -66,7 +66,7 @@ impl Translation<'_> {
 
     fn added(&mut self, layer: Feature, call: &Call, bias: &Weight) -> Result<Feature, Misfit> {
         let shape = self.builder.shape(layer.id);
-        // An image has its channels first, anything else last.
+        // Images have their channels on the first axis, all others on the last.
         let features = matches!(self.builder.node(layer.id).op, Op::Linear(_));
         let along = if features { shape.rank() - 1 } else { 0 };
         let dims = (0..shape.rank()).map(|axis| if axis == along { shape.dims()[axis] } else { 1 });
@@ -75,15 +75,16 @@ impl Translation<'_> {
         self.add_like(&name, Op::Binary(Binary::Add), &[layer, Feature { id: leaf, ..layer }])
     }
 
-    /// The first node that read what this call reads at that place, where it is surely the same.
+    /// The first node that read the value at this input, if it is certainly the same tensor.
     fn earlier(&self, node: NodeId, call: &Call, place: usize) -> Option<NodeId> {
         let Value::Weight(weight) = call.input(place) else { return None };
         let owner = self.ledger.owner(&identity(weight, call, place));
         owner.filter(|&owner| owner != node && self.is_same(call, weight))
     }
 
-    /// Whether a tensor that two nodes read under one name is one tensor. Exporters merge equal vectors; those that the exporter's
-    /// notes distinguish, or that a node of the module reads which they are of, are what they are called, and so are all in files of ours.
+    /// Whether a tensor that two nodes read under one name is one tensor. Exporters merge equal vectors. A name is reliable if
+    /// the exporter's notes distinguish the tensors, if the node is in the tensor's module, and in all files written by this
+    /// crate.
     fn is_same(&self, call: &Call, weight: &Weight) -> bool {
         weight.is_matrix()
             || self.ours
@@ -92,7 +93,7 @@ impl Translation<'_> {
             || self.exporter.is_own(call.node, &weight.tensor)
     }
 
-    /// Remembers which node reads a weight first, and ties a later one to it.
+    /// Records the first node that reads a weight, and ties later ones to it.
     pub fn tie(&mut self, node: NodeId, call: &Call, place: usize) -> Tie {
         let Value::Weight(weight) = call.input(place) else { return Tie::None };
         match self.earlier(node, call, place) {
@@ -116,20 +117,20 @@ impl Translation<'_> {
         self.builder.set_bias(node, trained.unwrap_or(features));
     }
 
-    /// Whether a bias that follows a layer may be its own: of a layer that has its weights from another one only the other's can.
+    /// Whether a bias that follows a layer may be its own. A layer with shared weights can only have the bias of their owner.
     pub fn may_have_bias(&self, node: NodeId, call: &Call) -> bool {
         let owner = self.builder.node(node).shares;
         owner.is_none_or(|owner| self.ledger.bias(owner) == bias_name(call).as_ref())
     }
 
-    /// Notes how many trained elements a node has that reads these weights.
+    /// Sets the trained elements of a node that reads these weights.
     pub fn count(&mut self, node: NodeId, call: &Call, weights: &[&Value]) {
         let trained = weights.iter().map(|weight| self.trained(call, weight)).fold(0, u64::saturating_add);
         self.builder.set_trained(node, trained);
     }
 
-    /// Trained elements that a value brings to the node that reads it: its own, or all it is computed from, none of them twice, were it in
-    /// parts or other shapes. Of vectors that an exporter may have merged each counts.
+    /// Trained elements that a value adds to the node that reads it: its own, or all it is computed from. Each is counted once,
+    /// even if it is read in parts or in other shapes. Vectors that an exporter may have merged are counted each time.
     pub fn trained(&mut self, call: &Call, value: &Value) -> u64 {
         let Value::Weight(weight) = value else { return 0 };
         let seen = elements(&weight.dims);
@@ -141,7 +142,7 @@ impl Translation<'_> {
         others.map(|(tensor, elements)| self.ledger.count(tensor, *elements, *elements)).fold(own, u64::saturating_add)
     }
 
-    /// Remembers a weight of which a layer reads elements that others have been counted with.
+    /// Records a weight if a layer reads elements of it that are already counted.
     fn notice_twice(&mut self, value: &Value, counted: u64) {
         if let Value::Weight(weight) = value
             && (counted == 0 || !weight.computed && counted < elements(&weight.dims))
@@ -150,7 +151,7 @@ impl Translation<'_> {
         }
     }
 
-    /// Remembers a layer whose filters are a part of a parameter, as the graph cuts it or its exporter did.
+    /// Records a layer whose filters are a part of a parameter, cut by the graph or by the exporter.
     fn notice_part(&mut self, node: NodeId, call: &Call) {
         let cut = |weight: &Weight| !weight.computed && elements(&weight.dims) < weight.elements;
         let tensor = match call.input(1) {
@@ -162,7 +163,8 @@ impl Translation<'_> {
         }
     }
 
-    /// Numbers that nobody trains, as a node of their own that sees them beside one sample as `shape`; what they are `of` may hold more.
+    /// Adds a node for numbers that are not trained and have this `shape` for one sample; the tensor `of` that holds them may be
+    /// larger.
     pub fn table(&mut self, name: &str, shape: Shape, of: Option<&Held>) -> Result<NodeId, Misfit> {
         let whole = of.filter(|of| of.is_seen && of.elements == shape.elements());
         if let Some(earlier) = whole.and_then(|whole| self.ledger.table(whole, &shape)) {
@@ -175,7 +177,8 @@ impl Translation<'_> {
         Ok(node)
     }
 
-    /// Notes the tables that a call reads, of which no operation of the network holds anything; files of ours say how much there is of them.
+    /// Records the tables that a call reads and no operation of the network holds. Files written by this crate store their size
+    /// instead.
     pub fn hold_tables(&mut self, call: &Call) {
         if self.ours {
             return;
@@ -208,7 +211,7 @@ impl Translation<'_> {
     }
 }
 
-/// What a layer has to do with another one that reads the same weight.
+/// How a layer relates to an earlier one that reads the same weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tie {
     None,
@@ -217,7 +220,7 @@ pub(super) enum Tie {
     Elsewhere,
 }
 
-/// What the part of a parameter is called that a call reads, where it reads no more than that.
+/// The name of the part of a parameter that a call reads, if it reads only a part.
 fn part_read<'c>(call: &Call<'c>, weight: &Weight) -> Option<&'c str> {
     let is_part = !weight.computed && elements(&weight.dims) < weight.elements;
     let reads = |input: &Value| matches!(input, Value::Weight(read) if read.tensor == weight.tensor);
@@ -225,11 +228,11 @@ fn part_read<'c>(call: &Call<'c>, weight: &Weight) -> Option<&'c str> {
     call.node.input.get(place).map(String::as_str)
 }
 
-/// What identifies a weight where a call reads it: the tensor, or which part of it.
+/// Identifies a weight where a call reads it: the name of the tensor, or of the part.
 fn identity(weight: &Weight, call: &Call, place: usize) -> String {
     match weight.view {
         View::Stored | View::Turned => weight.tensor.to_string(),
-        // A whole vector, whatever axes of length 1 it has beside its own.
+        // A whole vector, whatever further axes of length 1 it has.
         View::Other if !weight.is_matrix() && !weight.computed && elements(&weight.dims) == weight.elements => {
             weight.tensor.to_string()
         }
@@ -243,11 +246,12 @@ fn bias_name(call: &Call) -> Option<Rc<str>> {
         .find_map(|input| if let Value::Weight(weight) = input { Some(weight.tensor.clone()) } else { None })
 }
 
-/// Whether a node lies in the module that a tensor is of, by the names that PyTorch gives both: `/blocks.0/attn/Mul` and
-/// `blocks.0.attn.scale`. Equal vectors of other modules, which exporters merge, differ from what is used twice by that.
+/// Whether a node is in the module of a tensor, by PyTorch's names of both: `/blocks.0/attn/Mul` and `blocks.0.attn.scale`. This
+/// distinguishes a vector that is used twice from equal vectors of other modules, which exporters merge.
 fn is_within(node: &str, tensor: &str) -> bool {
     let module = tensor.rsplit_once('.').map_or("", |(module, _)| module);
-    // Blocks are named with all that they lie in: `/stages/stages.0/blocks/blocks.1`; what runs again gets a number, as `/norm_1`.
+    // The name of a block includes the modules around it: `/stages/stages.0/blocks/blocks.1`; a repeated call gets a number, as
+    // `/norm_1`.
     let scope = node.rsplit_once('/').map_or("", |(scope, _)| scope);
     let again = scope
         .rsplit_once('_')
@@ -259,7 +263,7 @@ fn is_within(node: &str, tensor: &str) -> bool {
     let place = scope.rsplit('/').take(module.matches('.').count() + 1).collect::<Vec<_>>();
     let place: Vec<&str> = place.into_iter().rev().collect();
     if module.is_empty() {
-        // One of the network itself, in whose own nodes `/Mul` is.
+        // A parameter of the network itself, whose own nodes have names like `/Mul`.
         return scope.is_empty() && node.starts_with('/') && !tensor.contains("::");
     }
     scope.replace('/', ".").ends_with(module) || place.join(".").ends_with(module)

@@ -1,4 +1,4 @@
-//! Patterns that exporters spread over several nodes, as far as the nodes read so far have them.
+//! Patterns that exporters spread over several nodes, as found in the nodes read so far.
 
 use super::value::Feature;
 use hashbrown::HashMap;
@@ -7,17 +7,17 @@ use perf4sight_network::NodeId;
 /// The first nodes of a pattern, which a later node may complete.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pending {
-    /// A scaled layer normalisation of this input from this axis on that lacks its shift.
+    /// A scaled layer normalisation of this input from this axis on, still without its shift.
     Normalised(Feature, usize),
-    /// A normalisation of so many groups of this input that lacks its view back.
+    /// A normalisation of this input in this many groups, still without its view back.
     Grouped(Feature, usize),
-    /// A padding that the convolution or pooling behind it may take over.
+    /// Padding that the next convolution or pooling may include.
     Padded(Padding),
 }
 
 pub(super) type Patterns = HashMap<NodeId, Pending>;
 
-/// What was padded, with which number, and how far.
+/// The padded input, the value and the sizes of the padding.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Padding {
     pub source: Feature,
@@ -26,9 +26,9 @@ pub(super) struct Padding {
 }
 
 impl Padding {
-    /// Whether a window that pads with this number by itself does the same.
+    /// Whether a window that pads with this number gives the same result.
     pub fn pads_with(&self, number: f64) -> bool {
-        // Exporters write "lower than all" as the lowest single-precision number too.
+        // Exporters also write minus infinity as the lowest single-precision number.
         self.number == number || number == f64::NEG_INFINITY && self.number <= f64::from(f32::MIN)
     }
 

@@ -1,4 +1,4 @@
-//! Reads a graph node by node: the values of each resolved, its operator translated, what it gives remembered.
+//! Reads a graph node by node: resolves each node's inputs, translates its operator, stores its outputs.
 
 use super::batch::Samples;
 use super::call::{Call, Misfit, Outcome};
@@ -22,17 +22,17 @@ use std::collections::{BTreeMap, BTreeSet};
 #[cfg(test)]
 mod tests;
 
-/// What files of ours call the numbers that modules hold and no operation does.
+/// The name, in our files, of the numbers that modules hold but no operation does.
 pub(super) const UNREAD: &str = "unread.buffer";
 
-/// The note of our Python module that names buffers.
+/// The key of our Python module's note, which names buffers.
 const BUFFERS: &str = "perf4sight.buffers";
 
 pub(super) struct Reading {
     pub network: Network,
     /// Where the filters of its layers are stored, by node name.
     pub filters: BTreeMap<String, Filters>,
-    /// Batch normalisations that the exporter folded and its notes gave back.
+    /// Number of batch normalisations that the exporter folded and its notes restored.
     pub restored: usize,
     pub has_notes: bool,
     pub warnings: Vec<Warning>,
@@ -41,7 +41,7 @@ pub(super) struct Reading {
 /// Reads a graph as a network of this name.
 ///
 /// # Errors
-/// What of it contradicts itself, or has no cost that can be computed.
+/// A graph that contradicts itself, or whose cost cannot be computed.
 pub(super) fn read(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Reading, Problem> {
     refused::check(graph)?;
     let data = source::data(graph, &file.initializers)?;
@@ -92,7 +92,8 @@ fn domains(model: &ModelProto) -> HashMap<&str, i64> {
     foreign.map(|import| (import.domain(), import.version())).collect()
 }
 
-/// The beginning of a network, and its inputs. A single one is called the same in every network, several as in their file.
+/// The builder of a network, with its inputs. A single input has the same name in every network; several are named as in their
+/// file.
 fn begin(network: &str, data: &[Data]) -> Result<(NetworkBuilder, Vec<Feature>), Problem> {
     let (first, others) = data.split_first().expect("the source of a network names at least one input");
     let mut builder = match others {
@@ -120,7 +121,7 @@ fn outputs(graph: &GraphProto) -> Result<Vec<&str>, Problem> {
     }
 }
 
-/// What the network gives: of several outputs those that depend on what it reads.
+/// The results of the network: of several outputs, those that depend on its inputs.
 fn results(to: &Translation, outputs: &[&str]) -> Result<Vec<NodeId>, Problem> {
     let result = |output: &&str| match to.values.get(output) {
         Some(Value::Feature(result)) if to.depends_on_data(result.id) => Some(result.id),
@@ -134,14 +135,14 @@ fn results(to: &Translation, outputs: &[&str]) -> Result<Vec<NodeId>, Problem> {
     }
 }
 
-/// The buffers that our Python module notes, and how many numbers each is.
+/// The buffers in our Python module's note, and the size of each.
 fn buffers(model: &ModelProto) -> BTreeMap<&str, u64> {
     let note = model.metadata_props.iter().find(|note| note.key() == BUFFERS).map_or("", |note| note.value());
     let lines = note.lines().filter_map(|line| line.rsplit_once(' '));
     lines.filter_map(|(name, numbers)| Some((name, numbers.parse().ok()?))).collect()
 }
 
-/// How many numbers modules hold that no operation does, and nobody trains.
+/// How many untrained numbers modules hold that no operation does.
 fn unread(to: &Translation, buffers: &BTreeMap<&str, u64>) -> u64 {
     let left_out = buffers.iter().filter(|(name, _)| to.values.get(name).is_none()).map(|(_, numbers)| *numbers);
     let written = match to.values.get(UNREAD) {
@@ -155,7 +156,7 @@ fn is_float(tensor: &TensorProto) -> bool {
     tensor::kind(tensor).is_some_and(tensor::is_float)
 }
 
-/// Of what is stored, an exporter without notes tells parameters from buffers only by their names.
+/// Stored tensors that count as buffers by name only: an exporter without notes gives no other sign of what is a parameter.
 fn buffers_by_name(exporter: &Exporter, stored: &[Initializer]) -> Option<Warning> {
     let tensors = stored.iter().map(|one| &one.tensor).filter(|tensor| is_float(tensor));
     let tensors = tensors.filter(|tensor| exporter.is_buffer_by_name(tensor.name()));
@@ -164,8 +165,9 @@ fn buffers_by_name(exporter: &Exporter, stored: &[Initializer]) -> Option<Warnin
     (!tensors.is_empty()).then_some(Warning::BuffersByName(tensors))
 }
 
-/// PyTorch's exporter to TorchScript stores tensors that are equal once, and names the others by an Identity each: tied weights as well as
-/// layers that merely began with the same values (`deduplicate_initializers`; outside of training mode it compares values).
+/// PyTorch's TorchScript exporter stores equal tensors once, and gives each of the others an Identity of its name: tied weights
+/// as well as layers that merely began with the same values (`deduplicate_initializers`; outside of training mode it compares
+/// values).
 fn merged(graph: &GraphProto, stored: &[Initializer]) -> Option<Warning> {
     // Vectors that were merged count each time anyway.
     let tensors = stored.iter().map(|one| &one.tensor).filter(|tensor| is_float(tensor) && tensor.dims.len() > 1);
@@ -182,7 +184,7 @@ impl<'a> Translation<'a> {
     /// Reads one node, whose inputs have been read.
     ///
     /// # Errors
-    /// One clause that says how the node contradicts what it reads.
+    /// One clause that describes how the node contradicts its inputs.
     fn read(&mut self, node: &'a NodeProto) -> Result<(), String> {
         let call = Call { node, inputs: self.operands(node), opset: self.opset };
         if node.op_type() == "If" {
@@ -202,10 +204,10 @@ impl<'a> Translation<'a> {
         Ok(())
     }
 
-    /// The shape that the file declares for what a node gives, where its operator makes another; the batch is open in any case.
+    /// The declared shape of an output, if the operator makes another one; the batch is open in any case.
     fn contradiction(&self, node: &NodeProto, name: &str, value: &Value) -> Option<Contradiction> {
         let Value::Feature(feature @ Feature { batch: Some(batch), guessed: false, .. }) = value else { return None };
-        // Samples that meet each other are as many as the batch in both of its axes.
+        // If a node combines samples, both of its axes have the size of the batch.
         if self.builder.is_across(feature.id) {
             return None;
         }
@@ -224,7 +226,7 @@ impl<'a> Translation<'a> {
     fn operands(&self, node: &NodeProto) -> Vec<Value> {
         let operands = node.input.iter().enumerate().map(|(place, name)| self.operand(node, place, name));
         let mut operands: Vec<Value> = operands.collect();
-        // Of two tensors of the file the exporter's note is about the bias, which is the smaller one.
+        // If the exporter notes one parameter for two tensors of the file, it is the smaller one, the bias.
         if let [Value::Weight(a), Value::Weight(b)] = operands.as_slice()
             && a.tensor == b.tensor
             && a.stored != b.stored
@@ -235,7 +237,7 @@ impl<'a> Translation<'a> {
         operands
     }
 
-    /// One of them: a tensor of the file as the parameter that the exporter notes here.
+    /// One operand: a tensor of the file becomes the parameter that the exporter notes here.
     fn operand(&self, node: &NodeProto, place: usize, name: &str) -> Value {
         let value = self.values.get(name).cloned().unwrap_or(Value::Absent);
         match value {
@@ -249,7 +251,7 @@ impl<'a> Translation<'a> {
                     None => Value::Weight(weight),
                 },
             },
-            // The one slope of a PReLU, which an exporter gave the axes of what it multiplies.
+            // The single slope of a PReLU, to which an exporter gave the axes of the other operand.
             Value::Constant(slope) if node.op_type() == "PRelu" && place == 1 => {
                 match self.exporter.noted(node, place) {
                     Noted::Parameter(parameter) => source::weight(parameter, slope.dims.clone())
@@ -261,7 +263,7 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// The outputs of the graph that a condition chooses, read in place of the node.
+    /// The outputs of the branch that a condition selects, read in place of the node.
     fn branch(&mut self, call: &Call<'a>) -> Result<Vec<Value>, String> {
         let condition = call.constant(0).and_then(Constant::uniform).ok_or(refused::BY_DATA)?;
         let graph = call.graph(if condition != 0.0 { "then_branch" } else { "else_branch" });

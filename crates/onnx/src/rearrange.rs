@@ -1,10 +1,10 @@
-//! Elements of constants in another shape or order: views, transpositions, slices, lookups, joins, copies.
+//! Rearranges the elements of constants: views, transpositions, slices, lookups, concatenations, copies.
 
 use super::batch::{listed, product};
 use super::call::{Call, Misfit, axis};
 use super::tensor::Constant;
 
-/// More elements than any shape or scalar arithmetic has; larger results stay unknown.
+/// More elements than shape or scalar arithmetic ever has; larger results stay unknown.
 pub(super) const MAX_ELEMENTS: usize = 1 << 12;
 
 /// The shape that an operation which keeps all elements gives to a tensor of shape `dims`.
@@ -32,7 +32,7 @@ pub(super) fn view(call: &Call, dims: &[usize]) -> Option<Vec<usize>> {
     }
 }
 
-/// The target of a reshape with its placeholders filled in: 0 keeps an axis, -1 takes what is left.
+/// The target of a reshape with its placeholders filled in: 0 keeps an axis, -1 takes the remaining elements.
 pub(super) fn resolved(from: &[u64], target: &[i64], zero_is_zero: bool) -> Result<Vec<u64>, Misfit> {
     let wrong = || Misfit::Wrong(format!("cannot view {} as {}", listed(from), listed(target)));
     let filled = target.iter().enumerate().map(|(i, &dim)| match dim {
@@ -51,7 +51,7 @@ pub(super) fn resolved(from: &[u64], target: &[i64], zero_is_zero: bool) -> Resu
     }
 }
 
-/// The order of axes that a transposition asks for: the reverse, if it says nothing.
+/// The order of axes of a transposition; the reverse order by default.
 pub(super) fn order(call: &Call, rank: usize) -> Result<Vec<usize>, Misfit> {
     let order: Vec<usize> = match call.ints("perm") {
         Some(order) => order.iter().map(|&from| axis(from, rank)).collect::<Result<_, _>>()?,
@@ -70,7 +70,7 @@ pub(super) fn bound(place: i64, length: usize) -> usize {
     from_front.clamp(0, length as i64) as usize
 }
 
-/// The first element that a slice of an axis takes, and how many; `None` for a step of 0.
+/// The first element of a slice, and the number of elements; `None` for a step of 0.
 pub(super) fn span(start: i64, end: i64, step: i64, length: u64) -> Option<(i64, u64)> {
     let length = i64::try_from(length).ok()?;
     let counted = |place: i64| if place < 0 { place.saturating_add(length) } else { place };
@@ -80,7 +80,7 @@ pub(super) fn span(start: i64, end: i64, step: i64, length: u64) -> Option<(i64,
             let first = counted(start).clamp(0, length);
             (first, counted(end).clamp(0, length) - first)
         }
-        // Backwards, the end is left out too, so it lies one in front of the last element taken.
+        // Backwards, the end is excluded too, so it is one before the last element taken.
         _ => {
             let first = counted(start).clamp(-1, length - 1);
             (first, first - counted(end).clamp(-1, length - 1))
@@ -172,12 +172,12 @@ pub(super) fn expanded(data: &Constant, target: &[usize]) -> Option<Constant> {
     .filter(|_| fits)
 }
 
-/// Where the element at `place` lies in a tensor of shape `dims`.
+/// The offset of the element at `place` in a tensor of shape `dims`.
 fn offset(dims: &[usize], place: &[usize]) -> usize {
     dims.iter().zip(place).fold(0, |offset, (&dim, &index)| offset * dim + index)
 }
 
-/// A constant of shape `dims` whose element at each place is the element of `data` that `source` names.
+/// A constant of shape `dims`; `source` gives the offset in `data` of the element at each place.
 fn picked(data: &Constant, dims: Vec<usize>, mut source: impl FnMut(&[usize]) -> usize) -> Option<Constant> {
     let elements = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))?;
     if elements > MAX_ELEMENTS {

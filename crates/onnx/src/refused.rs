@@ -1,4 +1,4 @@
-//! Graphs whose cost cannot be computed: quantised and sparse tensors, graphs in which data decide what runs.
+//! Refuses graphs whose cost cannot be computed: quantised and sparse tensors, graphs whose control flow depends on data.
 
 use super::batch::{is_across, written};
 use super::schema::{GraphProto, ValueInfoProto, type_proto};
@@ -8,14 +8,14 @@ use perf4sight_network::Network;
 #[cfg(test)]
 mod tests;
 
-/// What is wrong with a node whose data decide what runs.
+/// The problem of a node whose data decide what runs.
 pub(super) const BY_DATA: &str = "decides by its data what runs, so that what a step costs depends on the image";
 
 const ALONE: &str = "export the network without what mixes the samples of a batch, such as a contrastive loss";
 
 const BEFORE: &str = "bring the network as it was before it was quantised: export it from PyTorch in floating point";
 
-/// Refuses a graph that holds such.
+/// Refuses a graph with such nodes or tensors.
 pub(super) fn check(graph: &GraphProto) -> Result<(), Problem> {
     let sparse =
         graph.sparse_initializer.first().map(|sparse| sparse.values.as_ref().map_or("", |values| values.name()));
@@ -40,7 +40,7 @@ fn is_sparse(input: &ValueInfoProto) -> bool {
     matches!(kind, Some(type_proto::Value::SparseTensorType(_)))
 }
 
-/// Refuses what has an axis more of one sample that is as long as the batch, which is left open: there is no cost of one.
+/// Refuses open-batch networks with another axis of one sample that is as long as the batch: one sample has no cost of its own.
 pub(super) fn batches(network: &Network) -> Result<(), Problem> {
     let Some(node) = network.nodes().iter().find(|node| is_across(&node.shape)) else { return Ok(()) };
     let shape = node.shape.dims().iter().map(|&dim| written(dim as i128)).collect::<Vec<_>>().join("x");

@@ -1,4 +1,4 @@
-//! A file for an input of another size than it was exported with: all shapes are inferred again, where the graph leaves them to be.
+//! Reads a file for another input size than it was exported with: all shapes are inferred again, unless the graph fixes them.
 
 use super::file::File;
 use super::ledger::Filters;
@@ -13,20 +13,20 @@ use std::path::Path;
 #[cfg(test)]
 mod tests;
 
-/// As [`read_sized`](super::read_sized), one sample of its only input being of shape `input`, whatever the file says.
+/// As [`read_sized`](super::read_sized), but one sample of the only input has the shape `input`, whatever the file declares.
 ///
-/// What the graph fixes holds: a pooling of so many pixels pools as many, and an image that is resized to a size stays of that size, of which a
-/// warning tells.
+/// Sizes fixed by the graph stay: a pooling window keeps its pixels, and an image that is resized to a fixed size keeps that
+/// size, which a warning reports.
 ///
 /// # Errors
-/// Also several inputs, an input of another number of dimensions, and one that the graph does not take: layers that read so many features,
-/// views as shapes that are written out, places that are added.
+/// Also several inputs, an input of another number of dimensions, and an input that the graph does not take because of a layer
+/// with fixed input features, a reshape to a fixed shape, or added position embeddings.
 pub fn read_at(path: impl AsRef<Path>, dims: &Dims, input: &Shape) -> Result<Loaded> {
     let path = path.as_ref();
     resized(opened(path, dims)?, path, input).map(|(_, loaded, _)| loaded)
 }
 
-/// The file with such an input, and what is read of it.
+/// The file with its input set to this shape, and the network read from it.
 pub(super) fn resized(mut file: File, path: &Path, input: &Shape) -> Result<(File, Loaded, BTreeMap<String, Filters>)> {
     let own = translated(&file, path);
     if let Ok((loaded, filters)) = own {
@@ -35,7 +35,7 @@ pub(super) fn resized(mut file: File, path: &Path, input: &Shape) -> Result<(Fil
             false => another(file, path, input, &loaded.network),
         };
     }
-    // What leaves the size of its input open has none of its own, and where that is not what was wrong the same error comes again.
+    // A file that leaves its input size open cannot be read before. If something else was wrong, the same error comes again.
     set(&mut file, path, input)?;
     let (loaded, filters) = translated(&file, path)?;
     Ok((file, loaded, filters))
@@ -61,7 +61,7 @@ fn set(file: &mut File, path: &Path, input: &Shape) -> Result<()> {
     })
 }
 
-/// What is read of a file whose input was set; the error is what of it does not fit.
+/// Reads a file whose input was set; the error describes the first misfit.
 fn at(file: &File, path: &Path, own: &Network) -> std::result::Result<(Loaded, BTreeMap<String, Filters>), String> {
     let (loaded, filters) = loaded(file, path).map_err(|(problem, _)| problem)?;
     let misfit = pairs(own, &loaded.network).find_map(|(before, now)| misfit(before, now));
@@ -73,8 +73,8 @@ fn pairs<'a>(own: &'a Network, resized: &'a Network) -> impl Iterator<Item = (&'
     resized.nodes().iter().filter_map(move |now| Some((*before.get(&*now.name)?, now)))
 }
 
-/// Why a node fits only another size: it was understood before and is not now, or makes several of every sample where it made
-/// one, as a view does whose shape is written out behind a batch that is left open.
+/// Why a node does not fit this size: its operation was known before and is unknown now, or the rank of its result changed, as
+/// for a view with a fixed shape after an open batch.
 fn misfit(before: &Node, now: &Node) -> Option<String> {
     if is_unknown(now) && !is_unknown(before) {
         return Some(format!("\"{}\" does not fit what it would read then", now.name));
@@ -102,7 +102,8 @@ fn refused(file: &mut File, path: &Path, input: &Shape, own: &Network, why: &str
     }
 }
 
-/// Whether a graph takes images a little and much larger than its own: one that lays them out in a row for a layer of so many features does not.
+/// Whether a graph takes images one pixel larger and twice as large as its own. One with a fully connected layer on the flattened
+/// image does not.
 fn takes_larger(file: &mut File, path: &Path, own: &Network) -> bool {
     let grown = |grow: fn(usize) -> usize| spread(own.input_shape(), |(_, size)| grow(size));
     [grown(|size| size.saturating_add(1)), grown(|size| size.saturating_mul(2))]
@@ -110,7 +111,7 @@ fn takes_larger(file: &mut File, path: &Path, own: &Network) -> bool {
         .all(|one| takes(file, path, one, own))
 }
 
-/// Whether it takes some sizes between these two, the smaller one's neighbour among them.
+/// Whether it takes sizes between these two: one pixel above the smaller one, and halfway.
 fn takes_between(file: &mut File, path: &Path, [least, most]: [&Shape; 2], own: &Network) -> bool {
     let near = spread(least, |(axis, size)| (size + 1).min(most.dims()[axis]));
     let half = spread(least, |(axis, size)| usize::midpoint(size, most.dims()[axis]));
@@ -121,14 +122,14 @@ fn takes(file: &mut File, path: &Path, input: &Shape, own: &Network) -> bool {
     set(file, path, input).is_ok() && at(file, path, own).is_ok()
 }
 
-/// An input with as many channels and other sizes, by axis.
+/// An input with the same channels and other sizes, set axis by axis.
 fn spread(input: &Shape, size: impl Fn((usize, usize)) -> usize) -> Shape {
     let sizes = input.dims().iter().copied().enumerate();
     Shape::new(sizes.map(|(axis, dim)| if axis == 0 { dim } else { size((axis, dim)) }).collect::<Vec<_>>())
 }
 
-/// The smallest input that is found between the one that was asked for and the file's own that its graph takes, larger by the same share along every axis
-/// but the channels; none where the one asked for is not smaller, or nothing but its own is taken.
+/// The smallest input found between the requested one and the file's own that the graph takes. All axes but the channels grow by
+/// the same share. None if the requested one is not smaller, or if only its own is taken.
 fn smallest(file: &mut File, path: &Path, input: &Shape, own: &Network) -> Option<Shape> {
     let (asked, exported) = (input.dims(), own.input_shape().dims());
     let smaller = asked.iter().zip(exported).skip(1).all(|(asked, own)| asked <= own);
@@ -141,7 +142,7 @@ fn smallest(file: &mut File, path: &Path, input: &Shape, own: &Network) -> Optio
         Shape::new(asked.iter().zip(exported).map(along).collect::<Vec<_>>())
     };
     let mut fits = |step: usize| takes(file, path, &between(step), own);
-    // What fits, fits larger, too, as a rule; in graphs that fix all nothing but their own size does.
+    // A graph that takes a size usually takes larger ones too; one that fixes everything takes only its own.
     let (mut no, mut yes) = (0, longest);
     while yes - no > 1 {
         let middle = usize::midpoint(no, yes);
@@ -150,7 +151,7 @@ fn smallest(file: &mut File, path: &Path, input: &Shape, own: &Network) -> Optio
     (yes < longest).then(|| between(yes))
 }
 
-/// A warning of images that the graph makes as large as before, whatever they are made of.
+/// A warning about images that the graph resizes to the same size as before, although their input changed.
 fn stays(own: &Network, resized: &Network) -> Option<Warning> {
     let fixed = |(before, now): &(&Node, &Node)| {
         matches!(now.op, Op::Resize { .. })

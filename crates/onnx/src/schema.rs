@@ -1,4 +1,4 @@
-//! The ONNX messages, generated from `proto/onnx.proto`, and the numbers of those fields that are looked at before they are decoded.
+//! The ONNX messages, generated from `proto/onnx.proto`, and the numbers of the fields that are read before decoding.
 
 include!(concat!(env!("OUT_DIR"), "/onnx.rs"));
 

@@ -1,4 +1,4 @@
-//! The parts of a file before its operations: which inputs are data, which are weights, in what order the nodes run.
+//! The parts of a file before its operations: data inputs, weights, and the order of the nodes.
 
 use super::Dims;
 use super::batch::Batch;
@@ -18,10 +18,10 @@ use std::rc::Rc;
 #[cfg(test)]
 mod tests;
 
-/// Tensors have no more axes; a vector of numbers about axes is no longer.
+/// Tensors have at most this many axes; lists of axes are no longer.
 const MAX_RANK: usize = 8;
 
-/// What a problem in a file is, and what would help, before it is known which file.
+/// A problem in a file and a hint, without the name of the file yet.
 pub(super) type Problem = (String, Option<&'static str>);
 
 #[derive(Debug)]
@@ -53,11 +53,11 @@ pub(super) fn data(graph: &GraphProto, initializers: &[Initializer]) -> Result<V
 fn read_by<'a>(graph: &'a GraphProto, initializers: &[Initializer]) -> Vec<&'a ValueInfoProto> {
     let stored: HashSet<&str> = initializers.iter().map(|initializer| initializer.tensor.name()).collect();
     let open: Vec<&ValueInfoProto> = graph.input.iter().filter(|input| !stored.contains(input.name())).collect();
-    // Where filters are stored in the file, weights are no inputs.
+    // If filters are stored in the file, weights are no inputs.
     let stored_weights = initializers.iter().any(|initializer| initializer.tensor.dims.len() > 1);
     let read_as_data = data_names(graph);
     let mut data: Vec<_> = open.iter().filter(|input| is_open(input)).copied().collect();
-    // Only data has a batch; where none is symbolic, it is what layers read as data.
+    // Only data has a batch; if no batch is symbolic, data is what layers read as data.
     if data.is_empty() {
         let is_data =
             |input: &ValueInfoProto| stored_weights || read_as_data.contains(input.name()) || is_counted(input);
@@ -71,13 +71,14 @@ fn is_open(input: &ValueInfoProto) -> bool {
     dims(input).iter().flatten().any(Option::is_none)
 }
 
-/// Whether an input is ids or a mask of samples: parameters are no integers, and buffers belong to modules, whose names have dots.
+/// Whether an input holds ids or a mask of samples: parameters are no integers, and buffers belong to modules, whose names have
+/// dots.
 fn is_counted(input: &ValueInfoProto) -> bool {
     let integers = element_type(input).is_some_and(|kind| !tensor::is_float(kind));
     integers && !input.name().contains('.') && dims(input).is_some_and(|dims| dims.len() > 1)
 }
 
-/// Refuses inputs that leave more open than their batch, all names at once.
+/// Refuses inputs with open sizes besides their batch; the error lists all names.
 fn sized(data: &[&ValueInfoProto]) -> Result<(), Problem> {
     let names_of = |input: &ValueInfoProto| {
         let batch = batch_axis(input);
@@ -103,7 +104,7 @@ fn sized(data: &[&ValueInfoProto]) -> Result<(), Problem> {
     }
 }
 
-/// The axis that holds the batch: the first, unless another one that is open is called so.
+/// The axis that holds the batch: the first, unless another open axis has the name of one.
 fn batch_axis(input: &ValueInfoProto) -> usize {
     let first_open = dims(input).is_some_and(|dims| dims.first() == Some(&None));
     let called = || names(input).position(|name| name.is_some_and(|name| name.to_lowercase().contains("batch")));
@@ -129,7 +130,7 @@ fn data_names(graph: &GraphProto) -> HashSet<&str> {
     layers.filter_map(|node| node.input.first()).map(String::as_str).collect()
 }
 
-/// An input, the only one or one of several, all of whose sizes are known but its batch.
+/// A data input, all of whose sizes but the batch are fixed; `only` if there is no other.
 fn shaped(input: &ValueInfoProto, only: bool) -> Result<Data, Problem> {
     let mut sizes = dims(input).unwrap_or_default();
     let wrong = |what: &str, help| {
@@ -142,7 +143,7 @@ fn shaped(input: &ValueInfoProto, only: bool) -> Result<Data, Problem> {
             return wrong(&format!("holds {kind}, which is not supported"), ELEMENTS);
         }
     };
-    // One number a sample is something beside other inputs, or as a word to look up.
+    // One number per sample is possible if there are other inputs, or as the number of a word.
     let scalar = !only || element == Element::Integer;
     if sizes.len() < if scalar { 1 } else { 2 } {
         return wrong("is no batch of anything", INPUTS);
@@ -159,10 +160,10 @@ fn shaped(input: &ValueInfoProto, only: bool) -> Result<Data, Problem> {
     Ok(Data { name: input.name().into(), input: Input { shape, element }, batch: Batch::alone_at(axis), samples })
 }
 
-/// What an input's elements are; those of no declared type count as numbers.
+/// The element type of an input; without a declared type, numbers.
 ///
 /// # Errors
-/// The type of others.
+/// The type, if it is another one.
 fn element(input: &ValueInfoProto) -> Result<Element, DataType> {
     match element_type(input) {
         Some(DataType::Bool) => Ok(Element::Truth),
@@ -181,7 +182,7 @@ fn written(input: &ValueInfoProto) -> String {
     written.collect::<Vec<_>>().join(", ")
 }
 
-/// What each dimension of a value is called, where it is open.
+/// The names of a value's open dimensions; `None` for the others.
 fn names(info: &ValueInfoProto) -> impl Iterator<Item = Option<&str>> {
     let shape = tensor_type(info).and_then(|tensor| tensor.shape.as_ref());
     shape.into_iter().flat_map(|shape| &shape.dim).map(|dim| match &dim.value {
@@ -190,15 +191,15 @@ fn names(info: &ValueInfoProto) -> impl Iterator<Item = Option<&str>> {
     })
 }
 
-/// What the dimensions are called that the inputs of a graph leave open.
+/// The names of the dimensions that the inputs of a graph leave open.
 pub(super) fn open_names(graph: &GraphProto) -> BTreeSet<String> {
     graph.input.iter().flat_map(names).flatten().map(str::to_string).collect()
 }
 
-/// Gives dimensions that a file leaves open their sizes.
+/// Sets the sizes of dimensions that a file leaves open.
 ///
 /// # Errors
-/// One clause, where it has none of a name.
+/// One clause, if the file has no dimension of a name.
 pub(super) fn set_dims(model: &mut ModelProto, sizes: &Dims) -> Result<(), String> {
     let Some(graph) = &mut model.graph else { return Ok(()) };
     let open = open_names(graph);
@@ -219,7 +220,7 @@ pub(super) fn set_dims(model: &mut ModelProto, sizes: &Dims) -> Result<(), Strin
     Ok(())
 }
 
-/// Gives a graph's only input another shape, its batch as it was; the shapes that the file declares behind it hold no more.
+/// Gives a graph's only input another shape and keeps its batch; the shapes declared for later values no longer hold.
 ///
 /// # Errors
 /// Several inputs, or one of another number of dimensions.
@@ -273,7 +274,7 @@ pub(super) fn dims(info: &ValueInfoProto) -> Option<Vec<Option<u64>>> {
     Some(shape.dim.iter().map(|dim| dim.value.as_ref().and_then(known)).collect())
 }
 
-/// Every value that exists before the first node runs, data apart.
+/// All values that exist before the first node runs, except data.
 pub(super) fn initial_values<'a>(
     file: &'a File,
     graph: &'a GraphProto,
@@ -308,7 +309,7 @@ fn constant_folded(tensor: &TensorProto, origin: Origin) -> Result<Value, Proble
         Origin::Lost => own,
     };
     let weight = weight(tensor.name(), dims).ok_or_else(|| impossible(tensor))?;
-    // Of what was looked up or copied each element may be any of the parameters'.
+    // After a lookup or a copy, each element may come from any element of the parameters.
     Ok(Value::Weight(Weight { computed: trained != own, elements: trained, ..weight }))
 }
 
@@ -316,7 +317,7 @@ pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter) -> Result<Value,
     let problem = || impossible(tensor);
     let dims = tensor::dims(tensor).ok_or_else(problem)?;
     let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
-    // A single number is a constant unless it is called as a layer's weight is, such as the one slope of a PReLU.
+    // A single number is a constant, unless it has the name of a layer's weight, such as the slope of a PReLU.
     let several = dims.iter().any(|&dim| dim > 1) || tensor.name().ends_with(".weight");
     let trainable = tensor::is_float(kind)
         && (several || exporter.is_parameter(tensor.name()))
@@ -331,7 +332,7 @@ pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter) -> Result<Value,
     })
 }
 
-/// A graph input that is no data: a weight given when the network runs.
+/// A graph input that is not data: a weight given when the network runs.
 fn graph_input(input: &ValueInfoProto, exporter: &Exporter) -> Result<Value, Problem> {
     let problem = || (format!("input \"{}\" has no shape a weight could have", input.name()), Some(INPUTS));
     let dims = dims(input).ok_or_else(problem)?;
@@ -360,14 +361,14 @@ pub(super) fn weight(name: &str, dims: Vec<usize>) -> Option<Weight> {
     })
 }
 
-/// The values that a node reads: its inputs, and what the graphs inside it take from around them.
+/// The values that a node reads: its inputs, and the outer values that its subgraphs use.
 pub(super) fn reads(node: &NodeProto) -> impl Iterator<Item = &str> {
     let graphs = node.attribute.iter().filter_map(|attribute| attribute.g.as_ref());
     let inside: Vec<&str> = graphs.flat_map(|graph| taken(graph)).collect();
     node.input.iter().map(String::as_str).chain(inside)
 }
 
-/// What a graph inside a node takes from around it.
+/// The outer values that a subgraph uses.
 fn taken(graph: &GraphProto) -> Vec<&str> {
     let stored = graph.initializer.iter().map(|tensor| tensor.name());
     let given = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));

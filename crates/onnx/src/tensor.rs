@@ -21,7 +21,7 @@ impl Constant {
         Constant { dims: vec![values.len()], values, integer: true }
     }
 
-    /// The values as integers; what does not fit is cut to the nearest that does.
+    /// The values as integers; those out of range become the nearest integer in range.
     pub fn as_integers(&self) -> Vec<i64> {
         self.values.iter().map(|&value| value as i64).collect()
     }
@@ -37,12 +37,12 @@ impl Constant {
         self.values.iter().all(|&value| value == first).then_some(first)
     }
 
-    /// No elements, whatever their shape would be.
+    /// A constant without elements.
     pub fn nothing() -> Constant {
         Constant { dims: vec![0], values: vec![], integer: false }
     }
 
-    /// From a message, when it has as many values as its shape says.
+    /// From a message, if it has as many values as its shape needs.
     pub fn from_message(tensor: &TensorProto) -> Option<Constant> {
         let dims = dims(tensor)?;
         let elements = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))?;

@@ -1,4 +1,4 @@
-//! Small files written message by message: one form or one fault each.
+//! Small files written message by message: each has one form or one fault.
 
 pub(crate) use super::attributes as with;
 pub(crate) use super::attributes::text;
@@ -14,7 +14,7 @@ pub(crate) use perf4sight_network::{
 pub(crate) use prost::Message;
 use std::os::unix::fs::symlink;
 
-/// A file in the making. Names of nodes and of what they give are the same.
+/// An unfinished file. A node and its output have the same name.
 #[derive(Clone)]
 pub(crate) struct Draft(pub(crate) ModelProto);
 
@@ -87,7 +87,7 @@ impl Draft {
         self
     }
 
-    /// More outputs for the node added last.
+    /// Adds further outputs to the node added last.
     pub(crate) fn also(mut self, outputs: &[&str]) -> Draft {
         self.graph().node.last_mut().unwrap().output.extend(outputs.iter().map(ToString::to_string));
         self
@@ -119,7 +119,7 @@ impl Draft {
         from_bytes("draft.onnx", &self.bytes()).unwrap_err().to_string()
     }
 
-    /// The operations behind the input.
+    /// The operations after the input.
     pub(crate) fn ops(&self) -> Vec<Op> {
         self.load().network.nodes()[1..].iter().map(|node| node.op.clone()).collect()
     }
@@ -245,13 +245,13 @@ fn dropout_in_all_its_forms() {
     let batch = Draft::new().node("Shape", &["x"], "b", vec![with::int("start", 0), with::int("end", 1)]);
     let batch = batch.numbers("ones", &[1, 1, 1]).node("Concat", &["b", "ones"], "s", vec![with::int("axis", 0)]);
     assert_eq!(depth(batch).output("y").ops(), [Op::DropPath { rate: 0.25 }]);
-    // One that drops nothing is not one that says nothing, which drops half.
+    // A dropout with a ratio of 0 differs from one without a ratio, whose default is one half.
     let none = Draft::new().number("ratio", 0.0).node("Dropout", &["x", "ratio"], "y", vec![]);
     assert_eq!(none.output("y").ops(), [Op::Dropout { rate: 0.0 }]);
     assert_eq!(Draft::new().node("Dropout", &["x"], "y", vec![]).output("y").ops(), [Op::Dropout { rate: 0.5 }]);
 }
 
-/// `softmax(x x^T) x` with what is done to either factor before, and to the scores.
+/// `softmax(x x^T) x`, with changes of either factor before, and of the scores.
 pub(crate) fn looked_up(query: &str, key: &str, mask: &str) -> Draft {
     let draft = Draft::new().number("s", 0.59).weight("attn.bias", [1, 3, 8, 8]);
     let draft = draft.node("Mul", &["x", "s"], "q", vec![]).node(
@@ -273,7 +273,7 @@ fn attention_is_one_operation_where_it_was_one_in_pytorch() {
     // As torch/onnx/_internal/torchscript_exporter/symbolic_opset14.py writes scaled_dot_product_attention.
     assert_eq!(looked_up("q", "k", "scores").ops(), [Op::Attention]);
     assert_eq!(looked_up("q", "k", "sum").ops(), [Op::Parameter(Shape::new([3, 8, 8])), Op::Attention]);
-    // What scales once was spelled out by the network.
+    // An attention that scales once was written out by the network.
     for (query, key) in [("q", "t"), ("x", "k"), ("x", "t")] {
         assert!(!looked_up(query, key, "scores").ops().contains(&Op::Attention), "{query} {key}");
     }
@@ -342,8 +342,8 @@ fn paddings_go_into_the_window_behind_them() {
 
 #[test]
 fn a_padding_that_cuts_the_other_side_stays_one() {
-    // NASNet pads by (-1, 1, -1, 1) before a pooling of one pixel; onnxruntime merges a padding that cuts nothing into such a pooling,
-    // and refuses what it made (pool_attributes.h: a pad is smaller than its kernel).
+    // NASNet pads by (-1, 1, -1, 1) before a pooling of one pixel; onnxruntime merges a padding that cuts nothing into such a
+    // pooling, and refuses the result (pool_attributes.h: a pad is smaller than its kernel).
     let shifted = Draft::new().numbers("pads", &[0, 0, -1, -1, 0, 0, 1, 1]).node("Pad", &["x", "pads"], "p", vec![]);
     let attributes = vec![with::ints("kernel_shape", vec![1, 1]), with::ints("strides", vec![2, 2])];
     let ops = shifted.node("AveragePool", &["p"], "y", attributes).output("y").ops();
@@ -385,7 +385,7 @@ fn tied_weights_count_once_and_merged_vectors_each_time() {
     let draft = draft.node("Conv", &["first", "a.weight", "same"], "y", vec![]).output("y");
     let network = draft.load().network;
     assert_eq!(network.parameters(), 9 + 3, "both layers are one, used twice");
-    // What is an input of the graph is no tensor that an exporter stored.
+    // An input of the graph is no tensor that an exporter stored.
     assert!(draft.load().warnings.iter().all(|warning| !warning.contains("stored as another")));
     let again = from_bytes("draft", &to_bytes(&network)).unwrap().network;
     assert_eq!(again, network);
@@ -395,7 +395,7 @@ fn tied_weights_count_once_and_merged_vectors_each_time() {
     assert_eq!(apart.load().network.parameters(), 2 * (9 + 3), "an exporter merged their equal biases");
 }
 
-/// As `torch.onnx.export(model.eval(), ..., dynamo=False)` writes two convolutions that began alike.
+/// As `torch.onnx.export(model.eval(), ..., dynamo=False)` writes two convolutions with equal initial values.
 #[test]
 fn equal_tensors_that_an_exporter_stored_once_are_told() {
     let draft = Draft::new().stored("layers.0.weight", floats(&[3, 3, 1, 1], &[0.5; 9]));
@@ -510,12 +510,12 @@ fn folded_batch_norm_is_noticed_and_its_absence_is_not() {
     let residual = residual.node("Conv", &["x", "a.weight"], "c", vec![with::ints("pads", vec![1; 4])]);
     let residual = residual.node("Add", &["c", "x"], "y", vec![]).output("y").load();
     assert!(residual.warnings[0].contains("torch.onnx.export(model.train()"), "{:?}", residual.warnings);
-    // PyTorch's older exporter names what it folds into after its operation, so that this one, as in EDSR, had none.
+    // PyTorch's older exporter renames what it folds, so this network, like EDSR, had no batch-norm.
     let named = Draft::new().weight("a.weight", [3, 3, 3, 3]);
     let named = named.node("Conv", &["x", "a.weight"], "/a/Conv", vec![with::ints("pads", vec![1; 4])]);
     let named = named.node("Add", &["/a/Conv", "x"], "y", vec![]).output("y").load();
     assert_eq!(named.warnings, Vec::<String>::new());
-    // ultralytics' model.fuse() before the export: as above, but that the convolution got the bias that fusing makes.
+    // ultralytics' model.fuse() before the export: as above, but the convolution has the bias that fusing makes.
     let fused = Draft::new().weight("a.weight", [3, 3, 3, 3]).weight("a.bias", [3]);
     let fused = fused.node("Conv", &["x", "a.weight", "a.bias"], "/a/Conv", vec![with::ints("pads", vec![1; 4])]);
     let fused = fused.node("Add", &["/a/Conv", "x"], "y", vec![]).output("y").load();
@@ -525,7 +525,7 @@ fn folded_batch_norm_is_noticed_and_its_absence_is_not() {
     let renamed = Draft::new().weight("onnx::Conv_12", [3, 3, 3, 3]);
     let renamed = renamed.node("Conv", &["x", "onnx::Conv_12"], "y", vec![]).output("y").load();
     assert!(renamed.warnings[0].contains("cannot be trusted"), "{:?}", renamed.warnings);
-    // Sums of images in a network without convolutions: there is nothing that a normalisation could be folded into.
+    // Sums of images in a network without convolutions, into which a normalisation could be folded.
     let sums = Draft::new().node("Tanh", &["x"], "t", vec![]).node("Add", &["t", "x"], "y", vec![]).output("y").load();
     assert!(!sums.network.is_folded() && sums.warnings.is_empty(), "{:?}", sums.warnings);
 }
@@ -536,7 +536,7 @@ pub(crate) fn two_filters(weights: TensorProto) -> Draft {
     draft.node("Conv", &["x", "conv.weight"], "y", vec![]).output("y")
 }
 
-/// Four tokens of two features by three outputs, whose weights lie by output, by input, and by output but read turned around.
+/// Four tokens of two features by three outputs. The weights are stored by output, by input, and by output but transposed.
 #[test]
 fn magnitudes_of_fully_connected_layers_are_those_of_their_outputs() {
     let folder = tempfile::tempdir().unwrap();
@@ -559,7 +559,7 @@ fn magnitudes_of_fully_connected_layers_are_those_of_their_outputs() {
 
 #[test]
 fn magnitudes_of_convolutions_turned_around_are_those_of_what_they_make() {
-    // Two groups of one input and two outputs each: filters lie by input, then by output of its group.
+    // Two groups of one input and two outputs each: filters are stored by input, then by output of the group.
     let folder = tempfile::TempDir::new().unwrap();
     let path = folder.path().join("turned.onnx");
     let draft = Draft::opset(17).input("x", [Named("batch"), Is(2), Is(8), Is(8)]);
@@ -634,7 +634,7 @@ fn large_payloads_are_skipped_and_found_again() {
 }
 
 impl Draft {
-    /// What an exporter notes beside the node added last.
+    /// Adds an exporter's note to the node added last.
     pub(crate) fn noted(mut self, key: &str, value: &str) -> Draft {
         let note = StringStringEntryProto { key: Some(key.into()), value: Some(value.into()) };
         self.graph().node.last_mut().unwrap().metadata_props.push(note);
@@ -647,7 +647,7 @@ pub(crate) fn named<'a>(network: &'a Network, name: &str) -> &'a perf4sight_netw
     network.nodes().iter().find(|node| node.name == name).unwrap_or_else(|| panic!("no {name} in {network:?}"))
 }
 
-/// What is written is read again, as it was.
+/// Writes a network and reads it again, which gives the same network.
 pub(crate) fn rewritten(network: &Network) -> Loaded {
     let again = from_bytes(network.name(), &to_bytes(network)).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(again.network, *network);
@@ -684,7 +684,7 @@ fn padding_that_the_graph_computes_goes_into_the_window() {
 
 #[test]
 fn a_sum_over_a_stack_loses_the_axis_and_nothing_else() {
-    // Selective kernels: two images stacked on a new axis, which a sum takes away again.
+    // Selective kernels: two images stacked on a new axis, which a sum removes again.
     let draft = Draft::new().weight("w", [4, 3, 1, 1]).numbers("one", &[1]);
     let draft = draft.node("Unsqueeze", &["x", "one"], "a", vec![]).node("Unsqueeze", &["x", "one"], "b", vec![]);
     let draft = draft.node("Concat", &["a", "b"], "stack", vec![with::int("axis", 1)]);
@@ -779,7 +779,7 @@ fn the_default_exporters_folding_is_noticed_and_stays_known() {
 
 #[test]
 fn tensors_that_the_exporter_computed_ahead_are_told() {
-    // A table of 169 rows is trained, 2,401 were looked up in it.
+    // A table of 169 rows is trained; 2,401 were looked up in it.
     let draft =
         Draft::new().stored("table", floats(&[3, 8, 8], &[0.5; 192])).stored("bias", floats(&[3, 1, 1], &[0.5; 3]));
     let draft =
@@ -826,7 +826,7 @@ fn filters_computed_from_weights_are_filters_with_all_that_is_trained() {
 
 #[test]
 fn a_table_computed_from_parameters_is_one_leaf_with_their_number() {
-    // Swin v2: a small network turns relative coordinates, a buffer, into a table, of which rows are looked up.
+    // Swin v2: a small network computes a table from relative coordinates, a buffer; rows of the table are looked up.
     let draft = Draft::new()
         .weight("attn.relative_coords_table", [1, 15, 15, 2])
         .weight("mlp.0.weight", [2, 16])
@@ -856,7 +856,7 @@ fn a_table_computed_from_parameters_is_one_leaf_with_their_number() {
 
 #[test]
 fn a_table_nobody_trains_survives_too() {
-    // Repeated for every sample, and no parameter.
+    // Repeated for every sample, and not a parameter.
     let draft =
         Draft::new().weight("position.buffer", [1, 3, 8, 8]).node("Shape", &["x"], "s", vec![with::int("end", 1)]);
     let draft = draft.numbers("rest", &[3, 8, 8]).node("Concat", &["s", "rest"], "target", vec![with::int("axis", 0)]);
@@ -899,7 +899,7 @@ fn running_statistics_are_no_parameters_wherever_the_channels_lie() {
 
 #[test]
 fn what_is_not_understood_is_written_as_it_was() {
-    // Interpolation along the channels is nothing that PyTorch does.
+    // PyTorch never interpolates along the channels.
     let scales = floats(&[4], &[1.0, 2.0, 2.0, 2.0]);
     let draft = Draft::new().stored("scales", scales).stored("c.weight", floats(&[4, 3, 1, 1], &[0.5; 12]));
     let draft = draft.node("Conv", &["x", "c.weight"], "c", vec![]);

@@ -1,4 +1,4 @@
-//! The network as far as it has been read, and what operators add to it.
+//! The network read so far, to which operators add nodes.
 
 use super::batch::{Batch, Samples, is_across};
 use super::call::{Call, Misfit, Outcome};
@@ -18,7 +18,7 @@ pub(super) struct Translation<'a> {
     pub builder: NetworkBuilder,
     pub samples: Samples,
     pub opset: i64,
-    /// Whether the file was written by us, who name what they take apart.
+    /// Whether this crate wrote the file; it names the parts that an operation is split into.
     pub ours: bool,
     /// The operator sets of other domains than ONNX's own.
     pub domains: HashMap<&'a str, i64>,
@@ -32,10 +32,10 @@ pub(super) struct Translation<'a> {
 
 #[derive(Default)]
 pub(super) struct Noticed {
-    /// Batch normalisations that the exporter folded and its notes give back.
+    /// Number of batch normalisations that the exporter folded and its notes restore.
     pub restored: usize,
     pub guessed: Vec<String>,
-    /// Attentions that read features which are not contiguous, where the file does not say whether they are copied.
+    /// Attentions that read non-contiguous features, if the file does not record whether they are copied.
     pub strided: BTreeSet<String>,
     pub contradicted: Vec<Contradiction>,
 }
@@ -62,13 +62,14 @@ impl Translation<'_> {
         })
     }
 
-    /// Adds a node whose output holds the batch where its first input does.
+    /// Adds a node whose output has its batch where its first input has it.
     pub fn add_like(&mut self, name: &str, op: Op, inputs: &[Feature]) -> Result<Feature, Misfit> {
         let guessed = inputs.iter().any(|input| input.guessed);
         Ok(Feature { id: self.add(name, op, inputs)?, batch: inputs.first().and_then(|input| input.batch), guessed })
     }
 
-    /// What a layer is called: after its weights, unless a layer is already (exporters merge equal weights), else as in the file.
+    /// The name of a layer: that of its weights, unless another layer has it (exporters merge equal weights); otherwise that in
+    /// the file.
     pub fn name(&self, call: &Call) -> String {
         let weights = call.inputs.iter().filter_map(|input| match input {
             Value::Weight(weight) => stem(&weight.tensor).or_else(|| stem_of_attention(weight)),
@@ -90,7 +91,7 @@ impl Translation<'_> {
         }
     }
 
-    /// The full ONNX shape of any input, for so many samples.
+    /// The full ONNX shape of any input, for `batch` samples.
     pub fn input_dims(&self, input: &Value, batch: u64) -> Option<Vec<u64>> {
         match input {
             Value::Feature(Feature { id, batch: Some(held), .. }) => {
@@ -110,7 +111,7 @@ impl Translation<'_> {
         }
     }
 
-    /// Only images have the batch first and alone.
+    /// The first input as an image: only images have the batch first and alone.
     pub fn image(&self, call: &Call) -> Result<Feature, Misfit> {
         let feature = call.feature(0)?;
         match feature.batch == Some(Batch::FIRST) && self.builder.shape(feature.id).rank() == 3 {
@@ -134,13 +135,13 @@ impl Translation<'_> {
     }
 }
 
-/// The layer a weight belongs to, by PyTorch's naming; `None` for names an exporter made up.
+/// The layer of a weight, by PyTorch's naming; `None` for names that an exporter created.
 pub(super) fn stem(weight: &str) -> Option<&str> {
     weight.strip_suffix(".weight").filter(|stem| !stem.is_empty() && !stem.contains("::"))
 }
 
-/// What the projections of PyTorch's attention are called, whose one matrix lies in the attention itself: `attn.in_proj_weight`. Of its parts
-/// none is all of it.
+/// The name of the projections of PyTorch's attention, whose single matrix is stored in the attention itself:
+/// `attn.in_proj_weight`. None for a part of the matrix.
 fn stem_of_attention(weight: &Weight) -> Option<&str> {
     weight.tensor.strip_suffix("_weight").filter(|_| weight.view != View::Other && weight.tensor.contains('.'))
 }

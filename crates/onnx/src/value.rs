@@ -1,4 +1,4 @@
-//! What is known about a value while a file is read.
+//! The values of a graph while a file is read: features, weights, constants.
 
 use super::batch::Batch;
 use super::schema::tensor_proto::DataType;
@@ -10,23 +10,23 @@ use std::rc::Rc;
 pub(super) enum Value {
     /// Depends on the network's input, or at least is computed by a node of the network.
     Feature(Feature),
-    /// A trainable tensor, perhaps seen in another shape.
+    /// A trainable tensor, perhaps in another shape.
     Weight(Weight),
-    /// Fixed and known: shapes, axes, scalars.
+    /// Fixed, with known values: shapes, axes, scalars.
     Constant(Rc<Constant>),
-    /// Fixed, but only its shape is known: large tables, masks, quantised weights.
+    /// Fixed, with a known shape but unknown values: large tables, masks, quantised weights.
     Opaque(Table),
-    /// Values in a row that are no tensor, as SplitToSequence gives them.
+    /// A list of values, as SplitToSequence gives it.
     Sequence(Rc<[Value]>),
     Random(Random),
     Absent,
 }
 
-/// A fixed tensor of which the shape is known.
+/// A fixed tensor of known shape.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     pub dims: Vec<usize>,
-    /// What it is made of, where that is one tensor which a module holds.
+    /// The tensor of a module that it is made of, if it is a single one.
     pub of: Option<Held>,
 }
 
@@ -34,9 +34,9 @@ pub(super) struct Table {
 pub(super) struct Held {
     /// Its name in the file.
     pub stored: Rc<str>,
-    /// How many numbers of four bytes it takes.
+    /// Its size in numbers of four bytes.
     pub elements: u64,
-    /// Whether its own elements are seen, or what is computed from them.
+    /// Whether its own elements are used, not values computed from them.
     pub is_seen: bool,
 }
 
@@ -55,33 +55,33 @@ pub(super) struct Feature {
     pub guessed: bool,
 }
 
-/// A trainable tensor, or what is computed from such and nothing else.
+/// A trainable tensor, or a value computed from such tensors only.
 #[derive(Debug, Clone)]
 pub(super) struct Weight {
-    /// The name of the initializer or graph input; of the first, where it is computed from several.
+    /// The name of the initializer or graph input; of the largest one, if it is computed from several.
     pub tensor: Rc<str>,
     /// Its name in the file.
     pub stored: Rc<str>,
-    /// Whether it is known not to be a tensor that an exporter merged with an equal one.
+    /// Whether it is certainly not a tensor that an exporter merged with an equal one.
     pub certain: bool,
     pub dims: Vec<usize>,
     pub elements: u64,
     pub view: View,
-    /// Whether each element may depend on all that is stored; else it is a part of it, in another order.
+    /// Whether each element may depend on all stored elements; otherwise it is a part of the tensor, in another order.
     pub computed: bool,
-    /// Further trained tensors that it is computed from, and their elements: gains, biases, the layers behind a table.
+    /// Further trained tensors that it is computed from, and their elements: gains, biases, the layers that compute a table.
     pub others: Rc<[(Rc<str>, u64)]>,
-    /// Its values, if it is small enough to be something else than a weight (the factors of a Resize).
+    /// Its values, if it is small enough to be something other than a weight (the factors of a Resize).
     pub values: Option<Rc<Constant>>,
 }
 
-/// How a tensor is seen beside how it is stored.
+/// How a tensor is used, compared with how it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
     Stored,
     /// A matrix whose rows are stored as columns.
     Turned,
-    /// In part, in another order, or computed from.
+    /// A part, in another order, or computed.
     Other,
 }
 
@@ -90,7 +90,7 @@ pub(super) fn elements(dims: &[usize]) -> u64 {
 }
 
 impl Table {
-    /// One that no module holds.
+    /// A table that no module holds.
     pub fn made(dims: Vec<usize>) -> Self {
         Table { dims, of: None }
     }
@@ -125,7 +125,7 @@ impl Value {
         matches!(self, Value::Constant(constant) if constant.values.is_empty())
     }
 
-    /// Whether it is an integer tensor or a number, known now.
+    /// Its value, if it is a constant.
     pub fn as_constant(&self) -> Option<&Constant> {
         match self {
             Value::Constant(constant) => Some(constant),
@@ -135,18 +135,18 @@ impl Value {
 }
 
 impl Weight {
-    /// Whether two layers that read it are tied. Exporters merge equal vectors (all-zero biases, fresh scales) of layers that
-    /// have nothing to do with each other; equal matrices and filters are no coincidence.
+    /// Whether it is a matrix or filters; two layers that read it are then tied. Exporters merge equal vectors (all-zero biases,
+    /// fresh scales) of unrelated layers; equal matrices and filters are no coincidence.
     pub fn is_matrix(&self) -> bool {
         self.dims.iter().filter(|&&dim| dim > 1).count() > 1
     }
 
-    /// Whether an exporter made it up: a folded constant, a mask. Such a tensor is trained only where a layer reads it.
+    /// Whether an exporter created it: a folded constant, a mask. Such a tensor is trained only where a layer reads it.
     pub fn is_made_up(&self) -> bool {
         is_made_up(&self.tensor)
     }
 
-    /// What is held where nobody trains it.
+    /// The tensor that a module holds, for use as a buffer.
     pub fn held(&self) -> Option<Held> {
         let held = Held { stored: self.stored.clone(), elements: self.elements, is_seen: !self.computed };
         Some(held).filter(|_| !self.is_made_up() && self.others.is_empty())
@@ -167,7 +167,7 @@ impl Weight {
         Value::Weight(Weight { dims, view, values: None, ..self.clone() })
     }
 
-    /// What is computed from all of `weights`, of which there is at least one, in this shape; called after the largest.
+    /// The value computed from all `weights`, at least one, in this shape; it is named after the largest.
     pub fn computed(weights: &[&Weight], dims: Vec<usize>) -> Option<Value> {
         let first = weights.iter().rev().max_by_key(|weight| elements(&weight.dims))?;
         let stored = |weight: &&Weight| {
@@ -191,7 +191,7 @@ impl Weight {
     }
 }
 
-/// Whether an exporter made up a tensor of this name.
+/// Whether an exporter created the tensor of this name.
 fn is_made_up(name: &str) -> bool {
     let numbered = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
     name.starts_with("onnx::") || name.strip_prefix("val_").is_some_and(numbered)

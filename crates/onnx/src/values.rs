@@ -1,4 +1,4 @@
-//! The values of a graph by name: what is known of each, how many nodes read it, what the file declares.
+//! The values of a graph by name, how many nodes read each, and the declared shapes.
 
 use super::batch::Samples;
 use super::schema::GraphProto;
@@ -14,11 +14,11 @@ pub(super) struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// Those of a graph, of which some are known before its first node runs.
+    /// The values of a graph; `known` are those that exist before its first node runs.
     pub fn new(graph: &'a GraphProto, known: HashMap<&'a str, Value>) -> Self {
         let declared = graph.value_info.iter().chain(&graph.output);
         let declared = declared.filter_map(|info| Some((info.name(), dims(info)?))).collect();
-        // Who opens the file reads what the graph gives.
+        // The outputs of a graph are read by the users of the file.
         let outputs = graph.output.iter().map(|output| output.name());
         let mut readers = HashMap::with_capacity(graph.node.len());
         for value in graph.node.iter().flat_map(reads).chain(outputs) {
@@ -48,7 +48,7 @@ impl<'a> Values<'a> {
         self.declared.get(name).map(Vec::as_slice)
     }
 
-    /// The same with the batch in place of the one dimension that may be open.
+    /// As [`declared`](Self::declared), with the batch in place of the one dimension that may be open.
     pub fn declared_dims(&self, name: &str, samples: Samples) -> Option<Vec<usize>> {
         let dims = self.declared(name)?;
         let open = dims.iter().filter(|dim| dim.is_none()).count();

@@ -1,22 +1,22 @@
-//! What is odd about a file, as data; the sentences are written last.
+//! Warnings about a file, as data; `Display` writes the sentences.
 
 use perf4sight_base::units::{counted, grouped};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter, Result};
 
-/// One oddity. They are reported in this order.
+/// One warning. They are reported in this order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Warning {
-    /// The opset of the file, and the newest one known.
+    /// The opset of the file, and the newest supported one.
     NewerOpset(i64, i64),
-    /// The type of most of its numbers, where that is not float32.
+    /// The type of most of its numbers, if it is not float32.
     Width(String),
     SeveralOutputs(Vec<String>),
     Unknown(Unknown),
     GuessedShapes(Vec<String>),
-    /// Tensors folded from parameters whose size is not known, and the parameter that the first may be folded from.
+    /// Tensors folded from parameters of unknown size, and the parameter that the first may be folded from.
     LostParameters(Folded, Option<String>),
-    /// The first of so many parameters that nothing reads.
+    /// The first of the parameters that nothing reads, and their number.
     UnreadParameters(String, usize),
     /// Tensors folded from parameters that have the same size in all known networks.
     UsualParameters(Folded),
@@ -24,19 +24,19 @@ pub(super) enum Warning {
     ReadTwice(BTreeSet<String>),
     ReadInParts(BTreeMap<String, BTreeSet<String>>),
     PartlyRead(Vec<PartlyRead>),
-    /// Attentions that read features which are not contiguous.
+    /// Attentions that read non-contiguous features.
     StridedAttention(BTreeSet<String>),
     Contradicted(Vec<Contradiction>),
-    /// Tensors that count as buffers by their names, and their elements.
+    /// Tensors that count as buffers because of their names, and their elements.
     BuffersByName(Vec<(String, u64)>),
     Merged(Merged),
     FoldedBatchNorm,
-    /// How many batch normalisations the exporter's notes gave back.
+    /// Number of batch normalisations restored from the exporter's notes.
     RestoredBatchNorm(usize),
     MaybeFusedBatchNorm,
     NoDropout,
     AcrossSamples(Vec<String>),
-    /// Images that keep the size they were exported with, and the input asked for.
+    /// Images that keep the size they were exported with, and the requested input.
     FixedSizes(Vec<String>, String),
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Unknown {
     pub known: usize,
     pub operations: usize,
     pub kinds: Vec<(String, usize)>,
-    /// Those of them whose products are counted.
+    /// The kinds whose products are counted.
     pub products: BTreeSet<String>,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct PartlyRead {
     pub elements: u64,
 }
 
-/// A value whose declared shape is not what its operator makes; `None` for the batch and what is open.
+/// A value whose declared shape differs from its operator's result; `None` for the batch and open sizes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Contradiction {
     pub value: String,
@@ -72,7 +72,7 @@ pub(super) struct Contradiction {
     pub made: Vec<Option<u64>>,
 }
 
-/// Tensors that the file stores as others that they equal.
+/// Tensors that the file stores only as other, equal tensors.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Merged {
     pub first: String,
@@ -82,7 +82,7 @@ pub(super) struct Merged {
 
 const AGAIN: &str = "export it with dynamo=False, or with optimize=False";
 
-/// The export that keeps batch-norm, weightless and with a symbolic batch.
+/// The export command that keeps batch-norm, weightless and with a symbolic batch.
 const EXPORT: &str = "torch.onnx.export(model.train(), torch.randn(1, 3, 224, 224), \"network.onnx\", export_params=False, \
                       training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, dynamo=False, \
                       input_names=[\"input\"], dynamic_axes={\"input\": {0: \"batch\"}})";
@@ -230,7 +230,7 @@ fn fixed_sizes(f: &mut Formatter, nodes: &[String], input: &str) -> Result {
     )
 }
 
-/// What to write of all but the first of so many.
+/// The text for all items but the first.
 fn more(all: usize, write: impl Fn(usize) -> String) -> String {
     if all > 1 { write(all - 1) } else { String::new() }
 }
@@ -305,7 +305,7 @@ fn read_in_parts(f: &mut Formatter, tensors: &BTreeMap<String, BTreeSet<String>>
     )
 }
 
-/// What was taken for granted of attention that reads, say, what a convolution gave.
+/// Attention that reads non-contiguous features, such as the output of a convolution, is assumed to run step by step.
 fn strided_attention(f: &mut Formatter, attentions: &BTreeSet<String>) -> Result {
     let first = attentions.first().map_or("", String::as_str);
     let one = attentions.len() == 1;

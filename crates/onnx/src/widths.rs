@@ -1,4 +1,4 @@
-//! Notices networks whose numbers are of another width than the one in which everything here is counted.
+//! Detects networks whose numbers are not of the width that is assumed here.
 
 use super::file::File;
 use super::schema::tensor_proto::DataType;
@@ -7,7 +7,7 @@ use super::tensor::is_float;
 use super::warning::Warning;
 use std::collections::BTreeMap;
 
-/// A warning of a file most of whose numbers are not of 32 bits. The inputs' batch, and what else is open, counts as one.
+/// A warning if most numbers of a file do not have 32 bits. The inputs' batch and other open dimensions count as one.
 pub(super) fn warning(file: &File) -> Option<Warning> {
     let mut held: BTreeMap<DataType, u64> = BTreeMap::new();
     let stored = file.initializers.iter().map(|one| &one.tensor).filter_map(|tensor| {

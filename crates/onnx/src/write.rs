@@ -40,9 +40,9 @@ pub fn write(network: &Network, path: impl AsRef<Path>) -> Result<()> {
     atomic_write::save(path.as_ref(), to_bytes(network))
 }
 
-/// The same, where `overwrite` whatever lies there, and only what can be read again.
+/// As [`write()`], but with `overwrite` any file is replaced, and the network is written only if it can be read again.
 ///
-/// # Errors
+/// See [`write()`]; also a network whose file would be refused.
 /// See [`write()`]; a network whose file would be refused.
 pub fn write_over(network: &Network, path: impl AsRef<Path>, overwrite: bool) -> Result<()> {
     let path = path.as_ref();
@@ -52,7 +52,7 @@ pub fn write_over(network: &Network, path: impl AsRef<Path>, overwrite: bool) ->
     atomic_write::save(path, bytes)
 }
 
-/// What was made of a damaged file that was read with a warning may be refused itself.
+/// A network read from a damaged file with a warning may give a file that is refused.
 fn check_readable(network: &Network, bytes: &[u8], path: &Path) -> Result<()> {
     let problem = match from_bytes(network.name(), bytes) {
         Ok(read) if read.network.parameters() == network.parameters() => return Ok(()),
@@ -177,7 +177,7 @@ impl Writer<'_> {
         node.inputs.iter().map(|id| self.network.node(*id).name.clone()).collect()
     }
 
-    /// The ONNX node that carries a node's name and gives its result.
+    /// Adds the ONNX node that has a node's name and gives its result.
     fn emit(&mut self, node: &Node, operator: &str, inputs: Vec<String>, attributes: Vec<AttributeProto>) {
         self.step(&node.name, operator, inputs, attributes);
     }
@@ -193,7 +193,7 @@ impl Writer<'_> {
         });
     }
 
-    /// A weight of the layer that owns the node's weights.
+    /// A weight, named after the layer that owns the node's weights.
     fn weight(&mut self, node: &Node, name: &str, dims: &[usize]) -> String {
         let owner = node.shares.map_or(node, |owner| self.network.node(owner));
         let name = format!("{}.{name}", owner.name);
@@ -203,7 +203,7 @@ impl Writer<'_> {
         name
     }
 
-    /// Integers that are given when the network runs.
+    /// An integer input, given when the network runs.
     fn places(&mut self, node: &Node, dims: &[usize]) -> String {
         let name = format!("{}.places", node.name);
         self.graph.input.push(typed(&name, dims.iter().map(|&dim| fixed(dim)).collect(), DataType::Int64));
@@ -237,7 +237,7 @@ impl Writer<'_> {
         self.emit(node, "ConvTranspose", inputs, attributes.collect());
     }
 
-    /// What a convolution reads: its input, filters of this shape, and its bias.
+    /// The operands of a convolution: its input, filters of this shape, and its bias.
     fn filtered<W>(&mut self, node: &Node, conv: &Conv<W>, filters: &[usize]) -> Vec<String> {
         let bias = conv.bias.then_some(conv.out_channels);
         let mut inputs = self.inputs(node);
@@ -246,7 +246,7 @@ impl Writer<'_> {
         inputs
     }
 
-    /// The filters or the matrix of a layer, from all that is trained of it where that is not just they.
+    /// The filters or the matrix of a layer; the result of a sum, if more elements are trained than it has.
     fn matrix(&mut self, node: &Node, dims: &[usize], bias: Option<usize>) -> String {
         let elements = Shape::new(dims).elements();
         let Some(trained) = node.trained.map(|trained| trained.saturating_sub(bias.unwrap_or(0) as u64)) else {
@@ -271,7 +271,7 @@ impl Writer<'_> {
         sum
     }
 
-    /// Gemm for vectors; on more axes what exporters write too, a product and a sum.
+    /// Gemm for vectors; for more axes a product and a sum, as exporters write them.
     fn linear(&mut self, node: &Node, linear: &Linear) {
         let features = self.network.input_of(node, 0).dims().last().copied().unwrap_or(1);
         let outputs = linear.out_features;
@@ -295,7 +295,7 @@ impl Writer<'_> {
         self.called(format!("{}/sum", node.name));
     }
 
-    /// The table of an embedding as the matrix of a layer that classifies words.
+    /// The transposed table of an embedding, as the matrix of a layer that classifies words.
     fn turned(&mut self, node: &Node, owner: &Node) -> String {
         let table = self.weight(node, if owner.trained == Some(0) { "buffer" } else { "weight" }, &[]);
         let turned = format!("{}/turned_weight", node.name);
@@ -303,14 +303,14 @@ impl Writer<'_> {
         turned
     }
 
-    /// Calls the node just written otherwise than what it gives.
+    /// Renames the node just written; its output keeps its name.
     pub(super) fn called(&mut self, name: String) {
         if let Some(written) = self.graph.node.last_mut() {
             written.name = Some(name);
         }
     }
 
-    /// A bias of which so many elements are trained: some attentions have none for their keys.
+    /// A bias with `trained` trained elements: some attentions have none for their keys.
     fn bias(&mut self, node: &Node, outputs: usize, trained: usize) -> String {
         let Some(rest) = outputs.checked_sub(trained).filter(|&rest| rest > 0 && node.shares.is_none()) else {
             return self.weight(node, "bias", &[outputs]);
@@ -331,7 +331,7 @@ impl Writer<'_> {
         self.repeated(node, weight, shape);
     }
 
-    /// What is one and the same for all samples, repeated for each.
+    /// Repeats a value that is the same for all samples once for each.
     fn repeated(&mut self, node: &Node, once: String, shape: &Shape) {
         let input = self.network.nodes()[0].name.clone();
         let batch = format!("{}/batch", node.name);
@@ -347,7 +347,7 @@ impl Writer<'_> {
         self.push(node, "AveragePool", window);
     }
 
-    /// A lookup of rows. Which ones are the same for all samples is given when the network runs.
+    /// A lookup of rows. If the rows are the same for all samples, their numbers are given when the network runs.
     fn embedding(&mut self, node: &Node, embedding: &Embedding) {
         let name = if node.trained == Some(0) { "buffer" } else { "weight" };
         let table = self.weight(node, name, &[embedding.rows, embedding.width]);
@@ -367,7 +367,8 @@ impl Writer<'_> {
         self.foreign(node);
     }
 
-    /// What was not understood stays as it was; where that was not kept it is only called so, in a domain where nobody expects it to run.
+    /// Writes an unknown operation as it was read. If that was not kept, only its name is written, in a domain that no runtime
+    /// supports.
     fn unknown(&mut self, node: &Node, unknown: &Unknown) {
         if let Some(original) = &unknown.original {
             return self.original(node, unknown, original);
@@ -382,7 +383,7 @@ impl Writer<'_> {
         self.foreign(node);
     }
 
-    /// Moves the node just written into our domain, where its shape is known from its declaration only.
+    /// Moves the node just written into our domain, if only its declaration gives its shape.
     fn foreign(&mut self, node: &Node) {
         self.domains.insert(DOMAIN.into(), 1);
         self.graph.value_info.push(value_info(&node.name, batched(&node.shape)));
@@ -392,7 +393,7 @@ impl Writer<'_> {
     }
 }
 
-/// Trained elements of a bias beside a matrix that is trained as a whole.
+/// Trained elements of a bias, if its matrix is trained as a whole.
 fn trained_biases(node: &Node, matrix: u64, outputs: usize) -> usize {
     let left = node.trained.and_then(|trained| trained.checked_sub(matrix)).map(|left| left as usize);
     left.filter(|&left| left < outputs).unwrap_or(outputs)

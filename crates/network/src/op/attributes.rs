@@ -2,25 +2,25 @@
 
 use crate::Shape;
 
-/// Attributes of a convolution: of images, or of what else has windows; pairs are height, width.
+/// Attributes of a convolution of images or other inputs with windows; pairs are height, width.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conv<W = Window> {
     /// Filters.
     pub out_channels: usize,
     /// Kernel, stride, padding and dilation.
     pub window: W,
-    /// Blocks of channels that do not see each other.
+    /// Groups of channels that are convolved separately.
     pub groups: usize,
     /// Whether each filter has a bias.
     pub bias: bool,
 }
 
-/// Attributes of a 2-D convolution turned around: what a convolution of this window makes of a result, it makes of the input.
+/// Attributes of a transposed 2-D convolution: a convolution of this window maps its output shape to its input shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConvTranspose {
-    /// The convolution; its filters give the result's channels.
+    /// The convolution; its filters make the result's channels.
     pub conv: Conv,
-    /// Rows and columns more at the bottom and on the right, where several sizes would be possible.
+    /// Additional rows and columns at the bottom and on the right, if several sizes are possible.
     pub extra: [usize; 2],
 }
 
@@ -63,18 +63,18 @@ pub struct Volume {
     pub ceil: bool,
 }
 
-/// A trained table of which rows are looked up.
+/// A trained table whose rows are looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Embedding {
     /// How many rows it has: the words of a vocabulary.
     pub rows: usize,
-    /// How long a row is.
+    /// Length of a row.
     pub width: usize,
-    /// Where the same rows are looked up for every sample, and the operation has no input: the shape of their numbers.
+    /// The shape of the row numbers, if the same rows are looked up for every sample and the operation has no input.
     pub fixed: Option<Shape>,
 }
 
-/// What is multiplied with and added to normalised values.
+/// Scale and shift after a normalisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are the documentation
 pub enum Affine {
@@ -83,62 +83,63 @@ pub enum Affine {
     ScaleAndShift,
 }
 
-/// An operation that was read but not understood.
+/// An operation that was read but is not supported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unknown {
-    /// Its name in the file, with the domain where it is not the standard one.
+    /// Its name in the file, with the domain if it is not the standard one.
     pub op_type: String,
-    /// Its output: as the file says it or its operator's rule, else the first input's.
+    /// Its output shape: from the file or its operator's rule, otherwise the first input's.
     pub shape: Shape,
     /// Elements of the weights it reads.
     pub parameters: u64,
-    /// Multiply-accumulates of one sample, where it is a product whose rule is known.
+    /// Multiply-accumulates of one sample, if it is a product with a known rule.
     pub macs: u64,
-    /// Whether every sample meets all of its batch, so that a sample costs as often as much; its shape and cost are those of a batch of one.
+    /// Whether it combines every sample with all others of the batch, so that a sample costs more in larger batches; its shape
+    /// and cost are those of a batch of one.
     pub across: bool,
-    /// The operation as its file has it, so that a file written from it does the same; `None` where that cannot be kept.
+    /// The operation as in its file, so that a file written from it does the same; `None` if that cannot be kept.
     pub original: Option<Box<Original>>,
 }
 
-/// An operation as an ONNX file has it.
+/// An operation as stored in an ONNX file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Original {
-    /// Its attributes: a `NodeProto` with nothing else, encoded.
+    /// Its attributes: an encoded `NodeProto` with nothing else.
     pub attributes: Vec<u8>,
-    /// The operator set of its domain that it is of; of ONNX's own at least that of the files we write.
+    /// The version of its domain's operator set; for ONNX's own at least that of the files we write.
     pub opset: i64,
-    /// What it reads, in order.
+    /// Its operands, in order.
     pub operands: Vec<Operand>,
-    /// Which of its outputs this one is.
+    /// The index of this output.
     pub output: usize,
-    /// How many it has.
+    /// The number of its outputs.
     pub outputs: usize,
     /// The layout of its output.
     pub layout: Layout,
 }
 
-/// What an operation reads at one place.
+/// One operand of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operand {
-    /// The next of the nodes it reads, laid out so.
+    /// The next of the nodes it reads, with this layout.
     Node(Layout),
     /// A trained tensor of this shape.
     Weight(Vec<usize>),
-    /// Numbers of this shape that nobody trains, such as running statistics.
+    /// Untrained numbers of this shape, such as running statistics.
     Buffer(Vec<usize>),
-    /// Integers that are known: for each a number of batches and a number of its own.
+    /// Known integers, each as a multiple of the batch size and a rest.
     Integers(Vec<usize>, Vec<[i64; 2]>),
-    /// Numbers that are known: an encoded `TensorProto`.
+    /// Numbers with known values: an encoded `TensorProto`.
     Numbers(Vec<u8>),
-    /// Nothing: it is optional.
+    /// Nothing: the operand is optional.
     Absent,
 }
 
 /// Where a tensor of many samples has its batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// In an axis of its own; the first in most.
+    /// On an axis of its own, mostly the first.
     Alone(usize),
-    /// In the first axis, together with the sample's first: all rows of all samples.
+    /// On the first axis, together with the sample's first: all rows of all samples.
     Rows,
 }

@@ -1,4 +1,4 @@
-//! What an operation does to memory: what is trained, read, written, kept for backward.
+//! The memory effects of an operation: trained tensors, traffic, storage, and what backward needs.
 
 use crate::Shape;
 
@@ -11,31 +11,31 @@ pub struct Weight {
     pub spans: Spans,
 }
 
-/// Along which axes of what is read and given a trained tensor extends.
+/// The axes of the input and of the result along which a trained tensor extends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spans {
-    /// Its first axis along the result's channels, its second along that axis of the input.
+    /// Its first axis along the result's channels, its second along this axis of the input.
     Filters {
         /// The axis that it sums over.
         input: usize,
     },
-    /// Its first axis along that axis of the input, its second along the result's channels.
+    /// Its first axis along this axis of the input, its second along the result's channels.
     Transposed {
         /// The axis that it sums over.
         input: usize,
     },
     /// Its axes along the result's.
     Result {
-        /// The one that its first extends along.
+        /// The axis of the result that its first extends along.
         first: usize,
     },
     /// Its second axis along the result's last, its first along none.
     Rows,
-    /// None that is known.
+    /// No known axes.
     Nothing,
 }
 
-/// Elements read and written; backward where a gradient flows on.
+/// Elements read and written; backward only if a gradient flows on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traffic {
     /// Forward in training.
@@ -55,11 +55,11 @@ pub enum Backward {
     Once(f64),
     /// For each input whose gradient is computed.
     Each(Vec<f64>),
-    /// Of what normalises by the batch's statistics, and where it keeps those that it has.
+    /// For batch normalisation, by the batch's statistics or by the running ones.
     Normalised {
-        /// With the gradients of the statistics.
+        /// With the gradients of the batch's statistics.
         batch: f64,
-        /// Without.
+        /// Without them, with running statistics.
         kept: f64,
     },
 }
@@ -67,13 +67,13 @@ pub enum Backward {
 /// Where a result is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Storage {
-    /// In memory of its own, which the operation needs no more: another may overwrite it.
+    /// In its own memory, which the operation no longer needs: another one may overwrite it.
     Own,
-    /// In memory of its own that stays as it is.
+    /// In its own memory, which must stay unchanged.
     Needed,
-    /// In that of the first input: a view.
+    /// In the memory of the first input: a view.
     View,
-    /// Where it is kept between steps.
+    /// In memory that is kept between steps.
     Resident,
 }
 
@@ -92,32 +92,32 @@ pub enum Needs {
     All,
 }
 
-/// What forward makes for backward beside the result.
+/// Additional results of forward for backward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
-    /// A mean and an inverse deviation for each of so many.
+    /// This many means and inverse deviations.
     Statistics(u64),
     /// An index for every element of the result.
     Indices,
-    /// The logarithm of a sum for each of so many.
+    /// This many logarithms of sums.
     Sums(u64),
-    /// A number drawn for every sample.
+    /// A random number for every sample.
     Draw,
 }
 
-/// What an operation makes of the gradient that comes in.
+/// How an operation computes the gradients of its inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gradient {
-    /// It has no inputs, or nothing that a gradient could say about them.
+    /// It has no inputs, or none of them has a gradient.
     Ends,
-    /// A tensor for each input.
+    /// It makes a tensor for each input.
     Made,
-    /// It hands it on as it is, or a part of it.
+    /// It passes on the incoming gradient, or a part of it.
     Passed,
 }
 
 impl Traffic {
-    /// Forward whatever the stage, and backward.
+    /// The same forward in all stages, and backward.
     pub(super) fn new(forward: f64, backward: f64) -> Self {
         Traffic { training: forward, inference: forward, backward: Backward::Once(backward), strided: false }
     }

@@ -8,7 +8,7 @@ use crate::Shape;
 impl Activation {
     pub(super) fn facts<'a>(self, at: At) -> Facts<'a> {
         let outputs = at.outputs();
-        // Truth has none.
+        // Truth values have no gradient.
         let gradient = if self == Activation::Not { Gradient::Ends } else { Gradient::Made };
         Facts {
             needs: self.row(),
@@ -30,7 +30,7 @@ impl Binary {
         self.row() == Family::Truth
     }
 
-    /// What backward needs, of one operand and a constant or of two, and what becomes of the gradient; as derivatives.yaml has it.
+    /// What backward needs, for one operand and a constant or for two, and how the gradient is computed; as in derivatives.yaml.
     fn backward(self, operands: usize) -> (Needs, Gradient) {
         match self.row() {
             Family::Sum => (Needs::Nothing, Gradient::Passed),
@@ -49,7 +49,7 @@ impl Binary {
         }
     }
 
-    /// Sums pass their gradient on as it is; products multiply it with the other operand, for each operand that wants one.
+    /// Sums pass their gradient on unchanged; products multiply it by the other operand, for each operand with a gradient.
     pub(super) fn facts<'a>(self, at: At) -> Facts<'a> {
         let outputs = at.outputs();
         let operands: Vec<f64> = at.inputs().map(|shape| shape.elements() as f64).collect();
@@ -57,7 +57,7 @@ impl Binary {
             (true, false) => 0.0,
             (true, true) => outputs + elements,
             (false, false) => 3.0 * outputs,
-            // The full-size product is written, then summed over the stretched axes.
+            // The full-size product is written, then summed over the broadcast axes.
             (false, true) => 4.0 * outputs + elements,
         };
         let traffic = Traffic {
@@ -71,14 +71,14 @@ impl Binary {
     }
 }
 
-/// A copy as other elements. None but numbers have a gradient.
+/// A copy with another element type. Only numbers have a gradient.
 pub(super) fn cast<'a>(at: At) -> Facts<'a> {
     let traffic = Traffic::new(2.0 * at.outputs(), 0.0);
     let storage = Storage::Needed;
     Facts { storage, traffic, ..Facts::new(Nature::Movement, Coupling::Same, Gradient::Ends) }
 }
 
-/// What is chosen where a condition holds and where it does not, all three stretched to one shape.
+/// The shape of `where`: the condition and both choices are broadcast to one shape.
 pub(super) fn choice_shape(inputs: &[&Shape]) -> Result<Shape, String> {
     match inputs {
         [condition, yes, no] => broadcast(&broadcast(condition, yes)?, no),
@@ -86,7 +86,7 @@ pub(super) fn choice_shape(inputs: &[&Shape]) -> Result<Shape, String> {
     }
 }
 
-/// `where` saves its condition; each of the others gets the gradient where it was chosen, zeros elsewhere.
+/// `where` saves its condition; each choice gets the gradient where it was chosen, and zeros elsewhere.
 pub(super) fn choice<'a>(at: At) -> Facts<'a> {
     let outputs = at.outputs();
     let read: f64 = at.inputs().map(|shape| shape.elements() as f64).sum();
@@ -97,15 +97,16 @@ pub(super) fn choice<'a>(at: At) -> Facts<'a> {
     Facts { needs: Needs::First, traffic, ..Facts::new(Nature::Choice, Coupling::Tied, Gradient::Made) }
 }
 
-/// Draws a number for every sample in training: torchvision's `stochastic_depth` and timm's `drop_path` multiply with it, for whose gradient
-/// the numbers drawn are enough.
+/// Draws a number for every sample in training: torchvision's `stochastic_depth` and timm's `drop_path` multiply by it. The
+/// gradient needs only the drawn numbers.
 pub(super) fn drop_path<'a>(rate: f32, at: At) -> Facts<'a> {
     let outputs = at.outputs();
     let traffic = Traffic { inference: 0.0, ..Traffic::new(2.0 * outputs, 2.0 * outputs) };
     Facts { traffic, beside: Some(Beside::Draw), ..dropout(rate, at) }
 }
 
-/// Axes of length 1 stretch. The ranks must be equal: with the batch in front, shorter shapes would meet the wrong axes.
+/// Axes of length 1 are broadcast. The ranks must be equal: with the batch in front, shorter shapes would be aligned with the
+/// wrong axes.
 fn broadcast(a: &Shape, b: &Shape) -> Result<Shape, String> {
     let misfit = || format!("cannot combine {a} and {b} element by element");
     let stretched = |(&x, &y): (&usize, &usize)| match (x, y) {
@@ -119,8 +120,8 @@ fn broadcast(a: &Shape, b: &Shape) -> Result<Shape, String> {
     Ok(Shape::new(a.dims().iter().zip(b.dims()).map(stretched).collect::<Result<Vec<_>, _>>()?))
 }
 
-/// Draws a number for every element in training and does nothing in inference, nor where it drops nothing: `_dropout_impl` of
-/// aten/src/ATen/native/Dropout.cpp returns its input itself for a rate of 0.
+/// Draws a number for every element in training. It does nothing in inference or with a rate of 0: then `_dropout_impl` of
+/// aten/src/ATen/native/Dropout.cpp returns its input itself.
 pub(super) fn dropout<'a>(rate: f32, at: At) -> Facts<'a> {
     if rate == 0.0 {
         return Facts { storage: Storage::View, ..Facts::new(Nature::Dropout, Coupling::Same, Gradient::Passed) };

@@ -1,4 +1,4 @@
-//! Rows of a table looked up by number: words, places, kinds.
+//! Lookups of rows of a table by number: words, positions, types.
 
 use super::attributes::Embedding;
 use super::effects::{Gradient, Spans, Storage, Weight};
@@ -16,9 +16,9 @@ impl Embedding {
         Ok(Shape::new([numbers.dims(), &[self.width]].concat()))
     }
 
-    /// Its gradient is as large as the table (`embedding_dense_backward`), whatever was looked up.
+    /// Its gradient is as large as the table (`embedding_dense_backward`), for any lookup.
     pub(super) fn facts<'a>(&'a self) -> Facts<'a> {
-        // What is the same for all samples is seen once for each.
+        // A result that is the same for all samples is read by each of them, so it stays unchanged.
         let storage = if self.fixed.is_some() { Storage::Needed } else { Storage::Own };
         let table = Weight { dims: Shape::new([self.rows, self.width]), spans: Spans::Rows };
         Facts {

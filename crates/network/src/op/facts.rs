@@ -1,39 +1,39 @@
-//! All that is true of an operation where it stands, whatever device and framework run it; costs, memory, time, pruning and the workers
-//! read it here.
+//! Facts about an operation at its position in a network, for any device and framework. Costs, memory, time, pruning and the
+//! workers read them.
 
 use super::attributes::{Affine, Conv, ConvTranspose, Embedding, Linear, Unknown, Volume, Window};
 use super::effects::{Beside, Gradient, Needs, Storage, Traffic, Weight};
 use super::functions::{Activation, Binary};
 use crate::{Node, Shape};
 
-/// What is true of one operation; elements and multiply-accumulates are those of one sample.
+/// The facts about one operation; elements and multiply-accumulates are those of one sample.
 #[derive(Debug, Clone)]
 pub struct Facts<'a> {
-    /// What it is computed like.
+    /// The kind of its computation.
     pub nature: Nature<'a>,
-    /// Its trained tensors, in the order frameworks make them.
+    /// Its trained tensors, in the order in which frameworks create them.
     pub weights: Vec<Weight>,
-    /// The dimensions of what it keeps from step to step and nobody trains.
+    /// The shapes of its buffers, which persist from step to step and are not trained.
     pub buffers: Vec<Shape>,
     /// Multiply-accumulates of the forward pass.
     pub macs: u64,
-    /// Whether that is the cost of every sample of the batch that a sample meets, not of the sample.
+    /// Whether `macs` is the cost for each sample of the batch that a sample is combined with, not the cost of the sample.
     pub across: bool,
-    /// What it moves, where it multiplies no matrices.
+    /// Its memory traffic, if it multiplies no matrices.
     pub traffic: Traffic,
     /// Where its result is stored.
     pub storage: Storage,
     /// What backward needs of its operands.
     pub needs: Needs,
-    /// What forward makes for backward beside the result.
+    /// The additional tensor that forward makes for backward.
     pub beside: Option<Beside>,
-    /// What it makes of the gradient that comes in, for each of its inputs.
+    /// How it computes the gradient of each of its inputs.
     pub gradient: Gradient,
-    /// What its channels have to do with those it reads.
+    /// How its channels relate to those of its inputs.
     pub channels: Coupling<'a>,
 }
 
-/// Kinds of operations that are computed alike.
+/// Kinds of operations with a similar computation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[allow(missing_docs)] // the names are the documentation
 pub enum Nature<'a> {
@@ -53,18 +53,18 @@ pub enum Nature<'a> {
     /// One of two, element by element.
     Choice,
     Dropout,
-    /// Windows, whole images or axes reduced to a number, or images at another size; the windows, where it has some.
+    /// Windows, whole images or axes reduced to a number, or resized images; the windows, if it has some.
     Pooling(Option<&'a Window>),
     Movement,
     Unknown(&'a Unknown),
 }
 
-/// What the channels of a result have to do with those of the inputs.
+/// How the channels of a result relate to those of the inputs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Coupling<'a> {
     /// They are the network's own.
     Given,
-    /// They are those of what it is combined with.
+    /// The channels of the other operand.
     Partner,
     /// A new one for every filter.
     Filters(&'a Conv),
@@ -72,7 +72,7 @@ pub enum Coupling<'a> {
     Volumes(&'a Conv<Volume>),
     /// A new one for every filter.
     Spread(&'a ConvTranspose),
-    /// New ones on the last axis; channels on another pass.
+    /// New ones on the last axis; channels on another axis pass.
     Features(&'a Linear),
     /// New ones on the last axis, one for every column of a table.
     Rows(&'a Embedding),
@@ -89,7 +89,7 @@ pub enum Coupling<'a> {
     Image,
     /// The same of all inputs, element by element.
     Tied,
-    /// One input's behind the other's along an axis.
+    /// The channels of the inputs one after the other, along an axis.
     Joined {
         /// The axis that grows.
         axis: usize,
@@ -98,9 +98,9 @@ pub enum Coupling<'a> {
     Regrouped,
     /// The same in another order of axes.
     Permuted(&'a [usize]),
-    /// The same, on an axis that stays as long; those on another are mixed.
+    /// The same, on an axis that keeps its length; those on another are mixed.
     Kept,
-    /// As kept, with the other axes stretched to this length.
+    /// As kept, with the other axes broadcast to this length.
     Stretched,
     /// The same, if they are not on this axis, which is read in another order.
     Beside {
@@ -123,18 +123,18 @@ pub enum Coupling<'a> {
         /// Whether they stay with a length of 1.
         keep: bool,
     },
-    /// Those of the axes before the last two of every input, which run side by side; the last two are multiplied. What is added to products
-    /// stretches.
+    /// Those of the axes before the last two of every input, which correspond; the last two are multiplied. Operands that are
+    /// added to products are broadcast.
     Multiplied,
     /// They are mixed.
     Lost,
-    /// Nobody knows.
+    /// Unknown.
     Unknown(&'a Unknown),
 }
 
 impl<'a> Facts<'a> {
-    /// Of an operation without weights that allocates its result, needs nothing for backward and costs nothing: what is more or other
-    /// is said by whoever has it.
+    /// The facts of an operation without weights that allocates its result, keeps nothing for backward and costs nothing; the
+    /// caller changes what differs.
     pub(super) fn new(nature: Nature<'a>, channels: Coupling<'a>, gradient: Gradient) -> Self {
         Facts {
             nature,
@@ -152,7 +152,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Where an operation stands.
+/// The position of an operation in its network.
 #[derive(Clone, Copy)]
 pub struct At<'a> {
     /// All nodes of the network.
@@ -162,7 +162,7 @@ pub struct At<'a> {
 }
 
 impl<'a> At<'a> {
-    /// What it reads.
+    /// The shapes of its inputs.
     pub fn inputs(self) -> impl Iterator<Item = &'a Shape> {
         self.node.inputs.iter().map(move |id| &self.nodes[id.index()].shape)
     }
@@ -172,7 +172,7 @@ impl<'a> At<'a> {
         &self.nodes[self.node.inputs[index].index()].shape
     }
 
-    /// What it gives.
+    /// The shape of its result.
     pub fn output(self) -> &'a Shape {
         &self.node.shape
     }

@@ -1,9 +1,9 @@
-//! Element-wise functions, a row each.
+//! Element-wise functions, one per row.
 
 use super::effects::Needs;
 
-/// Declares element-wise functions, a row each: the variant, its name as tables print it, and what its facts follow from. Whatever else is
-/// true of one is asked for by the compiler: the operator of ONNX, the worker's function.
+/// Declares element-wise functions, one per row: the variant, its name in tables, and the source of its facts. The compiler
+/// requires the rest of its facts: the operator of ONNX, the worker's function.
 macro_rules! elementwise {
     ($(#[$doc:meta])* pub enum $kind:ident: $facts:ty { $($(#[$own:meta])* $function:ident $name:literal $row:expr,)+ }) => {
         $(#[$doc])*
@@ -14,10 +14,10 @@ macro_rules! elementwise {
         }
 
         impl $kind {
-            /// All there are.
+            /// All variants.
             pub const ALL: [$kind; [$($name),+].len()] = [$($kind::$function),+];
 
-            /// Its name as tables print it.
+            /// Its name in tables.
             pub fn name(self) -> &'static str {
                 match self {
                     $($kind::$function => $name,)+
@@ -34,7 +34,7 @@ macro_rules! elementwise {
 }
 
 elementwise! {
-    /// Functions of one element. Where the gradient can be read off the result, PyTorch does (tools/autograd/derivatives.yaml).
+    /// Functions of one element. If the result is enough for the gradient, PyTorch uses it (tools/autograd/derivatives.yaml).
     pub enum Activation: Needs {
         Relu "relu" Needs::Result,
         Relu6 "relu6" Needs::Inputs,
@@ -68,12 +68,12 @@ elementwise! {
     }
 }
 
-/// Functions of two elements with the same derivative.
+/// Groups of functions of two elements with the same derivative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
-    /// The gradient passes as it is.
+    /// The gradient passes unchanged.
     Sum,
-    /// Multiplied with the other operand, which is saved unless it is a constant.
+    /// The gradient is multiplied by the other operand, which is saved unless it is a constant.
     Product,
     Power,
     /// One operand or the other.
@@ -101,7 +101,7 @@ elementwise! {
         And "and" Family::Truth,
         Or "or" Family::Truth,
         Xor "xor" Family::Truth,
-        /// The first where it is positive, else times the second, the trained slopes.
+        /// The first where it is positive, else multiplied by the second, the trained slopes.
         PRelu "prelu" Family::Choice,
     }
 }

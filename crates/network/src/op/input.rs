@@ -1,4 +1,4 @@
-//! What a network reads: tensors of numbers, of integers such as the ids of words, of truths such as masks.
+//! Inputs of a network: tensors of numbers, of integers such as the ids of words, of truths such as masks.
 
 use super::Op;
 use super::effects::{Gradient, Storage};
@@ -6,20 +6,20 @@ use super::facts::{Coupling, Facts, Nature};
 use super::functions::Activation;
 use crate::Shape;
 
-/// What the elements of a tensor are.
+/// The element type of a tensor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Element {
-    /// Floating-point numbers, as in every tensor that is trained. What comparisons between them say counts as such.
+    /// Floating-point numbers, as in every trained tensor. Results of comparisons between them count as numbers.
     #[default]
     Number,
-    /// Integers of 64 bits: ids of words, places, masks of zeros and ones.
+    /// Integers of 64 bits: ids of words, positions, masks of zeros and ones.
     Integer,
     /// True or false.
     Truth,
 }
 
 impl Element {
-    /// Bytes of one, where a number takes so many; as in PyTorch.
+    /// Bytes of one element, if a number takes `number` bytes; as in PyTorch.
     pub fn bytes(self, number: u64) -> u64 {
         match self {
             Element::Number => number,
@@ -28,7 +28,7 @@ impl Element {
         }
     }
 
-    /// What tables and files call it.
+    /// Its name in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             Element::Number => "numbers",
@@ -41,9 +41,9 @@ impl Element {
 /// One input of a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
-    /// One sample of it.
+    /// Shape of one sample.
     pub shape: Shape,
-    /// What its elements are.
+    /// Its element type.
     pub element: Element,
 }
 
@@ -64,7 +64,7 @@ impl Input {
 }
 
 impl Op {
-    /// What the elements of its result are, where it is applied to such. Comparisons and logic say truth as numbers.
+    /// The element type of its result for inputs of these types. Comparisons and logic give truth as numbers.
     pub(crate) fn element(&self, inputs: &[Element]) -> Element {
         let of = |place: usize| inputs.get(place).copied().unwrap_or_default();
         match self {
@@ -75,7 +75,7 @@ impl Op {
             Op::Where => of(1),
             Op::Binary(binary) if binary.is_truth() => Element::Number,
             Op::Binary(_) | Op::Reduce { .. } | Op::CumSum { .. } => of(0),
-            // Places are made what they are places of.
+            // Positions have the element type of the searched tensor.
             Op::TopK(_) | Op::ArgMax(_) => of(0),
             Op::Activation(Activation::Abs | Activation::Neg | Activation::Sign) => of(0),
             Op::Activation(_)

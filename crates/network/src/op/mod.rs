@@ -1,4 +1,4 @@
-//! The operations a network is made of, with their attributes; sizes that follow from the input are not repeated here.
+//! The operations of a network with their attributes; sizes that follow from the input are not repeated here.
 
 mod attributes;
 mod effects;
@@ -29,45 +29,46 @@ pub use unknown::continued;
 
 use super::shape::{MAX_ELEMENTS, Shape};
 
-/// One operation. Every operation has exactly one output; what has several in ONNX (Split) becomes several nodes.
+/// One operation. Every operation has exactly one output; an ONNX operator with several (Split) becomes several nodes.
 ///
 /// Axes and shapes are per sample: the batch is not counted, axis 0 of an image is its channels.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op {
     /// One of the network's inputs.
     Input(Input),
-    /// A trainable tensor that no layer owns: a class token, a position embedding, a layer scale. It has no inputs and is the
-    /// same for every sample.
+    /// A trainable tensor outside any layer: a class token, a position embedding, a layer scale. It has no inputs and is the same
+    /// for every sample.
     Parameter(Shape),
-    /// Rows of a trained table by number.
+    /// Lookup of rows of a trained table.
     Embedding(Embedding),
-    /// The same as other elements: integers or truths as numbers, in memory of their own.
+    /// Conversion to this element type: integers or truths as numbers, in memory of their own.
     Cast(Element),
     /// 2-D convolution; depthwise and grouped ones included. Input channels follow from the input.
     Conv(Conv),
     /// 3-D convolution.
     Conv3d(Conv<Volume>),
-    /// 2-D convolution turned around, as networks grow images with.
+    /// Transposed 2-D convolution, which enlarges images.
     ConvTranspose(ConvTranspose),
     /// Fully connected layer on the last axis; input features follow from the input.
     Linear(Linear),
     /// Batch normalisation over all samples, with scale, shift and two running statistics.
     BatchNorm {
-        /// The axis whose elements are normalised each by itself: 0, the channels, in images; 1 where the samples are vectors in rows.
+        /// The axis whose elements are normalised independently: 0, the channels, in images; 1 if the samples are vectors in
+        /// rows.
         axis: usize,
     },
     /// Layer normalisation over the axes from `axis` on.
     LayerNorm {
         /// First normalised axis.
         axis: usize,
-        /// What follows the normalisation.
+        /// Scale and shift after the normalisation.
         affine: Affine,
     },
-    /// Normalisation of groups of channels; of every channel by itself where there are as many groups.
+    /// Normalisation of groups of channels; of single channels if there are as many groups.
     GroupNorm {
         /// How many groups.
         groups: usize,
-        /// What follows the normalisation.
+        /// Scale and shift after the normalisation.
         affine: Affine,
     },
     /// Element-wise function of one input.
@@ -95,25 +96,25 @@ pub enum Op {
         /// Height and width of the result.
         output: [usize; 2],
     },
-    /// Element-wise function of two inputs of equal rank, axes of length 1 stretched, or of one input and a constant.
+    /// Element-wise function of two inputs of equal rank, axes of length 1 broadcast, or of one input and a constant.
     Binary(Binary),
-    /// The second input where the first holds, else the third; axes of length 1 stretched.
+    /// The second input where the first is true, else the third; axes of length 1 are broadcast.
     Where,
     /// An image at another size.
     Resize {
         /// Height and width of the result.
         image: [usize; 2],
-        /// Where its numbers come from.
+        /// The interpolation of its pixels.
         interpolation: Interpolation,
-        /// Whether the corners of both images lie on each other, else their edges.
+        /// Whether the corners of both images are aligned; otherwise their edges are.
         corners: bool,
     },
-    /// Inputs one after the other along `axis`.
+    /// Concatenation of the inputs along `axis`.
     Concat {
         /// The axis that grows.
         axis: usize,
     },
-    /// All axes into one.
+    /// Flattening of all axes into one.
     Flatten,
     /// The same elements in another shape.
     Reshape(Shape),
@@ -124,7 +125,8 @@ pub enum Op {
     },
     /// A contiguous copy.
     Contiguous {
-        /// How many axes of a sample are outside the batch in memory: PyTorch's recurrent networks and attention put the tokens first.
+        /// How many axes of a sample precede the batch in memory: PyTorch's recurrent networks and attention put the tokens
+        /// first.
         batch: usize,
     },
     /// The elements `start..start + length` along `axis`.
@@ -142,51 +144,51 @@ pub enum Op {
         axis: usize,
         /// First element kept.
         start: usize,
-        /// Distance of those kept.
+        /// Distance between kept elements.
         step: usize,
     },
     /// Elements along an axis by position.
     Pick(Pick),
-    /// More elements around the input, or fewer at some sides.
+    /// Padding around the input, or cropping at some sides.
     Pad {
-        /// How many before and behind, for every axis; negative where they are cut off.
+        /// How many before and after, for every axis; negative where they are cut off.
         sides: Vec<[i64; 2]>,
-        /// What they are.
+        /// The values of the padding.
         fill: Fill,
     },
     /// Axes of length 1 repeated up to this shape.
     Expand(Shape),
-    /// Matrix product of two inputs over their last two axes; those in front stretch where they are of length 1.
+    /// Matrix product of two inputs over their last two axes; leading axes of length 1 are broadcast.
     MatMul,
-    /// Attention as frameworks compute it in one operation: `softmax(query x key^T / sqrt(features)) x value`, each of heads, tokens,
-    /// features; a fourth input, where there is one, is added to the scores.
+    /// Fused attention: `softmax(query x key^T / sqrt(features)) x value`, each of heads, tokens, features; an optional fourth
+    /// input is added to the scores.
     Attention,
     /// Softmax along `axis`.
     Softmax {
         /// The normalised axis.
         axis: usize,
     },
-    /// A number for all elements along `axes`.
+    /// Reduction of all elements along `axes` to one number.
     Reduce {
-        /// Which number.
+        /// The kind of reduction.
         reduction: Reduction,
-        /// The axes that go.
+        /// The reduced axes.
         axes: Vec<usize>,
         /// Whether they stay as axes of length 1.
         keep: bool,
     },
-    /// Where along an axis the largest or smallest element is.
+    /// Index of the largest or smallest element along an axis.
     ArgMax(ArgMax),
-    /// The largest or smallest elements along an axis, or their places.
+    /// The largest or smallest elements along an axis, or their indices.
     TopK(TopK),
-    /// Sums of all elements along `axis` up to each.
+    /// Cumulative sums along `axis`.
     CumSum {
         /// The axis.
         axis: usize,
     },
-    /// An image put together from columns, each a window of it.
+    /// An image assembled from columns, each of which is a window of it.
     Fold(Fold),
-    /// The first input, an image, at the places that the second names.
+    /// The first input, an image, sampled at the positions in the second.
     GridSample(GridSample),
     /// Dropout in training, nothing in inference or with a rate of 0.
     Dropout {
@@ -198,12 +200,12 @@ pub enum Op {
         /// Share of samples set to zero.
         rate: f32,
     },
-    /// An operation this crate does not know: counted, named, never fatal.
+    /// An operation that this crate does not support: it is counted and named, and never an error.
     Unknown(Unknown),
 }
 
 impl Op {
-    /// The operation's name as layer tables and reports print it.
+    /// The name of the operation in layer tables and reports.
     pub fn kind(&self) -> &str {
         match self {
             Op::Input(_) => "input",
@@ -301,7 +303,7 @@ impl Op {
         }
     }
 
-    /// The shape it gives where it is applied to `inputs`; the error is one clause that names what does not fit.
+    /// The shape of its result for `inputs`; the error is one clause that names the misfit.
     pub fn shape(&self, inputs: &[&Shape]) -> Result<Shape, String> {
         let shape = match self {
             Op::Input(Input { shape, .. }) | Op::Parameter(shape) => shape.clone(),

@@ -1,4 +1,4 @@
-//! What computes nothing: tensors joined, cut, padded, stretched, turned and seen in other shapes.
+//! Operations without arithmetic: concatenation, slices, padding, broadcasting, transposition, reshapes.
 
 use super::effects::{Backward, Gradient, Storage, Traffic};
 use super::facts::{At, Coupling, Facts, Nature};
@@ -23,12 +23,12 @@ pub(super) fn concat_shape(inputs: &[&Shape], axis: usize) -> Result<Shape, Stri
 
 pub(super) fn concat<'a>(axis: usize, at: At) -> Facts<'a> {
     let outputs = at.outputs();
-    // Its gradients are views into the one that comes in, but what reads those is as much slower.
+    // Its gradients are views into the incoming one, but operations that read these are slower by as much.
     let traffic = copied(outputs);
     Facts { traffic, ..Facts::new(Nature::Movement, Coupling::Joined { axis }, Gradient::Passed) }
 }
 
-/// The same elements in other axes; all in one where there is no target.
+/// The same elements on other axes; on a single one if the target is empty.
 pub(super) fn reshape_shape(target: &Shape, input: &Shape) -> Result<Shape, String> {
     if target.elements() != input.elements() {
         return Err(format!("cannot view {input} as {target}"));
@@ -49,7 +49,7 @@ pub(super) fn transpose_shape(order: &[usize], input: &Shape) -> Result<Shape, S
     Ok(Shape::new(order.iter().map(|&axis| input.dims()[axis]).collect::<Vec<_>>()))
 }
 
-/// A view as such; counted where it costs, which is the copy that whatever follows makes of it.
+/// A view. Its cost is that of the copy which the next operation makes of it.
 pub(super) fn transpose<'a>(order: &'a [usize], at: At) -> Facts<'a> {
     let (storage, traffic) = (Storage::Needed, copied(at.outputs()));
     Facts { storage, traffic, ..Facts::new(Nature::Movement, Coupling::Permuted(order), Gradient::Made) }
@@ -59,8 +59,8 @@ pub(super) fn contiguous_shape(batch: usize, input: &Shape) -> Result<Shape, Str
     if batch <= input.rank() { Ok(input.clone()) } else { Err(format!("has no {batch} axes in {input}")) }
 }
 
-/// A copy, which counts where axes were turned if they were. Its gradient is none that could be viewed as what the turned axes were made of, and
-/// so is copied.
+/// A copy; it counts at the transposition, if there was one. Its gradient cannot be viewed as the transposition's input, and so
+/// is copied.
 pub(super) fn contiguous<'a>(at: At) -> Facts<'a> {
     let is_counted = matches!(at.nodes[at.node.inputs[0].index()].op, Op::Transpose { .. });
     let traffic = copied(if is_counted { 0.0 } else { at.outputs() });
@@ -85,18 +85,18 @@ pub(super) fn slice<'a>([axis, start, length]: [usize; 3], at: At) -> Facts<'a> 
     Facts { storage: Storage::View, traffic, ..Facts::new(Nature::Movement, coupling, Gradient::Made) }
 }
 
-/// What is laid around a tensor.
+/// The values of padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fill {
     /// Zeros.
     Zeros,
     /// Another number.
     Constant,
-    /// The elements behind the edge, mirrored.
+    /// The elements inside the edge, mirrored.
     Reflect,
-    /// The edge, again and again.
+    /// The edge, repeated.
     Edge,
-    /// What is at the other end.
+    /// The elements at the other end.
     Wrap,
 }
 
@@ -112,7 +112,7 @@ pub(super) fn pad_shape(sides: &[[i64; 2]], input: &Shape) -> Result<Shape, Stri
     padded.map(Shape::new).ok_or_else(|| format!("pads {input} by {sides:?}"))
 }
 
-/// A copy with something around it (constant_pad_nd, reflection_pad2d, ...), whose backward cuts the gradient.
+/// A padded copy (constant_pad_nd, reflection_pad2d, ...), whose backward cuts the gradient.
 pub(super) fn pad<'a>(at: At) -> Facts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
     let traffic = Traffic { strided: true, ..Traffic::new(inputs + outputs, inputs + outputs) };
@@ -125,7 +125,7 @@ pub(super) fn expand_shape(target: &Shape, input: &Shape) -> Result<Shape, Strin
     if fits { Ok(target.clone()) } else { Err(format!("cannot stretch {input} to {target}")) }
 }
 
-/// A view whose backward sums the gradient over the axes that were stretched.
+/// A view whose backward sums the gradient over the broadcast axes.
 pub(super) fn expand<'a>(at: At) -> Facts<'a> {
     let backward = at.input(0).elements() as f64 + at.outputs();
     let traffic = Traffic { backward: Backward::Once(backward), ..copied(0.0) };
@@ -149,14 +149,14 @@ pub(super) fn every<'a>(axis: usize, at: At) -> Facts<'a> {
     Facts { storage: Storage::View, traffic, ..Facts::new(Nature::Movement, Coupling::Beside { axis }, Gradient::Made) }
 }
 
-/// Elements of an axis picked by number.
+/// Elements picked from an axis by index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pick {
     /// The axis.
     pub axis: usize,
-    /// How many elements of it are picked.
+    /// How many elements are picked.
     pub count: usize,
-    /// Which ones; empty where the file does not say.
+    /// The indices; empty if the file does not contain them.
     pub places: Vec<usize>,
 }
 
@@ -180,7 +180,7 @@ impl Pick {
     }
 }
 
-/// So many elements read and written, not in memory order.
+/// Reads and writes of this many elements, not in memory order.
 fn copied(elements: f64) -> Traffic {
     Traffic { strided: true, ..Traffic::new(2.0 * elements, 2.0 * elements) }
 }

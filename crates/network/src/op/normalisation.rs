@@ -1,4 +1,4 @@
-//! Normalisations, and softmax, which is one too.
+//! Normalisations, and softmax, which is one as well.
 
 use super::attributes::Affine;
 use super::effects::{Backward, Beside, Gradient, Needs, Spans, Storage, Traffic, Weight};
@@ -12,7 +12,7 @@ pub(super) fn shape(axis: usize, input: &Shape) -> Result<Shape, String> {
     }
 }
 
-/// What frameworks normalise over all samples has its channels right behind the batch, or behind rows that count as samples.
+/// Normalisations over all samples have their channels right after the batch, or after rows that count as samples.
 pub(super) fn batch_shape(axis: usize, input: &Shape) -> Result<Shape, String> {
     match axis < 2 {
         true => shape(axis, input),
@@ -21,7 +21,7 @@ pub(super) fn batch_shape(axis: usize, input: &Shape) -> Result<Shape, String> {
 }
 
 impl Affine {
-    /// How many trained tensors it has.
+    /// Number of its trained tensors.
     pub fn tensors(self) -> usize {
         match self {
             Affine::None => 0,
@@ -42,15 +42,15 @@ pub(super) fn grouped_shape(groups: usize, input: &Shape) -> Result<Shape, Strin
 pub(super) fn batch<'a>(at: At, axis: usize) -> Facts<'a> {
     let channels = Shape::new([at.output().dims()[axis]]);
     let outputs = at.outputs();
-    // Training reads the input for the statistics and again to apply them; the gradient reads input and gradient twice. With statistics that it
-    // keeps it reads both for the sums of scale and shift all the same, whoever asks for those, and then the gradient alone
+    // Training reads the input for the statistics and again to apply them; the gradient reads input and gradient twice. With kept
+    // statistics it still reads both for the sums of scale and shift, whether they are needed or not, and then the gradient alone
     // (batch_norm_cpu_backward_contiguous_impl in aten/src/ATen/native/cpu/batch_norm_kernel.cpp).
     let backward = Backward::Normalised { batch: 5.0 * outputs, kept: 4.0 * outputs };
     let traffic = Traffic { inference: 2.0 * outputs, backward, ..Traffic::new(3.0 * outputs, 0.0) };
     Facts { buffers: vec![channels.clone(); 2], traffic, ..scaled(channels, axis, Affine::ScaleAndShift) }
 }
 
-/// Normalises every sample by itself over the axes from `axis` on.
+/// Normalises every sample independently over the axes from `axis` on.
 pub(super) fn layer<'a>(at: At, axis: usize, affine: Affine) -> Facts<'a> {
     let (rows, normalised) = at.output().dims().split_at(axis);
     let outputs = at.outputs();
@@ -74,7 +74,8 @@ pub(super) fn group<'a>(at: At, groups: usize, affine: Affine) -> Facts<'a> {
     }
 }
 
-/// What normalises and has a scale and a shift of these dimensions, where it has any, which extend along the result's axes from `first` on.
+/// A normalisation with a scale and a shift of these dimensions, if it has any, which extend along the result's axes from `first`
+/// on.
 fn scaled<'a>(dims: Shape, first: usize, affine: Affine) -> Facts<'a> {
     let weight = Weight { dims, spans: Spans::Result { first } };
     Facts {

@@ -1,4 +1,4 @@
-//! Operations that look elements up by position: the largest ones, sums so far, images put together from columns or sampled by a grid.
+//! Operations on positions: largest elements, cumulative sums, images assembled from columns or sampled by a grid.
 
 use super::attributes::Window;
 use super::effects::{Backward, Beside, Gradient, Needs, Storage, Traffic};
@@ -7,14 +7,14 @@ use super::pooling::image;
 use super::two;
 use crate::Shape;
 
-/// Where along an axis the largest or smallest element is.
+/// The index of the largest or smallest element along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArgMax {
     /// The axis.
     pub axis: usize,
     /// Whether it stays as an axis of length 1.
     pub keep: bool,
-    /// Whether it is the largest, else the smallest.
+    /// Whether it is the largest element, otherwise the smallest.
     pub largest: bool,
 }
 
@@ -32,11 +32,11 @@ impl ArgMax {
 pub struct TopK {
     /// The axis.
     pub axis: usize,
-    /// How many of it stay.
+    /// How many elements are kept.
     pub count: usize,
-    /// Whether they are the largest, else the smallest.
+    /// Whether they are the largest elements, otherwise the smallest.
     pub largest: bool,
-    /// Whether their places are the result, else they themselves.
+    /// Whether the result is their indices, otherwise the elements themselves.
     pub places: bool,
 }
 
@@ -51,7 +51,7 @@ impl TopK {
         Ok(Shape::new(dims))
     }
 
-    /// What is searched is copied and sorted; backward puts the gradient into zeros (value_selecting_reduction_backward).
+    /// The searched axis is copied and sorted; backward puts the gradient into zeros (value_selecting_reduction_backward).
     pub(super) fn facts<'a>(&self, at: At) -> Facts<'a> {
         let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
         let coupling = Coupling::Beside { axis: self.axis };
@@ -65,19 +65,19 @@ impl TopK {
     }
 }
 
-/// Sums of all elements up to each; backward sums the gradient from the other end, which turns it round twice (cumsum_backward).
+/// Cumulative sums; backward sums the gradient from the other end, which flips it twice (cumsum_backward).
 pub(super) fn cumulated<'a>(at: At) -> Facts<'a> {
     let outputs = at.outputs();
     let traffic = Traffic::new(2.0 * outputs, 6.0 * outputs);
     Facts { traffic, ..Facts::new(Nature::Pooling(None), Coupling::Same, Gradient::Made) }
 }
 
-/// Windows that lie side by side as columns, each in its place of an image again, where they overlap added.
+/// Assembles an image from columns, each of which is a window of it; overlapping windows are added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fold {
     /// Height and width of the image.
     pub image: [usize; 2],
-    /// The windows: their padding is cut off again.
+    /// The windows; their padding is cut off.
     pub window: Window,
 }
 
@@ -93,7 +93,7 @@ impl Fold {
         }
     }
 
-    /// Every element is read and added to what is there; backward takes the columns out again (im2col).
+    /// Every element is read and added to the image; backward extracts the columns again (im2col).
     pub(super) fn facts<'a>(&self, at: At) -> Facts<'a> {
         let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
         let backward = Backward::Once(inputs + outputs);
@@ -102,29 +102,29 @@ impl Fold {
     }
 }
 
-/// How an image is sampled at the places that a grid names.
+/// How an image is sampled at the positions of a grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GridSample {
-    /// Where numbers between pixels come from.
+    /// The interpolation between pixels.
     pub interpolation: super::Interpolation,
-    /// What is beyond the edge.
+    /// The values beyond the edge.
     pub beyond: Beyond,
     /// Whether the corners of the grid are the centres of the corner pixels, else their edges.
     pub corners: bool,
 }
 
-/// What is beyond the edge of an image.
+/// Values beyond the edge of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beyond {
     /// Zeros.
     Zeros,
-    /// The edge, again and again.
+    /// The edge, repeated.
     Edge,
     /// The image, mirrored.
     Reflect,
 }
 
-/// Every pair of the grid gives all channels of a place.
+/// Every pair in the grid gives all channels at one position.
 pub(super) fn sampled_shape(inputs: &[&Shape]) -> Result<Shape, String> {
     let [source, grid] = two(inputs)?;
     let [channels, ..] = image(source)?;

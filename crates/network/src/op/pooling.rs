@@ -1,4 +1,4 @@
-//! Windows that move over an image, what reduces windows, whole images or axes to a number, and images at another size.
+//! Windows that move over an image, reductions of windows, whole images or axes to a number, and resized images.
 
 use super::attributes::Window;
 use super::effects::{Beside, Gradient, Needs, Storage, Traffic};
@@ -40,18 +40,18 @@ impl Window {
     }
 }
 
-/// A window along one axis of what it moves over.
+/// A window along one axis of its input.
 pub(super) struct Along {
     pub size: usize,
     pub kernel: usize,
     pub stride: usize,
     pub dilation: usize,
-    /// Before and behind.
+    /// Before and after.
     pub padding: [usize; 2],
 }
 
 impl Along {
-    /// How many positions it has, their number rounded up or down.
+    /// Its number of positions, rounded up or down.
     pub fn positions(&self, ceil: bool) -> Result<usize, String> {
         let Along { size, kernel, stride, dilation, padding: [before, behind] } = *self;
         if kernel == 0 || stride == 0 || dilation == 0 {
@@ -59,7 +59,7 @@ impl Along {
         }
         let reach = (kernel - 1).saturating_mul(dilation).saturating_add(1);
         let padded = size.saturating_add(before).saturating_add(behind);
-        // Rounding up counts a last window of which only a part lies on the image, as long as it does not start behind it:
+        // With rounding up, a last window counts even if only a part of it is on the image, unless it starts beyond the image:
         // PyTorch's pooling_output_shape.
         let overhang = if ceil { stride - 1 } else { 0 };
         let room = padded
@@ -84,7 +84,7 @@ pub(super) fn max<'a>(window: &'a Window, at: At) -> Facts<'a> {
     Facts {
         needs: Needs::Inputs,
         beside: Some(Beside::Indices),
-        // Every result looks at its window; two words more say where the maximum was found, and are read back.
+        // Every result reads its window; two more words store the index of the maximum, which backward reads.
         traffic: Traffic::new((window.area() + 3.0) * outputs, 3.0 * outputs + 2.0 * inputs),
         ..pooled(Some(window))
     }
@@ -107,7 +107,7 @@ pub(super) fn adaptive<'a>(output: [usize; 2], at: At) -> Facts<'a> {
     Facts { needs, traffic: whole(at), ..pooled(None) }
 }
 
-/// How axes are reduced to a number.
+/// The kind of reduction of axes to a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are the documentation
 pub enum Reduction {
@@ -125,7 +125,7 @@ pub enum Reduction {
 }
 
 impl Reduction {
-    /// All there are.
+    /// All variants.
     pub const ALL: [Reduction; 8] = [
         Reduction::Mean,
         Reduction::Sum,
@@ -137,7 +137,7 @@ impl Reduction {
         Reduction::LogSumExp,
     ];
 
-    /// Its name as tables print it.
+    /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Reduction::Mean => "mean",
@@ -176,7 +176,7 @@ pub(super) fn reduced<'a>(reduction: Reduction, axes: &'a [usize], keep: bool, a
     Facts { needs, storage, traffic: whole(at), channels: Coupling::Reduced { axes, keep }, ..pooled(None) }
 }
 
-/// Where the numbers of an image at another size come from.
+/// The interpolation of a resized image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Interpolation {
     /// The nearest pixel.
@@ -197,7 +197,7 @@ impl Interpolation {
     }
 }
 
-/// An image at another size; neither direction needs more than the sizes (upsample_* in derivatives.yaml).
+/// A resized image; neither direction needs more than the sizes (upsample_* in derivatives.yaml).
 pub(super) fn resized<'a>(interpolation: Interpolation, at: At) -> Facts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
     let read = interpolation.pixels() * outputs;

@@ -1,4 +1,4 @@
-//! Convolutions, fully connected layers and products of two tensors: what multiplies matrices.
+//! Operations that multiply matrices: convolutions, fully connected layers and products of two tensors.
 
 use super::attributes::{Conv, ConvTranspose, Linear};
 use super::effects::{Beside, Gradient, Needs, Spans, Storage, Weight};
@@ -32,7 +32,7 @@ impl<W> Conv<W> {
         }
     }
 
-    /// Its facts, whatever its kernel moves over.
+    /// Its facts, for a kernel over any kind of input.
     pub(super) fn filtering<'a>(
         &self,
         kernel: &[usize],
@@ -55,7 +55,7 @@ impl<W> Conv<W> {
         }
     }
 
-    /// Whether each of so many input channels has filters of its own.
+    /// Whether each of `inputs` channels has filters of its own.
     pub fn is_depthwise(&self, inputs: usize) -> bool {
         self.groups > 1 && self.groups == inputs
     }
@@ -73,8 +73,8 @@ impl Linear {
         let matrix = Weight { dims: Shape::new([self.out_features, inputs]), spans: Spans::Filters { input: last } };
         let bias =
             self.bias.then(|| Weight { dims: Shape::new([self.out_features]), spans: Spans::Result { first: last } });
-        // Over tokens the result is a view of a product of all of them at once (`_flatten_nd_linear` in Linear.cpp), and what overwrites a view
-        // copies its gradient twice (`CopySlices`): whoever writes such layers leaves that.
+        // Over tokens the result is a view of one product of all of them (`_flatten_nd_linear` in Linear.cpp). An operation that
+        // overwrites a view copies its gradient twice (`CopySlices`), so authors of such layers avoid that.
         let is_view = self.bias && last > 0;
         Facts {
             weights: [matrix].into_iter().chain(bias).collect(),
@@ -87,7 +87,7 @@ impl Linear {
 }
 
 impl ConvTranspose {
-    /// Every pixel of the input is spread over a window of the result: PyTorch's `conv_output` turned around.
+    /// Every pixel of the input is spread over a window of the result: the inverse of PyTorch's `conv_output`.
     pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
         let [channels, height, width] = image(input)?;
         let Conv { window, groups, out_channels, .. } = &self.conv;
@@ -116,7 +116,7 @@ impl ConvTranspose {
         let bias = bias.then(|| Weight { dims: Shape::new([*out_channels]), spans: Spans::Result { first: 0 } });
         Facts {
             weights: [filters].into_iter().chain(bias).collect(),
-            // Every element of the input meets every filter of its group.
+            // Every element of the input is multiplied by every filter of its group.
             macs: each.saturating_mul(at.input(0).elements()),
             needs: Needs::Inputs,
             ..Facts::new(Nature::Transposed(self), Coupling::Spread(self), Gradient::Made)
@@ -124,7 +124,7 @@ impl ConvTranspose {
     }
 }
 
-/// Products of stacks of matrices; the axes in front of the last two stretch where they are of length 1.
+/// Batched matrix products; axes before the last two are broadcast if they have length 1.
 pub(super) fn matmul_shape(inputs: &[&Shape]) -> Result<Shape, String> {
     let [a, b] = two(inputs)?;
     let misfit = || format!("cannot multiply {a} by {b}");
@@ -147,7 +147,7 @@ pub(super) fn matmul<'a>(at: At) -> Facts<'a> {
     Facts { macs, needs: Needs::Inputs, ..Facts::new(Nature::MatMul, Coupling::Multiplied, Gradient::Made) }
 }
 
-/// Queries, keys and values of as many heads, and numbers for the scores, of which axes of length 1 stretch.
+/// Queries, keys and values with equally many heads, and an addend for the scores, whose axes of length 1 are broadcast.
 pub(super) fn attention_shape(inputs: &[&Shape]) -> Result<Shape, String> {
     let ([query, key, value] | [query, key, value, _]) = *inputs else {
         return Err(format!("takes three or four inputs, has {}", inputs.len()));
@@ -169,7 +169,7 @@ pub(super) fn attention_shape(inputs: &[&Shape]) -> Result<Shape, String> {
     Ok(Shape::new([heads, rows, columns]))
 }
 
-/// PyTorch's flash attention keeps what it reads, what it gives, and one number for each query
+/// PyTorch's flash attention keeps its inputs, its result and one number for each query
 /// (`_scaled_dot_product_flash_attention_for_cpu` in tools/autograd/derivatives.yaml), never all scores.
 pub(super) fn attention<'a>(at: At) -> Facts<'a> {
     let queries = at.output().elements() / at.output().features() as u64;

@@ -1,4 +1,4 @@
-//! Operations that were read but not understood.
+//! Operations that were read but are not supported.
 
 use super::Op;
 use super::attributes::Unknown;
@@ -7,14 +7,14 @@ use super::facts::{At, Coupling, Facts, Nature};
 use crate::{Node, NodeId, Shape};
 
 impl Unknown {
-    /// An operation of which no more is known than what it costs.
+    /// An operation of which only the cost is known.
     pub fn new(op_type: impl Into<String>, shape: Shape, parameters: u64) -> Self {
         Unknown { op_type: op_type.into(), shape, parameters, macs: 0, across: false, original: None }
     }
 
-    /// The cautious guess: a result of its own, and backward needs every input.
+    /// A cautious guess: the result has its own memory, and backward needs every input.
     pub(super) fn facts(&self, at: At) -> Facts<'_> {
-        // Of several outputs of one operation the first is charged with what it costs.
+        // If an operation has several outputs, the whole cost is counted at the first.
         let again = continued(at).next().is_some();
         let [inputs, outputs] = [at.inputs().next().map_or(0.0, |input| input.elements() as f64), at.outputs()];
         Facts {
@@ -28,17 +28,17 @@ impl Unknown {
         }
     }
 
-    /// Whether this may be a further output of the operation that another one is an output of.
+    /// Whether this may be another output of the same operation as `other`.
     fn continues(&self, other: &Unknown) -> bool {
         match (&self.original, &other.original) {
             (Some(own), Some(other)) => own.attributes == other.attributes && own.output > other.output,
-            // Which outputs they are was not kept.
+            // The indices of these outputs were not kept.
             (None, _) | (_, None) => true,
         }
     }
 }
 
-/// What an unknown operation may be a further output of: what stands before it, has its weights too, and reads the same.
+/// The earlier nodes of which an unknown operation may be a further output: same weights and same inputs.
 pub fn continued(at: At<'_>) -> impl Iterator<Item = &Node> {
     let At { nodes, node } = at;
     let tied = move |(index, other): &(usize, &Node)| {

@@ -1,4 +1,4 @@
-//! Windows that move over volumes: images with a depth in front of their height.
+//! Windows over volumes: images with a depth axis before their height.
 
 use super::attributes::{Conv, Volume};
 use super::effects::{Backward, Beside, Gradient, Needs, Traffic};
@@ -16,7 +16,7 @@ impl Volume {
         self.positions(input, volume(input)?[0])
     }
 
-    /// So many channels at every position of the window.
+    /// The shape of `channels` at every position of the window.
     fn positions(&self, input: &Shape, channels: usize) -> Result<Shape, String> {
         let [_, sides @ ..] = volume(input)?;
         let mut dims = vec![channels];

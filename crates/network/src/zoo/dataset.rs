@@ -1,4 +1,4 @@
-//! The datasets networks are built for: how large an image is and how many classes there are.
+//! The datasets that networks are built for: image size and number of classes.
 
 use perf4sight_base::error::{Error, Result};
 use std::fmt;
@@ -19,7 +19,7 @@ impl Dataset {
     /// All datasets, the default first.
     pub const ALL: [Dataset; 3] = [Dataset::Imagenet, Dataset::Cifar10, Dataset::Cifar100];
 
-    /// The word in configuration and folder names.
+    /// The name in configuration and folder names.
     pub fn name(self) -> &'static str {
         match self {
             Dataset::Imagenet => "imagenet",
@@ -31,7 +31,7 @@ impl Dataset {
     /// The dataset of that name.
     ///
     /// # Errors
-    /// An unknown word, with the nearest known one.
+    /// An unknown name; the message suggests the nearest known one.
     pub fn parse(word: &str) -> Result<Self> {
         Self::ALL
             .into_iter()
@@ -47,7 +47,7 @@ impl Dataset {
         }
     }
 
-    /// How many classes there are.
+    /// The number of classes.
     pub fn classes(self) -> usize {
         match self {
             Dataset::Imagenet => 1000,

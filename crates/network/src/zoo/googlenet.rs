@@ -45,7 +45,7 @@ fn inceptions(layers: &mut Layers, modules: &[Inception]) -> Result<()> {
     Ok(())
 }
 
-/// A 1x1 that reduces channels and a 3x3 behind it.
+/// A 1x1 convolution that reduces channels, followed by a 3x3 one.
 fn reduced(layers: &mut Layers, name: &str, input: NodeId, [reduce, filters]: [usize; 2]) -> Result<NodeId> {
     layers.at = input;
     basic(layers, &format!("{name}.0"), conv(reduce, 1, 1, 0))?;

@@ -1,10 +1,10 @@
-//! What known networks are built for: how large their images are, and how many classes they have.
+//! The inputs that known networks are built for: image size and number of classes.
 
 use super::Dataset;
 use crate::Shape;
 use perf4sight_base::error::{Error, Result};
 
-/// Images and their classes: those of a dataset, or others, which its word then says as well: `imagenet-3x320x320-7`.
+/// Images and their classes: those of a dataset, or others, which are then part of the word: `imagenet-3x320x320-7`.
 ///
 /// ```
 /// use perf4sight_network::zoo::{Dataset, Images};
@@ -23,17 +23,18 @@ pub struct Images {
     classes: usize,
 }
 
-/// What stands between a dataset, the size of its images and their classes.
+/// Separates dataset, image size and number of classes in a word.
 const BETWEEN: char = '-';
 
 /// More classes than any network has.
 const MOST_CLASSES: usize = 1 << 24;
 
 impl Images {
-    /// Those of a dataset, but for what is said to be another; where both are said, any word may name it.
+    /// The images of a dataset, with another size or number of classes if given; if both are given, the dataset may
+    /// have any name.
     ///
     /// # Errors
-    /// A dataset that nobody knows, something of it being left open.
+    /// An unknown dataset, unless size and classes are given.
     pub fn of(dataset: &str, input: Option<&Shape>, classes: Option<usize>) -> Result<Self> {
         let word = Self::worded(dataset, input, classes);
         if let (Some(input), Some(classes)) = (input, classes) {
@@ -53,7 +54,7 @@ impl Images {
         Self::of(dataset, input.as_ref(), classes)
     }
 
-    /// The images that a word names, but for what is said to be another.
+    /// The images that a word names, with another size or number of classes if given.
     ///
     /// # Errors
     /// As [`Images::of`].
@@ -62,7 +63,7 @@ impl Images {
         Self::of(dataset, input.or(own_input.as_ref()), classes.or(own_classes))
     }
 
-    /// The word of a dataset and what is said to be another, as folders and rows have it.
+    /// The word of a dataset with this size and number of classes if given, as in folders and rows.
     pub fn worded(dataset: &str, input: Option<&Shape>, classes: Option<usize>) -> String {
         let said = [input.map(Shape::to_string), classes.map(|classes| classes.to_string())];
         said.into_iter().flatten().fold(dataset.to_owned(), |word, part| word + &format!("{BETWEEN}{part}"))
@@ -78,12 +79,12 @@ impl Images {
         &self.input
     }
 
-    /// How many classes there are.
+    /// The number of classes.
     pub fn classes(&self) -> usize {
         self.classes
     }
 
-    /// Whether its word says how large an image is, instead of leaving it to the dataset.
+    /// Whether its word includes the image size, instead of leaving it to the dataset.
     pub fn is_sized(&self) -> bool {
         Self::parts(&self.word).1.is_some()
     }
@@ -111,7 +112,7 @@ impl From<Dataset> for Images {
 /// The shape of one sample of an input: `3x320x320`.
 ///
 /// # Errors
-/// What is no such shape.
+/// A word that is no such shape.
 pub fn parse_input(word: &str) -> Result<Shape> {
     let sizes = word.trim().split('x').map(|size| size.parse().ok().filter(|size| (1..1usize << 20).contains(size)));
     let sizes: Option<Vec<usize>> = sizes.collect();
@@ -125,7 +126,7 @@ pub fn parse_input(word: &str) -> Result<Shape> {
 /// A number of classes.
 ///
 /// # Errors
-/// What is none, or too many.
+/// A word that is no number of classes, or too large a one.
 pub fn parse_classes(word: &str) -> Result<usize> {
     word.trim().parse().ok().filter(|classes| (1..=MOST_CLASSES).contains(classes)).ok_or_else(|| {
         Error::config(format!("\"{word}\" is no number of classes"))

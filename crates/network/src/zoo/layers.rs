@@ -1,12 +1,12 @@
-//! The vocabulary the families are written in: a cursor that appends one layer after the other.
+//! A builder for the families: a cursor that appends one layer after the other.
 
 use crate::{Activation, Binary, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Window};
 use perf4sight_base::error::Result;
 
-/// Appends layers behind `at`; branches are made by moving `at` back.
+/// Appends layers after `at`; moving `at` back starts a branch.
 pub(super) struct Layers {
     builder: NetworkBuilder,
-    /// The node the next layer reads.
+    /// The input of the next layer.
     pub at: NodeId,
 }
 
@@ -33,12 +33,12 @@ impl Layers {
         self.builder.finish(self.at)
     }
 
-    /// Channels the next layer sees.
+    /// Channels of the next layer's input.
     pub fn channels(&self) -> usize {
         self.shape().channels()
     }
 
-    /// What the next layer sees.
+    /// Shape of the next layer's input.
     pub fn shape(&self) -> &Shape {
         self.builder.shape(self.at)
     }
@@ -47,7 +47,7 @@ impl Layers {
         self.join(name, op, &[self.at])
     }
 
-    /// A layer that reads others than the one before.
+    /// Appends a layer with these inputs.
     pub fn join(&mut self, name: impl Into<String>, op: Op, inputs: &[NodeId]) -> Result<&mut Self> {
         self.at = self.builder.add(name, op, inputs)?;
         Ok(self)
@@ -86,12 +86,12 @@ impl Layers {
         self.add(name, Op::Linear(Linear { out_features, bias: true }))
     }
 
-    /// Element-wise sum of `shortcut` and the layer before.
+    /// Element-wise sum of `shortcut` and the previous layer.
     pub fn add_to(&mut self, name: impl Into<String>, shortcut: NodeId) -> Result<&mut Self> {
         self.join(name, Op::Binary(Binary::Add), &[self.at, shortcut])
     }
 
-    /// Channels of all `branches`, one after the other.
+    /// Concatenation of all `branches` along the channels.
     pub fn concat(&mut self, name: impl Into<String>, branches: &[NodeId]) -> Result<&mut Self> {
         self.join(name, Op::Concat { axis: 0 }, branches)
     }

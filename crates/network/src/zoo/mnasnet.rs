@@ -25,7 +25,8 @@ pub(super) fn mnasnet(layers: &mut Layers, classes: usize) -> Result<()> {
     Ok(())
 }
 
-/// 1x1 to more channels, a larger kernel on each of them, 1x1 back to few; summed with its input where the shapes agree.
+/// A 1x1 convolution to more channels, a larger depthwise kernel, a 1x1 convolution back to few; summed with the input if the
+/// shapes agree.
 fn inverted_residual(layers: &mut Layers, name: &str, dims: [usize; 4]) -> Result<()> {
     let [channels, kernel, stride, expansion] = dims;
     let (input, before) = (layers.at, layers.channels());

@@ -24,7 +24,8 @@ pub(super) fn mobilenetv2(layers: &mut Layers, classes: usize) -> Result<()> {
     Ok(())
 }
 
-/// 1x1 to more channels, 3x3 on each of them, 1x1 back to few; summed with its input where the shapes agree.
+/// A 1x1 convolution to more channels, a 3x3 depthwise one, a 1x1 one back to few; summed with the input if the shapes
+/// agree.
 fn inverted_residual(layers: &mut Layers, name: &str, [expansion, channels, stride]: [usize; 3]) -> Result<()> {
     let (input, before) = (layers.at, layers.channels());
     let mut index = 0;

@@ -19,7 +19,7 @@ use super::{Network, Shape};
 use layers::Layers;
 use perf4sight_base::error::{Error, Result};
 
-/// Appends a whole network of so many classes; nodes are named as torchvision names its modules.
+/// Appends a whole network with this number of classes; nodes have the names of torchvision's modules.
 type Family = fn(&mut Layers, classes: usize) -> Result<()>;
 
 const FAMILIES: [(&str, Family); 14] = [
@@ -39,10 +39,10 @@ const FAMILIES: [(&str, Family); 14] = [
     ("googlenet", googlenet::googlenet),
 ];
 
-/// Larger than any network here asks for; where the search for a smallest input gives up.
+/// Larger than the minimum of any network here; the search for a smallest input stops at this size.
 const LARGEST_INPUT: usize = 1024;
 
-/// The names [`build`] knows, family by family.
+/// The names that [`build`] accepts, family by family.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     FAMILIES.iter().map(|(name, _)| *name)
 }
@@ -59,7 +59,7 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
 /// ```
 ///
 /// # Errors
-/// An unknown name, with the nearest known one; images that the network cannot take, with the smallest it takes.
+/// An unknown name, with the nearest known one; images that the network cannot take, with the smallest size it takes.
 pub fn build(name: &str, images: impl Into<Images>) -> Result<Network> {
     let (family, images) = (family(name)?, images.into());
     let input = images.input();
@@ -75,7 +75,7 @@ pub fn build(name: &str, images: impl Into<Images>) -> Result<Network> {
     })
 }
 
-/// Height and width of the smallest square image the network takes, found by building it ever larger.
+/// Height and width of the smallest square image the network takes, found by trying larger and larger ones.
 ///
 /// # Errors
 /// An unknown name, with the nearest known one.
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn small_images_change_only_the_classifier() {
-        // resnet18's fully connected layer reads 512 features: 990 fewer classes of 512 weights and a bias each.
+        // resnet18's fully connected layer has 512 input features: 990 fewer classes of 512 weights and a bias each.
         let small = build("resnet18", Dataset::Cifar10).unwrap();
         assert_eq!(small.parameters(), 11_689_512 - 990 * 513);
         assert_eq!((small.input_shape(), small.classes()), (&Shape::new([3, 32, 32]), 10));
@@ -183,13 +183,15 @@ mod tests {
 
     #[test]
     fn images_of_any_size_change_activations_and_classes_the_classifier() {
-        // By hand: at 320 the image behind the five halvings is 10 x 10 instead of 7 x 7, and every convolution of resnet18 sees (10 / 7)^2 as
-        // many places; of its 1,814,073,344 multiply-accumulates at 224 the 512,000 of the classifier stay, at 7 classes 3,584 of them.
+        // By hand: at 320 the image after the five halvings is 10 x 10 instead of 7 x 7, and every convolution of resnet18 has
+        // (10 / 7)^2 as many positions; of its 1,814,073,344 multiply-accumulates at 224 the 512,000 of the classifier stay, at 7
+        // classes 3,584 of them.
         let images = Images::of("imagenet", Some(&Shape::new([3, 320, 320])), Some(7)).unwrap();
         let network = build("resnet18", images).unwrap();
         assert_eq!(network.macs(), (1_814_073_344 - 512_000) / 49 * 100 + 7 * 512);
         assert_eq!(network.parameters(), 11_689_512 - 993 * 513);
-        // Grey images, higher than wide: the first of vgg11's filters see one channel, and its even split takes what is left.
+        // Grey images, higher than wide: vgg11's first filters have one channel, and its adaptive pooling takes any remaining
+        // size.
         let grey = Images::of("imagenet", Some(&Shape::new([1, 96, 64])), None).unwrap();
         assert_eq!(build("vgg11", grey).unwrap().parameters(), 132_863_336 - 2 * 64 * 9);
         let words = Images::of("imagenet", Some(&Shape::new([16, 8])), None).unwrap();

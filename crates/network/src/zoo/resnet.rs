@@ -35,7 +35,7 @@ pub(super) fn bottleneck(layers: &mut Layers, name: &str, width: usize, stride: 
     Ok(())
 }
 
-/// A block beside its shortcut, which is a 1x1 convolution where the block changes the shape.
+/// A block and its shortcut, which is a 1x1 convolution if the block changes the shape.
 fn residual(layers: &mut Layers, block: Block, name: &str, (width, stride): (usize, usize)) -> Result<()> {
     let (input, before) = (layers.at, layers.channels());
     block(layers, name, width, stride)?;

@@ -15,7 +15,8 @@ pub(super) fn squeezenet(layers: &mut Layers, classes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Fire modules, numbered from `first`: filters that squeeze, filters of each of the two branches that expand.
+/// Fire modules, numbered from `first`: number of squeeze filters, and of the filters in each of the two expand
+/// branches.
 fn fires<'a>(layers: &'a mut Layers, first: usize, modules: &[[usize; 2]]) -> Result<&'a mut Layers> {
     for (index, &[squeeze, expand]) in (first..).zip(modules) {
         let name = format!("features.{index}");

@@ -1,8 +1,9 @@
-//! Files that may lack what training draws.
+//! Files that may lack the random operations of training.
 
 use crate::tests::*;
 
-/// A token network's end, whose projection is called `weight`; PyTorch's older exporter writes a module in evaluation mode without `drawn`.
+/// The end of a token network, whose projection is called `weight`; in evaluation mode PyTorch's older exporter writes no random
+/// operation, which is `drawn`.
 fn normalised(weight: &str, drawn: bool) -> Vec<String> {
     let draft = Draft::new().weight("norm.weight", [8]).weight("norm.bias", [8]).weight(weight, [8, 8]);
     let draft = draft.node("LayerNormalization", &["x", "norm.weight", "norm.bias"], "normed", vec![]);

@@ -1,7 +1,7 @@
 //! Tensors that PyTorch's default exporter computed when it folded constants, so that the file no longer has the parameters they come from.
 //!
-//! The signature of the graph still names those, and a node says of which module it is. What is read in a module none of whose parameters
-//! is missing comes from none. Where one is missing, its size is that of what is read, or the one that such a parameter always has.
+//! The signature of the graph still names the parameters, and nodes name their modules. A tensor read in a module without missing
+//! parameters comes from none. If one is missing, its size is that of the tensor, or the one that such a parameter always has.
 
 use super::{Exporter, parted};
 use crate::file::Initializer;
@@ -12,33 +12,33 @@ use crate::warning::{Folded, Warning};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A tensor that the exporter computed. It is called after the operation that gave it, such as `expand_1`.
+/// A tensor that the exporter computed, named after the operation that gave it, such as `expand_1`.
 pub(super) struct Constant<'a> {
-    /// The modules of the nodes that read it, the first one's first: exporters merge tensors that are equal.
+    /// The modules of the nodes that read it, the first reader's first: exporters merge equal tensors.
     modules: Vec<&'a str>,
     dims: Vec<u64>,
 }
 
-/// Where a tensor comes from that the exporter computed.
+/// The origin of a tensor that the exporter computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     Fixed,
-    /// From parameters of so many elements.
+    /// From parameters with this many elements in total.
     Trained(u64),
-    /// From parameters that have so many elements wherever they are called so.
+    /// From parameters that always have this many elements under their name.
     Usual(u64),
-    /// From parameters whose size is not known.
+    /// From parameters of unknown size.
     Lost,
 }
 
-/// The tensors among these that are neither parameters nor buffers of the network, whose names have dots or are marked.
+/// The tensors that are neither parameters nor buffers of the network; names of these have dots or are marked.
 pub(super) fn computed<'a>(
     exporter: &Exporter<'a>,
     nodes: &'a [NodeProto],
     initializers: &'a [Initializer],
 ) -> HashMap<&'a str, Constant<'a>> {
     let mut modules: HashMap<&str, Vec<&str>> = HashMap::new();
-    // Random numbers are drawn in the shape of some tensor, whatever it holds.
+    // Random numbers are drawn in the shape of a tensor; its values do not matter.
     for node in nodes.iter().filter(|node| !node.op_type().starts_with("Random")) {
         for name in &node.input {
             modules.entry(name).or_default().push(module(node).unwrap_or_default());
@@ -60,13 +60,13 @@ fn is_computed(exporter: &Exporter, tensor: &TensorProto) -> bool {
     is_float && !is_known && tensor.dims.iter().any(|&dim| dim > 1)
 }
 
-/// Whether a tensor is called after one of these operations.
+/// Whether a tensor is named after one of these operations.
 fn is_by(name: &str, operations: &str) -> bool {
     let operation = name.split('_').next().unwrap_or(name);
     operations.split(' ').any(|known| known == operation)
 }
 
-/// Filled from nothing, as a table of the places in a window.
+/// Whether it was filled without an operand, as a table of the positions in a window.
 fn is_filled(name: &str) -> bool {
     is_by(name, "zeros ones full arange eye linspace")
 }
@@ -80,15 +80,15 @@ fn is_copied(name: &str) -> bool {
 }
 
 impl Constant<'_> {
-    /// Whether the operation that a tensor is called after makes as many elements as it reads.
+    /// Whether the operation in a tensor's name gives as many elements as it reads.
     fn keeps_elements(&self, name: &str) -> bool {
         const EACH: &str = "expand neg exp log abs sqrt rsqrt reciprocal sigmoid tanh softplus softmax relu clamp pow";
-        // Of a vector, what it is calculated with is most often a number, and what it is seen as has its elements.
+        // The other operand of a vector is most often a number, and a view of it has its elements.
         const VECTOR: &str = "mul div add sub view reshape unsqueeze squeeze";
         is_by(name, EACH) || self.dims.iter().filter(|&&dim| dim > 1).count() < 2 && is_by(name, VECTOR)
     }
 
-    /// How many rows of a parameter a tensor stands for: where a module takes one after the other, exporters keep one of equal ones.
+    /// How many rows of a parameter a tensor represents: if a module takes one after the other, exporters keep one of equal ones.
     fn rows(&self, name: &str) -> u64 {
         let in_first = self.modules.iter().filter(|module| **module == self.modules[0]).count();
         if is_by(name, "select") { in_first as u64 } else { 1 }
@@ -96,7 +96,7 @@ impl Constant<'_> {
 }
 
 impl Exporter<'_> {
-    /// Where a tensor comes from, in a file of this batch; `None` where the exporter did not compute it or the file has no signature.
+    /// The origin of a tensor, in a file of this batch; `None` if the exporter did not compute it or the file has no signature.
     pub fn origin(&self, name: &str, batch: Option<u64>) -> Option<Origin> {
         let constant = self.computed.get(name).filter(|_| !self.parameters.is_empty())?;
         let (module, dims) = (constant.modules[0], &constant.dims);
@@ -167,21 +167,22 @@ impl Exporter<'_> {
         [lost, unread, usual, alike].into_iter().flatten().collect()
     }
 
-    /// Whether a layer's filters are scaled by a gain, one number for each, that the file no longer has, not even computed from.
+    /// Whether a layer's filters are scaled by a gain, one number for each, that the file has lost, also as an input of computed
+    /// tensors.
     pub fn has_lost_gain(&self, node: &NodeProto) -> bool {
         let Some(module) = module(node).filter(|module| !module.is_empty()) else { return false };
         let gain = |constant: &Constant| constant.modules.contains(&module) && constant.dims.len() == 1;
         self.missing.iter().any(|name| name.strip_prefix(module) == Some(".gain")) && !self.computed.values().any(gain)
     }
 
-    /// What a tensor that the exporter computed is called where a node reads it: of equal ones in several modules it keeps one.
+    /// The name of a computed tensor where a node reads it: of equal ones in several modules the exporter keeps one.
     pub fn name_in_module(&self, node: &NodeProto, name: &str) -> Option<String> {
         let module = module(node).filter(|_| self.computed.contains_key(name))?;
         Some(if module.is_empty() { name.to_string() } else { format!("{module}.{name}") })
     }
 
-    /// The missing parameters that a tensor of a module may come from: its own, else those within it. What is copied for every sample may be
-    /// any outer module's, and what is looked up any table's.
+    /// The missing parameters that a tensor of a module may come from: the module's own, otherwise those of inner modules. A copy
+    /// for every sample may come from any outer module, and a lookup from any table.
     fn missing_for(&self, name: &str, module: &str) -> Vec<&str> {
         let missing =
             |is: &dyn Fn(&str) -> bool| -> Vec<&str> { self.missing.iter().copied().filter(|name| is(name)).collect() };
@@ -198,14 +199,14 @@ impl Exporter<'_> {
         found
     }
 
-    /// How many tensors that the exporter computed a module reads: copies for every sample, and others.
+    /// Number of computed tensors that a module reads: copies for every sample, and others.
     fn read_in(&self, module: &str) -> [usize; 2] {
         let read = || self.computed.iter().filter(|(_, constant)| constant.modules[0] == module);
         let copies = read().filter(|(name, _)| is_copied(name)).count();
         [copies, read().count() - copies]
     }
 
-    /// The bias of queries, keys and values behind each other, of which keys have none.
+    /// The joined bias of queries, keys and values, if keys have none.
     fn biases_of_two(&self, name: &str, module: &str, dims: &[u64]) -> Option<u64> {
         let missing = |leaf: &str| self.missing.contains(format!("{module}.{leaf}").as_str());
         let keys = self.trained.contains(format!("{module}.k_bias").as_str());
@@ -217,19 +218,20 @@ impl Exporter<'_> {
     }
 }
 
-/// Whether these parameters are what PyTorch makes of filters that it normalises.
+/// Whether PyTorch creates these parameters for filters that it normalises.
 fn is_reparametrised(missing: &[&str]) -> bool {
     is_weight_norm(missing) || missing.iter().any(|name| name.ends_with("parametrizations.weight.original"))
 }
 
-/// Whether these parameters are what PyTorch's weight_norm makes of filters: as many elements, and a magnitude for each of the first axis.
+/// Whether these are the parameters of PyTorch's `weight_norm`: as many elements as the filters, and a magnitude for each index
+/// of the first axis.
 fn is_weight_norm(missing: &[&str]) -> bool {
     let pairs = [["parametrizations.weight.original0", "parametrizations.weight.original1"], ["weight_g", "weight_v"]];
     let has = |part: &str| missing.iter().any(|name| name.ends_with(part));
     pairs.iter().any(|pair| pair.iter().all(|part| has(part)))
 }
 
-/// Filters and their magnitudes, one for each of the first axis, but in wav2vec's convolution of places for each of the last.
+/// Filters and their magnitudes, one for each index of the first axis; of the last axis in wav2vec's positional convolution.
 fn with_magnitudes(missing: &[&str], dims: &[u64]) -> Origin {
     let elements = dims.iter().product::<u64>();
     match missing.iter().any(|name| name.contains("pos_conv")) {
@@ -238,7 +240,8 @@ fn with_magnitudes(missing: &[&str], dims: &[u64]) -> Origin {
     }
 }
 
-/// The elements of a parameter of this name from which a tensor of these dimensions is looked up, by the networks that call them so.
+/// The elements of a parameter of this name from which a tensor of these dimensions is looked up, in the networks that use the
+/// name.
 fn usual(parameter: &str, dims: &[u64]) -> Option<u64> {
     let dims: Vec<u64> = dims.iter().copied().filter(|&dim| dim > 1).collect();
     let offsets = |side: u64| 2 * side - 1;

@@ -1,5 +1,5 @@
-//! Which parameter a node reads where. Exporters merge tensors that are equal when they write (fresh scales, biases of zeros), and give
-//! those they turn other names; the operation of PyTorch that a node came from names the parameters that it really had.
+//! The parameters that a node reads at each input. Exporters merge equal tensors when they write (fresh scales, biases of zeros),
+//! and rename those they transpose; the PyTorch operation that a node came from names its real parameters.
 
 use super::Exporter;
 use crate::file::Initializer;
@@ -9,7 +9,7 @@ use hashbrown::HashSet;
 
 pub(crate) enum Noted<'a> {
     Parameter(&'a str),
-    /// Nothing that is trained: a scale of ones where a normalisation has none.
+    /// Not trained: a scale of ones, if a normalisation has none.
     Constant,
     Nothing,
 }
@@ -18,7 +18,7 @@ const WEIGHT: usize = 0;
 const BIAS: usize = 1;
 
 impl<'a> Exporter<'a> {
-    /// What the operation of PyTorch that `node` came from has at this place.
+    /// The operand at this place of the PyTorch operation that `node` came from.
     pub fn noted(&self, node: &NodeProto, place: usize) -> Noted<'a> {
         let operation = operation(node);
         if node.op_type() == "InstanceNormalization" && operation.contains("group_norm") {
@@ -39,7 +39,8 @@ impl<'a> Exporter<'a> {
         }
     }
 
-    /// The parameter that the exporter multiplied a sum's other operand with: one of a layer on what is no feature.
+    /// The weight of the linear layer that an addition came from, if all operands of the addition are stored: the exporter
+    /// computed the product with the weight ahead.
     pub(super) fn multiplied_parameter(&self, node: &NodeProto, initializers: &HashSet<&str>) -> Option<&'a str> {
         let all_stored = || node.input.iter().all(|name| initializers.contains(name.as_str()));
         let product = ["linear", "addmm"].iter().any(|word| operation(node).contains(word));
@@ -49,7 +50,7 @@ impl<'a> Exporter<'a> {
         self.parameters.get(mark).copied()
     }
 
-    /// The module of a product with filters that the exporter computed, and what those are called.
+    /// The module of a product with filters that the exporter computed, and the name of the filters.
     pub(super) fn computed_filters(
         &self,
         node: &'a NodeProto,
@@ -67,7 +68,8 @@ impl<'a> Exporter<'a> {
         initializers.iter().find(is_matrix).map(|_| (module, filters.as_str()))
     }
 
-    /// What cut the filters of a layer out of a parameter, where the exporter computed them; called after the operation, such as `slice_1`.
+    /// The name of a layer's filters, if the exporter computed them by cutting a parameter. They are named after the operation,
+    /// such as `slice_1`.
     pub fn cut_from<'n>(&self, node: &'n NodeProto) -> Option<&'n str> {
         const CUTS: [&str; 7] = ["slice", "select", "narrow", "getitem", "split", "chunk", "unbind"];
         let [weight, _] = positions(node, operation(node))?;
@@ -89,7 +91,7 @@ impl<'a> Exporter<'a> {
     }
 }
 
-/// Which of its two trained operands an operator has at a place: its weight or its bias.
+/// Whether an operator's input is its weight or its bias, as an index.
 fn role(operator: &str, place: usize) -> Option<usize> {
     const WEIGHTED: &str = "Conv ConvTranspose Gemm LayerNormalization BatchNormalization GroupNormalization";
     let is_weighted = WEIGHTED.split(' ').any(|known| known == operator);
@@ -102,7 +104,7 @@ fn role(operator: &str, place: usize) -> Option<usize> {
     }
 }
 
-/// Where PyTorch's operation has weight and bias; as its native_functions.yaml has them.
+/// The positions of weight and bias in PyTorch's operation, from its native_functions.yaml.
 fn positions(node: &NodeProto, operation: &str) -> Option<[usize; 2]> {
     let has = |words: &[&str]| words.iter().any(|word| operation.contains(word));
     let folded = has(&["batch_norm"]) && node.op_type() != "BatchNormalization";
@@ -116,7 +118,7 @@ fn positions(node: &NodeProto, operation: &str) -> Option<[usize; 2]> {
     })
 }
 
-/// Whether a node is the arithmetic that it came from, not a part of something larger.
+/// Whether a node is the arithmetic operation that it came from, not a part of a larger one.
 fn is_arithmetic(node: &NodeProto, operation: &str) -> bool {
     let name = node.op_type().to_lowercase();
     operation.strip_prefix("torch.ops.aten.").is_some_and(|rest| rest.split('.').next() == Some(&name))

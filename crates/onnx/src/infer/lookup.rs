@@ -1,4 +1,4 @@
-//! Shapes of what is picked out of tables: lookups by index, one-hot codes, the largest elements.
+//! Shapes of selections: lookups by index, one-hot codes, the largest elements.
 
 use super::Dims;
 use crate::call::{Call, axis};

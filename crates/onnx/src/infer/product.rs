@@ -1,4 +1,4 @@
-//! Shapes of products of matrices, and of the recurrent layers made of them.
+//! Shapes of matrix products and of recurrent layers, which consist of them.
 
 use super::{Dims, broadcast};
 use crate::call::Call;
@@ -21,7 +21,7 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
     }
 }
 
-/// As numpy's `matmul`: a vector gets an axis of length 1, which the result loses again.
+/// As numpy's `matmul`: a vector gets an axis of length 1, which is removed from the result.
 fn matmul(a: &[u64], b: &[u64]) -> Option<Dims> {
     let (rows, inner) = match a {
         [.., rows, inner] => (Some(*rows), *inner),
@@ -37,7 +37,8 @@ fn matmul(a: &[u64], b: &[u64]) -> Option<Dims> {
     (inner == depth).then(|| stack.into_iter().chain(rows).chain(columns).collect())
 }
 
-/// Letters name axes; those behind the arrow are left. Without an arrow: letters that occur once, by the alphabet.
+/// Letters name axes; the result has those after the arrow. Without an arrow it has the letters that occur once, in
+/// alphabetical order.
 fn einsum(equation: &str, operands: &[&[u64]]) -> Option<Dims> {
     let equation: String = equation.chars().filter(|letter| !letter.is_whitespace()).collect();
     let (terms, result) = match equation.split_once("->") {
@@ -71,7 +72,7 @@ pub(super) fn lengths(equation: &str, operands: &[Dims; 2]) -> Option<Dims> {
     einsum(&format!("{terms}->{stack}{all}"), &operands.each_ref().map(Vec::as_slice))
 }
 
-/// All states, the last one and (LSTM) the last cell; `layout` 1 has the batch first.
+/// All states, the last one and (LSTM) the last cell; with `layout` 1 the batch comes first.
 fn recurrent(call: &Call, input: &[u64]) -> Option<Vec<Dims>> {
     let hidden = u64::try_from(call.int("hidden_size")?).ok()?;
     let directions = if call.text("direction") == "bidirectional" { 2 } else { 1 };

@@ -1,4 +1,4 @@
-//! Shapes of what works on images, sequences and volumes: one batch axis, one channel axis, any number of others.
+//! Shapes of operators on images, sequences and volumes: one batch axis, one channel axis, any number of others.
 
 use super::{Dims, product_of};
 use crate::call::{Call, axis};
@@ -47,7 +47,7 @@ fn columns_back(call: &Call, data: &[u64]) -> Option<Dims> {
     Some([batch, channels].into_iter().chain(image).collect())
 }
 
-/// Pairs of what is added in front and behind; negative ones cut. Opset 18 may name the axes they are for.
+/// Pairs of the padding before and after; negative ones cut. From opset 18 on, the axes may be given.
 fn padded(call: &Call, data: &[u64]) -> Option<Dims> {
     let pads = call.integers("pads", 1)?;
     let axes = call.constant(3).map_or_else(|| (0..data.len() as i64).collect(), Constant::as_integers);
@@ -63,7 +63,7 @@ fn padded(call: &Call, data: &[u64]) -> Option<Dims> {
     Some(dims)
 }
 
-/// Factors as input 2 (input 1 in opset 10 and in Upsample), or sizes as input 3; opset 18 may name the axes they are for.
+/// Factors are input 2 (input 1 in opset 10 and in Upsample), or sizes are input 3; from opset 18 on, the axes may be given.
 fn resized(call: &Call, data: &[u64]) -> Option<Dims> {
     let axes: Vec<usize> = match call.ints("axes") {
         Some(axes) => axes.iter().map(|&one| axis(one, data.len()).ok()).collect::<Option<_>>()?,
@@ -71,7 +71,7 @@ fn resized(call: &Call, data: &[u64]) -> Option<Dims> {
     };
     let mut dims = data.to_vec();
     if let Some(wanted) = call.constant(3).and_then(Constant::sizes::<u64>) {
-        // The batch stays what it is, whatever batch the file was exported with.
+        // The batch stays, whatever batch the file was exported with.
         axes.iter().zip(wanted).filter(|(along, _)| **along > 0).for_each(|(&along, wanted)| dims[along] = wanted);
         return Some(dims);
     }
@@ -85,7 +85,7 @@ fn resized(call: &Call, data: &[u64]) -> Option<Dims> {
     Some(dims)
 }
 
-/// Numbers of an attribute for every spatial axis, or `default` for all.
+/// Values of an attribute for every spatial axis, or `default` for all.
 fn numbers(call: &Call, name: &str, count: usize, default: u64) -> Option<Dims> {
     match call.ints(name) {
         None | Some([]) => Some(vec![default; count]),
@@ -94,7 +94,7 @@ fn numbers(call: &Call, name: &str, count: usize, default: u64) -> Option<Dims> 
     }
 }
 
-/// What a window reaches over, and by how much it moves.
+/// The extent of a window, and its movement.
 struct Moves {
     reach: Dims,
     strides: Dims,
@@ -151,7 +151,7 @@ fn transposed(call: &Call, data: &[u64], filters: &[u64]) -> Option<Dims> {
     Some(dims)
 }
 
-/// The least image that a pooling by these windows makes so much of, where no input has another.
+/// The smallest image that a pooling with these windows reduces to this size, unless an input gives another.
 fn unpooled(call: &Call, data: &[u64]) -> Option<Dims> {
     if let Some(wanted) = call.constant(2) {
         return wanted.sizes::<u64>();

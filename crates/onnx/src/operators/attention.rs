@@ -1,10 +1,11 @@
-//! Attention that PyTorch computes in one operation, as its exporters take it apart.
+//! Attention that PyTorch computes in one operation, recognised in the nodes that its exporters write for it.
 //!
-//! `scaled_dot_product_attention` comes out of both of PyTorch's exporters as `softmax((s q) (s k^T) [+ mask]) v` with `s` the root of the
-//! scale (symbolic_opset14.py; onnxscript's `aten_scaled_dot_product_attention`), for operator sets from 23 on as `Attention`. What
-//! networks spell out themselves scales once: the queries (timm without fused attention, Swin) or the scores. So an attention both of whose
-//! factors are scaled, the keys after they were turned, is the one operation; any other stays taken apart, as it runs. A module that
-//! itself scales both factors so would be taken for it. Where a mask of truths is added, rows without anything to look at are made zeros.
+//! Both of PyTorch's exporters write `scaled_dot_product_attention` as `softmax((s q) (s k^T) [+ mask]) v`, where `s` is the root
+//! of the scale (symbolic_opset14.py; onnxscript's `aten_scaled_dot_product_attention`), and as `Attention` for operator sets
+//! from 23 on. Attention written by hand scales once: the queries (timm without fused attention, Swin) or the scores. So an
+//! attention with both factors scaled, the keys after their transposition, is read as the one operation; any other stays in
+//! parts, as it runs. A module that itself scales both factors would be mistaken for it. If a mask of truths is added, rows in
+//! which everything is masked become zeros.
 
 use super::contiguous;
 use super::normalisation::step;
@@ -21,22 +22,24 @@ struct Scores {
     named: String,
 }
 
-/// The attention whose last product this is, of these weights and values: one operation, or its last two where its weights are dropped.
+/// The attention whose last product this is, of these weights and values: one operation, or its last two if its weights are
+/// dropped.
 pub(super) fn fused(
     to: &mut Translation,
     call: &Call,
     weights: Feature,
     value: Feature,
 ) -> Result<Option<Feature>, Misfit> {
-    // Operands of three axes PyTorch takes apart itself (`check_tensor_shapes` of sdp_utils_cpp.h); there the batch shares its axis with the
-    // heads.
+    // PyTorch itself splits operands with three axes into steps (`check_tensor_shapes` of sdp_utils_cpp.h); there the batch
+    // shares its axis with the heads.
     let apart = !value.batch.is_some_and(|batch| batch.alone());
     let read_once = call.node.input.first().is_some_and(|name| to.values.is_read_once(name));
     if let Some((softmax, rate)) = dropped(to, call, weights.id).filter(|_| read_once) {
         return with_dropout(to, call, [Feature { id: softmax, ..weights }, value], rate).map(Some);
     }
     let Some(scores) = scores(to, weights.id).filter(|_| read_once && !apart) else { return Ok(None) };
-    // What we wrote as one operation says so; what was apart stays so, though its batch has an axis of its own now.
+    // Attentions that we wrote as one operation are named so; those in parts stay so, though their batch now has an axis of its
+    // own.
     if to.ours && !scores.named.starts_with(&format!("{}/", own_name(call))) {
         return Ok(None);
     }
@@ -44,7 +47,7 @@ pub(super) fn fused(
     let like = |id: NodeId| Feature { id, ..value };
     let key = turned_back(to, call, like(turned))?;
     let inputs: Vec<Feature> = [query, key.id, value.id].into_iter().chain(added).map(like).collect();
-    // Heads that are repeated, and masks for the whole batch, are more than one operation.
+    // Repeated heads, and masks for the whole batch, are more than one operation.
     let fits = {
         let shapes: Vec<_> = inputs.iter().map(|input| to.builder.shape(input.id)).collect();
         Op::Attention.shape(&shapes).is_ok()
@@ -56,8 +59,9 @@ pub(super) fn fused(
     to.add_like(own_name(call), Op::Attention, &inputs).map(Some)
 }
 
-/// Queries, keys and values as the program laid them anew before: PyTorch has one operation for those alone whose features lie beside each other.
-/// The default exporter's notes tell of such copies; for a file without notes a warning says that none are assumed.
+/// Queries, keys and values, copied if the program copied them before: PyTorch's one operation needs features that are
+/// contiguous. The default exporter's notes record such copies; for a file without notes, a warning reports that none are
+/// assumed.
 fn laid(to: &mut Translation, call: &Call, mut inputs: Vec<Feature>) -> Result<Vec<Feature>, Misfit> {
     for (place, input) in inputs.iter_mut().enumerate().take(3) {
         if is_copied(call.node, place) {
@@ -73,8 +77,8 @@ fn lies_apart(node: &Node) -> bool {
     matches!(&node.op, Op::Transpose { order } if order.last() != Some(&(order.len() - 1)))
 }
 
-/// The softmax whose weights are dropped in an attention, and the rate, where that is not what the nodes of the file say: the default exporter
-/// has the dropout in its note alone, and what makes rows safe before it is no operation of PyTorch's own.
+/// The softmax whose weights an attention drops, and the rate, if the nodes of the file do not show it: the default exporter
+/// records the dropout only in its note, and the nodes that make rows safe before it are no operation of PyTorch.
 fn dropped(to: &Translation, call: &Call, weights: NodeId) -> Option<(NodeId, f32)> {
     if let Some(rate) = attention_dropout(call.node) {
         let softmax = made_safe(to, weights).unwrap_or(weights);
@@ -85,8 +89,8 @@ fn dropped(to: &Translation, call: &Call, weights: NodeId) -> Option<(NodeId, f3
     Some((made_safe(to, safe)?, rate))
 }
 
-/// With dropout PyTorch computes it step by step on CPUs (`check_for_dropout`, a gate of `use_flash_attention_cpp`), and in fewer steps on some GPUs,
-/// where this counts weights that are never kept.
+/// With dropout, PyTorch computes it step by step on CPUs (`check_for_dropout`, a gate of `use_flash_attention_cpp`). On some
+/// GPUs it takes fewer steps; the weights counted here are then never kept.
 fn with_dropout(
     to: &mut Translation,
     call: &Call,
@@ -104,7 +108,7 @@ fn scores(to: &Translation, weights: NodeId) -> Option<Scores> {
     let scores = to.builder.node(step(to, weights, "softmax").filter(|_| axis == last)?);
     let sum = scores.op == Op::Binary(Binary::Add);
     let (product, added) = match *scores.inputs.as_slice() {
-        // A mask that the file holds is no operand, as any constant.
+        // A mask stored in the file is no operand, like any constant.
         [product] if sum => (to.builder.node(product), None),
         [product, added] if sum => (to.builder.node(product), Some(added)),
         _ => (scores, None),
@@ -114,8 +118,8 @@ fn scores(to: &Translation, weights: NodeId) -> Option<Scores> {
     Some(Scores { query: step(to, query, "mul")?, turned: step(to, key, "mul")?, added, named })
 }
 
-/// The weights whose rows are zeros where nothing is looked at, instead of no numbers, as exporters write masks of truths
-/// (`_safe_softmax` of PyTorch).
+/// The weights, with zeros instead of NaN in rows where everything is masked, as exporters write masks of truths (`_safe_softmax`
+/// of PyTorch).
 fn made_safe(to: &Translation, chosen: NodeId) -> Option<NodeId> {
     let node = to.builder.node(chosen);
     let (Op::Where, &[condition, _, weights]) = (&node.op, node.inputs.as_slice()) else { return None };
@@ -123,7 +127,7 @@ fn made_safe(to: &Translation, chosen: NodeId) -> Option<NodeId> {
     (equal.op == Op::Binary(Binary::Equal) && equal.inputs == [weights, weights]).then_some(weights)
 }
 
-/// The keys as rows: what was turned for the product, or that turned once more.
+/// The keys as rows: the tensor that was transposed for the product, or another transposition of it.
 fn turned_back(to: &mut Translation, call: &Call, turned: Feature) -> Result<Feature, Misfit> {
     let node = to.builder.node(turned.id);
     let (source, mut order) = if let (Op::Transpose { order }, &[source]) = (&node.op, node.inputs.as_slice()) {

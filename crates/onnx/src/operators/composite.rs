@@ -1,4 +1,4 @@
-//! Operators that PyTorch has no operation for, as the steps it runs for them (torch/nn/functional.py).
+//! Operators without a PyTorch operation, as the steps that PyTorch runs for them (torch/nn/functional.py).
 
 use super::convolution::{size, window};
 use crate::call::{Call, Misfit, Outcome};
@@ -6,14 +6,14 @@ use crate::translate::{Translation, own_name, single};
 use crate::value::Feature;
 use perf4sight_network::{Activation, Binary, Fill, Op, Shape, Volume};
 
-/// Operations one behind the other, the last one called as the call is.
+/// Adds operations one after the other; the last one gets the name of the call.
 fn chain(to: &mut Translation, call: &Call, first: Feature, steps: &[(&str, Op)]) -> Result<Feature, Misfit> {
     steps
         .iter()
         .try_fold(first, |last, (what, op)| to.add_like(&format!("{}_{what}", own_name(call)), op.clone(), &[last]))
 }
 
-/// `local_response_norm`: squares are averaged over neighbouring channels, which lie in a volume of one channel.
+/// `local_response_norm`: squares are averaged over neighbouring channels, as a volume with one channel.
 pub(super) fn local_response(to: &mut Translation, call: &Call) -> Outcome {
     let image = to.image(call)?;
     let neighbours = size(call.int("size").unwrap_or(0))?;

@@ -1,4 +1,4 @@
-//! Copies that PyTorch makes and its files do not have: of what is transposed to tokens first, as `nn.MultiheadAttention` does.
+//! Copies that PyTorch makes without a node in the file: of tensors transposed to tokens first, as in `nn.MultiheadAttention`.
 
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
@@ -9,7 +9,7 @@ use perf4sight_network::{NodeId, Op, Shape};
 #[cfg(test)]
 mod tests;
 
-/// An identity: in files of ours a copy, the batch where it is in it.
+/// An identity. In our files it is a copy with the batch on its axis.
 pub(super) fn identity(to: &mut Translation, call: &Call) -> Outcome {
     match call.inputs.first() {
         Some(Value::Feature(input)) if to.ours => Ok(vec![Value::Feature(copied(to, own_name(call), *input)?)]),
@@ -18,13 +18,14 @@ pub(super) fn identity(to: &mut Translation, call: &Call) -> Outcome {
     }
 }
 
-/// The same without gaps, in the order of axes that it has in the file.
+/// A contiguous copy, in the order of axes of the file.
 pub(super) fn copied(to: &mut Translation, name: &str, input: Feature) -> Result<Feature, Misfit> {
     let batch = input.batch.filter(|batch| batch.alone()).map_or(0, |batch| batch.axis);
     to.add_like(name, Op::Contiguous { batch }, &[input])
 }
 
-/// Notes whether the batch of what a call gives is elsewhere in memory than in the axes: where the call moved it, and it was not moved before.
+/// Records whether the batch of a call's result is elsewhere in memory than in the axes: if the call moved it, and it was not
+/// moved before.
 pub(super) fn moved(to: &mut Translation, call: &Call, now: bool) {
     let before = call.node.input.first().is_some_and(|input| to.values.is_moved(input));
     if !to.ours && before != now {
@@ -32,8 +33,8 @@ pub(super) fn moved(to: &mut Translation, call: &Call, now: bool) {
     }
 }
 
-/// What a fully connected layer reads: it folds all axes but the last, which copies what is in another order (`reshape` in `_matmul_impl` of
-/// aten/src/ATen/native/LinearAlgebra.cpp).
+/// The input of a fully connected layer. The layer folds all axes but the last, which copies an input in another memory order
+/// (`reshape` in `_matmul_impl` of aten/src/ATen/native/LinearAlgebra.cpp).
 pub(super) fn folded(to: &mut Translation, call: &Call, input: Feature) -> Result<Feature, Misfit> {
     match call.node.input.first().is_some_and(|name| to.values.is_moved(name)) {
         true => copied(to, &format!("{}_folded", own_name(call)), input),
@@ -41,9 +42,9 @@ pub(super) fn folded(to: &mut Translation, call: &Call, input: Feature) -> Resul
     }
 }
 
-/// Whether this turns the queries, keys and values that `nn.MultiheadAttention` projects at once, as `_in_projection_packed`
-/// (torch/nn/functional.py) does: an axis of length 1 put in front changes places with that of the parts. It copies the result, for its parts
-/// could not be viewed as heads.
+/// Whether this transposes the queries, keys and values that `nn.MultiheadAttention` projects at once, as `_in_projection_packed`
+/// (torch/nn/functional.py) does: it swaps a leading axis of length 1 with the axis of the three parts. The result is copied,
+/// because its parts could not be viewed as heads.
 pub(super) fn is_packed_projection(to: &Translation, input: Feature, order: &[usize]) -> bool {
     let in_front = to.builder.shape(input.id);
     let &[1, tokens, parts, width] = in_front.dims() else { return false };

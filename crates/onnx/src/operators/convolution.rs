@@ -1,4 +1,4 @@
-//! Convolutions, as they are and turned around, and the windows that they and poolings move.
+//! Convolutions, also transposed ones, and the windows of convolutions and poolings.
 
 use super::normalisation::restored;
 use super::{sequence, stack, volume};
@@ -28,7 +28,7 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
     layer(to, call, Op::Conv(Conv { out_channels, window, groups, bias }), image)
 }
 
-/// Whether the filters of all groups together see every channel.
+/// Checks that the filters of all groups together read every channel.
 pub(super) fn check_channels(to: &Translation, image: Feature, seen: usize, groups: usize) -> Result<(), Misfit> {
     let channels = to.builder.shape(image.id).channels();
     match seen.checked_mul(groups) == Some(channels) {
@@ -39,7 +39,7 @@ pub(super) fn check_channels(to: &Translation, image: Feature, seen: usize, grou
     }
 }
 
-/// The convolution of a call on an image, and what its exporter folded into it.
+/// The convolution of a call on an image, and the batch normalisation that its exporter folded into it.
 pub(super) fn layer(to: &mut Translation, call: &Call, conv: Op, image: Feature) -> Outcome {
     let node = to.add_like(&to.name(call), conv, &[image])?;
     to.store_filters(node.id, call.input(1), 0);
@@ -48,8 +48,8 @@ pub(super) fn layer(to: &mut Translation, call: &Call, conv: Op, image: Feature)
     single(restored(to, call, result, 0)?)
 }
 
-/// The image a window moves over, without a padding node in front of it, and that node's padding, where it pads with the number that the
-/// window pads with itself.
+/// The input image of a window, and additional padding. If a padding node comes before the window and pads with the window's own
+/// number, they are that node's input and padding.
 pub(super) fn unpadded(to: &Translation, call: &Call, number: f64) -> Result<(Feature, [usize; 4]), Misfit> {
     let image = to.image(call)?;
     Ok(match to.pending.get(&image.id) {
@@ -58,7 +58,7 @@ pub(super) fn unpadded(to: &Translation, call: &Call, number: f64) -> Result<(Fe
     })
 }
 
-/// Reads kernel movement; `padded` is added to its own padding.
+/// Reads the window's kernel, stride, padding and dilation; `padded` is added to its padding.
 pub(super) fn window(call: &Call, image: [usize; 2], kernel: [usize; 2], padded: [usize; 4]) -> Result<Window, Misfit> {
     let stride = pair(call, "strides")?;
     let dilation = pair(call, "dilations")?;
@@ -82,7 +82,7 @@ pub(super) fn window(call: &Call, image: [usize; 2], kernel: [usize; 2], padded:
     Ok(window)
 }
 
-/// Padding that gives ceil(size / stride) positions, the odd row or column behind (upper) or in front (lower).
+/// Padding that gives ceil(size / stride) positions, with the odd row or column at the end (upper) or at the beginning (lower).
 fn same_padding(window: &Window, image: [usize; 2], upper: bool) -> [usize; 4] {
     let mut padding = [0; 4];
     for axis in 0..2 {
@@ -104,7 +104,7 @@ fn pair(call: &Call, attribute: &str) -> Result<[usize; 2], Misfit> {
     }
 }
 
-/// A size attribute: no real one has more than 31 bits.
+/// A size attribute; no real one has more than 31 bits.
 pub(super) fn size(value: i64) -> Result<usize, Misfit> {
     usize::try_from(value)
         .ok()
@@ -112,7 +112,7 @@ pub(super) fn size(value: i64) -> Result<usize, Misfit> {
         .ok_or_else(|| Misfit::Wrong(format!("has an attribute of {value}")))
 }
 
-/// A convolution turned around, whose filters lie by input, then by output channels of a group.
+/// A transposed convolution, whose filters are stored by input, then by output channels of a group.
 pub(super) fn transposed(to: &mut Translation, call: &Call) -> Outcome {
     let image = to.image(call)?;
     let Some(&[channels, of_group, height, width]) = call.input(1).fixed_dims() else {
@@ -120,7 +120,7 @@ pub(super) fn transposed(to: &mut Translation, call: &Call) -> Outcome {
     };
     let groups = size(call.int("group").unwrap_or(1))?;
     check_channels(to, image, channels, 1)?;
-    // Sizes that are asked for instead of paddings are no form that PyTorch writes.
+    // PyTorch never writes the form that gives sizes instead of paddings.
     if call.ints("output_shape").is_some() || call.text("auto_pad").starts_with("SAME") {
         return Err(Misfit::Unsupported);
     }

@@ -1,26 +1,26 @@
-//! Einstein sums of two tensors: products of stacks of matrices between turns of their axes, as PyTorch runs them (Linear.cpp).
+//! Einstein sums of two tensors: batched matrix products between transpositions, as PyTorch runs them (Linear.cpp).
 
 use crate::call::{Call, Misfit, Outcome};
 use crate::translate::{Translation, own_name, single};
 use crate::value::{Feature, Value, Weight};
 use perf4sight_network::{Op, Shape};
 
-/// A tensor, and a size and a letter for every axis of its sample.
+/// A tensor, with a size and a letter for every axis of its sample.
 struct Operand<'c> {
     source: Source<'c>,
     dims: Vec<usize>,
     letters: Vec<char>,
 }
 
-/// Where an operand comes from. A weight is laid out once for all samples, so it is taken as it lies in the product: turned by an operation
-/// it would count once for each of them.
+/// The origin of an operand. A weight is laid out once for all samples, so it is taken in the layout of the product; a
+/// transposition as an operation would count once for each sample.
 #[derive(Clone, Copy)]
 enum Source<'c> {
     Feature(Feature),
     Weight(&'c Weight),
 }
 
-/// The letters of a product: those of its stack, of its rows and columns, and those that it sums over.
+/// The letters of a product: of its batch axes, of its rows and columns, and of the axes it sums over.
 struct Roles {
     stack: Vec<char>,
     rows: Vec<char>,
@@ -40,7 +40,7 @@ pub(super) fn einsum(to: &mut Translation, call: &Call) -> Outcome {
     let (batch, alone) = batch_letter(to, call, [left, right])?;
     let result: Vec<char> = result.chars().collect();
     let place = result.iter().position(|&letter| letter == batch).ok_or(Misfit::Unsupported)?;
-    // Rows of all samples are an axis of the sample too.
+    // If the batch shares its axis with rows, that axis is one of the sample too.
     let dropped = alone.then_some(batch);
     let wanted: Vec<char> = result.iter().copied().filter(|&letter| Some(letter) != dropped).collect();
     let a = operand(to, call, 0, left, dropped)?;
@@ -51,7 +51,7 @@ pub(super) fn einsum(to: &mut Translation, call: &Call) -> Outcome {
     single(Feature { batch: held, ..product })
 }
 
-/// The letter of the batch, which all operands that have one call alike, and whether it is the batch alone.
+/// The letter of the batch, the same in all operands that have one, and whether it is the batch alone.
 fn batch_letter(to: &Translation, call: &Call, terms: [&Vec<char>; 2]) -> Result<(char, bool), Misfit> {
     let mut letters = Vec::new();
     for (place, term) in terms.into_iter().enumerate() {
@@ -94,7 +94,7 @@ fn roles(a: &[char], b: &[char], wanted: &[char]) -> Result<Roles, Misfit> {
         let is = |letter: &&char| others.contains(letter) == other && wanted.contains(letter) == result;
         letters.iter().filter(is).copied().collect()
     };
-    // What only one operand has and the result has not is a sum of its own.
+    // A letter of one operand only that the result lacks would be a separate sum.
     if !of(a, false, false, b).is_empty() || !of(b, false, false, a).is_empty() {
         return Err(Misfit::Unsupported);
     }

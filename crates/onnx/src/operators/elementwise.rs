@@ -1,4 +1,4 @@
-//! Element-wise operations: activations whole or taken apart, arithmetic, dropout.
+//! Element-wise operations: activations as one operator or several, arithmetic, dropout.
 
 use super::normalisation;
 use crate::align::aligned;
@@ -27,7 +27,7 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     }
 }
 
-/// What is no number is what does not equal itself.
+/// Not a number (NaN) is what does not equal itself.
 fn no_number(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let name = own_name(call);
@@ -68,7 +68,7 @@ fn clip(to: &mut Translation, call: &Call) -> Outcome {
     }
 }
 
-/// A function of one feature and numbers, of no use by itself but perhaps a part of an activation.
+/// A function of one feature and numbers, which may be a part of an activation.
 fn function(to: &mut Translation, call: &Call) -> Outcome {
     let operator = call.node.op_type();
     let curve = match (call.input(0), call.input(1)) {
@@ -139,12 +139,13 @@ fn arithmetic(to: &mut Translation, call: &Call, binary: Binary) -> Outcome {
     }
 }
 
-/// Whether an operand is a parameter. Where an exporter folded one with what is done to it, it notes the parameter beside the node.
+/// Whether an operand is a parameter. If an exporter folded a parameter with later operations, its note on the node names the
+/// parameter.
 fn is_trained(call: &Call, value: &Value) -> bool {
     matches!(value, Value::Weight(weight) if !weight.is_made_up() || reads_parameter(call.node))
 }
 
-/// Whether a graph input is the mean or deviation that the network's own input is less or divided by: PyTorch keeps these as buffers.
+/// Whether a graph input is a mean or deviation that the network's own input is normalised by: PyTorch keeps these as buffers.
 fn scales_input(to: &Translation, call: &Call, read: Feature, value: &Value) -> bool {
     let Value::Weight(weight) = value else { return false };
     let steps = std::iter::successors(Some(to.builder.node(read.id)), |node| {
@@ -165,7 +166,7 @@ fn between(to: &mut Translation, call: &Call, binary: Binary, inputs: [Feature; 
     recognise_or(to, call, &inputs, curves, Op::Binary(binary))
 }
 
-/// Arithmetic with a trainable tensor: a layer's bias, the scale and shift of a normalisation, else a parameter of its own.
+/// Arithmetic with a trainable tensor: a layer's bias, the scale or shift of a normalisation, otherwise a separate parameter.
 fn with_weight(to: &mut Translation, call: &Call, binary: Binary, input: Feature) -> Outcome {
     if binary == Binary::Add && is_bias(to, call, input) {
         to.set_bias(input.id, call);
@@ -183,7 +184,7 @@ fn with_weight(to: &mut Translation, call: &Call, binary: Binary, input: Feature
     single(node)
 }
 
-/// Whether a vector is added to a fully connected layer that nothing else reads.
+/// Whether a vector is added to a fully connected layer that no other node reads.
 fn is_bias(to: &Translation, call: &Call, input: Feature) -> bool {
     let Op::Linear(Linear { bias: false, out_features }) = to.builder.node(input.id).op else { return false };
     let only_here = |name: &String| to.values.is_read_once(name);
@@ -219,7 +220,7 @@ fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature,
         return single(input);
     }
     if !fits {
-        // It stretches what is computed, as a causal mask does one of words that are kept.
+        // It broadcasts a computed tensor, as a causal mask does with a mask of valid tokens.
         let inputs = aligned(to, call)?;
         let batch = input.batch;
         let node = to.add_like(own_name(call), Op::Binary(binary), &inputs)?;
@@ -229,15 +230,15 @@ fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature,
     single(to.add_like(own_name(call), Op::Binary(binary), &[input])?)
 }
 
-/// Whether a tensor of the file stretches none of the axes of a tensor of these.
+/// Whether a tensor of the file broadcasts no axis of a tensor with these dimensions.
 fn fits_beside(dims: &[u64], other: &Value) -> bool {
     other.fixed_dims().is_none_or(|fixed| {
         fixed.len() <= dims.len() && fixed.iter().rev().zip(dims.iter().rev()).all(|(&f, &d)| f == 1 || f as u64 == d)
     })
 }
 
-/// Integers and truths become numbers, and numbers integers, by a copy. Truth that operations say counts as a number, and what is said to be
-/// numbers of another width stays as it is.
+/// Integers and truths become numbers, and numbers integers, by a copy. Truths computed by operations count as numbers, and a
+/// cast of numbers to another width does nothing.
 pub(super) fn cast(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let kind = call.int("to").and_then(|kind| DataType::try_from(kind as i32).ok()).unwrap_or(DataType::Float);
@@ -252,13 +253,13 @@ pub(super) fn cast(to: &mut Translation, call: &Call) -> Outcome {
 }
 
 pub(super) fn dropout(to: &mut Translation, call: &Call) -> Outcome {
-    // ONNX: a ratio that is left out is one half.
+    // ONNX: the default ratio is one half.
     let rate = call.number("ratio", 1).unwrap_or(0.5) as f32;
     single(to.add_like(&to.name(call), Op::Dropout { rate }, &[call.feature(0)?])?)
 }
 
-/// Random numbers of the shape of an input; what a comparison with them keeps makes a dropout, of whole samples where there is one for each
-/// (stochastic depth).
+/// Random numbers in the shape of an input. A comparison with them makes a dropout, of whole samples if there is one number for
+/// each (stochastic depth).
 pub(super) fn random(to: &Translation, call: &Call) -> Outcome {
     let keep = match call.node.op_type() {
         "Bernoulli" => call.constant(0).and_then(Constant::uniform),

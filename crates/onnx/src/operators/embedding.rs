@@ -1,4 +1,4 @@
-//! Rows of trained tables by number: words, places, kinds.
+//! Lookups of rows of trained tables by number: words, positions, types.
 
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
@@ -24,8 +24,8 @@ pub(super) fn looked_up(to: &mut Translation, call: &Call, table: &Weight) -> Ou
     counted(to, call, Feature { id, ..numbers })
 }
 
-/// A lookup by numbers that are the same for every sample, such as places: where the table is called as PyTorch's `nn.Embedding` calls its
-/// own. Of any other, such as one of relative positions, parts are taken as of any weight.
+/// A lookup by numbers that are the same for every sample, such as positions, if the table has a name of PyTorch's
+/// `nn.Embedding`. Lookups in other tables, such as one of relative positions, count as parts of a weight.
 pub(super) fn fixed(to: &mut Translation, call: &Call) -> Option<Outcome> {
     let Value::Weight(table) = call.input(0) else { return None };
     let &[rows, width] = table.dims.as_slice() else { return None };
@@ -48,7 +48,7 @@ pub(super) fn fixed(to: &mut Translation, call: &Call) -> Option<Outcome> {
     let embedding = Embedding { rows, width, fixed: Some(Shape::new(places)) };
     to.hold_tables(call);
     let name = to.name(call);
-    // In files of ours its rows are repeated for every sample behind it.
+    // In our files the rows are repeated for every sample after the lookup.
     let name = name.strip_suffix("/rows").filter(|_| to.ours).unwrap_or(&name);
     let node = to.add(name, Op::Embedding(embedding), &[]);
     Some(node.and_then(|id| counted(to, call, Feature { id, batch, guessed: false })))

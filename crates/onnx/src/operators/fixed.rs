@@ -1,4 +1,4 @@
-//! Operations on what does not depend on the image: views of weights, tables, random numbers.
+//! Operations that do not depend on the network's input: views of weights, tables, random numbers.
 
 use super::unknown;
 use crate::batch::Batch;
@@ -46,8 +46,8 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     }
 }
 
-/// A call that computes from weights and from tables as long as the open batch, such as the zeros that a decoder begins with: each sample has its
-/// own of these, and so of the result. Tables of places and shapes are something else.
+/// A call on weights and on tables as long as the open batch, such as the zeros that a decoder begins with. Each sample has its
+/// own part of these tables, and so of the result. Tables of positions and shapes are different.
 fn read_by_samples<'c>(to: &mut Translation, call: &Call<'c>) -> Result<Option<Call<'c>>, Misfit> {
     let computes = matches!(call.node.op_type(), "MatMul" | "Gemm" | "Conv" | "Add" | "Sub" | "Mul" | "Div");
     let is_trained = call.inputs.iter().any(|input| matches!(input, Value::Weight(_)));
@@ -81,11 +81,11 @@ fn in_parts(call: &Call, weight: &Weight) -> Outcome {
     Ok(vec![Value::Sequence(lengths.into_iter().map(part).collect())])
 }
 
-/// What is computed from weights and tables only: it is the same for every sample and step but for the training of its weights.
+/// A value computed from weights and tables only: it is the same for every sample, and changes between steps only by training.
 fn derived(to: &mut Translation, call: &Call) -> Outcome {
     let Some(shapes) = output_shapes(to, call) else { return unknown::load(to, call).map_err(Misfit::Wrong) };
     let weights: Vec<&Weight> = trained(call).filter(|_| !ends_gradient(call)).collect();
-    // What rows are looked up by, such as the distances between the places of a window, lies there too.
+    // The indices of a lookup, such as the distances between the positions of a window, are tables too.
     if !weights.is_empty() {
         to.hold_tables(call);
     }
@@ -107,7 +107,7 @@ fn derived(to: &mut Translation, call: &Call) -> Outcome {
     Ok(shapes.into_iter().map(value).collect())
 }
 
-/// The one tensor that a call computes from which a module holds and nobody trains.
+/// The only untrained tensor of a module that a call computes from.
 fn held(call: &Call) -> Option<Held> {
     let mut held = call.inputs.iter().filter_map(|input| match input {
         Value::Weight(weight) => weight.held(),
@@ -117,7 +117,7 @@ fn held(call: &Call) -> Option<Held> {
     held.next().filter(|_| held.next().is_none())
 }
 
-/// What a layer computes from weights and tables, with the bias of zeros that an exporter left out.
+/// The result of a layer on weights and tables, with the bias of zeros that an exporter left out.
 fn with_bias(to: &Translation, call: &Call, weight: Weight) -> Weight {
     let layer = match (call.node.op_type(), call.input(1)) {
         ("Conv", Value::Weight(filters)) if call.is_absent(2) => filters,
@@ -131,7 +131,7 @@ fn with_bias(to: &Translation, call: &Call, weight: Weight) -> Weight {
     Weight { computed: true, others: weight.others.iter().cloned().chain([bias]).collect(), ..weight }
 }
 
-/// The trainable inputs. A tensor that an exporter made up beside one is a constant it folded.
+/// The trainable inputs. If an exporter created one of several, that one is a folded constant.
 fn trained<'c>(call: &'c Call) -> impl Iterator<Item = &'c Weight> {
     let weights = || {
         call.inputs.iter().filter_map(|input| match input {
@@ -143,7 +143,8 @@ fn trained<'c>(call: &'c Call) -> impl Iterator<Item = &'c Weight> {
     weights().filter(move |weight| !named || !weight.is_made_up())
 }
 
-/// Whether no gradient gets back through an operation, so that what is read by such alone is no parameter: masks, which PyTorch keeps as buffers.
+/// Whether an operation ends the gradient. A tensor read only by such operations is no parameter but a mask, which PyTorch keeps
+/// as a buffer.
 fn ends_gradient(call: &Call) -> bool {
     match call.node.op_type() {
         "Equal" | "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual" | "Not" | "And" | "Or" | "Xor" | "IsNaN"
@@ -176,12 +177,12 @@ fn output_shapes(to: &Translation, call: &Call) -> Option<Vec<Vec<usize>>> {
         shapes.collect::<Option<Vec<Vec<usize>>>>()
     });
     let declared = || call.node.output.iter().map(|output| to.values.declared_dims(output, to.samples)).collect();
-    // Tables for every sample of a symbolic batch are nobody's memory.
+    // Tables with a part for every sample of a symbolic batch are not stored in memory.
     let most = MAX_ELEMENTS.saturating_mul(to.samples.number());
     ruled.or_else(declared).filter(|shapes| shapes.iter().all(|dims| elements(dims) <= most))
 }
 
-/// What arithmetic makes of random numbers: the share that a comparison keeps, or `floor(share + uniform)`.
+/// The result of arithmetic on random numbers: the share that a comparison keeps, or `floor(share + uniform)`.
 fn randomness(call: &Call, input: &Value) -> Option<Value> {
     let Value::Random(Random { keep, each_sample }) = *input else { return None };
     let number = || call.inputs.iter().find_map(|input| input.as_constant().and_then(Constant::uniform));
@@ -194,7 +195,7 @@ fn randomness(call: &Call, input: &Value) -> Option<Value> {
     Some(Value::Random(Random { keep, each_sample }))
 }
 
-/// One copy of a tensor per sample, such as a class token or queries that are learned; other copies are computed like anything else.
+/// A copy of a tensor for every sample, such as a class token or learned queries; other copies are computed like any operation.
 fn expand(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
     let Some(target) = call.input(1).as_constant().map(Constant::as_integers) else { return derived(to, call) };
     let ones = target.len().saturating_sub(own.len());
@@ -210,11 +211,11 @@ fn expand(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
     single(of_samples(to, call, shape, Batch::alone_at(axis))?)
 }
 
-/// A tensor again for every sample, also one behind the other in its first axis, as the heads of positions beside those of tokens (DeBERTa).
+/// Repeats a tensor for every sample, also along its first axis, as for the heads of positions in DeBERTa.
 fn tile(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
     let Some(repeats) = call.input(1).as_constant().map(Constant::as_integers) else { return derived(to, call) };
     let once = |axis: usize| (0..repeats.len()).all(|other| other == axis || repeats[other] == 1);
-    // Where the file's batch is a single sample, one copy for every sample looks like none.
+    // If the file's batch is a single sample, a copy for every sample repeats nothing.
     let is_batch = |axis: usize| {
         to.samples.number() > 1
             && repeats[axis] as u64 == to.samples.number()
@@ -230,7 +231,7 @@ fn tile(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
     single(super::contiguous::copied(to, own_name(call), once)?)
 }
 
-/// The first axis that may be the batch, where a number that the file fixes the batch to is no coincidence: in front, or where it is open.
+/// The first axis that may be the batch, where its length cannot be a coincidence: the first axis of all, or an open one.
 fn place_of_batch(to: &Translation, rank: usize, is_batch: impl Fn(usize) -> bool) -> Option<usize> {
     (0..rank).find(|&axis| is_batch(axis)).filter(|&axis| axis == 0 || to.samples.is_open())
 }

@@ -1,4 +1,4 @@
-//! What each ONNX operator becomes, by topic.
+//! Translates each ONNX operator, by topic.
 
 mod attention;
 mod composite;

@@ -1,4 +1,4 @@
-//! Joining, cutting and reordering features.
+//! Concatenating, cutting and reordering features.
 
 use super::contiguous;
 use crate::align::aligned;
@@ -12,7 +12,7 @@ use perf4sight_network::{Op, Pick, Shape};
 
 pub(super) fn concat(to: &mut Translation, call: &Call) -> Outcome {
     let axis = call.int("axis").ok_or_else(|| Misfit::Wrong("has no axis".into()))?;
-    // Nothing in front of something, such as the class token of a network without, adds nothing.
+    // Empty operands, such as the class token of a network without one, add nothing.
     let inputs = call.inputs.iter().filter(|input| !input.is_nothing()).cloned().collect();
     let call = &Call { node: call.node, inputs, opset: call.opset };
     if let [Value::Feature(only)] = call.inputs.as_slice() {
@@ -23,7 +23,7 @@ pub(super) fn concat(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(own_name(call), Op::Concat { axis }, &inputs)?)
 }
 
-/// Parts of a tensor in a sequence; SequenceAt takes one out.
+/// Parts of a tensor as a sequence; SequenceAt takes one of them.
 pub(super) fn split_to_sequence(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let axis = to.axis(input, call.int("axis").unwrap_or(0))?;
@@ -32,9 +32,9 @@ pub(super) fn split_to_sequence(to: &mut Translation, call: &Call) -> Outcome {
     Ok(vec![Value::Sequence(parts(to, call, input, axis, &lengths)?.into())])
 }
 
-/// How long the parts are that a sequence cuts an axis into.
+/// The lengths of the parts into which a sequence cuts an axis.
 pub(super) fn lengths(call: &Call, length: usize) -> Result<Vec<usize>, Misfit> {
-    // Without the axis in its parts a sequence is of another operation than this one.
+    // Without `keepdims`, the parts of a sequence lack the axis, which is another operation.
     let lengths = call.constant(1).filter(|_| call.int("keepdims").unwrap_or(1) != 0).ok_or(Misfit::Unsupported)?;
     let every = lengths.dims.is_empty();
     let lengths: Vec<usize> =
@@ -112,7 +112,7 @@ pub(super) fn split(to: &mut Translation, call: &Call) -> Outcome {
     let parts = call.node.output.len();
     let lengths = match call.integers("split", 1) {
         Some(lengths) => lengths.into_iter().map(super::convolution::size).collect::<Result<Vec<_>, _>>()?,
-        // Equal parts, the last one smaller where they do not fit.
+        // Equal parts, the last one smaller if they do not fit.
         None => {
             let part = length.div_ceil(parts.max(1));
             (0..parts).map(|i| part.min(length.saturating_sub(i.saturating_mul(part)))).collect()
@@ -175,15 +175,15 @@ fn found_dims(to: &Translation, found: Feature) -> Vec<usize> {
     to.dims(found).into_iter().map(|dim| dim as usize).collect()
 }
 
-/// Where samples lie one behind the other in an axis, and each has as many numbers in a lookup along it: the places of one sample. PyTorch's
-/// users index a mask so, by the number of the sample and a place in it, and CLIP the word that it asks for.
+/// The positions of one sample, if samples follow each other along an axis and a lookup along it takes equally many of each.
+/// PyTorch's users index a mask so, by the number of the sample and a position in it; CLIP so selects its end token.
 fn rows_of_samples(to: &Translation, input: Feature, axis: usize, indices: &[usize]) -> Option<Vec<usize>> {
     input.batch.filter(|batch| !batch.alone() && [batch.axis, axis] == [0, 0])?;
     let (&samples, places) = indices.split_first()?;
     (samples as u64 == to.samples.number()).then(|| places.to_vec())
 }
 
-/// As many rows of every sample; which ones is not known.
+/// Takes equally many rows of every sample; their numbers are unknown.
 fn rows_picked(to: &mut Translation, call: &Call, input: Feature, places: Vec<usize>) -> Outcome {
     let shape = to.builder.shape(input.id).dims().to_vec();
     let count = places.iter().product();
@@ -198,7 +198,7 @@ fn rows_picked(to: &mut Translation, call: &Call, input: Feature, places: Vec<us
     single(Feature { batch, ..seen })
 }
 
-/// What PyTorch's default exporter makes of the same: pairs of a sample and a place in it.
+/// The form that PyTorch's default exporter writes for it: pairs of a sample and a position in it.
 pub(super) fn gather_pairs(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let indices = match call.input(1) {
@@ -214,7 +214,7 @@ pub(super) fn gather_pairs(to: &mut Translation, call: &Call) -> Outcome {
     }
 }
 
-/// Whether a lookup is how the default exporter writes a view: all elements, by their places in memory.
+/// Whether a lookup is the default exporter's form of a view: all elements, by their positions in memory.
 fn of_strides(to: &Translation, call: &Call, input: Feature, indices: &[usize]) -> bool {
     let dims = to.dims(input);
     let strided = crate::notes::operation(call.node).contains("as_strided");
@@ -246,7 +246,8 @@ fn picked(to: &mut Translation, call: &Call, input: Feature, axis: usize) -> Res
     to.add_like(own_name(call), op, &[input])
 }
 
-/// Elements put into a tensor at places that the network does not compute: where they are as many as there are, all of it.
+/// Elements written into a tensor at positions that the network does not compute; if there are as many as the tensor has, all of
+/// it.
 pub(super) fn scatter(to: &mut Translation, call: &Call) -> Outcome {
     let (whole, put) = (call.feature(0)?, call.feature(2)?);
     let all = call.text("reduction").is_empty() && to.dims(whole) == to.dims(put) && whole.batch == put.batch;

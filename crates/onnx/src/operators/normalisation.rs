@@ -1,4 +1,4 @@
-//! Normalisations, also as exporters spell them out, and softmax.
+//! Normalisations, also those written as several operators, and softmax.
 
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
@@ -11,8 +11,8 @@ use perf4sight_network::{Activation, Affine, Binary, NodeId, Op, Reduction, Shap
 #[cfg(test)]
 mod tests;
 
-/// Training and inference form alike: outputs beyond the first are running statistics. The batch may be in one axis with others, as all
-/// tokens of all samples are.
+/// Reads the training and the inference form: further outputs are running statistics. The batch may share its axis with others,
+/// as for all tokens of all samples.
 pub(super) fn batch(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let scale = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?;
@@ -30,7 +30,7 @@ pub(super) fn batch(to: &mut Translation, call: &Call) -> Outcome {
     single(node)
 }
 
-/// A layer, and behind it the batch normalisation of its channels on `axis` that the exporter folded into it, where its notes name it.
+/// A layer, followed by the batch normalisation of its channels on `axis` that the exporter folded into it, if its notes name it.
 pub(super) fn restored(to: &mut Translation, call: &Call, layer: Feature, axis: usize) -> Result<Feature, Misfit> {
     let Some(folded) = to.exporter.folded_batch_norm(call.node).filter(|_| axis < 2) else { return Ok(layer) };
     let channels = to.builder.shape(layer.id).dims()[axis] as u64;
@@ -65,7 +65,7 @@ pub(super) fn layer(to: &mut Translation, call: &Call) -> Outcome {
     single(node)
 }
 
-/// Which of scale and shift, inputs 1 and 2, are trained.
+/// Whether scale and shift, inputs 1 and 2, are trained.
 fn affine(call: &Call) -> Result<Affine, Misfit> {
     match [1, 2].map(|place| is_trained(call, call.input(place))) {
         [true, true] => Ok(Affine::ScaleAndShift),
@@ -75,14 +75,14 @@ fn affine(call: &Call) -> Result<Affine, Misfit> {
     }
 }
 
-/// Whether a scale or shift is a parameter; ONNX wants a scale in any case, so that exporters make one of ones.
+/// Whether a scale or shift is a parameter; ONNX requires a scale, so exporters add one of ones.
 fn is_trained(call: &Call, value: &Value) -> bool {
-    // Of a normalisation of groups the exporter notes the parameters that follow its own ones and zeros.
+    // For a group normalisation, the exporter notes the parameters that follow its own ones and zeros.
     let noted = reads_parameter(call.node) && call.node.op_type() != "InstanceNormalization";
     matches!(value, Value::Weight(weight) if !weight.is_made_up() || noted)
 }
 
-/// What ONNX normalises channel by channel is a normalisation of groups in PyTorch where the channels are groups seen as one.
+/// An ONNX normalisation of each channel is a group normalisation in PyTorch if the channels are groups, reshaped.
 pub(super) fn instance(to: &mut Translation, call: &Call) -> Outcome {
     let input = of_images(to, call)?;
     let groups = to.builder.shape(input.id).channels();
@@ -97,7 +97,7 @@ pub(super) fn instance(to: &mut Translation, call: &Call) -> Outcome {
     single(node)
 }
 
-/// A normalisation by the root mean square alone, which PyTorch takes apart on processors (rms_norm_composite in layer_norm.cpp).
+/// RMS normalisation, which PyTorch computes in several steps on processors (rms_norm_composite in layer_norm.cpp).
 pub(super) fn root_mean_square(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let axis = to.axis(input, call.int("axis").unwrap_or(-1))?;
@@ -129,7 +129,7 @@ pub(super) fn group(to: &mut Translation, call: &Call) -> Outcome {
     single(grouped(to, call, input, groups)?)
 }
 
-/// The input, if it holds channels behind the batch.
+/// The input, if its channels follow the batch.
 fn of_images(to: &Translation, call: &Call) -> Result<Feature, Misfit> {
     let input = call.feature(0)?;
     match input.batch == Some(Batch::FIRST) && to.builder.shape(input.id).rank() > 0 {
@@ -141,7 +141,7 @@ fn of_images(to: &Translation, call: &Call) -> Result<Feature, Misfit> {
 fn grouped(to: &mut Translation, call: &Call, input: Feature, groups: usize) -> Result<Feature, Misfit> {
     let channels = to.builder.shape(input.id).channels();
     let affine = affine(call)?;
-    // The first form of the operator scales groups, not channels.
+    // The first form of the operator scales groups instead of channels.
     if affine != Affine::None && call.input(1).fixed_dims() != Some(&[channels]) {
         return Err(Misfit::Unsupported);
     }
@@ -153,7 +153,7 @@ fn grouped(to: &mut Translation, call: &Call, input: Feature, groups: usize) -> 
     Ok(node)
 }
 
-/// The normalisation of groups that a view back to all channels ends.
+/// The group normalisation that ends with a reshape back to all channels.
 pub(super) fn ungrouped(
     to: &mut Translation,
     call: &Call,
@@ -167,7 +167,7 @@ pub(super) fn ungrouped(
     to.add_like(own_name(call), Op::GroupNorm { groups, affine: Affine::None }, &[whole]).map(Some)
 }
 
-/// Scale or shift of a normalisation of groups, where exporters write them behind it and this call is one that nothing else follows.
+/// Whether this call is the scale or shift that exporters write after a group normalisation, and no other node reads that.
 pub(super) fn joined(to: &mut Translation, call: &Call, input: Feature, binary: Binary) -> bool {
     let node = to.builder.node(input.id);
     let (channels, rank) = (node.shape.channels(), node.shape.rank());
@@ -179,7 +179,7 @@ pub(super) fn joined(to: &mut Translation, call: &Call, input: Feature, binary: 
     };
     let Some(place) = call.inputs.iter().position(|value| matches!(value, Value::Weight(_))) else { return false };
     let dims = call.input(place).fixed_dims().unwrap_or_default();
-    // The channels lie in front of all other axes of a sample.
+    // The channels are in front of all other axes of a sample.
     let of_channels = elements(dims) == channels as u64 && dims.len() >= rank && dims[dims.len() - rank] == channels;
     let read =
         call.node.input.iter().enumerate().find(|(other, _)| *other != place).map_or("", |(_, name)| name.as_str());
@@ -203,7 +203,7 @@ pub(super) fn softmax(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(own_name(call), Op::Softmax { axis }, &[input])?)
 }
 
-/// Remembers the scaling of a layer normalisation that is spelled out.
+/// Records the scaling of a layer normalisation that is written as several operators.
 pub(super) fn scaled(to: &mut Translation, input: Feature, result: Feature, binary: Binary) {
     if binary == Binary::Mul
         && let Some((input, axis)) = normalised(to, input)
@@ -212,7 +212,7 @@ pub(super) fn scaled(to: &mut Translation, input: Feature, result: Feature, bina
     }
 }
 
-/// The layer normalisation whose last step, the shift, this call is.
+/// The layer normalisation that ends with this call, its shift.
 pub(super) fn shifted(
     to: &mut Translation,
     call: &Call,

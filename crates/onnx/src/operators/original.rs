@@ -1,4 +1,4 @@
-//! Operations that are not understood, kept as their file has them: operator, attributes, constants, the places of their inputs.
+//! Unsupported operations, kept as in their file: operator, attributes, constants, the places of their inputs.
 
 use crate::attributes as with;
 use crate::batch::Batch;
@@ -12,8 +12,8 @@ use crate::{DOMAIN, OPSET};
 use perf4sight_network::{Element, Op, Operand, Original};
 use prost::Message;
 
-/// What a file needs to do the same; `None` where it cannot be said: subgraphs, operands that are the same for all samples,
-/// weights that are computed.
+/// All that a file needs to repeat the operation. `None` if it cannot be written: with subgraphs, operands that are the same for
+/// all samples, or computed weights.
 pub(super) fn kept(
     to: &Translation,
     call: &Call,
@@ -22,13 +22,13 @@ pub(super) fn kept(
     parameters: u64,
 ) -> Option<Box<Original>> {
     let (attribute, axes) = modern(call);
-    // What we wrote without knowing more has nothing to keep.
+    // Operations that we wrote as unknown have nothing to keep.
     if call.node.domain() == DOMAIN
         || attribute.iter().any(|attribute| attribute.g.is_some() || !attribute.graphs.is_empty())
     {
         return None;
     }
-    // Numbers of the file that elements are written into are those of its own batch.
+    // If elements are written into numbers of the file, these numbers are for its own batch.
     if call.node.op_type() == "ScatterND" && matches!(call.input(0), Value::Constant(_)) {
         return None;
     }
@@ -51,8 +51,8 @@ pub(super) fn kept(
     }))
 }
 
-/// What an operation reads, as operators of ONNX's own want it: places as integers, which they are not everywhere here, and numbers that
-/// nobody trains for every sample as for one.
+/// The operands of an operation as ONNX's operators need them: indices as integers, which are sometimes numbers here, and
+/// untrained numbers for every sample as for one.
 pub(super) fn operands(to: &mut Translation, call: &Call) -> Result<Vec<Value>, String> {
     let said = |misfit: Misfit| match misfit {
         Misfit::Wrong(problem) => problem,
@@ -87,7 +87,7 @@ pub(super) fn operands(to: &mut Translation, call: &Call) -> Result<Vec<Value>, 
     Ok(operands)
 }
 
-/// Whether what is read there is a position.
+/// Whether this operand is an index.
 fn is_place(call: &Call, place: usize) -> bool {
     match call.node.op_type() {
         "Gather" | "GatherElements" | "GatherND" | "Scatter" | "ScatterElements" | "ScatterND" => place == 1,
@@ -96,8 +96,9 @@ fn is_place(call: &Call, place: usize) -> bool {
     }
 }
 
-/// Where numbers of the file, which are those of its own batch, have its samples: an axis that is as long as the open batch, or where what is
-/// beside them has it; of a fixed batch what elements are written into, and places that are looked up in.
+/// The batch axis of numbers in the file, which are for its own batch. For an open batch, it is the axis of the batch's length,
+/// or the batch axis of the other operands. For a fixed batch, only tensors that elements are written into and indices of lookups
+/// have one.
 fn of_samples(to: &Translation, call: &Call, place: usize, dims: &[usize]) -> Option<Batch> {
     let held = |axis: usize| dims.get(axis).is_some_and(|&dim| dim as u64 == to.samples.number());
     let fits = |batch: &Batch| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim as u64, to.samples.number()));
@@ -110,7 +111,7 @@ fn of_samples(to: &Translation, call: &Call, place: usize, dims: &[usize]) -> Op
     beside.filter(|_| written || operator == "GatherElements" && place == 1)
 }
 
-/// The attributes as the operator sets that we write have them, and axes that moved from an attribute to an input.
+/// The attributes in the form of the operator sets that we write, and axes that moved from an attribute to an input.
 fn modern(call: &Call) -> (Vec<AttributeProto>, Option<Vec<i64>>) {
     let operator = call.node.op_type();
     let moved = if operator == "ReduceSum" { 13 } else { 18 };
@@ -129,10 +130,10 @@ fn operand(to: &Translation, call: &Call, place: usize) -> Option<Operand> {
     let input = call.input(place);
     let trained = super::unknown::is_trained(call, place);
     Some(match input {
-        // What another operation should have given is not left out.
+        // The missing output of another operation is not an absent operand.
         Value::Absent if call.node.input[place].is_empty() => Operand::Absent,
         Value::Feature(feature) => Operand::Node(feature.batch?.layout()?),
-        // Factors of a Resize are constants whatever their type.
+        // Factors of a Resize are constants, whatever their type.
         Value::Weight(weight) if matches!(call.node.op_type(), "Resize" | "Upsample") => {
             numbers(weight.values.as_deref()?)
         }
@@ -148,7 +149,7 @@ fn operand(to: &Translation, call: &Call, place: usize) -> Option<Operand> {
     })
 }
 
-/// A size of the result that names a fixed batch is made a multiple of any.
+/// A size in the result that equals a fixed batch becomes a multiple of any batch.
 fn open_batch(to: &Translation, call: &Call, batch: Batch, operands: &mut [Operand]) {
     let place = match call.node.op_type() {
         "Expand" => 1,

@@ -1,4 +1,4 @@
-//! Operators that look elements up by position: extremes, sums so far, tuples of places, columns of windows, grids.
+//! Operators that look elements up by position: extremes, cumulative sums, tuples of indices, columns of windows, grids.
 
 use super::convolution::{size, window};
 use crate::align::aligned;
@@ -22,7 +22,7 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
 
 fn arg_max(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
-    // The last of several equal ones is not what PyTorch asks for.
+    // PyTorch never requests the last of several equal elements.
     if call.flag("select_last_index") {
         return Err(Misfit::Unsupported);
     }
@@ -52,7 +52,7 @@ fn top_k(to: &mut Translation, call: &Call) -> Outcome {
     Ok(results)
 }
 
-/// Sums from the front, each with its own element, as PyTorch has them.
+/// Cumulative sums from the front, each including its own element, as in PyTorch.
 fn cum_sum(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     if call.flag("exclusive") || call.flag("reverse") {
@@ -80,7 +80,7 @@ fn columns_back(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(own_name(call), Op::Fold(Fold { image, window }), &[input])?)
 }
 
-/// An image at the places of a grid, which the network computes or the file holds.
+/// An image sampled at the positions of a grid, which the network computes or the file holds.
 fn grid_sample(to: &mut Translation, call: &Call) -> Outcome {
     let image = to.image(call)?;
     let inputs = aligned(to, call)?;
@@ -103,8 +103,8 @@ fn grid_sample(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(own_name(call), op, &[image, inputs[1]])?)
 }
 
-/// Elements by tuples of places that the network does not compute: the axes that a tuple spans are one, of which they are picked. Where samples
-/// come first, a tuple begins with the number of one.
+/// Elements by tuples of indices that the network does not compute: the axes that a tuple spans are flattened into one, and
+/// elements picked from it. If samples come first, a tuple begins with the number of a sample.
 fn gather_nd(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     if input.batch == Some(Batch::FIRST) {
@@ -116,13 +116,13 @@ fn gather_nd(to: &mut Translation, call: &Call) -> Outcome {
     let shared = size(call.int("batch_dims").unwrap_or(0))?;
     let batch = input.batch.filter(|batch| batch.axis >= spanned).ok_or(Misfit::Unsupported)?;
     let dims = to.builder.shape(input.id).dims().to_vec();
-    // The spanned axes lie in front of the batch, so that they are the sample's first.
+    // The spanned axes must come first in the sample.
     if shared > 0 || spanned == 0 || spanned > dims.len() {
         return Err(Misfit::Unsupported);
     }
     let (front, rest) = dims.split_at(spanned);
     let place = |tuple: &[i64]| place(tuple, front);
-    // Large tables of places are left in the file.
+    // Large tables of indices are not read from the file.
     let places = call.constant(1).map_or(vec![], Constant::as_integers);
     let places = places.chunks(spanned).map(place).collect::<Result<Vec<_>, _>>()?;
     let count = places_dims.iter().product();
@@ -134,7 +134,7 @@ fn gather_nd(to: &mut Translation, call: &Call) -> Outcome {
     single(Feature { batch: moved, ..seen })
 }
 
-/// The same elements in these axes of a sample.
+/// The same elements reshaped to these axes of a sample.
 fn seen_as(to: &mut Translation, name: &str, input: Feature, dims: Vec<usize>) -> Result<Feature, Misfit> {
     let shape = Shape::new(dims);
     if *to.builder.shape(input.id) == shape { Ok(input) } else { to.add_like(name, Op::Reshape(shape), &[input]) }

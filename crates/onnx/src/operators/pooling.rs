@@ -20,14 +20,14 @@ pub(super) fn windowed(to: &mut Translation, call: &Call) -> Outcome {
     let (image, padded, window) = padded(to, call, [size(height)?, size(width)?], number)?;
     let op = match call.node.op_type() {
         "MaxPool" => Op::MaxPool(window),
-        // Zeros that a separate node added do count.
+        // Zeros that a separate node added are counted.
         _ => Op::AvgPool { window, count_include_pad: call.flag("count_include_pad") || padded != [0; 4] },
     };
     single(to.add_like(own_name(call), op, &[image])?)
 }
 
-/// What a pooling works on: the image in front of a padding, which the window then has, else the padded one. A window with as much
-/// padding as it has extent may lie beside the image, which runtimes refuse.
+/// The input of a pooling: the image before a padding node, if the window can include that padding, otherwise the padded image. A
+/// window with as much padding as its extent may be entirely outside the image, which runtimes refuse.
 fn padded(
     to: &Translation,
     call: &Call,
@@ -60,7 +60,7 @@ pub(super) fn global(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(own_name(call), op, &[image])?)
 }
 
-/// Operators that reduce axes to a number.
+/// The reduction of an operator that reduces axes to a number.
 pub(super) fn reduction(operator: &str) -> Option<Reduction> {
     Some(match operator {
         "ReduceMean" => Reduction::Mean,

@@ -1,4 +1,4 @@
-//! Convolutions and poolings of sequences: PyTorch runs them as those of images of one row.
+//! Convolutions and poolings of sequences: PyTorch runs them on images with one row.
 
 use super::convolution::{check_channels, layer, size};
 use crate::batch::Batch;
@@ -33,7 +33,7 @@ pub(super) fn pool(to: &mut Translation, call: &Call) -> Outcome {
     sequence(to, call, result)
 }
 
-/// One row of pixels for a sequence.
+/// A sequence as an image with one row.
 fn image(to: &mut Translation, call: &Call) -> Result<Feature, Misfit> {
     let input = call.feature(0)?;
     let &[channels, length] = to.builder.shape(input.id).dims() else { return Err(Misfit::Unsupported) };
@@ -43,7 +43,7 @@ fn image(to: &mut Translation, call: &Call) -> Result<Feature, Misfit> {
     to.add_like(&format!("{}_row", own_name(call)), Op::Reshape(Shape::new([channels, 1, length])), &[input])
 }
 
-/// The sequence that a row of pixels is.
+/// An image with one row as a sequence.
 fn sequence(to: &mut Translation, call: &Call, row: Feature) -> Outcome {
     let dims = to.builder.shape(row.id).dims();
     let shape = Shape::new([dims[0], dims[2]]);

@@ -1,4 +1,4 @@
-//! The same elements in another shape, and the arithmetic on shapes around it.
+//! Reshapes, and the arithmetic on shapes around them.
 
 use crate::batch::{Batch, listed, product};
 use crate::call::{Call, Misfit, Outcome, axis};
@@ -12,7 +12,7 @@ pub(super) fn shape(to: &Translation, call: &Call) -> Outcome {
     of(call, &to.dims(call.feature(0)?))
 }
 
-/// A shape as a constant, or the part of it that a call asks for.
+/// A shape as a constant, or the part of it that a call requests.
 pub(super) fn of(call: &Call, dims: &[u64]) -> Outcome {
     let start = bound(call.int("start").unwrap_or(0), dims.len());
     let end = bound(call.int("end").unwrap_or(i64::MAX), dims.len());
@@ -29,7 +29,7 @@ pub(super) fn reshape(to: &mut Translation, call: &Call) -> Outcome {
     let from = to.dims(input);
     let target = match call.integers("shape", 1) {
         Some(target) => resolved(&from, &target, call.flag("allowzero"))?,
-        // The shape is computed from values that are not here; what the file declares for the output will do.
+        // The shape is computed from unavailable values; the declared shape of the output is used.
         None => {
             let declared = call.node.output.first().and_then(|name| to.values.declared_dims(name, to.samples));
             declared.ok_or(Misfit::Unsupported)?.into_iter().map(|dim| dim as u64).collect()
@@ -38,7 +38,7 @@ pub(super) fn reshape(to: &mut Translation, call: &Call) -> Outcome {
     view(to, call, input, &target)
 }
 
-/// The input seen as `target`, its full ONNX shape.
+/// The input reshaped to `target`, a full ONNX shape.
 pub(super) fn view(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) -> Outcome {
     let batch = match input.batch {
         Some(batch) => Some(batch.reshaped(&to.dims(input), target, to.samples.number()).ok_or(Misfit::Unsupported)?),
@@ -47,7 +47,7 @@ pub(super) fn view(to: &mut Translation, call: &Call, input: Feature, target: &[
     placed(to, call, Feature { batch, ..input }, target)
 }
 
-/// The input seen as `target`, its batch known to lie as `input` says.
+/// The input reshaped to `target`, with the batch placed as in `input`.
 fn placed(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) -> Outcome {
     let sample = match input.batch {
         Some(batch) => batch.sample(target),

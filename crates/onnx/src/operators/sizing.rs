@@ -1,4 +1,4 @@
-//! Tensors at other sizes: padded, stretched, repeated, images interpolated, channels laid out as pixels.
+//! Operators that change sizes: padding, broadcasting, repetition, interpolation of images, channels laid out as pixels.
 
 use super::convolution::size;
 use crate::batch::Batch;
@@ -10,10 +10,10 @@ use crate::translate::{Translation, own_name, single};
 use crate::value::Feature;
 use perf4sight_network::{Fill, Interpolation, Op, Shape};
 
-/// More copies of a tensor side by side than any network makes.
+/// More copies of a tensor next to each other than any network makes.
 const MAX_COPIES: i64 = 1 << 12;
 
-/// An explicit padding, which convolutions and poolings behind it may take over.
+/// An explicit padding, which later convolutions and poolings may include.
 pub(super) fn pad(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let sides = pads(to, call, input)?;
@@ -48,7 +48,7 @@ pub(super) fn pad(to: &mut Translation, call: &Call) -> Outcome {
     single(node)
 }
 
-/// What is added in front of and behind every axis of a sample; negative where it is cut.
+/// The padding before and after every axis of a sample; negative where it is cut.
 fn pads(to: &Translation, call: &Call, input: Feature) -> Result<Vec<[i64; 2]>, Misfit> {
     let rank = to.dims(input).len();
     let pads = call.integers("pads", 1).ok_or(Misfit::Unsupported)?;
@@ -67,7 +67,7 @@ fn pads(to: &Translation, call: &Call, input: Feature) -> Result<Vec<[i64; 2]>, 
     Ok(sides)
 }
 
-/// What is left where nothing is added.
+/// Cuts the axes with negative padding.
 fn cut(to: &mut Translation, call: &Call, input: Feature, pads: &[[i64; 2]]) -> Result<Feature, Misfit> {
     let mut result = input;
     for (axis, &[before, after]) in pads.iter().enumerate().filter(|(_, pair)| pair[0] < 0 || pair[1] < 0) {
@@ -79,7 +79,7 @@ fn cut(to: &mut Translation, call: &Call, input: Feature, pads: &[[i64; 2]]) -> 
     Ok(result)
 }
 
-/// The full shape that the rule of an operator gives for so large a batch.
+/// The full output shape by an operator's rule, for the file's batch.
 fn ruled(to: &Translation, call: &Call) -> Result<Vec<u64>, Misfit> {
     let inputs: Vec<_> = call.inputs.iter().map(|input| to.input_dims(input, to.samples.number())).collect();
     infer::outputs(call, &inputs).and_then(|shapes| shapes.into_iter().next()).ok_or(Misfit::Unsupported)
@@ -108,7 +108,7 @@ pub(super) fn resize(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(own_name(call), Op::Resize { image, interpolation, corners }, &[input])?)
 }
 
-/// Axes of length 1 repeated, others added in front.
+/// Broadcasts axes of length 1, and adds leading axes.
 pub(super) fn expand(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let target = ruled(to, call)?;
@@ -123,7 +123,7 @@ fn stretched(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) 
         Some(batch) => batch.sample(dims),
         None => Shape::new(dims.iter().map(|&dim| dim as usize).collect::<Vec<_>>()),
     };
-    // Whatever the file stretches, it does not stretch the batch.
+    // A file never broadcasts the batch.
     if batch.is_some_and(|batch| target[batch.axis] != dims[batch.axis - more]) {
         return Err(Misfit::Unsupported);
     }

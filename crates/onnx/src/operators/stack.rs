@@ -1,4 +1,5 @@
-//! Images stacked in the batch's axis, such as those of heads or windows: the slices of a volume, which a kernel of depth 1 does not mix.
+//! Images stacked in the batch's axis, such as those of heads or windows. They become slices of a volume, which a kernel of depth
+//! 1 does not mix.
 
 use super::convolution::{check_channels, layer, size, window};
 use super::volume::{Sides, padded};
@@ -8,7 +9,7 @@ use crate::translate::{Translation, own_name, single};
 use crate::value::{Feature, Value};
 use perf4sight_network::{Conv, Op, Volume, Window};
 
-/// The batch of what a call reads, where it holds several images of each sample.
+/// The batch of a call's input, if it holds several images of each sample.
 fn held(to: &Translation, call: &Call) -> Option<Batch> {
     let input = call.feature(0).ok()?;
     let stacked = |batch: &Batch| batch.axis == 0 && !batch.alone() && to.builder.shape(input.id).rank() == 4;
@@ -46,7 +47,7 @@ pub(super) fn pool(to: &mut Translation, call: &Call) -> Outcome {
     })
 }
 
-/// What an operation with such a kernel makes of every image.
+/// Applies an operation with such a kernel to every image.
 fn over(
     to: &mut Translation,
     call: &Call,
@@ -56,7 +57,7 @@ fn over(
     let (input, batch) = (call.feature(0)?, held(to, call).ok_or(Misfit::Unsupported)?);
     let image = [2, 3].map(|axis| to.builder.shape(input.id).dims()[axis]);
     let (window, sides) = deepened(&window(call, image, kernel, [0; 4])?);
-    // Channels in front of the images.
+    // Moves the channels in front of the images.
     let turn = |to: &mut Translation, what: &str, input: Feature| {
         to.add_like(&format!("{}_{what}", own_name(call)), Op::Transpose { order: vec![1, 0, 2, 3] }, &[input])
     };

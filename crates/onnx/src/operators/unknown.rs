@@ -1,4 +1,4 @@
-//! Operators that are not understood: loaded with their weights and their shape, as far as it can be inferred.
+//! Unsupported operators: loaded with their weights, and with their shape if it can be inferred.
 
 use super::original;
 use crate::batch::Batch;
@@ -14,7 +14,7 @@ use perf4sight_network::{NodeId, Op, Shape, Unknown};
 #[cfg(test)]
 mod tests;
 
-/// Operators outside ONNX's own set: the two forms that we write, else unknown.
+/// Operators outside ONNX's own set: the two that we write, others as unknown.
 pub(super) fn ours(to: &mut Translation, call: &Call) -> Outcome {
     if (call.node.domain(), call.node.op_type()) != (DOMAIN, ADAPTIVE) {
         return Err(Misfit::Unsupported);
@@ -25,10 +25,10 @@ pub(super) fn ours(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(own_name(call), Op::AdaptiveAvgPool { output }, &[image])?)
 }
 
-/// The node as an unknown operation, every output a node of its own.
+/// The node as an unknown operation; every output becomes a node of its own.
 ///
 /// # Errors
-/// One clause, where not even its shape can be.
+/// One clause, if not even its shape is known.
 pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, String> {
     let call = &Call { node: call.node, inputs: original::operands(to, call)?, opset: call.opset };
     let inputs: Vec<Feature> = call.features().collect();
@@ -50,14 +50,14 @@ pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, Stri
         let across = across || call.node.domain() == DOMAIN && call.flag("across");
         let original = original::kept(to, call, index, batch, parameters).filter(|_| !guessed);
         let macs = match (call.node.domain(), guessed) {
-            // What we wrote without knowing more says it.
+            // Operations that we wrote as unknown carry the number in an attribute.
             (DOMAIN, _) => call.int("macs").and_then(|macs| u64::try_from(macs).ok()).unwrap_or(0),
             (_, true) => 0,
             (_, false) => macs(to, call, &shape),
         };
         let op = Op::Unknown(Unknown { op_type: op_type(call), shape, parameters, macs, across, original });
         let node = to.add(&to.name(call), op, &inputs).map_err(|_| "has a shape no device holds".to_string())?;
-        // What the result does not need is dropped; the weights then count at the next of the outputs.
+        // Outputs that the result does not need are dropped; the weights are then counted at the next output.
         if let Some(owner) = owner.filter(|_| parameters > 0) {
             to.builder.share(node, owner).map_err(|error| error.to_string())?;
         }
@@ -71,7 +71,7 @@ pub(crate) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, Stri
     Ok(outputs)
 }
 
-/// The outputs that something reads; all where that is not known, as in a graph within a node.
+/// The outputs that something reads; all of them if that is unknown, as in a subgraph.
 fn read_outputs(to: &Translation, call: &Call) -> Vec<usize> {
     let named = call.node.output.iter().enumerate().filter(|(_, output)| !output.is_empty());
     let (read, others): (Vec<_>, Vec<_>) = named.partition(|(_, output)| to.values.is_read(output));
@@ -81,7 +81,7 @@ fn read_outputs(to: &Translation, call: &Call) -> Vec<usize> {
 
 struct Read {
     parameters: u64,
-    /// The same operation that read them before.
+    /// The node of the same operation that read them before.
     owner: Option<NodeId>,
 }
 
@@ -100,7 +100,7 @@ fn read(to: &mut Translation, call: &Call, weights: &[Weight]) -> Read {
     Read { parameters: new.iter().map(|weight| to.trained(call, weight)).fold(0, u64::saturating_add), owner: None }
 }
 
-/// An element-wise operation without weights, or one whose shape is known.
+/// An element-wise operation without weights, or any other with a known shape.
 pub(super) fn unweighted(to: &Translation, call: &Call, shape: Shape) -> Op {
     let batch = call.features().next().and_then(|input| input.batch);
     Op::Unknown(Unknown { original: original::kept(to, call, 0, batch, 0), ..Unknown::new(op_type(call), shape, 0) })
@@ -115,8 +115,8 @@ fn weights(call: &Call) -> Vec<Weight> {
     weights.collect()
 }
 
-/// Whether a weight at this place of a call is trained there. The factors of a Resize are not, whatever their type; running statistics are
-/// updated by a batch normalisation, not trained; what an exporter made up stands for a constant.
+/// Whether a weight at this place of a call is trained there. The factors of a Resize are not, whatever their type. Running
+/// statistics are updated by a batch normalisation, not trained. A tensor that an exporter created represents a constant.
 pub(super) fn is_trained(call: &Call, place: usize) -> bool {
     let made_up =
         matches!(call.input(place), Value::Weight(weight) if weight.is_made_up() && weight.tensor.starts_with("val_"));
@@ -135,7 +135,7 @@ fn op_type(call: &Call) -> String {
     }
 }
 
-/// Multiply-accumulates of one sample of a product that gives `shape`.
+/// Multiply-accumulates of one sample of a product with the result `shape`.
 fn macs(to: &Translation, call: &Call, shape: &Shape) -> u64 {
     let dims = |place: usize| to.input_dims(call.input(place), 1).unwrap_or_default();
     let last = |dims: Dims| dims.last().copied().unwrap_or(0);
@@ -143,18 +143,19 @@ fn macs(to: &Translation, call: &Call, shape: &Shape) -> u64 {
     let elements = |dims: Dims| dims.iter().fold(1u64, |product, &dim| product.saturating_mul(dim));
     match call.node.op_type() {
         "Conv" | "DeformConv" => shape.elements().saturating_mul(each(dims(1))),
-        // Every element of its input meets every filter of its group.
+        // Every element of its input is multiplied with every filter of its group.
         "ConvTranspose" => elements(dims(0)).saturating_mul(each(dims(1))),
         "MatMul" => shape.elements().saturating_mul(last(dims(0))),
         "Gemm" if !call.flag("transA") => shape.elements().saturating_mul(last(dims(0))),
         "Einsum" => infer::terms(call, &[dims(0), dims(1)]).unwrap_or(0),
-        // The gates of every step are one product with what comes in and one with what it remembers.
+        // The gates of every step are one product with the input and one with the hidden state.
         "LSTM" | "GRU" | "RNN" => recurrent(dims(1), dims(2), dims(0)),
         _ => 0,
     }
 }
 
-/// Products of a recurrent layer over all steps of one sample: its weights are direction, gates, inputs, those of what it remembers alike.
+/// Products of a recurrent layer over all steps of one sample. The axes of its weights are direction, gates, inputs; the weights
+/// of the hidden state have the same axes.
 fn recurrent(inputs: Dims, remembered: Dims, data: Dims) -> u64 {
     let elements = |dims: &[u64]| dims.iter().fold(1u64, |product, &dim| product.saturating_mul(dim));
     let steps = data.split_last().map_or(0, |(_, steps)| elements(steps));
@@ -165,7 +166,7 @@ struct Extent {
     shape: Shape,
     batch: Option<Batch>,
     guessed: bool,
-    /// Whether a second axis is as long as there are samples, which counts as one that meets one.
+    /// Whether a second axis is as long as the batch; it counts with a length of 1.
     across: bool,
 }
 
@@ -173,7 +174,7 @@ fn extent(to: &Translation, call: &Call, output: usize, input: Option<Feature>) 
     let name = call.node.output[output].as_str();
     let ruled = ruled(to, call, output);
     let across = ruled.as_ref().is_some_and(|ruled| ruled.across);
-    // What a file declares of two axes for samples fits only its own batch.
+    // Two axes with the length of the batch are declared only for the file's own batch.
     if let Some(dims) = to.values.declared_dims(name, to.samples).filter(|_| !across && !has_data_dependent_shape(call))
     {
         let fits = |ruled: Ruled| ruled.batch.filter(|batch| batch.axis < dims.len());
@@ -192,12 +193,13 @@ fn extent(to: &Translation, call: &Call, output: usize, input: Option<Feature>) 
     }
 }
 
-/// Whether only the data say how large a result is, so that an open dimension of it is no batch.
+/// Whether the size of a result depends on the data, so that an open dimension of it is not the batch.
 fn has_data_dependent_shape(call: &Call) -> bool {
     matches!(call.node.op_type(), "NonZero" | "Compress" | "Unique" | "NonMaxSuppression")
 }
 
-/// Where a declared shape holds the batch: in the symbolic axis, else where the operator's rule says, else in the first axis of that length.
+/// The axis of the batch in a declared shape: the symbolic axis, otherwise the one by the operator's rule, otherwise the first
+/// axis of that length.
 fn held(to: &Translation, name: &str, dims: &[usize], ruled: Option<Batch>, input: Option<Feature>) -> Option<Batch> {
     let symbolic = to.values.declared(name).and_then(|dims| dims.iter().position(Option::is_none)).map(Batch::alone_at);
     let fits = |batch: &Batch| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim as u64, to.samples.number()));
@@ -208,9 +210,9 @@ fn held(to: &Translation, name: &str, dims: &[usize], ruled: Option<Batch>, inpu
 
 struct Ruled {
     dims: Dims,
-    /// The first axis that is longer when the batch is larger.
+    /// The first axis that grows with the batch.
     batch: Option<Batch>,
-    /// Whether there are more such, each without its samples then.
+    /// Whether further axes grow; these are then given without the batch.
     across: bool,
 }
 
@@ -229,7 +231,7 @@ fn ruled(to: &Translation, call: &Call, output: usize) -> Option<Ruled> {
     let across = !others.is_empty();
     others.into_iter().for_each(|axis| dims[axis] /= to.samples.number());
     let source = call.features().find_map(|input| input.batch);
-    // What the rule takes from constants of the file does not move; the batch then lies where it lay.
+    // Sizes that the rule takes from constants of the file do not change; the batch then stays on its axis.
     let axis = axis.or_else(|| {
         source
             .map(|batch| batch.axis)

@@ -27,7 +27,7 @@ pub(super) fn pool(to: &mut Translation, call: &Call) -> Outcome {
     let volume = volume(to, call)?;
     let count_include_pad = call.flag("count_include_pad");
     let is_mean = call.node.op_type() == "AveragePool";
-    // What is laid around first is zeros, which a maximum would see and a mean count.
+    // Zeros that are added first would change a maximum and the denominator of a mean.
     if sides.is_some() && !(is_mean && count_include_pad) {
         return Err(Misfit::Unsupported);
     }
@@ -36,7 +36,7 @@ pub(super) fn pool(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(own_name(call), op, &[volume])?)
 }
 
-/// Only volumes have the batch first and alone.
+/// The first input, if its batch comes first and alone, as in volumes.
 fn volume(to: &Translation, call: &Call) -> Result<Feature, Misfit> {
     let feature = call.feature(0)?;
     match feature.batch == Some(Batch::FIRST) && to.builder.shape(feature.id).rank() == 4 {
@@ -45,7 +45,7 @@ fn volume(to: &Translation, call: &Call) -> Result<Feature, Misfit> {
     }
 }
 
-/// What is laid around a volume whose sides are not padded alike.
+/// The padding of a volume that is not padded equally on both sides.
 pub(super) type Sides = Option<[[usize; 2]; 3]>;
 
 pub(super) fn padded(to: &mut Translation, call: &Call, volume: Feature, sides: Sides) -> Result<Feature, Misfit> {

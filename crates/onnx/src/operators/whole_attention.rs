@@ -1,4 +1,4 @@
-//! ONNX's `Attention` (operator sets 23 and later): heads that lie behind each other taken apart, those that several share repeated.
+//! ONNX's `Attention` (operator sets 23 and later): joined heads are split, shared heads are repeated.
 
 use crate::batch::Batch;
 use crate::call::{Call, Misfit, Outcome};
@@ -8,9 +8,9 @@ use perf4sight_network::{Activation, Binary, Op, Shape};
 
 /// `softmax(queries x keys x scale + mask) x values`, head by head.
 pub(super) fn attention(to: &mut Translation, call: &Call) -> Outcome {
-    // What earlier calls left behind is of networks that write text word by word.
+    // Caches of earlier calls are for networks that generate text word by word.
     let only_result = call.node.output.iter().skip(1).all(String::is_empty);
-    // A band of places around each, which operator set 25 brought.
+    // A sliding window around each token, new in operator set 25.
     let is_band =
         ["left_window_size", "right_window_size"].iter().any(|bound| call.int(bound).is_some_and(|size| size >= 0));
     if !only_result || is_band || (4..7).any(|place| !call.is_absent(place)) {
@@ -36,7 +36,7 @@ fn step(to: &mut Translation, call: &Call, what: &str, op: Op, inputs: &[Feature
     to.add_like(&format!("{}_{what}", own_name(call)), op, inputs)
 }
 
-/// An input as heads x tokens x features; where heads lie behind each other in every token, they are taken apart.
+/// An input as heads x tokens x features; if the heads are joined in every token, they are split.
 fn heads(to: &mut Translation, call: &Call, place: usize) -> Result<Feature, Misfit> {
     let input = call.feature(place)?;
     if input.batch != Some(Batch::FIRST) {
@@ -57,7 +57,7 @@ fn heads(to: &mut Translation, call: &Call, place: usize) -> Result<Feature, Mis
     step(to, call, &format!("heads_{place}"), Op::Transpose { order: vec![1, 0, 2] }, &[apart])
 }
 
-/// Keys or values, of which several heads of queries may read one head.
+/// Keys or values; several heads of queries may read one head of them.
 fn repeated(to: &mut Translation, call: &Call, (what, of): (&str, Feature), count: usize) -> Result<Feature, Misfit> {
     let &[own, tokens, features] = to.builder.shape(of.id).dims() else { return Err(Misfit::Unsupported) };
     if own == count {
@@ -73,8 +73,8 @@ fn repeated(to: &mut Translation, call: &Call, (what, of): (&str, Feature), coun
     step(to, call, &format!("{what}_repeated"), Op::Reshape(Shape::new([count, tokens, features])), &[copied])
 }
 
-/// One operation, but where scores are kept small by a hyperbolic tangent, which PyTorch's own has not. A mask that the file holds is no
-/// operand, as any constant, and the one for what comes later costs nothing worth a number.
+/// One operation, unless a hyperbolic tangent limits the scores, which PyTorch's own does not have. A mask stored in the file is
+/// no operand, like any constant; the cost of a causal mask is negligible.
 fn product(to: &mut Translation, call: &Call, name: &str, inputs: [Feature; 3]) -> Result<Feature, Misfit> {
     let added = call.feature(3).ok().filter(|added| to.dims(*added).len() == 4);
     if call.float("softcap").unwrap_or(0.0) == 0.0 {

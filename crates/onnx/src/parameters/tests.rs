@@ -1,10 +1,10 @@
-//! Whose a parameter is: layers that share one, and what PyTorch's default exporter merged or computed ahead.
+//! The owner of a parameter: layers that share one, and parameters that PyTorch's default exporter merged or computed ahead.
 
 use crate::tests::*;
 
 const OPERATION: &str = "pkg.torch.onnx.fx_node";
 
-/// A convolution of three channels by `w`, with a bias of that name where it has one.
+/// A convolution of three channels by `w`, with a bias of that name if it has one.
 fn layer(draft: Draft, input: &str, bias: Option<&str>, name: &str) -> Draft {
     let inputs: Vec<&str> = [input, "w"].into_iter().chain(bias).collect();
     draft.node("Conv", &inputs, name, vec![])
@@ -14,7 +14,7 @@ fn layer(draft: Draft, input: &str, bias: Option<&str>, name: &str) -> Draft {
 fn layers_that_share_a_weight_keep_biases_of_their_own() {
     let draft = || Draft::new().weight("w", [3, 3, 1, 1]).weight("a", [3]).weight("b", [3]);
     let own = |first, second| layer(layer(draft(), "x", first, "c"), "c", second, "y").output("y").load().network;
-    // Filters of 3 x 3, and 3 for each bias there is.
+    // Filters of 3 x 3, and 3 for each bias.
     for (first, second, parameters) in [
         (Some("a"), Some("a"), 9 + 3),
         (Some("a"), Some("b"), 9 + 6),
@@ -41,7 +41,7 @@ fn fully_connected_layers_share_a_weight_and_not_a_bias_too() {
 
 #[test]
 fn a_weight_in_two_shapes_counts_once_and_is_told_of() {
-    // An autoencoder whose decoder is its encoder turned around.
+    // An autoencoder whose decoder is its transposed encoder.
     let draft = Draft::new().weight("w", [8, 4]).node("MatMul", &["x", "w"], "code", vec![]);
     let turn = vec![with::ints("perm", vec![1, 0])];
     let draft = draft.node("Transpose", &["w"], "t", turn).node("MatMul", &["code", "t"], "y", vec![]).output("y");
@@ -57,7 +57,7 @@ fn a_weight_in_two_shapes_counts_once_and_is_told_of() {
 
 #[test]
 fn parts_of_one_weight_are_layers_of_their_own() {
-    // nn.MultiheadAttention across: three blocks of one matrix.
+    // nn.MultiheadAttention for cross-attention: three blocks of one matrix.
     let draft = Draft::new().weight("in_proj_weight", [8, 24]).numbers("sizes", &[8, 8, 8]);
     let draft = draft.node("Split", &["in_proj_weight", "sizes"], "q", vec![with::int("axis", 1)]).also(&["k", "v"]);
     let draft = draft.node("MatMul", &["x", "q"], "a", vec![]).node("MatMul", &["a", "k"], "b", vec![]);
@@ -82,7 +82,7 @@ fn a_weight_cut_into_a_sequence_is_its_parts() {
 
 #[test]
 fn positions_repeated_for_every_sample_stand_beside_its_heads() {
-    // DeBERTa: heads of tokens and samples in one axis, those of positions tiled to as many.
+    // DeBERTa: heads of tokens and samples on one axis; those of positions are tiled to as many.
     let draft = Draft::new().weight("p", [3, 8, 8]).node("Shape", &["x"], "s", vec![]).numbers("zero", &[0]);
     let draft =
         draft.node("Gather", &["s", "zero"], "n", vec![]).numbers("ones", &[1, 1]).numbers("heads", &[-1, 8, 8]);
@@ -109,7 +109,7 @@ fn a_tensor_that_is_tiled_once_stays_what_it_is_for_all_samples() {
 
 #[test]
 fn what_is_taken_for_a_buffer_by_its_name_is_told() {
-    // `self.pe = nn.Parameter(...)` by the older exporter, with weights: no parameter is told from a buffer.
+    // `self.pe = nn.Parameter(...)` by the older exporter, with weights: nothing distinguishes parameters from buffers.
     let draft = Draft::new().stored("pe", floats(&[8, 8], &[0.5; 64])).node("Add", &["x", "pe"], "s", vec![]);
     let draft = draft.stored("w", floats(&[8, 8], &[0.5; 64])).node("MatMul", &["s", "w"], "y", vec![]).output("y");
     let loaded = draft.load();
@@ -120,7 +120,7 @@ fn what_is_taken_for_a_buffer_by_its_name_is_told() {
 
 #[test]
 fn places_looked_up_for_every_sample_are_integers_of_it() {
-    // DeBERTa: scores by distance become scores by place, of samples and heads in one axis.
+    // DeBERTa: scores by distance become scores by position, with samples and heads on one axis.
     let draft = Draft::new().node("Shape", &["x"], "s", vec![]).numbers("zero", &[0]).numbers("three", &[3]);
     let draft = draft.node("Gather", &["s", "zero"], "n", vec![]).node("Mul", &["n", "three"], "rows", vec![]);
     let draft = draft.numbers("sides", &[8, 8]).numbers("heads", &[-1, 8, 8]).numbers("apart", &[-1, 3, 8, 8]);
@@ -137,7 +137,7 @@ fn places_looked_up_for_every_sample_are_integers_of_it() {
 
 #[test]
 fn parts_that_the_exporter_cut_ahead_are_told_of() {
-    // F.conv2d(x, self.w[:2]) beside F.conv2d(x, self.w): the first has a tensor of its own, called after what cut it.
+    // F.conv2d(x, self.w[:2]) next to F.conv2d(x, self.w): the first has a tensor of its own, named after the slice.
     let conv =
         |weight: &str| format!("%c : f[target=torch.ops.aten.conv2d.default](args = (%x, %{weight}, None, [1, 1]))");
     let draft = Draft::new().stored("slice_1", floats(&[2, 3, 1, 1], &[0.5; 6]));
@@ -153,7 +153,8 @@ fn parts_that_the_exporter_cut_ahead_are_told_of() {
 
 #[test]
 fn parts_of_a_weight_that_another_layer_reads_whole_count_once() {
-    // nn.MultiheadAttention with itself, of one product, and then across, of two: a third of its rows, and the others.
+    // nn.MultiheadAttention for self-attention, one product, and then for cross-attention, two: a third of its rows, and the
+    // others.
     let axis = || vec![with::int("axis", 1)];
     let draft = Draft::new().weight("in_proj_weight", [8, 24]).weight("in_proj_bias", [24]).numbers("sizes", &[8, 16]);
     let draft = draft.node("MatMul", &["x", "in_proj_weight"], "m", vec![]);
@@ -170,7 +171,7 @@ fn parts_of_a_weight_that_another_layer_reads_whole_count_once() {
 
 #[test]
 fn a_vector_of_the_network_itself_that_two_sums_read_counts_once() {
-    // Snake: x + sin²(Ax) / (A + 1e-9), of which the sum with A is taken first.
+    // Snake: x + sin²(Ax) / (A + 1e-9), whose sum with A comes first.
     let draft = Draft::new().weight("A", [8]).number("safe", 1e-9).node("Mul", &["x", "A"], "/Mul", vec![]);
     let draft = draft.node("Sin", &["/Mul"], "s", vec![]).node("Add", &["A", "safe"], "/Add", vec![]);
     let network = draft.node("Div", &["s", "/Add"], "/Div", vec![]).output("/Div").load().network;
@@ -205,7 +206,7 @@ fn slopes_of_prelu_are_trained() {
     }
 }
 
-/// `a` and `b` are equal when the exporter writes, so that it keeps `a`.
+/// `a` and `b` are equal at the export, so the exporter keeps only `a`.
 fn merged() -> Draft {
     let draft = Draft::new().stored("a.weight", floats(&[8], &[1.0; 8])).stored("a.bias", floats(&[8], &[0.0; 8]));
     let noted = |layer: &str| {
@@ -231,8 +232,8 @@ fn tensors_that_the_default_exporter_merged_are_told_apart_by_its_notes() {
 }
 
 impl Draft {
-    /// An image to which a table of 2 heads and 49 x 49 places is added that was computed from the parameter `table` of module `attn`, and
-    /// is called after the last operation.
+    /// An image plus a table of 2 heads and 49 x 49 positions. The table was computed from the parameter `table` of module
+    /// `attn`, and is named after the last operation.
     pub(crate) fn looked_up(table: &str, last: &str) -> Loaded {
         let draft = Draft::opset(17).input("x", [Is(2), Is(2), Is(49), Is(49)]);
         let draft = draft
@@ -254,14 +255,14 @@ fn tables_computed_ahead_are_as_large_as_what_they_are_looked_up_in() {
     let loaded = Draft::looked_up("\np_attn_t: PARAMETER target='attn.relative_position_bias_table'", "unsqueeze");
     assert_eq!(loaded.network.parameters(), 2 + 13 * 13 * 2);
     assert!(loaded.warnings[0].contains("taken for those of the networks"), "{:?}", loaded.warnings);
-    // One that nobody knows is as large as it came out, or is not known.
+    // An unknown parameter is as large as the computed tensor, or its size is unknown.
     let bias = "\np_attn_t: PARAMETER target='attn.bias'";
     assert_eq!(Draft::looked_up(bias, "unsqueeze").network.parameters(), 2 + 2 * 49 * 49);
     let loaded = Draft::looked_up(bias, "select");
     assert!(loaded.warnings[0].contains("(\"select\" is one) from parameters whose sizes"), "{:?}", loaded.warnings);
-    // A table of zeros comes from nothing, as ConViT's of places does.
+    // A table of zeros comes from no parameter, as ConViT's table of positions.
     assert_eq!(Draft::looked_up(bias, "zeros_1").network.parameters(), 2);
-    // No parameter is missing: it came from none.
+    // No parameter is missing, so the tensor came from none.
     let loaded = Draft::looked_up("", "unsqueeze");
     assert_eq!((loaded.network.parameters(), loaded.warnings.len()), (2, 0));
 }
@@ -297,7 +298,7 @@ fn parameters_of_capital_names_are_parameters() {
 
 const SCOPES: &str = "pkg.torch.onnx.name_scopes";
 
-/// Words looked up, and a head that multiplies by `head.weight`, which `looked` says the table is.
+/// Words are looked up, and a head multiplies by `head.weight`, which is also the table if `looked` names it so.
 fn words_and_head(looked: &str) -> Draft {
     let mut draft = Draft::opset(17);
     draft.graph().input.push(Draft::typed("ids", [Is(2), Is(16)], DataType::Int64));
@@ -322,7 +323,7 @@ fn a_table_that_a_head_uses_too_is_not_missed_and_one_that_was_looked_up_is() {
     assert_eq!((tied.network.parameters(), tied.warnings), (80, vec![]));
     let places = format!("{signature}\np_places_weight: PARAMETER target='places.weight'");
     let loaded = words_and_head("p_head_weight").signed(&places).load();
-    // Sixteen places of a table that has more, which the file has no longer.
+    // Sixteen positions of a larger table, which the file no longer has.
     assert_eq!(loaded.network.parameters(), 80 + 128);
     let expected = "1 tensor ahead (\"embedding_1\" is one, perhaps of \"places.weight\")";
     assert!(loaded.warnings[0].contains(expected) && loaded.warnings.len() == 1, "{:?}", loaded.warnings);
@@ -351,7 +352,7 @@ fn what_is_only_compared_or_scales_the_input_is_no_parameter() {
     let draft = Draft::new().weight("mean", [1, 3, 1, 1]).weight("std", [1, 3, 1, 1]).weight("gain", [1, 3, 1, 1]);
     let draft = draft.node("Sub", &["x", "mean"], "less", vec![]).node("Div", &["less", "std"], "d", vec![]);
     assert_eq!(draft.node("Mul", &["d", "gain"], "y", vec![]).output("y").load().network.parameters(), 3);
-    // Sines of places, as PyTorch's tutorials keep them, and a parameter that is called so.
+    // Sinusoidal positions, as PyTorch's tutorials keep them, and a parameter with the same name.
     let draft = || Draft::new().node("Add", &["x", "m.pe"], "y", vec![]);
     let buffer = draft().weight("m.pe", [3, 8, 8]).output("y").load();
     assert_eq!(buffer.network.parameters(), 0);
@@ -362,7 +363,7 @@ fn what_is_only_compared_or_scales_the_input_is_no_parameter() {
 
 #[test]
 fn layers_computed_from_a_weight_that_another_has_are_told_of() {
-    // Filters that the graph computes from the weight of the layer in front: they count there.
+    // Filters that the graph computes from the weight of the layer before: they are counted there.
     let draft = Draft::new().weight("w", [8, 8]).node("MatMul", &["x", "w"], "a", vec![]);
     let draft = draft.node("Mul", &["w", "w"], "v", vec![]).node("MatMul", &["a", "v"], "y", vec![]).output("y");
     let loaded = draft.load();

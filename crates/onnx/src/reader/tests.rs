@@ -1,4 +1,4 @@
-//! Files of more than one graph, of several outputs, and those that are refused.
+//! Files with several graphs or several outputs, and files that are refused.
 
 use crate::schema::FunctionProto;
 use crate::tests::*;
@@ -30,7 +30,7 @@ fn every_output_is_a_result_that_nobody_overwrites() {
         let name = |output| loaded.network.node(output).name.clone();
         loaded.network.outputs().iter().map(|output| name(*output)).collect::<Vec<_>>()
     };
-    // What depends on no data is none, and none is one twice; nothing depends on the last.
+    // An output that depends on no data does not count, and none counts twice; no output depends on the last node.
     assert_eq!(names(&two), ["flat", "features"]);
     assert!(two.warnings[0].contains("has 2 outputs (flat, features)"), "{:?}", two.warnings);
     assert!(two.network.nodes().iter().all(|node| node.name != "beside"));
@@ -42,7 +42,7 @@ fn every_output_is_a_result_that_nobody_overwrites() {
 
 #[test]
 fn a_condition_that_is_known_chooses_its_graph() {
-    // What PyTorch's default exporter makes of a squeeze: both branches read a value from outside.
+    // As PyTorch's default exporter writes a squeeze: both branches read an outer value.
     let branches = || {
         vec![
             subgraph("then_branch", vec![relu("s", "t")], "t"),
@@ -117,7 +117,7 @@ fn functions_that_are_called_alike_are_told_apart_by_their_overload() {
 
 #[test]
 fn a_condition_inside_a_function_stands_wherever_that_is_called() {
-    // In the graph that is chosen another one reads what that has made, and a function is called.
+    // The selected graph contains another one, which reads a value of it, and calls a function.
     let node = |operator: &str, input: &str, output: &str, attribute: Vec<AttributeProto>| NodeProto {
         op_type: Some(operator.into()),
         domain: Some(domain(operator)),

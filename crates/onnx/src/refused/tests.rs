@@ -1,4 +1,4 @@
-//! Bad input: what a file must not do, and what is said of it.
+//! Bad input: files that are refused, and the errors.
 
 use crate::schema::FunctionProto;
 use crate::tests::*;
@@ -7,7 +7,7 @@ use crate::tests::*;
 fn an_operator_set_of_tomorrow_is_read_with_a_warning() {
     let of = |opset| Draft::opset(opset).image().node("Relu", &["x"], "y", vec![]).output("y").load().warnings;
     assert!(of(28)[0].starts_with("uses opset 28, newer than 27"), "{:?}", of(28));
-    // 25 to 27 add operators, and widths of numbers to those that there are.
+    // 25 to 27 add operators, and number widths of earlier operators.
     assert_eq!(of(27), Vec::<String>::new());
 }
 
@@ -76,7 +76,7 @@ fn functions_that_call_each_other_end() {
     assert!(error.contains("that calls itself"), "{error}");
 }
 
-/// A function of one operand that calls these, each with what the one before gave.
+/// A function of one operand that calls these one after the other, each on the result of the one before.
 fn function(name: &str, calls: &[&str]) -> FunctionProto {
     let value = |place: usize| if place == calls.len() { "out".to_string() } else { format!("v{place}") };
     let node = |(place, of): (usize, &&str)| NodeProto {
@@ -96,7 +96,7 @@ fn function(name: &str, calls: &[&str]) -> FunctionProto {
     }
 }
 
-/// What is said of a file that calls one of these functions.
+/// The error of a file that calls one of these functions.
 fn calling(first: &str, functions: Vec<FunctionProto>) -> String {
     let mut draft = Draft::new().node(first, &["x"], "y", vec![]).output("y");
     draft.graph().node[0].domain = Some("local".into());
@@ -110,11 +110,11 @@ fn functions_that_are_only_many_call_nobody_wrongly_themselves() {
     let chain = (1..100).map(|number| function(&name(number), &[&name(number - 1)])).collect();
     let error = calling("F99", chain);
     assert!(error.contains("nests its functions more than 64 deep") && !error.contains("no ONNX file"), "{error}");
-    // Each calls the one before twice, 2^40 times all together; what ends it is not its depth.
+    // Each calls the one before twice, together 2^40 times; the limit is not their depth.
     let double = (1..40).map(|number| function(&name(number), &[&name(number - 1), &name(number - 1)])).collect();
     let error = calling("F39", double);
     assert!(error.contains("functions that make more than 1048576 nodes"), "{error}");
-    // Nor what they hold at last, for that is nothing.
+    // Nor the number of nodes they contain, which is zero.
     let double = (1..41).map(|number| function(&name(number), &[&name(number - 1), &name(number - 1)]));
     let error = calling("F40", double.chain([function("F0", &[])]).collect());
     assert!(error.contains("functions that make more than 1048576 nodes or calls"), "{error}");
@@ -136,7 +136,7 @@ fn what_is_refused_is_called_what_it_is() {
         draft.graph().input[0] = Draft::typed("x", [Named("batch"), Is(3), Is(8), Is(8)], kind);
         draft.error()
     };
-    // Images in bytes are no quantised network.
+    // Images in bytes are not a quantised network.
     let error = bytes("Cast", DataType::Uint8);
     assert!(error.contains("input \"x\" of shape [batch, 3, 8, 8] holds uint8, which is not supported"), "{error}");
     assert!(!error.contains("quantised"), "{error}");
@@ -146,7 +146,7 @@ fn what_is_refused_is_called_what_it_is() {
     assert!(error.contains("holds no operation"), "{error}");
 }
 
-/// Files of older exporters list among their inputs what they store: a mask in bytes there is no data.
+/// Files of older exporters list stored tensors among their inputs: a stored mask in bytes is not data.
 #[test]
 fn bytes_that_a_file_stores_are_no_data_though_it_lists_them_as_an_input() {
     let mask = TensorProto { data_type: Some(DataType::Uint8 as i32), int32_data: vec![1, 0], ..floats(&[2], &[]) };

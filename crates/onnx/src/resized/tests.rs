@@ -4,7 +4,7 @@ use crate::tests::*;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::{Dataset, Images};
 
-/// A file of the draft, or of what is written of a network.
+/// The file of a draft or of a written network.
 struct Written {
     path: std::path::PathBuf,
     _folder: tempfile::TempDir,
@@ -41,12 +41,12 @@ fn a_graph_that_fixes_nothing_is_what_is_built_for_the_other_size() {
 
 #[test]
 fn what_a_graph_fixes_is_told() {
-    // 512 x 7 x 7 features go into the first fully connected layer; at 320 they would be 512 x 10 x 10.
+    // The first fully connected layer has 512 x 7 x 7 input features; at 320 they would be 512 x 10 x 10.
     let vgg = written(&to_bytes(&zoo::build("vgg11", Dataset::Imagenet).unwrap()));
     let told = problem(&vgg, [3, 320, 320]);
     assert!(told.contains("does not take an input of 3x320x320") && told.contains("51200 features"), "{told}");
     assert!(told.contains("expected: 3x224x224") && told.contains("export the network again"), "{told}");
-    // Views as shapes written out.
+    // Reshapes to fixed shapes.
     let shape = [-1, 4 * 8 * 8];
     let viewed = Draft::new().weight("w", [4, 3, 1, 1]).node("Conv", &["x", "w"], "c", vec![]);
     let viewed = viewed.numbers("to", &shape).node("Reshape", &["c", "to"], "y", vec![]).output("y");
@@ -55,13 +55,13 @@ fn what_a_graph_fixes_is_told() {
         let told = problem(&viewed, input);
         assert!(told.contains("does not take an input") && told.contains("expected: 3x8x8"), "{told}");
     }
-    // Other channels than the first layer has weights for.
+    // Another number of channels than the first layer has weights for.
     assert!(problem(&vgg, [1, 224, 224]).contains("does not take an input of 1x224x224"));
 }
 
 #[test]
 fn the_smallest_that_is_taken_is_named() {
-    // torchvision's documentation says 21 of squeezenet; a search in whole pixels between 4 and 224 finds it.
+    // In torchvision's documentation it is 21 for squeezenet; a search in whole pixels between 4 and 224 finds it.
     let squeezenet = written(&to_bytes(&zoo::build("squeezenet", Dataset::Imagenet).unwrap()));
     let told = problem(&squeezenet, [3, 4, 4]);
     assert!(told.contains("expected: 3x21x21 or more; it was exported with 3x224x224"), "{told}");
@@ -69,7 +69,7 @@ fn the_smallest_that_is_taken_is_named() {
 
 #[test]
 fn sizes_between_which_others_are_refused_are_named_as_two() {
-    // Halved and doubled again, an image joins itself where its sides are even.
+    // An image halved and doubled again can be concatenated with itself only if its sides are even.
     let windows = || vec![with::ints("kernel_shape", vec![2, 2]), with::ints("strides", vec![2, 2])];
     let draft = Draft::opset(17).input("x", [Named("batch"), Is(3), Is(12), Is(12)]);
     let draft = draft.node("AveragePool", &["x"], "p", windows()).stored("twice", floats(&[4], &[1.0, 1.0, 2.0, 2.0]));
@@ -83,7 +83,7 @@ fn sizes_between_which_others_are_refused_are_named_as_two() {
 
 #[test]
 fn where_the_largest_is_the_own_one_no_larger_is_promised() {
-    // Windows of 4 at steps of 4 make a grid of 2 x 2 of 8 to 11 pixels, which a layer reads as 3 * 2 * 2 features.
+    // Windows of 4 at steps of 4 make a 2 x 2 grid of 8 to 11 pixels; the next layer has 3 * 2 * 2 input features.
     let windows = || vec![with::ints("kernel_shape", vec![4, 4]), with::ints("strides", vec![4, 4])];
     let draft = Draft::opset(17).input("x", [Named("batch"), Is(3), Is(11), Is(11)]).weight("w", [12, 5]);
     let draft = draft.node("AveragePool", &["x"], "p", windows()).node("Flatten", &["p"], "f", vec![]);

@@ -1,4 +1,4 @@
-//! Several inputs, ids of words and masks, and the tables they are looked up in.
+//! Several inputs: ids of words, masks, and the tables that ids are looked up in.
 
 use crate::tests::*;
 use perf4sight_network::{Element, Embedding, Input};
@@ -27,7 +27,7 @@ fn words_are_looked_up_in_tables() {
     assert_eq!(network.nodes()[1].op, table(100, 8, None));
     assert_eq!((network.nodes()[0].name.as_str(), network.nodes()[1].name.as_str()), ("input", "words"));
     assert_eq!((network.output_shape(), network.parameters(), network.macs()), (&Shape::new([16, 8]), 800, 0));
-    // A step of inference on two samples reads their ids, eight bytes each, and as many rows as it writes.
+    // An inference step on two samples reads their ids, eight bytes each, and as many rows as it writes.
     let workload = perf4sight_step::workload::Workload::published(perf4sight_step::workload::Stage::Inference, 2);
     let [ids, looked_up] = [&network.nodes()[0], &network.nodes()[1]];
     assert_eq!(network.bytes_out(ids, workload), 2 * 16 * 8);
@@ -99,7 +99,7 @@ fn masks_become_numbers_where_the_file_says_so() {
 
 #[test]
 fn what_is_no_number_does_not_equal_itself() {
-    // Rows of masked attention without anything to look at, as the older exporter writes them when the weights are dropped at random.
+    // Fully masked rows of attention, as the older exporter writes them with dropout of the weights.
     let draft = Draft::words().node("Softmax", &["looked"], "weights", vec![with::int("axis", -1)]);
     let draft = draft.node("IsNaN", &["weights"], "nowhere", vec![]).stored("zero", floats(&[], &[0.0]));
     let network = draft.node("Where", &["nowhere", "zero", "weights"], "y", vec![]).output("y").load().network;
@@ -130,7 +130,7 @@ fn batches_that_differ_are_told() {
 
 #[test]
 fn a_batch_that_is_called_so_need_not_come_first() {
-    // PyTorch's own recurrent layers and attention have it second unless told otherwise.
+    // By default, PyTorch's own recurrent layers and attention have the batch on the second axis.
     let draft = Draft::opset(17).input("x", [Is(16), Named("batch"), Is(8)]).weight("w", [8, 4]);
     let network = draft.node("MatMul", &["x", "w"], "y", vec![]).output("y").load().network;
     assert_eq!((network.input_shape(), network.output_shape()), (&Shape::new([16, 8]), &Shape::new([16, 4])));
@@ -148,7 +148,7 @@ fn all_that_is_open_is_asked_for_at_once() {
 
 #[test]
 fn a_word_of_each_sample_is_picked_by_a_place_that_the_network_finds() {
-    // As CLIP takes the last word: the words of all samples in a row, of which each sample has one.
+    // As CLIP selects its last word: the words of all samples follow each other, and one is picked for each sample.
     let last = vec![with::int("axis", -1), with::int("keepdims", 0)];
     let draft = Draft::words().node("ArgMax", &["ids"], "at", last);
     let draft = draft.node("Flatten", &["looked"], "row", vec![with::int("axis", 2)]);

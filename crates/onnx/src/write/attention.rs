@@ -1,11 +1,11 @@
-//! Writes attention as PyTorch's exporters take it apart, which every reader of ONNX knows.
+//! Writes attention in the parts that PyTorch's exporters write, which every reader of ONNX supports.
 
 use super::Writer;
 use crate::attributes as with;
 use perf4sight_network::Node;
 
 impl Writer<'_> {
-    /// Both factors scaled by the root of the scale, the keys turned before.
+    /// Both factors are scaled by the root of the scale; the keys are transposed before.
     pub(super) fn attention(&mut self, node: &Node) {
         let rank = node.shape.rank();
         let features = self.network.input_of(node, 0).features() as f32;

@@ -1,4 +1,5 @@
-//! Writes element-wise functions, comparisons and choices. All tensors between operations are numbers, truth too.
+//! Writes element-wise functions, comparisons and choices. All tensors between operations are numbers, also truth
+//! values.
 
 use super::{Writer, data_type};
 use crate::attributes as with;
@@ -7,14 +8,14 @@ use crate::schema::AttributeProto;
 use crate::schema::tensor_proto::DataType;
 use perf4sight_network::{Activation, Binary, Element, Node};
 
-/// What a network is multiplied with, or added to, where only that it is a constant is known. No activation is made of it.
+/// A constant factor or summand whose value is unknown is written as this. No activation results from it.
 pub(super) const SOME_CONSTANT: f32 = 2.0;
 
 impl Writer<'_> {
     pub(super) fn activation(&mut self, node: &Node, activation: Activation) {
         let operator = names::of_activation(activation);
         if operator == "Clip" {
-            // Which bounds others have does not change what they cost.
+            // The bounds of other clips do not change their cost.
             let high = if activation == Activation::Relu6 { 6.0 } else { SOME_CONSTANT };
             let bounds = [("min", 0.0), ("max", high)];
             let bounds = bounds.map(|(what, bound)| self.constant(node, what, with::scalar(bound)));
@@ -52,7 +53,7 @@ impl Writer<'_> {
         self.emit(node, operator, inputs, whole);
     }
 
-    /// Both operands; of one that is a constant only that is known.
+    /// Both operands; an unknown constant is written as [`SOME_CONSTANT`].
     fn operands(&mut self, node: &Node) -> Vec<String> {
         let mut inputs = self.inputs(node);
         if inputs.len() == 1 {
@@ -72,7 +73,7 @@ impl Writer<'_> {
         self.emit(node, "Where", inputs, vec![]);
     }
 
-    /// A comparison; ONNX gives truth values, which are cast to numbers again.
+    /// A comparison; ONNX gives truth values, which are cast back to numbers.
     fn compared(&mut self, node: &Node, operator: &str) {
         let inputs = self.operands(node);
         self.cast_result(node, operator, inputs, vec![]);
@@ -90,7 +91,7 @@ impl Writer<'_> {
         name
     }
 
-    /// An operator that gives truth values or positions, and a cast to the element of the node.
+    /// An operator that gives truth values or positions, and a cast to the node's element type.
     pub(super) fn cast_result(
         &mut self,
         node: &Node,
@@ -104,13 +105,13 @@ impl Writer<'_> {
         self.number(node, said);
     }
 
-    /// A cast of an operator's result to the element of the node.
+    /// A cast of an operator's result to the node's element type.
     pub(super) fn number(&mut self, node: &Node, said: String) {
         self.step(&node.name, "Cast", vec![said], vec![with::int("to", data_type(node.element) as i64)]);
         self.called(format!("{}/number", node.name));
     }
 
-    /// A uniform number for every sample, which is kept above the rate: much as exporters write `torch.bernoulli_`.
+    /// A uniform number for every sample, and a comparison with the rate: much as exporters write `torch.bernoulli_`.
     pub(super) fn drop_path(&mut self, node: &Node, rate: f32) {
         let batch = self.batch(node, "drawn");
         let rest = self.integers(node, "ones", vec![1; node.shape.rank()]);

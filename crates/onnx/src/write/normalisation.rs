@@ -5,8 +5,8 @@ use crate::attributes as with;
 use perf4sight_network::{Affine, Node};
 
 impl Writer<'_> {
-    /// The training form, whose further outputs are the running statistics. It finds channels in the second axis only: what is in front
-    /// of them in a sample counts as samples.
+    /// The training form, whose further outputs are the running statistics. It requires channels on the second axis: axes of a
+    /// sample before the channels count as samples.
     pub(super) fn batch_norm(&mut self, node: &Node, axis: usize) {
         let mut inputs = self.inputs(node);
         let dims: Vec<i64> = node.shape.dims().iter().map(|&dim| dim as i64).collect();
@@ -46,7 +46,7 @@ impl Writer<'_> {
         self.emit(node, "GroupNormalization", inputs, vec![with::int("num_groups", groups as i64)]);
     }
 
-    /// Scale and shift as inputs; ONNX wants a scale in any case.
+    /// Scale and shift as inputs; ONNX requires a scale.
     fn affine(&mut self, node: &Node, dims: &[usize], affine: Affine) -> Vec<String> {
         let trained = ["weight", "bias"].into_iter().take(affine.tensors());
         let mut inputs: Vec<String> = trained.map(|name| self.weight(node, name, dims)).collect();
@@ -56,7 +56,7 @@ impl Writer<'_> {
         inputs
     }
 
-    /// A tensor of equal numbers that nobody trains.
+    /// An untrained tensor of equal numbers.
     fn filled(&mut self, node: &Node, what: &str, dims: &[usize], value: f32) -> String {
         let shape = self.integers(node, &format!("{what}_shape"), dims.iter().map(|&dim| dim as i64).collect());
         let name = format!("{}/{what}", node.name);

@@ -1,4 +1,4 @@
-//! Writes operations that were not understood as their file had them, between views where the batch did not come first.
+//! Writes unsupported operations as in their original file, between views if the batch does not come first.
 
 use super::{Writer, batched, value_info};
 use crate::attributes as with;
@@ -19,7 +19,7 @@ impl Writer<'_> {
         if !self.also(node, original, &result) {
             self.whole(node, original, (domain, operator), &result);
         }
-        // Where samples meet samples an axis more is as long as the batch, which inference finds.
+        // If samples are combined, a further axis is as long as the batch; inference finds it.
         if let (Layout::Alone(axis), false) = (original.layout, unknown.across) {
             let mut dims = batched(&node.shape);
             dims[..=axis].rotate_left(1);
@@ -34,7 +34,8 @@ impl Writer<'_> {
         if original.layout == Layout::Alone(0) { node.name.clone() } else { format!("{}/result", node.name) }
     }
 
-    /// Whether the operation stands there already, for another of its outputs, and this one is still free: it then gives this one too.
+    /// Makes an operation that is already written for another of its outputs give this one too. False if there is none, or if the
+    /// output is taken.
     fn also(&mut self, node: &Node, original: &Original, result: &str) -> bool {
         let free = continued(At { nodes: self.network.nodes(), node }).find_map(|other| {
             let written = self.graph.node.iter().position(|written| written.name() == other.name)?;
@@ -49,7 +50,7 @@ impl Writer<'_> {
         let mut input = Vec::new();
         for (place, operand) in original.operands.iter().enumerate() {
             input.push(if let Operand::Node(layout) = operand {
-                // There are as many as nodes it reads.
+                // There are as many as nodes that it reads.
                 read.next().map_or(String::new(), |&id| {
                     let source = self.network.node(id);
                     self.laid_out(node, place, (&source.name, &source.shape), *layout)
@@ -111,7 +112,7 @@ impl Writer<'_> {
         batch
     }
 
-    /// A node's result with its batch where an operation wants it.
+    /// A node's result with its batch on the axis that an operation needs.
     fn laid_out(&mut self, node: &Node, place: usize, (source, shape): (&str, &Shape), layout: Layout) -> String {
         let moved = format!("{}/laid_out_{place}", node.name);
         match layout {
@@ -129,7 +130,7 @@ impl Writer<'_> {
         moved
     }
 
-    /// The node's own result, its batch first again.
+    /// The node's own result, with its batch first again.
     fn batch_first(&mut self, node: &Node, result: String, layout: Layout) {
         match layout {
             Layout::Alone(axis) => {
@@ -146,7 +147,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A last step, which gives the node's result and has not its name.
+    /// A last step, which gives the node's result under another node name.
     fn named(&mut self, node: &Node, operator: &str, inputs: Vec<String>, attributes: Vec<AttributeProto>) {
         self.emit(node, operator, inputs, attributes);
         self.called(format!("{}/batch_first", node.name));

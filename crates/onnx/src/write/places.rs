@@ -14,7 +14,7 @@ impl Writer<'_> {
         self.cast_result(node, operator, inputs, attributes);
     }
 
-    /// Both results have a name; the places are made numbers.
+    /// Both results have a name; the positions are cast to numbers.
     pub(super) fn top_k(&mut self, node: &Node, top: &TopK) {
         let count = self.integers(node, "count", vec![top.count as i64]);
         let input = self.inputs(node).into_iter().chain([count]).collect();

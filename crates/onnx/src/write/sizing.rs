@@ -1,4 +1,4 @@
-//! Writes what gives tensors other sizes.
+//! Writes operations that change the size of tensors.
 
 use super::elementwise::SOME_CONSTANT;
 use super::{Writer, behind_batch};
@@ -23,7 +23,8 @@ impl Writer<'_> {
         self.with_numbers(node, operator, vec![target], vec![]);
     }
 
-    /// The copy as an identity of what has its batch where it lies in memory, turned back behind it.
+    /// The copy as an identity between two transpositions: the first moves the batch to its place in memory, the second
+    /// moves it back.
     pub(super) fn contiguous(&mut self, node: &Node, batch: usize) {
         let inputs = self.inputs(node);
         if batch == 0 {
@@ -48,7 +49,7 @@ impl Writer<'_> {
     }
 
     pub(super) fn every(&mut self, node: &Node, axis: usize, [start, step]: [usize; 2]) {
-        // As far as any axis reaches.
+        // The largest end is beyond any axis.
         let numbers =
             [("starts", start as i64), ("ends", i64::MAX), ("axes", behind_batch(axis)), ("steps", step as i64)];
         let numbers = numbers.map(|(name, number)| self.integers(node, name, vec![number]));
@@ -70,7 +71,7 @@ impl Writer<'_> {
         self.with_numbers(node, operator, vec![axes], vec![with::int("keepdims", i64::from(keep))]);
     }
 
-    /// A node with the network's own inputs, and numbers behind them.
+    /// A node with the inputs of the network's node, followed by numbers.
     pub(super) fn with_numbers(
         &mut self,
         node: &Node,
@@ -82,7 +83,7 @@ impl Writer<'_> {
         self.emit(node, operator, inputs, attributes);
     }
 
-    /// Lookups whose positions are not in the file read them when the network runs.
+    /// Lookups with unknown positions read them when the network runs.
     pub(super) fn pick(&mut self, node: &Node, pick: &Pick) {
         let places = match pick.places.as_slice() {
             [] => self.places(node, &[pick.count]),
@@ -103,7 +104,7 @@ impl Writer<'_> {
         };
         let mut numbers = vec![pads];
         if fill == Fill::Constant {
-            // No window pads with it, so that none takes it over.
+            // No window pads with this number, so that none includes this padding.
             numbers.push(self.constant(node, "constant", with::scalar(SOME_CONSTANT)));
         }
         self.with_numbers(node, "Pad", numbers, vec![with::text("mode", mode)]);

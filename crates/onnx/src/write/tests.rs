@@ -1,4 +1,4 @@
-//! What is replaced by a written network, and what is not written because it could not be read.
+//! Which files a written network replaces, and which networks are not written because they could not be read again.
 
 use super::super::*;
 use std::fs;
@@ -21,7 +21,7 @@ fn only_files_of_this_program_without_weights_are_replaced() {
     let file = folder.path().join("net.onnx");
     let ours = committed("squeezenet.onnx");
     let network = from_bytes("net", &ours).unwrap().network;
-    // ModelProto.graph (7) of one GraphProto.initializer (5) with a name (8) and data (9): protobuf merges what is appended.
+    // ModelProto.graph (7) of one GraphProto.initializer (5) with a name (8) and data (9): protobuf merges appended messages.
     let trained =
         [ours.as_slice(), &[7 << 3 | 2, 10, 5 << 3 | 2, 8, 8 << 3 | 2, 1, b'w', 9 << 3 | 2, 3, 0, 0, 0]].concat();
     for (there, replaced) in [
@@ -39,7 +39,7 @@ fn only_files_of_this_program_without_weights_are_replaced() {
     }
 }
 
-/// An operator that nobody knows: the shape of what it gives is guessed, and what follows does not fit.
+/// An unknown operator: the shape of its output is guessed, and later nodes do not fit.
 #[test]
 fn what_could_not_be_read_again_is_not_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -51,7 +51,7 @@ fn what_could_not_be_read_again_is_not_written() {
     assert!(error.to_string().contains("was not written") && !file.exists(), "{error}");
 }
 
-/// Exports of many programs are read as they were.
+/// Exports of many programs are written and read again unchanged.
 #[test]
 fn exports_can_be_read_again() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/suite/exports");

@@ -4,7 +4,7 @@ use super::builder::Builder;
 use crate::{Activation, Binary, NodeId, Op};
 use perf4sight_base::error::Result;
 
-/// Pixels a side of a patch, the length of its vector, and heads: from many short vectors to few long ones.
+/// Side of a patch in pixels, length of its vector, and number of heads: from many short vectors to few long ones.
 const STRETCHES: [[usize; 3]; 5] = [[8, 64, 2], [8, 128, 2], [16, 192, 3], [16, 512, 8], [32, 768, 12]];
 
 pub(super) fn attention(network: &mut Builder) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Builds them: branches that begin at the image and end in a vector each.
+//! Builds calibration networks: branches that begin at the image and end in a vector each.
 
 use crate::zoo::layers::{Layers, biased};
 use crate::{Activation, Affine, Binary, Conv, Linear, Network, NodeId, Op, Reduction, Shape};
@@ -7,7 +7,7 @@ use perf4sight_base::error::Result;
 /// Height and width of the images, as most networks take them.
 const SIDE: usize = 224;
 
-/// So few classes that the classifier costs nothing.
+/// So few classes that the cost of the classifier is negligible.
 const CLASSES: usize = 10;
 
 pub(super) struct Builder {
@@ -29,12 +29,12 @@ impl Builder {
         Ok(network.layers.finish())
     }
 
-    /// The last operation.
+    /// The last operation, which the next one reads.
     pub fn at(&self) -> NodeId {
         self.layers.at
     }
 
-    /// Goes back to an earlier operation, which the next one reads.
+    /// Goes back to an earlier operation; the next one reads it.
     pub fn back_to(&mut self, node: NodeId) -> &mut Self {
         self.layers.at = node;
         self
@@ -44,12 +44,12 @@ impl Builder {
         self.layers.shape()
     }
 
-    /// An operation behind the last.
+    /// Adds an operation after the last.
     pub fn then(&mut self, op: Op) -> Result<&mut Self> {
         self.join(op, &[self.layers.at])
     }
 
-    /// An operation on some earlier ones.
+    /// Adds an operation on earlier ones.
     pub fn join(&mut self, op: Op, inputs: &[NodeId]) -> Result<&mut Self> {
         let name = format!("{}_{}", op.kind(), self.added);
         self.added += 1;
@@ -57,7 +57,7 @@ impl Builder {
         Ok(self)
     }
 
-    /// A trained tensor, behind nothing.
+    /// Adds a trained tensor, which has no input.
     pub fn parameter(&mut self, dims: &[usize]) -> Result<NodeId> {
         let before = self.at();
         let parameter = self.join(Op::Parameter(Shape::new(dims.to_vec())), &[])?.at();
@@ -65,13 +65,13 @@ impl Builder {
         Ok(parameter)
     }
 
-    /// Begins a branch: the image in patches of so many pixels a side, each a vector that long.
+    /// Begins a branch: the image in square patches of `side` pixels, each a vector of length `width`.
     pub fn patches(&mut self, side: usize, width: usize) -> Result<&mut Self> {
         let image = self.image;
         self.back_to(image).then(Op::Conv(biased(width, side, side, 0)))
     }
 
-    /// The same as rows, one a patch.
+    /// The same as rows, one for each patch.
     pub fn rows(&mut self, side: usize, width: usize) -> Result<&mut Self> {
         let patches = (SIDE / side).pow(2);
         self.patches(side, width)?.reshape(&[width, patches])?.transpose(&[1, 0])
@@ -100,7 +100,7 @@ impl Builder {
         self.then(Op::Linear(Linear { out_features, bias: true }))
     }
 
-    /// Normalises vectors on the last axis.
+    /// Adds a layer normalisation on the last axis.
     pub fn layer_norm(&mut self) -> Result<&mut Self> {
         let axis = self.shape().rank() - 1;
         self.then(Op::LayerNorm { axis, affine: Affine::ScaleAndShift })
@@ -130,23 +130,23 @@ impl Builder {
         self.then(Op::Slice { axis, start, length })
     }
 
-    /// Arithmetic with a constant.
+    /// Adds arithmetic with a constant.
     pub fn by_constant(&mut self, binary: Binary) -> Result<&mut Self> {
         self.then(Op::Binary(binary))
     }
 
-    /// Arithmetic with an earlier result.
+    /// Adds arithmetic with an earlier result.
     pub fn with(&mut self, binary: Binary, other: NodeId) -> Result<&mut Self> {
         self.join(Op::Binary(binary), &[self.layers.at, other])
     }
 
-    /// Arithmetic with a trained tensor.
+    /// Adds arithmetic with a trained tensor.
     pub fn with_parameter(&mut self, binary: Binary, dims: &[usize]) -> Result<&mut Self> {
         let parameter = self.parameter(dims)?;
         self.with(binary, parameter)
     }
 
-    /// The two layers behind the attention of a transformer, added to what they read.
+    /// Adds the two layers after a transformer's attention, and their residual sum.
     pub fn perceptron(&mut self, hidden: usize, activation: Activation) -> Result<&mut Self> {
         let (before, width) = (self.at(), self.shape().features());
         self.layer_norm()?.linear(hidden)?.activation(activation)?.linear(width)?.with(Binary::Add, before)

@@ -1,11 +1,11 @@
-//! Convolutions as networks after 2019 have them: wide depthwise kernels between layers on vectors, gates over channels, groups, dilation.
+//! Convolutions of networks after 2019: wide depthwise kernels between layers on vectors, gates over channels, groups, dilation.
 
 use super::builder::Builder;
 use crate::zoo::layers::{conv, depthwise};
 use crate::{Activation, Binary, Conv, Op, Reduction, Window};
 use perf4sight_base::error::Result;
 
-/// Blocks of ConvNeXt (Liu et al. 2022, arXiv:2201.03545): channels turned behind the image and back.
+/// Blocks of ConvNeXt (Liu et al. 2022, arXiv:2201.03545): channels are moved to the last axis and back.
 pub(super) fn channels_last(network: &mut Builder) -> Result<()> {
     for [side, width, kernel] in [[4, 64, 7], [8, 160, 7], [16, 448, 7], [32, 640, 5]] {
         network.patches(side, width)?.transpose(&[1, 2, 0])?.layer_norm()?.transpose(&[2, 0, 1])?;
@@ -26,7 +26,7 @@ pub(super) fn channels_last(network: &mut Builder) -> Result<()> {
 }
 
 /// Inverted bottlenecks with gates over channels (Tan and Le 2021, arXiv:2104.00298; Howard et al. 2019, arXiv:1905.02244), then
-/// bottlenecks in groups (Radosavovic et al. 2020, arXiv:2003.13678).
+/// grouped bottlenecks (Radosavovic et al. 2020, arXiv:2003.13678).
 pub(super) fn gates(network: &mut Builder) -> Result<()> {
     use Activation::{HardSigmoid, HardSwish, Sigmoid, Silu};
     network.patches(2, 24)?.batch_norm()?.activation(Silu)?;
@@ -53,7 +53,7 @@ pub(super) fn gates(network: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Every channel times a number that its mean gives.
+/// Multiplies every channel by a gate computed from the channels' means.
 fn gated(network: &mut Builder, gate: Activation) -> Result<&mut Builder> {
     let (before, channels) = (network.at(), network.shape().channels());
     let dense = |out_channels| Conv { bias: true, ..conv(out_channels, 1, 1, 0) };

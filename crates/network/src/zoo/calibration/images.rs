@@ -1,4 +1,4 @@
-//! What is done to images beside convolutions: other sizes, edges, norms of groups, pooling as a mixer, functions of single pixels.
+//! Operations on images other than convolutions: resizing, padding, group norms, pooling as a mixer, functions of single pixels.
 
 use super::builder::Builder;
 use crate::zoo::layers::{biased, conv};
@@ -30,7 +30,7 @@ fn pooled(network: &mut Builder, side: usize, width: usize) -> Result<()> {
     network.with(Binary::Add, mixed)?.conv(biased(width, 3, 2, 1))?.end_images()
 }
 
-/// Images grown in four ways, joined, edges laid around them.
+/// Images enlarged in four ways, concatenated and padded.
 fn grown(network: &mut Builder, side: usize, width: usize) -> Result<()> {
     let small = network.patches(side, width)?.group_norm(width / 16)?.at();
     let twice = [2 * 224 / side; 2];
@@ -51,7 +51,7 @@ fn grown(network: &mut Builder, side: usize, width: usize) -> Result<()> {
     network.then(Op::Pad { sides, fill: Fill::Reflect })?.end_images()
 }
 
-/// Functions of single pixels, those that cost a comparison beside those that cost a logarithm.
+/// Functions of single pixels, from those that cost a comparison to those that cost a logarithm.
 fn functions(network: &mut Builder, side: usize, width: usize) -> Result<()> {
     network.patches(side, width)?;
     for function in [

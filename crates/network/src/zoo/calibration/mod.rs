@@ -1,5 +1,6 @@
-//! Calibration networks: small networks that show a profile what CNNs do not. Between them they hold every class of operation, at sizes on both
-//! sides of what caches keep. Nobody trains them; each is a few branches of blocks side by side, whose results go into one classifier.
+//! Calibration networks: small networks for what a profile cannot learn from CNNs. Together they contain every category of
+//! operation, at sizes below and above those of caches. They are never trained; each has a few parallel branches of blocks, whose
+//! results go into one classifier.
 
 mod attention;
 mod builder;
@@ -45,7 +46,7 @@ pub fn is_reserved(name: &str) -> bool {
 /// ```
 ///
 /// # Errors
-/// None that a test of this crate would not have met: operations that do not fit one another.
+/// Operations that do not fit one another, which a test of this crate would find.
 pub fn all() -> Result<Vec<Network>> {
     NETWORKS.iter().map(|(name, content)| Builder::build(name, *content)).collect()
 }
@@ -56,7 +57,7 @@ mod tests {
     use crate::Op;
     use std::collections::BTreeSet;
 
-    /// Rows that were measured are of these graphs: one that changes needs another name.
+    /// Measured rows belong to these graphs: a changed graph needs another name.
     #[test]
     fn they_stay_as_they_were_measured() {
         let sizes: Vec<(usize, u64, u64)> = all()

@@ -1,5 +1,5 @@
-//! What else is done to rows: products across them (Tolstikhin et al. 2021, arXiv:2105.01601), gates (Shazeer 2020, arXiv:2002.05202),
-//! normalisation written out, masks, tables that rows are picked from.
+//! Further operations on rows: products across them (Tolstikhin et al. 2021, arXiv:2105.01601), gates (Shazeer 2020,
+//! arXiv:2002.05202), normalisation written out, masks, tables from which rows are picked.
 
 use super::builder::Builder;
 use crate::{Activation, Affine, Binary, Op, Pick, Reduction, Shape};
@@ -24,7 +24,7 @@ fn mixed(network: &mut Builder) -> Result<&mut Builder> {
     network.linear(rows)?.transpose(&[1, 0])?.with(Binary::Add, before)
 }
 
-/// A perceptron whose hidden values are multiplied with gates, behind a norm without a mean.
+/// A perceptron whose hidden values are multiplied by gates, after a norm without a mean.
 fn gated(network: &mut Builder) -> Result<&mut Builder> {
     let (before, width) = (network.at(), network.shape().features());
     let normed = network.then(Op::LayerNorm { axis: 1, affine: Affine::Scale })?.at();
@@ -32,7 +32,7 @@ fn gated(network: &mut Builder) -> Result<&mut Builder> {
     network.back_to(normed).linear(8 * width / 3)?.with(Binary::Mul, gate)?.linear(width)?.with(Binary::Add, before)
 }
 
-/// Normalisation and functions as the operations they are made of.
+/// Normalisation and functions, written as their single operations.
 fn written_out(network: &mut Builder) -> Result<&mut Builder> {
     let (before, width) = (network.at(), network.shape().features());
     network.by_constant(Binary::Pow)?;
@@ -52,7 +52,7 @@ fn written_out(network: &mut Builder) -> Result<&mut Builder> {
     network.back_to(bell).with(Binary::Max, sum)
 }
 
-/// Scores between rows, of which half are taken out.
+/// Scores between rows, half of which are masked.
 fn masked(network: &mut Builder) -> Result<&mut Builder> {
     let [rows, width] = *network.shape().dims() else { unreachable!("rows have two axes") };
     let before = network.at();
@@ -66,7 +66,7 @@ fn masked(network: &mut Builder) -> Result<&mut Builder> {
     network.join(Op::MatMul, &[weights, before])
 }
 
-/// Rows of a table, as words are looked up.
+/// Rows of a table, as in a lookup of words.
 fn picked(network: &mut Builder) -> Result<()> {
     let table = network.parameter(&[2000, 256])?;
     let places = (0..256).map(|place| place * 37 % 2000).collect();

@@ -1,4 +1,5 @@
-//! Attention within windows that are cut out of the image and laid back (Liu et al. 2021, arXiv:2103.14030), as torchvision computes it.
+//! Attention within windows that are cut out of the image and put back (Liu et al. 2021, arXiv:2103.14030), as torchvision
+//! computes it.
 
 use super::builder::Builder;
 use crate::{Activation, Binary, NodeId, Op};
@@ -6,7 +7,7 @@ use perf4sight_base::error::Result;
 
 const WINDOW: usize = 7;
 
-/// Pixels a side of a patch, channels, and heads.
+/// Side of a patch in pixels, channels, and heads.
 const STRETCHES: [[usize; 3]; 3] = [[4, 64, 2], [8, 160, 5], [16, 320, 10]];
 
 pub(super) fn windows(network: &mut Builder) -> Result<()> {
@@ -19,7 +20,7 @@ pub(super) fn windows(network: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Rolled by half a window, cut into windows, attended, laid back, added.
+/// Rolls by half a window, cuts into windows, applies attention, puts the windows back and adds the input.
 fn block(network: &mut Builder, heads: usize) -> Result<&mut Builder> {
     let [side, _, width] = *network.shape().dims() else { unreachable!("an image with its channels behind") };
     let (across, before) = (side / WINDOW, network.at());
@@ -33,7 +34,7 @@ fn block(network: &mut Builder, heads: usize) -> Result<&mut Builder> {
     rolled(network, side - 3)?.with(Binary::Add, before)
 }
 
-/// The first so many rows behind the others, and the same of columns.
+/// Moves the first `by` rows behind the others, and likewise the columns.
 fn rolled(network: &mut Builder, by: usize) -> Result<&mut Builder> {
     for axis in [0, 1] {
         let (whole, length) = (network.at(), network.shape().dims()[axis]);
@@ -61,7 +62,7 @@ fn attended(network: &mut Builder, heads: usize) -> Result<&mut Builder> {
     network.linear(width)
 }
 
-/// Four neighbours become one of twice the channels.
+/// Merges four neighbours into one with twice the channels.
 fn merged(network: &mut Builder) -> Result<&mut Builder> {
     let (whole, width) = (network.at(), network.shape().features());
     let mut neighbours = Vec::new();

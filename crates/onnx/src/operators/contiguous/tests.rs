@@ -1,9 +1,9 @@
-//! Copies that no file tells of, and what every sample has of its own.
+//! Copies without a node in the file, and values of which every sample has its own.
 
 use crate::tests::*;
 use perf4sight_network::Embedding;
 
-/// Five tokens of eight numbers, tokens or samples in front.
+/// Five tokens of eight numbers, with tokens or samples on the first axis.
 fn tokens(samples_first: bool) -> Draft {
     let dims = if samples_first { [Named("batch"), Is(5), Is(8)] } else { [Is(5), Named("batch"), Is(8)] };
     Draft::opset(17).input("x", dims)
@@ -13,7 +13,7 @@ fn turned(draft: Draft, input: &str, name: &str, order: &[i64]) -> Draft {
     draft.node("Transpose", &[input], name, vec![with::ints("perm", order.to_vec())])
 }
 
-/// What `_in_projection_packed` of torch/nn/functional.py does to tokens in front.
+/// The steps of `_in_projection_packed` of torch/nn/functional.py, for tokens on the first axis.
 fn packed(draft: Draft, input: &str) -> Draft {
     let draft = draft.weight("w", [8, 24]).node("MatMul", &[input, "w"], "projected", vec![]);
     let draft = draft.numbers("apart", &[0, 0, 3, 8]).node("Reshape", &["projected", "apart"], "parts", vec![]);
@@ -28,10 +28,10 @@ fn queries_keys_and_values_of_one_projection_are_copied_apart() {
     let seen = |dims: &[usize]| Op::Reshape(Shape::new(dims));
     let apart = [seen(&[5, 3, 8]), seen(&[1, 5, 3, 8]), Op::Transpose { order: vec![2, 1, 0, 3] }];
     let copied = [Op::Contiguous { batch: 2 }, seen(&[3, 5, 8])];
-    // Tokens in front lie as they are read.
+    // If tokens come first, the layer reads them in memory order.
     let own = packed(tokens(false), "x");
     assert_eq!(own.ops(), [std::slice::from_ref(&linear), &apart, &copied].concat());
-    // Samples in front are moved behind them, and the layer reads a copy.
+    // If samples come first, they are moved behind the tokens, and the layer reads a copy.
     let moved = packed(turned(tokens(true), "x", "moved", &[1, 0, 2]), "moved");
     let folded = Op::Contiguous { batch: 1 };
     assert_eq!(moved.ops(), [&[folded, linear], apart.as_slice(), copied.as_slice()].concat());
@@ -121,13 +121,13 @@ fn columns_of_a_wider_table_are_told() {
     assert!(loaded.warnings.iter().any(|warning| warning.starts_with(told)), "{:?}", loaded.warnings);
 }
 
-/// As the places of "Attention is all you need" are kept by PyTorch's own tutorial.
+/// Positions of "Attention is all you need", stored as in PyTorch's own tutorial.
 #[test]
 fn what_nothing_reads_of_a_buffer_lies_there_all_the_same() {
     let draft = tokens(true).weight("pe", [1, 12, 8]).numbers("axes", &[1]).numbers("from", &[0]).numbers("to", &[5]);
     let draft = draft.node("Slice", &["pe", "from", "to", "axes"], "first", vec![]);
     let network = draft.node("Add", &["x", "first"], "y", vec![]).output("y").load().network;
-    // Added as they are, the five rows that are read are no operation's either.
+    // The five rows that are read are added directly, so no operation holds them either.
     assert_eq!((network.parameters(), network.unread()), (0, 96));
     let again = from_bytes("draft", &to_bytes(&network)).unwrap().network;
     assert_eq!(again, network);

@@ -14,7 +14,7 @@ impl Draft {
 
 #[test]
 fn a_normalisation_of_groups_is_one_operation_again() {
-    // nn.GroupNorm(2, 4) of the older exporter: views of the groups, ones and zeros as their scale and shift, then the trained ones.
+    // nn.GroupNorm(2, 4) of the older exporter: reshaped groups, ones and zeros as their scale and shift, then the trained ones.
     let ones = |value: f32| with::tensor("value", floats(&[2], &[value; 2]));
     let draft = Draft::opset(17).input("x", [Named("batch"), Is(4), Is(8), Is(8)]);
     let draft = draft.weight("norm.weight", [4]).weight("norm.bias", [4]).numbers("groups", &[0, 2, -1]);
@@ -73,7 +73,7 @@ fn batch_norm_that_the_default_exporter_folded_is_taken_from_its_notes() {
     let signature = "p_c_weight: PARAMETER target='c.weight'\np_n_1_weight: PARAMETER target='n.1.weight'\n\
                      p_n_1_bias: PARAMETER target='n.1.bias'\nb_n_1_running_mean: BUFFER target='n.1.running_mean' persistent=True";
     let with_bias = format!("{signature}\np_c_bias: PARAMETER target='c.bias'");
-    // Filters of 4x3x1x1, scale and shift of 4 each; the bias that folding made is none, the layer's own may have gone with it.
+    // Filters of 4x3x1x1, scale and shift of 4 each. The bias that folding made is not a parameter; the layer's own may be lost.
     for (signature, parameters) in [(signature, 12 + 8), (with_bias.as_str(), 12 + 4 + 8)] {
         let draft = Draft::new().weight("c.weight", [4, 3, 1, 1]).weight("c.weight_bias", [4]);
         let draft =

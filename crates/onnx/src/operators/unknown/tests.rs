@@ -1,15 +1,15 @@
-//! Operators that have no operation of their own here: shapes for any batch, parameters, products, and what is written of them.
+//! Operators without an operation of their own here: shapes for any batch, parameters, products, and the files written from them.
 
 use crate::tests::*;
 use perf4sight_step::workload::{Stage, Workload};
 
-/// What is known of an operator's node without understanding it.
+/// The expected values for a node with an unsupported operator.
 struct Known {
     operator: &'static str,
     attributes: Vec<AttributeProto>,
-    /// Shapes of the weights it reads behind `x`, an image of 3 x 8 x 8.
+    /// Shapes of the weights it reads after `x`, an image of 3 x 8 x 8.
     weights: Vec<Vec<i64>>,
-    /// Integers it reads behind them.
+    /// Integers it reads after the weights.
     integers: Vec<Vec<i64>>,
     shape: Vec<usize>,
     macs: u64,
@@ -88,7 +88,7 @@ fn recurrent(operator: &str, gates: i64) -> Network {
 fn recurrent_layers_cost_the_products_they_are() {
     for (operator, gates) in [("LSTM", 4), ("GRU", 3), ("RNN", 1)] {
         let network = recurrent(operator, gates);
-        // In every one of 6 steps each gate's 7 numbers are made of 5 inputs and 7 that are remembered.
+        // In each of 6 steps, each gate's 7 numbers are computed from 5 inputs and 7 hidden numbers.
         let gates = gates as u64;
         assert_eq!(network.macs(), 6 * gates * 7 * (5 + 7), "{operator}");
         assert_eq!(network.parameters(), gates * 7 * (5 + 7 + 2), "{operator}");
@@ -101,7 +101,7 @@ fn recurrent_layers_cost_the_products_they_are() {
 
 #[test]
 fn weights_of_an_einstein_sum_are_no_part_of_any_sample() {
-    // 5 numbers a place become 3 heads of 7: 6 * 5 * 21 products a sample, of 105 weights that lie there once.
+    // 5 numbers at each position become 3 heads of 7: 6 * 5 * 21 products per sample, of 105 weights that are stored once.
     let draft = Draft::opset(18).input("x", [Named("batch"), Is(6), Is(5)]).weight("w", [3, 5, 7]);
     let draft = draft.node("Einsum", &["x", "w"], "y", vec![text("equation", "bti,eio->bteo")]).output("y");
     let network = draft.load().network;
@@ -114,7 +114,7 @@ fn weights_of_an_einstein_sum_are_no_part_of_any_sample() {
 
 #[test]
 fn a_size_that_the_data_tell_is_no_batch() {
-    // NonZero gives the places of what is not zero, of which the file can only say that they are some.
+    // NonZero gives the positions of nonzero elements; the file cannot state their number.
     let mut draft = Draft::opset(18).input("x", [Named("batch"), Is(8)]).node("NonZero", &["x"], "y", vec![]);
     draft.graph().output.push(Draft::typed("y", [Is(2), Named("found")], DataType::Int64));
     let warnings = draft.load().warnings;
@@ -124,7 +124,7 @@ fn a_size_that_the_data_tell_is_no_batch() {
     );
 }
 
-/// A recurrent layer of which these outputs are read, joined; its weights made of parts as PyTorch's older exporter makes them.
+/// A recurrent layer whose outputs `read` are joined; its weights are made of parts, as PyTorch's older exporter makes them.
 fn recurrent_outputs(operator: &str, gates: i64, read: &[&str]) -> Network {
     let draft = Draft::opset(18).input("x", [Named("batch"), Is(6), Is(5)]);
     let draft = draft.node("Transpose", &["x"], "t", vec![with::ints("perm", vec![1, 0, 2])]).numbers("0", &[0]);
@@ -197,7 +197,7 @@ fn two_recurrent_layers_with_the_same_weights_on_the_same_data_are_two() {
 
 #[test]
 fn samples_that_meet_all_others_cost_as_often_as_there_are() {
-    // x @ x.t() of 4 samples of 32 features: 4 * 4 * 32 products, as PyTorch's flop counter has it, which is 128 a sample.
+    // x @ x.t() of 4 samples of 32 features: 4 * 4 * 32 products, as counted by PyTorch's flop counter, which is 128 per sample.
     let equation = || vec![text("equation", "nd,md->nm")];
     for (operator, attributes) in [("MatMul", vec![]), ("Gemm", vec![with::int("transB", 1)]), ("Einsum", equation())] {
         for batch in [Named("batch"), Is(4)] {
@@ -241,14 +241,14 @@ fn a_convolution_of_volumes_costs_the_product_it_is() {
     let draft = Draft::new().numbers("as", &[0, 3, 4, 4, 4]).node("Reshape", &["x", "as"], "v", vec![]);
     let draft = draft.weight("w", [5, 3, 3, 3, 3]).node("Conv", &["v", "w"], "y", vec![]).output("y");
     let network = draft.load().network;
-    // 2 x 2 x 2 places remain of 4 x 4 x 4.
+    // 2 x 2 x 2 of 4 x 4 x 4 positions remain.
     assert_eq!(network.output_shape(), &Shape::new([5, 2, 2, 2]));
     assert_eq!((network.macs(), network.parameters()), (5 * 8 * 3 * 27, 5 * 3 * 27));
     assert!(network.coverage().is_full());
     rewritten(&network);
 }
 
-/// Images that a graph of their own picks from: a grid of 4 x 4 places for each, made of the image itself.
+/// Images sampled at a computed grid: 4 x 4 positions for each, computed from the image itself.
 #[test]
 fn sampling_by_a_grid_and_picking_by_tuples_have_shapes() {
     let grid = Draft::opset(20).image().numbers("as", &[0, 4, 24, 2]).node("Reshape", &["x", "as"], "g", vec![]);
@@ -266,7 +266,7 @@ fn sampling_by_a_grid_and_picking_by_tuples_have_shapes() {
 
 #[test]
 fn columns_back_to_an_image_have_its_shape() {
-    // Windows of 2 x 2 side by side: 12 = 3 x 2 x 2 numbers for each of 16 places make 3 x 8 x 8.
+    // Adjacent windows of 2 x 2: 12 = 3 x 2 x 2 numbers at each of 16 positions make 3 x 8 x 8.
     let draft = Draft::opset(18).image().numbers("as", &[0, 12, 16]).node("Reshape", &["x", "as"], "c", vec![]);
     let draft = draft.numbers("image", &[8, 8]).numbers("block", &[2, 2]);
     let strides = vec![with::ints("strides", vec![2, 2])];
@@ -291,7 +291,7 @@ fn fused_attention_is_its_products() {
         let network = attention(attributes, mask);
         assert!(network.coverage().is_full(), "{:?}", network.coverage());
         assert_eq!(network.output_shape(), &Shape::new([3, 8, 8]));
-        // Every one of 3 heads: 8 x 8 scores of 8 features, then 8 x 8 numbers of 8 values.
+        // For each of 3 heads: 8 x 8 scores of 8 features, then 8 x 8 numbers of 8 values.
         assert_eq!((network.macs(), network.output_shape().dims()), (2 * 3 * 8 * 8 * 8, [3, 8, 8].as_slice()));
         rewritten(&network);
     }
@@ -310,7 +310,7 @@ fn fused_attention_of_tokens_has_its_heads_taken_apart() {
     rewritten(&network);
 }
 
-/// One node on an image of 3 x 8 x 8, with integers behind it.
+/// One node on an image of 3 x 8 x 8, followed by integers.
 fn understood(operator: &str, attributes: Vec<AttributeProto>, integers: &[&[i64]]) -> Network {
     let mut draft = Draft::opset(18).image();
     let names: Vec<String> = (0..integers.len()).map(|place| format!("n{place}")).collect();
@@ -380,7 +380,7 @@ fn volumes_have_windows_and_means() {
 
 #[test]
 fn a_deformable_convolution_costs_the_product_it_is() {
-    // Two offsets for each of 3 x 3 places of the kernel, at every one of 6 x 6 results.
+    // Two offsets for each of 3 x 3 positions of the kernel, at every one of 6 x 6 results.
     let draft = Draft::opset(19).image().weight("o", [18, 3, 3, 3]).weight("w", [4, 3, 3, 3]);
     let draft = draft.node("Conv", &["x", "o"], "offsets", vec![]);
     let network = draft.node("DeformConv", &["x", "w", "offsets"], "y", vec![]).output("y").load().network;
@@ -390,7 +390,7 @@ fn a_deformable_convolution_costs_the_product_it_is() {
     rewritten(&network);
 }
 
-/// 3 images of 5 x 8 for each sample, in the batch's axis.
+/// 3 images of 5 x 8 for each sample, on the batch's axis.
 fn stack() -> Draft {
     let draft = Draft::new().numbers("as", &[-1, 1, 8, 8]).node("Reshape", &["x", "as"], "s", vec![]);
     draft.weight("w", [4, 1, 3, 3]).weight("b", [4])
@@ -405,7 +405,7 @@ fn images_stacked_in_the_batch_are_slices_of_a_volume() {
     let draft = draft.numbers("back", &[-1, 12, 4, 4]).node("Reshape", &["p", "back"], "y", vec![]).output("y");
     let network = draft.load().network;
     assert!(network.coverage().is_full(), "{:?}", network.coverage());
-    // Each of 3 images of one channel under 4 filters of 3 x 3.
+    // Each of 3 images with one channel is convolved with 4 filters of 3 x 3.
     assert_eq!((network.macs(), network.parameters()), (3 * 64 * 4 * 9, 4 * 9 + 4));
     assert_eq!(network.output_shape().dims(), [12, 4, 4]);
     rewritten(&network);
