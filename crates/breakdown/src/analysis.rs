@@ -11,9 +11,9 @@ use crate::iterations::marks::Mark;
 use crate::operations;
 use crate::ranks::{missing, stragglers};
 use crate::threads::{main_thread, threads};
-use crate::warnings::{self, Told};
+use crate::warnings::{self, Evidence};
 use perf4sight_base::error::Result;
-use perf4sight_record::warm_up::WarmUp;
+use perf4sight_record::WarmUp;
 use perf4sight_traces::Ranked;
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl RankBreakdown {
             idle: device.is_recorded().then(|| causes.within(mark.window, &device, told_of_ranks)),
             warm_up: at < warm_up.iterations,
         };
-        let told = Told { trace, found: &found, threads: &threads, main, recorded, merged, device: &device }
+        let warnings = Evidence { trace, found: &found, threads: &threads, main, recorded, merged, device: &device }
             .warnings(&warm_up);
         Ok(RankBreakdown {
             rank: ranked.rank,
@@ -79,7 +79,7 @@ impl RankBreakdown {
             iterations: found.marks.iter().enumerate().map(iteration).collect(),
             warm_up,
             main: main.map(|main| threads[main].track),
-            warnings: told,
+            warnings,
             markers: found.markers,
             threads,
             timeline,

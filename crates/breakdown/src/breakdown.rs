@@ -11,7 +11,7 @@ use crate::operations::Operation;
 use crate::threads::{Span, Thread};
 use perf4sight_base::stats;
 use perf4sight_base::summary::Summary;
-use perf4sight_record::warm_up::WarmUp;
+use perf4sight_record::WarmUp;
 use perf4sight_traces::TrackId;
 use perf4sight_traces::intervals::Interval;
 use std::collections::{BTreeMap, HashMap};

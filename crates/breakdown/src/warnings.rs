@@ -9,7 +9,7 @@ use crate::iterations::marks::{self, Found, Markers};
 use crate::threads::Thread;
 use perf4sight_base::stats::{mean, median};
 use perf4sight_base::units::{Milliseconds, counted};
-use perf4sight_record::warm_up::WarmUp;
+use perf4sight_record::WarmUp;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Event, Ranked, Trace};
 
@@ -25,7 +25,7 @@ const LONGER: f64 = 1.5;
 const FAR: f64 = 0.1;
 
 /// The data that the warnings of a rank are derived from.
-pub(crate) struct Told<'a> {
+pub(crate) struct Evidence<'a> {
     pub trace: &'a Trace,
     pub found: &'a Found,
     pub threads: &'a [Thread],
@@ -36,7 +36,7 @@ pub(crate) struct Told<'a> {
     pub device: &'a Device,
 }
 
-impl Told<'_> {
+impl Evidence<'_> {
     /// All warnings, the ones that change the figures most first.
     pub fn warnings(&self, warm_up: &WarmUp) -> Vec<String> {
         let mut warnings = self.trace.damage.warnings();

@@ -1,4 +1,4 @@
-//! Runs a command under limits, and tells in JSON what became of it and which back-ends held them:
+//! Runs a command under limits, and reports as JSON how it ended and which back-ends held the limits:
 //!
 //!     cargo run --release -p perf4sight-limit --example limited -- DATA CPUS MEMORY STORAGE COMMAND...
 //!

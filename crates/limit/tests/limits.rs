@@ -50,7 +50,7 @@ fn grouped(limiter: &Limiter, resource: Resource) -> bool {
     grouped
 }
 
-/// The name of what holds a resource.
+/// The name of the back-end that holds the limit of a resource.
 fn by(limiter: &Limiter, resource: Resource) -> &'static str {
     limiter.survey().by(resource).map_or("nothing", |by| by.name)
 }

@@ -117,7 +117,7 @@ impl Network {
         let facts = self.facts(node);
         match facts.needs {
             _ if !tracked || matches!(node.op, Op::Parameter(_)) => Kept::Nothing,
-            _ if facts.beside.is_some() => Kept::Made,
+            _ if facts.auxiliary.is_some() => Kept::Made,
             // The statistics of a batch are results that no operation reads.
             _ if !facts.buffers.is_empty() => Kept::Made,
             Needs::Result | Needs::All => Kept::Made,

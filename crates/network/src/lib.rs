@@ -24,7 +24,7 @@ pub use contents::Contents;
 pub use coverage::{Coverage, Missed};
 pub use graph::{Network, NetworkBuilder, Node, NodeId};
 pub use op::{
-    Activation, Affine, ArgMax, Backward, Beside, Beyond, Binary, Conv, ConvTranspose, Coupling, Element, Embedding,
+    Activation, Affine, ArgMax, Auxiliary, Backward, Beyond, Binary, Conv, ConvTranspose, Coupling, Element, Embedding,
     Facts, Fill, Fold, Gradient, GridSample, Input, Interpolation, Layout, Linear, Nature, Needs, Op, Operand,
     Original, Pick, Reduction, Spans, Storage, TopK, Traffic, Unknown, Volume, Weight, Window,
 };

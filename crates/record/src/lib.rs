@@ -10,12 +10,12 @@ mod doubts;
 mod long_iterations;
 mod ordinary;
 mod outcome;
-pub mod overhead;
+mod overhead;
 mod process_reports;
 pub mod python;
-pub mod recording;
+mod recording;
 mod settings;
-pub mod warm_up;
+mod warm_up;
 mod watcher;
 mod without_recording;
 

@@ -12,7 +12,7 @@ use crate::categories::sets::Sets;
 use crate::iterations::marks::Markers;
 use drift::Drift;
 use perf4sight_base::stats::{mean, median};
-use perf4sight_record::recording::Recording;
+use perf4sight_record::Recording;
 use perf4sight_record::{DOUBTFUL, Overhead, Times};
 use perf4sight_traces::Trace;
 use result::{Corrected, Correction, Divided};

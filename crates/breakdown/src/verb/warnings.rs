@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A warning and the ranks or runs that it is about.
-struct Told<W> {
+struct MergedWarning<W> {
     words: Vec<Word>,
     of: Vec<W>,
 }
@@ -35,19 +35,19 @@ impl Number {
 }
 
 /// Merges warnings that differ only in numbers.
-fn alike<W>(all: impl IntoIterator<Item = (W, String)>) -> Vec<Told<W>> {
-    let mut told: Vec<Told<W>> = Vec::new();
+fn alike<W>(all: impl IntoIterator<Item = (W, String)>) -> Vec<MergedWarning<W>> {
+    let mut merged: Vec<MergedWarning<W>> = Vec::new();
     for (whom, sentence) in all {
         let words = words(&sentence);
-        match told.iter_mut().find(|known| is_shaped_as(&known.words, &words)) {
+        match merged.iter_mut().find(|known| is_shaped_as(&known.words, &words)) {
             Some(known) => {
                 known.words.iter_mut().zip(words).for_each(|(known, word)| known.widen(word));
                 known.of.push(whom);
             }
-            None => told.push(Told { words, of: vec![whom] }),
+            None => merged.push(MergedWarning { words, of: vec![whom] }),
         }
     }
-    told
+    merged
 }
 
 /// The words of a sentence. Numbers after "rank" or "ranks" are names of ranks ("ranks 0 to 2, 5 and 6 of 8") and not
@@ -118,7 +118,7 @@ impl fmt::Display for Word {
     }
 }
 
-impl<W> Told<W> {
+impl<W> MergedWarning<W> {
     fn sentence(&self) -> String {
         self.words.iter().map(Word::to_string).collect::<Vec<_>>().join(" ")
     }
@@ -126,13 +126,13 @@ impl<W> Told<W> {
 
 /// The warnings of `count` ranks.
 pub(super) fn of_ranks(all: impl IntoIterator<Item = (u32, String)>, count: usize) -> Vec<String> {
-    let sentence = |told: Told<u32>| {
-        let words = told.sentence();
-        match told.of.as_slice() {
+    let sentence = |warning: MergedWarning<u32>| {
+        let words = warning.sentence();
+        match warning.of.as_slice() {
             _ if count == 1 => words,
             all if all.len() == count => format!("all ranks: {words}"),
             [rank] => format!("rank {rank}: {words}"),
-            [first, .., last] => format!("{} ranks from {first} to {last}: {words}", told.of.len()),
+            [first, .., last] => format!("{} ranks from {first} to {last}: {words}", warning.of.len()),
             [] => words,
         }
     };
@@ -141,9 +141,9 @@ pub(super) fn of_ranks(all: impl IntoIterator<Item = (u32, String)>, count: usiz
 
 /// The warnings of recordings before and after a change.
 pub(super) fn of_runs(all: impl IntoIterator<Item = (&'static str, String)>) -> Vec<String> {
-    let sentence = |told: Told<&'static str>| {
-        let (words, first) = (told.sentence(), told.of[0]);
-        match told.of.iter().all(|name| *name == first) {
+    let sentence = |warning: MergedWarning<&'static str>| {
+        let (words, first) = (warning.sentence(), warning.of[0]);
+        match warning.of.iter().all(|name| *name == first) {
             true => format!("{first}: {words}"),
             false => format!("before and after: {words}"),
         }
@@ -158,16 +158,16 @@ mod tests {
     /// Ranges show the extreme values, signs included; names that differ in digits stay separate.
     #[test]
     fn numbers_of_several_are_shown_as_their_range() {
-        let told = [
+        let warning = [
             "recorded iterations are +5 % off, with a certainty of 53.5 % (byte 7)",
             "recorded iterations are -12 % off, with a certainty of 80 % (byte 7)",
             "recorded iterations are +8 % off, with a certainty of 61 % (byte 7)",
             "conv_1 is missing",
             "conv_2 is missing",
         ];
-        let told = of_ranks((0..).zip(told.map(str::to_owned)), 4);
+        let warning = of_ranks((0..).zip(warning.map(str::to_owned)), 4);
         assert_eq!(
-            told,
+            warning,
             [
                 "3 ranks from 0 to 2: recorded iterations are -12…+8 % off, with a certainty of 53.5…80 % (byte 7)",
                 "rank 3: conv_1 is missing",
@@ -176,8 +176,8 @@ mod tests {
         );
         // Merged warnings of ranks can be merged again for runs.
         let of_both = [("before", "all ranks: 1…2 are lost"), ("after", "all ranks: 2…3 are lost")];
-        let told = of_runs(of_both.map(|(name, told)| (name, told.to_owned())));
-        assert_eq!(told, ["before and after: all ranks: 1…3 are lost"]);
+        let warning = of_runs(of_both.map(|(name, warning)| (name, warning.to_owned())));
+        assert_eq!(warning, ["before and after: all ranks: 1…3 are lost"]);
     }
     /// Rank numbers are not measurements: a merged range would include ranks that are not meant.
     #[test]
@@ -186,22 +186,22 @@ mod tests {
             "ranks 0 and 3 of 8 are given: what the other 6 do is not known",
             "ranks 1 and 5 of 8 are given: what the other 6 do is not known",
         ];
-        let told = of_runs(["before", "after"].into_iter().zip(absent.map(str::to_owned)));
-        assert_eq!(told, [format!("before: {}", absent[0]), format!("after: {}", absent[1])]);
+        let warning = of_runs(["before", "after"].into_iter().zip(absent.map(str::to_owned)));
+        assert_eq!(warning, [format!("before: {}", absent[0]), format!("after: {}", absent[1])]);
         let uneven = [
             "the run's figures are of 3 of the 10 iterations of rank 0",
             "the run's figures are of 4 of the 9 iterations of rank 0",
         ];
-        let told = of_runs(["before", "after"].into_iter().zip(uneven.map(str::to_owned)));
-        assert_eq!(told, ["before and after: the run's figures are of 3…4 of the 9…10 iterations of rank 0"]);
+        let warning = of_runs(["before", "after"].into_iter().zip(uneven.map(str::to_owned)));
+        assert_eq!(warning, ["before and after: the run's figures are of 3…4 of the 9…10 iterations of rank 0"]);
         let of_ranks = [
             "2 ranks from 0 to 3: 5 events are lost",
             "2 ranks from 0 to 3: 7 events are lost",
             "rank 1: 7 events are lost",
         ];
-        let told = of_runs(["before", "after", "after"].into_iter().zip(of_ranks.map(str::to_owned)));
+        let warning = of_runs(["before", "after", "after"].into_iter().zip(of_ranks.map(str::to_owned)));
         assert_eq!(
-            told,
+            warning,
             ["before and after: 2 ranks from 0 to 3: 5…7 events are lost", "after: rank 1: 7 events are lost"]
         );
     }

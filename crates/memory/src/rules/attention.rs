@@ -6,7 +6,7 @@ use super::rule::Move::{Drop, InputGradient, Keep, Output, StepDone, Take};
 use super::rule::{Rule, Saved};
 use crate::amount::{Amount, product};
 use crate::layout::uses_math_kernel;
-use perf4sight_network::{Beside, Facts, Op};
+use perf4sight_network::{Auxiliary, Facts, Op};
 use perf4sight_step::workload::Number;
 
 pub(super) fn rule(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
@@ -21,9 +21,9 @@ pub(super) fn rule(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 /// gradient is copied where its layout is not token by token within a sample (`grad_out.contiguous()` in
 /// FlashAttentionKernel.cpp).
 fn flash(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
-    let sums = match facts.beside {
-        Some(Beside::Sums(queries)) => Some(Keep(Amount::per_sample(product([Number::Fp32.bytes(), queries])))),
-        None | Some(Beside::Statistics(_) | Beside::Indices | Beside::Draw) => None,
+    let sums = match facts.auxiliary {
+        Some(Auxiliary::Sums(queries)) => Some(Keep(Amount::per_sample(product([Number::Fp32.bytes(), queries])))),
+        None | Some(Auxiliary::Statistics(_) | Auxiliary::Indices | Auxiliary::Draw) => None,
     };
     let read = (0..operation.node.inputs.len()).map(Saved::Input);
     let [forward, backward] =

@@ -20,7 +20,7 @@ pub(crate) use rule::{Move, Rule, Saved};
 use crate::amount::{Amount, INDEX, product as times};
 use crate::layout::Layout;
 use perf4sight_network::{
-    Activation, Beside, Binary, Coupling, Element, Embedding, Facts, Gradient, Nature, Needs, Node, Op, Reduction,
+    Activation, Auxiliary, Binary, Coupling, Element, Embedding, Facts, Gradient, Nature, Needs, Node, Op, Reduction,
     Shape, Storage, TopK,
 };
 use perf4sight_platform::{Mask, Rectifier};
@@ -196,13 +196,13 @@ fn plain(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 
 /// The tensors of forward apart from the result.
 fn beside(operation: Operation, facts: &Facts) -> Vec<Move> {
-    match facts.beside {
+    match facts.auxiliary {
         // Attention and dropout have rules of their own.
-        None | Some(Beside::Sums(_) | Beside::Draw) => Vec::new(),
-        Some(Beside::Statistics(rows)) => {
+        None | Some(Auxiliary::Sums(_) | Auxiliary::Draw) => Vec::new(),
+        Some(Auxiliary::Statistics(rows)) => {
             vec![Keep(Amount::per_sample(times([operation.step.weight(), rows]))); 2]
         }
-        Some(Beside::Indices) => {
+        Some(Auxiliary::Indices) => {
             // max_pool2d_with_indices, even where the indices are not used (aten/src/ATen/native/Pooling.cpp).
             let indices = Amount::per_sample(INDEX.saturating_mul(operation.node.shape.elements()));
             if operation.step.trains() { vec![Keep(indices)] } else { vec![Take(indices), Drop(0)] }
@@ -264,7 +264,7 @@ fn dropout(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         return rule.forward([Reuse]);
     }
     let mask = match operation.platform.framework.dropout {
-        _ if facts.beside == Some(Beside::Draw) => Amount::per_sample(operation.number()),
+        _ if facts.auxiliary == Some(Auxiliary::Draw) => Amount::per_sample(operation.number()),
         Mask::Floats => operation.output(),
         Mask::Bytes => Amount::per_sample(operation.node.shape.elements()),
     };

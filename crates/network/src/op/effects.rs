@@ -94,7 +94,7 @@ pub enum Needs {
 
 /// Additional results of forward for backward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beside {
+pub enum Auxiliary {
     /// This many means and inverse deviations.
     Statistics(u64),
     /// An index for every element of the result.

@@ -1,6 +1,6 @@
 //! Functions of one element and of two, choices, and dropout.
 
-use super::effects::{Backward, Beside, Gradient, Needs, Storage, Traffic};
+use super::effects::{Auxiliary, Backward, Gradient, Needs, Storage, Traffic};
 use super::facts::{At, Coupling, Facts, Nature};
 use super::functions::{Activation, Binary, Family};
 use crate::Shape;
@@ -102,7 +102,7 @@ pub(super) fn choice<'a>(at: At) -> Facts<'a> {
 pub(super) fn drop_path<'a>(rate: f32, at: At) -> Facts<'a> {
     let outputs = at.outputs();
     let traffic = Traffic { inference: 0.0, ..Traffic::new(2.0 * outputs, 2.0 * outputs) };
-    Facts { traffic, beside: Some(Beside::Draw), ..dropout(rate, at) }
+    Facts { traffic, auxiliary: Some(Auxiliary::Draw), ..dropout(rate, at) }
 }
 
 /// Axes of length 1 are broadcast. The ranks must be equal: with the batch in front, shorter shapes would be aligned with the

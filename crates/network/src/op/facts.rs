@@ -2,7 +2,7 @@
 //! workers read them.
 
 use super::attributes::{Affine, Conv, ConvTranspose, Embedding, Linear, Unknown, Volume, Window};
-use super::effects::{Beside, Gradient, Needs, Storage, Traffic, Weight};
+use super::effects::{Auxiliary, Gradient, Needs, Storage, Traffic, Weight};
 use super::functions::{Activation, Binary};
 use crate::{Node, Shape};
 
@@ -26,7 +26,7 @@ pub struct Facts<'a> {
     /// What backward needs of its operands.
     pub needs: Needs,
     /// The additional tensor that forward makes for backward.
-    pub beside: Option<Beside>,
+    pub auxiliary: Option<Auxiliary>,
     /// How it computes the gradient of each of its inputs.
     pub gradient: Gradient,
     /// How its channels relate to those of its inputs.
@@ -145,7 +145,7 @@ impl<'a> Facts<'a> {
             traffic: Traffic::new(0.0, 0.0),
             storage: Storage::Own,
             needs: Needs::Nothing,
-            beside: None,
+            auxiliary: None,
             gradient,
             channels,
         }

@@ -18,7 +18,7 @@ mod volume;
 pub use attributes::{
     Affine, Conv, ConvTranspose, Embedding, Layout, Linear, Operand, Original, Unknown, Volume, Window,
 };
-pub use effects::{Backward, Beside, Gradient, Needs, Spans, Storage, Traffic, Weight};
+pub use effects::{Auxiliary, Backward, Gradient, Needs, Spans, Storage, Traffic, Weight};
 pub use facts::{At, Coupling, Facts, Nature};
 pub use functions::{Activation, Binary};
 pub use input::{Element, Input};

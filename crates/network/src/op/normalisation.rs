@@ -1,7 +1,7 @@
 //! Normalisations, and softmax, which is one as well.
 
 use super::attributes::Affine;
-use super::effects::{Backward, Beside, Gradient, Needs, Spans, Storage, Traffic, Weight};
+use super::effects::{Auxiliary, Backward, Gradient, Needs, Spans, Storage, Traffic, Weight};
 use super::facts::{At, Coupling, Facts, Nature};
 use crate::Shape;
 
@@ -56,7 +56,7 @@ pub(super) fn layer<'a>(at: At, axis: usize, affine: Affine) -> Facts<'a> {
     let outputs = at.outputs();
     Facts {
         // aten/src/ATen/native/layer_norm.cpp: mean and inverse deviation of every normalised row.
-        beside: Some(Beside::Statistics(Shape::new(rows).elements())),
+        auxiliary: Some(Auxiliary::Statistics(Shape::new(rows).elements())),
         traffic: Traffic::new(3.0 * outputs, 5.0 * outputs),
         ..scaled(Shape::new(normalised), axis, affine)
     }
@@ -67,7 +67,7 @@ pub(super) fn group<'a>(at: At, groups: usize, affine: Affine) -> Facts<'a> {
     let apart = groups == at.output().channels();
     Facts {
         // aten/src/ATen/native/group_norm.cpp: mean and inverse deviation of every group.
-        beside: Some(Beside::Statistics(groups as u64)),
+        auxiliary: Some(Auxiliary::Statistics(groups as u64)),
         traffic: Traffic::new(3.0 * outputs, 5.0 * outputs),
         channels: if apart { Coupling::Each(affine) } else { Coupling::Grouped { groups } },
         ..scaled(Shape::new([at.output().channels()]), 0, affine)

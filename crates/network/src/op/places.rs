@@ -1,7 +1,7 @@
 //! Operations on positions: largest elements, cumulative sums, images assembled from columns or sampled by a grid.
 
 use super::attributes::Window;
-use super::effects::{Backward, Beside, Gradient, Needs, Storage, Traffic};
+use super::effects::{Auxiliary, Backward, Gradient, Needs, Storage, Traffic};
 use super::facts::{At, Coupling, Facts, Nature};
 use super::pooling::image;
 use super::two;
@@ -61,7 +61,11 @@ impl TopK {
             return Facts { traffic, storage, ..Facts::new(Nature::Pooling(None), coupling, Gradient::Ends) };
         }
         let traffic = Traffic::new(2.0 * inputs + 3.0 * outputs, inputs + 3.0 * outputs);
-        Facts { traffic, beside: Some(Beside::Indices), ..Facts::new(Nature::Pooling(None), coupling, Gradient::Made) }
+        Facts {
+            traffic,
+            auxiliary: Some(Auxiliary::Indices),
+            ..Facts::new(Nature::Pooling(None), coupling, Gradient::Made)
+        }
     }
 }
 

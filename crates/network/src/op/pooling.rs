@@ -1,7 +1,7 @@
 //! Windows that move over an image, reductions of windows, whole images or axes to a number, and resized images.
 
 use super::attributes::Window;
-use super::effects::{Beside, Gradient, Needs, Storage, Traffic};
+use super::effects::{Auxiliary, Gradient, Needs, Storage, Traffic};
 use super::facts::{At, Coupling, Facts, Nature};
 use crate::Shape;
 
@@ -83,7 +83,7 @@ pub(super) fn max<'a>(window: &'a Window, at: At) -> Facts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
     Facts {
         needs: Needs::Inputs,
-        beside: Some(Beside::Indices),
+        auxiliary: Some(Auxiliary::Indices),
         // Every result reads its window; two more words store the index of the maximum, which backward reads.
         traffic: Traffic::new((window.area() + 3.0) * outputs, 3.0 * outputs + 2.0 * inputs),
         ..pooled(Some(window))

@@ -1,7 +1,7 @@
 //! Operations that multiply matrices: convolutions, fully connected layers and products of two tensors.
 
 use super::attributes::{Conv, ConvTranspose, Linear};
-use super::effects::{Beside, Gradient, Needs, Spans, Storage, Weight};
+use super::effects::{Auxiliary, Gradient, Needs, Spans, Storage, Weight};
 use super::facts::{At, Coupling, Facts, Nature};
 use super::pooling::image;
 use super::two;
@@ -179,7 +179,7 @@ pub(super) fn attention<'a>(at: At) -> Facts<'a> {
         macs: queries.saturating_mul(keys).saturating_mul(multiplied),
         needs: Needs::All,
         storage: Storage::Needed,
-        beside: Some(Beside::Sums(queries)),
+        auxiliary: Some(Auxiliary::Sums(queries)),
         ..Facts::new(Nature::Attention, Coupling::Multiplied, Gradient::Made)
     }
 }

@@ -1,7 +1,7 @@
 //! Windows over volumes: images with a depth axis before their height.
 
 use super::attributes::{Conv, Volume};
-use super::effects::{Backward, Beside, Gradient, Needs, Traffic};
+use super::effects::{Auxiliary, Backward, Gradient, Needs, Traffic};
 use super::facts::{At, Coupling, Facts, Nature};
 use super::pooling::Along;
 use crate::Shape;
@@ -59,7 +59,7 @@ fn volume(shape: &Shape) -> Result<[usize; 4], String> {
 pub(super) fn max<'a>(window: &Volume, at: At) -> Facts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
     let traffic = Traffic::new((window.elements() + 3.0) * outputs, 3.0 * outputs + 2.0 * inputs);
-    Facts { beside: Some(Beside::Indices), traffic, ..pooled() }
+    Facts { auxiliary: Some(Auxiliary::Indices), traffic, ..pooled() }
 }
 
 pub(super) fn average<'a>(window: &Volume, at: At) -> Facts<'a> {

@@ -19,33 +19,33 @@ const SHARED: f64 = 0.1;
 
 /// All warnings.
 pub(super) fn warnings(around: &Surroundings, campaign: &Campaign<'_>, profile: &Profile, stop: Stop) -> Vec<String> {
-    let mut told = around.doubts.clone();
-    told.extend(around.command.kept.iter().map(|option| {
+    let mut warnings = around.doubts.clone();
+    warnings.extend(around.command.kept.iter().map(|option| {
         format!("{option} was not passed to the script, which does not name it (--pass passes it anyway)")
     }));
-    told.extend(stopped(stop));
-    told.extend(of_points(profile));
-    told.extend(unlimited(around, profile));
-    told.extend(profile.model().filter(|model| campaign.ends_before_epochs(model)).map(|_| {
+    warnings.extend(stopped(stop));
+    warnings.extend(of_points(profile));
+    warnings.extend(unlimited(around, profile));
+    warnings.extend(profile.model().filter(|model| campaign.ends_before_epochs(model)).map(|_| {
         "runs end before three epochs are over (--max-iterations), so epochs with little memory are bounded by two kinds of cache".to_owned()
     }));
-    told.extend(throttled::assumed(profile, campaign));
-    told.extend(missed(profile, campaign));
-    told.extend(unmodelled(around, campaign.asked));
-    told
+    warnings.extend(throttled::assumed(profile, campaign));
+    warnings.extend(missed(profile, campaign));
+    warnings.extend(unmodelled(around, campaign.asked));
+    warnings
 }
 
 /// The warnings from the points alone.
 pub(super) fn of_points(profile: &Profile) -> Vec<String> {
-    let mut told: Vec<String> = profile.oddities.iter().map(|oddity| odd(*oddity)).collect();
-    told.extend(profile.points.iter().filter_map(doubtful));
-    told.extend(profile.points.iter().filter_map(exceeding));
-    told.extend(profile.points.iter().filter_map(incredible));
-    told.extend(profile.curve_points().filter_map(changing));
-    told.extend(shared(profile.curve_points()));
-    told.extend(ways(profile));
-    told.extend(throttled::missed(profile));
-    told
+    let mut warnings: Vec<String> = profile.oddities.iter().map(|oddity| odd(*oddity)).collect();
+    warnings.extend(profile.points.iter().filter_map(doubtful));
+    warnings.extend(profile.points.iter().filter_map(exceeding));
+    warnings.extend(profile.points.iter().filter_map(incredible));
+    warnings.extend(profile.curve_points().filter_map(changing));
+    warnings.extend(shared(profile.curve_points()));
+    warnings.extend(ways(profile));
+    warnings.extend(throttled::missed(profile));
+    warnings
 }
 
 fn stopped(stop: Stop) -> Option<String> {
@@ -145,11 +145,11 @@ fn ways(profile: &Profile) -> Option<String> {
 fn unlimited(around: &Surroundings, profile: &Profile) -> Vec<String> {
     let by = |resource: Resource| around.survey.by(resource).is_some();
     let memory = "memory cannot be limited here, so epochs with little of it are bounded by two kinds of cache";
-    let told = [
+    let reasons = [
         (!by(Resource::Cpus), "CPUs cannot be limited here, so there is one point"),
         (!by(Resource::Memory) && profile.model.is_some(), memory),
     ];
-    told.into_iter().filter(|(lacks, _)| *lacks).map(|(_, words)| words.to_owned()).collect()
+    reasons.into_iter().filter(|(lacks, _)| *lacks).map(|(_, words)| words.to_owned()).collect()
 }
 
 /// A warning about a measured epoch outside the bounds of both caches: the model is incomplete.
@@ -173,30 +173,30 @@ fn missed(profile: &Profile, campaign: &Campaign<'_>) -> Option<String> {
 
 /// Warnings about missing epochs or their assumptions.
 fn unmodelled(around: &Surroundings, asked: &Sensitivity) -> Vec<String> {
-    let mut told = Vec::new();
-    let Some(size) = around.size else { return told };
+    let mut warnings = Vec::new();
+    let Some(size) = around.size else { return warnings };
     if asked.batch.is_none() {
-        told.push("epochs are not known without the samples of an iteration (-b)".to_owned());
+        warnings.push("epochs are not known without the samples of an iteration (-b)".to_owned());
     }
     if asked.samples.is_none() && asked.batch.is_some() {
-        told.push(format!(
+        warnings.push(format!(
             "each of the {} files of the data counts as a sample (--samples says otherwise)",
             size.files
         ));
     }
     if !around.fits {
-        told.push("the data does not fit into memory, so rates include reading from storage".to_owned());
+        warnings.push("the data does not fit into memory, so rates include reading from storage".to_owned());
     }
     if size.links > 0 {
-        told.push(format!(
+        warnings.push(format!(
             "symbolic links in the data: {} were followed, as the job is taken to follow them, and count as what they lead to",
             size.links
         ));
     }
     if size.unreadable > 0 {
-        told.push(super::data::unreadable(size.unreadable));
+        warnings.push(super::data::unreadable(size.unreadable));
     }
-    told
+    warnings
 }
 
 #[cfg(test)]
@@ -213,8 +213,8 @@ mod tests {
             configuration: Configuration { cpus, memory: None, storage: None },
             runs: vec![Run { waited: Some(waited), ..run(3.1, 20.0) }],
         };
-        let told = shared([at(1.0, 0.02), at(0.25, 0.74)].iter()).unwrap();
-        assert!(told.starts_with("with 0.25 CPUs: other programs used the same CPUs"), "{told}");
+        let warnings = shared([at(1.0, 0.02), at(0.25, 0.74)].iter()).unwrap();
+        assert!(warnings.starts_with("with 0.25 CPUs: other programs used the same CPUs"), "{warnings}");
         assert_eq!(shared([at(1.0, 0.02)].iter()), None);
     }
 }

@@ -61,7 +61,7 @@ fn allocated_memory_is_what_the_tensors_add_up_to() {
     let (weights, input, result) = (4_800_000, 38_400, 32_000);
     let inference = memory_of(&libtorch(), &job(Stage::Inference));
     assert_eq!(inference.allocated, weights + input + result);
-    // Beside them are compiled kernels, packing buffers and code that a step runs: not the 34 MiB more of looking for GPUs to seed.
+    // Auxiliary them are compiled kernels, packing buffers and code that a step runs: not the 34 MiB more of looking for GPUs to seed.
     assert!(inference.used < inference.allocated + (32 << 20), "{inference:?}");
     // From the second step on: weights, their gradients and momentum, and once more while new gradients are added to the old.
     let training = memory_of(&libtorch(), &job(Stage::Training)).allocated;

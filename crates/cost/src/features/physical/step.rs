@@ -4,7 +4,7 @@ use super::kernel::{Access, Amount, Class, Kernel, Pass};
 use super::layer::{Layer, images};
 use super::update::Effort;
 use super::{casts, convolution, movement, product, unknown};
-use perf4sight_network::{Beside, Coupling, Facts, Nature, Network, NodeId, Trained};
+use perf4sight_network::{Auxiliary, Coupling, Facts, Nature, Network, NodeId, Trained};
 use perf4sight_step::workload::{Accumulate, Lists, Loss, Step};
 
 /// The kernels of one step of `network`, node by node in the order of the forward pass; with [`Stage::Inference`](perf4sight_step::workload::Stage) the forward
@@ -106,7 +106,7 @@ impl Layer<'_> {
             }
             Nature::Arithmetic(_) | Nature::Choice => Class::Arithmetic,
             // A random number per sample costs only the multiplication with it.
-            Nature::Dropout if facts.beside == Some(Beside::Draw) => Class::Arithmetic,
+            Nature::Dropout if facts.auxiliary == Some(Auxiliary::Draw) => Class::Arithmetic,
             Nature::Dropout => Class::Dropout,
             Nature::Pooling(_) => Class::Pooling,
             Nature::Movement => Class::Copy,
@@ -120,11 +120,11 @@ impl Layer<'_> {
     /// joined tensors, which are copied whole, and for max pooling, which searches a maximum.
     fn row(&self, facts: &Facts) -> f64 {
         let joined = matches!(facts.channels, Coupling::Joined { .. });
-        if let Some(Beside::Statistics(rows)) = facts.beside {
+        if let Some(Auxiliary::Statistics(rows)) = facts.auxiliary {
             self.outputs() / rows as f64
         } else if facts.nature == Nature::Softmax || (facts.nature == Nature::Movement && !joined) {
             self.node.shape.features() as f64
-        } else if let (Nature::Pooling(window), None) = (facts.nature, facts.beside) {
+        } else if let (Nature::Pooling(window), None) = (facts.nature, facts.auxiliary) {
             let grown = self.outputs() / self.inputs();
             window.map_or(grown.max(1.0 / grown), |window| (window.kernel[0] * window.kernel[1]) as f64)
         } else {

@@ -80,14 +80,14 @@ impl MemoryModel {
 
     /// The prior of a device, before any measurement on it.
     pub fn before(platform: &Platform) -> Self {
-        let beside = Beside::new(platform.memory);
+        let process = ProcessMemory::new(platform.memory);
         MemoryModel {
             platform: platform.clone(),
             seed: 0,
-            model: Model::unfitted(Curve::flat(beside.typical)),
+            model: Model::unfitted(Curve::flat(process.typical)),
             capacity: None,
             edge: None,
-            doubts: Doubts::before(platform.allocator, beside.deviation),
+            doubts: Doubts::before(platform.allocator, process.deviation),
             spread: None,
             known: Vec::new(),
         }
@@ -183,23 +183,23 @@ fn levels_left_out(known: &[Known], allocator: Allocator, seed: u64) -> Result<B
 
 /// Prior of the MiB besides the tensors; tested on only one device of each kind.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Beside {
+pub(super) struct ProcessMemory {
     /// The median: too high as likely as too low.
     pub typical: f64,
     /// The scale of its uncertainty.
     pub deviation: f64,
 }
 
-impl Beside {
+impl ProcessMemory {
     /// For processes whose tensors are in such memory.
     pub fn new(memory: Memory) -> Self {
         match memory {
             // 22 to 41 MiB in the committed profile of a processor (`docs/accuracy/memory.md`): code and kernels,
             // after start-up.
-            Memory::Host => Beside { typical: 30.0, deviation: 10.0 },
+            Memory::Host => ProcessMemory { typical: 30.0, deviation: 10.0 },
             // A CUDA context with its libraries: 845 to 1550 MiB on the published TX2. No other device was measured
             // here; later versions of CUDA load kernels lazily, so the interval begins far below.
-            Memory::Dedicated | Memory::Unified => Beside { typical: 1000.0, deviation: 350.0 },
+            Memory::Dedicated | Memory::Unified => ProcessMemory { typical: 1000.0, deviation: 350.0 },
         }
     }
 }
