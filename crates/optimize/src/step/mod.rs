@@ -13,7 +13,8 @@ mod posterior;
 
 use crate::all_reduce::AllReduce;
 use crate::plan::{MeasuredPlan, Plan};
-use calibration::Calibration;
+pub use calibration::LeftOut;
+use calibration::{Calibration, calibrate};
 use deviations::Scales;
 use fit::Rows;
 use ndarray::Array1;
@@ -48,6 +49,7 @@ pub struct Fitted {
     logs: Logs,
     scales: Scales,
     calibration: Calibration,
+    left_out: Vec<LeftOut>,
 }
 
 /// The predicted time of a step.
@@ -74,9 +76,9 @@ impl StepModel {
         let logs = fit::parameters(&prepared, &scales)?;
         let plans: Vec<Plan> = rows.iter().map(|row| row.plan).collect();
         let marginal = Marginal::new(&prepared, &logs, &medians(), &scales)?;
-        let calibration = Calibration::new(&marginal, &plans)?;
+        let (calibration, left_out) = calibrate(&marginal, &plans)?;
         let posterior = Posterior::new(&prepared, logs, scales)?;
-        Ok(StepModel { fitted: Fitted { all_reduce, rows, logs, scales, calibration }, posterior })
+        Ok(StepModel { fitted: Fitted { all_reduce, rows, logs, scales, calibration, left_out }, posterior })
     }
 
     /// The time of a plan's step.
@@ -84,7 +86,11 @@ impl StepModel {
         let expected = self.posterior.predict(&Prepared::new(*plan, &self.fitted.all_reduce));
         let unmeasured = self.unmeasured(plan);
         let calibration = &self.fitted.calibration;
-        let deviations = if unmeasured.is_empty() { calibration.alike } else { calibration.unlike };
+        // Each number that was never measured adds what is not known of it.
+        let deviations = match unmeasured.len() {
+            0 => calibration.alike,
+            count => calibration.unlike * (count as f64).sqrt(),
+        };
         let off = deviations * expected.variance.sqrt();
         let step_ms = expected.mean.exp();
         PredictedStep { step_ms, interval_ms: (step_ms * (-off).exp(), step_ms * off.exp()), unmeasured }
@@ -103,6 +109,16 @@ impl StepModel {
     /// Each row of the fit, with what the model predicts for it.
     pub fn rows(&self) -> impl Iterator<Item = (&MeasuredPlan, PredictedStep)> {
         self.fitted.rows.iter().map(|row| (row, self.predict(&row.plan)))
+    }
+
+    /// Errors of plans that were left out of the fit: each by itself first, then by number.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.fitted.left_out
+    }
+
+    /// The mean error of each plan, left out of the fit, in percent.
+    pub fn left_out_percent(&self) -> f64 {
+        self.fitted.left_out.first().map_or(f64::NAN, |each| each.mean_percent)
     }
 
     /// Whether times of all-reduces come from a formula instead of a table.
