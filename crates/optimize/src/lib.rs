@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 mod all_reduce;
+pub mod fusion;
 mod memory;
 mod model_file;
 mod plan;
