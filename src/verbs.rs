@@ -7,6 +7,7 @@ use perf4sight_breakdown::verb as breakdown;
 use perf4sight_cost::verbs::{
     advise, calibrate, create_network_dataset, fingerprint, fingerprints, inspect, networks, predict, profile, prune,
 };
+use perf4sight_optimize::verb::{cost_model, optimize};
 use perf4sight_sensitivity::verb as sensitivity;
 use perf4sight_verb::{Spec, VerbSpec};
 use {perf4sight_detection as detection, perf4sight_record as record};
@@ -22,6 +23,8 @@ pub static SPECS: &[&Spec] = &[
     &breakdown::SPEC,
     &sensitivity::SPEC,
     &detection::SPEC,
+    &cost_model::SPEC,
+    &optimize::SPEC,
 ];
 
 /// Every verb that is declared by its settings, in the order of the help.
@@ -38,4 +41,6 @@ pub static VERBS: &[&VerbSpec] = &[
     &breakdown::VERB,
     &sensitivity::VERB,
     &detection::VERB,
+    &cost_model::VERB,
+    &optimize::VERB,
 ];

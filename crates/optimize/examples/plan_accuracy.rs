@@ -1,0 +1,89 @@
+//! The accuracy of step models on plans that were left out of the fit: `plan_accuracy PLANS.csv [TABLE.csv ...]`.
+
+use perf4sight_base::error::Result;
+use perf4sight_optimize::{AllReduce, MeasuredPlan, StepModel, read_measured_plans};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::path::Path;
+
+/// Random splits of a size.
+const SPLITS: u64 = 20;
+
+/// What predictions for rows that were left out are off.
+struct Score {
+    /// Mean error in percent.
+    error: f64,
+    worst: f64,
+    /// Percent of rows within their interval.
+    held: f64,
+    /// The mean width of intervals to either side, in percent.
+    width: f64,
+}
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args_os().skip(1);
+    let plans = arguments.next().unwrap_or_default();
+    let rows = read_measured_plans(Path::new(&plans))?;
+    let mut all_reduce = AllReduce::default();
+    arguments.try_for_each(|table| all_reduce.add(Path::new(&table)))?;
+    for count in [10, 20, 40, 80, 160] {
+        let scores = (0..SPLITS).map(|seed| random(&rows, &all_reduce, count, seed)).collect::<Result<Vec<_>>>()?;
+        line(&format!("{count} random rows"), &scores);
+    }
+    for tensor in [1, 2, 4, 8] {
+        leave_out(&format!("tensor degree {tensor} left out"), &rows, &all_reduce, |row| {
+            row.plan.tensor_parallel != tensor
+        })?;
+    }
+    for hidden in [1024, 2048] {
+        leave_out(&format!("width {hidden} left out"), &rows, &all_reduce, |row| row.plan.hidden != hidden)?;
+    }
+    leave_out("fitted on 2 GPUs", &rows, &all_reduce, |row| row.plan.gpus == 2)
+}
+
+fn random(rows: &[MeasuredPlan], all_reduce: &AllReduce, count: usize, seed: u64) -> Result<Score> {
+    let mut rows = rows.to_vec();
+    rows.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+    let others = rows.split_off(count);
+    score(rows, &others, all_reduce)
+}
+
+fn leave_out(
+    name: &str,
+    rows: &[MeasuredPlan],
+    all_reduce: &AllReduce,
+    fits: impl Fn(&MeasuredPlan) -> bool,
+) -> Result<()> {
+    let (fitted, others): (Vec<MeasuredPlan>, Vec<MeasuredPlan>) = rows.iter().partition(|row| fits(row));
+    line(name, &[score(fitted, &others, all_reduce)?]);
+    Ok(())
+}
+
+fn score(rows: Vec<MeasuredPlan>, others: &[MeasuredPlan], all_reduce: &AllReduce) -> Result<Score> {
+    let model = StepModel::fit(rows, all_reduce.clone())?;
+    let predicted: Vec<_> = others.iter().map(|row| (row.step_ms, model.predict(&row.plan))).collect();
+    let errors = predicted.iter().map(|(truth, step)| 100.0 * (step.step_ms / truth - 1.0).abs());
+    let held =
+        predicted.iter().filter(|(truth, step)| (step.interval_ms.0..=step.interval_ms.1).contains(truth)).count();
+    let widths = predicted.iter().map(|(_, step)| 50.0 * (step.interval_ms.1 - step.interval_ms.0) / step.step_ms);
+    let count = predicted.len() as f64;
+    Ok(Score {
+        error: errors.clone().sum::<f64>() / count,
+        worst: errors.fold(0.0, f64::max),
+        held: 100.0 * held as f64 / count,
+        width: widths.sum::<f64>() / count,
+    })
+}
+
+fn line(name: &str, scores: &[Score]) {
+    let mean = |value: fn(&Score) -> f64| scores.iter().map(value).sum::<f64>() / scores.len() as f64;
+    let error = mean(|score| score.error);
+    let spread = (scores.iter().map(|score| (score.error - error).powi(2)).sum::<f64>() / scores.len() as f64).sqrt();
+    println!(
+        "{name:28} error {error:5.2} % ± {spread:4.2}, worst row {:5.1} %, intervals ± {:4.1} % hold {:5.1} %",
+        mean(|score| score.worst),
+        mean(|score| score.width),
+        mean(|score| score.held)
+    );
+}

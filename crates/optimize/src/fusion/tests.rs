@@ -1,0 +1,105 @@
+//! Buckets against every possible cut, and against PyTorch's own.
+
+use super::*;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde_json::json;
+
+const MIB: u64 = 1 << 20;
+
+fn gradients(ready_and_bytes: &[(f64, u64)]) -> Vec<Gradient> {
+    ready_and_bytes.iter().map(|&(ready_ms, bytes)| Gradient { ready_ms, bytes }).collect()
+}
+
+fn invented(seed: u64, count: usize) -> (Vec<Gradient>, Link) {
+    let mut draws = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut ready_ms = 0.0;
+    let gradients = (0..count).map(|_| {
+        ready_ms += draws.random_range(0.0..5.0);
+        Gradient { ready_ms, bytes: draws.random_range(1..20 * MIB) }
+    });
+    let gradients = gradients.collect();
+    let link = Link { alpha_ms: draws.random_range(0.0..10.0), ms_per_byte: draws.random_range(0.0..1e-6) };
+    (gradients, link)
+}
+
+/// The earliest end over all 2^(n-1) ways to cut, by walking the clock through each: no dynamic programming.
+fn brute_force(gradients: &[Gradient], link: Link) -> f64 {
+    let cuts = gradients.len() - 1;
+    let ends = (0..1_u32 << cuts).map(|cut_after| {
+        let (mut clock, mut waiting) = (0.0_f64, 0);
+        for (place, gradient) in gradients.iter().enumerate() {
+            waiting += gradient.bytes;
+            if place == cuts || cut_after & (1 << place) != 0 {
+                clock = if gradient.ready_ms > clock { gradient.ready_ms } else { clock };
+                clock += link.alpha_ms + link.ms_per_byte * waiting as f64;
+                waiting = 0;
+            }
+        }
+        clock
+    });
+    ends.fold(f64::INFINITY, f64::min)
+}
+
+#[test]
+fn the_optimum_is_that_of_all_possible_cuts() {
+    for seed in 0..300 {
+        let (gradients, link) = invented(seed, 1 + seed as usize % 12);
+        let found = optimum(&gradients, link);
+        let best = brute_force(&gradients, link);
+        assert!((found.finished_ms - best).abs() < 1e-9 * best.max(1.0), "{seed}: {} for {best}", found.finished_ms);
+        let walked = Fusion::of_ends(&gradients, link, found.ends.clone());
+        assert!((walked.finished_ms - best).abs() < 1e-9 * best.max(1.0), "{seed}: the buckets give another end");
+    }
+}
+
+#[test]
+fn no_cap_is_better_than_the_optimum_and_the_best_cap_is_no_worse_than_the_default() {
+    for seed in 0..30 {
+        let (gradients, link) = invented(seed, 200);
+        let (exact, best) = (optimum(&gradients, link), best_cap(&gradients, link));
+        let default = buckets(&gradients, link, BucketCaps::DEFAULT);
+        assert!(exact.finished_ms <= best.fusion.finished_ms + 1e-9, "{seed}");
+        assert!(best.fusion.finished_ms <= default.finished_ms, "{seed}");
+    }
+}
+
+/// By hand: the first bucket is full with its first gradient (1 MiB); the second reaches 25 MiB with its third one,
+/// 10 + 10 + 10; the last holds the rest.
+#[test]
+fn buckets_close_as_pytorch_closes_them() {
+    let gradients = gradients(&[(1.0, MIB), (2.0, 10 * MIB), (3.0, 10 * MIB), (4.0, 10 * MIB), (5.0, 2 * MIB)]);
+    let link = Link { alpha_ms: 1.0, ms_per_byte: 1.0 / MIB as f64 };
+    let fusion = buckets(&gradients, link, BucketCaps::DEFAULT);
+    assert_eq!(fusion.ends, [1, 4, 5]);
+    // 1 + 1 + 1 = 3; then ready at 4: 4 + 1 + 30 = 35; then 35 + 1 + 2 = 38.
+    assert!((fusion.finished_ms - 38.0).abs() < 1e-9, "{}", fusion.finished_ms);
+}
+
+#[test]
+fn frameworks_get_their_formats() {
+    let gradients = gradients(&[(0.0, 3 * MIB), (0.0, 2 * MIB), (0.0, MIB), (9.0, MIB), (9.0, MIB)]);
+    let link = Link { alpha_ms: 0.1, ms_per_byte: 1.0 / MIB as f64 };
+    let fusion = Fusion::of_ends(&gradients, link, vec![3, 5]);
+    assert_eq!(horovod_mapping(&fusion), json!({ "mapping": ["0+1+2", "3+4"] }));
+    assert_eq!(horovod_threshold(&gradients, &fusion), 6 * MIB);
+    let caps = BucketCaps { first_bytes: MIB, bytes: 8 * MIB };
+    let best = BestCap { caps, fusion };
+    assert_eq!(pytorch_arguments(&best), "bucket_cap_mb=8, dist._DEFAULT_FIRST_BUCKET_BYTES=1048576");
+}
+
+#[test]
+fn what_cannot_be_fused_is_refused() {
+    let link = Link { alpha_ms: 1.0, ms_per_byte: 0.0 };
+    assert!(check(&gradients(&[(0.0, 1), (1.0, 1)]), link).is_ok());
+    for (list, link) in [
+        (vec![], link),
+        (vec![(2.0, 1), (1.0, 1)], link),
+        (vec![(f64::NAN, 1)], link),
+        (vec![(0.0, 1), (f64::NAN, 1)], link),
+        (vec![(0.0, 1)], Link { alpha_ms: -1.0, ..link }),
+        (vec![(0.0, 1)], Link { ms_per_byte: f64::INFINITY, ..link }),
+    ] {
+        assert!(check(&gradients(&list), link).is_err(), "{list:?}");
+    }
+}

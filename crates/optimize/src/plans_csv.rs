@@ -1,0 +1,213 @@
+//! Reads plans from CSV, by the names of its columns.
+
+use crate::plan::{GPT2_VOCABULARY, MeasuredPlan, Plan};
+use csv::{ReaderBuilder, StringRecord, Trim};
+use perf4sight_base::error::{Error, Result, nearest};
+use perf4sight_base::{input_file, stats};
+use std::path::Path;
+
+/// A column: its name, other names of it, and the value where it is missing.
+struct Column {
+    name: &'static str,
+    aliases: &'static [&'static str],
+    default: Option<u64>,
+}
+
+/// The columns of a plan, in the order of [`Plan::numbers`]. Aliases: arguments of Megatron-LM, and usual short names.
+const COLUMNS: [Column; 11] = [
+    column("gpus", &["num_gpus", "world_size"]),
+    column("global_batch", &["gbs", "global_batch_size"]),
+    column("micro_batch", &["mbs", "micro_batch_size"]),
+    column("hidden", &["hidden_size", "width"]),
+    column("heads", &["num_heads", "num_attention_heads"]),
+    column("layers", &["num_layers"]),
+    column("sequence", &["seq_length", "sequence_length", "tokens"]),
+    Column { name: "vocabulary", aliases: &["vocab_size", "padded_vocab_size"], default: Some(GPT2_VOCABULARY) },
+    column("tensor_parallel", &["tp", "tensor_model_parallel_size"]),
+    column("data_parallel", &["dp", "data_parallel_size"]),
+    column("pipeline_parallel", &["pp", "pipeline_model_parallel_size"]),
+];
+
+/// Columns of the measured time, each with the milliseconds of its unit.
+const TIMES: [(&str, f64); 2] = [("step_ms", 1.0), ("step_s", 1e3)];
+
+/// Rates of FLOPs that lie further apart than this factor from a file's median come from mixed units. Plans of one
+/// cluster differ by less: between the most and the least efficient row of vTrain's table is a factor of 25.
+const LARGEST_RATIO: f64 = 100.0;
+
+const fn column(name: &'static str, aliases: &'static [&'static str]) -> Column {
+    Column { name, aliases, default: None }
+}
+
+/// A row of a file of plans.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Row {
+    /// The plan.
+    pub plan: Plan,
+    /// What its step took, in milliseconds, where the file holds it.
+    pub step_ms: Option<f64>,
+    /// The line in the file, from 1.
+    pub line: usize,
+}
+
+/// Reads plans, each checked by [`Plan::check`]; unknown columns are ignored.
+///
+/// # Errors
+/// A file that cannot be read; no rows; missing or repeated columns; a number that is none; plans that contradict themselves.
+pub fn read(file: &Path) -> Result<Vec<Row>> {
+    let text = input_file::text(file, "read the plans")?;
+    parse(&text).map_err(|error| error.file(file))
+}
+
+/// Reads plans that were all measured.
+///
+/// # Errors
+/// See [`read`]; a row without a time; times in different units.
+pub fn read_measured(file: &Path) -> Result<Vec<MeasuredPlan>> {
+    let rows = read(file)?;
+    let measured = rows.iter().map(|row| {
+        row.step_ms.map(|step_ms| MeasuredPlan { plan: row.plan, step_ms }).ok_or_else(|| {
+            Error::input("this plan has no measured step")
+                .expected("a positive number as step_ms or step_s")
+                .line(row.line)
+        })
+    });
+    let measured: Vec<MeasuredPlan> = measured.collect::<Result<_>>().map_err(|error| error.file(file))?;
+    check_units(&measured, &rows).map_err(|error| error.file(file))?;
+    Ok(measured)
+}
+
+fn parse(text: &str) -> Result<Vec<Row>> {
+    let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(text.as_bytes());
+    let header = reader.headers().map_err(malformed)?.clone();
+    let places = Places::find(&header)?;
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(malformed)?;
+        let line = record.position().map_or(0, |position| position.line() as usize);
+        rows.push(places.row(&record, line).map_err(|error| error.line(line))?);
+    }
+    match rows.is_empty() {
+        true => Err(Error::input("the table holds no plans").expected("a header and at least one row")),
+        false => Ok(rows),
+    }
+}
+
+fn malformed(error: csv::Error) -> Error {
+    let line = error.position().map(|position| position.line() as usize);
+    let problem = Error::input(format!("this is no table of comma-separated values: {error}"));
+    line.into_iter().fold(problem, Error::line)
+}
+
+/// Where the columns are.
+struct Places {
+    numbers: [Option<usize>; COLUMNS.len()],
+    time: Option<(usize, f64)>,
+}
+
+impl Places {
+    fn find(header: &StringRecord) -> Result<Self> {
+        let mut numbers = [None; COLUMNS.len()];
+        for (place, column) in numbers.iter_mut().zip(&COLUMNS) {
+            *place = column.find(header)?;
+        }
+        let mut times = TIMES.iter().filter_map(|&(name, unit)| Some((find(header, name)?, unit)));
+        let time = times.next();
+        match times.next() {
+            Some(_) => {
+                Err(Error::input("the time of a step is given twice").expected("step_ms or step_s, not both").line(1))
+            }
+            None => Ok(Places { numbers, time }),
+        }
+    }
+
+    fn row(&self, record: &StringRecord, line: usize) -> Result<Row> {
+        let mut values = [0; COLUMNS.len()];
+        for ((value, place), column) in values.iter_mut().zip(self.numbers).zip(&COLUMNS) {
+            *value = column.read(place.and_then(|place| record.get(place)))?;
+        }
+        let plan = plan(values);
+        plan.check()?;
+        Ok(Row { plan, step_ms: self.step(record)?, line })
+    }
+
+    /// The measured time; none where the cell is empty.
+    fn step(&self, record: &StringRecord) -> Result<Option<f64>> {
+        let cell = self.time.and_then(|(place, unit)| Some((record.get(place)?, unit)));
+        let Some((text, unit)) = cell.filter(|(text, _)| !text.is_empty()) else { return Ok(None) };
+        match text.parse::<f64>() {
+            Ok(time) if time.is_finite() && time > 0.0 => Ok(Some(time * unit)),
+            _ => Err(Error::input(format!("the time of a step is \"{text}\"")).expected("a positive number")),
+        }
+    }
+}
+
+impl Column {
+    /// Its place in the header; none where it may be missing.
+    fn find(&self, header: &StringRecord) -> Result<Option<usize>> {
+        let names = || [self.name].into_iter().chain(self.aliases.iter().copied());
+        let mut places = names().filter_map(|name| find(header, name));
+        match (places.next(), places.next()) {
+            (Some(_), Some(_)) => Err(Error::input(format!("the column {} is there twice", self.name))
+                .expected(format!("one of {}", names().collect::<Vec<_>>().join(", ")))
+                .line(1)),
+            (place, _) if place.is_some() || self.default.is_some() => Ok(place),
+            _ => Err(self.missing(header)),
+        }
+    }
+
+    fn missing(&self, header: &StringRecord) -> Error {
+        let error = Error::input(format!("there is no column {}", self.name)).line(1);
+        let names = COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>().join(",");
+        let error = error.expected(format!("the columns {names}; or {}", self.aliases.join(", ")));
+        nearest(self.name, header.iter())
+            .into_iter()
+            .fold(error, |error, near| error.help(format!("is \"{near}\" meant?")))
+    }
+
+    fn read(&self, cell: Option<&str>) -> Result<u64> {
+        match (cell.unwrap_or(""), self.default) {
+            ("", Some(default)) => Ok(default),
+            (text, _) => text
+                .parse()
+                .map_err(|_| Error::input(format!("{} is \"{text}\"", self.name)).expected("a whole number from 1")),
+        }
+    }
+}
+
+fn find(header: &StringRecord, name: &str) -> Option<usize> {
+    header.iter().position(|heading| heading.trim_start_matches('\u{feff}').eq_ignore_ascii_case(name))
+}
+
+/// The inverse of [`Plan::numbers`].
+fn plan(values: [u64; COLUMNS.len()]) -> Plan {
+    let [gpus, global_batch, micro_batch, hidden, heads, layers, sequence, vocabulary, t, d, p] = values;
+    Plan {
+        gpus,
+        global_batch,
+        micro_batch,
+        hidden,
+        heads,
+        layers,
+        sequence,
+        vocabulary,
+        tensor_parallel: t,
+        data_parallel: d,
+        pipeline_parallel: p,
+    }
+}
+
+/// Refuses times of which some are in another unit than the others.
+fn check_units(measured: &[MeasuredPlan], rows: &[Row]) -> Result<()> {
+    let rate = |one: &MeasuredPlan| one.plan.flops_per_gpu() / one.step_ms;
+    let usual = stats::median(&measured.iter().map(rate).collect::<Vec<_>>());
+    let odd = measured.iter().zip(rows).find(|(one, _)| (rate(one) / usual).ln().abs() > LARGEST_RATIO.ln());
+    let Some((one, row)) = odd else { return Ok(()) };
+    let problem = format!(
+        "{} ms would be {:.3} TFLOP/s a GPU, where the median of the table is {:.3}",
+        one.step_ms,
+        rate(one) / 1e9,
+        usual / 1e9
+    );
+    Err(Error::input(problem).expected("times of all rows in the same unit").line(row.line))
+}

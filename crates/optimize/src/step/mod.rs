@@ -1,0 +1,184 @@
+//! The model of a step: a physical one whose parameters have priors, with deviations of layers and heads.
+//!
+//! A layer takes the longer of host and device for each micro-batch, forward and backward; a pipeline adds slots that
+//! fill and drain it; the last stage has the head; the update and the all-reduce of gradients end the step.
+
+mod calibration;
+mod deviations;
+mod factor;
+mod fit;
+mod parameters;
+mod parts;
+mod posterior;
+
+use crate::all_reduce::AllReduce;
+use crate::plan::{MeasuredPlan, Plan};
+pub use calibration::LeftOut;
+use calibration::{Calibration, calibrate};
+use deviations::Scales;
+use fit::Rows;
+use ndarray::Array1;
+use parameters::{Logs, PRIORS, medians};
+use parts::Prepared;
+use perf4sight_base::error::{Error, Result};
+use posterior::{Marginal, Posterior};
+use serde::{Deserialize, Serialize};
+
+/// The fewest rows of a fit: with fewer, nothing would say how far off it is.
+pub const LEAST_ROWS: usize = 5;
+/// The most rows of a fit, whose time grows with their cube.
+pub const MOST_ROWS: usize = 3000;
+/// Rows that choose among the scales of deviations: more would choose the same, and take longer.
+const CHOOSING_ROWS: usize = 200;
+
+/// A model of steps, fitted on measured plans.
+#[derive(Debug, Clone)]
+pub struct StepModel {
+    fitted: Fitted,
+    posterior: Posterior,
+}
+
+/// What a model's file holds: the rest follows from it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fitted {
+    /// Times of all-reduces.
+    all_reduce: AllReduce,
+    /// The rows of the fit.
+    rows: Vec<MeasuredPlan>,
+    /// Logarithms of the parameters.
+    logs: Logs,
+    scales: Scales,
+    calibration: Calibration,
+    left_out: Vec<LeftOut>,
+}
+
+/// The predicted time of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PredictedStep {
+    /// The median, in milliseconds.
+    pub step_ms: f64,
+    /// The interval that holds nine of ten measurements, in milliseconds.
+    pub interval_ms: (f64, f64),
+    /// Numbers of the plan that were never measured: column, value.
+    pub unmeasured: Vec<(&'static str, u64)>,
+}
+
+impl StepModel {
+    /// Fits measured plans.
+    ///
+    /// # Errors
+    /// Fewer rows than [`LEAST_ROWS`] or more than [`MOST_ROWS`]; times that are no positive numbers.
+    pub fn fit(rows: Vec<MeasuredPlan>, all_reduce: AllReduce) -> Result<Self> {
+        check(&rows)?;
+        let prepared = prepare(&rows, &all_reduce);
+        let first = fit::parameters(&prepared, &Scales::USUAL)?;
+        let scales = choose_scales(&prepared, &first)?;
+        let logs = fit::parameters(&prepared, &scales)?;
+        let plans: Vec<Plan> = rows.iter().map(|row| row.plan).collect();
+        let marginal = Marginal::new(&prepared, &logs, &medians(), &scales)?;
+        let (calibration, left_out) = calibrate(&marginal, &plans)?;
+        let posterior = Posterior::new(&prepared, logs, scales)?;
+        Ok(StepModel { fitted: Fitted { all_reduce, rows, logs, scales, calibration, left_out }, posterior })
+    }
+
+    /// The time of a plan's step.
+    pub fn predict(&self, plan: &Plan) -> PredictedStep {
+        let expected = self.posterior.predict(&Prepared::new(*plan, &self.fitted.all_reduce));
+        let unmeasured = self.unmeasured(plan);
+        let calibration = &self.fitted.calibration;
+        // Each number that was never measured adds what is not known of it.
+        let deviations = match unmeasured.len() {
+            0 => calibration.alike,
+            count => calibration.unlike * (count as f64).sqrt(),
+        };
+        let off = deviations * expected.variance.sqrt();
+        let step_ms = expected.mean.exp();
+        PredictedStep { step_ms, interval_ms: (step_ms * (-off).exp(), step_ms * off.exp()), unmeasured }
+    }
+
+    /// What is stored.
+    pub fn fitted(&self) -> &Fitted {
+        &self.fitted
+    }
+
+    /// The parameters: name with unit, value.
+    pub fn parameters(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        PRIORS.iter().zip(self.fitted.logs).map(|(prior, log)| (prior.name, log.exp()))
+    }
+
+    /// Each row of the fit, with what the model predicts for it.
+    pub fn rows(&self) -> impl Iterator<Item = (&MeasuredPlan, PredictedStep)> {
+        self.fitted.rows.iter().map(|row| (row, self.predict(&row.plan)))
+    }
+
+    /// Errors of plans that were left out of the fit: each by itself first, then by number.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.fitted.left_out
+    }
+
+    /// The mean error of each plan, left out of the fit, in percent.
+    pub fn left_out_percent(&self) -> f64 {
+        self.fitted.left_out.first().map_or(f64::NAN, |each| each.mean_percent)
+    }
+
+    /// Whether times of all-reduces come from a formula instead of a table.
+    pub fn assumes_all_reduce(&self) -> bool {
+        self.fitted.all_reduce.is_assumed()
+    }
+
+    fn unmeasured(&self, plan: &Plan) -> Vec<(&'static str, u64)> {
+        let measured =
+            |column: usize, value: u64| self.fitted.rows.iter().any(|row| row.plan.numbers()[column].1 == value);
+        let numbers = plan.numbers().into_iter().enumerate();
+        let unmeasured = numbers.filter(|(column, (_, value))| !measured(*column, *value));
+        unmeasured.map(|(_, number)| number).collect()
+    }
+}
+
+impl TryFrom<Fitted> for StepModel {
+    type Error = Error;
+
+    /// Prepares a stored model for predictions.
+    fn try_from(fitted: Fitted) -> Result<Self> {
+        check(&fitted.rows)?;
+        let posterior = Posterior::new(&prepare(&fitted.rows, &fitted.all_reduce), fitted.logs, fitted.scales)?;
+        Ok(StepModel { fitted, posterior })
+    }
+}
+
+fn check(rows: &[MeasuredPlan]) -> Result<()> {
+    let expected = format!("{LEAST_ROWS} to {MOST_ROWS} measured plans");
+    if !(LEAST_ROWS..=MOST_ROWS).contains(&rows.len()) {
+        return Err(Error::input(format!("there are {} measured plans", rows.len())).expected(expected));
+    }
+    rows.iter().try_for_each(|row| {
+        row.plan.check()?;
+        match row.step_ms.is_finite() && row.step_ms > 0.0 {
+            true => Ok(()),
+            false => Err(Error::input(format!("a step took {} ms", row.step_ms)).expected("a positive number")),
+        }
+    })
+}
+
+fn prepare(rows: &[MeasuredPlan], all_reduce: &AllReduce) -> Rows {
+    Rows {
+        prepared: rows.iter().map(|row| Prepared::new(row.plan, all_reduce)).collect(),
+        times: Array1::from_iter(rows.iter().map(|row| row.step_ms.ln())),
+        has_table: !all_reduce.is_assumed(),
+    }
+}
+
+/// The scales under which the rows are the most probable.
+fn choose_scales(rows: &Rows, logs: &Logs) -> Result<Scales> {
+    let stride = rows.prepared.len().div_ceil(CHOOSING_ROWS);
+    let chosen: Vec<usize> = (0..rows.prepared.len()).step_by(stride).collect();
+    let some = rows.select(&chosen);
+    let mut best = (f64::INFINITY, Scales::USUAL);
+    for scales in Scales::all() {
+        let improbability = Marginal::new(&some, logs, &medians(), &scales)?.improbability();
+        if improbability < best.0 {
+            best = (improbability, scales);
+        }
+    }
+    Ok(best.1)
+}

@@ -1,0 +1,263 @@
+//! `[cost_model]` and `perf4sight cost-model`: fits a model of steps on measured plans, and predicts other plans.
+
+use super::plan_table;
+use crate::all_reduce::AllReduce;
+use crate::model_file;
+use crate::plan::Plan;
+use crate::plans_csv::{self, Row};
+use crate::step::{PredictedStep, StepModel};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::overwrite;
+use perf4sight_base::units::{Percent, counted};
+use perf4sight_report::{Cell, Column, Table, significant};
+use perf4sight_verb::config::Missing::Unset;
+use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, path, word};
+use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// The section `[cost_model]`.
+pub static SPEC: Spec = Spec {
+    table: Settings {
+        section: "cost_model",
+        about: "fits a model of the time of a step on measured plans of parallel training",
+        groups: &[&[PLANS, ALLREDUCE, OUT, OVERWRITE]],
+    },
+    subject: Noun { one: "model", several: "models" },
+    parse: |values| Ok(Box::new(Train::parse(values, values.get("out")?)?)),
+};
+
+/// `perf4sight cost-model`.
+pub static VERB: VerbSpec = VerbSpec {
+    table: Settings {
+        section: "cost-model",
+        about: "predicts what a step of a parallel transformer takes, from few measured plans",
+        groups: &[&[ACTION, MODEL, PLANS, ALLREDUCE, OUT, OVERWRITE]],
+    },
+    after_help: AFTER_HELP,
+    parse,
+};
+
+const AFTER_HELP: &str = "\
+Examples:
+  perf4sight cost-model train --plans measured.csv --allreduce allreduce_a100_8.csv --out model.json
+  perf4sight cost-model predict model.json --plans candidates.csv --out predictions.csv";
+
+const ACTION: Setting = word("action", || vec!["train", "predict"])
+    .required()
+    .on_command_line()
+    .positional("train|predict")
+    .help("Fit a model on measured plans, or predict plans with a model.");
+
+const MODEL: Setting = path("model").on_command_line().positional("MODEL.json").help("The model to predict with.");
+
+const PLANS: Setting = path("plans").required().value("FILE.csv")
+    .help("Plans, one a row: gpus, global_batch, micro_batch, hidden, heads, layers, sequence, tensor_parallel, data_parallel, pipeline_parallel; to fit, with step_ms or step_s.");
+
+const ALLREDUCE: Setting = path("allreduce").many().value("FILE")
+    .help("Times of all-reduces by bytes: output of all_reduce_perf, or CSV whose name ends in the number of ranks; may be given several times.");
+
+const OUT: Setting = path("out")
+    .or("model.json")
+    .or_on_command_line(Unset)
+    .value("FILE")
+    .help("Where to write the model; for predict, the predictions as CSV.");
+
+const OVERWRITE: Setting = flag("overwrite").help("Replace files that perf4sight did not write.");
+
+/// A fit of measured plans.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Train {
+    plans: PathBuf,
+    allreduce: Vec<PathBuf>,
+    out: PathBuf,
+    overwrite: bool,
+}
+
+/// Predictions of plans.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Predict {
+    model: PathBuf,
+    plans: PathBuf,
+    out: Option<PathBuf>,
+    overwrite: bool,
+}
+
+fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
+    let model: Option<PathBuf> = values.get("model")?;
+    let out: Option<PathBuf> = values.get("out")?;
+    match (values.get::<String>("action")?.as_str(), model) {
+        ("train", None) => {
+            let out =
+                out.ok_or_else(|| Error::usage("there is no place for the model").expected("--out MODEL.json"))?;
+            Ok(Box::new(Train::parse(values, out)?))
+        }
+        ("train", Some(model)) => Err(Error::usage(format!("train reads no {}", model.display()))
+            .help("measured plans come with --plans, the model's place with --out")),
+        (_, Some(model)) => Ok(Box::new(Predict::parse(values, model, out)?)),
+        (_, None) => Err(Error::usage("there is no model to predict with")
+            .expected("perf4sight cost-model predict MODEL.json --plans FILE.csv")),
+    }
+}
+
+impl Train {
+    fn parse(values: &Values<'_>, out: PathBuf) -> Result<Self> {
+        let allreduce = values.get::<Option<_>>("allreduce")?.unwrap_or_default();
+        Ok(Train { plans: values.get("plans")?, allreduce, out, overwrite: values.get("overwrite")? })
+    }
+
+    fn fit(&self) -> Result<StepModel> {
+        let rows = plans_csv::read_measured(&self.plans)?;
+        let mut all_reduce = AllReduce::default();
+        self.allreduce.iter().try_for_each(|table| all_reduce.add(table))?;
+        StepModel::fit(rows, all_reduce).map_err(|error| error.file(&self.plans))
+    }
+}
+
+impl Verb for Train {
+    /// Fits the plans, writes the model, and reports how far it is off for plans that were left out.
+    ///
+    /// # Errors
+    /// Files that cannot be read or contradict themselves; too few plans; a file of others in the model's place.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let model = self.fit()?;
+        if model.assumes_all_reduce() {
+            context.warn("no times of all-reduces are given: a ring over NVLink is assumed (allreduce)");
+        }
+        model_file::save(&model, &self.out, self.overwrite)?;
+        let count = counted(model.rows().count() as u64, "measured plan");
+        let off = model.left_out_percent();
+        let tables = vec![left_out(&model), parameters(&model)];
+        Ok(Summary {
+            answer: format!(
+                "A step of a plan like these is predicted to {}: the mean error for each of {count}, left out of the fit.",
+                Percent(off)
+            ),
+            findings: vec![Finding {
+                about: self.out.display().to_string(),
+                column: Column::number("left_out_percent", "error of plans left out"),
+                cell: Percent(off).into(),
+            }],
+            files: vec![("model", self.out.clone())],
+            json: json!({
+                "plans": model.rows().count(),
+                "left_out": tables[0].to_json(),
+                "parameters": tables[1].to_json(),
+                "warnings": context.warnings(),
+            }),
+            tables,
+            ..Summary::default()
+        })
+    }
+}
+
+impl Section for Train {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+        let read = |key| move |path: &PathBuf| KeyedPath { key, path: path.clone() };
+        let plans = [&self.plans].into_iter().map(read("plans"));
+        Ok(Outline {
+            steps: vec![format!("fits the plans of {}", self.plans.display())],
+            reads: plans.chain(self.allreduce.iter().map(read("allreduce"))).collect(),
+            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            ..Outline::default()
+        })
+    }
+}
+
+fn left_out(model: &StepModel) -> Table {
+    let columns = [
+        Column::text("left_out", "left out"),
+        Column::number("plans", "plans"),
+        Column::number("mean_percent", "mean error"),
+        Column::number("worst_percent", "worst"),
+    ];
+    let mut table = Table::new("Errors of plans that were left out of the fit", columns);
+    for one in model.left_out() {
+        let errors = [Percent(one.mean_percent).into(), Percent(one.worst_percent).into()];
+        table.row([Cell::from(one.what.as_str()), one.plans.into()].into_iter().chain(errors));
+    }
+    table
+}
+
+fn parameters(model: &StepModel) -> Table {
+    let columns = [Column::text("parameter", "parameter"), Column::number("value", "value")];
+    let mut table = Table::new("Parameters of the fit", columns);
+    for (name, value) in model.parameters() {
+        table.row([Cell::from(name), Cell::from(value)]);
+    }
+    table
+}
+
+impl Predict {
+    fn parse(values: &Values<'_>, model: PathBuf, out: Option<PathBuf>) -> Result<Self> {
+        if values.get::<Option<Vec<PathBuf>>>("allreduce")?.is_some_and(|tables| !tables.is_empty()) {
+            return Err(Error::usage("the model holds its own times of all-reduces").help("leave --allreduce out"));
+        }
+        Ok(Predict { model, plans: values.get("plans")?, out, overwrite: values.get("overwrite")? })
+    }
+}
+
+impl Verb for Predict {
+    /// Predicts every plan; compares with what was measured where the file holds it.
+    ///
+    /// # Errors
+    /// Files that cannot be read or contradict themselves; a file of others in the predictions' place.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let model = model_file::load(&self.model)?;
+        let rows = plans_csv::read(&self.plans)?;
+        let steps: Vec<PredictedStep> = rows.iter().map(|row| model.predict(&row.plan)).collect();
+        plan_table::warn_of_unmeasured(&steps, context);
+        let every: Vec<usize> = (0..rows[0].plan.numbers().len()).collect();
+        let whole = predictions(&rows, &steps, &every);
+        if let Some(out) = &self.out {
+            overwrite::save(out, whole.to_csv(), self.overwrite)?;
+        }
+        let plans: Vec<Plan> = rows.iter().map(|row| row.plan).collect();
+        Ok(Summary {
+            answer: compared(&rows, &steps),
+            tables: vec![predictions(&rows, &steps, &plan_table::differing(&plans))],
+            files: self.out.iter().map(|out| ("predictions", out.clone())).collect(),
+            json: json!({ "predictions": whole.to_json(), "warnings": context.warnings() }),
+            ..Summary::default()
+        })
+    }
+}
+
+fn predictions(rows: &[Row], steps: &[PredictedStep], places: &[usize]) -> Table {
+    let is_measured = rows.iter().any(|row| row.step_ms.is_some());
+    let mut columns = plan_table::columns(places, &rows[0].plan);
+    columns.extend([
+        Column::number("predicted_ms", "step (ms)"),
+        Column::number("low_ms", "from (ms)"),
+        Column::number("high_ms", "to (ms)"),
+    ]);
+    columns.extend(is_measured.then(|| Column::number("measured_ms", "measured (ms)")));
+    columns.push(Column::text("unmeasured", "never measured"));
+    let mut table = Table::new("Predicted steps; nine of ten measurements are expected in the interval", columns);
+    for (row, step) in rows.iter().zip(steps) {
+        let mut cells = plan_table::cells(places, &row.plan);
+        cells.extend([step.step_ms, step.interval_ms.0, step.interval_ms.1].map(Cell::from));
+        cells.extend(is_measured.then(|| row.step_ms.map_or(Cell::from(""), Cell::from)));
+        cells.push(plan_table::unmeasured(step).into());
+        table.row(cells);
+    }
+    table
+}
+
+/// How far predictions are from what was measured; empty where nothing was.
+fn compared(rows: &[Row], steps: &[PredictedStep]) -> String {
+    let measured = rows.iter().zip(steps).filter_map(|(row, step)| Some((row.step_ms?, step)));
+    let measured: Vec<(f64, &PredictedStep)> = measured.collect();
+    if measured.is_empty() {
+        return String::new();
+    }
+    let count = measured.len() as f64;
+    let off = measured.iter().map(|(truth, step)| 100.0 * (step.step_ms / truth - 1.0).abs()).sum::<f64>() / count;
+    let held =
+        measured.iter().filter(|(truth, step)| (step.interval_ms.0..=step.interval_ms.1).contains(truth)).count();
+    format!(
+        "{} were measured: predictions are {} % off on average, and {held} are within their interval.",
+        counted(measured.len() as u64, "plan"),
+        significant(off)
+    )
+}

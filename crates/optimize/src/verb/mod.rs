@@ -1,0 +1,5 @@
+//! `perf4sight cost-model` and `perf4sight optimize`, with their sections.
+
+pub mod cost_model;
+pub mod optimize;
+mod plan_table;

@@ -1,0 +1,51 @@
+//! Plans as rows of tables, and what is warned of them.
+
+use crate::plan::Plan;
+use crate::step::PredictedStep;
+use perf4sight_report::{Cell, Column};
+use perf4sight_verb::Context;
+use std::collections::BTreeMap;
+
+/// The numbers in which plans differ: places in [`Plan::numbers`].
+pub(super) fn differing(plans: &[Plan]) -> Vec<usize> {
+    let Some(first) = plans.first().map(Plan::numbers) else { return Vec::new() };
+    let differs = |place: &usize| plans.iter().any(|plan| plan.numbers()[*place] != first[*place]);
+    (0..first.len()).filter(differs).collect()
+}
+
+/// Columns of these numbers.
+pub(super) fn columns(places: &[usize], plan: &Plan) -> Vec<Column> {
+    let names = plan.numbers();
+    places.iter().map(|place| Column::number(names[*place].0, names[*place].0.replace('_', " "))).collect()
+}
+
+/// Cells of these numbers.
+pub(super) fn cells(places: &[usize], plan: &Plan) -> Vec<Cell> {
+    places.iter().map(|place| Cell::from(plan.numbers()[*place].1)).collect()
+}
+
+/// "tensor 2 x data 2 x pipeline 1, micro-batch 4".
+pub(super) fn words(plan: &Plan) -> String {
+    format!(
+        "tensor {} x data {} x pipeline {}, micro-batch {}",
+        plan.tensor_parallel, plan.data_parallel, plan.pipeline_parallel, plan.micro_batch
+    )
+}
+
+/// "tensor_parallel 8, gpus 16"; empty where everything was measured.
+pub(super) fn unmeasured(step: &PredictedStep) -> String {
+    let numbers = step.unmeasured.iter().map(|(name, value)| format!("{name} {value}"));
+    numbers.collect::<Vec<_>>().join(", ")
+}
+
+/// Warns once of each number that no measured plan had.
+pub(super) fn warn_of_unmeasured(steps: &[PredictedStep], context: &mut Context) {
+    let mut plans: BTreeMap<(&str, u64), usize> = BTreeMap::new();
+    steps.iter().flat_map(|step| &step.unmeasured).for_each(|number| *plans.entry(*number).or_default() += 1);
+    for ((name, value), count) in plans {
+        context.warn(format_args!(
+            "no measured plan has {name} = {value}, which {count} of {} plans have: their intervals are wider",
+            steps.len()
+        ));
+    }
+}
