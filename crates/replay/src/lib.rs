@@ -1,0 +1,4 @@
+//! Analyses distributed training from the traces of its ranks: one timeline, who waits for whom, which communication is
+//! exposed.
+
+pub mod ranks;

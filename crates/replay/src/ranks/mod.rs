@@ -1,0 +1,1 @@
+//! The ranks of a job: their traces, and the steps of each.
