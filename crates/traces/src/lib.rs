@@ -9,6 +9,7 @@
 //! ```
 
 mod category;
+mod collective;
 mod cycles;
 mod damage;
 mod intern;
@@ -24,7 +25,8 @@ mod trace;
 mod window;
 
 pub use category::Category;
+pub use collective::Collective;
 pub use damage::{Damage, Kind};
 pub use intern::{NameId, Names};
 pub use ranks::{BREAKDOWN, RECORDING, Ranked, read, read_ranks, read_recordings, recording_of};
-pub use trace::{Collective, Event, Header, Phase, Trace, Track, TrackId};
+pub use trace::{Event, Header, Phase, Trace, Track, TrackId};
