@@ -15,4 +15,6 @@
 
 pub mod clocks;
 pub mod collectives;
+pub mod exposed;
 pub mod ranks;
+pub mod waiting;
