@@ -13,8 +13,13 @@
 //! ```
 #![warn(missing_docs)]
 
+mod analysis;
 pub mod clocks;
 pub mod collectives;
 pub mod exposed;
 pub mod ranks;
+pub mod timeline;
+pub mod verb;
 pub mod waiting;
+
+pub use analysis::Analysis;

@@ -22,6 +22,7 @@ mod ranks;
 mod raw;
 mod room;
 mod scan;
+pub mod shortened;
 mod sqlite;
 mod trace;
 mod window;

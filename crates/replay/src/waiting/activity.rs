@@ -87,7 +87,7 @@ fn within(rank: &Rank, pieces: &[(Interval, Doing)], (begin, end): Interval) -> 
             *sums.entry(Activity::Nothing { before: Some(next(rank, *doing)) }).or_default() += start - at;
         }
         let time = stop.min(&end) - start.max(&begin);
-        if let Some(activity) = activity(rank, *doing) {
+        if let Some(activity) = of(rank, *doing) {
             *sums.entry(activity).or_default() += time;
         }
         at = *stop;
@@ -99,7 +99,7 @@ fn within(rank: &Rank, pieces: &[(Interval, Doing)], (begin, end): Interval) -> 
 }
 
 /// None for an exchange, in which a rank waits.
-fn activity(rank: &Rank, doing: Doing) -> Option<Activity> {
+pub(super) fn of(rank: &Rank, doing: Doing) -> Option<Activity> {
     let name = |id: NameId| rank.trace.names.get(id).to_owned();
     Some(match doing {
         Doing::Kernel(id) => Activity::Kernel(name(id)),
@@ -112,5 +112,5 @@ fn activity(rank: &Rank, doing: Doing) -> Option<Activity> {
 }
 
 fn next(rank: &Rank, doing: Doing) -> String {
-    activity(rank, doing).map_or_else(|| "an exchange".to_owned(), |activity| activity.name())
+    of(rank, doing).map_or_else(|| "an exchange".to_owned(), |activity| activity.name())
 }

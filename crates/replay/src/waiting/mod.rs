@@ -2,10 +2,12 @@
 
 mod activity;
 mod layers;
+mod spans;
 mod straggler;
 mod timed;
 
 pub use activity::{Activity, activities};
+pub use spans::{Span, State, spans};
 pub use straggler::{Excess, Straggler, stragglers};
 pub use timed::Timed;
 
