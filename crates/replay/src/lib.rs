@@ -18,6 +18,7 @@ pub mod clocks;
 pub mod collectives;
 pub mod exposed;
 pub mod ranks;
+pub mod statistic;
 pub mod timeline;
 pub mod verb;
 pub mod waiting;
