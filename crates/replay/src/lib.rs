@@ -1,6 +1,20 @@
 //! Analyses distributed training from the traces of its ranks: one timeline, who waits for whom, which communication is
 //! exposed.
+//!
+//! ```no_run
+//! use perf4sight_replay::collectives::Exchanges;
+//! use perf4sight_replay::ranks::Job;
+//!
+//! let job = Job::read(&["traces".into()])?;
+//! for exchange in Exchanges::of(&job).whole() {
+//!     println!("{} of {:?} bytes on {} ranks", exchange.operation, exchange.bytes, exchange.parts.len());
+//! }
+//! # Ok::<(), perf4sight_base::error::Error>(())
+//! ```
+#![warn(missing_docs)]
 
+pub mod clocks;
+pub mod collectives;
 pub mod graph;
 pub mod ranks;
 pub mod simulate;

@@ -9,12 +9,14 @@
 //! ```
 
 mod category;
+mod collective;
 mod cycles;
 mod damage;
 mod intern;
 pub mod intervals;
 mod kineto;
 mod nanoseconds;
+mod rank_list;
 mod ranks;
 mod raw;
 mod room;
@@ -24,7 +26,9 @@ mod trace;
 mod window;
 
 pub use category::Category;
+pub use collective::Collective;
 pub use damage::{Damage, Kind};
 pub use intern::{NameId, Names};
+pub use rank_list::rank_list;
 pub use ranks::{BREAKDOWN, RECORDING, Ranked, read, read_ranks, read_recordings, recording_of};
-pub use trace::{Collective, Event, Header, Phase, Trace, Track, TrackId};
+pub use trace::{Event, Header, Phase, Trace, Track, TrackId};

@@ -30,6 +30,11 @@ impl Builder {
         }
     }
 
+    /// A builder of nodes with calls that are known.
+    pub fn with_calls(calls: Calls) -> Self {
+        Builder { calls, ..Builder::default() }
+    }
+
     /// Adds a thread, stream or link.
     pub fn resource(&mut self, resource: Resource) -> ResourceId {
         self.resources.push(resource);

@@ -4,11 +4,14 @@ mod builder;
 mod calls;
 mod cycle;
 mod node;
+pub mod recorded;
+mod step;
 
 pub use builder::Builder;
 pub use calls::{CallId, Calls};
 pub(crate) use cycle::predecessors;
 pub use node::{EdgeKind, Kind, Node, NodeId, Resource, ResourceId, ResourceKind};
+pub use step::{Gradient, Group, RankNodes, StepGraph, Transfer, TransferPart};
 
 /// An immutable graph without cycles; [`Graph::edit`] makes changed copies.
 #[derive(Debug, Clone, Default)]

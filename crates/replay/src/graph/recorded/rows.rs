@@ -33,7 +33,7 @@ pub(super) struct RankStep {
     pub launches: Vec<(usize, usize)>,
     /// Synchronisations of a thread with streams: its row, and the row that it waited for.
     pub synchronisations: Vec<(usize, usize)>,
-    /// The rank's parts in exchanges, by the index in [`Exchanges::all`].
+    /// The rank's parts in exchanges, by the number of the exchange in the step.
     pub parts: HashMap<usize, PartRows>,
 }
 
@@ -94,16 +94,15 @@ pub(super) fn read(
     step: usize,
     calls: &mut Calls,
 ) -> Vec<RankStep> {
-    let of_step = |(index, exchange): (usize, &crate::collectives::Exchange)| {
-        (exchange.step == Some(step)).then(|| exchange.parts.iter().map(move |part| (index, *part))).into_iter().flatten()
-    };
-    let parts: Vec<(usize, crate::collectives::Part)> = exchanges.all.iter().enumerate().flat_map(of_step).collect();
+    let of_step = exchanges.all.iter().filter(|exchange| exchange.step == Some(step)).enumerate();
+    let parts = of_step.flat_map(|(number, exchange)| exchange.parts.iter().map(move |part| (number, *part)));
+    let parts: Vec<(usize, crate::collectives::Part)> = parts.collect();
     let rank = |(place, rank): (usize, &Rank)| {
         let window = rank.steps[job.steps[step].of[place]].window;
         let mut rows = RankStep { start: window.0, ..RankStep::default() };
         let own = parts.iter().filter(|(_, part)| part.rank == place);
         let own: Vec<(usize, &crate::collectives::Call)> =
-            own.map(|(index, part)| (*index, exchanges.call(*part))).collect();
+            own.map(|(number, part)| (*number, exchanges.call(*part))).collect();
         threads::read(rank, window, calls, &mut rows);
         streams::read(rank, window, &own, calls, &mut rows);
         threads::read_parts(rank, &own, &mut rows);
