@@ -88,7 +88,9 @@ fn residuals(rough: &[Option<i64>], offsets: &[f64], ends: &[Ends]) -> Vec<Vec<(
     let mut residuals = vec![Vec::new(); offsets.len()];
     for ends in ends {
         // Relative to one of them, which 64 bits of a float hold to less than a nanosecond.
-        let Some((reference, about)) = ends.iter().find_map(|(rank, end)| Some((rough[*rank]?, *end))) else { continue };
+        let Some((reference, about)) = ends.iter().find_map(|(rank, end)| Some((rough[*rank]?, *end))) else {
+            continue;
+        };
         let relative = |(rank, end): &(usize, i64)| {
             let rough = rough[*rank]?;
             Some((end.saturating_sub(about).saturating_add(rough - reference)) as f64 + offsets[*rank])

@@ -139,7 +139,10 @@ mod tests {
     fn names_of_all_versions_are_known() {
         let names = [
             ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)", Operation::AllReduce),
-            ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", Operation::ReduceScatter),
+            (
+                "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+                Operation::ReduceScatter,
+            ),
             ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)", Operation::SendReceive),
             ("allreduce_coalesced", Operation::AllReduce),
             ("_allgather_base_", Operation::AllGather),

@@ -105,10 +105,12 @@ impl Rank {
     fn of(ranked: Ranked) -> Self {
         let trace = ranked.trace;
         let (steps, marking) = steps::of(&trace);
-        let began = || trace.track_ids().find(|id| {
-            let track = &trace.tracks[id.index()];
-            track.process == track.thread
-        });
+        let began = || {
+            trace.track_ids().find(|id| {
+                let track = &trace.tracks[id.index()];
+                track.process == track.thread
+            })
+        };
         Rank { number: ranked.rank, steps, main: marking.or_else(began), trace }
     }
 }

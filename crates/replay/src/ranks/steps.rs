@@ -31,9 +31,8 @@ pub(super) fn of(trace: &Trace) -> (Vec<Step>, Option<TrackId>) {
 /// The ranges with a prefix that do not begin within each other, on the thread that has most of them.
 fn marks<'a>(trace: &'a Trace, prefix: &str) -> Option<(TrackId, Vec<&'a Event>)> {
     let mut tracks: BTreeMap<TrackId, Vec<&Event>> = BTreeMap::new();
-    let is_mark = |event: &&Event| {
-        event.category == Category::Annotation && event.phase == Phase::Complete && event.duration > 0
-    };
+    let is_mark =
+        |event: &&Event| event.category == Category::Annotation && event.phase == Phase::Complete && event.duration > 0;
     for event in trace.events.iter().filter(is_mark).filter(|event| trace.name(event).starts_with(prefix)) {
         let marks = tracks.entry(event.track).or_default();
         if marks.last().is_none_or(|last| last.end() <= event.start) {
@@ -54,6 +53,7 @@ fn between(marks: &[&Event]) -> Vec<Step> {
 fn whole(trace: &Trace) -> Option<Step> {
     let timed = trace.events.iter().filter(|event| event.phase == Phase::Complete);
     let timed = timed.filter(|event| event.category != Category::Other);
-    let window = timed.map(|event| (event.start, event.end())).reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))?;
+    let window =
+        timed.map(|event| (event.start, event.end())).reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))?;
     Some(Step { name: "whole trace".to_owned(), window })
 }

@@ -84,7 +84,11 @@ impl Assembling<'_> {
             number: rank.number,
             stands_for: 1,
             start,
-            gradients: rows.gradients.iter().map(|(row, bytes)| Gradient { ready: self.id(place, *row), bytes: *bytes }).collect(),
+            gradients: rows
+                .gradients
+                .iter()
+                .map(|(row, bytes)| Gradient { ready: self.id(place, *row), bytes: *bytes })
+                .collect(),
             copies: rows.copies.iter().map(|row| self.id(place, *row)).collect(),
         }
     }

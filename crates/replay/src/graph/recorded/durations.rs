@@ -31,8 +31,12 @@ fn ends(assembly: &Assembly, ranks: &[RankStep], begin: i64) -> Vec<i64> {
         rank.rows.iter().zip(&mut ends[first..]).for_each(|(row, end)| *end = row.end);
     }
     for (transfer, number) in assembly.step.transfers.iter().zip(&assembly.exchanges) {
-        let own = transfer.parts.iter().filter_map(|part| ranks[part.rank].parts.get(number));
-        ends[transfer.node.index()] = own.map(|part| part.end).min().unwrap_or(begin);
+        let end = transfer.parts.iter().filter_map(|part| {
+            let own = ranks[part.rank].parts.get(number)?;
+            // A thread that waited goes on a little before the range of the library ends.
+            Some(part.wait.map_or(own.end, |wait| own.end.min(ends[wait.index()])))
+        });
+        ends[transfer.node.index()] = end.min().unwrap_or(begin);
     }
     ends
 }

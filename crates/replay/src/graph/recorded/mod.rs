@@ -12,6 +12,7 @@ mod threads;
 mod waits;
 
 use super::StepGraph;
+use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
 use crate::ranks::Job;
 use assembly::Assembly;
@@ -33,27 +34,25 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Builds the graph of the steps in which all ranks did most often the same; `offsets` are nanoseconds to be added
-    /// to the clock of each rank, in the order of [`Job::ranks`].
+    /// Builds the graph of the steps in which all ranks did most often the same.
     ///
     /// # Errors
     /// Traces whose operations wait for each other in a circle.
-    pub fn of(job: &Job, exchanges: &Exchanges, offsets: &[i64]) -> Result<Self> {
+    pub fn of(job: &Job, exchanges: &Exchanges, clocks: &Clocks) -> Result<Self> {
         let all: Vec<usize> = (0..job.steps.len()).collect();
-        Recorded::of_steps(job, exchanges, offsets, &all)
+        Recorded::of_steps(job, exchanges, clocks, &all)
     }
 
     /// The same with some of the steps, by their indices in [`Job::steps`].
     ///
     /// # Errors
     /// As for [`Recorded::of`].
-    pub fn of_steps(job: &Job, exchanges: &Exchanges, offsets: &[i64], steps: &[usize]) -> Result<Self> {
+    pub fn of_steps(job: &Job, exchanges: &Exchanges, clocks: &Clocks, steps: &[usize]) -> Result<Self> {
         let mut calls = super::Calls::default();
-        let read = |step: &usize| (*step, rows::read(job, exchanges, offsets, *step, &mut calls));
+        let read = |step: &usize| (*step, rows::read(job, exchanges, clocks, *step, &mut calls));
         let read: Vec<(usize, Vec<RankStep>)> = steps.iter().map(read).collect();
         let alike = alike(&read);
-        let alike: Vec<(usize, Vec<RankStep>)> =
-            read.into_iter().filter(|(step, _)| alike.contains(step)).collect();
+        let alike: Vec<(usize, Vec<RankStep>)> = read.into_iter().filter(|(step, _)| alike.contains(step)).collect();
         let assembly = Assembly::of(job, exchanges, &alike, calls)?;
         let durations = durations::of(&assembly, &alike);
         let mut typical = assembly.step;

@@ -1,6 +1,7 @@
 //! What one rank did in one step: rows with their end times, in the order of each thread and stream.
 
 use super::{streams, threads};
+use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
 use crate::graph::{CallId, Calls, Kind};
 use crate::ranks::{Job, Rank};
@@ -87,13 +88,7 @@ impl RankStep {
 }
 
 /// What all ranks did in a step of the job.
-pub(super) fn read(
-    job: &Job,
-    exchanges: &Exchanges,
-    offsets: &[i64],
-    step: usize,
-    calls: &mut Calls,
-) -> Vec<RankStep> {
+pub(super) fn read(job: &Job, exchanges: &Exchanges, clocks: &Clocks, step: usize, calls: &mut Calls) -> Vec<RankStep> {
     let of_step = exchanges.all.iter().filter(|exchange| exchange.step == Some(step)).enumerate();
     let parts = of_step.flat_map(|(number, exchange)| exchange.parts.iter().map(move |part| (number, *part)));
     let parts: Vec<(usize, crate::collectives::Part)> = parts.collect();
@@ -106,15 +101,15 @@ pub(super) fn read(
         threads::read(rank, window, calls, &mut rows);
         streams::read(rank, window, &own, calls, &mut rows);
         threads::read_parts(rank, &own, &mut rows);
-        shift(&mut rows, offsets.get(place).copied().unwrap_or(0));
+        to_common_clock(&mut rows, |moment| clocks.common(place, moment));
         rows
     };
     job.ranks.iter().enumerate().map(rank).collect()
 }
 
 /// Moves all times from the rank's clock to the job's.
-fn shift(rows: &mut RankStep, offset: i64) {
-    rows.start += offset;
-    rows.rows.iter_mut().for_each(|row| row.end += offset);
-    rows.parts.values_mut().for_each(|part| part.end += offset);
+fn to_common_clock(rows: &mut RankStep, common: impl Fn(i64) -> i64) {
+    rows.start = common(rows.start);
+    rows.rows.iter_mut().for_each(|row| row.end = common(row.end));
+    rows.parts.values_mut().for_each(|part| part.end = common(part.end));
 }

@@ -7,8 +7,11 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Shorter gaps are no waiting, in nanoseconds: a context switch of Linux takes some microseconds.
 const SHORTEST: i64 = 10_000;
-/// The share of the steps in which an exchange has to end during the same row of its thread, for the row to be the wait
-/// for it. A row is a few microseconds long unless the thread waits.
+/// A thread that waits for an exchange goes on up to this many nanoseconds before the range of the library ends: the
+/// library wakes it up, then closes its range.
+const WAKE_UP: i64 = 1_000_000;
+/// The share of the steps in which the same row of its thread has to be the longest before the end of an exchange, for the
+/// row to be the wait for it. Which row is the longest differs from step to step unless the thread waits.
 const CONSISTENT: f64 = 0.8;
 
 /// Whether a row ended before another in all steps.
@@ -20,7 +23,9 @@ pub(super) fn holds(steps: &[&RankStep], from: usize, to: usize) -> bool {
 pub(super) fn between_tracks(reference: &RankStep, steps: &[&RankStep]) -> Vec<(usize, usize)> {
     let launches: HashMap<usize, usize> = reference.launches.iter().copied().collect();
     let is_stream = |track: usize| {
-        reference.rows[reference.tracks[track].1.clone()].iter().any(|row| matches!(row.kind, Kind::Kernel | Kind::Wait))
+        reference.rows[reference.tracks[track].1.clone()]
+            .iter()
+            .any(|row| matches!(row.kind, Kind::Kernel | Kind::Wait))
     };
     let streams: Vec<bool> = (0..reference.tracks.len()).map(is_stream).collect();
     let mut found = Vec::new();
@@ -47,7 +52,7 @@ fn last_work(step: &RankStep, track: usize, moment: i64) -> Option<usize> {
     (range.start..=last).rev().find(|row| step.rows[*row].kind != Kind::Gap)
 }
 
-/// The rows of a rank's threads that wait for exchanges, by the number of the exchange in the step: those during which an
+/// The rows of a rank's threads that wait for exchanges, by the number of the exchange in the step: those that an
 /// exchange ended in nearly all steps; for others the row that waits for the next exchange that has one, since results
 /// are waited for in order.
 pub(super) fn for_exchanges(steps: &Steps, rank: usize) -> BTreeMap<usize, usize> {
@@ -63,15 +68,26 @@ pub(super) fn for_exchanges(steps: &Steps, rank: usize) -> BTreeMap<usize, usize
     waits
 }
 
-/// The row of the launching thread during which an exchange ended in nearly all steps.
+/// The row of the launching thread that is the longest before the end of an exchange in nearly all steps.
 fn during(steps: &Steps, rank: usize, number: usize) -> Option<usize> {
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     for (_, ranks) in steps {
         let step = &ranks[rank];
         let part = step.parts.get(&number)?;
-        let row = step.track_of(part.launch).and_then(|track| step.during(track, part.end));
+        let row = step.track_of(part.launch).and_then(|track| longest_before(step, track, part.end));
         row.into_iter().for_each(|row| *counts.entry(row).or_insert(0) += 1);
     }
     let (row, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
     (count as f64 >= CONSISTENT * steps.len() as f64).then_some(row)
+}
+
+/// The longest row of a track that ends in the time before a moment in which a thread wakes up, or is going on then.
+fn longest_before(step: &RankStep, track: usize, moment: i64) -> Option<usize> {
+    let first = step.during(track, moment - WAKE_UP)?;
+    let range = &step.tracks[track].1;
+    let begin = |row: &usize| {
+        row.checked_sub(1).filter(|before| range.contains(before)).map_or(step.start, |before| step.rows[before].end)
+    };
+    let rows = (first..range.end).take_while(|row| begin(row) < moment);
+    rows.rev().max_by_key(|row| step.rows[*row].end - begin(row))
 }
