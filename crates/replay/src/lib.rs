@@ -13,8 +13,11 @@
 //! ```
 #![warn(missing_docs)]
 
+pub mod buckets;
 pub mod clocks;
 pub mod collectives;
+pub mod communication;
 pub mod graph;
 pub mod ranks;
 pub mod simulate;
+pub mod what_if;

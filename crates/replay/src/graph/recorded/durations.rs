@@ -53,18 +53,13 @@ fn consecutive(assembly: &Assembly, ends: &[i64]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// Gives every node the median of its durations.
-pub(super) fn set_medians(graph: &mut Graph, durations: &[Vec<u64>]) {
+/// Gives every node the median of its durations in some of the steps.
+pub(super) fn set_medians(graph: &mut Graph, durations: &[Vec<u64>], steps: &[usize]) {
     let ids: Vec<NodeId> = graph.ids().collect();
     for id in ids {
-        let mut all: Vec<u64> = durations.iter().map(|step| step[id.index()]).collect();
+        let mut all: Vec<u64> = steps.iter().map(|step| durations[*step][id.index()]).collect();
         all.sort_unstable();
-        let middle = all.len() / 2;
-        let median = match all.len() {
-            0 => 0,
-            odd if odd % 2 == 1 => all[middle],
-            _ => (all[middle - 1] + all[middle]) / 2,
-        };
-        graph.set_duration(id, median);
+        let middle = [all.len().saturating_sub(1) / 2, all.len() / 2].map(|place| all.get(place).copied().unwrap_or(0));
+        graph.set_duration(id, middle[0].midpoint(middle[1]));
     }
 }

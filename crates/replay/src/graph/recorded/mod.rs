@@ -2,14 +2,17 @@
 //!
 //! Every node has an end time in the traces. Its duration is the time from the last end of what it waits for until its
 //! own end. Where the edges are true, a replay with the durations of one step ends when the step did; with the median
-//! durations of several steps it is a typical step.
+//! durations of the faster half of the steps it is a typical step.
 
 mod assembly;
+mod distortion;
 mod durations;
 mod rows;
 mod streams;
 mod threads;
 mod waits;
+
+pub use distortion::Distortion;
 
 use super::StepGraph;
 use crate::clocks::Clocks;
@@ -23,7 +26,7 @@ use std::collections::BTreeMap;
 /// The graph of a job's steps.
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// The graph with the median durations over [`Recorded::steps`].
+    /// The graph with the median durations over the faster half of [`Recorded::steps`].
     pub typical: StepGraph,
     /// The indices in [`Job::steps`] of the steps in which all ranks did the same operations in the same order.
     pub steps: Vec<usize>,
@@ -56,8 +59,10 @@ impl Recorded {
         let assembly = Assembly::of(job, exchanges, &alike, calls)?;
         let durations = durations::of(&assembly, &alike);
         let mut typical = assembly.step;
-        durations::set_medians(&mut typical.graph, &durations);
-        let recorded = alike.iter().map(|(_, ranks)| ranks.iter().map(RankStep::time).max().unwrap_or(0)).collect();
+        let recorded: Vec<u64> =
+            alike.iter().map(|(_, ranks)| ranks.iter().map(RankStep::time).max().unwrap_or(0)).collect();
+        let undisturbed = undisturbed(&recorded);
+        durations::set_medians(&mut typical.graph, &durations, &undisturbed);
         Ok(Recorded { typical, steps: alike.into_iter().map(|(step, _)| step).collect(), durations, recorded })
     }
 
@@ -73,6 +78,15 @@ impl Recorded {
     pub fn durations(&self, id: super::NodeId) -> impl Iterator<Item = u64> + '_ {
         self.durations.iter().map(move |step| step[id.index()])
     }
+}
+
+/// The indices of the faster half of the steps. Other programs make steps longer, never shorter: the median of the faster
+/// half is the lower quartile of all.
+fn undisturbed(times: &[u64]) -> Vec<usize> {
+    let mut by_time: Vec<usize> = (0..times.len()).collect();
+    by_time.sort_by_key(|index| times[*index]);
+    by_time.truncate(times.len().div_ceil(2));
+    by_time
 }
 
 /// The steps in which all ranks did the same as in most steps; of equally many the earliest.

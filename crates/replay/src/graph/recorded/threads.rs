@@ -6,7 +6,7 @@ use crate::graph::{CallId, Calls, Kind};
 use crate::ranks::Rank;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Event, Phase, Trace, TrackId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of time that no event covers.
 pub(super) const NO_EVENT: &str = "(no event)";
@@ -37,14 +37,18 @@ pub(super) fn read(rank: &Rank, window: Interval, calls: &mut Calls, into: &mut 
     }
 }
 
-/// The operations of each thread that begin in a window.
+/// The operations of each thread that begin in a window. Threads of a library that exchanges data are left out: which of
+/// them takes an exchange differs from step to step, and what they do is part of the exchange.
 fn threads(trace: &Trace, window: Interval) -> BTreeMap<TrackId, Vec<&Event>> {
     let mut threads: BTreeMap<TrackId, Vec<&Event>> = BTreeMap::new();
     let first = trace.events.partition_point(|event| event.start < window.0);
     let last = trace.events.partition_point(|event| event.start < window.1);
+    let exchanging: BTreeSet<TrackId> =
+        trace.events[first..last].iter().filter(|event| trace.is_exchange(event)).map(|event| event.track).collect();
     for event in trace.events[first..last].iter().filter(|event| is_operation(trace, event)) {
         threads.entry(event.track).or_default().push(event);
     }
+    threads.retain(|track, _| !exchanging.contains(track));
     threads
 }
 
@@ -123,9 +127,11 @@ pub(super) fn read_parts(rank: &Rank, parts: &[(usize, &Call)], into: &mut RankS
         }
         let issued = call.issued.map(|issued| &rank.trace.events[issued as usize]);
         let Some(track) = issued.map(|event| event.track).or(rank.main) else { continue };
-        let Some(launch) = into.before(track, issued.map_or(call.time.0, |event| event.start)) else { continue };
-        let last = issued.and_then(|event| into.before(track, event.end())).unwrap_or(launch);
-        let issuing = (launch + 1, last.max(launch) + 1);
+        // The call that enqueues it may copy the data first. Where others are in the queue, the call ends before it begins.
+        let enqueued = issued.map_or(call.time.0, |event| event.end().min(call.time.0));
+        let Some(launch) = into.before(track, enqueued) else { continue };
+        let row = |moment| into.before(track, moment).map_or(launch, |row| row + 1);
+        let issuing = issued.map_or((launch, launch), |event| (row(event.start), row(event.end())));
         into.parts.insert(*exchange, PartRows { launch, wait: None, end: call.time.1, issuing });
     }
 }

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 /// Shorter gaps are no waiting, in nanoseconds: a context switch of Linux takes some microseconds.
 const SHORTEST: i64 = 10_000;
 /// A thread that waits for an exchange goes on up to this many nanoseconds before the range of the library ends: the
-/// library wakes it up, then closes its range.
-const WAKE_UP: i64 = 1_000_000;
+/// library wakes it up and closes its range, for which it may have to wait for a processor. Up to 6 ms were seen where
+/// ranks and other programs shared two processors.
+const WAKE_UP: i64 = 10_000_000;
 /// The share of the steps in which the same row of its thread has to be the longest before the end of an exchange, for the
 /// row to be the wait for it. Which row is the longest differs from step to step unless the thread waits.
 const CONSISTENT: f64 = 0.8;
@@ -52,8 +53,8 @@ fn last_work(step: &RankStep, track: usize, moment: i64) -> Option<usize> {
     (range.start..=last).rev().find(|row| step.rows[*row].kind != Kind::Gap)
 }
 
-/// The rows of a rank's threads that wait for exchanges, by the number of the exchange in the step: those that an
-/// exchange ended in nearly all steps; for others the row that waits for the next exchange that has one, since results
+/// The rows of a rank's threads that wait for exchanges, by the number of the exchange in the step: those that are the
+/// longest before its end in nearly all steps; for others the row that waits for the next exchange that has one, since results
 /// are waited for in order.
 pub(super) fn for_exchanges(steps: &Steps, rank: usize) -> BTreeMap<usize, usize> {
     let Some((_, first)) = steps.first() else { return BTreeMap::new() };
@@ -74,20 +75,21 @@ fn during(steps: &Steps, rank: usize, number: usize) -> Option<usize> {
     for (_, ranks) in steps {
         let step = &ranks[rank];
         let part = step.parts.get(&number)?;
-        let row = step.track_of(part.launch).and_then(|track| longest_before(step, track, part.end));
+        let from = step.rows[part.launch].end.max(part.end - WAKE_UP);
+        let row = step.track_of(part.launch).and_then(|track| longest_within(step, track, from, part.end));
         row.into_iter().for_each(|row| *counts.entry(row).or_insert(0) += 1);
     }
     let (row, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
     (count as f64 >= CONSISTENT * steps.len() as f64).then_some(row)
 }
 
-/// The longest row of a track that ends in the time before a moment in which a thread wakes up, or is going on then.
-fn longest_before(step: &RankStep, track: usize, moment: i64) -> Option<usize> {
-    let first = step.during(track, moment - WAKE_UP)?;
+/// The longest row of a track that ends in a period or goes on at its end.
+fn longest_within(step: &RankStep, track: usize, from: i64, until: i64) -> Option<usize> {
+    let first = step.during(track, from)?;
     let range = &step.tracks[track].1;
     let begin = |row: &usize| {
         row.checked_sub(1).filter(|before| range.contains(before)).map_or(step.start, |before| step.rows[before].end)
     };
-    let rows = (first..range.end).take_while(|row| begin(row) < moment);
-    rows.rev().max_by_key(|row| step.rows[*row].end - begin(row))
+    let rows = (first..range.end).take_while(|row| begin(row) < until);
+    rows.max_by_key(|row| step.rows[*row].end - begin(row))
 }
