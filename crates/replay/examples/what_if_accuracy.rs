@@ -30,7 +30,7 @@ fn main() -> Result<()> {
     let plain = own.get(&own_cap).map(|seconds| median(seconds));
     if let Some(plain) = plain.filter(|_| std::env::var_os("KEEP_DISTORTION").is_none()) {
         let distortion = recorded.take_out_distortion((1e9 * plain) as u64);
-        println!("recorded {:+.1} % compared with plain, factor {:?}", distortion.percent(), distortion.factor);
+        println!("recorded {:+.1} % compared with plain, {:?}", distortion.percent(), distortion.correction);
     }
     let communication = fit(&recorded, Algorithm::Ring);
     println!("{communication:?}");
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     let mut errors = Vec::new();
     for (cap, seconds) in &others {
         let mut texts: Vec<String> = changes.to_vec();
-        if cap != "none" {
+        if others.len() > 1 {
             texts.push(format!("bucket_cap_mb = {cap}"));
         }
         let parsed: Vec<Box<dyn Change>> = texts.iter().map(|text| parse(text)).collect::<Result<_>>()?;
@@ -76,6 +76,9 @@ fn read_measured(traces: &Path, measured: &Path, own: bool) -> Result<(String, M
             recorded = json[key].as_f64().map_or(recorded, |cap| format!("{cap:.1}"));
         }
         for (cap, rows) in json["seconds"].as_object().or(json["times"].as_object()).into_iter().flatten() {
+            if cap == "nocomm" {
+                continue;
+            }
             let seconds = rows.as_array().into_iter().flatten().filter_map(|row| row.as_f64().or(row[0].as_f64()));
             let steps = longest.entry(cap.clone()).or_default();
             for (step, seconds) in seconds.enumerate() {

@@ -26,8 +26,8 @@ pub struct Estimate {
 pub struct Cost {
     /// Nanoseconds of a message (alpha).
     pub latency: Estimate,
-    /// Whether the latency was fitted. Where all operations have nearly the same size it cannot be: it is assumed to be
-    /// nothing, at most all of the shortest operation.
+    /// Whether the latency was fitted. Where all operations have nearly the same size it cannot be: it is assumed, and
+    /// its interval goes from nothing to all of the shortest operation.
     pub latency_known: bool,
     /// Nanoseconds per byte (beta).
     pub per_byte: Estimate,

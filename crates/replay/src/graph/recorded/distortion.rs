@@ -1,60 +1,68 @@
-//! What recording a profile made of the step, and the step without it.
+//! What recording a profile and other programs made of the step, and the step without it.
 
 use super::Recorded;
 use crate::graph::{Graph, Kind, NodeId, ResourceKind};
 use crate::simulate::simulate;
 
-/// How much longer a step takes while a profile is recorded.
+/// The difference between a recorded step and one without recording.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Distortion {
     /// The replayed typical step, in nanoseconds.
     pub recorded: u64,
     /// The step without recording, in nanoseconds.
     pub plain: u64,
-    /// The factor of the time of threads by which the replayed step became the plain one; none if no factor does.
-    pub factor: Option<f64>,
+    /// How the replayed step became the plain one.
+    pub correction: Correction,
 }
 
-/// Beyond these factors recording is no explanation.
-const FACTORS: [f64; 2] = [0.2, 2.0];
+/// How a replayed step was made as long as the plain one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Correction {
+    /// Recording makes the work of threads longer: their times were multiplied by this factor below 1.
+    Threads(f64),
+    /// The plain steps were longer. Recording makes nothing shorter, so that they were disturbed as a whole: all times were
+    /// multiplied by this factor from 1 on.
+    All(f64),
+    /// No sensible factor does it; nothing was changed.
+    None,
+}
+
+/// Below this factor of the time of threads, and above that of all times, recording and noise are no explanation.
+const FACTORS: [f64; 2] = [0.2, 1.5];
 /// Halvings of the range of factors, after which it is a millionth wide.
-const HALVINGS: usize = 21;
+const HALVINGS: usize = 20;
 
 impl Distortion {
-    /// The difference in percent of the plain step.
+    /// By how much the recorded step is longer, in percent of the plain step.
     pub fn percent(&self) -> f64 {
         100.0 * (self.recorded as f64 / self.plain as f64 - 1.0)
     }
 }
 
 impl Recorded {
-    /// Takes out what recording added: a profiler makes the work of threads longer, so that all of it is scaled by one
-    /// factor until the typical step takes `plain` nanoseconds. Nothing is changed if no sensible factor does that.
+    /// Makes the typical step as long as steps without recording, which take `plain` nanoseconds.
     pub fn take_out_distortion(&mut self, plain: u64) -> Distortion {
         let threads = thread_nodes(&self.typical.graph);
         let recorded = self.time_with(&threads, 1.0);
-        let factor = self.factor_for(&threads, plain);
-        for factor in factor {
-            scale(&mut self.typical.graph, &threads, factor);
-            for step in &mut self.durations {
-                threads.iter().for_each(|id| step[id.index()] = times(step[id.index()], factor));
-            }
+        let correction = self.correction(&threads, recorded, plain);
+        match correction {
+            Correction::Threads(factor) => self.scale(&threads, factor),
+            Correction::All(factor) => self.scale(&self.typical.graph.ids().collect::<Vec<_>>(), factor),
+            Correction::None => {}
         }
-        Distortion { recorded, plain, factor }
+        Distortion { recorded, plain, correction }
     }
 
-    fn time_with(&self, threads: &[NodeId], factor: f64) -> u64 {
-        let mut step = self.typical.clone();
-        scale(&mut step.graph, threads, factor);
-        step.time(&simulate(&step.graph))
-    }
-
-    /// The factor by bisection: the step gets no shorter with it.
-    fn factor_for(&self, threads: &[NodeId], plain: u64) -> Option<f64> {
-        let [mut low, mut high] = FACTORS;
-        if self.time_with(threads, low) > plain || self.time_with(threads, high) < plain {
-            return None;
+    fn correction(&self, threads: &[NodeId], recorded: u64, plain: u64) -> Correction {
+        let [least, most] = FACTORS;
+        if plain >= recorded {
+            let factor = plain as f64 / recorded as f64;
+            return if factor <= most { Correction::All(factor) } else { Correction::None };
         }
+        if self.time_with(threads, least) > plain {
+            return Correction::None;
+        }
+        let [mut low, mut high] = [least, 1.0];
         for _ in 0..HALVINGS {
             let middle = low.midpoint(high);
             match self.time_with(threads, middle) < plain {
@@ -62,7 +70,21 @@ impl Recorded {
                 false => high = middle,
             }
         }
-        Some(low.midpoint(high))
+        Correction::Threads(low.midpoint(high))
+    }
+
+    fn time_with(&self, nodes: &[NodeId], factor: f64) -> u64 {
+        let mut step = self.typical.clone();
+        scale(&mut step.graph, nodes, factor);
+        step.time(&simulate(&step.graph))
+    }
+
+    /// Multiplies the times of nodes, in the typical step and in each recorded one.
+    fn scale(&mut self, nodes: &[NodeId], factor: f64) {
+        scale(&mut self.typical.graph, nodes, factor);
+        for step in &mut self.durations {
+            nodes.iter().for_each(|id| step[id.index()] = times(step[id.index()], factor));
+        }
     }
 }
 

@@ -12,7 +12,7 @@ mod streams;
 mod threads;
 mod waits;
 
-pub use distortion::Distortion;
+pub use distortion::{Correction, Distortion};
 
 use super::StepGraph;
 use crate::clocks::Clocks;
