@@ -1,7 +1,7 @@
 //! Fits latency and time per byte to the busy periods of links in recorded steps.
 
 use super::periods::{self, Period};
-use super::{Algorithm, Communication, Cost, Estimate};
+use super::{Algorithm, Communication, Cost, Estimate, SlowDown};
 use crate::graph::recorded::Recorded;
 use crate::graph::{ResourceKind, StepGraph};
 use crate::simulate::simulate;
@@ -25,7 +25,8 @@ pub fn fit(recorded: &Recorded, algorithm: Algorithm) -> Communication {
         let assumed = assumed_latency(&recorded.typical, group);
         cost(&periods.filter(|periods| !periods.is_empty()).collect::<Vec<_>>(), assumed)
     };
-    Communication { algorithm, groups: (0..recorded.typical.groups.len()).map(of_group).collect() }
+    let groups = (0..recorded.typical.groups.len()).map(of_group).collect();
+    Communication { algorithm, groups, slow_down: SlowDown::fit(&recorded.typical) }
 }
 
 fn assumed_latency(step: &StepGraph, group: usize) -> f64 {

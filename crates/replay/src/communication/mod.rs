@@ -4,9 +4,11 @@
 mod fit;
 mod periods;
 mod shape;
+mod slow_down;
 
 pub use fit::fit;
 pub use shape::{Algorithm, Shape, shape};
+pub use slow_down::{SlowDown, overlap};
 
 use crate::collectives::Operation;
 
@@ -40,6 +42,8 @@ pub struct Communication {
     pub algorithm: Algorithm,
     /// None for a group without a transfer whose size is known.
     pub groups: Vec<Option<Cost>>,
+    /// What communication costs operations that run at the same time.
+    pub slow_down: SlowDown,
 }
 
 impl Cost {

@@ -1,7 +1,7 @@
 //! The time of a step with changes, compared with the step as it is.
 
 use super::{Change, Scenario};
-use crate::communication::Communication;
+use crate::communication::{Communication, overlap};
 use crate::graph::recorded::Recorded;
 use crate::simulate::{Share, critical_path, shares, simulate};
 use perf4sight_base::error::Result;
@@ -59,7 +59,11 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
     Ok(Outcome { before, after, critical, assumptions })
 }
 
+/// A scenario with changes, in which operations are as slow as the communication during them makes them then.
 fn with(mut scenario: Scenario, changes: &[Box<dyn Change>]) -> Result<Scenario> {
+    let before = overlap(&scenario.step, &simulate(&scenario.step.graph));
     changes.iter().try_for_each(|change| change.apply(&mut scenario))?;
+    let Scenario { step, communication } = &mut scenario;
+    communication.slow_down.adjust(step, &before);
     Ok(scenario)
 }
