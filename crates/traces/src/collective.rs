@@ -37,6 +37,8 @@ const ON_CPU: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
 /// Parts of the names of kernels that exchange data with other ranks: from the libraries of NVIDIA, AMD, Microsoft and
 /// Intel, and from vLLM.
 const KERNELS: [&str; 5] = ["nccl", "rccl", "mscclKernel", "oneccl", "cross_device_reduce"];
+/// The operator of the autograd engine that adds a gradient up; its input is the gradient.
+const GRADIENT: &[u8] = b"torch::autograd::AccumulateGrad";
 /// The operator that all of NCCL's exchanges call.
 const PARAMETERS: &[u8] = b"record_param_comms";
 
@@ -69,6 +71,11 @@ impl Collective {
         })
     }
 
+    /// Whether it is no exchange, but a gradient that is added up.
+    pub(crate) fn is_gradient(&self) -> bool {
+        self.operation.as_bytes() == GRADIENT
+    }
+
     /// Bytes of an element; none for an unknown type.
     pub fn element_bytes(&self) -> Option<u64> {
         Some(match self.element_type.trim_start_matches("c10::").to_ascii_lowercase().as_str() {
@@ -83,6 +90,13 @@ impl Collective {
 }
 
 impl Trace {
+    /// Bytes of the gradient that an event adds up, if it does and the trace contains shapes and types.
+    pub fn gradient_bytes(&self, event: &Event) -> Option<u64> {
+        let arguments = self.arguments(event).filter(|arguments| arguments.is_gradient())?;
+        let [elements, _] = arguments.elements?;
+        elements.checked_mul(arguments.element_bytes()?)
+    }
+
     /// Whether an event lasts as long as an exchange with other ranks: a kernel of an accelerator, or a range of a
     /// library on the CPU.
     pub fn is_exchange(&self, event: &Event) -> bool {
@@ -109,6 +123,9 @@ impl Trace {
 fn named(name: &[u8]) -> Option<&[u8]> {
     if name == PARAMETERS {
         return Some(b"");
+    }
+    if name == GRADIENT {
+        return Some(GRADIENT);
     }
     PREFIXES.iter().find_map(|prefix| name.strip_prefix(*prefix))
 }

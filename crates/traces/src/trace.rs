@@ -115,6 +115,11 @@ impl Trace {
 
     /// The arguments of a collective operation.
     pub fn collective(&self, event: &Event) -> Option<&Collective> {
+        self.arguments(event).filter(|arguments| !arguments.is_gradient())
+    }
+
+    /// The arguments of an event that exchanges data or adds a gradient up.
+    pub(crate) fn arguments(&self, event: &Event) -> Option<&Collective> {
         event.collective.checked_sub(1).map(|place| &self.collectives[place as usize])
     }
 
