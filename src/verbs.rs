@@ -8,6 +8,7 @@ use perf4sight_cost::verbs::{
     advise, calibrate, create_network_dataset, fingerprint, fingerprints, inspect, networks, predict, profile, prune,
 };
 use perf4sight_optimize::verb::{cost_model, optimize};
+use perf4sight_replay::verb as replay;
 use perf4sight_sensitivity::verb as sensitivity;
 use perf4sight_verb::{Spec, VerbSpec};
 use {perf4sight_detection as detection, perf4sight_record as record};
@@ -21,6 +22,9 @@ pub static SPECS: &[&Spec] = &[
     &advise::SPEC,
     &record::SPEC,
     &breakdown::SPEC,
+    &replay::SPEC,
+    &replay::statistic::SPEC,
+    &replay::collect::SPEC,
     &sensitivity::SPEC,
     &detection::SPEC,
     &cost_model::SPEC,
@@ -39,6 +43,9 @@ pub static VERBS: &[&VerbSpec] = &[
     &calibrate::VERB,
     &record::VERB,
     &breakdown::VERB,
+    &replay::VERB,
+    &replay::statistic::VERB,
+    &replay::collect::VERB,
     &sensitivity::VERB,
     &detection::VERB,
     &cost_model::VERB,

@@ -1,12 +1,13 @@
 //! Chrome's trace format as written by PyTorch's profiler: an object with `traceEvents`, or only the array of events.
 
 use crate::category::Category;
+use crate::collective::Collective;
 use crate::damage::Kind;
 use crate::intern::printable;
 use crate::nanoseconds::from_microseconds;
-use crate::raw::{Anything, Args, Events, Owned, RawEvent, as_written, whole};
+use crate::raw::{Anything, Events, Owned, RawEvent, as_written, whole};
 use crate::room;
-use crate::trace::{Collective, Event, Header, Phase, Trace, Track, TrackId};
+use crate::trace::{Event, Header, Phase, Trace, Track, TrackId};
 use crate::window::{Parsed, STRIDE, Window};
 use hashbrown::HashMap;
 use perf4sight_base::error::{Error, Result};
@@ -283,7 +284,7 @@ fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result:
         Phase::FlowStart | Phase::FlowEnd => whole(event.id),
         Phase::Complete | Phase::Instant => whole(event.args.correlation),
     };
-    let collective = collective(&event.args).map_or(0, |collective| {
+    let collective = Collective::of(event).map_or(0, |collective| {
         trace.collectives.push(collective);
         trace.collectives.len() as u32
     });
@@ -333,19 +334,6 @@ fn times(event: &RawEvent, phase: Phase) -> std::result::Result<(i64, i64), Kind
         ..0 => Err(Kind::NegativeDuration),
         _ => Ok((start, duration)),
     }
-}
-
-fn collective(arguments: &Args) -> Option<Collective> {
-    Some(Collective {
-        operation: String::from_utf8_lossy(arguments.collective.as_deref()?).into_owned(),
-        elements: arguments
-            .sent
-            .zip(arguments.received)
-            .map(|(sent, received)| [sent, received].map(|number| whole(Some(number)))),
-        element_type: as_written(arguments.element_type),
-        group_size: u32::try_from(whole(arguments.group_size)).unwrap_or(0),
-        group: as_written(arguments.group),
-    })
 }
 
 fn name_track(track: &mut Track, event: &RawEvent) {

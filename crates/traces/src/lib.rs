@@ -9,22 +9,29 @@
 //! ```
 
 mod category;
+mod collective;
 mod cycles;
 mod damage;
+mod innermost;
 mod intern;
 pub mod intervals;
 mod kineto;
 mod nanoseconds;
+mod rank_list;
 mod ranks;
 mod raw;
 mod room;
 mod scan;
+pub mod shortened;
 mod sqlite;
 mod trace;
 mod window;
 
 pub use category::Category;
+pub use collective::Collective;
 pub use damage::{Damage, Kind};
+pub use innermost::Innermost;
 pub use intern::{NameId, Names};
+pub use rank_list::rank_list;
 pub use ranks::{BREAKDOWN, RECORDING, Ranked, read, read_ranks, read_recordings, recording_of};
-pub use trace::{Collective, Event, Header, Phase, Trace, Track, TrackId};
+pub use trace::{Event, Header, Phase, Trace, Track, TrackId};

@@ -154,7 +154,7 @@ impl Trace {
 fn twice(rank: u32, file: &Path, other: &Path) -> Error {
     Error::usage(format!("is of rank {rank}, as is {}", other.display()))
         .file(file)
-        .help("name one trace of each rank; several of one rank are broken down one by one")
+        .help("name one trace of each rank; several of one rank are read one by one")
 }
 
 /// Whether a file name of `perf4sight record` is that of a further process of a rank, for example after a fork:

@@ -41,6 +41,17 @@ pub(crate) struct Args<'a> {
     pub element_type: Option<&'a [u8]>,
     pub group_size: Option<&'a [u8]>,
     pub group: Option<&'a [u8]>,
+    /// `Process Group Ranks`.
+    pub ranks: Option<&'a [u8]>,
+    /// `Seq`.
+    pub sequence: Option<&'a [u8]>,
+    pub comms_id: Option<&'a [u8]>,
+    /// `Src Rank` and `Dst Rank`.
+    pub source: Option<&'a [u8]>,
+    pub destination: Option<&'a [u8]>,
+    /// `Input Dims` and `Input type` of any operator.
+    pub dims: Option<&'a [u8]>,
+    pub types: Option<&'a [u8]>,
 }
 
 /// Reads events.
@@ -88,6 +99,13 @@ fn args<'a>(scan: &mut Scan<'a, '_>, args: &mut Args<'a>) -> Result<(), Stop> {
             b"dtype" => &mut args.element_type,
             b"Group size" => &mut args.group_size,
             b"Process Group Name" => &mut args.group,
+            b"Process Group Ranks" => &mut args.ranks,
+            b"Seq" => &mut args.sequence,
+            b"Comms Id" => &mut args.comms_id,
+            b"Src Rank" => &mut args.source,
+            b"Dst Rank" => &mut args.destination,
+            b"Input Dims" => &mut args.dims,
+            b"Input type" => &mut args.types,
             _ => return scan.value().map(drop),
         };
         put(scan, field, value)

@@ -1,7 +1,8 @@
 //! The memory limit for the data of a trace. A file can be made so dense that a hundred megabytes of it fill the memory
 //! of any machine: gzipped events without names, or with names that all differ.
 
-use crate::trace::{Collective, Event, Trace};
+use crate::collective::Collective;
+use crate::trace::{Event, Trace};
 use std::path::Path;
 
 /// The memory limit in bytes for a file of at most [`SMALL`] bytes.

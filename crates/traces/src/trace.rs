@@ -1,6 +1,7 @@
 //! A trace in memory: events of 40 bytes, and the tables they refer to.
 
 use crate::category::Category;
+use crate::collective::Collective;
 use crate::damage::Damage;
 use crate::intern::{NameId, Names};
 use std::path::PathBuf;
@@ -56,21 +57,6 @@ pub struct Event {
     pub category: Category,
     /// The kind of mark.
     pub phase: Phase,
-}
-
-/// The arguments of a collective operation in a trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Collective {
-    /// The operation: `allreduce`, `all_to_all`.
-    pub operation: String,
-    /// Elements sent and received by this rank, if the trace contains them.
-    pub elements: Option<[u64; 2]>,
-    /// The type of an element, as named by PyTorch.
-    pub element_type: String,
-    /// The number of ranks that take part.
-    pub group_size: u32,
-    /// The name of their group.
-    pub group: String,
 }
 
 /// The metadata of a trace.
@@ -129,6 +115,11 @@ impl Trace {
 
     /// The arguments of a collective operation.
     pub fn collective(&self, event: &Event) -> Option<&Collective> {
+        self.arguments(event).filter(|arguments| !arguments.is_gradient())
+    }
+
+    /// The arguments of an event that exchanges data or adds a gradient up.
+    pub(crate) fn arguments(&self, event: &Event) -> Option<&Collective> {
         event.collective.checked_sub(1).map(|place| &self.collectives[place as usize])
     }
 

@@ -81,7 +81,7 @@ impl Work {
     /// The kind of work of an event; none if the event is not work of an accelerator.
     pub fn of(trace: &Trace, event: &Event) -> Option<Self> {
         match event.category {
-            Category::Kernel if is_collective(trace, event) => Some(Work::Collective),
+            Category::Kernel if trace.is_exchange(event) => Some(Work::Collective),
             Category::Kernel => Some(Work::Kernel),
             Category::Copy => Some(Work::Copy),
             Category::Set => Some(Work::Set),
@@ -97,14 +97,6 @@ impl Work {
             | Category::Other => None,
         }
     }
-}
-
-/// Parts of the names of kernels that exchange data with other ranks: from the libraries of NVIDIA, AMD, Microsoft and
-/// Intel, and from vLLM.
-const COLLECTIVES: &[&str] = &["nccl", "rccl", "mscclKernel", "oneccl", "cross_device_reduce"];
-
-fn is_collective(trace: &Trace, event: &Event) -> bool {
-    trace.collective(event).is_some() || COLLECTIVES.iter().any(|known| trace.name(event).contains(known))
 }
 
 impl Device {

@@ -1,11 +1,8 @@
 //! The ranks whose traces are given, and warnings about missing ranks.
 
 use crate::breakdown::{Breakdown, Place, RankBreakdown};
-use perf4sight_traces::Ranked;
+use perf4sight_traces::{Ranked, rank_list};
 use std::collections::BTreeSet;
-
-/// The largest number of ranges of ranks in a warning.
-const LISTED: usize = 6;
 
 impl Place {
     pub(crate) fn of(ranked: &Ranked) -> Self {
@@ -46,7 +43,7 @@ impl Breakdown {
         if !strange.is_empty() {
             return Some(format!(
                 "{} cannot be of a run of {size} ranks: what the traces tell of it contradicts itself",
-                named(&strange)
+                rank_list(&strange)
             ));
         }
         let others = size - given.len() as u32;
@@ -58,48 +55,8 @@ impl Breakdown {
             };
             format!(
                 "{} of {size} {are} given: what {what} is not known, nor how long {these} for {them}",
-                named(&given)
+                rank_list(&given)
             )
         })
-    }
-}
-
-/// "ranks 0 to 3, 6 and 7"; `ranks` must not be empty.
-fn named(ranks: &BTreeSet<u32>) -> String {
-    let mut runs: Vec<[u32; 2]> = Vec::new();
-    for &rank in ranks {
-        match runs.last_mut() {
-            Some([_, last]) if *last + 1 == rank => *last = rank,
-            _ => runs.push([rank; 2]),
-        }
-    }
-    let word = |[first, last]: &[u32; 2]| match last - first {
-        0 => vec![first.to_string()],
-        1 => vec![first.to_string(), last.to_string()],
-        _ => vec![format!("{first} to {last}")],
-    };
-    let words: Vec<String> = runs.iter().flat_map(word).collect();
-    match words.split_last() {
-        _ if runs.len() > LISTED => format!("{} ranks", ranks.len()),
-        Some((last, [])) if ranks.len() == 1 => format!("rank {last}"),
-        Some((last, [])) => format!("ranks {last}"),
-        Some((last, first)) => format!("ranks {} and {last}", first.join(", ")),
-        None => "no rank".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_are_named_as_runs() {
-        let named = |ranks: &[u32]| named(&ranks.iter().copied().collect());
-        assert_eq!(named(&[3]), "rank 3");
-        assert_eq!(named(&[0, 3]), "ranks 0 and 3");
-        assert_eq!(named(&[0, 1]), "ranks 0 and 1");
-        assert_eq!(named(&[0, 1, 2, 3]), "ranks 0 to 3");
-        assert_eq!(named(&[0, 1, 2, 5, 6, 9]), "ranks 0 to 2, 5, 6 and 9");
-        assert_eq!(named(&[0, 2, 4, 6, 8, 10, 12]), "7 ranks");
     }
 }

@@ -2,14 +2,12 @@
 //! engine, which has no work left, waits for them in a call that has no event.
 
 use crate::categories::thread_state::State;
-use crate::gpu::device::{Work, during};
+use crate::gpu::device::during;
 use crate::threads::Span;
 use perf4sight_traces::intervals::{Interval, union};
 use perf4sight_traces::{Category, Event, Ranked, Trace, TrackId};
 use std::sync::Arc;
 
-/// Prefixes of PyTorch's ranges for exchanges on the CPU; those of GPUs are kernels.
-const EXCHANGES: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
 /// Parts of the names of exchanges between two ranks: NCCL's kernels, and the ranges of gloo and MPI.
 const PAIRS: [&str; 3] = ["SendRecv", ":send", ":recv"];
 /// The name prefix of the nodes that the autograd engine runs.
@@ -39,26 +37,21 @@ fn is_node(trace: &Trace, event: &Event) -> bool {
     event.category == Category::Operator && trace.name(event).starts_with(NODE)
 }
 
-/// Whether an event is a range of an exchange on the CPU.
-fn is_range(trace: &Trace, event: &Event) -> bool {
-    event.category == Category::Annotation && EXCHANGES.iter().any(|known| trace.name(event).starts_with(known))
-}
-
 /// The exchanges among all ranks, on CPUs and accelerators, in order. Exchanges between two ranks, and those whose
 /// group in the trace has another size, are left out.
 pub(crate) fn among_all(ranked: &Ranked, ranks: usize) -> Vec<&Event> {
     let trace = &ranked.trace;
-    let exchanges = |event: &&Event| is_range(trace, event) || Work::of(trace, event) == Some(Work::Collective);
     let of_all = |event: &&Event| {
         let size = trace.collective(event).map_or(0, |collective| collective.group_size as usize);
         (size == 0 || size == ranks) && !PAIRS.iter().any(|pair| trace.name(event).contains(pair))
     };
-    trace.events.iter().filter(exchanges).filter(of_all).collect()
+    trace.events.iter().filter(|event| trace.is_exchange(event)).filter(of_all).collect()
 }
 
 /// The times in which other threads exchange data with other ranks.
 fn exchanges(trace: &Trace, main: TrackId) -> Vec<Interval> {
-    let ranges = trace.events.iter().filter(|event| event.track != main && is_range(trace, event));
+    let is_range = |event: &&Event| event.category == Category::Annotation && trace.is_exchange(event);
+    let ranges = trace.events.iter().filter(|event| event.track != main).filter(is_range);
     union(ranges.map(|event| (event.start, event.end())))
 }
 

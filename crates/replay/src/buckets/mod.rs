@@ -1,0 +1,7 @@
+//! Buckets of PyTorch's `DistributedDataParallel`: which gradients are reduced together, and a step with other buckets.
+
+mod rebucket;
+mod rule;
+
+pub use rebucket::{buckets_of, with_limits};
+pub use rule::{Limits, assign};

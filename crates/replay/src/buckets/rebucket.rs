@@ -1,0 +1,161 @@
+//! A step with other buckets: edits its graph.
+
+use super::{Limits, assign};
+use crate::collectives::Operation;
+use crate::communication::Communication;
+use crate::graph::{Builder, EdgeKind, Graph, Kind, Node, NodeId, RankNodes, StepGraph, Transfer, TransferPart};
+use perf4sight_base::error::{Error, Result};
+use std::ops::Range;
+
+/// The transfers of a step that reduce its buckets: the index of each in [`StepGraph::transfers`], and its gradients in
+/// the order in which they are ready.
+///
+/// # Errors
+/// Steps without gradients, ranks with different gradients, all-reduces that are no sums of consecutive gradients.
+pub fn buckets_of(step: &StepGraph) -> Result<Vec<(usize, Range<usize>)>> {
+    let sizes = gradient_sizes(step)?;
+    let (mut buckets, mut next) = (Vec::new(), 0);
+    for (index, transfer) in step.transfers.iter().enumerate() {
+        let bytes = transfer.bytes.filter(|_| transfer.operation == Operation::AllReduce);
+        if let Some(end) = bytes.and_then(|bytes| end_of_sum(&sizes, next, bytes)) {
+            buckets.push((index, next..end));
+            next = end;
+        }
+    }
+    match next == sizes.len() {
+        true => Ok(buckets),
+        false => Err(Error::input("the all-reduces of the step are not those of the buckets of its gradients")
+            .expected("DistributedDataParallel without gradient compression, with gradients of one type, whose ranks were all recorded with record_shapes=True")),
+    }
+}
+
+/// The end of the consecutive gradients from `start` whose sizes add up to `bytes`.
+fn end_of_sum(sizes: &[u64], start: usize, bytes: u64) -> Option<usize> {
+    let sums = sizes[start..].iter().scan(0, |sum, size| {
+        *sum += size;
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= bytes).position(|sum| sum == bytes).map(|place| start + place + 1)
+}
+
+/// The sizes of the gradients, the same on all ranks, in the order in which they are ready.
+fn gradient_sizes(step: &StepGraph) -> Result<Vec<u64>> {
+    let sizes = |rank: &RankNodes| rank.gradients.iter().map(|gradient| gradient.bytes).collect::<Vec<_>>();
+    let first = step.ranks.first().map(sizes).unwrap_or_default();
+    if first.is_empty() {
+        return Err(Error::input("the traces contain no gradients with sizes")
+            .expected("torch::autograd::AccumulateGrad with its Input Dims")
+            .help("record with record_shapes=True"));
+    }
+    match step.ranks.iter().find(|rank| sizes(rank) != first) {
+        Some(other) => Err(Error::input(format!(
+            "the gradients of rank {} are others than those of rank {}, or are ready in another order",
+            other.number, step.ranks[0].number
+        ))
+        .expected("ranks that train the same model")),
+        None => Ok(first),
+    }
+}
+
+/// The step with buckets of other limits.
+///
+/// # Errors
+/// As for [`buckets_of`]; a group whose cost is not known.
+pub fn with_limits(step: &StepGraph, communication: &Communication, limits: Limits) -> Result<StepGraph> {
+    let old = buckets_of(step)?;
+    let sizes = gradient_sizes(step)?;
+    let mut change = Change { step, builder: step.graph.edit(), old: &old };
+    let issue_times: Vec<u64> = (0..step.ranks.len()).map(|rank| change.issue_time(rank)).collect();
+    change.remove_old();
+    let new: Result<Vec<Transfer>> = assign(&sizes, limits)
+        .into_iter()
+        .map(|bucket| {
+            let bytes = sizes[bucket.clone()].iter().sum();
+            change.add(bucket, bytes, &issue_times, communication)
+        })
+        .collect();
+    let (graph, new) = (change.builder.finish()?, new?);
+    let is_old = |index: &usize| old.iter().any(|(bucket, _)| bucket == index);
+    let others = step.transfers.iter().enumerate().filter(|(index, _)| !is_old(index));
+    let transfers = others.map(|(_, transfer)| transfer.clone()).chain(new).collect();
+    Ok(StepGraph { graph, transfers, ranks: step.ranks.clone(), groups: step.groups.clone() })
+}
+
+struct Change<'a> {
+    step: &'a StepGraph,
+    builder: Builder,
+    old: &'a [(usize, Range<usize>)],
+}
+
+impl<'a> Change<'a> {
+    fn old_parts(&self, rank: usize) -> impl Iterator<Item = &'a TransferPart> {
+        let transfers = self.old.iter().map(|(index, _)| &self.step.transfers[*index]);
+        transfers.flat_map(move |transfer| transfer.parts.iter().filter(move |part| part.rank == rank))
+    }
+
+    /// How long a rank's call that enqueues an all-reduce takes on average.
+    fn issue_time(&self, rank: usize) -> u64 {
+        let parts: Vec<&TransferPart> = self.old_parts(rank).collect();
+        let times = parts.iter().flat_map(|part| issuing(part)).map(|id| self.step.graph.node(id).duration);
+        times.sum::<u64>() / parts.len().max(1) as u64
+    }
+
+    /// Removes the old all-reduces, and the time of the calls that enqueued them.
+    fn remove_old(&mut self) {
+        for rank in 0..self.step.ranks.len() {
+            let issuing: Vec<NodeId> = self.old_parts(rank).flat_map(issuing).collect();
+            issuing.into_iter().for_each(|id| self.builder.node_mut(id).duration = 0);
+        }
+        for (index, _) in self.old {
+            self.builder.remove(self.step.transfers[*index].node);
+        }
+    }
+
+    fn add(
+        &mut self,
+        bucket: Range<usize>,
+        bytes: u64,
+        issue_times: &[u64],
+        communication: &Communication,
+    ) -> Result<Transfer> {
+        let model = &self.step.transfers[self.old[0].0];
+        let group = &self.step.groups[model.group];
+        let time = communication.time(model.group, Operation::AllReduce, group.size, bytes);
+        let duration =
+            time.ok_or_else(|| Error::input("how long an all-reduce takes is not known from these traces"))?;
+        let node = Node { duration: duration as u64, ..*self.step.graph.node(model.node) };
+        let node = self.builder.node(node);
+        let parts =
+            issue_times.iter().enumerate().map(|(rank, time)| self.add_part(rank, node, &bucket, *time)).collect();
+        Ok(Transfer { node, operation: Operation::AllReduce, group: model.group, bytes: Some(bytes), parts })
+    }
+
+    /// Lets a rank launch a bucket behind its last gradient, and wait for it before it copies its first gradient out.
+    fn add_part(&mut self, rank: usize, transfer: NodeId, bucket: &Range<usize>, issue_time: u64) -> TransferPart {
+        let own = &self.step.ranks[rank];
+        let ready = own.gradients[bucket.end - 1].ready;
+        let call = self.builder.call("c10d::allreduce_", None);
+        let row = *self.step.graph.node(ready);
+        let launch = self.builder.node(Node { duration: issue_time, call, kind: Kind::Launch, ..row });
+        self.builder.edge(ready, launch, EdgeKind::Order);
+        for next in next_in_order(&self.step.graph, ready) {
+            self.builder.edge(launch, next, EdgeKind::Order);
+        }
+        self.builder.edge(launch, transfer, EdgeKind::Rendezvous);
+        let wait = match own.copies.len() == own.gradients.len() {
+            true => Some(own.copies[bucket.start]),
+            false => self.old_parts(rank).last().and_then(|last| last.wait),
+        };
+        wait.into_iter().for_each(|wait| self.builder.edge(transfer, wait, EdgeKind::Rendezvous));
+        TransferPart { rank, launch, wait, issuing: (launch, NodeId(launch.0 + 1)) }
+    }
+}
+
+/// The nodes of the call that enqueues a part's transfer.
+fn issuing(part: &TransferPart) -> impl Iterator<Item = NodeId> + use<> {
+    (part.issuing.0.0..part.issuing.1.0).map(NodeId)
+}
+
+fn next_in_order(graph: &Graph, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+    graph.successors(id).filter(|(_, kind)| *kind == EdgeKind::Order).map(|(next, _)| next)
+}

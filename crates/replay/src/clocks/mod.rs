@@ -1,0 +1,102 @@
+//! The clocks of the ranks: how far each is from that of the first rank, and how certain that is.
+//!
+//! The same collective operation ends on all its ranks nearly together, so the differences of its ends are those of the
+//! clocks, and their median is robust against single operations that end late somewhere.
+
+mod drift;
+mod estimate;
+mod order;
+
+use crate::collectives::Exchanges;
+use crate::ranks::Job;
+use perf4sight_base::units::Milliseconds;
+
+/// The clocks of a job's ranks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Clocks {
+    /// The clock of each rank, in the order of [`Job::ranks`].
+    pub ranks: Vec<Clock>,
+    /// Nanoseconds from the Unix epoch, by the first rank's clock, to zero of the common timeline: the beginning of its
+    /// first step.
+    pub origin: i64,
+}
+
+/// The clock of a rank.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Clock {
+    /// The offset of its trace from the Unix epoch, in nanoseconds.
+    base: i64,
+    /// Nanoseconds that are added to its time to get that of the first rank.
+    pub offset: f64,
+    /// The 95 % interval of the offset that was found; none for a rank that shares no exchange with others, whose clock
+    /// is taken as it is.
+    pub interval: Option<[f64; 2]>,
+    /// The number of exchanges that the offset rests on.
+    pub exchanges: usize,
+    /// How much faster it goes, if the trace is long enough to show it.
+    pub drift: Option<Drift>,
+}
+
+/// The drift of a clock.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Drift {
+    /// Nanoseconds that have to be added per nanosecond.
+    pub rate: f64,
+    /// The 99.9 % interval of the rate.
+    pub interval: [f64; 2],
+    /// The moment, from the Unix epoch by its own clock, at which [`Clock::offset`] holds; in nanoseconds.
+    pub around: i64,
+}
+
+impl Clocks {
+    /// Estimates the clocks of a job's ranks from its exchanges. A clock whose interval contains zero is left as it is:
+    /// the ranks of one host share their clock.
+    pub fn of(job: &Job, exchanges: &Exchanges) -> Self {
+        let ranks = estimate::clocks(job, &estimate::parts(job, exchanges));
+        let first = &job.ranks[0];
+        let begin = job.steps[0].of[0];
+        Clocks { origin: first.steps[begin].window.0.saturating_add(first.trace.header.base), ranks }
+    }
+
+    /// A moment of a rank's trace on the common timeline, in nanoseconds.
+    pub fn common(&self, rank: usize, moment: i64) -> i64 {
+        let clock = &self.ranks[rank];
+        let own = moment.saturating_add(clock.base);
+        own.saturating_add(clock.correction(own)).saturating_sub(self.origin)
+    }
+
+    /// The largest half of an interval of an offset in nanoseconds: how far moments of different ranks may be off.
+    pub fn uncertainty(&self) -> f64 {
+        let half = |clock: &Clock| clock.interval.map_or(0.0, |[low, high]| (high - low) / 2.0);
+        self.ranks.iter().map(half).fold(0.0, f64::max)
+    }
+
+    /// Warnings about clocks that are not known.
+    pub fn warnings(&self, job: &Job) -> Vec<String> {
+        let unknown = self.ranks.iter().zip(&job.ranks).skip(1).filter(|(clock, _)| clock.interval.is_none());
+        let unknown = unknown.map(|(_, rank)| {
+            format!("rank {} shares no exchange with the others: its clock is taken as it is", rank.number)
+        });
+        let step = job.steps.iter().map(|step| {
+            let (begin, end) = job.ranks[0].steps[step.of[0]].window;
+            end - begin
+        });
+        let shortest = step.min().unwrap_or(0) as f64;
+        let uncertain = (self.uncertainty() > COARSE * shortest).then(|| {
+            let [own, step] = [self.uncertainty(), shortest].map(|time| Milliseconds(time / 1e6));
+            format!("the clocks of the ranks are known to {own} only, and a step takes {step}: waiting is as uncertain")
+        });
+        unknown.chain(uncertain).collect()
+    }
+}
+
+/// From this share of a step on, the uncertainty of clocks is reported.
+const COARSE: f64 = 0.02;
+
+impl Clock {
+    /// Nanoseconds to add at a moment of its own time.
+    fn correction(&self, moment: i64) -> i64 {
+        let drift = self.drift.map_or(0.0, |drift| drift.rate * moment.saturating_sub(drift.around) as f64);
+        (self.offset + drift).round() as i64
+    }
+}

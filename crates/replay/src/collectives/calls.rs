@@ -1,0 +1,160 @@
+//! The exchanges that one rank took part in, with what its trace knows of each.
+
+use super::Operation;
+use crate::ranks::Rank;
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Category, Collective, Event, Phase, Trace, TrackId};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// A rank's part in an exchange.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// The index in [`Trace::events`] of the kernel or range that lasts as long as the exchange.
+    pub event: u32,
+    /// The index of the call on the CPU that enqueued it, if the trace links them.
+    pub issued: Option<u32>,
+    /// The index of the step in [`Rank::steps`] in which it was enqueued; none outside of steps.
+    pub step: Option<usize>,
+    /// From when to when it lasted, in nanoseconds on the clock of the trace.
+    pub time: Interval,
+    /// The kind of exchange.
+    pub operation: Operation,
+    /// What the trace knows of it.
+    pub arguments: Collective,
+}
+
+impl Call {
+    /// Bytes that this rank passed in; none if the trace does not contain them.
+    pub fn bytes(&self) -> Option<u64> {
+        let [sent, _] = self.arguments.elements?;
+        sent.checked_mul(self.arguments.element_bytes()?)
+    }
+}
+
+/// The calls of a rank, ordered by when they were enqueued.
+pub(super) fn of(rank: &Rank) -> Vec<Call> {
+    let trace = &rank.trace;
+    let issuing = Issuing::of(trace);
+    let is_exchange = |(_, event): &(usize, &Event)| event.phase == Phase::Complete && trace.is_exchange(event);
+    let exchanges: Vec<(usize, &Event)> = trace.events.iter().enumerate().filter(is_exchange).collect();
+    let queued = issuing.queued(trace, &exchanges);
+    let call = |(nth, (index, event)): (usize, &(usize, &Event))| {
+        let (issued, mut arguments) = match event.category == Category::Kernel {
+            true => issuing.launched(trace, event),
+            false => (queued.as_ref().map(|queued| queued[nth]), Collective::default()),
+        };
+        if let Some(own) = trace.collective(event) {
+            complete(&mut arguments, own);
+        }
+        let operation = operation(trace, event, &arguments);
+        let time = (event.start, event.end());
+        let begun = issued.map_or(event.start, |issued| trace.events[issued as usize].start);
+        // There are no more events than 32 bits can number: each takes 40 bytes.
+        Call { event: *index as u32, issued, step: step_at(rank, begun), time, operation, arguments }
+    };
+    let mut calls: Vec<Call> = exchanges.iter().enumerate().map(call).collect();
+    calls.sort_by_key(|call| call.issued.map_or(call.time.0, |issued| trace.events[issued as usize].start));
+    calls
+}
+
+/// The operation, from the arguments if they name one, else from the name of the event.
+fn operation(trace: &Trace, event: &Event, arguments: &Collective) -> Operation {
+    let named = Operation::named(&arguments.operation);
+    if named == Operation::Other { Operation::named(trace.name(event)) } else { named }
+}
+
+/// The step that a moment is in.
+fn step_at(rank: &Rank, moment: i64) -> Option<usize> {
+    let step = rank.steps.partition_point(|step| step.window.0 <= moment).checked_sub(1)?;
+    (moment < rank.steps[step].window.1).then_some(step)
+}
+
+/// Takes over what `other` knows.
+fn complete(arguments: &mut Collective, other: &Collective) {
+    let take = |own: &mut String, other: &String| {
+        if !other.is_empty() {
+            own.clone_from(other);
+        }
+    };
+    take(&mut arguments.operation, &other.operation);
+    take(&mut arguments.element_type, &other.element_type);
+    take(&mut arguments.group, &other.group);
+    take(&mut arguments.ranks, &other.ranks);
+    arguments.elements = other.elements.or(arguments.elements);
+    arguments.sequence = other.sequence.or(arguments.sequence);
+    arguments.comms_id = other.comms_id.or(arguments.comms_id);
+    arguments.group_size = arguments.group_size.max(other.group_size);
+    for (own, other) in arguments.peers.iter_mut().zip(other.peers) {
+        *own = other.or(*own);
+    }
+}
+
+/// The calls on the CPU that enqueue exchanges.
+struct Issuing {
+    /// Indices of the calls of each thread, in order.
+    calls: BTreeMap<TrackId, Vec<u32>>,
+    /// The index of the runtime call by its correlation.
+    launches: HashMap<u64, u32>,
+}
+
+impl Issuing {
+    fn of(trace: &Trace) -> Self {
+        let mut issuing = Issuing { calls: BTreeMap::new(), launches: HashMap::new() };
+        let launched = trace.events.iter().filter(|event| event.category == Category::Kernel);
+        let launched = launched.filter(|event| event.correlation != 0 && trace.is_exchange(event));
+        let launched: HashSet<u64> = launched.map(|event| event.correlation).collect();
+        for (index, event) in trace.events.iter().enumerate().filter(|(_, event)| event.phase == Phase::Complete) {
+            let on_cpu = matches!(event.category, Category::Operator | Category::Annotation);
+            if on_cpu && trace.collective(event).is_some() && !trace.is_exchange(event) {
+                issuing.calls.entry(event.track).or_default().push(index as u32);
+            } else if event.category == Category::Runtime && launched.contains(&event.correlation) {
+                issuing.launches.insert(event.correlation, index as u32);
+            }
+        }
+        issuing
+    }
+
+    /// The outermost call around the launch of a kernel, and what all calls around it know.
+    fn launched(&self, trace: &Trace, kernel: &Event) -> (Option<u32>, Collective) {
+        let mut arguments = Collective::default();
+        let Some(&launch) = self.launches.get(&kernel.correlation) else { return (None, arguments) };
+        let launch = &trace.events[launch as usize];
+        let calls = self.calls.get(&launch.track).map(Vec::as_slice).unwrap_or_default();
+        let before = calls.partition_point(|call| trace.events[*call as usize].start <= launch.start);
+        let mut outermost = None;
+        for &call in calls[before.saturating_sub(NESTED)..before].iter() {
+            let event = &trace.events[call as usize];
+            if event.end() >= launch.end() {
+                outermost = outermost.or(Some(call));
+                trace.collective(event).into_iter().for_each(|own| complete(&mut arguments, own));
+            }
+        }
+        (outermost, arguments)
+    }
+
+    /// The calls that enqueued exchanges on the CPU: its threads take them from one queue, first in, first out. None if
+    /// the trace does not have a call for each.
+    fn queued(&self, trace: &Trace, exchanges: &[(usize, &Event)]) -> Option<Vec<u32>> {
+        let starts = |call: &u32| trace.events[*call as usize].start;
+        let mut calls: Vec<u32> = self.calls.values().flat_map(|calls| outermost(trace, calls)).collect();
+        calls.sort_by_key(starts);
+        let follows = |(call, (_, event)): (&u32, &(usize, &Event))| starts(call) <= event.start;
+        (calls.len() == exchanges.len() && calls.iter().zip(exchanges).all(follows)).then_some(calls)
+    }
+}
+
+/// The operators of a thread that are in no other one.
+fn outermost(trace: &Trace, calls: &[u32]) -> Vec<u32> {
+    let mut end = i64::MIN;
+    let is_outermost = |call: &&u32| {
+        let event = &trace.events[**call as usize];
+        let outermost = event.category == Category::Operator && event.start >= end;
+        end = if outermost { event.end() } else { end };
+        outermost
+    };
+    calls.iter().filter(is_outermost).copied().collect()
+}
+
+/// The largest number of calls within each other: the operator, its parameters, and the range of the library, each
+/// perhaps around several of a coalesced call.
+const NESTED: usize = 12;

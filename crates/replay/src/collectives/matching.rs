@@ -1,0 +1,148 @@
+//! Which calls of the ranks are parts of the same exchange.
+
+use super::{Call, Exchange, Operation, Part};
+use crate::ranks::{Job, Step};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// What the calls of one exchange have in common, from the most certain to the least.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Key {
+    /// The number that PyTorch 2.12 and later give it, the same on all ranks.
+    Id(u64),
+    /// Its number in the process group.
+    Sequence { group: String, ranks: String, sequence: u64 },
+    /// Alike calls of a step, in their order.
+    Order(Alike),
+}
+
+/// Calls that only their order tells apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Alike {
+    /// The name of the step and how often it occurred before; none outside of steps.
+    step: Option<(String, usize)>,
+    group: String,
+    ranks: String,
+    operation: Operation,
+    bytes: Option<u64>,
+    /// Sender and receiver.
+    peers: [Option<u32>; 2],
+}
+
+/// The exchanges of a job, in the order in which they began on the first of their ranks.
+pub(super) fn of(job: &Job, calls: &[Vec<Call>]) -> Vec<Exchange> {
+    let mut found: HashMap<(Key, usize), Vec<Part>> = HashMap::new();
+    for (rank, calls) in calls.iter().enumerate() {
+        let mut seen: HashMap<Key, usize> = HashMap::new();
+        let names = step_names(job, rank);
+        for (index, call) in calls.iter().enumerate() {
+            let key = key(call, job.ranks[rank].number, call.step.map(|step| names[step].clone()));
+            // Calls that were enqueued together share their number.
+            let nth = seen.entry(key.clone()).or_default();
+            found.entry((key, *nth)).or_default().push(Part { rank, call: index });
+            *nth += 1;
+        }
+    }
+    let mut exchanges: Vec<Exchange> = found.into_values().map(|parts| exchange(job, calls, parts)).collect();
+    exchanges.sort_by_key(|exchange| (exchange.parts[0].rank, exchange.parts[0].call));
+    exchanges.sort_by_key(|exchange| exchange.step);
+    exchanges
+}
+
+/// The names of a rank's steps, each with how often it occurred before.
+fn step_names(job: &Job, rank: usize) -> Vec<(String, usize)> {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let name = |step| {
+        let step: &Step = step;
+        let times = seen.entry(&step.name).or_default();
+        *times += 1;
+        (step.name.clone(), *times - 1)
+    };
+    job.ranks[rank].steps.iter().map(name).collect()
+}
+
+fn key(call: &Call, rank: u32, step: Option<(String, usize)>) -> Key {
+    let arguments = &call.arguments;
+    let [group, ranks] = [&arguments.group, &arguments.ranks].map(String::clone);
+    // Two ranks number the sends and receives between them each on its own.
+    if !call.operation.is_between_two() {
+        if let Some(id) = arguments.comms_id {
+            return Key::Id(id);
+        }
+        if let Some(sequence) = arguments.sequence {
+            return Key::Sequence { group, ranks, sequence };
+        }
+    }
+    // Both ends of a transfer belong together.
+    let operation = if call.operation.is_between_two() { Operation::SendReceive } else { call.operation };
+    let bytes = call.bytes().filter(|_| call.operation.is_even());
+    Key::Order(Alike { step, group, ranks, operation, bytes, peers: peers(call, rank) })
+}
+
+/// Sender and receiver of a transfer: from the arguments, else from the name of the range, `send 0->1` or `recv 1<-0`;
+/// the end that the trace does not name is the rank itself.
+fn peers(call: &Call, rank: u32) -> [Option<u32>; 2] {
+    if !call.operation.is_between_two() {
+        return [None; 2];
+    }
+    let name = &call.arguments.operation;
+    let number = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>().parse().ok();
+    let named = match (name.split_once("->"), name.split_once("<-")) {
+        (Some((source, destination)), _) => [number(source), number(destination)],
+        (None, Some((destination, source))) => [number(source), number(destination)],
+        (None, None) => [None; 2],
+    };
+    let [source, destination] = call.arguments.peers;
+    let [source, destination] = [source.or(named[0]), destination.or(named[1])];
+    match call.operation == Operation::Send {
+        true => [source.or(Some(rank)), destination],
+        false => [source, destination.or(Some(rank))],
+    }
+}
+
+fn exchange(job: &Job, calls: &[Vec<Call>], parts: Vec<Part>) -> Exchange {
+    let first = &calls[parts[0].rank][parts[0].call];
+    let of_step = |step: usize| job.steps.iter().position(|one| one.of[parts[0].rank] == step);
+    let arguments = &first.arguments;
+    Exchange {
+        operation: if first.operation.is_between_two() { Operation::SendReceive } else { first.operation },
+        group: arguments.group.clone(),
+        ranks: arguments.ranks.clone(),
+        bytes: parts.iter().filter_map(|part| calls[part.rank][part.call].bytes()).max(),
+        step: first.step.and_then(of_step),
+        whole: parts.len() >= expected(job, first) && parts.len() > 1,
+        parts,
+    }
+}
+
+/// The number of ranks whose traces should have a part in an exchange.
+fn expected(job: &Job, call: &Call) -> usize {
+    if call.operation.is_between_two() {
+        return 2;
+    }
+    let arguments = &call.arguments;
+    match (members(&arguments.ranks), arguments.group_size as usize) {
+        (Some(members), _) => job.ranks.iter().filter(|rank| members.contains(&rank.number)).count(),
+        (None, 0) => job.ranks.len(),
+        // Of a group whose list is cut off, any number of members may be missing.
+        (None, size) => size.saturating_sub(job.missing().len()),
+    }
+}
+
+/// The ranks in a list as PyTorch writes it: `[0, 1]`; none for a list that is cut off.
+fn members(ranks: &str) -> Option<BTreeSet<u32>> {
+    let inner = ranks.strip_prefix('[')?.strip_suffix(']')?;
+    inner.split(',').map(|rank| rank.trim().parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PyTorch cuts lists after thirty ranks (`kTruncatLength` of torch/csrc/profiler/util.cpp).
+    #[test]
+    fn lists_of_ranks_that_are_cut_off_name_no_members() {
+        assert_eq!(members("[0, 1]"), Some(BTreeSet::from([0, 1])));
+        assert_eq!(members("[0, 1, ..., 63]"), None);
+        assert_eq!(members(""), None);
+    }
+}

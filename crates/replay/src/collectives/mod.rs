@@ -1,0 +1,76 @@
+//! Exchanges between ranks, each with the calls of all ranks that are parts of it.
+
+mod calls;
+mod matching;
+mod operation;
+
+pub use calls::Call;
+pub use operation::Operation;
+
+use crate::ranks::Job;
+use std::collections::BTreeMap;
+
+/// The exchanges of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exchanges {
+    /// The calls of each rank, in the order of [`Job::ranks`], ordered by when they were enqueued.
+    pub calls: Vec<Vec<Call>>,
+    /// The exchanges, ordered by step and, within it, by when the first of their ranks enqueued them.
+    pub all: Vec<Exchange>,
+}
+
+/// An exchange between ranks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exchange {
+    /// Its kind.
+    pub operation: Operation,
+    /// The name of the process group; empty if the trace does not contain it.
+    pub group: String,
+    /// The ranks of the group as PyTorch writes them; empty if the trace does not contain them.
+    pub ranks: String,
+    /// The largest number of bytes that a rank passed in, if the traces contain it.
+    pub bytes: Option<u64>,
+    /// The index of its step in [`Job::steps`]; none outside of the steps that all ranks have.
+    pub step: Option<usize>,
+    /// Whether every given rank of its group has a part in it.
+    pub whole: bool,
+    /// The calls of the ranks, ordered by rank.
+    pub parts: Vec<Part>,
+}
+
+/// A rank's part in an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// The index of the rank in [`Job::ranks`].
+    pub rank: usize,
+    /// The index of the call in [`Exchanges::calls`] of that rank.
+    pub call: usize,
+}
+
+impl Exchanges {
+    /// Finds the exchanges of a job.
+    pub fn of(job: &Job) -> Self {
+        let calls: Vec<Vec<Call>> = job.ranks.iter().map(calls::of).collect();
+        let all = matching::of(job, &calls);
+        Exchanges { calls, all }
+    }
+
+    /// The call of a part.
+    pub fn call(&self, part: Part) -> &Call {
+        &self.calls[part.rank][part.call]
+    }
+
+    /// The exchanges that every given rank of the group has a part in.
+    pub fn whole(&self) -> impl Iterator<Item = &Exchange> {
+        self.all.iter().filter(|exchange| exchange.whole)
+    }
+
+    /// The number of calls without a counterpart on other ranks, by rank and kind.
+    pub fn unmatched(&self, job: &Job) -> BTreeMap<(u32, Operation), usize> {
+        let mut unmatched = BTreeMap::new();
+        for part in self.all.iter().filter(|exchange| !exchange.whole).flat_map(|exchange| &exchange.parts) {
+            *unmatched.entry((job.ranks[part.rank].number, self.call(*part).operation)).or_default() += 1;
+        }
+        unmatched
+    }
+}

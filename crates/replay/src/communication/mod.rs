@@ -1,0 +1,62 @@
+//! How long collective operations take: latency and time per byte of each process group, fitted from traces or read from
+//! a table of nccl-tests.
+
+mod fit;
+mod periods;
+mod shape;
+mod slow_down;
+
+pub use fit::fit;
+pub use shape::{Algorithm, Shape, shape};
+pub use slow_down::{SlowDown, overlap};
+
+use crate::collectives::Operation;
+
+/// A value with the interval that holds the true one in 95 of 100 cases.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The best guess.
+    pub value: f64,
+    /// The lower bound.
+    pub low: f64,
+    /// The upper bound.
+    pub high: f64,
+}
+
+/// The cost of operations of one group: `latency * messages + per_byte * bytes`, with messages and bytes of [`shape`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// Nanoseconds of a message (alpha).
+    pub latency: Estimate,
+    /// Whether the latency was fitted. Where all operations have nearly the same size it cannot be: it is assumed, and
+    /// its interval goes from nothing to all of the shortest operation.
+    pub latency_known: bool,
+    /// Nanoseconds per byte (beta).
+    pub per_byte: Estimate,
+}
+
+/// The costs of all groups of a step, in the order of [`StepGraph::groups`](crate::graph::StepGraph::groups).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Communication {
+    /// The algorithm whose shapes the costs are factors of.
+    pub algorithm: Algorithm,
+    /// None for a group without a transfer whose size is known.
+    pub groups: Vec<Option<Cost>>,
+    /// What communication costs operations that run at the same time.
+    pub slow_down: SlowDown,
+}
+
+impl Cost {
+    /// Nanoseconds of an operation.
+    pub fn time(&self, shape: Shape) -> f64 {
+        self.latency.value * shape.messages + self.per_byte.value * shape.bytes
+    }
+}
+
+impl Communication {
+    /// Nanoseconds of an operation of a group of so many ranks; none if the cost of the group is not known.
+    pub fn time(&self, group: usize, operation: Operation, ranks: u32, bytes: u64) -> Option<f64> {
+        let cost = self.groups.get(group)?.as_ref()?;
+        Some(cost.time(shape(operation, self.algorithm, ranks, bytes)))
+    }
+}

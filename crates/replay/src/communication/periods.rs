@@ -1,0 +1,51 @@
+//! Times in which a link is busy without a break. Operations that share a link delay each other, so that only the time of
+//! all of them together says what they cost.
+
+use super::{Algorithm, Shape, shape};
+use crate::graph::{StepGraph, Transfer};
+use crate::simulate::Schedule;
+
+/// Operations one after the other on a link.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Period {
+    /// Nanoseconds.
+    pub time: f64,
+    /// What they send together.
+    pub shape: Shape,
+}
+
+/// The busy periods of a group's link in a replayed step, without transfers whose size is not known.
+pub(super) fn of(step: &StepGraph, schedule: &Schedule, group: usize, algorithm: Algorithm) -> Vec<Period> {
+    let mut transfers: Vec<&Transfer> = step.transfers.iter().filter(|transfer| transfer.group == group).collect();
+    transfers.sort_by_key(|transfer| schedule.start(transfer.node));
+    let mut periods: Vec<(u64, Option<Period>)> = Vec::new();
+    for transfer in transfers {
+        let start = schedule.start(transfer.node);
+        let end = schedule.end(&step.graph, transfer.node);
+        let own = own(step, transfer, (end - start) as f64, algorithm);
+        match periods.last_mut() {
+            Some((last, period)) if *last == start => {
+                (*last, *period) = (end, period.zip(own).map(|(before, own)| before.and(own)));
+            }
+            _ => periods.push((end, own)),
+        }
+    }
+    periods.into_iter().filter_map(|(_, period)| period).filter(|period| period.time > 0.0).collect()
+}
+
+fn own(step: &StepGraph, transfer: &Transfer, time: f64, algorithm: Algorithm) -> Option<Period> {
+    let bytes = match transfer.operation {
+        crate::collectives::Operation::Barrier => 0,
+        _ => transfer.bytes?,
+    };
+    let ranks = step.groups[transfer.group].size;
+    Some(Period { time, shape: shape(transfer.operation, algorithm, ranks, bytes) })
+}
+
+impl Period {
+    fn and(self, other: Period) -> Period {
+        let [a, b] = [self.shape, other.shape];
+        let shape = Shape { messages: a.messages + b.messages, bytes: a.bytes + b.bytes };
+        Period { time: self.time + other.time, shape }
+    }
+}

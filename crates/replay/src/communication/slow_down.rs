@@ -1,0 +1,120 @@
+//! How much slower operations are while their rank communicates: libraries take processors, streaming multiprocessors and
+//! memory bandwidth away from them.
+
+use crate::graph::{Graph, Kind, NodeId, StepGraph};
+use crate::simulate::{Schedule, simulate};
+use perf4sight_base::stats::{mean, weighted_quantile};
+use perf4sight_traces::intervals::{Interval, union};
+use std::collections::BTreeMap;
+
+/// The factor by which operations take longer while their rank communicates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SlowDown {
+    /// The factor, from 1 on.
+    pub factor: f64,
+    /// The number of kinds of operations that it rests on; without any the factor is assumed to be 1.
+    pub operations: usize,
+}
+
+/// Operations that are overlapped by at least this share count as overlapped, by at most the rest as alone.
+const OVERLAPPED: f64 = 0.9;
+/// Shorter operations are timed too roughly, in nanoseconds.
+const SHORTEST: u64 = 50_000;
+/// Operations of one kind that have to run both overlapped and alone.
+const LEAST: usize = 3;
+/// Repetitions after which durations and overlap agree: a change of overlap changes durations by a fraction of itself.
+const ROUNDS: usize = 3;
+
+/// Times of operations of a kind: overlapped, and alone.
+type Times = [Vec<f64>; 2];
+
+impl SlowDown {
+    /// Compares equal operations of a typical step that run while their rank communicates with those that do not: the
+    /// median over the kinds of operations, each counted by its time.
+    pub fn fit(step: &StepGraph) -> Self {
+        let shares = overlap(step, &simulate(&step.graph));
+        let mut kinds: BTreeMap<_, Times> = BTreeMap::new();
+        for id in step.graph.ids().filter(|id| is_slowed(&step.graph, *id)) {
+            let (node, share) = (step.graph.node(id), shares[id.index()]);
+            let place = usize::from(share < OVERLAPPED);
+            if node.duration >= SHORTEST && !(1.0 - OVERLAPPED..OVERLAPPED).contains(&share) {
+                kinds.entry((node.call, step.graph.resource_of(id).rank)).or_default()[place]
+                    .push(node.duration as f64);
+            }
+        }
+        kinds.retain(|_, times| times.iter().all(|times| times.len() >= LEAST));
+        let total = |times: &Times| times.iter().flatten().sum::<f64>();
+        let weighted = kinds.values().map(|times| (mean(&times[0]) / mean(&times[1]), total(times))).collect();
+        let half = kinds.values().map(total).sum::<f64>() / 2.0;
+        let factor = weighted_quantile(weighted, half).unwrap_or(1.0);
+        SlowDown { factor: factor.max(1.0), operations: kinds.len() }
+    }
+
+    /// Fits the durations of operations to how much of each is overlapped now, where it was `before` until now.
+    pub fn adjust(&self, step: &mut StepGraph, before: &[f64]) {
+        let slowed = |share: f64| 1.0 + (self.factor - 1.0) * share;
+        let was = |id: NodeId| before.get(id.index()).copied().unwrap_or(0.0);
+        let own: Vec<(NodeId, f64)> = step
+            .graph
+            .ids()
+            .filter(|id| is_slowed(&step.graph, *id))
+            .map(|id| (id, step.graph.node(id).duration as f64 / slowed(was(id))))
+            .collect();
+        for _ in 0..ROUNDS {
+            let shares = overlap(step, &simulate(&step.graph));
+            for (id, alone) in &own {
+                step.graph.set_duration(*id, (alone * slowed(shares[id.index()])).round() as u64);
+            }
+        }
+    }
+}
+
+fn is_slowed(graph: &Graph, id: NodeId) -> bool {
+    match graph.node(id).kind {
+        Kind::Operation | Kind::Kernel => true,
+        Kind::Start | Kind::Gap | Kind::Launch | Kind::Transfer | Kind::Wait => false,
+    }
+}
+
+/// For each node the share of its time during which its rank communicates.
+pub fn overlap(step: &StepGraph, schedule: &Schedule) -> Vec<f64> {
+    let busy: BTreeMap<u32, Vec<Interval>> =
+        step.ranks.iter().enumerate().map(|(place, rank)| (rank.number, busy(step, schedule, place))).collect();
+    let share = |id: NodeId| {
+        let rank = step.graph.resource_of(id).rank.and_then(|rank| busy.get(&rank));
+        let window = (schedule.start(id) as i64, schedule.end(&step.graph, id) as i64);
+        rank.map_or(0.0, |busy| covered(busy, window))
+    };
+    step.graph.ids().map(share).collect()
+}
+
+/// When a rank communicates.
+fn busy(step: &StepGraph, schedule: &Schedule, rank: usize) -> Vec<Interval> {
+    let own = step.transfers.iter().filter(|transfer| transfer.parts.iter().any(|part| part.rank == rank));
+    union(own.map(|own| (schedule.start(own.node) as i64, schedule.end(&step.graph, own.node) as i64)))
+}
+
+/// The share of a window that ordered intervals cover.
+fn covered(union: &[Interval], (begin, end): Interval) -> f64 {
+    if end <= begin {
+        return 0.0;
+    }
+    let first = union.partition_point(|(_, stop)| *stop <= begin);
+    let within = union[first..].iter().take_while(|(start, _)| *start < end);
+    let covered: i64 = within.map(|(start, stop)| stop.min(&end) - start.max(&begin)).sum();
+    covered as f64 / (end - begin) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_covered_by_what_is_in_it() {
+        let union = [(0, 10), (20, 30), (40, 50)];
+        assert_eq!(covered(&union, (5, 25)), 0.5);
+        assert_eq!(covered(&union, (10, 20)), 0.0);
+        assert_eq!(covered(&union, (22, 24)), 1.0);
+        assert_eq!(covered(&union, (45, 45)), 0.0);
+    }
+}

@@ -1,0 +1,111 @@
+//! A training step of all ranks as a graph: operations on threads, streams and links, and what each waits for.
+
+mod builder;
+mod calls;
+mod cycle;
+mod node;
+pub mod recorded;
+mod step;
+
+pub use builder::Builder;
+pub use calls::{CallId, Calls};
+pub(crate) use cycle::predecessors;
+pub use node::{EdgeKind, Kind, Node, NodeId, Resource, ResourceId, ResourceKind};
+pub use step::{Gradient, Group, RankNodes, StepGraph, Transfer, TransferPart};
+
+/// An immutable graph without cycles; [`Graph::edit`] makes changed copies.
+#[derive(Debug, Clone, Default)]
+pub struct Graph {
+    nodes: Vec<Node>,
+    /// For each node the end of its edges in `targets`; the next node's edges begin there.
+    ends: Vec<u32>,
+    targets: Vec<u32>,
+    kinds: Vec<EdgeKind>,
+    resources: Vec<Resource>,
+    calls: Calls,
+}
+
+impl Graph {
+    /// The nodes; a [`NodeId`] is an index here.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// A node.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// The ids of all nodes, in their order.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
+        (0..self.nodes.len() as u32).map(NodeId)
+    }
+
+    /// Replaces the duration of a node, in nanoseconds. The edges stay as they are, so that no check is needed.
+    pub fn set_duration(&mut self, id: NodeId, duration: u64) {
+        self.nodes[id.index()].duration = duration;
+    }
+
+    /// Nodes that wait for a node, each with the reason.
+    pub fn successors(&self, id: NodeId) -> impl Iterator<Item = (NodeId, EdgeKind)> + '_ {
+        let range = self.range(id.index());
+        range.map(|edge| (NodeId(self.targets[edge]), self.kinds[edge]))
+    }
+
+    /// All edges: a node, one that waits for it, and the reason.
+    pub fn edges(&self) -> impl Iterator<Item = (NodeId, NodeId, EdgeKind)> + '_ {
+        self.ids().flat_map(|from| self.successors(from).map(move |(to, kind)| (from, to, kind)))
+    }
+
+    /// The number of edges.
+    pub fn edge_count(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// The indices of the nodes that wait for a node.
+    pub(crate) fn targets_of(&self, node: usize) -> &[u32] {
+        &self.targets[self.range(node)]
+    }
+
+    fn range(&self, node: usize) -> std::ops::Range<usize> {
+        let start = node.checked_sub(1).map_or(0, |before| self.ends[before]);
+        start as usize..self.ends[node] as usize
+    }
+
+    /// Threads, streams and links; a [`ResourceId`] is an index here.
+    pub fn resources(&self) -> &[Resource] {
+        &self.resources
+    }
+
+    /// The resource that a node runs on.
+    pub fn resource_of(&self, id: NodeId) -> &Resource {
+        &self.resources[self.node(id).resource.index()]
+    }
+
+    /// The names of the operations, and inside which others they ran.
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// The name of a node.
+    pub fn name(&self, id: NodeId) -> &str {
+        self.calls.name(self.node(id).call)
+    }
+
+    /// A builder that holds all of this graph, to add and remove nodes and edges. Ids of nodes stay valid.
+    pub fn edit(&self) -> Builder {
+        Builder::with(self)
+    }
+
+    /// The memory of the graph in bytes, without names.
+    pub fn bytes(&self) -> u64 {
+        Graph::bytes_of(self.nodes.len() as u64, self.targets.len() as u64)
+    }
+
+    /// The memory in bytes that a graph of so many nodes and edges takes, to be known before it is built.
+    pub fn bytes_of(nodes: u64, edges: u64) -> u64 {
+        let node = size_of::<Node>() + size_of::<u32>();
+        let edge = size_of::<u32>() + size_of::<EdgeKind>();
+        nodes * node as u64 + edges * edge as u64
+    }
+}

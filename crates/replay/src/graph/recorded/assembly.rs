@@ -1,0 +1,171 @@
+//! Makes nodes and edges of the rows of all ranks.
+
+use super::rows::{PartRows, RankStep};
+use super::waits;
+use crate::collectives::{Exchange, Exchanges};
+use crate::graph::step::{Gradient, Group, RankNodes, StepGraph, Transfer, TransferPart};
+use crate::graph::{Builder, Calls, EdgeKind, Kind, Node, NodeId, Resource, ResourceId, ResourceKind};
+use crate::ranks::{Job, Rank};
+use perf4sight_base::error::Result;
+
+/// The graph of a step, and where the rows of each rank are in it.
+pub(super) struct Assembly {
+    pub step: StepGraph,
+    /// The id of the first row of each rank; the others follow.
+    pub first_rows: Vec<u32>,
+    /// The number in the step of the exchange of each of the graph's transfers.
+    pub exchanges: Vec<usize>,
+}
+
+/// A step of a job: its index, and the rows of each rank.
+pub(super) type Steps = [(usize, Vec<RankStep>)];
+
+struct Assembling<'a> {
+    builder: Builder,
+    job: &'a Job,
+    steps: &'a Steps,
+    /// The step whose operations decide which edges there are.
+    reference: &'a [RankStep],
+    first_rows: Vec<u32>,
+}
+
+impl Assembly {
+    /// The graph of steps in which all ranks did the same, still without durations.
+    pub fn of(job: &Job, exchanges: &Exchanges, steps: &Steps, calls: Calls) -> Result<Self> {
+        let Some((reference_step, reference)) = reference(steps) else {
+            let nothing = StepGraph { graph: Builder::with_calls(calls).finish()?, ..StepGraph::default() };
+            return Ok(Assembly { step: nothing, first_rows: Vec::new(), exchanges: Vec::new() });
+        };
+        let builder = Builder::with_calls(calls);
+        let mut assembling = Assembling { builder, job, steps, reference, first_rows: Vec::new() };
+        let ranks: Vec<RankNodes> = (0..job.ranks.len()).map(|rank| assembling.rank(rank)).collect();
+        let of_step: Vec<&Exchange> =
+            exchanges.all.iter().filter(|exchange| exchange.step == Some(*reference_step)).collect();
+        let (groups, transfers): (Vec<Group>, Vec<(usize, Transfer)>) = assembling.transfers(exchanges, &of_step);
+        let Assembling { builder, first_rows, .. } = assembling;
+        let (exchanges, transfers) = transfers.into_iter().unzip();
+        Ok(Assembly { step: StepGraph { graph: builder.finish()?, ranks, groups, transfers }, first_rows, exchanges })
+    }
+}
+
+/// The step of median length.
+fn reference(steps: &Steps) -> Option<(&usize, &[RankStep])> {
+    let mut by_time: Vec<&(usize, Vec<RankStep>)> = steps.iter().collect();
+    by_time.sort_by_key(|(_, ranks)| ranks.iter().map(RankStep::time).max());
+    by_time.get(by_time.len() / 2).map(|(step, ranks)| (step, ranks.as_slice()))
+}
+
+impl Assembling<'_> {
+    fn id(&self, rank: usize, row: usize) -> NodeId {
+        NodeId(self.first_rows[rank] + row as u32)
+    }
+
+    /// Adds a rank's rows, and the edges between them.
+    fn rank(&mut self, place: usize) -> RankNodes {
+        let (rank, rows) = (&self.job.ranks[place], &self.reference[place]);
+        let resources: Vec<ResourceId> = (0..rows.tracks.len()).map(|track| self.track(rank, rows, track)).collect();
+        let main = rows.tracks.iter().position(|(track, _)| rank.main == Some(*track)).unwrap_or(0);
+        let main = resources.get(main).copied().unwrap_or_else(|| self.builder.resource(without_track(rank)));
+        let call = self.builder.call("begin", None);
+        let start = self.builder.node(Node { duration: 0, call, resource: main, kind: Kind::Start, priority: 0 });
+        self.first_rows.push(start.0 + 1);
+        for ((_, range), resource) in rows.tracks.iter().zip(resources) {
+            let mut before = start;
+            for row in &rows.rows[range.clone()] {
+                let node = Node { duration: 0, call: row.call, resource, kind: row.kind, priority: 0 };
+                let node = self.builder.node(node);
+                self.builder.edge(before, node, EdgeKind::Order);
+                before = node;
+            }
+        }
+        self.edges_within(place);
+        let rows = &self.reference[place];
+        RankNodes {
+            number: rank.number,
+            stands_for: 1,
+            start,
+            gradients: rows
+                .gradients
+                .iter()
+                .map(|(row, bytes)| Gradient { ready: self.id(place, *row), bytes: *bytes })
+                .collect(),
+            copies: rows.copies.iter().map(|row| self.id(place, *row)).collect(),
+        }
+    }
+
+    fn track(&mut self, rank: &Rank, rows: &RankStep, track: usize) -> ResourceId {
+        let (id, range) = &rows.tracks[track];
+        let is_stream = rows.rows[range.clone()].iter().any(|row| matches!(row.kind, Kind::Kernel | Kind::Wait));
+        let kind = if is_stream { ResourceKind::Stream } else { ResourceKind::Thread };
+        let name = rank.trace.tracks[id.index()].thread.clone();
+        self.builder.resource(Resource { rank: Some(rank.number), kind, name })
+    }
+
+    /// Launches, synchronisations, and what threads and streams of the rank waited for by all appearances.
+    fn edges_within(&mut self, place: usize) {
+        let rows = &self.reference[place];
+        let launches = rows.launches.iter().map(|(row, launch)| (*launch, *row, EdgeKind::Launch));
+        let waits = rows.synchronisations.iter().map(|(row, kernel)| (*kernel, *row, EdgeKind::Synchronisation));
+        let own: Vec<&RankStep> = self.steps.iter().map(|(_, ranks)| &ranks[place]).collect();
+        let inferred = waits::between_tracks(rows, &own).into_iter();
+        let inferred = inferred.map(|(from, to)| (from, to, EdgeKind::Synchronisation));
+        let is_true = |(from, to, _): &(usize, usize, EdgeKind)| waits::holds(&own, *from, *to);
+        let edges: Vec<(usize, usize, EdgeKind)> = launches.chain(waits).chain(inferred).filter(is_true).collect();
+        for (from, to, kind) in edges {
+            self.builder.edge(self.id(place, from), self.id(place, to), kind);
+        }
+    }
+
+    fn transfers(&mut self, exchanges: &Exchanges, of_step: &[&Exchange]) -> (Vec<Group>, Vec<(usize, Transfer)>) {
+        let waits: Vec<_> = (0..self.reference.len()).map(|rank| waits::for_exchanges(self.steps, rank)).collect();
+        let mut groups: Vec<(String, Group)> = Vec::new();
+        let mut transfers = Vec::new();
+        for (nth, exchange) in of_step.iter().enumerate() {
+            let has = |rank: &usize| self.reference[*rank].parts.get(&nth).copied().map(|part| (*rank, part));
+            let parts: Vec<(usize, PartRows)> = (0..self.reference.len()).filter_map(|rank| has(&rank)).collect();
+            if parts.is_empty() {
+                continue;
+            }
+            let group = self.group(exchanges, exchange, &mut groups);
+            let call = self.builder.call(exchange.operation.label(), None);
+            let resource = groups[group].1.link;
+            let node = self.builder.node(Node { duration: 0, call, resource, kind: Kind::Transfer, priority: 0 });
+            let parts = parts.into_iter().map(|(rank, part)| {
+                let wait = part.wait.or_else(|| waits[rank].get(&nth).copied());
+                self.part(node, rank, part, wait)
+            });
+            let parts = parts.collect();
+            let Exchange { operation, bytes, .. } = **exchange;
+            transfers.push((nth, Transfer { node, operation, group, bytes, parts }));
+        }
+        (groups.into_iter().map(|(_, group)| group).collect(), transfers)
+    }
+
+    /// The index of an exchange's group, which is added if it is new.
+    fn group(&mut self, exchanges: &Exchanges, exchange: &Exchange, groups: &mut Vec<(String, Group)>) -> usize {
+        let key = format!("{} {}", exchange.group, exchange.ranks);
+        if let Some(known) = groups.iter().position(|(other, _)| *other == key) {
+            return known;
+        }
+        let size = exchanges.call(exchange.parts[0]).arguments.group_size;
+        let size = if size > 0 { size } else { self.job.world_size.unwrap_or(exchange.parts.len() as u32) };
+        let name = exchange.group.clone();
+        let link = self.builder.resource(Resource { rank: None, kind: ResourceKind::Link, name: name.clone() });
+        groups.push((key, Group { name, size, link }));
+        groups.len() - 1
+    }
+
+    fn part(&mut self, transfer: NodeId, rank: usize, part: PartRows, wait: Option<usize>) -> TransferPart {
+        let launch = self.id(rank, part.launch);
+        self.builder.edge(launch, transfer, EdgeKind::Rendezvous);
+        let wait = wait.map(|wait| self.id(rank, wait));
+        wait.into_iter().for_each(|wait| self.builder.edge(transfer, wait, EdgeKind::Rendezvous));
+        let issuing = (self.id(rank, part.issuing.0), self.id(rank, part.issuing.1));
+        TransferPart { rank, launch, wait, issuing }
+    }
+}
+
+/// Where a rank without any event begins.
+fn without_track(rank: &Rank) -> Resource {
+    Resource { rank: Some(rank.number), kind: ResourceKind::Thread, name: String::new() }
+}

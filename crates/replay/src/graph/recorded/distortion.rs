@@ -1,0 +1,105 @@
+//! What recording a profile and other programs made of the step, and the step without it.
+
+use super::Recorded;
+use crate::graph::{Graph, Kind, NodeId, ResourceKind};
+use crate::simulate::simulate;
+
+/// The difference between a recorded step and one without recording.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Distortion {
+    /// The replayed typical step, in nanoseconds.
+    pub recorded: u64,
+    /// The step without recording, in nanoseconds.
+    pub plain: u64,
+    /// How the replayed step became the plain one.
+    pub correction: Correction,
+}
+
+/// How a replayed step was made as long as the plain one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Correction {
+    /// Recording makes the work of threads longer: their times were multiplied by this factor below 1.
+    Threads(f64),
+    /// The plain steps were longer. Recording makes nothing shorter, so that they were disturbed as a whole: all times were
+    /// multiplied by this factor from 1 on.
+    All(f64),
+    /// No sensible factor does it; nothing was changed.
+    None,
+}
+
+/// Below this factor of the time of threads, and above that of all times, recording and noise are no explanation.
+const FACTORS: [f64; 2] = [0.2, 1.5];
+/// Halvings of the range of factors, after which it is a millionth wide.
+const HALVINGS: usize = 20;
+
+impl Distortion {
+    /// By how much the recorded step is longer, in percent of the plain step.
+    pub fn percent(&self) -> f64 {
+        100.0 * (self.recorded as f64 / self.plain as f64 - 1.0)
+    }
+}
+
+impl Recorded {
+    /// Makes the typical step as long as steps without recording, which take `plain` nanoseconds.
+    pub fn take_out_distortion(&mut self, plain: u64) -> Distortion {
+        let threads = thread_nodes(&self.typical.graph);
+        let recorded = self.time_with(&threads, 1.0);
+        let correction = self.correction(&threads, recorded, plain);
+        match correction {
+            Correction::Threads(factor) => self.scale(&threads, factor),
+            Correction::All(factor) => self.scale(&self.typical.graph.ids().collect::<Vec<_>>(), factor),
+            Correction::None => {}
+        }
+        Distortion { recorded, plain, correction }
+    }
+
+    fn correction(&self, threads: &[NodeId], recorded: u64, plain: u64) -> Correction {
+        let [least, most] = FACTORS;
+        if plain >= recorded {
+            let factor = plain as f64 / recorded as f64;
+            return if factor <= most { Correction::All(factor) } else { Correction::None };
+        }
+        if self.time_with(threads, least) > plain {
+            return Correction::None;
+        }
+        let [mut low, mut high] = [least, 1.0];
+        for _ in 0..HALVINGS {
+            let middle = low.midpoint(high);
+            match self.time_with(threads, middle) < plain {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        Correction::Threads(low.midpoint(high))
+    }
+
+    fn time_with(&self, nodes: &[NodeId], factor: f64) -> u64 {
+        let mut step = self.typical.clone();
+        scale(&mut step.graph, nodes, factor);
+        step.time(&simulate(&step.graph))
+    }
+
+    /// Multiplies the times of nodes, in the typical step and in each recorded one.
+    fn scale(&mut self, nodes: &[NodeId], factor: f64) {
+        scale(&mut self.typical.graph, nodes, factor);
+        for step in &mut self.durations {
+            nodes.iter().for_each(|id| step[id.index()] = times(step[id.index()], factor));
+        }
+    }
+}
+
+fn thread_nodes(graph: &Graph) -> Vec<NodeId> {
+    let on_thread = |id: &NodeId| {
+        graph.resource_of(*id).kind == ResourceKind::Thread
+            && matches!(graph.node(*id).kind, Kind::Operation | Kind::Gap)
+    };
+    graph.ids().filter(on_thread).collect()
+}
+
+fn scale(graph: &mut Graph, nodes: &[NodeId], factor: f64) {
+    nodes.iter().for_each(|id| graph.set_duration(*id, times(graph.node(*id).duration, factor)));
+}
+
+fn times(duration: u64, factor: f64) -> u64 {
+    (duration as f64 * factor).round() as u64
+}

@@ -1,0 +1,65 @@
+//! How long each node took in each step: from the last end of what it waited for until its own.
+
+use super::assembly::{Assembly, Steps};
+use super::rows::RankStep;
+use crate::graph::{Graph, NodeId};
+
+/// The durations of all nodes in each step, in nanoseconds. Where a node ended before something that it should wait for,
+/// its duration is 0.
+pub(super) fn of(assembly: &Assembly, steps: &Steps) -> Vec<Vec<u64>> {
+    let edges: Vec<(usize, usize)> =
+        assembly.step.graph.edges().map(|(from, to, _)| (from.index(), to.index())).collect();
+    steps.iter().map(|(_, ranks)| of_step(assembly, &edges, ranks)).collect()
+}
+
+fn of_step(assembly: &Assembly, edges: &[(usize, usize)], ranks: &[RankStep]) -> Vec<u64> {
+    let begin = ranks.iter().map(|rank| rank.start).min().unwrap_or(0);
+    let ends = ends(assembly, ranks, begin);
+    let mut ready = vec![begin; ends.len()];
+    edges.iter().for_each(|&(from, to)| ready[to] = ready[to].max(ends[from]));
+    for (before, after) in consecutive(assembly, &ends) {
+        ready[after] = ready[after].max(ends[before]);
+    }
+    ends.iter().zip(ready).map(|(end, ready)| (end - ready).max(0) as u64).collect()
+}
+
+fn ends(assembly: &Assembly, ranks: &[RankStep], begin: i64) -> Vec<i64> {
+    let mut ends = vec![begin; assembly.step.graph.nodes().len()];
+    for (rank, first) in ranks.iter().zip(&assembly.first_rows) {
+        let first = *first as usize;
+        ends[first - 1] = rank.start;
+        rank.rows.iter().zip(&mut ends[first..]).for_each(|(row, end)| *end = row.end);
+    }
+    for (transfer, number) in assembly.step.transfers.iter().zip(&assembly.exchanges) {
+        let end = transfer.parts.iter().filter_map(|part| {
+            let own = ranks[part.rank].parts.get(number)?;
+            // A thread that waited goes on a little before the range of the library ends.
+            Some(part.wait.map_or(own.end, |wait| own.end.min(ends[wait.index()])))
+        });
+        ends[transfer.node.index()] = end.min().unwrap_or(begin);
+    }
+    ends
+}
+
+/// Pairs of transfers on the same link, one of which ended right after the other.
+fn consecutive(assembly: &Assembly, ends: &[i64]) -> Vec<(usize, usize)> {
+    let mut pairs = Vec::new();
+    for group in 0..assembly.step.groups.len() {
+        let own = assembly.step.transfers.iter().filter(|transfer| transfer.group == group);
+        let mut own: Vec<usize> = own.map(|transfer| transfer.node.index()).collect();
+        own.sort_by_key(|node| ends[*node]);
+        pairs.extend(own.windows(2).map(|pair| (pair[0], pair[1])));
+    }
+    pairs
+}
+
+/// Gives every node the median of its durations in some of the steps.
+pub(super) fn set_medians(graph: &mut Graph, durations: &[Vec<u64>], steps: &[usize]) {
+    let ids: Vec<NodeId> = graph.ids().collect();
+    for id in ids {
+        let mut all: Vec<u64> = steps.iter().map(|step| durations[*step][id.index()]).collect();
+        all.sort_unstable();
+        let middle = [all.len().saturating_sub(1) / 2, all.len() / 2].map(|place| all.get(place).copied().unwrap_or(0));
+        graph.set_duration(id, middle[0].midpoint(middle[1]));
+    }
+}

@@ -1,0 +1,115 @@
+//! What one rank did in one step: rows with their end times, in the order of each thread and stream.
+
+use super::{streams, threads};
+use crate::clocks::Clocks;
+use crate::collectives::Exchanges;
+use crate::graph::{CallId, Calls, Kind};
+use crate::ranks::{Job, Rank};
+use perf4sight_traces::TrackId;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+
+/// A piece of work of a thread or stream that ends at a time of the job's clock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row {
+    pub call: CallId,
+    pub kind: Kind,
+    pub end: i64,
+}
+
+/// A rank's rows of one step.
+#[derive(Debug, Default)]
+pub(super) struct RankStep {
+    /// When the step begins, in nanoseconds of the job's clock.
+    pub start: i64,
+    pub rows: Vec<Row>,
+    /// The rows of each thread and stream.
+    pub tracks: Vec<(TrackId, Range<usize>)>,
+    /// Gradients: the row at whose end one is in its bucket, and its bytes.
+    pub gradients: Vec<(usize, u64)>,
+    /// Rows before the copies out of buckets.
+    pub copies: Vec<usize>,
+    /// Kernels: the row before its first one and, if the trace contains it, the row of the thread that launched it.
+    pub launches: Vec<(usize, usize)>,
+    /// Synchronisations of a thread with streams: its row, and the row that it waited for.
+    pub synchronisations: Vec<(usize, usize)>,
+    /// The rank's parts in exchanges, by the number of the exchange in the step.
+    pub parts: HashMap<usize, PartRows>,
+}
+
+/// A rank's part in an exchange.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PartRows {
+    /// The row at whose end the rank takes part.
+    pub launch: usize,
+    /// The row that waits for the result; for CPUs it is found later.
+    pub wait: Option<usize>,
+    /// When the rank has the result, in nanoseconds of the job's clock.
+    pub end: i64,
+    /// The rows of the call that enqueues it.
+    pub issuing: (usize, usize),
+}
+
+impl RankStep {
+    /// The index of the last row of a track that ends no later than a moment.
+    pub fn before(&self, track: TrackId, moment: i64) -> Option<usize> {
+        let (_, rows) = self.tracks.iter().find(|(id, _)| *id == track)?;
+        let within = self.rows[rows.clone()].partition_point(|row| row.end <= moment);
+        within.checked_sub(1).map(|within| rows.start + within)
+    }
+
+    /// The index of the row of a track during which a moment is, if one ends after it.
+    pub fn during(&self, track: usize, moment: i64) -> Option<usize> {
+        let (_, rows) = &self.tracks[track];
+        let within = self.rows[rows.clone()].partition_point(|row| row.end <= moment);
+        (within < rows.len()).then_some(rows.start + within)
+    }
+
+    /// The index in `tracks` of the track that a row is on.
+    pub fn track_of(&self, row: usize) -> Option<usize> {
+        self.tracks.iter().position(|(_, rows)| rows.contains(&row))
+    }
+
+    /// A number that is equal for steps with the same operations in the same order.
+    pub fn signature(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.tracks.iter().for_each(|(track, rows)| (track, rows.len()).hash(&mut hasher));
+        self.rows.iter().for_each(|row| (row.call, row.kind).hash(&mut hasher));
+        self.parts.len().hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Nanoseconds from the beginning of the step until the last work ends.
+    pub fn time(&self) -> u64 {
+        let end = self.rows.iter().map(|row| row.end).max().unwrap_or(self.start);
+        (end - self.start).max(0) as u64
+    }
+}
+
+/// What all ranks did in a step of the job.
+pub(super) fn read(job: &Job, exchanges: &Exchanges, clocks: &Clocks, step: usize, calls: &mut Calls) -> Vec<RankStep> {
+    let of_step = exchanges.all.iter().filter(|exchange| exchange.step == Some(step)).enumerate();
+    let parts = of_step.flat_map(|(number, exchange)| exchange.parts.iter().map(move |part| (number, *part)));
+    let parts: Vec<(usize, crate::collectives::Part)> = parts.collect();
+    let rank = |(place, rank): (usize, &Rank)| {
+        let window = rank.steps[job.steps[step].of[place]].window;
+        let mut rows = RankStep { start: window.0, ..RankStep::default() };
+        let own = parts.iter().filter(|(_, part)| part.rank == place);
+        let own: Vec<(usize, &crate::collectives::Call)> =
+            own.map(|(number, part)| (*number, exchanges.call(*part))).collect();
+        threads::read(rank, window, calls, &mut rows);
+        streams::read(rank, window, &own, calls, &mut rows);
+        threads::read_parts(rank, &own, &mut rows);
+        to_common_clock(&mut rows, |moment| clocks.common(place, moment));
+        rows
+    };
+    job.ranks.iter().enumerate().map(rank).collect()
+}
+
+/// Moves all times from the rank's clock to the job's.
+fn to_common_clock(rows: &mut RankStep, common: impl Fn(i64) -> i64) {
+    rows.start = common(rows.start);
+    rows.rows.iter_mut().for_each(|row| row.end = common(row.end));
+    rows.parts.values_mut().for_each(|part| part.end = common(part.end));
+}

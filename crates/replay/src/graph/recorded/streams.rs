@@ -1,0 +1,85 @@
+//! Rows of the streams of accelerators: the delay until a kernel starts, and the kernel.
+
+use super::rows::{PartRows, RankStep, Row};
+use super::threads::NO_EVENT;
+use crate::collectives::Call;
+use crate::graph::{Calls, Kind};
+use crate::ranks::Rank;
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Category, Event, Phase, Trace, TrackId};
+use std::collections::{BTreeMap, HashMap};
+
+/// Part of the names of calls that wait until streams have done their work.
+const SYNCHRONIZE: &str = "Synchronize";
+
+/// Reads the kernels that a step launched, and what synchronises threads with them.
+pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], calls: &mut Calls, into: &mut RankStep) {
+    let trace = &rank.trace;
+    let launched = launches(trace, window);
+    let exchanges: HashMap<u32, usize> = parts.iter().map(|(exchange, call)| (call.event, *exchange)).collect();
+    let threads = into.tracks.len();
+    for (stream, kernels) in streams(trace, window, &launched) {
+        let first = into.rows.len();
+        for (index, kernel) in kernels {
+            let launch = launched.get(&kernel.correlation).and_then(|event| into.before(event.track, event.start));
+            let row = into.rows.len();
+            into.launches.extend(launch.map(|launch| (row, launch)));
+            into.rows.push(Row { call: calls.intern(NO_EVENT, None), kind: Kind::Gap, end: kernel.start });
+            let exchange = exchanges.get(&index);
+            let kind = if exchange.is_some() { Kind::Wait } else { Kind::Kernel };
+            into.rows.push(Row { call: calls.intern(trace.name(kernel), None), kind, end: kernel.end() });
+            if let Some(exchange) = exchange {
+                let part = PartRows { launch: row, wait: Some(row + 1), end: kernel.end(), issuing: (row, row) };
+                into.parts.insert(*exchange, part);
+            }
+        }
+        into.tracks.push((stream, first..into.rows.len()));
+    }
+    synchronisations(trace, window, threads, into);
+}
+
+/// Runtime calls of a step, by the correlation with what they launch.
+fn launches(trace: &Trace, window: Interval) -> HashMap<u64, &Event> {
+    let in_window = |event: &&Event| (window.0..window.1).contains(&event.start);
+    let runtime = trace.events.iter().filter(|event| event.category == Category::Runtime && event.correlation != 0);
+    runtime.filter(in_window).map(|event| (event.correlation, event)).collect()
+}
+
+/// The kernels of each stream that a step launched, or that began in it if their launch is not known, in order.
+fn streams<'a>(
+    trace: &'a Trace,
+    window: Interval,
+    launched: &HashMap<u64, &Event>,
+) -> BTreeMap<TrackId, Vec<(u32, &'a Event)>> {
+    let mut streams: BTreeMap<TrackId, Vec<(u32, &Event)>> = BTreeMap::new();
+    let is_work = |event: &Event| {
+        matches!(event.category, Category::Kernel | Category::Copy | Category::Set) && event.phase == Phase::Complete
+    };
+    for (index, event) in trace.events.iter().enumerate().filter(|(_, event)| is_work(event)) {
+        let belongs = match event.correlation {
+            0 => (window.0..window.1).contains(&event.start),
+            correlation => launched.contains_key(&correlation),
+        };
+        if belongs {
+            streams.entry(event.track).or_default().push((index as u32, event));
+        }
+    }
+    streams
+}
+
+/// Threads that wait for streams: the last kernel of each stream that ended while the call waited.
+fn synchronisations(trace: &Trace, window: Interval, threads: usize, into: &mut RankStep) {
+    let first = trace.events.partition_point(|event| event.start < window.0);
+    let last = trace.events.partition_point(|event| event.start < window.1);
+    for event in &trace.events[first..last] {
+        if event.category != Category::Runtime || !trace.name(event).contains(SYNCHRONIZE) {
+            continue;
+        }
+        let Some(waiting) = into.before(event.track, event.end()) else { continue };
+        for stream in threads..into.tracks.len() {
+            let track = into.tracks[stream].0;
+            let kernel = into.before(track, event.end()).filter(|row| into.rows[*row].end > event.start);
+            into.synchronisations.extend(kernel.map(|kernel| (waiting, kernel)));
+        }
+    }
+}

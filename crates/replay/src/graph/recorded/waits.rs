@@ -1,0 +1,95 @@
+//! Infers what threads and streams waited for, from several steps: what is true in all of them.
+
+use super::assembly::Steps;
+use super::rows::RankStep;
+use crate::graph::Kind;
+use std::collections::{BTreeMap, HashMap};
+
+/// Shorter gaps are no waiting, in nanoseconds: a context switch of Linux takes some microseconds.
+const SHORTEST: i64 = 10_000;
+/// A thread that waits for an exchange goes on up to this many nanoseconds before the range of the library ends: the
+/// library wakes it up and closes its range, for which it may have to wait for a processor. Up to 6 ms were seen where
+/// ranks and other programs shared two processors.
+const WAKE_UP: i64 = 10_000_000;
+/// The share of the steps in which the same row of its thread has to be the longest before the end of an exchange, for the
+/// row to be the wait for it. Which row is the longest differs from step to step unless the thread waits.
+const CONSISTENT: f64 = 0.8;
+
+/// Whether a row ended before another in all steps.
+pub(super) fn holds(steps: &[&RankStep], from: usize, to: usize) -> bool {
+    steps.iter().all(|step| step.rows[from].end <= step.rows[to].end)
+}
+
+/// Pairs of rows: the last one of another thread or stream that ended during a gap, and the gap.
+pub(super) fn between_tracks(reference: &RankStep, steps: &[&RankStep]) -> Vec<(usize, usize)> {
+    let launches: HashMap<usize, usize> = reference.launches.iter().copied().collect();
+    let is_stream = |track: usize| {
+        reference.rows[reference.tracks[track].1.clone()]
+            .iter()
+            .any(|row| matches!(row.kind, Kind::Kernel | Kind::Wait))
+    };
+    let streams: Vec<bool> = (0..reference.tracks.len()).map(is_stream).collect();
+    let mut found = Vec::new();
+    for (track, (_, range)) in reference.tracks.iter().enumerate() {
+        for row in range.clone().filter(|row| reference.rows[*row].kind == Kind::Gap) {
+            let before = row.checked_sub(1).filter(|before| range.contains(before));
+            let known = before.map_or(reference.start, |before| reference.rows[before].end);
+            let known = launches.get(&row).map_or(known, |launch| reference.rows[*launch].end.max(known));
+            let others = (0..streams.len()).filter(|other| *other != track && streams[*other] == streams[track]);
+            let ends = others.filter_map(|other| last_work(reference, other, reference.rows[row].end));
+            let latest = ends.max_by_key(|other| reference.rows[*other].end);
+            let is_gap = reference.rows[row].end - known >= SHORTEST;
+            let latest = latest.filter(|other| is_gap && reference.rows[*other].end > known);
+            found.extend(latest.filter(|other| holds(steps, *other, row)).map(|other| (other, row)));
+        }
+    }
+    found
+}
+
+/// The last row of a track that is work and ends by a moment.
+fn last_work(step: &RankStep, track: usize, moment: i64) -> Option<usize> {
+    let (id, range) = &step.tracks[track];
+    let last = step.before(*id, moment)?;
+    (range.start..=last).rev().find(|row| step.rows[*row].kind != Kind::Gap)
+}
+
+/// The rows of a rank's threads that wait for exchanges, by the number of the exchange in the step: those that are the
+/// longest before its end in nearly all steps; for others the row that waits for the next exchange that has one, since results
+/// are waited for in order.
+pub(super) fn for_exchanges(steps: &Steps, rank: usize) -> BTreeMap<usize, usize> {
+    let Some((_, first)) = steps.first() else { return BTreeMap::new() };
+    let mut numbers: Vec<usize> = first[rank].parts.keys().copied().collect();
+    numbers.sort_unstable();
+    let mut waits = BTreeMap::new();
+    let mut next = None;
+    for number in numbers.into_iter().rev() {
+        next = during(steps, rank, number).or(next);
+        waits.extend(next.map(|row| (number, row)));
+    }
+    waits
+}
+
+/// The row of the launching thread that is the longest before the end of an exchange in nearly all steps.
+fn during(steps: &Steps, rank: usize, number: usize) -> Option<usize> {
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    for (_, ranks) in steps {
+        let step = &ranks[rank];
+        let part = step.parts.get(&number)?;
+        let from = step.rows[part.launch].end.max(part.end - WAKE_UP);
+        let row = step.track_of(part.launch).and_then(|track| longest_within(step, track, from, part.end));
+        row.into_iter().for_each(|row| *counts.entry(row).or_insert(0) += 1);
+    }
+    let (row, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    (count as f64 >= CONSISTENT * steps.len() as f64).then_some(row)
+}
+
+/// The longest row of a track that ends in a period or goes on at its end.
+fn longest_within(step: &RankStep, track: usize, from: i64, until: i64) -> Option<usize> {
+    let first = step.during(track, from)?;
+    let range = &step.tracks[track].1;
+    let begin = |row: &usize| {
+        row.checked_sub(1).filter(|before| range.contains(before)).map_or(step.start, |before| step.rows[before].end)
+    };
+    let rows = (first..range.end).take_while(|row| begin(row) < until);
+    rows.max_by_key(|row| step.rows[*row].end - begin(row))
+}

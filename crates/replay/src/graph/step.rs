@@ -1,0 +1,98 @@
+//! A step of a job as a graph, with what is known of its ranks and of the transfers between them.
+
+use super::{Graph, NodeId, ResourceId};
+use crate::collectives::Operation;
+use crate::simulate::Schedule;
+
+/// A step of all ranks.
+#[derive(Debug, Clone, Default)]
+pub struct StepGraph {
+    /// The operations of all ranks and the transfers between them.
+    pub graph: Graph,
+    /// The ranks, in the order of their numbers.
+    pub ranks: Vec<RankNodes>,
+    /// The process groups that exchange data.
+    pub groups: Vec<Group>,
+    /// The transfers, in the order in which the first rank launched them.
+    pub transfers: Vec<Transfer>,
+}
+
+/// A rank's part of the graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RankNodes {
+    /// Its number.
+    pub number: u32,
+    /// How many ranks of the job it stands for, itself included: others that do the same at the same time.
+    pub stands_for: u32,
+    /// The node of the time by which it begins later than the first rank.
+    pub start: NodeId,
+    /// The gradients of the backward pass, in the order in which they are ready.
+    pub gradients: Vec<Gradient>,
+    /// The nodes before each copy out of a bucket of `DistributedDataParallel`, in their order: the waits.
+    pub copies: Vec<NodeId>,
+}
+
+/// The gradient of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gradient {
+    /// The node at whose end it is in its bucket.
+    pub ready: NodeId,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// A process group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its name; empty if no trace contains it.
+    pub name: String,
+    /// The number of ranks, those without a trace included.
+    pub size: u32,
+    /// The link between them.
+    pub link: ResourceId,
+}
+
+/// A collective operation, or a send with its receive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transfer {
+    /// The node of the transfer on the link.
+    pub node: NodeId,
+    /// Its kind.
+    pub operation: Operation,
+    /// The index of its group in [`StepGraph::groups`].
+    pub group: usize,
+    /// Bytes that a rank passes in, if known.
+    pub bytes: Option<u64>,
+    /// What each rank does for it.
+    pub parts: Vec<TransferPart>,
+}
+
+/// A rank's part in a transfer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransferPart {
+    /// The index of the rank in [`StepGraph::ranks`].
+    pub rank: usize,
+    /// The node at whose end the rank takes part.
+    pub launch: NodeId,
+    /// The node that waits for the result, if any.
+    pub wait: Option<NodeId>,
+    /// The nodes of the call on the CPU that enqueues it: the first, and the one after the last.
+    pub issuing: (NodeId, NodeId),
+}
+
+impl StepGraph {
+    /// The nanoseconds of a replayed step for each rank: from when it begins until its last work ends.
+    pub fn rank_times(&self, schedule: &Schedule) -> Vec<u64> {
+        let ends = schedule.ends_of_ranks(&self.graph);
+        let time = |rank: &RankNodes| {
+            let place = ends.binary_search_by_key(&rank.number, |(number, _)| *number);
+            place.map_or(0, |place| ends[place].1) - schedule.end(&self.graph, rank.start)
+        };
+        self.ranks.iter().map(time).collect()
+    }
+
+    /// The nanoseconds of a replayed step: the longest of the ranks'.
+    pub fn time(&self, schedule: &Schedule) -> u64 {
+        self.rank_times(schedule).into_iter().max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,31 @@
+//! Analyses distributed training from the traces of its ranks: one timeline, who waits for whom, which communication is
+//! exposed.
+//!
+//! ```no_run
+//! use perf4sight_replay::collectives::Exchanges;
+//! use perf4sight_replay::ranks::Job;
+//!
+//! let job = Job::read(&["traces".into()])?;
+//! for exchange in Exchanges::of(&job).whole() {
+//!     println!("{} of {:?} bytes on {} ranks", exchange.operation, exchange.bytes, exchange.parts.len());
+//! }
+//! # Ok::<(), perf4sight_base::error::Error>(())
+//! ```
+#![warn(missing_docs)]
+
+mod analysis;
+pub mod buckets;
+pub mod clocks;
+pub mod collectives;
+pub mod communication;
+pub mod exposed;
+pub mod graph;
+pub mod ranks;
+pub mod simulate;
+pub mod statistic;
+pub mod timeline;
+pub mod verb;
+pub mod waiting;
+pub mod what_if;
+
+pub use analysis::Analysis;

@@ -1,0 +1,172 @@
+//! The ranks of a job: their traces, and the steps of each.
+
+mod steps;
+
+pub use steps::Step;
+
+use perf4sight_base::error::{Error, Result};
+use perf4sight_traces::{Ranked, Trace, TrackId, rank_list, read_ranks};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// A training job as its ranks recorded it.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The ranks whose traces are given, in order.
+    pub ranks: Vec<Rank>,
+    /// The number of ranks of the job; none if no trace contains it.
+    pub world_size: Option<u32>,
+    /// The steps that all ranks have, in the order of the first rank.
+    pub steps: Vec<JobStep>,
+}
+
+/// A rank of a job.
+#[derive(Debug, Clone)]
+pub struct Rank {
+    /// Its number.
+    pub number: u32,
+    /// Its trace.
+    pub trace: Trace,
+    /// Its steps, in order.
+    pub steps: Vec<Step>,
+    /// The thread that marks the steps, else the one that began its process.
+    pub main: Option<TrackId>,
+}
+
+/// A step of all ranks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobStep {
+    /// Its name.
+    pub name: String,
+    /// Its index in [`Rank::steps`] of each rank, in the order of [`Job::ranks`].
+    pub of: Vec<usize>,
+}
+
+impl Job {
+    /// Reads the traces of a job: files, or folders of them, one trace for each rank.
+    ///
+    /// # Errors
+    /// A file that is no trace, two traces of one rank, traces of jobs with different numbers of ranks, ranks without a
+    /// step in common.
+    pub fn read(paths: &[PathBuf]) -> Result<Self> {
+        Job::of(read_ranks(paths)?)
+    }
+
+    /// A job of traces that were read.
+    ///
+    /// # Errors
+    /// Traces of jobs with different numbers of ranks, ranks without a step in common.
+    pub fn of(traces: Vec<Ranked>) -> Result<Self> {
+        let world_size = world_size(&traces)?;
+        let ranks: Vec<Rank> = traces.into_iter().map(Rank::of).collect();
+        let steps = common(&ranks);
+        match ranks.iter().find(|rank| rank.steps.is_empty()) {
+            Some(empty) => Err(Error::input("has no event that takes time").file(&empty.trace.file)),
+            None if steps.is_empty() => Err(nothing_in_common(&ranks)),
+            None => Ok(Job { ranks, world_size, steps }),
+        }
+    }
+
+    /// Warnings about what is missing: ranks, steps, parts of files.
+    pub fn warnings(&self) -> Vec<String> {
+        let damage = |rank: &Rank| {
+            let number = rank.number;
+            rank.trace.damage.warnings().into_iter().map(move |warning| format!("rank {number}: {warning}"))
+        };
+        let damage = self.ranks.iter().flat_map(damage);
+        self.missing_ranks().into_iter().chain(self.missing_steps()).chain(damage).collect()
+    }
+
+    /// The ranks that are not given; empty if the number of ranks is not known.
+    pub fn missing(&self) -> BTreeSet<u32> {
+        let given: BTreeSet<u32> = self.ranks.iter().map(|rank| rank.number).collect();
+        (0..self.world_size.unwrap_or(0)).filter(|rank| !given.contains(rank)).collect()
+    }
+
+    fn missing_ranks(&self) -> Option<String> {
+        let missing = self.missing();
+        let size = self.world_size.filter(|_| !missing.is_empty())?;
+        let are = if missing.len() == 1 { "is" } else { "are" };
+        Some(format!("{} of {size} {are} missing: waiting for them is not known", rank_list(&missing)))
+    }
+
+    fn missing_steps(&self) -> Option<String> {
+        let most = self.ranks.iter().map(|rank| rank.steps.len()).max()?;
+        let fewer = |rank: &&Rank| rank.steps.len() > self.steps.len();
+        let others: BTreeSet<u32> = self.ranks.iter().filter(fewer).map(|rank| rank.number).collect();
+        let common = self.steps.len();
+        (most > common).then(|| {
+            format!("only {common} of up to {most} steps are on all ranks: {} recorded more", rank_list(&others))
+        })
+    }
+}
+
+impl Rank {
+    fn of(ranked: Ranked) -> Self {
+        let trace = ranked.trace;
+        let (steps, marking) = steps::of(&trace);
+        let began = || {
+            trace.track_ids().find(|id| {
+                let track = &trace.tracks[id.index()];
+                track.process == track.thread
+            })
+        };
+        Rank { number: ranked.rank, steps, main: marking.or_else(began), trace }
+    }
+}
+
+/// The number of ranks in the traces.
+fn world_size(traces: &[Ranked]) -> Result<Option<u32>> {
+    let mut sizes: BTreeMap<u32, &Ranked> = BTreeMap::new();
+    for ranked in traces {
+        sizes.extend(ranked.trace.header.world_size.map(|size| (size, ranked)));
+    }
+    let numbers: Vec<String> = sizes.keys().map(ToString::to_string).collect();
+    match sizes.first_key_value() {
+        Some((_, ranked)) if sizes.len() > 1 => {
+            Err(Error::input(format!("the traces are of jobs of {} ranks", numbers.join(" and ")))
+                .file(&ranked.trace.file)
+                .expected("traces of one job"))
+        }
+        Some((&size, _)) => match traces.iter().find(|ranked| ranked.rank >= size) {
+            Some(strange) => Err(Error::input(format!("rank {} cannot be of a job of {size} ranks", strange.rank))
+                .file(&strange.trace.file)
+                .expected("traces of one job")),
+            None => Ok(Some(size)),
+        },
+        None => Ok(None),
+    }
+}
+
+/// The steps that all ranks have: those of equal name, the first to the first if a name occurs several times.
+fn common(ranks: &[Rank]) -> Vec<JobStep> {
+    let mut steps: Vec<((&str, usize), Vec<usize>)> = Vec::new();
+    let mut places: BTreeMap<(&str, usize), usize> = BTreeMap::new();
+    for (nth, rank) in ranks.iter().enumerate() {
+        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+        for (index, step) in rank.steps.iter().enumerate() {
+            let times = seen.entry(&step.name).or_default();
+            let key = (step.name.as_str(), *times);
+            *times += 1;
+            if nth == 0 {
+                places.insert(key, steps.len());
+                steps.push((key, vec![index]));
+            } else if let Some(&place) = places.get(&key) {
+                steps[place].1.push(index);
+            }
+        }
+    }
+    let everywhere = steps.into_iter().filter(|(_, of)| of.len() == ranks.len());
+    everywhere.map(|((name, _), of)| JobStep { name: name.to_owned(), of }).collect()
+}
+
+fn nothing_in_common(ranks: &[Rank]) -> Error {
+    let named = |rank: &Rank| {
+        let (first, last) = (&rank.steps[0].name, &rank.steps[rank.steps.len() - 1].name);
+        format!("rank {} has {first} to {last}", rank.number)
+    };
+    let some: Vec<String> = ranks.iter().take(3).map(named).collect();
+    let error = Error::input(format!("no step is on all ranks: {}", some.join(", ")));
+    let error = error.expected("traces of the same steps of one job");
+    ranks.first().map_or(error.clone(), |rank| error.file(&rank.trace.file))
+}

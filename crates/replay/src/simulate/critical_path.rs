@@ -1,0 +1,38 @@
+//! The chain of operations that decides when the step ends.
+
+use super::Schedule;
+use crate::graph::{Graph, Kind, NodeId};
+use std::collections::BTreeMap;
+
+/// Time on the critical path of one rank (none for links) and kind of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// The rank; none for transfers between ranks.
+    pub rank: Option<u32>,
+    /// The sort of work.
+    pub kind: Kind,
+    /// Nanoseconds.
+    pub time: u64,
+}
+
+/// The nodes from the beginning to the end of the step each of which starts when the one before it ends. Of several that
+/// end last, the one that was added first counts.
+pub fn critical_path(graph: &Graph, schedule: &Schedule) -> Vec<NodeId> {
+    let last = graph.ids().rev().max_by_key(|id| schedule.end(graph, *id));
+    let mut path: Vec<NodeId> = std::iter::successors(last, |id| schedule.cause(*id)).collect();
+    path.reverse();
+    path
+}
+
+/// The time on a critical path by rank and kind, the largest first. They add up to the time of the step.
+pub fn shares(graph: &Graph, path: &[NodeId]) -> Vec<Share> {
+    let mut times = BTreeMap::new();
+    for id in path {
+        let node = graph.node(*id);
+        *times.entry((graph.resource_of(*id).rank, node.kind)).or_insert(0) += node.duration;
+    }
+    let share = |((rank, kind), time)| Share { rank, kind, time };
+    let mut shares: Vec<Share> = times.into_iter().map(share).filter(|share| share.time > 0).collect();
+    shares.sort_by_key(|share| std::cmp::Reverse(share.time));
+    shares
+}

@@ -1,0 +1,132 @@
+//! The discrete-event simulation.
+
+use super::Schedule;
+use crate::graph::{Graph, predecessors};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Start, cause and order of a node, and how many nodes it still waits for; and for a time it is in a queue.
+pub(super) const BYTES_OF_NODE: u64 = 8 + 4 + 4 + 4 + 16;
+pub(super) const BYTES_OF_RESOURCE: u64 = size_of::<Queue>() as u64;
+
+/// A node that is ready: its priority, when it became ready, its index. The lowest runs first.
+type Ready = Reverse<(u8, u64, u32)>;
+
+/// What a resource does and what waits for it.
+#[derive(Debug, Default)]
+struct Queue {
+    ready: BinaryHeap<Ready>,
+    busy: bool,
+    /// Whether it is in the list of resources to look at.
+    listed: bool,
+    /// The last node that ran, plus one.
+    last: u32,
+}
+
+struct Simulation<'a> {
+    graph: &'a Graph,
+    schedule: Schedule,
+    waiting_for: Vec<u32>,
+    queues: Vec<Queue>,
+    /// Ends of the nodes that run: time and node.
+    running: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Resources that became free or got a node at this moment.
+    changed: Vec<u32>,
+}
+
+/// Replays a graph. Of the nodes that are ready when a resource becomes free, the one with the lowest priority starts,
+/// of equals the one that was ready first, of these the one that was added first.
+pub fn simulate(graph: &Graph) -> Schedule {
+    let mut simulation = Simulation::new(graph);
+    for node in 0..graph.nodes().len() as u32 {
+        if simulation.waiting_for[node as usize] == 0 {
+            simulation.is_ready(node, 0);
+        }
+    }
+    simulation.start_ready(0);
+    while let Some(Reverse((now, node))) = simulation.running.pop() {
+        simulation.end(node, now);
+        while let Some(Reverse((_, node))) = simulation.running.pop_if_at(now) {
+            simulation.end(node, now);
+        }
+        simulation.start_ready(now);
+    }
+    simulation.schedule
+}
+
+/// Takes the first of a heap if it is at a time.
+trait PopAt {
+    fn pop_if_at(&mut self, now: u64) -> Option<Reverse<(u64, u32)>>;
+}
+
+impl PopAt for BinaryHeap<Reverse<(u64, u32)>> {
+    fn pop_if_at(&mut self, now: u64) -> Option<Reverse<(u64, u32)>> {
+        self.peek().is_some_and(|Reverse((end, _))| *end == now).then(|| self.pop()).flatten()
+    }
+}
+
+impl<'a> Simulation<'a> {
+    fn new(graph: &'a Graph) -> Self {
+        let nodes = graph.nodes().len();
+        Simulation {
+            graph,
+            schedule: Schedule {
+                start: vec![0; nodes],
+                cause: vec![Schedule::NONE; nodes],
+                order: Vec::with_capacity(nodes),
+            },
+            waiting_for: predecessors(graph),
+            queues: graph.resources().iter().map(|_| Queue::default()).collect(),
+            running: BinaryHeap::with_capacity(graph.resources().len()),
+            changed: Vec::with_capacity(graph.resources().len()),
+        }
+    }
+
+    /// Puts a node that waits for no other any longer into the queue of its resource.
+    fn is_ready(&mut self, node: u32, now: u64) {
+        let row = &self.graph.nodes()[node as usize];
+        let queue = &mut self.queues[row.resource.index()];
+        queue.ready.push(Reverse((row.priority, now, node)));
+        if !queue.busy && !queue.listed {
+            queue.listed = true;
+            self.changed.push(row.resource.0);
+        }
+    }
+
+    /// Starts the next node of every resource that is free.
+    fn start_ready(&mut self, now: u64) {
+        while let Some(resource) = self.changed.pop() {
+            let queue = &mut self.queues[resource as usize];
+            queue.listed = false;
+            let Some(Reverse((_, ready, node))) = queue.ready.pop() else { continue };
+            let last = std::mem::replace(&mut queue.last, node + 1);
+            queue.busy = true;
+            if ready < now {
+                // It was ready, so that it waited for what ran before.
+                self.schedule.cause[node as usize] = last - 1;
+            }
+            self.schedule.start[node as usize] = now;
+            self.schedule.order.push(node);
+            self.running.push(Reverse((now + self.graph.nodes()[node as usize].duration, node)));
+        }
+    }
+
+    fn end(&mut self, node: u32, now: u64) {
+        let resource = self.graph.nodes()[node as usize].resource;
+        let queue = &mut self.queues[resource.index()];
+        queue.busy = false;
+        if !queue.listed && !queue.ready.is_empty() {
+            queue.listed = true;
+            self.changed.push(resource.0);
+        }
+        let graph = self.graph;
+        for &target in graph.targets_of(node as usize) {
+            let waiting_for = &mut self.waiting_for[target as usize];
+            *waiting_for -= 1;
+            if *waiting_for == 0 {
+                self.schedule.cause[target as usize] = node;
+                self.is_ready(target, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The result of a replay.
+
+use crate::graph::{Graph, NodeId};
+
+/// When each node starts, and what it waited for last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    pub(super) start: Vec<u64>,
+    /// The index of the node whose end let a node start; [`Schedule::NONE`] if it started at once.
+    pub(super) cause: Vec<u32>,
+    /// Indices of nodes in the order of their starts; what a node waits for comes before it, even if it takes no time.
+    pub(super) order: Vec<u32>,
+}
+
+impl Schedule {
+    pub(super) const NONE: u32 = u32::MAX;
+
+    /// When a node starts: nanoseconds after the first rank begins.
+    pub fn start(&self, id: NodeId) -> u64 {
+        self.start[id.index()]
+    }
+
+    /// When a node ends, in the graph that was simulated.
+    pub fn end(&self, graph: &Graph, id: NodeId) -> u64 {
+        self.start(id) + graph.node(id).duration
+    }
+
+    /// The node whose end let a node start: one that it waits for, or one that kept its resource busy.
+    pub fn cause(&self, id: NodeId) -> Option<NodeId> {
+        Some(self.cause[id.index()]).filter(|cause| *cause != Schedule::NONE).map(NodeId)
+    }
+
+    /// Nodes in the order of their starts; what a node waits for comes before it.
+    pub fn order(&self) -> impl DoubleEndedIterator<Item = NodeId> + '_ {
+        self.order.iter().copied().map(NodeId)
+    }
+
+    /// Nanoseconds until the last node ends; 0 without nodes.
+    pub fn makespan(&self, graph: &Graph) -> u64 {
+        graph.ids().map(|id| self.end(graph, id)).max().unwrap_or(0)
+    }
+
+    /// Nanoseconds until the last node of each rank ends, in the order of the ranks.
+    pub fn ends_of_ranks(&self, graph: &Graph) -> Vec<(u32, u64)> {
+        let mut ends = std::collections::BTreeMap::new();
+        for id in graph.ids() {
+            if let Some(rank) = graph.resource_of(id).rank {
+                let end = ends.entry(rank).or_insert(0);
+                *end = self.end(graph, id).max(*end);
+            }
+        }
+        ends.into_iter().collect()
+    }
+}

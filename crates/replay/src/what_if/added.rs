@@ -1,0 +1,45 @@
+//! `add 2 ms after operations 'gelu*'`: more work behind operations.
+
+use super::clause::{Clause, pattern, positive};
+use super::operations::matching;
+use super::{Change, Scenario};
+use perf4sight_base::error::{Error, Result};
+
+#[derive(Debug)]
+struct Added {
+    pattern: String,
+    nanoseconds: u64,
+}
+
+pub(super) fn parse(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
+    let (time, operations) = clause.after("add ")?.split_once(" after ")?;
+    let pattern = pattern(operations)?.to_owned();
+    let added = nanoseconds(time).map(|nanoseconds| Box::new(Added { pattern, nanoseconds }) as Box<dyn Change>);
+    Some(added)
+}
+
+fn nanoseconds(text: &str) -> Result<u64> {
+    let units = [("ms", 1e6), ("us", 1e3), ("ns", 1.0), ("s", 1e9)];
+    let found = units.iter().find_map(|(unit, scale)| text.strip_suffix(unit).map(|number| (number.trim(), scale)));
+    match found {
+        Some((number, scale)) => positive(number).map(|number| (number * scale).round() as u64),
+        None => Err(Error::usage(format!("\"{text}\" is no time")).expected("a time such as 2 ms, 50 us")),
+    }
+}
+
+impl Change for Added {
+    fn apply(&self, scenario: &mut Scenario) -> Result<()> {
+        let graph = &mut scenario.step.graph;
+        let found = matching(graph, &self.pattern)?;
+        // The nodes of an operation follow one another; the work comes behind the last.
+        let is_last = |pair: &[crate::graph::NodeId]| {
+            pair[1].index() != pair[0].index() + 1 || graph.node(pair[1]).resource != graph.node(pair[0]).resource
+        };
+        let mut last: Vec<_> = found.windows(2).filter(|pair| is_last(pair)).map(|pair| pair[0]).collect();
+        last.extend(found.last());
+        for id in last {
+            graph.set_duration(id, graph.node(id).duration + self.nanoseconds);
+        }
+        Ok(())
+    }
+}

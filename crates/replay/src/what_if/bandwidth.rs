@@ -1,0 +1,62 @@
+//! `bandwidth x 0.5`: links that carry more or fewer bytes a second.
+
+use super::clause::Clause;
+use super::{Change, Scenario};
+use crate::communication::{Cost, Estimate};
+use crate::graph::{StepGraph, Transfer};
+use perf4sight_base::error::Result;
+
+#[derive(Debug)]
+struct Bandwidth(f64);
+
+pub(super) fn parse(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
+    let factor = clause.factor_of("bandwidth")?;
+    Some(factor.map(|factor| Box::new(Bandwidth(factor)) as Box<dyn Change>))
+}
+
+impl Change for Bandwidth {
+    fn apply(&self, scenario: &mut Scenario) -> Result<()> {
+        scale_transfers(scenario, |latency, bytes| latency + bytes / self.0);
+        for cost in scenario.communication.groups.iter_mut().flatten() {
+            cost.per_byte = scaled(cost.per_byte, 1.0 / self.0);
+        }
+        Ok(())
+    }
+}
+
+/// An estimate times a factor.
+pub(super) fn scaled(estimate: Estimate, factor: f64) -> Estimate {
+    Estimate { value: estimate.value * factor, low: estimate.low * factor, high: estimate.high * factor }
+}
+
+/// Changes the time of every transfer by what becomes of its shares that are latency and bytes.
+pub(super) fn scale_transfers(scenario: &mut Scenario, scale: impl Fn(f64, f64) -> f64) {
+    for transfer in &scenario.step.transfers {
+        let cost = scenario.communication.groups.get(transfer.group).copied().flatten();
+        let bytes =
+            cost.map_or(1.0, |cost| share_of_bytes(&scenario.step, transfer, &cost, scenario.communication.algorithm));
+        let time = scenario.step.graph.node(transfer.node).duration as f64;
+        scenario.step.graph.set_duration(transfer.node, (time * scale(1.0 - bytes, bytes)).round() as u64);
+    }
+}
+
+/// The share of a transfer's time that its bytes take by the fitted cost; all of it where its size is not known.
+fn share_of_bytes(
+    step: &StepGraph,
+    transfer: &Transfer,
+    cost: &Cost,
+    algorithm: crate::communication::Algorithm,
+) -> f64 {
+    let ranks = step.groups[transfer.group].size;
+    let bytes = match transfer.operation {
+        crate::collectives::Operation::Barrier => Some(0),
+        _ => transfer.bytes,
+    };
+    let Some(bytes) = bytes else { return 1.0 };
+    let shape = crate::communication::shape(transfer.operation, algorithm, ranks, bytes);
+    let time = cost.time(shape);
+    match time > 0.0 {
+        true => cost.per_byte.value * shape.bytes / time,
+        false => 0.0,
+    }
+}

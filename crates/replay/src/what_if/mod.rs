@@ -1,0 +1,110 @@
+//! What would change with another link, other buckets, more ranks, faster operations: small edits of a step's graph, one
+//! after the other. A new one is a file and its line in [`FORMS`].
+
+mod added;
+mod bandwidth;
+mod bucket_cap;
+mod clause;
+mod devices;
+mod latency;
+mod operations;
+mod outcome;
+mod precision;
+mod rank;
+mod ranks;
+
+pub use outcome::{Outcome, Prediction, predict};
+
+use crate::communication::Communication;
+use crate::graph::StepGraph;
+use clause::Clause;
+use perf4sight_base::error::{Error, Result, nearest};
+use std::fmt::Debug;
+
+/// A step and the costs of its communication, which changes edit.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// The step.
+    pub step: StepGraph,
+    /// What operations between ranks cost, for transfers that changes add.
+    pub communication: Communication,
+}
+
+/// An edit of a step.
+pub trait Change: Debug {
+    /// Edits a step.
+    ///
+    /// # Errors
+    /// A step that the change cannot be made to: without the named operations, ranks, buckets.
+    fn apply(&self, scenario: &mut Scenario) -> Result<()>;
+
+    /// What is assumed beyond the traces, in a sentence.
+    fn assumption(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Reads a change; none if the text is of another form.
+type Parse = fn(&Clause) -> Option<Result<Box<dyn Change>>>;
+
+/// A way to write a change.
+#[derive(Debug, Clone, Copy)]
+pub struct Form {
+    /// An example.
+    pub example: &'static str,
+    parse: Parse,
+}
+
+/// All ways to write changes.
+pub const FORMS: [Form; 11] = [
+    Form { example: "bandwidth x 0.5", parse: bandwidth::parse },
+    Form { example: "latency x 2", parse: latency::parse },
+    Form { example: "ranks = 64", parse: ranks::parse },
+    Form { example: "rank 3 as the others", parse: rank::parse },
+    Form { example: "bucket_cap_mb = 8", parse: bucket_cap::parse },
+    Form { example: "operations 'gelu*' x 0.5", parse: operations::parse },
+    Form { example: "remove operations 'gelu*'", parse: operations::parse_removal },
+    Form { example: "add 2 ms after operations 'gelu*'", parse: added::parse },
+    Form { example: "gpu x 1.5", parse: devices::parse_gpu },
+    Form { example: "cpu x 1.5", parse: devices::parse_cpu },
+    Form { example: "precision = bf16", parse: precision::parse },
+];
+
+/// Reads a change.
+///
+/// # Errors
+/// A text of no known form, or with a value that makes no sense.
+pub fn parse(text: &str) -> Result<Box<dyn Change>> {
+    let clause = Clause::of(text);
+    match FORMS.iter().find_map(|form| (form.parse)(&clause)) {
+        Some(change) => change.map_err(|error| named(&error, text)),
+        None => Err(unknown(text)),
+    }
+}
+
+/// The same error with the text of the change in front.
+fn named(error: &Error, text: &str) -> Error {
+    Error::usage(format!("what-if \"{text}\": {error}"))
+}
+
+fn unknown(text: &str) -> Error {
+    let examples = FORMS.map(|form| form.example);
+    let error = Error::usage(format!("what-if \"{text}\" is not known"));
+    let error =
+        error.expected(format!("a change such as {}", examples.map(|example| format!("\"{example}\"")).join(", ")));
+    match nearest(text, examples) {
+        Some(example) => error.help(format!("did you mean \"{example}\"?")),
+        None => match nearest_subject(text) {
+            Some(example) => error.help(format!("did you mean something like \"{example}\"?")),
+            None => error,
+        },
+    }
+}
+
+/// The example whose first word is the nearest to that of a text.
+fn nearest_subject(text: &str) -> Option<&'static str> {
+    let subject = |text: &'static str| text.split_whitespace().next().unwrap_or_default();
+    let word = text.split(|letter: char| letter.is_whitespace() || "=:*".contains(letter)).next()?;
+    let known = nearest(word, FORMS.map(|form| subject(form.example)))?;
+    FORMS.iter().map(|form| form.example).find(|example| subject(example) == known)
+}

@@ -1,0 +1,61 @@
+//! `rank 3 as the others`: a rank without what makes it different, such as a straggler that waits for data.
+
+use super::clause::Clause;
+use super::{Change, Scenario};
+use crate::graph::{Kind, NodeId, StepGraph};
+use perf4sight_base::error::{Error, Result};
+
+#[derive(Debug)]
+struct AsOthers(u32);
+
+pub(super) fn parse(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
+    let number = clause.after("rank ")?.strip_suffix("as the others")?.trim();
+    let number = number.parse().map_err(|_| Error::usage(format!("\"{number}\" is no rank")).expected("its number"));
+    Some(number.map(|number| Box::new(AsOthers(number)) as Box<dyn Change>))
+}
+
+impl Change for AsOthers {
+    fn apply(&self, scenario: &mut Scenario) -> Result<()> {
+        let step = &mut scenario.step;
+        let own = nodes_of(step, self.0);
+        if own.is_empty() {
+            let known: Vec<String> = step.ranks.iter().map(|rank| rank.number.to_string()).collect();
+            return Err(
+                Error::usage(format!("rank {} has no trace", self.0)).expected(format!("one of {}", known.join(", ")))
+            );
+        }
+        let others = step.ranks.iter().map(|rank| rank.number).filter(|number| *number != self.0);
+        let others: Vec<Vec<NodeId>> =
+            others.map(|number| nodes_of(step, number)).filter(|other| is_same_work(step, &own, other)).collect();
+        if others.is_empty() {
+            return Err(Error::input(format!("no other rank does the same operations as rank {}", self.0))
+                .expected("ranks with the same operations in the same order"));
+        }
+        for (place, id) in own.iter().enumerate() {
+            let mut times: Vec<u64> = others.iter().map(|other| step.graph.node(other[place]).duration).collect();
+            times.sort_unstable();
+            let median = times[(times.len() - 1) / 2].midpoint(times[times.len() / 2]);
+            step.graph.set_duration(*id, median);
+        }
+        Ok(())
+    }
+
+    fn assumption(&self) -> Option<String> {
+        Some(format!("each operation of rank {} takes as long as the median of the other ranks", self.0))
+    }
+}
+
+/// The nodes of a rank, in their order.
+fn nodes_of(step: &StepGraph, rank: u32) -> Vec<NodeId> {
+    let is_own =
+        |id: &NodeId| step.graph.resource_of(*id).rank == Some(rank) && step.graph.node(*id).kind != Kind::Launch;
+    step.graph.ids().filter(is_own).collect()
+}
+
+fn is_same_work(step: &StepGraph, own: &[NodeId], other: &[NodeId]) -> bool {
+    let alike = |(a, b): (&NodeId, &NodeId)| {
+        let (a, b) = (step.graph.node(*a), step.graph.node(*b));
+        a.kind == b.kind && a.call == b.call
+    };
+    own.len() == other.len() && own.iter().zip(other).all(alike)
+}
