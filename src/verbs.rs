@@ -7,6 +7,7 @@ use perf4sight_breakdown::verb as breakdown;
 use perf4sight_cost::verbs::{
     advise, calibrate, create_network_dataset, fingerprint, fingerprints, inspect, networks, predict, profile, prune,
 };
+use perf4sight_replay::verb as replay;
 use perf4sight_sensitivity::verb as sensitivity;
 use perf4sight_verb::{Spec, VerbSpec};
 use {perf4sight_detection as detection, perf4sight_record as record};
@@ -20,6 +21,7 @@ pub static SPECS: &[&Spec] = &[
     &advise::SPEC,
     &record::SPEC,
     &breakdown::SPEC,
+    &replay::SPEC,
     &sensitivity::SPEC,
     &detection::SPEC,
 ];
@@ -36,6 +38,7 @@ pub static VERBS: &[&VerbSpec] = &[
     &calibrate::VERB,
     &record::VERB,
     &breakdown::VERB,
+    &replay::VERB,
     &sensitivity::VERB,
     &detection::VERB,
 ];

@@ -4,9 +4,8 @@
 use crate::categories::sets::Sets;
 use crate::categories::thread_state::is_function;
 use crate::iterations::marks::Found;
-use crate::threads::innermost::Innermost;
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Event, NameId, Names, Phase, Trace, TrackId};
+use perf4sight_traces::{Category, Event, Innermost, NameId, Names, Phase, Trace, TrackId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -13,11 +13,19 @@
 //! ```
 #![warn(missing_docs)]
 
+mod analysis;
 pub mod buckets;
 pub mod clocks;
 pub mod collectives;
 pub mod communication;
+pub mod exposed;
 pub mod graph;
 pub mod ranks;
 pub mod simulate;
+pub mod synthetic;
+pub mod timeline;
+pub mod verb;
+pub mod waiting;
 pub mod what_if;
+
+pub use analysis::Analysis;

@@ -1,12 +1,10 @@
 //! Threads of a trace: the innermost event at each moment.
 
 pub(crate) mod gradient_exchange;
-pub(crate) mod innermost;
 pub(crate) mod main_thread;
 
 use crate::categories::thread_state::{State, States};
-use innermost::Innermost;
-use perf4sight_traces::{Trace, TrackId};
+use perf4sight_traces::{Innermost, Trace, TrackId};
 use std::sync::Arc;
 
 /// A time in which one event is the innermost of its thread.

@@ -1,10 +1,10 @@
 //! The headline: the dominant part of an iteration, and the published speedup.
 
-use super::page::cut;
 use super::run::Run;
 use super::tables::{Whose, range};
 use crate::{Iteration, Metric, Operation, RankBreakdown, TimeCategory, Work};
 use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_traces::shortened::cut;
 use std::collections::BTreeMap;
 
 /// If the two largest parts differ by less than this share of an iteration, both are reported: their order changes from

@@ -19,9 +19,9 @@ mod warnings;
 
 use crate::{Comparison, Iteration, Options, RankBreakdown, TimeCategory};
 use comparability::Sides;
-use files::Files;
 use folded_stacks::FoldedStacks;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Column, Progress};
 use perf4sight_verb::config::Values;
@@ -97,7 +97,7 @@ impl Verb for Breakdown {
 const READING: u64 = 2;
 
 /// Draws and writes all files; returns the contents of `breakdown.json`.
-fn write(mut files: Files, shown: &mut Shown) -> Result<Value> {
+fn write(mut files: ResultFiles, shown: &mut Shown) -> Result<Value> {
     let folded = FoldedStacks::of(&shown.run);
     if folded.cut {
         shown
@@ -162,8 +162,8 @@ impl Breakdown {
         })
     }
 
-    fn files(&self) -> Result<Files> {
-        Files::new(&self.out, self.traces.iter().chain(&self.compare).map(PathBuf::as_path))
+    fn files(&self) -> Result<ResultFiles> {
+        files::new(&self.out, self.traces.iter().chain(&self.compare).map(PathBuf::as_path))
     }
 
     fn read(&self, progress: &Progress) -> Result<Shown> {

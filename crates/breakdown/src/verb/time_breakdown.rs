@@ -3,10 +3,10 @@
 use super::Shown;
 use super::bars::Bars;
 use super::data_rows::{Data, runs};
-use super::page::cut;
 use super::published::Published;
 use crate::{Operation, RankBreakdown, Sets, TimeCategory};
 use perf4sight_report::{Chart, Colour, Plot, Series, StackedBars, Texture};
+use perf4sight_traces::shortened::cut;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of operations with a colour of their own; further ranges of the script share one.

@@ -110,5 +110,8 @@ fn streams(run: &Run) -> Table {
 /// `stream 7 of GPU 0`.
 pub(super) fn name_of_stream(trace: &Trace, track: perf4sight_traces::TrackId) -> String {
     let track = &trace.tracks[track.index()];
-    super::names::cut(&format!("stream {} of GPU {}", track.thread.trim_start_matches("stream "), track.process), 40)
+    perf4sight_traces::shortened::cut(
+        &format!("stream {} of GPU {}", track.thread.trim_start_matches("stream "), track.process),
+        40,
+    )
 }

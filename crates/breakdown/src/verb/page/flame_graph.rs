@@ -1,12 +1,12 @@
 //! The flame graph of call stacks.
 
 use super::colours::of_category;
-use super::names::briefest;
 use super::{Typical, milliseconds};
 use crate::{Frame, TimeCategory};
 use perf4sight_base::units::counted;
 use perf4sight_report::{Axis, Block, Call, Chart, Flame, Plot, Series, Texture};
 use perf4sight_traces::Category;
+use perf4sight_traces::shortened::briefest;
 
 /// The flame graph, or the reason why there is none.
 pub(super) fn blocks(typical: &Typical) -> Vec<Block> {

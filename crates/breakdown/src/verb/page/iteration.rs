@@ -2,11 +2,11 @@
 
 use super::accelerators::name_of_stream;
 use super::colours::{GPU, of_category, of_work};
-use super::names::{briefest, cut};
 use super::{Typical, milliseconds};
 use crate::{Lane, LaneContent, LaneKind, LaneSpan, TimeCategory, Work, lanes};
 use perf4sight_report::{Axis, Chart, Colour, Plot, Series, Span, Texture, Timeline};
 use perf4sight_traces::TrackId;
+use perf4sight_traces::shortened::{briefest, cut};
 
 /// The number of threads and streams that are drawn, the busiest first.
 const THREADS: usize = 6;

@@ -1,11 +1,11 @@
 //! Tables of the longest calls, by name.
 
-use super::names::brief;
 use super::{Typical, milliseconds};
 use crate::verb::run::Run;
 use crate::{Cost, RankBreakdown, Stacks, WorkCost, work_costs};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Block, Cell, Column, Table};
+use perf4sight_traces::shortened::brief;
 use perf4sight_traces::{Category, Ranked};
 
 /// The number of lines of each table, and of each kind of call in the table of another rank.

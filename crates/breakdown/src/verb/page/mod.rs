@@ -6,12 +6,9 @@ mod colours;
 mod flame_graph;
 mod iteration;
 mod longest_calls;
-mod names;
 mod operations;
 mod origin;
 mod over_iterations;
-
-pub(super) use names::cut;
 
 use super::run::Run;
 use super::{Shown, differences, headline, tables};

@@ -1,7 +1,6 @@
 //! The time by operation (forward, backward, optimizer) and category.
 
 use super::colours::{of_category, of_gpu};
-use super::names::cut;
 use super::{Typical, milliseconds};
 use crate::verb::run::Run;
 use crate::verb::tables::category_name;
@@ -9,6 +8,7 @@ use crate::verb::{Shown, time_breakdown};
 use crate::{Operation, RankBreakdown, TimeCategory};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Axis, Block, Chart, Column, Group, Plot, Series, StackedBars, Table, Whole};
+use perf4sight_traces::shortened::cut;
 use perf4sight_traces::{Names, Ranked};
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
 //! The input of the breakdown: the traces, and the marks of their iterations.
 
-use super::names::cut;
 use crate::verb::run::Run;
 use crate::{Markers, RankBreakdown};
 use perf4sight_report::{Block, Column, Fact, Table};
 use perf4sight_traces::Ranked;
+use perf4sight_traces::shortened::cut;
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -4,7 +4,7 @@
 const ROOM: usize = 80;
 
 /// A name for a table: of a path only the last folder and the file; cut if it is too long.
-pub(super) fn brief(name: &str) -> String {
+pub fn brief(name: &str) -> String {
     let name = match name.split_once(": ").filter(|(place, _)| place.ends_with(')')) {
         Some((place, function)) => format!("{}: {function}", tail(place)),
         None => name.to_owned(),
@@ -13,7 +13,7 @@ pub(super) fn brief(name: &str) -> String {
 }
 
 /// A name for a box: a Python function before its file, and only the name of a built-in function.
-pub(super) fn briefest(name: &str) -> String {
+pub fn briefest(name: &str) -> String {
     if let Some((place, function)) = name.split_once(": ").filter(|(place, _)| place.ends_with(')')) {
         let file = place.rsplit(['/', '\\']).next().unwrap_or(place);
         return format!("{function} ({})", file.trim_end_matches(')').replace('(', ":"));
@@ -32,7 +32,7 @@ fn tail(path: &str) -> &str {
 }
 
 /// The beginning of a text.
-pub(in crate::verb) fn cut(text: &str, room: usize) -> String {
+pub fn cut(text: &str, room: usize) -> String {
     match text.char_indices().nth(room) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

@@ -1,9 +1,10 @@
 //! Finds the innermost of nested items at each moment.
 
-use perf4sight_traces::intervals::Interval;
+use crate::intervals::Interval;
 
 /// The open items, the innermost last, and the innermost ones of the past.
-pub(crate) struct Innermost<T> {
+#[derive(Debug)]
+pub struct Innermost<T> {
     open: Vec<(i64, T)>,
     /// The moment up to which the innermost is known.
     at: i64,
@@ -12,6 +13,7 @@ pub(crate) struct Innermost<T> {
 }
 
 impl<T: Copy> Innermost<T> {
+    /// Nothing is open.
     pub fn new() -> Self {
         Innermost { open: Vec::new(), at: i64::MIN, pieces: Vec::new(), clipped: 0 }
     }

@@ -1,0 +1,103 @@
+//! The files of a verb's results in a folder, which replace those of earlier results together.
+
+use crate::error::{Error, Result};
+use crate::output_folder::lock_folder;
+use crate::temporary_folder::TemporaryFolder;
+use crate::{atomic_write, overwrite};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The time to wait for another program that is writing its files.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The advice if that takes longer.
+const HELD: &str = "wait until it has ended, or choose another folder (out)";
+
+/// What a verb may write into a folder.
+pub struct Results {
+    /// The file that identifies a folder as one of these results.
+    pub mark: &'static str,
+    /// The prefix of folders with files that have not been moved to their places.
+    pub unfinished: &'static str,
+    /// Whether a file with the name of the mark was written by this verb.
+    pub is_ours: fn(&Path) -> bool,
+    /// The problem if an input is in the place of a file.
+    pub replaces_input: &'static str,
+    /// The names of all files, with that of the mark.
+    pub names: Vec<String>,
+}
+
+/// Files to write into a folder.
+pub struct ResultFiles {
+    out: PathBuf,
+    results: Results,
+    files: Vec<(String, Vec<u8>)>,
+}
+
+impl ResultFiles {
+    /// An empty list of files.
+    ///
+    /// # Errors
+    /// A folder in which a file would be replaced that is an input, or that is not from earlier results.
+    pub fn new<'a>(out: &Path, results: Results, mut inputs: impl Iterator<Item = &'a Path>) -> Result<Self> {
+        let files = results.names.iter().map(|name| out.join(name));
+        let replaced: Vec<PathBuf> = files.filter(|file| file.exists()).collect();
+        let refused = |what: &str, file: &Path| Err(Error::usage(what).file(file).help("choose another folder (out)"));
+        let is_replaced = |input: &&Path| replaced.iter().any(|file| is_same(file, input));
+        if let Some(input) = inputs.find(is_replaced) {
+            return refused(results.replaces_input, input);
+        }
+        let ours = !replaced.is_empty() && (results.is_ours)(&out.join(results.mark));
+        overwrite::check_folder(out, &results.names, ours, false)?;
+        Ok(ResultFiles { out: out.to_owned(), results, files: Vec::new() })
+    }
+
+    /// Adds a file.
+    pub fn add(&mut self, name: impl Into<String>, contents: impl Into<Vec<u8>>) {
+        self.files.push((name.into(), contents.into()));
+    }
+
+    /// Writes all files into a temporary folder, then moves them to their places. Files of earlier results that these do
+    /// not have are removed, so that they are not mistaken for theirs.
+    ///
+    /// # Errors
+    /// An I/O error; earlier files are then unchanged unless moving had begun.
+    pub fn place(self) -> Result<()> {
+        let (out, mark) = (&self.out, self.results.mark);
+        let failed = |doing: &'static str| move |cause: io::Error| Error::io(out, doing, &cause);
+        fs::create_dir_all(out).map_err(failed("make this folder"))?;
+        // Of two programs at the same time, the later one replaces all files of the other.
+        let _held = lock_folder(out, PATIENCE, HELD)?;
+        let fresh = TemporaryFolder::named(self.results.unfinished, out)?;
+        for (name, contents) in &self.files {
+            atomic_write::save(&fresh.path().join(name), contents)?;
+        }
+        let written: BTreeSet<&str> = self.files.iter().map(|(name, _)| name.as_str()).collect();
+        // The file that identifies the folder is moved first: if an error follows, the next program may still replace
+        // the others.
+        let first = written.get(mark).into_iter();
+        for name in first.chain(written.iter().filter(|name| **name != mark)) {
+            let file = out.join(name);
+            fs::rename(fresh.path().join(name), &file)
+                .map_err(|cause| Error::io(&file, "replace this file", &cause))?;
+        }
+        let names = self.results.names.iter().filter(|name| !written.contains(name.as_str()));
+        names.into_iter().try_for_each(|name| remove(&out.join(name)))
+    }
+}
+
+/// Whether both paths lead to the same file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+}
+
+fn remove(file: &Path) -> Result<()> {
+    match fs::remove_file(file) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io(file, "remove this file of earlier results", &cause))
+        }
+        _ => Ok(()),
+    }
+}

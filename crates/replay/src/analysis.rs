@@ -1,0 +1,79 @@
+//! Everything that is found in the traces of a job.
+
+use crate::clocks::Clocks;
+use crate::collectives::Exchanges;
+use crate::exposed::{Exposed, exposed};
+use crate::ranks::Job;
+use crate::waiting::{Straggler, Waiting, activities, stragglers};
+use perf4sight_base::stats::median;
+use perf4sight_base::summary::Summary;
+use perf4sight_base::units::counted;
+
+/// What is found in the traces of a job.
+#[derive(Debug, Clone)]
+pub struct Analysis {
+    /// The job.
+    pub job: Job,
+    /// The exchanges between its ranks.
+    pub exchanges: Exchanges,
+    /// The clocks of its ranks.
+    pub clocks: Clocks,
+    /// Who waits for whom.
+    pub waiting: Waiting,
+    /// The ranks, the one that the others wait for longest first.
+    pub stragglers: Vec<Straggler>,
+    /// Exposed and hidden communication.
+    pub exposed: Vec<Exposed>,
+}
+
+impl Analysis {
+    /// Analyses a job.
+    pub fn of(job: Job) -> Self {
+        let exchanges = Exchanges::of(&job);
+        let clocks = Clocks::of(&job, &exchanges);
+        let waiting = Waiting::of(&job, &exchanges, &clocks);
+        let stragglers = stragglers(&job, &waiting, &activities(&job, &exchanges));
+        let exposed = exposed(&job, &exchanges, &waiting);
+        Analysis { job, exchanges, clocks, waiting, stragglers, exposed }
+    }
+
+    /// Milliseconds of a rank's steps, over the steps that all ranks have.
+    pub fn steps(&self, rank: usize) -> Vec<f64> {
+        let own = &self.job.ranks[rank];
+        let window = |step: &crate::ranks::JobStep| own.steps[step.of[rank]].window;
+        self.job.steps.iter().map(window).map(|(begin, end)| (end - begin) as f64 / 1e6).collect()
+    }
+
+    /// Milliseconds of a step, the longest of its ranks', over the steps.
+    pub fn step(&self) -> Option<Summary> {
+        Summary::of(&self.waiting.steps.iter().map(|step| step.length as f64 / 1e6).collect::<Vec<_>>())
+    }
+
+    /// The index of the step of median length in [`Job::steps`].
+    pub fn typical(&self) -> usize {
+        let lengths: Vec<f64> = self.waiting.steps.iter().map(|step| step.length as f64).collect();
+        let middle = median(&lengths);
+        let off = |step: &usize| (lengths[*step] - middle).abs();
+        (0..lengths.len()).min_by(|one, other| off(one).total_cmp(&off(other))).unwrap_or(0)
+    }
+
+    /// Warnings, in sentences: what is missing, what matches nowhere, what is uncertain.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.job.warnings();
+        warnings.extend(self.unmatched());
+        warnings.extend(self.clocks.warnings(&self.job));
+        warnings
+    }
+
+    fn unmatched(&self) -> Vec<String> {
+        if self.job.ranks.len() == 1 {
+            return Vec::new();
+        }
+        let sentence = |((rank, operation), count): ((u32, crate::collectives::Operation), usize)| {
+            let calls = counted(count as u64, "call");
+            let are = if count == 1 { "has" } else { "have" };
+            format!("rank {rank}: {calls} of {operation} {are} no counterpart on all other ranks, and count nowhere")
+        };
+        self.exchanges.unmatched(&self.job).into_iter().map(sentence).collect()
+    }
+}

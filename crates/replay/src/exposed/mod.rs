@@ -1,0 +1,101 @@
+//! Exposed and hidden communication: of each rank, group and kind, how much goes on while the rank computes.
+
+use crate::collectives::{Call, Exchanges, Operation};
+use crate::ranks::{Job, Rank};
+use crate::waiting::{Timed, Waiting};
+use perf4sight_traces::intervals::{Interval, partition, union};
+use perf4sight_traces::{Category, Event};
+use std::collections::{BTreeMap, HashMap};
+
+/// The communication of one kind, on one rank, in one group; per step, on average over [`Job::steps`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exposed {
+    /// The index of the rank in [`Job::ranks`].
+    pub rank: usize,
+    /// The name of the process group; empty if the trace does not contain it.
+    pub group: String,
+    /// The kind.
+    pub operation: Operation,
+    /// The number of exchanges.
+    pub count: f64,
+    /// Milliseconds while any of them goes on and the rank computes nothing.
+    pub exposed: f64,
+    /// Milliseconds while any of them goes on and the rank computes, too.
+    pub hidden: f64,
+    /// Milliseconds of the exposed time in which the rank waits until all ranks are there; none where parts of other
+    /// ranks are not known.
+    pub waiting: Option<f64>,
+}
+
+/// The communication of all ranks, groups and kinds.
+pub fn exposed(job: &Job, exchanges: &Exchanges, waiting: &Waiting) -> Vec<Exposed> {
+    (0..job.ranks.len()).flat_map(|rank| of_rank(job, exchanges, waiting, rank)).collect()
+}
+
+/// Exchanges of one kind in a step: when they go on, and when the rank waits in them.
+#[derive(Default)]
+struct Kind {
+    count: usize,
+    times: Vec<Interval>,
+    waits: Vec<Interval>,
+    unknown: bool,
+}
+
+fn of_rank(job: &Job, exchanges: &Exchanges, waiting: &Waiting, rank: usize) -> Vec<Exposed> {
+    let own = &job.ranks[rank];
+    let computes = computing(own);
+    let waits = waits(exchanges, waiting, rank);
+    let mut kinds: BTreeMap<(String, Operation), Kind> = BTreeMap::new();
+    for (index, call) in exchanges.calls[rank].iter().enumerate().filter(|(_, call)| is_counted(job, rank, call)) {
+        let kind = kinds.entry((call.arguments.group.clone(), call.operation)).or_default();
+        kind.count += 1;
+        kind.times.push(call.time);
+        match waits.get(&index) {
+            Some(waits) => kind.waits.push((call.time.0, call.time.0.saturating_add(*waits))),
+            None => kind.unknown = true,
+        }
+    }
+    let steps = job.steps.len() as f64;
+    let exposed = |((group, operation), kind): ((String, Operation), Kind)| {
+        let (times, waits) = (union(kind.times), union(kind.waits));
+        let window = times.first().zip(times.last()).map_or((0, 0), |(first, last)| (first.0, last.1));
+        let parts = partition(window, &[&times, &computes, &waits]);
+        let sum = |wanted: &dyn Fn(u32) -> bool| {
+            parts.iter().filter(|(sets, _)| wanted(**sets)).map(|(_, time)| *time).sum::<i64>() as f64 / 1e6 / steps
+        };
+        Exposed {
+            rank,
+            group,
+            operation,
+            count: kind.count as f64 / steps,
+            exposed: sum(&|sets| sets & 0b011 == 0b001),
+            hidden: sum(&|sets| sets & 0b011 == 0b011),
+            waiting: (!kind.unknown).then(|| sum(&|sets| sets & 0b111 == 0b101)),
+        }
+    };
+    kinds.into_iter().map(exposed).collect()
+}
+
+/// Whether a call is in a step that all ranks have.
+fn is_counted(job: &Job, rank: usize, call: &Call) -> bool {
+    call.step.is_some_and(|step| job.steps.iter().any(|one| one.of[rank] == step))
+}
+
+/// Nanoseconds that a rank waits in its calls, by their index.
+fn waits(exchanges: &Exchanges, waiting: &Waiting, rank: usize) -> HashMap<usize, i64> {
+    let wait = |timed: &Timed| {
+        let part = exchanges.all[timed.exchange].parts.iter().find(|part| part.rank == rank)?;
+        Some((part.call, timed.waiting(rank)?))
+    };
+    waiting.exchanges.iter().filter_map(wait).collect()
+}
+
+/// When a rank computes: kernels of its GPU, or where it has none, operators that are no exchanges.
+fn computing(rank: &Rank) -> Vec<Interval> {
+    let trace = &rank.trace;
+    let time = |event: &Event| (event.start, event.end());
+    let kernels =
+        union(trace.events.iter().filter(|event| event.category.on_device() && !trace.is_exchange(event)).map(time));
+    let computes = |event: &&Event| event.category == Category::Operator && trace.collective(event).is_none();
+    if kernels.is_empty() { union(trace.events.iter().filter(computes).map(time)) } else { kernels }
+}

@@ -1,0 +1,52 @@
+//! Writes `replay.csv`: a row for each rank's part in each exchange.
+
+use crate::Analysis;
+use crate::waiting::Timed;
+use perf4sight_base::units::{Bytes, Milliseconds};
+use perf4sight_report::{Column, Table};
+
+/// Rows at most; a longer table would be gigabytes.
+const LISTED: usize = 200_000;
+
+/// The whole table.
+pub(super) fn of(analysis: &Analysis) -> Table {
+    let columns = [
+        Column::text("step", "step"),
+        Column::number("exchange", "exchange"),
+        Column::text("operation", "operation"),
+        Column::text("group", "group"),
+        Column::number("bytes", "bytes"),
+        Column::number("rank", "rank"),
+        Column::number("start_ms", "start"),
+        Column::number("end_ms", "end"),
+        Column::number("waiting_ms", "waiting"),
+        Column::number("transfer_ms", "transfer"),
+        Column::number("last_rank", "last rank"),
+    ];
+    let mut table = Table::new("Exchanges", columns);
+    for (timed, part) in analysis.waiting.exchanges.iter().flat_map(parts).take(LISTED) {
+        let exchange = &analysis.exchanges.all[timed.exchange];
+        let (rank, (start, end)) = part;
+        let milliseconds = |time: i64| Milliseconds(time as f64 / 1e6);
+        let number = |rank: usize| u64::from(analysis.job.ranks[rank].number);
+        let step = exchange.step.map_or("", |step| &analysis.job.steps[step].name);
+        table.row([
+            step.into(),
+            (timed.exchange as u64).into(),
+            exchange.operation.label().into(),
+            exchange.group.as_str().into(),
+            exchange.bytes.map(Bytes).into(),
+            number(rank).into(),
+            milliseconds(start).into(),
+            milliseconds(end).into(),
+            milliseconds(timed.begun - start).into(),
+            milliseconds(timed.transfer()).into(),
+            number(timed.last).into(),
+        ]);
+    }
+    table
+}
+
+fn parts(timed: &Timed) -> impl Iterator<Item = (&Timed, (usize, perf4sight_traces::intervals::Interval))> {
+    timed.parts.iter().map(move |part| (timed, *part))
+}

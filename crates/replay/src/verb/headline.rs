@@ -1,0 +1,70 @@
+//! The answer in a sentence: which rank makes the others wait, and what it does longer than they do.
+
+use crate::Analysis;
+use crate::waiting::Straggler;
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_traces::shortened::brief;
+
+/// Waiting is an answer from this share of a step on.
+const WORTH: f64 = 0.02;
+/// What a rank does longer is named if it is this share of the waiting that it causes.
+const EXPLAINS: f64 = 0.2;
+/// What is named at most.
+const NAMED: usize = 3;
+
+/// The answer.
+pub(super) fn of(analysis: &Analysis) -> String {
+    if analysis.job.ranks.len() == 1 {
+        return "one rank alone: who waits for whom is not known".to_owned();
+    }
+    let Some(first) = analysis.stragglers.first().filter(|_| !analysis.waiting.exchanges.is_empty()) else {
+        return "the ranks exchange nothing that matches: who waits for whom is not known".to_owned();
+    };
+    let whole = analysis.step().map_or(0.0, |step| step.mean);
+    match first.share >= WORTH && certain(analysis, first) {
+        true => format!("{}{}", blame(analysis, first, whole), reason(first)),
+        false => format!(
+            "no rank makes the others wait: at most {} of a step's {} are waited for one rank",
+            Milliseconds(first.caused.mean),
+            Milliseconds(whole)
+        ),
+    }
+}
+
+/// Whether waiting for the first straggler is longer than the clocks are uncertain.
+fn certain(analysis: &Analysis, first: &Straggler) -> bool {
+    first.caused.mean * 1e6 > analysis.clocks.uncertainty()
+}
+
+fn blame(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
+    let interval = first
+        .caused
+        .interval
+        .map_or(String::new(), |[low, high]| format!(" (95 %: {} – {})", Milliseconds(low), Milliseconds(high)));
+    let steps = match first.steadiness {
+        all if all >= 1.0 => "in every step".to_owned(),
+        share => format!("most of all ranks in {} of the steps", Percent(100.0 * share)),
+    };
+    format!(
+        "rank {} makes the others wait {}{interval} of a step's {}, {steps}",
+        analysis.job.ranks[first.rank].number,
+        Milliseconds(first.caused.mean),
+        Milliseconds(whole)
+    )
+}
+
+/// What the straggler does longer.
+fn reason(first: &Straggler) -> String {
+    let explains = |longer: f64| longer >= EXPLAINS * first.caused.mean;
+    let longest = first.excess.iter().filter(|one| explains(one.longer())).take(NAMED);
+    let parts: Vec<String> = longest
+        .map(|one| {
+            let (kind, name) = (one.activity.kind(), brief(&one.activity.name()));
+            format!("{} longer: {kind}, {name}", Milliseconds(one.longer()))
+        })
+        .collect();
+    match parts.is_empty() {
+        true => "; nothing that it does takes much longer than on the others".to_owned(),
+        false => format!("; it takes {}", parts.join("; ")),
+    }
+}

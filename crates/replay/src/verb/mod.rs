@@ -1,0 +1,160 @@
+//! `[replay]` and `perf4sight replay`: who waits for whom in distributed training, from the traces of all ranks.
+
+mod csv;
+mod files;
+mod headline;
+mod json;
+mod page;
+mod settings;
+mod tables;
+
+use crate::ranks::Job;
+use crate::{Analysis, timeline};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::result_files::ResultFiles;
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_report::{Cell, Column};
+use perf4sight_verb::config::Values;
+use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// The section `[replay]`.
+pub static SPEC: Spec = Spec {
+    table: settings::TABLE,
+    subject: Noun { one: "rank", several: "ranks" },
+    parse: |values| Ok(Box::new(Replay::parse(values)?)),
+};
+
+/// `perf4sight replay`.
+pub static VERB: VerbSpec = VerbSpec {
+    table: settings::TABLE,
+    after_help: settings::AFTER_HELP,
+    parse: |values| Ok(Box::new(Replay::parse(values)?)),
+};
+
+/// The settings of a replay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replay {
+    traces: Vec<PathBuf>,
+    out: PathBuf,
+    as_all_ranks: bool,
+}
+
+/// The parts of a run that its progress shows.
+const PARTS: u64 = 3;
+
+impl Verb for Replay {
+    /// Reads the traces, analyses them, and writes the results.
+    ///
+    /// # Errors
+    /// Files that are no traces of one job, a folder that cannot be written to or has files of other programs.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let files = self.files()?;
+        let progress = context.console.progress(PARTS, "replaying");
+        progress.doing("reading traces");
+        let job = Job::read(&self.traces)?;
+        self.check_alone(&job)?;
+        progress.advance(1);
+        progress.doing("comparing ranks");
+        let analysis = Analysis::of(job);
+        progress.advance(1);
+        if context.cancelled() {
+            return Ok(Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() });
+        }
+        progress.doing("drawing");
+        let (answer, warnings) = (headline::of(&analysis), analysis.warnings());
+        let json = write(files, &analysis, &answer, &warnings)?;
+        progress.advance(1);
+        drop(progress);
+        warnings.iter().for_each(|warning| context.warn(warning));
+        Ok(Summary {
+            tables: tables::of(&analysis),
+            findings: findings(&analysis),
+            files: vec![("report", self.out.join(files::REPORT)), ("timeline", self.out.join(files::TIMELINE))],
+            headline: answer,
+            json,
+            ..Summary::default()
+        })
+    }
+}
+
+/// Draws and writes all files; returns the contents of `replay.json`.
+fn write(mut files: ResultFiles, analysis: &Analysis, answer: &str, warnings: &[String]) -> Result<Value> {
+    files.add(files::CSV, csv::of(analysis).to_csv());
+    files.add(files::REPORT, page::of(analysis, answer, warnings).to_html());
+    files.add(files::TIMELINE, zipped_step(analysis)?);
+    let json = json::of(analysis, answer, warnings);
+    files.add(files::JSON, format!("{json:#}\n"));
+    files.place()?;
+    Ok(json)
+}
+
+/// The events of a step of median length.
+fn zipped_step(analysis: &Analysis) -> Result<Vec<u8>> {
+    let mut zipped = GzEncoder::new(Vec::new(), Compression::fast());
+    let failed = |cause: std::io::Error| Error::io(Path::new(files::TIMELINE), "compress this file", &cause);
+    timeline::write(analysis, Some(timeline::window(analysis, analysis.typical())), &mut zipped).map_err(failed)?;
+    zipped.finish().map_err(failed)
+}
+
+/// The findings about each rank for the closing table of a configuration.
+fn findings(analysis: &Analysis) -> Vec<Finding> {
+    let of_rank = |straggler: &crate::waiting::Straggler| {
+        let columns = [
+            (Column::number("waited_for_ms", "others wait"), Cell::from(Milliseconds(straggler.caused.mean))),
+            (Column::number("waited_for_percent", "share of a step"), Percent(100.0 * straggler.share).into()),
+        ];
+        let about = format!("rank {}", analysis.job.ranks[straggler.rank].number);
+        columns.map(|(column, cell)| Finding { about: about.clone(), column, cell })
+    };
+    let several = analysis.job.ranks.len() > 1;
+    analysis.stragglers.iter().filter(|_| several).flat_map(of_rank).collect()
+}
+
+impl Section for Replay {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+        self.files().map_err(Error::configured)?;
+        let traces: Vec<String> = self.traces.iter().map(|path| path.display().to_string()).collect();
+        Ok(Outline {
+            steps: vec![format!("compares the ranks in {}", traces.join(", "))],
+            reads: self.traces.iter().map(|path| KeyedPath { key: "traces", path: path.clone() }).collect(),
+            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            ..Outline::default()
+        })
+    }
+}
+
+impl Replay {
+    fn parse(values: &Values<'_>) -> Result<Self> {
+        let traces: Vec<PathBuf> = values.get("traces")?;
+        if traces.is_empty() {
+            return Err(values.error("traces", "there are none").expected("files or folders"));
+        }
+        Ok(Replay {
+            traces,
+            out: values.get("out")?,
+            as_all_ranks: values.get::<Option<bool>>("as_all_ranks")?.unwrap_or(false),
+        })
+    }
+
+    fn files(&self) -> Result<ResultFiles> {
+        files::new(&self.out, self.traces.iter().map(PathBuf::as_path))
+    }
+
+    /// Refuses one rank of several, unless it was asked to stand for all.
+    fn check_alone(&self, job: &Job) -> Result<()> {
+        let [alone] = job.ranks.as_slice() else { return Ok(()) };
+        match job.world_size {
+            Some(size) if size > 1 && !self.as_all_ranks => {
+                Err(Error::input(format!("is rank {} of {size}, alone", alone.number))
+                    .file(&alone.trace.file)
+                    .expected("traces of all ranks")
+                    .help("add the others, or let this one stand for all (--as-all-ranks)"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}

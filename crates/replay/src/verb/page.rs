@@ -1,0 +1,192 @@
+//! Writes `report.html`: the answer, who waits for whom, one step of all ranks, exposed communication, clocks.
+
+use super::tables;
+use crate::Analysis;
+use crate::waiting::{Activity, Span, State, spans};
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_report as report;
+use perf4sight_report::{
+    Axis, Block, Chart, Colour, Content, Fact, Group, HeatCell, Heatmap, Page, Plot, Series, Sign, StackedBars,
+    Texture, Timeline, Whole, sentence,
+};
+use perf4sight_traces::shortened::briefest;
+
+/// Ranks that are drawn, those that the others wait for longest first if there are more.
+const DRAWN: usize = 32;
+/// A span shorter than the step divided by this number has no name, because it is too small to point at.
+const NAMED: f64 = 500.0;
+
+/// The whole page.
+pub(super) fn of(analysis: &Analysis, answer: &str, warnings: &[String]) -> Page {
+    let mut page = Page::new("Who waits for whom in distributed training", subtitle(analysis));
+    page.chapter("Which rank makes the others wait", answers(analysis, answer, warnings));
+    if analysis.job.ranks.len() > 1 {
+        page.chapter("Who waits for whom", [heatmap(analysis)].map(Block::Chart));
+        page.chapter("One step on all ranks", [timeline(analysis)].map(Block::Chart));
+    }
+    page.chapter("Communication", [Block::Chart(bars(analysis)), Block::Folded(tables::communication(analysis))]);
+    page.chapter("Ranks and clocks", [Block::Table(tables::ranks(analysis))]);
+    page
+}
+
+fn subtitle(analysis: &Analysis) -> String {
+    let ranks = &analysis.job.ranks;
+    match (ranks.first(), ranks.last()) {
+        (Some(first), Some(last)) if ranks.len() > 1 => {
+            format!("From {} traces, {} to {}.", ranks.len(), first.trace.file.display(), last.trace.file.display())
+        }
+        (Some(one), _) => format!("From the trace {}.", one.trace.file.display()),
+        (None, _) => "No trace.".to_owned(),
+    }
+}
+
+fn answers(analysis: &Analysis, answer: &str, warnings: &[String]) -> Vec<Block> {
+    let mut blocks = vec![Block::Text(sentence(answer)), Block::Headline(facts(analysis))];
+    blocks.extend(
+        [tables::excess(analysis), tables::pairs(analysis)]
+            .into_iter()
+            .filter(|table| !table.is_empty())
+            .map(Block::Table),
+    );
+    let warnings: Vec<String> = warnings.iter().map(|warning| sentence(warning)).collect();
+    blocks.extend(Some(warnings).filter(|warnings| !warnings.is_empty()).map(Block::List));
+    blocks
+}
+
+fn facts(analysis: &Analysis) -> Vec<Fact> {
+    let count = analysis.job.steps.len();
+    let step = analysis.step().map(|step| Milliseconds(step.mean));
+    let mut facts = vec![Fact::new("a step", step).remark(format!("the longest rank's, mean of {count}"))];
+    if let Some(first) = analysis.stragglers.first().filter(|_| analysis.job.ranks.len() > 1) {
+        let rank = analysis.job.ranks[first.rank].number;
+        facts.push(
+            Fact::new(format!("waited for rank {rank}"), Milliseconds(first.caused.mean))
+                .remark("mean of the other ranks"),
+        );
+        facts.push(Fact::new("share of the step", Percent(100.0 * first.share)));
+    }
+    facts
+}
+
+/// The ranks that are drawn, in order.
+fn drawn(analysis: &Analysis) -> Vec<usize> {
+    let mut ranks: Vec<usize> = analysis.stragglers.iter().map(|straggler| straggler.rank).take(DRAWN).collect();
+    ranks.sort_unstable();
+    ranks
+}
+
+fn name(analysis: &Analysis, rank: usize) -> String {
+    format!("rank {}", analysis.job.ranks[rank].number)
+}
+
+fn heatmap(analysis: &Analysis) -> Chart {
+    let ranks = drawn(analysis);
+    let cell = |rank: usize, other: usize| {
+        let wait = analysis.waiting.summary(rank, other).map_or(0.0, |wait| wait.mean);
+        let content = if rank == other { Content::Sign(Sign::Blank) } else { Content::Number(wait) };
+        let label = format!("{} waits {} for {}", name(analysis, rank), Milliseconds(wait), name(analysis, other));
+        HeatCell { content, label }
+    };
+    let numbers: Vec<String> = ranks.iter().map(|rank| analysis.job.ranks[*rank].number.to_string()).collect();
+    let plot = Heatmap {
+        row_label: "rank that waits".to_owned(),
+        column_label: "rank that it waits for".to_owned(),
+        rows: numbers.clone(),
+        columns: numbers,
+        cells: ranks.iter().flat_map(|rank| ranks.iter().map(|other| cell(*rank, *other))).collect(),
+        value: Axis::linear("waiting per step (ms)"),
+        range: None,
+        printed: ranks.len() <= 12,
+        signs: Vec::new(),
+    };
+    let caption = "A dark column is a rank that the others wait for. Of several exchanges at the same time, a moment counts for the one that began first.";
+    Chart::new("Who waits for whom", caption, Plot::Heatmap(plot))
+}
+
+/// The series of the timeline with their colours.
+const SERIES: [(&str, Colour); 8] = [
+    ("kernel", Colour::Nth(3)),
+    ("operation", Colour::Nth(0)),
+    ("Python", Colour::Nth(1)),
+    ("data loading", Colour::Nth(2)),
+    ("range", Colour::Nth(6)),
+    ("nothing recorded", Colour::Nth(7)),
+    ("waiting", Colour::Rival),
+    ("transfer", Colour::Nth(4)),
+];
+
+/// The name of the series of a state.
+fn series(state: &State) -> &'static str {
+    match state {
+        State::Busy(activity) => activity.kind(),
+        State::Waiting => "waiting",
+        State::Transfer => "transfer",
+    }
+}
+
+fn timeline(analysis: &Analysis) -> Chart {
+    let (ranks, step) = (drawn(analysis), analysis.typical());
+    let (begin, end) = crate::timeline::window(analysis, step);
+    let Analysis { job, exchanges, clocks, waiting, .. } = analysis;
+    let all: Vec<(usize, Span)> = ranks
+        .iter()
+        .enumerate()
+        .flat_map(|(track, rank)| {
+            spans(job, exchanges, clocks, waiting, *rank, step).into_iter().map(move |span| (track, span))
+        })
+        .collect();
+    let place = |(track, span): &(usize, Span)| {
+        let [start, stop] = [span.time.0, span.time.1].map(|at| (at - begin) as f64 / 1e6);
+        let seen = (stop - start) * NAMED >= (end - begin) as f64 / 1e6;
+        report::Span { track: *track, start, end: stop, name: if seen { label(&span.state) } else { String::new() } }
+    };
+    let series = SERIES.map(|(name, colour)| {
+        let own = all.iter().filter(|(_, span)| series(&span.state) == name).map(place);
+        Series::new(name, own).coloured(colour).textured(Texture::Plain)
+    });
+    let plot = Timeline {
+        time: Axis::linear("time (ms)"),
+        tracks: ranks.iter().map(|rank| name(analysis, *rank)).collect(),
+        series: series.into_iter().filter(|series: &Series<report::Span>| !series.data.is_empty()).collect(),
+    };
+    let caption = format!(
+        "{}, a step of median length, on one clock. Where a rank computes and exchanges data at the same time, its computation is drawn on CPUs, the exchange on GPUs unless a kernel runs. timeline.json.gz holds all its events.",
+        job.steps[step].name
+    );
+    Chart::new("One step on all ranks", caption, Plot::Timeline(plot))
+}
+
+fn label(state: &State) -> String {
+    match state {
+        State::Busy(Activity::Nothing { .. }) => String::new(),
+        State::Busy(activity) => briefest(&activity.name()),
+        State::Waiting => "waits".to_owned(),
+        State::Transfer => "transfer".to_owned(),
+    }
+}
+
+/// Exposed and hidden communication of each rank.
+fn bars(analysis: &Analysis) -> Chart {
+    let ranks = drawn(analysis);
+    let sum = |rank: usize, part: &dyn Fn(&crate::exposed::Exposed) -> f64| {
+        analysis.exposed.iter().filter(|one| one.rank == rank).map(part).sum::<f64>()
+    };
+    let series = |name: &str, part: &dyn Fn(&crate::exposed::Exposed) -> f64, colour: Colour| {
+        Series::new(name, ranks.iter().map(|rank| sum(*rank, part)).collect::<Vec<f64>>()).coloured(colour)
+    };
+    let plot = StackedBars {
+        groups: vec![Group { name: String::new(), bars: ranks.iter().map(|rank| name(analysis, *rank)).collect() }],
+        value: Axis::linear("per step (ms)"),
+        series: vec![
+            series("exposed: waiting for other ranks", &|one| one.waiting.unwrap_or(0.0), Colour::Rival),
+            series("exposed: transfer", &|one| one.exposed - one.waiting.unwrap_or(0.0), Colour::Nth(4)),
+            series("hidden behind computation", &|one| one.hidden, Colour::Nth(0)),
+        ],
+        whole: Whole::Sum,
+        keys: Vec::new(),
+        intervals: Vec::new(),
+    };
+    let caption =
+        "Kinds of exchanges that go on at the same time count each. Only exposed communication makes a step longer.";
+    Chart::new("Exposed and hidden communication", caption, Plot::StackedBars(plot))
+}

@@ -1,0 +1,30 @@
+//! The settings of `[replay]` and `perf4sight replay`.
+
+use perf4sight_verb::config::Missing::Required;
+use perf4sight_verb::config::{Table, flag, path};
+
+pub(super) const TABLE: Table = Table {
+    section: "replay",
+    about: "shows from the traces of all ranks who waits for whom in distributed training, and which communication is exposed",
+    groups: &[&[
+        path("traces")
+            .many()
+            .or("{record.out}")
+            .or_on_command_line(Required)
+            .positional("PATH")
+            .help("Traces of one job, one of each rank, or a folder of them."),
+        path("out").or("replay").value("DIR").help(
+            "Folder for report.html, replay.json, replay.csv and timeline.json.gz. Earlier results in it are replaced.",
+        ),
+        flag("as_all_ranks").help("One rank's trace stands for all ranks: nothing is said about waiting."),
+    ]],
+};
+
+pub(super) const AFTER_HELP: &str = "\
+Examples:
+  perf4sight replay traces/
+  perf4sight replay rank*.json.gz --out by-rank
+  perf4sight replay rank0.json.gz --as-all-ranks
+
+Steps are those of PyTorch's profiler, else those of an optimizer. timeline.json.gz holds one step of all ranks on one
+clock; Perfetto and chrome://tracing open it.";

@@ -1,0 +1,160 @@
+//! The tables of a replay: ranks, who waits for whom, what the straggler does longer, communication by kind.
+
+use crate::Analysis;
+use crate::exposed::Exposed;
+use perf4sight_base::summary::Summary;
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_report::{Cell, Column, Table};
+use perf4sight_traces::shortened::brief;
+
+/// Ranks with a row, those that the others wait for longest first if there are more.
+const RANKS: usize = 32;
+/// Rows of what a straggler does longer.
+const EXCESS: usize = 5;
+/// Pairs of ranks with a row.
+const PAIRS: usize = 20;
+
+/// All tables for the console.
+pub(super) fn of(analysis: &Analysis) -> Vec<Table> {
+    let tables = [ranks(analysis), pairs(analysis), excess(analysis), communication(analysis)];
+    tables.into_iter().filter(|table| !table.is_empty()).collect()
+}
+
+/// A row for each rank.
+pub(super) fn ranks(analysis: &Analysis) -> Table {
+    let columns = [
+        Column::number("rank", "rank"),
+        Column::number("steps", "steps"),
+        Column::number("step_ms", "step"),
+        Column::number("waits_ms", "waits"),
+        Column::number("waited_for_ms", "others wait"),
+        Column::number("exposed_ms", "exposed"),
+        Column::number("hidden_ms", "hidden"),
+        Column::number("clock_ms", "clock off"),
+        Column::number("clock_sure_ms", "± (95 %)"),
+    ];
+    let mut table = Table::new("By rank, per step", columns);
+    let mut shown: Vec<usize> = analysis.stragglers.iter().map(|straggler| straggler.rank).take(RANKS).collect();
+    shown.sort_unstable();
+    for rank in shown {
+        let clock = &analysis.clocks.ranks[rank];
+        let sum = |part: fn(&Exposed) -> f64| {
+            let own = analysis.exposed.iter().filter(|one| one.rank == rank);
+            Milliseconds(own.map(part).sum())
+        };
+        let half = clock.interval.filter(|_| rank > 0).map(|[low, high]| Milliseconds((high - low) / 2e6));
+        let several = |cell: Cell| if analysis.job.ranks.len() > 1 { cell } else { Cell::Missing };
+        table.row([
+            u64::from(analysis.job.ranks[rank].number).into(),
+            (analysis.job.steps.len() as u64).into(),
+            mean(Summary::of(&analysis.steps(rank))),
+            several(mean(waits(analysis, rank))),
+            several(mean(caused(analysis, rank))),
+            sum(|one| one.exposed).into(),
+            sum(|one| one.hidden).into(),
+            Milliseconds(clock.offset / 1e6).into(),
+            half.into(),
+        ]);
+    }
+    table
+}
+
+fn mean(summary: Option<Summary>) -> Cell {
+    summary.map(|summary| Milliseconds(summary.mean)).into()
+}
+
+/// Milliseconds of a step that a rank waits for others.
+pub(super) fn waits(analysis: &Analysis, rank: usize) -> Option<Summary> {
+    let ranks = 0..analysis.job.ranks.len();
+    let sum = |step: &crate::waiting::Matrix| ranks.clone().map(|other| step.waits(rank, other)).sum::<i64>() as f64;
+    Summary::of(&analysis.waiting.steps.iter().map(|step| sum(step) / 1e6).collect::<Vec<_>>())
+}
+
+fn caused(analysis: &Analysis, rank: usize) -> Option<Summary> {
+    Some(analysis.stragglers.iter().find(|straggler| straggler.rank == rank)?.caused)
+}
+
+/// Who waits for whom, the longest waiting first.
+pub(super) fn pairs(analysis: &Analysis) -> Table {
+    let columns = [
+        Column::number("rank", "rank"),
+        Column::number("for_rank", "waits for rank"),
+        Column::number("mean_ms", "mean"),
+        Column::number("low_ms", "95 % from"),
+        Column::number("high_ms", "to"),
+        Column::number("percent", "share of a step"),
+    ];
+    let mut table = Table::new("Who waits for whom, per step", columns);
+    let length = analysis.step().map_or(0.0, |step| step.mean);
+    let ranks = 0..analysis.job.ranks.len();
+    let pairs = ranks.clone().flat_map(|rank| ranks.clone().map(move |other| (rank, other)));
+    let waits = pairs.filter(|(rank, other)| rank != other);
+    let mut waits: Vec<(usize, usize, Summary)> =
+        waits.filter_map(|(rank, other)| Some((rank, other, analysis.waiting.summary(rank, other)?))).collect();
+    waits.retain(|(_, _, wait)| wait.mean > 0.0);
+    waits.sort_by(|one, other| other.2.mean.total_cmp(&one.2.mean));
+    for (rank, other, wait) in waits.into_iter().take(PAIRS) {
+        let (low, high) = wait.interval.map(|[low, high]| (Milliseconds(low), Milliseconds(high))).unzip();
+        let number = |rank: usize| u64::from(analysis.job.ranks[rank].number);
+        let share = (length > 0.0).then(|| Percent(100.0 * wait.mean / length));
+        table.row([
+            number(rank).into(),
+            number(other).into(),
+            Milliseconds(wait.mean).into(),
+            low.into(),
+            high.into(),
+            share.into(),
+        ]);
+    }
+    table
+}
+
+/// What the first straggler does longer than the other ranks.
+pub(super) fn excess(analysis: &Analysis) -> Table {
+    let columns = [
+        Column::text("activity", "what"),
+        Column::text("kind", "which is"),
+        Column::number("own_ms", "takes"),
+        Column::number("others_ms", "on others"),
+        Column::number("longer_ms", "longer"),
+    ];
+    let first = analysis.stragglers.first().filter(|_| analysis.job.ranks.len() > 1);
+    let number = first.map_or(0, |straggler| analysis.job.ranks[straggler.rank].number);
+    let mut table = Table::new(format!("What rank {number} does longer than the others, per step"), columns);
+    for one in first.into_iter().flat_map(|straggler| &straggler.excess).take(EXCESS) {
+        table.row([
+            brief(&one.activity.name()).into(),
+            one.activity.kind().into(),
+            Milliseconds(one.own).into(),
+            Milliseconds(one.others).into(),
+            Milliseconds(one.longer()).into(),
+        ]);
+    }
+    table
+}
+
+/// Communication of each rank by group and kind.
+pub(super) fn communication(analysis: &Analysis) -> Table {
+    let columns = [
+        Column::number("rank", "rank"),
+        Column::text("group", "group"),
+        Column::text("operation", "exchange"),
+        Column::number("count", "per step"),
+        Column::number("exposed_ms", "exposed"),
+        Column::number("waiting_ms", "of which waiting"),
+        Column::number("hidden_ms", "hidden"),
+    ];
+    let mut table = Table::new("Communication per step: exposed, and hidden behind computation", columns);
+    for one in analysis.exposed.iter().take(RANKS) {
+        table.row([
+            u64::from(analysis.job.ranks[one.rank].number).into(),
+            one.group.as_str().into(),
+            one.operation.label().into(),
+            one.count.into(),
+            Milliseconds(one.exposed).into(),
+            one.waiting.map(Milliseconds).into(),
+            Milliseconds(one.hidden).into(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,116 @@
+//! How long a rank does what in a step, outside of exchanges.
+
+use super::layers::{self, Doing};
+use crate::collectives::Exchanges;
+use crate::ranks::{Job, Rank};
+use perf4sight_traces::NameId;
+use perf4sight_traces::intervals::Interval;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What a rank does, by the names in its trace.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Activity {
+    /// A kernel runs on its GPU.
+    Kernel(String),
+    /// It waits for a batch from a loader.
+    DataLoading(String),
+    /// It runs an operator on the CPU.
+    Operation(String),
+    /// It runs Python outside of operators.
+    Python(String),
+    /// It is in a range of the script or the framework, and nothing within it is recorded.
+    Range(String),
+    /// Nothing is recorded until it goes on with this.
+    Nothing {
+        /// The name of what comes next in the step; none at its end.
+        before: Option<String>,
+    },
+}
+
+impl Activity {
+    /// Its kind in tables and files.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Activity::Kernel(_) => "kernel",
+            Activity::DataLoading(_) => "data loading",
+            Activity::Operation(_) => "operation",
+            Activity::Python(_) => "Python",
+            Activity::Range(_) => "range",
+            Activity::Nothing { .. } => "nothing recorded",
+        }
+    }
+
+    /// Its name in tables and files.
+    pub fn name(&self) -> String {
+        match self {
+            Activity::Kernel(name)
+            | Activity::DataLoading(name)
+            | Activity::Operation(name)
+            | Activity::Python(name)
+            | Activity::Range(name) => name.clone(),
+            Activity::Nothing { before: Some(next) } => format!("before {next}"),
+            Activity::Nothing { before: None } => "at the end of the step".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Activity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Activity::Nothing { .. } => write!(f, "{} {}", self.kind(), self.name()),
+            Activity::Kernel(_)
+            | Activity::DataLoading(_)
+            | Activity::Operation(_)
+            | Activity::Python(_)
+            | Activity::Range(_) => write!(f, "{} ({})", self.name(), self.kind()),
+        }
+    }
+}
+
+/// For each rank and each step of [`Job::steps`], the nanoseconds of each activity. Time in exchanges is left out.
+pub fn activities(job: &Job, exchanges: &Exchanges) -> Vec<Vec<BTreeMap<Activity, i64>>> {
+    let of_rank = |(index, rank): (usize, &Rank)| {
+        let pieces = layers::of(rank, &exchanges.calls[index]);
+        job.steps.iter().map(|step| within(rank, &pieces, rank.steps[step.of[index]].window)).collect()
+    };
+    job.ranks.iter().enumerate().map(of_rank).collect()
+}
+
+/// The nanoseconds of each activity in a window.
+fn within(rank: &Rank, pieces: &[(Interval, Doing)], (begin, end): Interval) -> BTreeMap<Activity, i64> {
+    let mut sums: BTreeMap<Activity, i64> = BTreeMap::new();
+    let mut at = begin;
+    let first = pieces.partition_point(|((_, stop), _)| *stop <= begin);
+    for ((start, stop), doing) in pieces[first..].iter().take_while(|((start, _), _)| *start < end) {
+        if *start > at {
+            *sums.entry(Activity::Nothing { before: Some(next(rank, *doing)) }).or_default() += start - at;
+        }
+        let time = stop.min(&end) - start.max(&begin);
+        if let Some(activity) = of(rank, *doing) {
+            *sums.entry(activity).or_default() += time;
+        }
+        at = *stop;
+    }
+    if at < end {
+        *sums.entry(Activity::Nothing { before: None }).or_default() += end - at;
+    }
+    sums
+}
+
+/// None for an exchange, in which a rank waits.
+pub(super) fn of(rank: &Rank, doing: Doing) -> Option<Activity> {
+    let name = |id: NameId| rank.trace.names.get(id).to_owned();
+    Some(match doing {
+        Doing::Kernel(id) => Activity::Kernel(name(id)),
+        Doing::Loading(id) => Activity::DataLoading(name(id)),
+        Doing::Operation(id) => Activity::Operation(name(id)),
+        Doing::Python(id) => Activity::Python(name(id)),
+        Doing::Range(id) => Activity::Range(name(id)),
+        Doing::Exchanging => return None,
+    })
+}
+
+fn next(rank: &Rank, doing: Doing) -> String {
+    of(rank, doing).map_or_else(|| "an exchange".to_owned(), |activity| activity.name())
+}

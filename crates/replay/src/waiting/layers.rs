@@ -1,0 +1,136 @@
+//! What a rank does at each moment, from what its GPU, its threads and its exchanges do.
+
+use crate::collectives::Call;
+use crate::ranks::Rank;
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Category, Event, Innermost, NameId, Phase, TrackId};
+use std::collections::BTreeMap;
+
+/// What a rank does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// Its GPU computes.
+    Kernel(NameId),
+    /// It loads data.
+    Loading(NameId),
+    /// A thread is in an operator.
+    Operation(NameId),
+    /// It takes part in an exchange, whether that waits or transfers.
+    Exchanging,
+    /// Its main thread runs Python.
+    Python(NameId),
+    /// Its main thread is in a range that the script or the framework named, and in nothing else.
+    Range(NameId),
+}
+
+/// Disjoint pieces in order.
+pub(super) type Pieces = Vec<(Interval, Doing)>;
+
+/// What a rank does at each moment; moments without a piece are not recorded.
+pub(super) fn of(rank: &Rank, calls: &[Call]) -> Pieces {
+    let mut exchanges: Pieces = calls.iter().map(|call| (call.time, Doing::Exchanging)).collect();
+    exchanges.sort_by_key(|(time, _)| *time);
+    let (kernels, operations) = (kernels(rank), operations(rank));
+    let [loading, script] = script(rank);
+    // A GPU that exchanges data computes nothing, whatever the CPU enqueues; a CPU that does both computes.
+    let layers = match kernels.is_empty() {
+        true => [loading, operations, exchanges, script],
+        false => [kernels, exchanges, layered(loading, operations), script],
+    };
+    layers.into_iter().fold(Vec::new(), layered)
+}
+
+/// The pieces of `upper`, and those of `lower` where `upper` has none. Pieces of one list that overlap are cut at the
+/// end of the one before.
+fn layered(upper: Pieces, lower: Pieces) -> Pieces {
+    let mut all = Pieces::with_capacity(upper.len() + lower.len());
+    let mut above = upper.into_iter().peekable();
+    let mut at = i64::MIN;
+    for ((start, end), doing) in lower {
+        let mut from = start.max(at);
+        while let Some((over, what)) = above.next_if(|((begin, _), _)| *begin < end) {
+            push(&mut all, (from, over.0), doing);
+            push(&mut all, over, what);
+            from = from.max(over.1);
+        }
+        push(&mut all, (from, end), doing);
+        at = at.max(from).max(end);
+    }
+    above.for_each(|(over, what)| push(&mut all, over, what));
+    all
+}
+
+/// Adds what of a piece is after the last one.
+fn push(all: &mut Pieces, (start, end): Interval, doing: Doing) {
+    let start = all.last().map_or(start, |((_, last), _)| start.max(*last));
+    if start < end {
+        all.push(((start, end), doing));
+    }
+}
+
+fn kernels(rank: &Rank) -> Pieces {
+    let trace = &rank.trace;
+    let works = |event: &&Event| event.category.on_device() && !trace.is_exchange(event) && event.duration > 0;
+    let pieces = trace.events.iter().filter(works);
+    pieces.map(|event| ((event.start, event.end()), Doing::Kernel(event.name))).collect()
+}
+
+/// The operators of all threads that are in no other one, those that begin first before others at the same time.
+fn operations(rank: &Rank) -> Pieces {
+    let mut ends: BTreeMap<TrackId, i64> = BTreeMap::new();
+    let is_outermost = |event: &&Event| {
+        let end = ends.entry(event.track).or_insert(i64::MIN);
+        let outermost = event.category == Category::Operator && event.duration > 0 && event.start >= *end;
+        *end = if outermost { event.end() } else { *end };
+        outermost
+    };
+    let operators = rank.trace.events.iter().filter(is_outermost);
+    operators.map(|event| ((event.start, event.end()), Doing::Operation(event.name))).collect()
+}
+
+/// Part of the names of ranges in which PyTorch's loader fetches a batch.
+const LOADER: &str = "DataLoader";
+/// Ranges that are steps.
+const STEP: &str = "ProfilerStep#";
+
+/// The ranges in which the main thread loads data, and the innermost range or Python function of all others.
+fn script(rank: &Rank) -> [Pieces; 2] {
+    let trace = &rank.trace;
+    let (mut loading, mut nest) = (Pieces::new(), Innermost::new());
+    let own = |event: &&Event| Some(event.track) == rank.main && event.phase == Phase::Complete && event.duration > 0;
+    for event in trace.events.iter().filter(own) {
+        let (time, name) = ((event.start, event.end()), trace.name(event));
+        match event.category {
+            Category::Annotation if name.contains(LOADER) => loading.push((time, Doing::Loading(event.name))),
+            Category::Annotation if name.starts_with(STEP) => {}
+            Category::Annotation => nest.begin(time, Doing::Range(event.name)),
+            Category::Python => nest.begin(time, Doing::Python(event.name)),
+            Category::Operator
+            | Category::Runtime
+            | Category::Kernel
+            | Category::Copy
+            | Category::Set
+            | Category::DeviceAnnotation
+            | Category::Synchronisation
+            | Category::Overhead
+            | Category::ForwardBackward
+            | Category::Launch
+            | Category::Other => {}
+        }
+    }
+    [loading, nest.finish().0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lower_pieces_fill_the_gaps_of_upper_ones() {
+        let [a, b] = [Doing::Exchanging, Doing::Operation(perf4sight_traces::Names::default().intern("b"))];
+        let upper = vec![((2, 4), a), ((6, 7), a), ((20, 21), a)];
+        let lower = vec![((0, 3), b), ((3, 10), b), ((12, 13), b)];
+        let expected = [((0, 2), b), ((2, 4), a), ((4, 6), b), ((6, 7), a), ((7, 10), b), ((12, 13), b), ((20, 21), a)];
+        assert_eq!(layered(upper, lower), expected);
+    }
+}

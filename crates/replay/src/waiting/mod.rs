@@ -1,0 +1,87 @@
+//! Waiting and transfer of exchanges, who waits for whom, and what the rank does that the others wait for.
+
+mod activity;
+mod layers;
+mod spans;
+mod straggler;
+mod timed;
+
+pub use activity::{Activity, activities};
+pub use spans::{Span, State, spans};
+pub use straggler::{Excess, Straggler, stragglers};
+pub use timed::Timed;
+
+use crate::clocks::Clocks;
+use crate::collectives::Exchanges;
+use crate::ranks::Job;
+use perf4sight_base::summary::Summary;
+use perf4sight_traces::intervals::Interval;
+
+/// Who waits for whom in a job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Waiting {
+    /// The exchanges of which all parts are known, on the common timeline, ordered by the begin of their transfer.
+    pub exchanges: Vec<Timed>,
+    /// For each step of [`Job::steps`], who waits for whom.
+    pub steps: Vec<Matrix>,
+}
+
+/// How long each rank waits for each other one in a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Matrix {
+    /// Nanoseconds by indices of the rank that waits and of the one that it waits for.
+    rows: Vec<Vec<i64>>,
+    /// The longest of the ranks' steps, in nanoseconds.
+    pub length: i64,
+}
+
+impl Matrix {
+    /// Nanoseconds that a rank waits for another one.
+    pub fn waits(&self, rank: usize, other: usize) -> i64 {
+        self.rows[rank][other]
+    }
+
+    /// Nanoseconds that the other ranks wait for a rank, on average over them.
+    pub fn caused(&self, rank: usize) -> f64 {
+        let others = self.rows.len().saturating_sub(1).max(1);
+        self.rows.iter().map(|row| row[rank]).sum::<i64>() as f64 / others as f64
+    }
+}
+
+impl Waiting {
+    /// Computes waiting in a job.
+    pub fn of(job: &Job, exchanges: &Exchanges, clocks: &Clocks) -> Self {
+        let timed = timed::of(exchanges, clocks);
+        let mut steps: Vec<Matrix> = job.steps.iter().map(|step| empty(job, &step.of)).collect();
+        for rank in 0..job.ranks.len() {
+            let mut own: Vec<(&Timed, Interval)> =
+                timed.iter().filter_map(|timed| Some((timed, timed.part(rank)?))).collect();
+            own.sort_by_key(|(_, (start, _))| *start);
+            let mut waited = i64::MIN;
+            for (timed, (start, _)) in own {
+                // Of exchanges at the same time, a moment is waited for the one that began first.
+                let waits = (timed.begun - start.max(waited)).max(0);
+                if let Some(step) = exchanges.all[timed.exchange].step {
+                    steps[step].rows[rank][timed.last] += waits;
+                }
+                waited = waited.max(timed.begun);
+            }
+        }
+        Waiting { exchanges: timed, steps }
+    }
+
+    /// Milliseconds that a rank waits for another one in a step, over the steps; none without steps.
+    pub fn summary(&self, rank: usize, other: usize) -> Option<Summary> {
+        Summary::of(&self.steps.iter().map(|step| step.waits(rank, other) as f64 / 1e6).collect::<Vec<_>>())
+    }
+}
+
+fn empty(job: &Job, of: &[usize]) -> Matrix {
+    let length = |(rank, step): (&crate::ranks::Rank, &usize)| {
+        let (begin, end) = rank.steps[*step].window;
+        end - begin
+    };
+    let ranks = job.ranks.len();
+    let length = job.ranks.iter().zip(of).map(length).max().unwrap_or(0);
+    Matrix { rows: vec![vec![0; ranks]; ranks], length }
+}

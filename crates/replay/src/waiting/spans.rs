@@ -1,0 +1,79 @@
+//! A step of a rank on the common timeline: what it does at each moment, and when it waits for others.
+
+use super::layers;
+use super::{Activity, Timed, Waiting, activity};
+use crate::clocks::Clocks;
+use crate::collectives::Exchanges;
+use crate::ranks::Job;
+use perf4sight_traces::intervals::{Interval, union};
+
+/// A time in which a rank does one thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// Nanoseconds on the common timeline.
+    pub time: Interval,
+    /// What it does.
+    pub state: State,
+}
+
+/// What a rank does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// It does this.
+    Busy(Activity),
+    /// It does nothing but wait in an exchange until all ranks are there.
+    Waiting,
+    /// It does nothing but exchange data.
+    Transfer,
+}
+
+/// The spans of a rank in a step of [`Job::steps`], in order; moments without one are not recorded.
+pub fn spans(
+    job: &Job,
+    exchanges: &Exchanges,
+    clocks: &Clocks,
+    waiting: &Waiting,
+    rank: usize,
+    step: usize,
+) -> Vec<Span> {
+    let own = &job.ranks[rank];
+    let (begin, end) = own.steps[job.steps[step].of[rank]].window;
+    let waits = waits(waiting, rank);
+    let mut spans = Vec::new();
+    for ((start, stop), doing) in layers::of(own, &exchanges.calls[rank]) {
+        let (start, stop) = (start.max(begin), stop.min(end));
+        if start >= stop {
+            continue;
+        }
+        let time = (clocks.common(rank, start), clocks.common(rank, stop));
+        match activity::of(own, doing) {
+            Some(activity) => spans.push(Span { time, state: State::Busy(activity) }),
+            None => exchanging(time, &waits, &mut spans),
+        }
+    }
+    spans
+}
+
+/// When a rank waits, on the common timeline.
+fn waits(waiting: &Waiting, rank: usize) -> Vec<Interval> {
+    let wait = |timed: &Timed| timed.part(rank).map(|(start, _)| (start, timed.begun));
+    union(waiting.exchanges.iter().filter_map(wait))
+}
+
+/// Adds a time in exchanges, divided into waiting and transfer.
+fn exchanging((start, end): Interval, waits: &[Interval], spans: &mut Vec<Span>) {
+    let first = waits.partition_point(|(_, stop)| *stop <= start);
+    let mut at = start;
+    let mut push = |time: Interval, state: State| {
+        if time.0 < time.1 {
+            spans.push(Span { time, state });
+        }
+    };
+    for (from, to) in waits[first..].iter().take_while(|(from, _)| *from < end) {
+        let (from, to) = (*from.max(&at), *to.min(&end));
+        push((at, from), State::Transfer);
+        push((from, to), State::Waiting);
+        at = to;
+    }
+    push((at, end), State::Transfer);
+}
