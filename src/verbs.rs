@@ -22,6 +22,8 @@ pub static SPECS: &[&Spec] = &[
     &record::SPEC,
     &breakdown::SPEC,
     &replay::SPEC,
+    &replay::statistic::SPEC,
+    &replay::collect::SPEC,
     &sensitivity::SPEC,
     &detection::SPEC,
 ];
@@ -39,6 +41,8 @@ pub static VERBS: &[&VerbSpec] = &[
     &record::VERB,
     &breakdown::VERB,
     &replay::VERB,
+    &replay::statistic::VERB,
+    &replay::collect::VERB,
     &sensitivity::VERB,
     &detection::VERB,
 ];

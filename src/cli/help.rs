@@ -18,6 +18,7 @@ Examples:
   perf4sight inspect mynetwork.onnx --bs 16 --memory --html memory.html
   perf4sight record -- python3 train.py --epochs 1
   perf4sight breakdown recording/
+  perf4sight replay recording/
   perf4sight sensitivity -b 256 --data /data/imagenet -- python3 train.py
   perf4sight detection --data pets --batch-size 2,4 --num-workers 0,2
   perf4sight completions bash > ~/.local/share/bash-completion/completions/perf4sight

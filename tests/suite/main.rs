@@ -49,6 +49,7 @@ mod record;
 mod records;
 mod remeasured;
 mod remote;
+mod replay;
 mod sensitivity;
 mod sensitivity_nodes;
 mod target;

@@ -7,6 +7,9 @@ use perf4sight_traces::{Category, Event, Phase};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
+/// The beginning of every file, by which those of this program are recognised.
+pub const HEAD: &[u8] = br#"{"generator": "perf4sight", "displayTimeUnit": "ms", "traceEvents": ["#;
+
 /// Writes the events of all ranks that begin in a window of the common timeline, in nanoseconds; of the whole traces
 /// without a window. Each rank is a process.
 ///
@@ -14,7 +17,7 @@ use std::io::{self, Write};
 /// A failure to write.
 pub fn write(analysis: &Analysis, window: Option<Interval>, target: impl Write) -> io::Result<()> {
     let mut list = List { target, is_empty: true };
-    list.target.write_all(b"{\"displayTimeUnit\": \"ms\", \"traceEvents\": [")?;
+    list.target.write_all(HEAD)?;
     for (index, rank) in analysis.job.ranks.iter().enumerate() {
         names(index, rank).iter().try_for_each(|name| list.add(name))?;
         for event in rank.trace.events.iter().filter(|event| event.phase == Phase::Complete) {

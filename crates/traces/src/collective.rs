@@ -53,7 +53,7 @@ impl Collective {
         };
         let elements = match arguments.sent.zip(arguments.received) {
             Some((sent, received)) => Some([sent, received].map(|number| whole(Some(number)))),
-            None => elements(arguments.dims?).map(|elements| [elements; 2]),
+            None => arguments.dims.and_then(elements).map(|elements| [elements; 2]),
         };
         // `-1` stands for no rank; it is no whole number.
         let rank = |value: Option<&[u8]>| value.filter(|value| !value.contains(&b'-')).map(|value| whole(Some(value)));

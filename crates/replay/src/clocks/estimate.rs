@@ -2,23 +2,36 @@
 
 use super::order::{interval, median};
 use super::{Clock, Drift, drift};
-use crate::collectives::{Exchange, Exchanges};
+use crate::collectives::{Exchange, Exchanges, Part};
 use crate::ranks::Job;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// The ends of an exchange: indices of ranks, and nanoseconds from the Unix epoch by the clock of each.
-pub(super) type Ends = Vec<(usize, i64)>;
+/// The parts of an exchange, in nanoseconds from the Unix epoch by the clock of each rank.
+pub(super) type Parts = Vec<Timed>;
 
-/// The ends of all exchanges that end nearly together; of all others if there are none of these.
-pub(super) fn ends(job: &Job, exchanges: &Exchanges) -> Vec<Ends> {
-    let ends = |exchange: &Exchange| -> Ends {
-        let end = |rank: usize, end: i64| (rank, end.saturating_add(job.ranks[rank].trace.header.base));
-        exchange.parts.iter().map(|part| end(part.rank, exchanges.call(*part).time.1)).collect()
+/// When a rank, by its index, takes part.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timed {
+    rank: usize,
+    start: i64,
+    end: i64,
+}
+
+/// The parts of all exchanges that end nearly together; of all others if there are none of these.
+pub(super) fn parts(job: &Job, exchanges: &Exchanges) -> Vec<Parts> {
+    let parts = |exchange: &Exchange| -> Parts {
+        let timed = |part: &Part| {
+            let base = job.ranks[part.rank].trace.header.base;
+            let (start, end) = exchanges.call(*part).time;
+            Timed { rank: part.rank, start: start.saturating_add(base), end: end.saturating_add(base) }
+        };
+        exchange.parts.iter().map(timed).collect()
     };
     let shared: Vec<&Exchange> = exchanges.whole().collect();
-    let together: Vec<Ends> =
-        shared.iter().filter(|exchange| exchange.operation.synchronises()).map(|exchange| ends(exchange)).collect();
-    if together.is_empty() { shared.into_iter().map(ends).collect() } else { together }
+    let together: Vec<Parts> =
+        shared.iter().filter(|exchange| exchange.operation.synchronises()).map(|exchange| parts(exchange)).collect();
+    if together.is_empty() { shared.into_iter().map(parts).collect() } else { together }
 }
 
 /// Passes over all exchanges and ranks; the medians of medians settle within a few.
@@ -27,20 +40,21 @@ const PASSES: usize = 10;
 const FASTEST: f64 = 500e-6;
 
 /// The clocks of all ranks.
-pub(super) fn clocks(job: &Job, ends: &[Ends]) -> Vec<Clock> {
-    let rough = rough(job.ranks.len(), ends);
+pub(super) fn clocks(job: &Job, exchanges: &[Parts]) -> Vec<Clock> {
+    let rough = rough(job.ranks.len(), exchanges);
     let mut offsets = vec![0.0; job.ranks.len()];
-    let mut residuals = residuals(&rough, &offsets, ends);
+    let mut residuals = residuals(&rough, &offsets, exchanges);
     for _ in 0..PASSES {
         let medians: Vec<f64> = residuals.iter().map(|of_rank| median(&values(of_rank))).collect();
         offsets.iter_mut().zip(&medians).for_each(|(offset, median)| *offset -= median);
-        residuals = self::residuals(&rough, &offsets, ends);
+        residuals = self::residuals(&rough, &offsets, exchanges);
     }
     let first = offsets[0];
     let clock = |rank: usize| {
         let found = rough[rank].map(|rough| rough as f64 + offsets[rank] - first);
         let base = job.ranks[rank].trace.header.base;
-        clock(base, found.unwrap_or(0.0), &residuals[rank], &residuals[0], rank == 0)
+        let shared = Shared { own: &residuals[rank], first: &residuals[0], possible: possible(exchanges, rank) };
+        clock(base, found.unwrap_or(0.0), &shared, rank == 0)
     };
     (0..job.ranks.len()).map(clock).collect()
 }
@@ -49,22 +63,44 @@ fn values(points: &[(i64, f64)]) -> Vec<f64> {
     points.iter().map(|point| point.1).collect()
 }
 
-fn clock(base: i64, found: f64, own: &[(i64, f64)], first: &[(i64, f64)], is_first: bool) -> Clock {
-    let mut clock = Clock { base, offset: 0.0, interval: None, exchanges: own.len(), drift: None };
+/// What is known of a rank's clock relative to that of the first.
+struct Shared<'a> {
+    /// The residuals of both.
+    own: &'a [(i64, f64)],
+    first: &'a [(i64, f64)],
+    possible: Option<[f64; 2]>,
+}
+
+/// With fewer exchanges their spread does not show how uncertain the median is: the interval is that of all offsets
+/// that are possible.
+const FEW: usize = 6;
+
+fn clock(base: i64, found: f64, shared: &Shared, is_first: bool) -> Clock {
+    let mut clock = Clock { base, offset: 0.0, interval: None, exchanges: shared.own.len(), drift: None };
     if is_first {
         return Clock { interval: Some([0.0; 2]), ..clock };
     }
-    let Some(([low, high], [first_low, first_high])) = interval(&values(own)).zip(interval(&values(first))) else {
-        return clock;
-    };
+    let [own, first] = [shared.own, shared.first].map(|residuals| interval(&values(residuals)));
+    let Some(([low, high], [first_low, first_high])) = own.zip(first) else { return clock };
     // Both are relative to what all ranks have in common, so that their uncertainties add up.
-    let interval = [found + low - first_high, found + high - first_low];
+    let spread = [found + low - first_high, found + high - first_low];
+    let interval = shared.possible.filter(|_| shared.own.len() < FEW).unwrap_or(spread);
     clock.interval = Some(interval);
-    clock.drift = drift(own, first);
+    clock.drift = drift(shared.own, shared.first);
     if clock.drift.is_some() || interval[0] > 0.0 || interval[1] < 0.0 {
         clock.offset = found;
     }
     clock
+}
+
+/// The offsets of a rank with which no exchange ends on one rank before it began on the other; none without an exchange
+/// with the first rank, or if no offset is possible.
+fn possible(exchanges: &[Parts], rank: usize) -> Option<[f64; 2]> {
+    let part = |parts: &Parts, wanted: usize| parts.iter().find(|part| part.rank == wanted).copied();
+    let both = exchanges.iter().filter_map(|parts| part(parts, 0).zip(part(parts, rank)));
+    let bounds = both.map(|(first, own)| [first.start.saturating_sub(own.end), first.end.saturating_sub(own.start)]);
+    let [low, high] = bounds.reduce(|[low, high], [least, most]| [low.max(least), high.min(most)])?;
+    (low <= high).then_some([low as f64, high as f64])
 }
 
 /// The drift relative to the first rank, if it is certain.
@@ -84,21 +120,20 @@ fn drift(own: &[(i64, f64)], first: &[(i64, f64)]) -> Option<Drift> {
 
 /// For each rank, by how much the ends of its exchanges, with the offsets added, are behind the median of all ranks;
 /// with the moment of each by its own clock.
-fn residuals(rough: &[Option<i64>], offsets: &[f64], ends: &[Ends]) -> Vec<Vec<(i64, f64)>> {
+fn residuals(rough: &[Option<i64>], offsets: &[f64], exchanges: &[Parts]) -> Vec<Vec<(i64, f64)>> {
     let mut residuals = vec![Vec::new(); offsets.len()];
-    for ends in ends {
+    for parts in exchanges {
         // Relative to one of them, which 64 bits of a float hold to less than a nanosecond.
-        let Some((reference, about)) = ends.iter().find_map(|(rank, end)| Some((rough[*rank]?, *end))) else {
-            continue;
+        let reference = parts.iter().find_map(|part| Some((rough[part.rank]?, part.end)));
+        let Some((reference, about)) = reference else { continue };
+        let relative = |part: &Timed| {
+            let moved = part.end.saturating_sub(about).saturating_add(rough[part.rank]? - reference);
+            Some(moved as f64 + offsets[part.rank])
         };
-        let relative = |(rank, end): &(usize, i64)| {
-            let rough = rough[*rank]?;
-            Some((end.saturating_sub(about).saturating_add(rough - reference)) as f64 + offsets[*rank])
-        };
-        let moved: Vec<Option<f64>> = ends.iter().map(relative).collect();
+        let moved: Vec<Option<f64>> = parts.iter().map(relative).collect();
         let common = median(&moved.iter().flatten().copied().collect::<Vec<_>>());
-        for ((rank, end), moved) in ends.iter().zip(moved) {
-            residuals[*rank].extend(moved.map(|moved| (*end, moved - common)));
+        for (part, moved) in parts.iter().zip(moved) {
+            residuals[part.rank].extend(moved.map(|moved| (part.end, moved - common)));
         }
     }
     residuals
@@ -106,31 +141,33 @@ fn residuals(rough: &[Option<i64>], offsets: &[f64], ends: &[Ends]) -> Vec<Vec<(
 
 /// Offsets to a nanosecond, from the median difference to a rank whose offset is known, beginning with the first rank;
 /// none for a rank without a chain of exchanges to it.
-fn rough(ranks: usize, ends: &[Ends]) -> Vec<Option<i64>> {
+fn rough(ranks: usize, exchanges: &[Parts]) -> Vec<Option<i64>> {
     // Differences between the first part of an exchange and each other connect all of its ranks.
     let mut pairs: BTreeMap<(usize, usize), Vec<i64>> = BTreeMap::new();
-    for ends in ends {
-        for (rank, end) in &ends[1..] {
-            pairs.entry((ends[0].0, *rank)).or_default().push(ends[0].1.saturating_sub(*end));
+    for parts in exchanges {
+        for part in &parts[1..] {
+            pairs.entry((parts[0].rank, part.rank)).or_default().push(parts[0].end.saturating_sub(part.end));
         }
     }
-    let mut offsets = vec![None; ranks];
-    offsets[0] = Some(0i64);
     let medians = pairs.into_iter().map(|(pair, mut differences)| {
         differences.sort_unstable();
         (differences.len(), pair, differences[differences.len() / 2])
     });
     let mut medians: Vec<(usize, (usize, usize), i64)> = medians.collect();
-    medians.sort_by_key(|(count, pair, _)| (std::cmp::Reverse(*count), *pair));
-    loop {
-        let next = medians.iter().find_map(|(_, (one, other), difference)| match (offsets[*one], offsets[*other]) {
-            (Some(known), None) => Some((*other, i64::saturating_add(known, *difference))),
-            (None, Some(known)) => Some((*one, i64::saturating_sub(known, *difference))),
-            (Some(_), Some(_)) | (None, None) => None,
-        });
-        match next {
-            Some((rank, offset)) => offsets[rank] = Some(offset),
-            None => return offsets,
-        }
+    medians.sort_by_key(|(count, pair, _)| (Reverse(*count), *pair));
+    let mut offsets = vec![None; ranks];
+    offsets[0] = Some(0i64);
+    while let Some((rank, offset)) = next_known(&medians, &offsets) {
+        offsets[rank] = Some(offset);
     }
+    offsets
+}
+
+/// A rank whose offset follows from that of another.
+fn next_known(medians: &[(usize, (usize, usize), i64)], offsets: &[Option<i64>]) -> Option<(usize, i64)> {
+    medians.iter().find_map(|(_, (one, other), difference)| match (offsets[*one], offsets[*other]) {
+        (Some(known), None) => Some((*other, i64::saturating_add(known, *difference))),
+        (None, Some(known)) => Some((*one, i64::saturating_sub(known, *difference))),
+        (Some(_), Some(_)) | (None, None) => None,
+    })
 }

@@ -52,8 +52,7 @@ impl Clocks {
     /// Estimates the clocks of a job's ranks from its exchanges. A clock whose interval contains zero is left as it is:
     /// the ranks of one host share their clock.
     pub fn of(job: &Job, exchanges: &Exchanges) -> Self {
-        let ends = estimate::ends(job, exchanges);
-        let ranks = estimate::clocks(job, &ends);
+        let ranks = estimate::clocks(job, &estimate::parts(job, exchanges));
         let first = &job.ranks[0];
         let begin = job.steps[0].of[0];
         Clocks { origin: first.steps[begin].window.0.saturating_add(first.trace.header.base), ranks }

@@ -1,12 +1,15 @@
 //! `[replay]` and `perf4sight replay`: who waits for whom in distributed training, from the traces of all ranks.
 
+pub mod collect;
 mod csv;
 mod files;
 mod headline;
 mod json;
 mod page;
 mod settings;
+pub mod statistic;
 mod tables;
+mod traces;
 
 use crate::ranks::Job;
 use crate::{Analysis, timeline};
@@ -17,7 +20,7 @@ use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Column};
 use perf4sight_verb::config::Values;
-use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, Finding, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -117,26 +120,16 @@ fn findings(analysis: &Analysis) -> Vec<Finding> {
 impl Section for Replay {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
         self.files().map_err(Error::configured)?;
-        let traces: Vec<String> = self.traces.iter().map(|path| path.display().to_string()).collect();
-        Ok(Outline {
-            steps: vec![format!("compares the ranks in {}", traces.join(", "))],
-            reads: self.traces.iter().map(|path| KeyedPath { key: "traces", path: path.clone() }).collect(),
-            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
-            ..Outline::default()
-        })
+        Ok(traces::outline("compares the ranks in", &self.traces, &self.out))
     }
 }
 
 impl Replay {
     fn parse(values: &Values<'_>) -> Result<Self> {
-        let traces: Vec<PathBuf> = values.get("traces")?;
-        if traces.is_empty() {
-            return Err(values.error("traces", "there are none").expected("files or folders"));
-        }
         Ok(Replay {
-            traces,
+            traces: traces::traces(values)?,
             out: values.get("out")?,
-            as_all_ranks: values.get::<Option<bool>>("as_all_ranks")?.unwrap_or(false),
+            as_all_ranks: values.get("as_all_ranks")?,
         })
     }
 

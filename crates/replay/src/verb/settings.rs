@@ -16,7 +16,7 @@ pub(super) const TABLE: Table = Table {
         path("out").or("replay").value("DIR").help(
             "Folder for report.html, replay.json, replay.csv and timeline.json.gz. Earlier results in it are replaced.",
         ),
-        flag("as_all_ranks").help("One rank's trace stands for all ranks: nothing is said about waiting."),
+        flag("as_all_ranks").or("False").help("One rank's trace stands for all ranks: nothing is said about waiting."),
     ]],
 };
 

@@ -1,0 +1,113 @@
+//! `[collect]` and `perf4sight collect`: the traces of all ranks as one file, on one clock.
+
+use super::traces;
+use crate::ranks::Job;
+use crate::{Analysis, timeline};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use perf4sight_base::atomic_write::folder_of;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::overwrite;
+use perf4sight_base::temporary_folder::TemporaryFolder;
+use perf4sight_base::units::counted;
+use perf4sight_verb::config::Missing::Required;
+use perf4sight_verb::config::{self, Values, flag, path};
+use perf4sight_verb::{Context, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use serde_json::json;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read};
+use std::path::{Path, PathBuf};
+
+const TABLE: config::Table = config::Table {
+    section: "collect",
+    about: "joins the traces of all ranks into one file on one clock, which Perfetto and Chrome's viewer open",
+    groups: &[&[
+        path("traces")
+            .many()
+            .or("{record.out}")
+            .or_on_command_line(Required)
+            .positional("PATH")
+            .help("Traces of one job, one of each rank, or a folder of them."),
+        path("out").or("collected.json.gz").value("FILE").help("The joined trace, gzipped."),
+        flag("overwrite").or("False").help("Replace a file that perf4sight did not write, too."),
+    ]],
+};
+
+/// The section `[collect]`.
+pub static SPEC: Spec = Spec {
+    table: TABLE,
+    subject: Noun { one: "rank", several: "ranks" },
+    parse: |values| Ok(Box::new(Collect::parse(values)?)),
+};
+
+/// `perf4sight collect`.
+pub static VERB: VerbSpec = VerbSpec {
+    table: TABLE,
+    after_help: "Examples:\n  perf4sight collect traces/\n  perf4sight collect rank*.json.gz --out all.json.gz",
+    parse: |values| Ok(Box::new(Collect::parse(values)?)),
+};
+
+/// The settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Collect {
+    traces: Vec<PathBuf>,
+    out: PathBuf,
+    overwrite: bool,
+}
+
+/// The prefix of folders with a file that has not been moved to its place.
+const UNFINISHED: &str = ".collect.";
+
+impl Verb for Collect {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        overwrite::check(&self.out, self.overwrite, is_ours)?;
+        let progress = context.console.progress(2, "reading traces");
+        let analysis = Analysis::of(Job::read(&self.traces)?);
+        progress.advance(1);
+        progress.doing("writing");
+        self.write(&analysis)?;
+        progress.advance(1);
+        drop(progress);
+        analysis.warnings().iter().for_each(|warning| context.warn(warning));
+        let ranks = analysis.job.ranks.len();
+        Ok(Summary {
+            headline: format!("{} on one clock", counted(ranks as u64, "rank")),
+            files: vec![("trace", self.out.clone())],
+            json: json!({"ranks": ranks, "file": self.out.display().to_string()}),
+            ..Summary::default()
+        })
+    }
+}
+
+impl Collect {
+    fn parse(values: &Values<'_>) -> Result<Self> {
+        Ok(Collect { traces: traces::traces(values)?, out: values.get("out")?, overwrite: values.get("overwrite")? })
+    }
+
+    /// Writes next to the place of the file and moves it there: it may be gigabytes, and none is left half written.
+    fn write(&self, analysis: &Analysis) -> Result<()> {
+        let fresh = TemporaryFolder::named(UNFINISHED, folder_of(&self.out))?;
+        let file = fresh.path().join("trace");
+        zip(analysis, &file).map_err(|cause| Error::io(&self.out, "write this file", &cause))?;
+        fs::rename(&file, &self.out).map_err(|cause| Error::io(&self.out, "replace this file", &cause))
+    }
+}
+
+fn zip(analysis: &Analysis, file: &Path) -> io::Result<()> {
+    let mut zipped = GzEncoder::new(BufWriter::new(File::create(file)?), Compression::fast());
+    timeline::write(analysis, None, &mut zipped)?;
+    zipped.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+}
+
+/// Whether a file was written by this verb: by its beginning.
+fn is_ours(file: File) -> bool {
+    let mut head = Vec::new();
+    let read = flate2::read::GzDecoder::new(file).take(timeline::HEAD.len() as u64).read_to_end(&mut head);
+    read.is_ok() && head == timeline::HEAD
+}
+
+impl Section for Collect {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+        Ok(traces::outline("joins the traces in", &self.traces, &self.out))
+    }
+}

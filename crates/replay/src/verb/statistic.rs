@@ -1,0 +1,118 @@
+//! `[statistic]` and `perf4sight statistic`: how often every operation runs, how long, and its share of a step.
+
+use super::traces;
+use crate::ranks::Job;
+use crate::statistic::{Kind, Operation, operations};
+use perf4sight_base::error::Result;
+use perf4sight_base::overwrite;
+use perf4sight_base::units::{Milliseconds, Percent, counted};
+use perf4sight_report::{Column, Table};
+use perf4sight_traces::shortened::brief;
+use perf4sight_verb::config::Missing::Required;
+use perf4sight_verb::config::{self, Values, flag, path};
+use perf4sight_verb::{Context, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use std::path::PathBuf;
+
+const TABLE: config::Table = config::Table {
+    section: "statistic",
+    about: "lists how often every operation of a recorded job runs, how long, and its share of a step",
+    groups: &[&[
+        path("traces")
+            .many()
+            .or("{record.out}")
+            .or_on_command_line(Required)
+            .positional("PATH")
+            .help("Traces of one job, one of each rank, or a folder of them."),
+        path("out").or("statistic.csv").value("FILE").help("The table of all operations."),
+        flag("overwrite").or("False").help("Replace a file that perf4sight did not write, too."),
+    ]],
+};
+
+/// The section `[statistic]`.
+pub static SPEC: Spec = Spec {
+    table: TABLE,
+    subject: Noun { one: "kind", several: "kinds" },
+    parse: |values| Ok(Box::new(Statistic::parse(values)?)),
+};
+
+/// `perf4sight statistic`.
+pub static VERB: VerbSpec = VerbSpec {
+    table: TABLE,
+    after_help: "Examples:\n  perf4sight statistic traces/\n  perf4sight statistic rank*.json.gz --out operations.csv",
+    parse: |values| Ok(Box::new(Statistic::parse(values)?)),
+};
+
+/// Rows of each kind on the console.
+const SHOWN: usize = 6;
+
+/// The settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Statistic {
+    traces: Vec<PathBuf>,
+    out: PathBuf,
+    overwrite: bool,
+}
+
+impl Verb for Statistic {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let progress = context.console.progress(2, "reading traces");
+        let job = Job::read(&self.traces)?;
+        progress.advance(1);
+        let operations = operations(&job);
+        let all = table("Operations", operations.iter());
+        overwrite::save(&self.out, all.to_csv(), self.overwrite)?;
+        progress.advance(1);
+        drop(progress);
+        job.warnings().iter().for_each(|warning| context.warn(warning));
+        let of_kind = |kind: Kind| {
+            let own = operations.iter().filter(move |one| one.kind == kind);
+            table(&format!("Most time: {}", kind.label()), own.take(SHOWN))
+        };
+        let [ranks, steps] =
+            [(job.ranks.len(), "rank"), (job.steps.len(), "step")].map(|(count, what)| counted(count as u64, what));
+        Ok(Summary {
+            headline: format!("{} in {steps} of {ranks}", counted(operations.len() as u64, "operation")),
+            tables: Kind::ALL.map(of_kind).into_iter().filter(|table| !table.is_empty()).collect(),
+            files: vec![("table", self.out.clone())],
+            json: all.to_json(),
+            ..Summary::default()
+        })
+    }
+}
+
+fn table<'a>(title: &str, operations: impl Iterator<Item = &'a Operation>) -> Table {
+    let columns = [
+        Column::text("kind", "kind"),
+        Column::text("name", "name"),
+        Column::number("count", "per step"),
+        Column::number("mean_ms", "mean"),
+        Column::number("deviation_ms", "spread"),
+        Column::number("total_ms", "in a step"),
+        Column::number("share_percent", "share"),
+    ];
+    let mut table = Table::new(title, columns);
+    for one in operations {
+        table.row([
+            one.kind.label().into(),
+            brief(&one.name).into(),
+            one.count.into(),
+            Milliseconds(one.mean).into(),
+            one.deviation.map(Milliseconds).into(),
+            Milliseconds(one.total).into(),
+            Percent(100.0 * one.share).into(),
+        ]);
+    }
+    table
+}
+
+impl Section for Statistic {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+        Ok(traces::outline("counts the operations in", &self.traces, &self.out))
+    }
+}
+
+impl Statistic {
+    fn parse(values: &Values<'_>) -> Result<Self> {
+        Ok(Statistic { traces: traces::traces(values)?, out: values.get("out")?, overwrite: values.get("overwrite")? })
+    }
+}

@@ -1,0 +1,230 @@
+//! Jobs that are made up, whose waiting, clocks and stragglers are known.
+
+#![allow(clippy::unwrap_used)] // in a test it is the assertion
+
+use perf4sight_replay::Analysis;
+use perf4sight_replay::collectives::{Exchanges, Operation};
+use perf4sight_replay::ranks::Job;
+use perf4sight_replay::waiting::Activity;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// An event of the main thread, in microseconds.
+fn event(category: &str, name: &str, [start, duration]: [f64; 2], args: &str) -> String {
+    on(7, category, name, [start, duration], args)
+}
+
+fn on(thread: u32, category: &str, name: &str, [start, duration]: [f64; 2], args: &str) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":7,"tid":{thread},"ts":{start:.3},"dur":{duration:.3},"args":{{{args}}}}}"#
+    )
+}
+
+/// A gloo all-reduce of a thread of the library.
+fn reduce(time: [f64; 2]) -> String {
+    on(8, "user_annotation", "gloo:all_reduce", time, r#""Input Dims":[[100]],"Input type":["float"]"#)
+}
+
+fn step(number: u32, time: [f64; 2]) -> String {
+    event("user_annotation", &format!("ProfilerStep#{number}"), time, "")
+}
+
+/// Writes the trace of a rank of `ranks`, whose clock is `base` nanoseconds off.
+fn write(folder: &Path, rank: u32, ranks: u32, base: i64, events: &[String]) {
+    let text = format!(
+        r#"{{"distributedInfo":{{"rank":{rank},"world_size":{ranks}}},"baseTimeNanoseconds":{base},"traceEvents":[{}]}}"#,
+        events.join(",")
+    );
+    fs::write(folder.join(format!("rank{rank}.json")), text).unwrap();
+}
+
+fn read(folder: &TempDir) -> Job {
+    Job::read(&[folder.path().to_owned()]).unwrap()
+}
+
+fn refused(folder: &TempDir) -> String {
+    Job::read(&[folder.path().to_owned()]).unwrap_err().to_string()
+}
+
+/// Calculated by hand: starts at 10, 40 and 25, ends at 60, 61 and 60 us. Rank 1 comes last, at 40, so that rank 0 waits
+/// 30 and rank 2 15 us, and the transfer takes 20.
+#[test]
+fn waiting_and_transfer_are_told_apart() {
+    let folder = TempDir::new().unwrap();
+    for (rank, [start, end]) in (0..).zip([[10.0, 60.0], [40.0, 61.0], [25.0, 60.0]]) {
+        write(folder.path(), rank, 3, 0, &[step(1, [0.0, 70.0]), reduce([start, end - start])]);
+    }
+    let analysis = Analysis::of(read(&folder));
+    let timed = &analysis.waiting.exchanges[0];
+    assert_eq!((timed.last, timed.transfer()), (1, 20_000));
+    assert_eq!([0, 1, 2].map(|rank| timed.waiting(rank)), [Some(30_000), Some(0), Some(15_000)]);
+    let matrix = &analysis.waiting.steps[0];
+    assert_eq!((matrix.waits(0, 1), matrix.waits(2, 1), matrix.waits(1, 0)), (30_000, 15_000, 0));
+    assert_eq!((matrix.caused(1), analysis.stragglers[0].rank), (22_500.0, 1));
+}
+
+/// Clocks of hosts that lie three seconds apart, and one that goes 40 ppm too fast: the ends of 200 exchanges over ten
+/// seconds vary by 2 us.
+#[test]
+fn offsets_and_drift_of_clocks_are_found() {
+    let folder = TempDir::new().unwrap();
+    let seconds = 3_000_000_000;
+    for (rank, base, rate) in [(0, 0, 0.0), (1, -seconds, 0.0), (2, 0, 40e-6)] {
+        let mut events = Vec::new();
+        for number in 0..200 {
+            let begin = f64::from(number) * 50_000.0;
+            let noise = f64::from((number * (37 + rank)) % 11) * 0.4 - 2.0;
+            let own = |moment: f64| moment * (1.0 + rate);
+            events.push(step(number, [own(begin), 49_000.0]));
+            let start = own(begin + 1000.0);
+            events.push(reduce([start, own(begin + 20_000.0) + noise - start]));
+        }
+        write(folder.path(), rank, 3, base, &events);
+    }
+    let analysis = Analysis::of(read(&folder));
+    let [_, slow, fast] = analysis.clocks.ranks.as_slice() else { panic!("three ranks") };
+    assert!((slow.offset - seconds as f64).abs() < 1000.0 && slow.drift.is_none(), "{slow:?}");
+    let drift = fast.drift.unwrap();
+    assert!((drift.rate + 40e-6).abs() < 1e-6, "{drift:?}");
+    // 20,000 us after the beginning of the last step, on every clock.
+    for rank in 0..3 {
+        let end = analysis.exchanges.calls[rank][199].time.1;
+        let common = analysis.clocks.common(rank, end) as f64 / 1e3;
+        assert!((common - (199.0 * 50_000.0 + 20_000.0)).abs() < 6.0, "{rank}: {common}");
+    }
+}
+
+/// The arguments of NCCL's exchanges in PyTorch 2.12 and later. Rank 1 enqueued the two in the other order.
+#[test]
+fn exchanges_are_matched_by_their_numbers_where_traces_have_them() {
+    let kernel = |sequence: u32, id: Option<u32>, start: f64| {
+        let id = id.map_or(String::new(), |id| format!(r#","Comms Id":"{id}""#));
+        let args = format!(
+            r#""Collective name":"allreduce","In msg nelems":8,"Out msg nelems":8,"dtype":"Float","Group size":2,"Process Group Name":"0","Process Group Ranks":"[0, 1]","Seq":{sequence}{id}"#
+        );
+        on(20, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [start, 5.0], &args)
+    };
+    for ids in [[None, None], [Some(71), Some(72)]] {
+        let folder = TempDir::new().unwrap();
+        write(folder.path(), 0, 2, 0, &[step(1, [0.0, 90.0]), kernel(5, ids[0], 10.0), kernel(6, ids[1], 20.0)]);
+        write(folder.path(), 1, 2, 0, &[step(1, [0.0, 90.0]), kernel(6, ids[1], 11.0), kernel(5, ids[0], 21.0)]);
+        let job = read(&folder);
+        let exchanges = Exchanges::of(&job);
+        let starts: Vec<Vec<i64>> = exchanges
+            .whole()
+            .map(|exchange| exchange.parts.iter().map(|part| exchanges.call(*part).time.0 / 1000).collect())
+            .collect();
+        assert_eq!(starts, [[10, 21], [20, 11]]);
+        assert_eq!(exchanges.all[0].bytes, Some(32));
+    }
+}
+
+/// A ring of three: each sends to the next and receives from the one before, of which only the names say who.
+#[test]
+fn sends_and_receives_are_matched_by_peer_and_order() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..3u32 {
+        let (to, from) = ((rank + 1) % 3, (rank + 2) % 3);
+        let send = |start: f64| on(8, "user_annotation", &format!("gloo:send {rank}->{to}"), [start, 5.0], "");
+        let receive = |start: f64| on(9, "user_annotation", &format!("gloo:recv {rank}<-{from}"), [start, 5.0], "");
+        let own = f64::from(rank);
+        let events =
+            [step(1, [0.0, 90.0]), send(10.0 + own), send(20.0 + own), receive(10.5 + own), receive(22.0 + own)];
+        write(folder.path(), rank, 3, 0, &events);
+    }
+    let job = read(&folder);
+    let exchanges = Exchanges::of(&job);
+    assert!(exchanges.unmatched(&job).is_empty() && exchanges.whole().count() == 6);
+    for exchange in exchanges.whole() {
+        let [one, other] = exchange.parts.as_slice() else { panic!("two parts") };
+        let operations = [exchanges.call(*one).operation, exchanges.call(*other).operation];
+        assert_eq!(BTreeSet::from(operations), BTreeSet::from([Operation::Send, Operation::Receive]));
+        assert_ne!(one.rank, other.rank);
+    }
+}
+
+/// Four ways to be late by 100 us, all before an exchange at which every rank's step ends together.
+#[test]
+fn what_a_straggler_does_longer_is_named() {
+    const LOADER: &str = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+    let kinds = [
+        (7, "cpu_op", "aten::gelu", Activity::Operation("aten::gelu".to_owned())),
+        (7, "user_annotation", LOADER, Activity::DataLoading(LOADER.to_owned())),
+        (7, "python_function", "train.py(12): augment", Activity::Python("train.py(12): augment".to_owned())),
+        (20, "kernel", "gemm", Activity::Kernel("gemm".to_owned())),
+    ];
+    for (thread, category, name, expected) in kinds {
+        let folder = TempDir::new().unwrap();
+        for rank in 0..3 {
+            let late = if rank == 2 { 100.0 } else { 0.0 };
+            let events = (0..3).flat_map(|number| {
+                let begin = 1000.0 * f64::from(number);
+                let busy = on(thread, category, name, [begin + 20.0, 50.0 + late], "");
+                [step(number, [begin, 300.0]), busy, reduce([begin + 80.0 + late, 170.0 - late])]
+            });
+            write(folder.path(), rank, 3, 0, &events.collect::<Vec<_>>());
+        }
+        let analysis = Analysis::of(read(&folder));
+        let first = &analysis.stragglers[0];
+        assert_eq!((first.rank, first.excess.first().map(|one| &one.activity)), (2, Some(&expected)), "{first:?}");
+        assert!((first.caused.mean - 0.1).abs() < 1e-9 && (first.excess[0].longer() - 0.1).abs() < 1e-9, "{first:?}");
+    }
+}
+
+#[test]
+fn traces_of_no_one_job_are_refused() {
+    let folder = TempDir::new().unwrap();
+    write(folder.path(), 0, 2, 0, &[step(1, [0.0, 9.0])]);
+    write(folder.path(), 1, 4, 0, &[step(1, [0.0, 9.0])]);
+    assert!(refused(&folder).contains("jobs of 2 and 4 ranks"), "{}", refused(&folder));
+    write(folder.path(), 1, 2, 0, &[step(5, [0.0, 9.0])]);
+    assert!(refused(&folder).contains("no step is on all ranks"), "{}", refused(&folder));
+    write(folder.path(), 1, 2, 0, &[]);
+    assert!(refused(&folder).contains("no event that takes time"), "{}", refused(&folder));
+    write(folder.path(), 9, 2, 0, &[step(1, [0.0, 9.0])]);
+    assert!(refused(&folder).contains("rank 9 cannot be of a job of 2 ranks"), "{}", refused(&folder));
+    fs::remove_file(folder.path().join("rank9.json")).unwrap();
+    fs::copy(folder.path().join("rank0.json"), folder.path().join("again.json")).unwrap();
+    assert!(refused(&folder).contains("is of rank 0, as is"), "{}", refused(&folder));
+}
+
+#[test]
+fn missing_ranks_and_calls_that_match_nowhere_are_reported() {
+    let folder = TempDir::new().unwrap();
+    let calls = |count: u32| (0..count).map(|at| reduce([10.0 + 20.0 * f64::from(at), 10.0]));
+    for (rank, count) in [(0, 3), (2, 2)] {
+        let events: Vec<String> = std::iter::once(step(1, [0.0, 90.0])).chain(calls(count)).collect();
+        write(folder.path(), rank, 4, 0, &events);
+    }
+    let analysis = Analysis::of(read(&folder));
+    let warnings = analysis.warnings().join("\n");
+    assert!(warnings.contains("ranks 1 and 3 of 4 are missing"), "{warnings}");
+    assert!(warnings.contains("rank 0: 1 call of all-reduce has no counterpart"), "{warnings}");
+    assert_eq!(analysis.exchanges.whole().count(), 2);
+}
+
+/// The file of rank 1 ends within its second step, as of a process that was killed while it wrote.
+#[test]
+fn a_rank_that_is_cut_off_is_compared_as_far_as_it_goes() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let events: Vec<String> = (0..3)
+            .flat_map(|number| {
+                let begin = 100.0 * f64::from(number);
+                [step(number, [begin, 90.0]), reduce([begin + 10.0 + f64::from(rank), 20.0 - f64::from(rank)])]
+            })
+            .collect();
+        write(folder.path(), rank, 2, 0, &events);
+    }
+    let file = folder.path().join("rank1.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let cut = text.find("ProfilerStep#2").unwrap();
+    fs::write(&file, &text[..cut]).unwrap();
+    let analysis = Analysis::of(read(&folder));
+    let warnings = analysis.warnings().join("\n");
+    assert_eq!((analysis.job.steps.len(), analysis.waiting.exchanges.len()), (2, 2), "{warnings}");
+    assert!(warnings.contains("only 2 of up to 3 steps are on all ranks: rank 0 recorded more"), "{warnings}");
+    assert!(warnings.contains("cut off"), "{warnings}");
+}

@@ -1,0 +1,90 @@
+//! `replay`, `statistic` and `collect` from the command line, on the recorded ranks of the repository and on bad input.
+
+use crate::ROOT;
+use crate::fixtures::{Outcome, Scene};
+use flate2::read::GzDecoder;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::path::Path;
+
+/// A scene with recorded ranks of the repository, under `ranks`.
+fn recorded(name: &str) -> Scene {
+    let folder = Path::new(ROOT).join("examples/ranks").join(name);
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.fold(Scene::new(), |scene, file| {
+        let name = format!("ranks/{}", file.file_name().unwrap().to_string_lossy());
+        scene.file(&name, fs::read(&file).unwrap())
+    })
+}
+
+fn replayed(scene: &Scene, arguments: &str) -> Outcome {
+    scene.run(&format!("replay {arguments}"))
+}
+
+fn unzipped(scene: &Scene, name: &str) -> Value {
+    serde_json::from_reader(GzDecoder::new(File::open(scene.path(name)).unwrap())).unwrap()
+}
+
+/// Rank 1 sleeps 200 ms before every forward pass.
+#[test]
+fn the_rank_that_sleeps_is_named_with_what_it_does() {
+    let scene = recorded("straggler");
+    replayed(&scene, "ranks").succeeds().says("rank 1 makes the others wait").says("before DistributedDataParallel.forward");
+    let json: Value = serde_json::from_str(&scene.read("replay/replay.json")).unwrap();
+    let first = &json["stragglers"][0];
+    assert_eq!(first["rank"], 1);
+    let longer = first["longer"][0]["longer_ms"].as_f64().unwrap();
+    assert!((longer - 200.0).abs() < 10.0, "{longer}");
+    let page = scene.read("replay/report.html");
+    assert!(page.contains("rank that waits") && page.contains("One step on all ranks"));
+    let rows = scene.read("replay/replay.csv");
+    // 12 all-reduces of 4 ranks, and the header.
+    assert_eq!(rows.lines().count(), 12 * 4 + 1);
+}
+
+/// What Perfetto and Chrome's viewer need of an event: phase, process, thread, time and duration; names of processes.
+#[test]
+fn the_timeline_holds_all_ranks_of_one_step() {
+    let scene = recorded("straggler");
+    replayed(&scene, "ranks").succeeds();
+    let trace = unzipped(&scene, "replay/timeline.json.gz");
+    let events = trace["traceEvents"].as_array().unwrap();
+    let spans: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
+    assert!(spans.iter().all(|span| ["pid", "tid", "ts", "dur"].iter().all(|key| span[*key].is_number())));
+    let steps = spans.iter().filter(|span| span["name"].as_str().unwrap().starts_with("ProfilerStep#")).count();
+    let ranks = events.iter().filter(|event| event["name"] == "process_name").count();
+    assert_eq!((steps, ranks), (4, 4));
+}
+
+#[test]
+fn collect_joins_all_events_and_statistic_counts_them() {
+    let scene = recorded("two");
+    scene.run("collect ranks").succeeds();
+    let trace = unzipped(&scene, "collected.json.gz");
+    let reduces = trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["name"] == "gloo:all_reduce");
+    // 30 on each rank, as grep counts them.
+    assert_eq!(reduces.count(), 60);
+    scene.run("statistic ranks").succeeds();
+    let table = scene.read("statistic.csv");
+    let row = table.lines().find(|row| row.starts_with("exchange,gloo:all_reduce,")).unwrap();
+    // Of five steps, 30 on each rank.
+    assert_eq!(row.split(',').nth(2), Some("6"));
+    // The same again is ours to replace; what others wrote is not.
+    scene.run("collect ranks").succeeds();
+    let scene = recorded("two").file("collected.json.gz", "own");
+    scene.run("collect ranks").fails(2).says("did not write");
+    assert_eq!(scene.read("collected.json.gz"), "own");
+}
+
+#[test]
+fn ranks_that_are_no_job_are_refused_and_nothing_is_written() {
+    let scene = recorded("two");
+    replayed(&scene, "ranks/rank0.json.gz").fails(4).says("is rank 0 of 2, alone").says("--as-all-ranks");
+    assert!(!scene.path("replay").exists());
+    replayed(&scene, "ranks/rank0.json.gz --as-all-ranks").succeeds().says("one rank alone");
+    replayed(&scene, "ranks/rank0.json.gz ranks/rank0.json.gz").fails(2).says("is of rank 0, as is");
+    replayed(&scene, "nowhere").fails(6);
+    let scene = recorded("two").file("replay/replay.json", "{}");
+    replayed(&scene, "ranks").fails(2).says("did not write");
+    assert_eq!(scene.read("replay/replay.json"), "{}");
+}
