@@ -23,6 +23,7 @@ pub mod graph;
 pub mod ranks;
 pub mod simulate;
 pub mod statistic;
+pub mod synthetic;
 pub mod timeline;
 pub mod verb;
 pub mod waiting;
