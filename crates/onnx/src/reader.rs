@@ -16,7 +16,8 @@ use super::values::Values;
 use super::warning::{Contradiction, Merged, Warning};
 use super::{PRODUCER, fold, operators, order, refused};
 use hashbrown::HashMap;
-use perf4sight_network::{Network, NetworkBuilder, NodeId, Op};
+use perf4sight_network::{Followed, Network, NetworkBuilder, NodeId, Op};
+use perf4sight_step::workload::{Precision, Stage, Step, Trainable};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[cfg(test)]
@@ -27,6 +28,9 @@ pub(super) const UNREAD: &str = "unread.buffer";
 
 /// The key of our Python module's note, which names buffers.
 const BUFFERS: &str = "perf4sight.buffers";
+
+/// The key of its note of what passes of the module take: a line of stage, precision and trained weights, then lines of samples and bytes.
+const FOLLOWED: &str = "perf4sight.followed";
 
 pub(super) struct Reading {
     pub network: Network,
@@ -82,7 +86,7 @@ pub(super) fn read(file: &File, graph: &GraphProto, name: &str, opset: i64) -> R
     let Translation { builder, ledger, noticed, .. } = to;
     let restored = noticed.restored;
     warnings.extend(noticed.warnings());
-    let network = builder.finish_with(&results).holding(unread);
+    let network = builder.finish_with(&results).holding(unread).following(followed(&file.model));
     refused::batches(&network)?;
     Ok(Reading { network, filters: ledger.into_filters(), restored, has_notes: exporter.has_notes(), warnings })
 }
@@ -137,9 +141,29 @@ fn results(to: &Translation, outputs: &[&str]) -> Result<Vec<NodeId>, Problem> {
 
 /// The buffers in our Python module's note, and the size of each.
 fn buffers(model: &ModelProto) -> BTreeMap<&str, u64> {
-    let note = model.metadata_props.iter().find(|note| note.key() == BUFFERS).map_or("", |note| note.value());
-    let lines = note.lines().filter_map(|line| line.rsplit_once(' '));
+    let lines = note(model, BUFFERS).lines().filter_map(|line| line.rsplit_once(' '));
     lines.filter_map(|(name, numbers)| Some((name, numbers.parse().ok()?))).collect()
+}
+
+fn note<'a>(model: &'a ModelProto, key: &str) -> &'a str {
+    model.metadata_props.iter().find(|note| note.key() == key).map_or("", |note| note.value())
+}
+
+/// What passes of the module take, where our Python module followed them.
+fn followed(model: &ModelProto) -> Option<Followed> {
+    let (kind, peaks) = note(model, FOLLOWED).split_once('\n')?;
+    let (stage, rest) = kind.split_once(' ')?;
+    let (precision, trainable) = rest.split_once(' ')?;
+    let peaks = peaks.lines().map(|line| {
+        let (samples, bytes) = line.split_once(' ')?;
+        Some((samples.parse().ok()?, bytes.parse().ok()?))
+    });
+    let step = Step {
+        precision: Precision::parse(precision).ok()?,
+        trainable: Trainable::parse(trainable).ok()?,
+        ..Step::published(Stage::parse(stage).ok()?)
+    };
+    Followed::new(step, peaks.collect::<Option<_>>()?)
 }
 
 /// How many untrained numbers modules hold that no operation does.
