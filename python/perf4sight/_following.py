@@ -43,8 +43,8 @@ def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage:
         return ""
     kept = _kept_statistics(module) if settings.get("frozen_normalisation") == "eval" else ()
     one = Pass(stage, trainable == "all", precision, kept)
-    found = [(samples, peak(module, given, one, samples)) for samples in sampled(batches, int(settings.get("accumulate") or 1))]
-    lines = ["%d %d" % (samples, taken) for samples, taken in found if taken is not None]
+    found = [(samples, peaks(module, given, one, samples)) for samples in sampled(batches, int(settings.get("accumulate") or 1))]
+    lines = ["%d %s" % (samples, taken.line()) for samples, taken in found if taken is not None]
     return "\n".join(["%s %s %s" % (stage, precision, trainable), *lines]) if lines else ""
 
 
@@ -67,7 +67,7 @@ def sampled(batches: Sequence[int], passes: int) -> List[int]:
     return sorted({fewest, most, 2 * most})
 
 
-def peak(module: Any, given: _inputs.Inputs, one: Pass, samples: int) -> Optional[int]:
+def peaks(module: Any, given: _inputs.Inputs, one: Pass, samples: int) -> "Optional[Alive]":
     """Bytes of all tensors that are alive at once in a pass of so many samples, weights and data included; None where it cannot be followed."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -95,7 +95,7 @@ def _prepared(own: Any, module: Any, one: Pass) -> Any:
     return own
 
 
-def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], stage: str) -> int:
+def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], stage: str) -> "Alive":
     """One pass of a module without contents: what a training loop does before its optimizer changes the weights."""
     import torch
 
@@ -105,14 +105,14 @@ def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], stage: 
     if stage != "training":
         with torch.no_grad(), alive.counting():
             given.call(own, tensors)
-        return alive.most
+        return alive
     with alive.counting():
-        loss = _loss(given.call(own, tensors), alive)
+        loss = _loss(given.call(own, tensors))
         loss.backward()
-    return alive.most
+    return alive
 
 
-def _loss(results: Any, alive: "Alive") -> Any:
+def _loss(results: Any) -> Any:
     """The sum of what the results that are numbers lose against classes; the results go when it is known."""
     found: List[Any] = []
     _inputs.results(results, found)
@@ -135,12 +135,29 @@ def _cross_entropy(result: Any) -> Any:
     return torch.nn.functional.cross_entropy(result, targets)
 
 
+# Operators whose kernels borrow memory that only the program knows of, by the words that it has for them (followed.rs); their backward ends so.
+KERNELS = {
+    "aten.convolution": "convolution", "aten.native_batch_norm": "batch_norm", "aten._native_batch_norm_legit": "batch_norm",
+    "aten._scaled_dot_product_flash_attention_for_cpu": "attention", "aten.mkldnn_rnn_layer": "lstm",
+}
+OF_BACKWARD = "_backward"
+
+
 class Alive:
-    """Bytes of the storages that are there, now and at most."""
+    """Bytes of the storages that are there: now, at most, and after every operator of those, forward and backward, in the order they run."""
 
     def __init__(self) -> None:
         self.bytes = self.most = 0
+        self.after: Dict[Tuple[str, bool], List[int]] = {}
         self.known: Dict[int, Any] = {}
+
+    def line(self) -> str:
+        """What there is of them for the program: `MOST convolution=FORWARD,FORWARD/BACKWARD,BACKWARD`."""
+        def numbers(kind: str, backward: bool) -> str:
+            after = self.after.get((kind, backward), [])
+            return ",".join(map(str, reversed(after) if backward else after))
+        kinds = sorted({kind for kind, _ in self.after})
+        return " ".join([str(self.most), *("%s=%s/%s" % (kind, numbers(kind, False), numbers(kind, True)) for kind in kinds)])
 
     def see(self, tensor: Any) -> None:
         """Counts a tensor's memory until it is freed, unless it is counted already."""
@@ -165,18 +182,65 @@ class Alive:
         from torch.utils._python_dispatch import TorchDispatchMode
         from torch.utils._pytree import tree_leaves
 
-        alive = self
+        alive, alone = self, _alone()
 
         class Watch(TorchDispatchMode):  # type: ignore[misc]
             def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                if _adds_gradients(function) and _counts(args[0]) == alone:
+                    return args[0].add_(args[1])
                 made = _with_workspace(function, args, function(*args, **(kwargs or {})))
                 for tensor in tree_leaves(made):
                     if isinstance(tensor, torch.Tensor):
                         alive.see(tensor)
+                alive.note(str(function))
                 return made
 
         with Watch():
             yield
+
+    def note(self, function: str) -> None:
+        """Notes what is there after an operator whose kernel borrows memory."""
+        name = function.rpartition(".")[0]
+        backward = name.endswith(OF_BACKWARD)
+        kind = KERNELS.get(name[:-len(OF_BACKWARD)] if backward else name)
+        if kind:
+            self.after.setdefault((kind, backward), []).append(self.bytes)
+
+
+def _adds_gradients(function: Any) -> bool:
+    """Whether it is the sum of two gradients that meet: autograd adds in place where nobody else holds the first, but never where PyTorch is
+    watched (`isTensorSubclassLike` in torch/csrc/autograd/input_buffer.cpp)."""
+    import torch
+
+    return str(function) == "aten.add.Tensor" and torch._C._current_graph_task_id() != -1
+
+
+def _counts(tensor: Any) -> Tuple[int, int]:
+    """How many hold a tensor, and its memory."""
+    import torch
+
+    return tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
+
+
+def _alone() -> Tuple[int, int]:
+    """The counts of a gradient that nobody but autograd holds where it meets another, from two that do."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    found: List[Tuple[int, int]] = []
+
+    class Watch(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if _adds_gradients(function):
+                found.append(_counts(args[0]))
+            return function(*args, **(kwargs or {}))
+
+    with torch.enable_grad():
+        middle = torch.empty(1, requires_grad=True).sin()
+        sum_of_two = middle * 2.0 + middle * 3.0
+    with Watch():
+        sum_of_two.sum().backward()
+    return found[0]
 
 
 # Time steps of an LSTM that are run to learn what it takes for each.

@@ -1,19 +1,17 @@
 //! The common parts of the steps of one network on one device, each computed once.
 
+use crate::followed::beyond;
 use crate::run_through::{Outcome, run_through};
 use crate::step::{Kernels, Operations, Pass, Schedule, SetUp, StepContext, Updates, rules_step};
 use perf4sight_base::cache::Cache;
 use perf4sight_network::{Network, Trainings};
 use perf4sight_platform::Platform;
-use perf4sight_step::workload::{Accumulate, Optimizer, Step, ZeroGrad};
-use std::sync::{Arc, LazyLock, OnceLock};
+use perf4sight_step::workload::{Accumulate, Step};
+use std::sync::{Arc, OnceLock};
 
 /// Any batch of more than one: layouts are the same for all. Tensors of a single sample have views that are impossible
 /// with several.
 pub(crate) const SEVERAL: u64 = 2;
-
-/// Where passes of modules are followed.
-static PROCESSOR: LazyLock<Option<Platform>> = LazyLock::new(|| Platform::processor(true).ok());
 
 /// From the second on passes are alike, so that steps with more passes leave the same tensors.
 const SEVERAL_PASSES: Accumulate = Accumulate::new(2).expect("two are some");
@@ -26,8 +24,8 @@ pub(crate) struct Memo<'a> {
     pub platform: &'a Platform,
     /// Whether the memory counts that kernels borrow within one operator.
     within_kernels: bool,
-    /// The same on a processor without it.
-    followed: OnceLock<Option<Box<Memo<'a>>>>,
+    /// The same without it.
+    outside: OnceLock<Box<Memo<'a>>>,
     trainings: Trainings<'a>,
     operations: Cache<(Step, u64), Operations<'a>>,
     set_ups: Cache<(Step, u64), SetUp>,
@@ -44,7 +42,7 @@ impl<'a> Memo<'a> {
             network,
             platform,
             within_kernels: true,
-            followed: OnceLock::new(),
+            outside: OnceLock::new(),
             trainings: Trainings::new(network),
             operations: Cache::default(),
             set_ups: Cache::default(),
@@ -71,22 +69,14 @@ impl<'a> Memo<'a> {
     /// module's own passes are not known.
     pub fn beyond(&self, step: Step, samples: u64) -> i64 {
         let followed = self.network.followed().filter(|followed| self.within_kernels && followed.is_of(step));
-        let Some((followed, outside)) = followed.zip(self.outside_of_kernels()) else { return 0 };
-        // What becomes of gradients and weights is no part of a pass.
-        let (optimizer, zero_grad) = (Optimizer::SgdWithoutMomentum, ZeroGrad::Free);
-        let plain = Step { optimizer, zero_grad, accumulate: Accumulate::default(), ..step };
-        followed.beyond(samples, |samples| {
-            let (schedule, samples) = outside.schedule(plain, samples);
-            outside.outcome(plain, (&schedule, samples)).of_passes
-        })
+        followed
+            .map_or(0, |followed| followed.beyond(samples, |pass| beyond(self, self.outside_of_kernels(), step, pass)))
     }
 
-    fn outside_of_kernels(&self) -> Option<&Memo<'a>> {
-        let made = || {
-            let platform = PROCESSOR.as_ref()?;
-            Some(Box::new(Memo { within_kernels: false, ..Memo::new(self.network, platform) }))
-        };
-        self.followed.get_or_init(made).as_deref()
+    /// The same without the memory that kernels borrow.
+    fn outside_of_kernels(&self) -> &Memo<'a> {
+        let made = || Box::new(Memo { within_kernels: false, ..Memo::new(self.network, self.platform) });
+        self.outside.get_or_init(made)
     }
 
     fn record(&self, step: Step, batch: u64) -> Schedule {

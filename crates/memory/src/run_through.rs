@@ -167,8 +167,7 @@ impl Peaks {
 
     /// With so many bytes more.
     fn and(self, beyond: i64) -> Peaks {
-        let [allocated, reserved] =
-            [self.allocated, self.reserved].map(|bytes| bytes.saturating_add_signed(beyond));
+        let [allocated, reserved] = [self.allocated, self.reserved].map(|bytes| bytes.saturating_add_signed(beyond));
         Peaks { allocated, reserved }
     }
 }

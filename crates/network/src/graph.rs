@@ -255,9 +255,8 @@ impl Network {
             let finds = node.has_filters() && !matches!(node.op, Op::Embedding(_));
             classifies.push(finds || node.inputs.iter().any(|input| classifies[input.0]));
         }
-        let ranked = |(node, classifies): (&Node, bool)| {
-            node.has_filters() || matches!(node.op, Op::Linear(_)) && !classifies
-        };
+        let ranked =
+            |(node, classifies): (&Node, bool)| node.has_filters() || matches!(node.op, Op::Linear(_)) && !classifies;
         self.nodes.iter().zip(classifies).map(ranked).collect()
     }
 

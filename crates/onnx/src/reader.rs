@@ -16,7 +16,7 @@ use super::values::Values;
 use super::warning::{Contradiction, Merged, Warning};
 use super::{PRODUCER, fold, operators, order, refused};
 use hashbrown::HashMap;
-use perf4sight_network::{Followed, Network, NetworkBuilder, NodeId, Op};
+use perf4sight_network::{Followed, FollowedPass, Kernels, Network, NetworkBuilder, NodeId, Op};
 use perf4sight_step::workload::{Precision, Stage, Step, Trainable};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,8 @@ pub(super) const UNREAD: &str = "unread.buffer";
 /// The key of our Python module's note, which names buffers.
 const BUFFERS: &str = "perf4sight.buffers";
 
-/// The key of its note of what passes of the module take: a line of stage, precision and trained weights, then lines of samples and bytes.
+/// The key of its note of what passes of the module take: a line of stage, precision and trained weights, then
+/// a line for every number of samples ([`followed_pass`]).
 const FOLLOWED: &str = "perf4sight.followed";
 
 pub(super) struct Reading {
@@ -151,19 +152,31 @@ fn note<'a>(model: &'a ModelProto, key: &str) -> &'a str {
 
 /// What passes of the module take, where our Python module followed them.
 fn followed(model: &ModelProto) -> Option<Followed> {
-    let (kind, peaks) = note(model, FOLLOWED).split_once('\n')?;
+    let (kind, passes) = note(model, FOLLOWED).split_once('\n')?;
     let (stage, rest) = kind.split_once(' ')?;
     let (precision, trainable) = rest.split_once(' ')?;
-    let peaks = peaks.lines().map(|line| {
-        let (samples, bytes) = line.split_once(' ')?;
-        Some((samples.parse().ok()?, bytes.parse().ok()?))
-    });
     let step = Step {
         precision: Precision::parse(precision).ok()?,
         trainable: Trainable::parse(trainable).ok()?,
         ..Step::published(Stage::parse(stage).ok()?)
     };
-    Followed::new(step, peaks.collect::<Option<_>>()?)
+    Followed::new(step, passes.lines().map(followed_pass).collect::<Option<_>>()?)
+}
+
+/// `SAMPLES MOST convolution=FORWARD,FORWARD/BACKWARD,BACKWARD attention=...`, all but the samples in bytes.
+fn followed_pass(line: &str) -> Option<FollowedPass> {
+    let mut words = line.split(' ');
+    let [samples, most] = [words.next()?, words.next()?].map(str::parse);
+    let numbers = |list: &str| -> Option<Vec<u64>> {
+        list.split(',').filter(|one| !one.is_empty()).map(|one| one.parse().ok()).collect()
+    };
+    let operators = words.map(|word| {
+        let (kind, (forward, backward)) =
+            word.split_once('=').and_then(|(kind, of)| Some((kind, of.split_once('/')?)))?;
+        let kind = Kernels::ALL.into_iter().find(|known| known.name() == kind)?;
+        Some((kind, [numbers(forward)?, numbers(backward)?]))
+    });
+    Some(FollowedPass { samples: samples.ok()?, most: most.ok()?, operators: operators.collect::<Option<_>>()? })
 }
 
 /// How many untrained numbers modules hold that no operation does.

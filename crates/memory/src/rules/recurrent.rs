@@ -33,7 +33,8 @@ pub(super) fn rule(rule: Rule, operation: Operation, name: &str) -> Rule {
     let thirds = |times: u64| all_steps.times(times).divided_by(3);
     let rule = rule.forward(unread.then_some(Keep(all_steps)));
     let rule = rule.forward([Keep(thirds(kept)), Keep(operation.input(0))]);
-    if !operation.within_kernels {
+    // oneDNN has a kernel for an LSTM's layer; the others are operators for every time step.
+    if !operation.within_kernels && name == "LSTM" {
         return rule;
     }
     Rule {
