@@ -261,13 +261,14 @@ def truth(x):
 
 
 def alike(x, other):
-    """Both with axes of length 1 behind the batch, so that samples of different rank broadcast at their last axis."""
-    if not isinstance(other, torch.Tensor):
+    """Both with axes of length 1 behind the batch, so that samples of different rank broadcast at their last axis; a single number that is
+    trained has no axis at all."""
+    if not isinstance(x, torch.Tensor) or not isinstance(other, torch.Tensor):
         return x, other
     while x.dim() < other.dim():
-        x = x.unsqueeze(1)
+        x = x.unsqueeze(min(1, x.dim()))
     while other.dim() < x.dim():
-        other = other.unsqueeze(1)
+        other = other.unsqueeze(min(1, other.dim()))
     return x, other
 
 

@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 
-from . import _asking, _network
+from . import _asking, _network, _settings
 from . import _tables as tables
 from ._tables import Shown, Table
 
@@ -122,8 +122,10 @@ def advise(
     asked = _asking.source("advise", fingerprint, target)
     module = _network.unwrapped(model)
     network = _network.read(module, inputs, stage, name)
-    step = _asking.step(module, stage, optimizer, settings)
-    told = network.ask("advise", *asked, *step, "--batch=%d" % (network.batch if batch is None else batch), *_asking.limit(mem_limit))
+    step = _settings.of(module, stage, optimizer, settings)
+    batch = network.batch if batch is None else batch
+    network = network.following(module, inputs, stage, step, [batch])
+    told = network.ask("advise", *asked, *_asking.words(stage, step), "--batch=%d" % batch, *_asking.limit(mem_limit))
     return Advice._told(network, told)
 
 

@@ -46,7 +46,9 @@ def predict(
     asked = source("predict", fingerprint, target)
     module = _network.unwrapped(model)
     network = _network.read(module, inputs, stage, name)
-    told = network.ask("predict", *asked, *step(module, stage, optimizer, settings), *_batches(network, batch_sizes), *limit(mem_limit))
+    told_step = _settings.of(module, stage, optimizer, settings)
+    network = network.following(module, inputs, stage, told_step, batch_sizes or [network.batch])
+    told = network.ask("predict", *asked, *words(stage, told_step), *_batches(network, batch_sizes), *limit(mem_limit))
     devices = tuple(Prediction._told(network.name, device, [*network.warnings, *told["warnings"]]) for device in told.get("devices", [told]))
     return Devices(devices) if _is_list(target) or "devices" in told else devices[0]
 
@@ -70,8 +72,10 @@ def estimate_memory(
     module = _network.unwrapped(model)
     network = _network.read(module, inputs, stage, name)
     target = os.fspath(target) if target is not None else _place(module)
-    words = ("--target=%s" % target, *step(module, stage, optimizer, settings), *_batches(network, None))
-    told = network.ask("predict", *words)
+    told_step = _settings.of(module, stage, optimizer, settings)
+    network = network.following(module, inputs, stage, told_step, [network.batch])
+    asked = ("--target=%s" % target, *words(stage, told_step), *_batches(network, None))
+    told = network.ask("predict", *asked)
     if "devices" in told:
         raise Error("estimate_memory tells of one kind of device, and %s are several\n  expected: one of them\n  help: predict(..., target=%r) tells of all" % (target, target))
     answer = told["networks"][0]
@@ -80,7 +84,7 @@ def estimate_memory(
         network=network.name, target=target, stage=stage, step=told["step"], batch=network.batch, tensors_bytes=point["tensors_bytes"],
         low_bytes=point["memory_low_bytes"], high_bytes=point["memory_high_bytes"],
         components=_shares((answer["breakdown"] or {}).get("by", {}), "component", "memory_bytes"), warnings=(*network.warnings, *told["warnings"]),
-        _network=network, _words=words)
+        _network=network, _words=asked)
 
 
 def source(verb: str, fingerprint: Any, target: Any) -> List[str]:
@@ -92,9 +96,9 @@ def source(verb: str, fingerprint: Any, target: Any) -> List[str]:
     return ["--target=%s" % (",".join(map(os.fspath, target)) if _is_list(target) else os.fspath(target))]
 
 
-def step(module: Any, stage: str, optimizer: Any, settings: Dict[str, Any]) -> List[str]:
+def words(stage: str, step: Dict[str, Any]) -> List[str]:
     """What the step does, likewise."""
-    return ["--stage=%s" % stage, *_settings.words(_settings.of(module, stage, optimizer, settings))]
+    return ["--stage=%s" % stage, *_settings.words(step)]
 
 
 def limit(memory: Optional[Amount]) -> List[str]:

@@ -7,7 +7,7 @@ import random
 import re
 import sys
 from collections import OrderedDict
-from typing import Any, Dict, Iterator
+from typing import Any, Callable, Dict, Iterator, Sequence
 
 from ._errors import NetworkError
 from ._inputs import plain
@@ -38,6 +38,17 @@ def check(module: Any) -> None:
 def stand_in(module: Any, weights: bool = False) -> Any:
     """A copy on the processor, in `float32`. Its parameters are the module's own where they are asked for; else they take no memory, each
     being one zero, seen in the parameter's shape. Hooks of the user's are left out."""
+    own = _own if weights else _seen
+    return _made_of(module, _own, own)
+
+
+def without_contents(module: Any) -> Any:
+    """The same of tensors that have shapes alone, where PyTorch makes no others (`FakeTensorMode`)."""
+    return _made_of(module, empty, empty)
+
+
+def _made_of(module: Any, held: Callable[[Any], Any], trained: Callable[[Any], Any]) -> Any:
+    """A copy whose tensors and parameters are made from the module's by these two."""
     import torch
 
     memo: Dict[int, Any] = {}
@@ -46,14 +57,30 @@ def stand_in(module: Any, weights: bool = False) -> Any:
             if key.endswith("_hooks") and isinstance(value, dict):
                 memo[id(value)] = OrderedDict((number, hook) for number, hook in value.items() if _is_pytorchs(hook))
             elif isinstance(value, torch.Tensor):
-                memo[id(value)] = plain(value).clone()
+                memo[id(value)] = held(value)
     for buffer in module.buffers():
-        memo[id(buffer)] = plain(buffer).clone()
+        memo[id(buffer)] = held(buffer)
     for parameter in module.parameters():
-        number = torch.float32 if parameter.is_floating_point() else parameter.dtype
-        zero = torch.zeros((), dtype=number, device="cpu").expand(parameter.shape)
-        memo[id(parameter)] = torch.nn.Parameter(plain(parameter).clone() if weights else zero, requires_grad=parameter.requires_grad)
+        memo[id(parameter)] = torch.nn.Parameter(trained(parameter), requires_grad=parameter.requires_grad)
     return copied(module, memo)
+
+
+def _own(tensor: Any) -> Any:
+    return plain(tensor).clone()
+
+
+def _seen(parameter: Any) -> Any:
+    return empty(parameter, size=()).zero_().expand(parameter.shape)
+
+
+def empty(tensor: Any, size: "Sequence[int] | None" = None) -> Any:
+    """A tensor of the same shape, or of another, on the processor, numbers as `float32`; nothing is known of what it holds."""
+    import torch
+
+    number = torch.float32 if tensor.is_floating_point() else tensor.dtype
+    if size is None:
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=number, device="cpu")
+    return torch.empty(size, dtype=number, device="cpu")
 
 
 def copied(module: Any, memo: "Dict[int, Any] | None" = None) -> Any:

@@ -17,6 +17,7 @@ from ._errors import Error, NetworkError
 OPSET = 17
 OLDEST = (1, 13)
 # Where PyTorch has kept the one step of its exporter that needs the package onnx: to add functions of ONNX Script, which no network here has.
+OTHERWISE = "install onnx and onnxscript, which the default exporter needs, or write what it names with operators that ONNX has"
 ADDS_FUNCTIONS = ("torch.onnx._internal.torchscript_exporter.onnx_proto_utils", "torch.onnx._internal.onnx_proto_utils", "torch.onnx.utils")
 
 
@@ -32,7 +33,10 @@ def export(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weight
         raise Error("networks are read with PyTorch 1.13 or newer, not %s" % torch.__version__)
     with warnings.catch_warnings(record=True) as heard, unheard(), _without_onnx(), _symbols.known(OPSET):
         warnings.simplefilter("always")
-        onnx = _exported(module, names, tensors, weights, torch)
+        try:
+            onnx = _exported(module, names, tensors, weights, torch)
+        except NetworkError as problem:
+            return _exported_otherwise(problem, module, names, tensors, weights), False
     own = os.path.dirname(torch.__file__) + os.sep
     return onnx, any(issubclass(one.category, torch.jit.TracerWarning) and not one.filename.startswith(own) for one in heard)
 
@@ -52,6 +56,41 @@ def _exported(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], wei
             raise _failed(problem, module) from problem
         with open(path, "rb") as file:
             return file.read()
+
+
+def _exported_otherwise(problem: NetworkError, module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weights: bool) -> bytes:
+    """What PyTorch's default exporter writes of a module that the other cannot; it refuses code that asks what is in a tensor by itself.
+
+    Raises the problem of the other where this one cannot either.
+    """
+    import torch
+
+    cause = problem.__cause__
+    if not isinstance(cause, Exception) or not _is_of_exporter(cause) or "dynamo" not in torch.onnx.export.__code__.co_varnames:
+        raise problem
+    try:
+        samples = torch.export.Dim("batch", min=2)
+        # The module is called with tensors alone, all of which have the batch: its forward takes any number of them.
+        shapes = (tuple({0: samples} for _ in tensors),)
+        program = torch.onnx.export(module, tensors, dynamo=True, dynamic_shapes=shapes, input_names=list(names), verbose=False)
+        with _private.folder() as folder:
+            path = os.path.join(folder, "network.onnx")
+            program.save(path, include_initializers=weights, keep_initializers_as_inputs=True)
+            with open(path, "rb") as file:
+                return file.read()
+    except Exception as other:  # whatever this exporter does not take
+        lines = str(other).strip().splitlines() or ["no word why"]
+        raise NetworkError("%s\n  its default exporter cannot either: %s: %s\n  help: %s" % (
+            problem, type(other).__name__, lines[0], OTHERWISE), problem.layer) from other
+
+
+def _is_of_exporter(problem: Exception) -> bool:
+    """Whether the exporter failed, and not the module's own code."""
+    last = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(problem.__traceback__)][-1]
+    import torch
+
+    home = os.path.dirname(torch.__file__)
+    return any(last.startswith(os.path.join(home, part) + os.sep) for part in ("onnx", "jit"))
 
 
 def _failed(problem: Exception, module: Any) -> NetworkError:

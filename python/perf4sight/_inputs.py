@@ -7,6 +7,9 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from ._errors import NetworkError
 
+# What transformers hand on to the next call besides their result.
+NO_RESULTS = ("past_key_values", "cache_params")
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -54,6 +57,22 @@ def read(forward: Callable[..., Any], inputs: Any) -> Inputs:
         return module(*[put(value) for value in by_place], **{name: put(value) for name, value in by_name.items()})
 
     return Inputs(batch, tuple(_distinct([name for name, _ in with_batch])), tuple(tensor for _, tensor in with_batch), call)
+
+
+def results(value: Any, found: List[Any]) -> None:
+    """Tensors of a result, in order; those without a batch, such as a loss, are none."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        if value.dim() > 0 and value.is_floating_point():
+            found.append(value)
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            if name not in NO_RESULTS:
+                results(part, found)
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            results(part, found)
 
 
 def _arguments(inputs: Any) -> Tuple[List[Any], Dict[str, Any]]:

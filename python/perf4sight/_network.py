@@ -6,14 +6,18 @@ import os
 import re
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
-from . import _changing, _copy, _exporter, _inputs, _private, _settings
+from . import _changing, _copy, _exporter, _following, _inputs, _private, _settings
 from ._errors import Error, NetworkError, ProgramError
 from ._program import ask
 
 # The note that tells the program of buffers.
 BUFFERS = "perf4sight.buffers"
+# The note of what passes of the module itself take.
+FOLLOWED = "perf4sight.followed"
+UNFOLLOWED = ("what the module's own code keeps could not be followed on tensors without contents: memory is that of its graph alone, "
+              "which may be less than the module takes")
 # Samples that are traced. With one, code for a single sample would be taken for the network.
 SAMPLES = 2
 # Heights of images that a network is tried on which says nothing of its inputs: ImageNet's, CIFAR's, MNIST's, Inception's.
@@ -22,8 +26,6 @@ HEIGHTS = (224, 32, 28, 299)
 WORDS = 16
 # What holds several modules' work together, and where it keeps the module.
 WRAPPERS = {"DataParallel": "module", "DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}
-# What transformers hand on to the next call besides their result.
-NO_RESULTS = ("past_key_values", "cache_params")
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,12 @@ class Network:
         """What the program answers about it."""
         with self.file() as path:
             return ask(verb, path, *words, known_as={path: self.name, os.path.dirname(path) + os.sep: ""})
+
+    def following(self, module: Any, inputs: Any, stage: str, settings: Dict[str, Any], batches: Sequence[int]) -> "Network":
+        """The same with what passes of the module itself take, which holds more than a graph: where that cannot be found out, a warning."""
+        note = _following.note(module, _inputs.read(module.forward, inputs), settings, stage, batches)
+        unknown = () if note or note is None else (UNFOLLOWED,)
+        return replace(self, onnx=self.onnx + _note(FOLLOWED, note or ""), warnings=(*self.warnings, *unknown))
 
     def operations(self) -> Any:
         """What it runs, whatever the exporter called it; what is wrong with it, where it cannot be read."""
@@ -161,27 +169,11 @@ def _flat(forward: Callable[..., Any], given: _inputs.Inputs) -> Callable[..., A
     """The same, from tensors to tensors."""
     def flat(*tensors: Any) -> Any:
         results: List[Any] = []
-        _collect(given.call(forward, tensors), results)
+        _inputs.results(given.call(forward, tensors), results)
         if not results:
             raise NetworkError("its result holds no tensor of numbers")
         return tuple(results)
     return flat
-
-
-def _collect(value: Any, results: List[Any]) -> None:
-    """Tensors of a result, in order; those without a batch, such as a loss, are none."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        if value.dim() > 0 and value.is_floating_point():
-            results.append(value)
-    elif isinstance(value, dict):
-        for name, part in value.items():
-            if name not in NO_RESULTS:
-                _collect(part, results)
-    elif isinstance(value, (tuple, list)):
-        for part in value:
-            _collect(part, results)
 
 
 def _places(module: Any, given: _inputs.Inputs, stage: str) -> List[str]:

@@ -45,9 +45,18 @@ def prune(
     smaller = _copy.copied(module)
     slices = Slices(smaller)
     for layer in plan["layers"]:
-        slices.apply(layer)
+        _cut(slices, layer)
     _check(smaller, given, promised)
     return smaller
+
+
+def _cut(slices: Slices, layer: Mapping[str, Any]) -> None:
+    """Cuts one layer; whatever is wrong with it names the layer."""
+    try:
+        slices.apply(layer)
+    except (LookupError, RuntimeError, AttributeError, TypeError, ValueError) as problem:
+        name = layer["layer"]
+        raise NetworkError("%s cannot be made smaller: %s: %s%s" % (name, type(problem).__name__, problem, _remedy(name)), name) from problem
 
 
 def _attentions(module: Any) -> List[str]:

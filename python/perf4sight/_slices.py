@@ -107,13 +107,18 @@ class Slices:
         part = self.modules.get(home)
         if part is None or own not in part._parameters:
             raise NetworkError("the module has no layer %s, which pruning makes smaller\n  help: keep=[%r] leaves it as it is" % (name, name))
-        self._set(part, own, [(_axis(part._parameters[own], outputs), outputs["kept"])] if outputs else [])
+        weight = part._parameters[own]
+        axis = _axis(weight, outputs)
+        if outputs and axis is None:
+            raise NetworkError("%s has the shape %s, and of which of its axes channels go is not clear\n  help: keep=[%r] leaves it as it is"
+                               % (name, tuple(weight.shape), name), name)
+        self._set(part, own, [(axis, outputs["kept"])] if outputs else [])
 
     def _own(self, part: Any, outputs: Left) -> None:
         """The parameters of a module of the user's own, which lie along what it gives."""
         for name, weight in list(part.named_parameters(recurse=False)):
             axis = _axis(weight, outputs)
-            if outputs is not None and axis >= 0 and weight.shape[axis] == outputs["of"]:
+            if outputs is not None and axis is not None:
                 self._set(part, name, [(axis, outputs["kept"])])
 
     def _set(self, part: Any, name: str, slices: "Sequence[tuple[int, Sequence[int]]]") -> None:
@@ -142,9 +147,16 @@ def _of_group(left: Left, channels: int, groups: int, group: int) -> List[int]:
     return [place - group * each for place in _kept(left, channels) if place // each == group]
 
 
-def _axis(weight: Any, outputs: Left) -> int:
-    """The axis of a parameter; axes that it lacks in front count as 1."""
-    return -1 if outputs is None else weight.dim() + outputs["axis"]
+def _axis(weight: Any, outputs: Left) -> Optional[int]:
+    """The axis of a parameter that channels go from: that which the program says, where axes that it lacks in front count as 1; else the only one
+    that is as long, for code brings parameters into other shapes, such as (C,) to (1, C, 1, 1). None where there is none."""
+    if outputs is None:
+        return None
+    said = weight.dim() + outputs["axis"]
+    if said >= 0 and weight.shape[said] == outputs["of"]:
+        return int(said)
+    as_long = [axis for axis, length in enumerate(weight.shape) if length == outputs["of"]]
+    return as_long[0] if len(as_long) == 1 else None
 
 
 def _computed(part: Any) -> str:

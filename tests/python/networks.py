@@ -118,3 +118,94 @@ class Placed(nn.Module):
 
     def forward(self, tokens):
         return self.write((self.read(tokens) + self.table[:, :tokens.shape[1]]).mean(1))
+
+
+class Spelled(nn.Module):
+    """The activation of GPT-2 as transformers writes it (`NewGELUActivation`), whose parts autograd keeps one by one."""
+
+    def __init__(self, width=64, hidden=256):
+        super().__init__()
+        self.read, self.write = nn.Linear(width, hidden), nn.Linear(hidden, 10)
+
+    def forward(self, x):
+        x = self.read(x)
+        return self.write(0.5 * x * (1.0 + torch.tanh(0.7978845608 * (x + 0.044715 * torch.pow(x, 3.0)))))
+
+
+class Recurrent(nn.Module):
+    """A classifier that reads the last hidden states of both ways alone."""
+
+    def __init__(self, kind, layers=1):
+        super().__init__()
+        self.layer, self.classify = kind(16, 32, layers, batch_first=True, bidirectional=True), nn.Linear(64, 5)
+
+    def forward(self, x):
+        _, last = self.layer(x)
+        last = last[0] if isinstance(last, tuple) else last
+        return self.classify(torch.cat([last[-2], last[-1]], 1))
+
+
+class Twice(nn.Module):
+    """A normalisation whose code writes the same difference twice, which exporters merge."""
+
+    def __init__(self):
+        super().__init__()
+        self.read, self.write = nn.Linear(64, 256), nn.Linear(256, 10)
+
+    def forward(self, x):
+        x = self.read(x)
+        mean = x.mean(-1, keepdim=True)
+        return self.write((x - mean) / ((x - mean).pow(2).mean(-1, keepdim=True) + 1e-5).sqrt())
+
+
+class Scaled(nn.Module):
+    """Layer scale (Touvron et al. 2021): a number for every channel, brought to the image's shape in one of the ways that people write."""
+
+    FORMS = {
+        "view": lambda scale: scale.view(1, -1, 1, 1), "reshape": lambda scale: scale.reshape(1, -1, 1, 1),
+        "unsqueeze": lambda scale: scale.unsqueeze(-1).unsqueeze(-1), "none": lambda scale: scale[:, None, None],
+    }
+
+    def __init__(self, form):
+        super().__init__()
+        self.stem, self.block = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 16, 3, padding=1)
+        self.scale, self.classify, self.form = nn.Parameter(torch.rand(16)), nn.Linear(16, 10), form
+
+    def forward(self, x):
+        x = self.stem(x)
+        return self.classify((x + torch.relu(self.block(x)) * self.FORMS[self.form](self.scale)).mean((2, 3)))
+
+
+class OneNumber(nn.Module):
+    """A learned number that scales everything."""
+
+    def __init__(self):
+        super().__init__()
+        self.read, self.scale, self.write = nn.Linear(8, 8), nn.Parameter(torch.ones(())), nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.write(torch.relu(self.read(x)) * self.scale)
+
+
+class Decoder(nn.Module):
+    """Learned queries that attend to what was read, as in DETR (Carion et al. 2020)."""
+
+    def __init__(self):
+        super().__init__()
+        self.read, self.queries = nn.Linear(16, 32), nn.Parameter(torch.rand(10, 32))
+        self.layer, self.write = nn.TransformerDecoderLayer(32, 4, 64, batch_first=True), nn.Linear(32, 6)
+
+    def forward(self, x):
+        return self.write(self.layer(self.queries.unsqueeze(0).expand(x.shape[0], -1, -1), self.read(x)))
+
+
+class Sampled(nn.Module):
+    """What PyTorch's older exporter has no operator for: `col2im` of overlapping patches."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix, self.write = nn.Linear(27, 27), nn.Linear(3, 4)
+
+    def forward(self, x):
+        patches = self.mix(nn.functional.unfold(x, 3, padding=1).transpose(1, 2)).transpose(1, 2)
+        return self.write(nn.functional.fold(patches, x.shape[-2:], 3, padding=1).mean((2, 3)))

@@ -10,6 +10,8 @@
 
 mod allocator;
 mod amount;
+mod each_operation;
+mod followed;
 mod layout;
 mod memo;
 mod peak;

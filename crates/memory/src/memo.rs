@@ -1,12 +1,13 @@
 //! The common parts of the steps of one network on one device, each computed once.
 
+use crate::followed::beyond;
 use crate::run_through::{Outcome, run_through};
-use crate::step::{Operations, Pass, Schedule, SetUp, StepContext, Updates, rules_step};
+use crate::step::{Kernels, Operations, Pass, Schedule, SetUp, StepContext, Updates, rules_step};
 use perf4sight_base::cache::Cache;
 use perf4sight_network::{Network, Trainings};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Accumulate, Step};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Any batch of more than one: layouts are the same for all. Tensors of a single sample have views that are impossible
 /// with several.
@@ -21,6 +22,10 @@ const SEVERAL_PASSES: Accumulate = Accumulate::new(2).expect("two are some");
 pub(crate) struct Memo<'a> {
     pub network: &'a Network,
     pub platform: &'a Platform,
+    /// Whether the memory counts that kernels borrow within one operator.
+    within_kernels: bool,
+    /// The same without it.
+    outside: OnceLock<Box<Memo<'a>>>,
     trainings: Trainings<'a>,
     operations: Cache<(Step, u64), Operations<'a>>,
     set_ups: Cache<(Step, u64), SetUp>,
@@ -36,6 +41,8 @@ impl<'a> Memo<'a> {
         Memo {
             network,
             platform,
+            within_kernels: true,
+            outside: OnceLock::new(),
             trainings: Trainings::new(network),
             operations: Cache::default(),
             set_ups: Cache::default(),
@@ -54,12 +61,28 @@ impl<'a> Memo<'a> {
     }
 
     pub fn outcome(&self, step: Step, (schedule, samples): (&Schedule, u64)) -> Outcome {
-        *self.outcomes.of((alike(step), samples), || run_through(schedule, self.platform, samples))
+        let beyond = || self.beyond(step, samples);
+        *self.outcomes.of((alike(step), samples), || run_through(schedule, self.platform, samples, beyond()))
+    }
+
+    /// How many bytes a pass of so many samples takes beyond what the graph says, less than nothing where it takes less: 0 where the
+    /// module's own passes are not known.
+    pub fn beyond(&self, step: Step, samples: u64) -> i64 {
+        let followed = self.network.followed().filter(|followed| self.within_kernels && followed.is_of(step));
+        followed
+            .map_or(0, |followed| followed.beyond(samples, |pass| beyond(self, self.outside_of_kernels(), step, pass)))
+    }
+
+    /// The same without the memory that kernels borrow.
+    fn outside_of_kernels(&self) -> &Memo<'a> {
+        let made = || Box::new(Memo { within_kernels: false, ..Memo::new(self.network, self.platform) });
+        self.outside.get_or_init(made)
     }
 
     fn record(&self, step: Step, batch: u64) -> Schedule {
         let ruling = rules_step(step);
-        let operations = || Operations::new(self.trainings.of(step.trainable), ruling, self.platform, batch);
+        let kernels = Kernels { platform: self.platform, counted: self.within_kernels };
+        let operations = || Operations::new(self.trainings.of(step.trainable), ruling, kernels, batch);
         let operations = self.operations.of((ruling, batch), operations);
         let context = StepContext::new(&operations, step, self.platform, &self.trainings.cuts(step.checkpoint));
         let Step { optimizer, accumulate, checkpoint, loss, .. } = step;

@@ -68,7 +68,7 @@ impl Simulation<'_> {
     pub fn peak(&self, batch: u64) -> Peak {
         let (schedule, samples) = self.schedule(batch);
         match self.memo.platform.allocator {
-            Allocator::Direct => at_least(&schedule, self.memo.platform, samples).into(),
+            Allocator::Direct => self.at_least((&schedule, samples)).into(),
             Allocator::Caching(_) => self.outcome((&schedule, samples)).reported.into(),
         }
     }
@@ -79,9 +79,13 @@ impl Simulation<'_> {
             Allocator::Direct => None,
             Allocator::Caching(_) => {
                 let (schedule, samples) = self.schedule(batch);
-                Some(at_least(&schedule, self.memo.platform, samples).into())
+                Some(self.at_least((&schedule, samples)).into())
             }
         }
+    }
+
+    fn at_least(&self, (schedule, samples): (&Schedule, u64)) -> Peaks {
+        at_least(schedule, self.memo.platform, samples, self.memo.beyond(self.step, samples))
     }
 
     /// The tensors alive at the peak.
@@ -94,8 +98,30 @@ impl Simulation<'_> {
             bytes: Bytes(tensor.amount.bytes(samples)),
         };
         let mut tensors: Vec<Live> = tensors_at(&schedule, outcome.moment).into_iter().map(live).collect();
+        if schedule.is_in_pass(outcome.moment.period, outcome.moment.event) {
+            self.account_for(self.memo.beyond(self.step, samples), &mut tensors);
+        }
         tensors.sort_by_key(|tensor| std::cmp::Reverse(tensor.bytes));
         Alive { tensors, reserved: Bytes(outcome.highest.reserved) }
+    }
+}
+
+impl Simulation<'_> {
+    /// Adds what a pass of the module keeps beyond the tensors of the graph, or takes away from activations what it does not keep.
+    fn account_for(&self, beyond: i64, tensors: &mut Vec<Live>) {
+        if let Ok(bytes) = u64::try_from(beyond)
+            && bytes > 0
+        {
+            let layer = self.memo.network.name().to_string();
+            return tensors.push(Live { layer, role: Role::Activations, bytes: Bytes(bytes) });
+        }
+        let mut less = beyond.unsigned_abs();
+        tensors.sort_by_key(|tensor| (tensor.role != Role::Activations, std::cmp::Reverse(tensor.bytes)));
+        for tensor in tensors {
+            let taken = less.min(tensor.bytes.0);
+            tensor.bytes.0 -= taken;
+            less -= taken;
+        }
     }
 }
 

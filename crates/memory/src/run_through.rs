@@ -12,6 +12,8 @@ pub(crate) struct Outcome {
     pub reported: Peaks,
     /// Peaks over all steps.
     pub highest: Peaks,
+    /// The most bytes of tensors within passes, as the graph says.
+    pub of_passes: u64,
     /// When the most bytes were allocated.
     pub moment: Moment,
 }
@@ -30,22 +32,25 @@ pub(crate) struct Moment {
     pub event: usize,
 }
 
-pub(crate) fn run_through(schedule: &Schedule, platform: &Platform, batch: u64) -> Outcome {
+/// Passes take so many bytes beyond what the schedule says, less than nothing where they take less.
+pub(crate) fn run_through(schedule: &Schedule, platform: &Platform, batch: u64, beyond: i64) -> Outcome {
     match platform.allocator {
         // Every request goes directly to the system.
-        Allocator::Direct => Run::new(schedule, batch, Rounded::new(1)).run(platform.readings),
-        Allocator::Caching(sizes) => Run::new(schedule, batch, Caching::new(sizes)).run(platform.readings),
+        Allocator::Direct => Run { beyond, ..Run::new(schedule, batch, Rounded::new(1)) }.run(platform.readings),
+        Allocator::Caching(sizes) => {
+            Run { beyond, ..Run::new(schedule, batch, Caching::new(sizes)) }.run(platform.readings)
+        }
     }
 }
 
 /// A lower bound of the reported peaks: an allocator takes at least the bytes alive, and exactly those if it caches
 /// nothing.
-pub(crate) fn at_least(schedule: &Schedule, platform: &Platform, batch: u64) -> Peaks {
+pub(crate) fn at_least(schedule: &Schedule, platform: &Platform, batch: u64, beyond: i64) -> Peaks {
     let round = match platform.allocator {
         Allocator::Direct => 1,
         Allocator::Caching(sizes) => sizes.round,
     };
-    let run = Run { by_summaries: true, ..Run::new(schedule, batch, Rounded::new(round)) };
+    let run = Run { by_summaries: true, beyond, ..Run::new(schedule, batch, Rounded::new(round)) };
     run.run(platform.readings).reported
 }
 
@@ -53,11 +58,16 @@ struct Run<'a, A> {
     schedule: &'a Schedule,
     allocator: A,
     batch: u64,
+    /// Bytes that passes take in addition.
+    beyond: i64,
     /// Whether whole segments are taken by their summaries; the moment of the peak is then not found.
     by_summaries: bool,
     blocks: Vec<Block>,
     moment: Moment,
     most: u64,
+    /// The peaks of the step so far.
+    so_far: Peaks,
+    of_passes: u64,
     /// The last reading of the published profiler's hook.
     at_backward: Peaks,
 }
@@ -66,7 +76,9 @@ impl<'a, A: Allocate> Run<'a, A> {
     fn new(schedule: &'a Schedule, batch: u64, allocator: A) -> Self {
         let blocks = vec![0; schedule.count()];
         let moment = Moment { period: Period::SetUp, event: 0 };
-        Run { schedule, allocator, batch, by_summaries: false, blocks, moment, most: 0, at_backward: Peaks::default() }
+        let [so_far, at_backward] = [Peaks::default(); 2];
+        let (beyond, by_summaries, most, of_passes) = (0, false, 0, 0);
+        Run { schedule, allocator, batch, beyond, by_summaries, blocks, moment, most, so_far, of_passes, at_backward }
     }
 
     fn run(mut self, readings: Readings) -> Outcome {
@@ -88,37 +100,53 @@ impl<'a, A: Allocate> Run<'a, A> {
                 mean([backward, first, after(left_by_first), after(left_by_steady), after(left_by_steady)])
             }
         };
-        Outcome { reported, highest, moment: self.moment }
+        Outcome { reported, highest, of_passes: self.of_passes, moment: self.moment }
     }
 
     /// The peaks of one step, taken with an emptied cache.
     fn step(&mut self, period: Period) -> Peaks {
         self.allocator.empty_cache();
-        self.allocator.counters().reset_peaks();
+        self.so_far = Peaks::default();
         self.run_period(period);
-        peaks(self.allocator.counters())
+        self.so_far
     }
 
     fn run_period(&mut self, period: Period) {
         let schedule = self.schedule;
         let mut begin = 0;
         for segment in schedule.segments(period) {
+            self.allocator.counters().reset_peaks();
             if !(self.by_summaries && self.allocator.apply_summary(segment, self.batch)) {
                 self.run_events(segment, Moment { period, event: begin });
             }
+            self.note_peaks(segment);
             begin += segment.segment.events.len();
         }
+    }
+
+    /// Takes the peaks of the segment that ran into those of the step.
+    fn note_peaks(&mut self, segment: &PlacedSegment) {
+        let peaks = peaks(self.allocator.counters());
+        if segment.is_pass() {
+            self.of_passes = self.of_passes.max(peaks.allocated);
+        }
+        self.so_far = self.so_far.max(peaks.and(self.beyond_in(segment)));
+    }
+
+    fn beyond_in(&self, segment: &PlacedSegment) -> i64 {
+        if segment.is_pass() { self.beyond } else { 0 }
     }
 
     /// One event after the other; `begin` is the moment of the first.
     fn run_events(&mut self, segment: &PlacedSegment, begin: Moment) {
         let (schedule, batch) = (self.schedule, self.batch);
+        let beyond = self.beyond_in(segment);
         let bytes = |tensor| segment.own(tensor).unwrap_or_else(|| schedule.tensor(tensor)).amount.bytes(batch);
         for (index, event) in segment.events().enumerate() {
             match event {
                 Event::Allocate(tensor) => {
                     self.blocks[tensor as usize] = self.allocator.allocate(bytes(tensor));
-                    let allocated = self.allocator.counters().allocated;
+                    let allocated = self.allocator.counters().allocated.saturating_add_signed(beyond);
                     if allocated > self.most {
                         self.most = allocated;
                         self.moment = Moment { event: begin.event + index, ..begin };
@@ -126,9 +154,21 @@ impl<'a, A: Allocate> Run<'a, A> {
                 }
                 Event::Free(tensor) => self.allocator.free(self.blocks[tensor as usize], bytes(tensor)),
                 Event::Settle(_) => {}
-                Event::BackwardDone => self.at_backward = peaks(self.allocator.counters()),
+                Event::BackwardDone => self.at_backward = self.so_far.max(peaks(self.allocator.counters())),
             }
         }
+    }
+}
+
+impl Peaks {
+    fn max(self, other: Peaks) -> Peaks {
+        Peaks { allocated: self.allocated.max(other.allocated), reserved: self.reserved.max(other.reserved) }
+    }
+
+    /// With so many bytes more.
+    fn and(self, beyond: i64) -> Peaks {
+        let [allocated, reserved] = [self.allocated, self.reserved].map(|bytes| bytes.saturating_add_signed(beyond));
+        Peaks { allocated, reserved }
     }
 }
 
@@ -173,8 +213,8 @@ mod tests {
             for (step, batch) in steps().into_iter().flat_map(|step| [(step, 4), (step, 12)]) {
                 let simulation = Simulation::new(&network, step, &platform);
                 let (schedule, samples) = simulation.schedule(batch);
-                let least = at_least(&schedule, &platform, samples);
-                let whole = run_through(&schedule, &platform, samples).reported;
+                let least = at_least(&schedule, &platform, samples, 0);
+                let whole = run_through(&schedule, &platform, samples, 0).reported;
                 assert!(least.reserved > 0 && least.reserved <= whole.reserved, "{name}, {step}: {least:?}, {whole:?}");
                 assert!(!is_exact || least == whole, "{name}, {step}: {least:?}, {whole:?}");
             }

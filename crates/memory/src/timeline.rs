@@ -1,9 +1,10 @@
 //! The memory of a step from one operation to the next, and the tensors that are alive at its peak.
 
 use crate::Simulation;
+use crate::each_operation::{each_operation, sum};
 use crate::peak::Alive;
 use crate::step::{Period, Schedule};
-use crate::tensor::{Event, Mark, Phase, Role};
+use crate::tensor::{Mark, Phase, Role};
 use perf4sight_base::units::Bytes;
 
 /// The memory of one step over its operations: of the step that holds the peak of all.
@@ -51,53 +52,10 @@ impl Simulation<'_> {
     }
 
     fn entries(&self, schedule: &Schedule, batch: u64, period: Period) -> Vec<TimelineEntry> {
-        let tensors = schedule.tensors().map(|tensor| (tensor.role as usize, tensor.amount.bytes(batch))).collect();
-        let mut tally = Tally { tensors, bytes: [0; Role::ALL.len()] };
-        for earlier in Period::ALL.into_iter().filter(|earlier| *earlier < period) {
-            schedule.events(earlier).for_each(|event| tally.count(event));
-        }
-        let (events, marks): (Vec<Event>, Vec<Mark>) =
-            (schedule.events(period).collect(), schedule.marks(period).collect());
-        let mut begin = 0;
-        let entry = |(index, mark): (usize, &Mark)| {
-            let end = marks.get(index + 1).map_or(events.len(), |next| next.event);
-            let mut most = tally.bytes;
-            for event in &events[begin..end] {
-                tally.count(*event);
-                if sum(&tally.bytes) > sum(&most) {
-                    most = tally.bytes;
-                }
-            }
-            begin = end;
-            TimelineEntry { phase: mark.phase, layer: self.memo.network.node(mark.node).name.clone(), bytes: most }
+        let entry = |(mark, bytes): (Mark, _)| {
+            let layer = self.memo.network.node(mark.node).name.clone();
+            TimelineEntry { phase: mark.phase, layer, bytes }
         };
-        marks.iter().enumerate().map(entry).collect()
+        each_operation(schedule, batch, period).into_iter().map(entry).collect()
     }
-}
-
-/// The bytes alive, by role.
-struct Tally {
-    /// Of each tensor its role and its size.
-    tensors: Vec<(usize, u64)>,
-    bytes: [u64; Role::ALL.len()],
-}
-
-impl Tally {
-    fn count(&mut self, event: Event) {
-        match event {
-            Event::Allocate(tensor) => {
-                let (role, bytes) = self.tensors[tensor as usize];
-                self.bytes[role] = self.bytes[role].saturating_add(bytes);
-            }
-            Event::Free(tensor) => {
-                let (role, bytes) = self.tensors[tensor as usize];
-                self.bytes[role] = self.bytes[role].saturating_sub(bytes);
-            }
-            Event::Settle(_) | Event::BackwardDone => {}
-        }
-    }
-}
-
-fn sum(bytes: &[u64]) -> u64 {
-    bytes.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
 }

@@ -11,6 +11,8 @@ pub struct Coverage {
     pub operations: usize,
     /// Those that are not supported, by their name in the file.
     pub unknown: BTreeMap<String, Missed>,
+    /// How many of those are recurrent layers, which no worker runs, but whose cost and memory are known.
+    pub recurrent: usize,
 }
 
 /// The unsupported operations of one name.
@@ -38,14 +40,16 @@ impl Network {
     /// How much of the network is supported.
     pub fn coverage(&self) -> Coverage {
         let mut unknown: BTreeMap<String, Missed> = BTreeMap::new();
+        let mut recurrent = 0;
         for node in self.nodes() {
             if let Op::Unknown(operation) = &node.op {
                 let missed = unknown.entry(operation.op_type.clone()).or_default();
                 missed.operations += 1;
                 missed.parameters += operation.parameters;
+                recurrent += usize::from(operation.is_recurrent());
             }
         }
         let operations = self.nodes().iter().filter(|node| !matches!(node.op, Op::Input(_))).count();
-        Coverage { operations, unknown }
+        Coverage { operations, unknown, recurrent }
     }
 }

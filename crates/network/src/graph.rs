@@ -1,6 +1,7 @@
 //! A network as a vector of nodes in the order they run, each naming its inputs by typed id.
 
 use super::canonical::canonical;
+use super::followed::Followed;
 use super::op::{At, ConvTranspose, Element, Facts, Input, Op};
 use super::shape::Shape;
 use perf4sight_base::error::{Error, Result};
@@ -49,11 +50,13 @@ impl Node {
         Node { name, op, inputs, shape, element, shares, trained, frozen, weights }
     }
 
-    /// Whether pruning removes its filters: convolutions, transposed convolutions, fully connected layers on tokens, and
-    /// embeddings, whose width is pruned. The classifiers of CNNs are not pruned, as published.
-    pub fn is_ranked(&self) -> bool {
-        matches!(self.op, Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_) | Op::Embedding(_))
-            || (matches!(self.op, Op::Linear(_)) && self.shape.rank() > 1)
+    /// Whether it has filters on images or on tokens, or is an embedding, whose width is pruned.
+    fn has_filters(&self) -> bool {
+        matches!(self.op, Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_) | Op::Embedding(_)) || self.mixes_tokens()
+    }
+
+    fn mixes_tokens(&self) -> bool {
+        matches!(self.op, Op::Linear(_)) && self.shape.rank() > 1
     }
 
     /// Whether its result is the same for every sample, because it depends on weights alone.
@@ -95,6 +98,7 @@ pub struct Network {
     outputs: Vec<NodeId>,
     folded: bool,
     unread: u64,
+    followed: Option<Followed>,
 }
 
 impl Network {
@@ -133,6 +137,18 @@ impl Network {
     #[must_use]
     pub fn holding(mut self, unread: u64) -> Self {
         self.unread = unread;
+        self
+    }
+
+    /// The memory of passes of the module that it was read from, where that is known.
+    pub fn followed(&self) -> Option<&Followed> {
+        self.followed.as_ref()
+    }
+
+    /// The same network with the memory of passes of its module.
+    #[must_use]
+    pub fn following(mut self, followed: Option<Followed>) -> Self {
+        self.followed = followed;
         self
     }
 
@@ -228,6 +244,20 @@ impl Network {
     /// Shape of one sample of the `index`-th input of a node.
     pub fn input_of(&self, node: &Node, index: usize) -> &Shape {
         &self.node(node.inputs[index]).shape
+    }
+
+    /// For every node, whether pruning removes its filters: those of convolutions, transposed convolutions, fully connected layers on
+    /// tokens, and embeddings, whose width is pruned. Fully connected layers on vectors are, too, unless they classify what
+    /// convolutions or layers on tokens found: the classifiers of CNNs are not pruned, as published.
+    pub fn ranked(&self) -> Vec<bool> {
+        let mut classifies: Vec<bool> = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            let finds = node.has_filters() && !matches!(node.op, Op::Embedding(_));
+            classifies.push(finds || node.inputs.iter().any(|input| classifies[input.0]));
+        }
+        let ranked =
+            |(node, classifies): (&Node, bool)| node.has_filters() || matches!(node.op, Op::Linear(_)) && !classifies;
+        self.nodes.iter().zip(classifies).map(ranked).collect()
     }
 
     /// For every node, how many times its result is read: by other nodes, and once more if it is a result of the network.
@@ -450,7 +480,7 @@ impl NetworkBuilder {
         }
         let weights: Vec<_> = nodes.iter().map(|node| weights(node, &nodes)).collect();
         nodes.iter_mut().zip(weights).for_each(|(node, weights)| node.weights = weights);
-        Network { name: self.name, nodes, outputs: results, folded: false, unread: 0 }
+        Network { name: self.name, nodes, outputs: results, folded: false, unread: 0, followed: None }
     }
 
     /// For every node, whether one of `outputs` depends on it; always true for inputs.

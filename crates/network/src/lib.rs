@@ -9,6 +9,7 @@ mod classes;
 mod contents;
 mod cost;
 mod coverage;
+mod followed;
 mod frozen;
 mod gradients;
 mod graph;
@@ -22,6 +23,7 @@ pub use autocast::Numbers;
 pub use checkpoint::Segment;
 pub use contents::Contents;
 pub use coverage::{Coverage, Missed};
+pub use followed::{Followed, FollowedPass, Kernels};
 pub use graph::{Network, NetworkBuilder, Node, NodeId};
 pub use op::{
     Activation, Affine, ArgMax, Auxiliary, Backward, Beyond, Binary, Conv, ConvTranspose, Coupling, Element, Embedding,

@@ -13,7 +13,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
-/// For each convolution and each fully connected layer over tokens, by name, the mean |w| of each of its filters.
+/// For each layer that pruning ranks and that stores its filters, by name, the mean |w| of each of them.
 pub type Magnitudes = BTreeMap<String, Vec<f64>>;
 
 const WITH_WEIGHTS: &str =
@@ -34,11 +34,12 @@ pub(super) fn read(
     let stored: BTreeMap<&str, &Initializer> =
         file.initializers.iter().map(|initializer| (initializer.tensor.name(), initializer)).collect();
     let mut magnitudes = BTreeMap::new();
-    for Node { name: node, op, .. } in network.nodes().iter().filter(|node| node.is_ranked()) {
+    let ranked = network.nodes().iter().zip(network.ranked()).filter_map(|(node, ranked)| ranked.then_some(node));
+    for Node { name: node, op, .. } in ranked {
         let missing =
             |why: &str| Error::input(format!("holds no weights for \"{node}\": {why}")).file(path).help(WITH_WEIGHTS);
-        let Filters { tensor, axis } =
-            filters.get(node).ok_or_else(|| missing("they are computed while the network runs"))?;
+        // Of filters that are computed while the network runs there is no magnitude, which matters only where the layer is pruned.
+        let Some(Filters { tensor, axis }) = filters.get(node) else { continue };
         let initializer = stored.get(tensor.as_str()).ok_or_else(|| missing("they are an input of the graph"))?;
         let values = values(path, initializer).map_err(|why| missing(&why))?;
         let dims = dims(&initializer.tensor).unwrap_or_default();

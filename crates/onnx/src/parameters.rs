@@ -9,6 +9,13 @@ use std::rc::Rc;
 #[cfg(test)]
 mod tests;
 
+/// Whether an exporter stored a tensor once for several equal ones that one layer reads, such as scale and shift of one channel: two
+/// parameters of a layer are never one.
+fn is_merged(value: &Value, before: &[&Value]) -> bool {
+    let tensor = |value: &Value| if let Value::Weight(weight) = value { Some(weight.tensor.clone()) } else { None };
+    tensor(value).is_some_and(|own| before.iter().any(|other| tensor(other).is_some_and(|other| other == own)))
+}
+
 impl Translation<'_> {
     /// Whether the layer of a call has a bias: by the exporter's notes if there are any, otherwise if it reads one. PyTorch's
     /// default exporter adds a bias of zeros to layers without one.
@@ -125,7 +132,11 @@ impl Translation<'_> {
 
     /// Sets the trained elements of a node that reads these weights.
     pub fn count(&mut self, node: NodeId, call: &Call, weights: &[&Value]) {
-        let trained = weights.iter().map(|weight| self.trained(call, weight)).fold(0, u64::saturating_add);
+        let trained = weights.iter().enumerate().map(|(place, weight)| match is_merged(weight, &weights[..place]) {
+            true => weight.fixed_dims().map_or(0, elements),
+            false => self.trained(call, weight),
+        });
+        let trained = trained.fold(0, u64::saturating_add);
         self.builder.set_trained(node, trained);
     }
 

@@ -16,7 +16,8 @@ use super::values::Values;
 use super::warning::{Contradiction, Merged, Warning};
 use super::{PRODUCER, fold, operators, order, refused};
 use hashbrown::HashMap;
-use perf4sight_network::{Network, NetworkBuilder, NodeId, Op};
+use perf4sight_network::{Followed, FollowedPass, Kernels, Network, NetworkBuilder, NodeId, Op};
+use perf4sight_step::workload::{Precision, Stage, Step, Trainable};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[cfg(test)]
@@ -27,6 +28,10 @@ pub(super) const UNREAD: &str = "unread.buffer";
 
 /// The key of our Python module's note, which names buffers.
 const BUFFERS: &str = "perf4sight.buffers";
+
+/// The key of its note of what passes of the module take: a line of stage, precision and trained weights, then
+/// a line for every number of samples ([`followed_pass`]).
+const FOLLOWED: &str = "perf4sight.followed";
 
 pub(super) struct Reading {
     pub network: Network,
@@ -82,7 +87,7 @@ pub(super) fn read(file: &File, graph: &GraphProto, name: &str, opset: i64) -> R
     let Translation { builder, ledger, noticed, .. } = to;
     let restored = noticed.restored;
     warnings.extend(noticed.warnings());
-    let network = builder.finish_with(&results).holding(unread);
+    let network = builder.finish_with(&results).holding(unread).following(followed(&file.model));
     refused::batches(&network)?;
     Ok(Reading { network, filters: ledger.into_filters(), restored, has_notes: exporter.has_notes(), warnings })
 }
@@ -137,9 +142,41 @@ fn results(to: &Translation, outputs: &[&str]) -> Result<Vec<NodeId>, Problem> {
 
 /// The buffers in our Python module's note, and the size of each.
 fn buffers(model: &ModelProto) -> BTreeMap<&str, u64> {
-    let note = model.metadata_props.iter().find(|note| note.key() == BUFFERS).map_or("", |note| note.value());
-    let lines = note.lines().filter_map(|line| line.rsplit_once(' '));
+    let lines = note(model, BUFFERS).lines().filter_map(|line| line.rsplit_once(' '));
     lines.filter_map(|(name, numbers)| Some((name, numbers.parse().ok()?))).collect()
+}
+
+fn note<'a>(model: &'a ModelProto, key: &str) -> &'a str {
+    model.metadata_props.iter().find(|note| note.key() == key).map_or("", |note| note.value())
+}
+
+/// What passes of the module take, where our Python module followed them.
+fn followed(model: &ModelProto) -> Option<Followed> {
+    let (kind, passes) = note(model, FOLLOWED).split_once('\n')?;
+    let (stage, rest) = kind.split_once(' ')?;
+    let (precision, trainable) = rest.split_once(' ')?;
+    let step = Step {
+        precision: Precision::parse(precision).ok()?,
+        trainable: Trainable::parse(trainable).ok()?,
+        ..Step::published(Stage::parse(stage).ok()?)
+    };
+    Followed::new(step, passes.lines().map(followed_pass).collect::<Option<_>>()?)
+}
+
+/// `SAMPLES MOST convolution=FORWARD,FORWARD/BACKWARD,BACKWARD attention=...`, all but the samples in bytes.
+fn followed_pass(line: &str) -> Option<FollowedPass> {
+    let mut words = line.split(' ');
+    let [samples, most] = [words.next()?, words.next()?].map(str::parse);
+    let numbers = |list: &str| -> Option<Vec<u64>> {
+        list.split(',').filter(|one| !one.is_empty()).map(|one| one.parse().ok()).collect()
+    };
+    let operators = words.map(|word| {
+        let (kind, (forward, backward)) =
+            word.split_once('=').and_then(|(kind, of)| Some((kind, of.split_once('/')?)))?;
+        let kind = Kernels::ALL.into_iter().find(|known| known.name() == kind)?;
+        Some((kind, [numbers(forward)?, numbers(backward)?]))
+    });
+    Some(FollowedPass { samples: samples.ok()?, most: most.ok()?, operators: operators.collect::<Option<_>>()? })
 }
 
 /// How many untrained numbers modules hold that no operation does.

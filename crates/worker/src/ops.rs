@@ -418,7 +418,7 @@ pub(super) fn kind_of_number(number: Number) -> Kind {
 
 /// The tensor with axes of length 1 after the batch, so that samples of different rank broadcast at their last axis.
 fn raised(tensor: &Tensor, rank: usize) -> Result<Tensor, TchError> {
-    (tensor.dim()..rank).try_fold(tensor.shallow_clone(), |tensor, _| tensor.f_unsqueeze(1))
+    (tensor.dim()..rank).try_fold(tensor.shallow_clone(), |tensor, _| tensor.f_unsqueeze(tensor.dim().min(1) as i64))
 }
 
 /// A per-sample axis as an axis of the batch.

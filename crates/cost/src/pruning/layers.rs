@@ -28,9 +28,10 @@ pub(super) fn ranked(network: &Network, tensors: &[Option<Channels>]) -> Vec<Lay
     let shortcuts = shortcuts(network);
     let mut known: BTreeSet<Group> = BTreeSet::new();
     let mut layers = Vec::new();
+    let is_ranked = network.ranked();
     for (id, node) in network.iter() {
         let Some(channels) = &tensors[id.index()] else { continue };
-        if !node.is_ranked() || shortcuts.contains(&id) {
+        if !is_ranked[id.index()] || shortcuts.contains(&id) {
             continue;
         }
         let filters = match matches!(node.op, Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_)) {

@@ -106,7 +106,7 @@ impl Ranking {
                 found.and_then(|found| layer.filters.iter().map(|filter| score(found, &filter.outputs)).collect());
             scores.ok_or_else(|| {
                 Error::input(format!("l1 pruning of {} needs the weights of \"{name}\"", pruner.network.name()))
-                    .help("export the network with its weights, or choose mode = random")
+                    .help("export the network with its weights, choose mode = random, or keep the layer where its weights are computed")
             })
         });
         layers.collect::<Result<Vec<_>>>().map(Ranking)

@@ -30,7 +30,7 @@ fn flash(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         blocks(operation).map(|blocks| blocks.into_iter().flat_map(|amount| [Take(amount), Drop(0)]));
     let rule = rule.forward([Output]).forward(sums).forward(forward).saves(read.chain([Saved::Output]));
     let gradients = [0, 1, 2].map(InputGradient).into_iter().chain(backward);
-    match comes_by_samples(operation) {
+    match comes_by_samples(operation) || !operation.within_kernels {
         true => rule.backward(gradients),
         false => rule.backward([Take(operation.output())]).backward(gradients).backward([Drop(0)]),
     }
@@ -40,7 +40,8 @@ fn flash(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 /// with their part of the result and of its sums (`buf` of `cpu_flash_attention` and `cpu_flash_attention_backward`,
 /// which define the block sizes).
 fn blocks(operation: Operation) -> [Option<Amount>; 2] {
-    let Some(threads) = operation.platform.threads() else { return [None; 2] };
+    let threads = operation.platform.threads().filter(|_| operation.within_kernels);
+    let Some(threads) = threads else { return [None; 2] };
     let [query, key] = [0, 1].map(|input| operation.network.input_of(operation.node, input));
     let [queries, keys] = [query, key].map(|tensor| tensor.image()[0] as u64);
     let features = query.image()[1] as u64;

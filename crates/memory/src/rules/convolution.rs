@@ -25,7 +25,7 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
         true => operation.layout(0).is_contiguous(),
         false => operation.layout(0).is_dense(),
     };
-    if lies_so { rule } else { rule.copying(operation.input(0)) }
+    if lies_so || !operation.within_kernels { rule } else { rule.copying(operation.input(0)) }
 }
 
 /// PyTorch's own kernel, for single small images: through columns, a matrix of every window of the image, forward and for the gradient of the weight
@@ -52,12 +52,15 @@ pub(super) fn of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) 
             rule.forward([Output]).backward(input).backward(operation.learned(1 + usize::from(conv.bias)))
         }
     };
-    if operation.layout(0).is_contiguous() { rule } else { rule.copying(operation.input(0)) }
+    if operation.layout(0).is_contiguous() || !operation.within_kernels {
+        return rule;
+    }
+    rule.copying(operation.input(0))
 }
 
 /// The library whose layouts need copies, where the platform has it.
 fn blocked<'a>(operation: Operation<'a>, kernel: Kernel<'a>) -> Option<Blocked<'a>> {
-    let found = operation.platform.workspaces.iter().find_map(|workspace| match workspace {
+    let found = operation.workspaces().iter().find_map(|workspace| match workspace {
         Workspace::BlockedCopies { channels, one_thread } => Some((*channels, *one_thread)),
         Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
     });
@@ -68,7 +71,7 @@ fn blocked<'a>(operation: Operation<'a>, kernel: Kernel<'a>) -> Option<Blocked<'
 /// Allocate, borrow a workspace, give it back: cuDNN's way (aten/src/ATen/native/cudnn/Conv_v7.cpp).
 fn borrowing(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
     let borrowed = |pass: Pass| {
-        let amounts = operation.platform.workspaces.iter().filter_map(move |workspace| match workspace {
+        let amounts = operation.workspaces().iter().filter_map(move |workspace| match workspace {
             Workspace::Winograd { .. } => {
                 workspace.winograd(&operation.asked(conv), pass).map(|tile| winograd(tile, operation, conv))
             }

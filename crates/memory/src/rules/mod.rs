@@ -152,7 +152,7 @@ fn found(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 fn averages_cast(operation: Operation) -> bool {
     let op = &operation.node.op;
     let is_mean = matches!(op, Op::Reduce { reduction: Reduction::Mean, .. } | Op::AdaptiveAvgPool { output: [1, 1] });
-    is_mean && operation.is_low() && operation.platform.lists() == Lists::Processor
+    is_mean && operation.within_kernels && operation.is_low() && operation.platform.lists() == Lists::Processor
 }
 
 /// A gradient that is a view, such as that of tokens, is copied for the duration of backward (`grad_output.contiguous`
@@ -162,7 +162,10 @@ fn on_dense_gradient(rule: Rule, operation: Operation) -> Rule {
         true => gradient.is_channels_last() && gradient.is_dense(),
         false => gradient.is_contiguous(),
     };
-    if operation.gradient().is_none_or(as_read) { rule } else { rule.copying_gradient(operation.output()) }
+    match operation.gradient().is_none_or(as_read) || !operation.within_kernels {
+        true => rule,
+        false => rule.copying_gradient(operation.output()),
+    }
 }
 
 /// A normalisation of rows copies an input that is not contiguous (`expect_contiguous` in layer_norm.cpp, `contiguous`
@@ -170,7 +173,10 @@ fn on_dense_gradient(rule: Rule, operation: Operation) -> Rule {
 fn in_rows(rule: Rule, operation: Operation) -> Rule {
     let layout = operation.layout(0);
     let grouped = matches!(operation.node.op, Op::GroupNorm { .. }) && layout.is_dense();
-    if layout.is_contiguous() || grouped { rule } else { rule.copying(operation.input(0)) }
+    match layout.is_contiguous() || grouped || !operation.within_kernels {
+        true => rule,
+        false => rule.copying(operation.input(0)),
+    }
 }
 
 /// An operation without special rules: first the result, then further tensors of its forward; backward the gradients of
@@ -240,7 +246,7 @@ fn batch_norm(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         }
     };
     let gradients = operation.learned(2).chain([InputGradient(0)]);
-    if framework.batch_norm_copies && operation.tracked(0) {
+    if framework.batch_norm_copies && operation.within_kernels && operation.tracked(0) {
         // batch_norm_backward_cpu_template makes one gradient of the input, batch_norm_cpu's kernel another (Normalization.cpp).
         rule.backward([Take(operation.input(0))]).backward(gradients).backward([Drop(0)])
     } else {

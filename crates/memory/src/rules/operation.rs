@@ -4,7 +4,7 @@ use super::rule::{Casts, Move};
 use crate::amount::Amount;
 use crate::layout::{Layout, reads_row};
 use perf4sight_network::{Conv, Element, Network, Node, NodeId, Numbers};
-use perf4sight_platform::{Asked, Platform};
+use perf4sight_platform::{Asked, Platform, Workspace};
 use perf4sight_step::workload::{Number, Step};
 
 /// One operation of a network, on a device, within a step.
@@ -14,6 +14,8 @@ pub(crate) struct Operation<'a> {
     pub id: NodeId,
     pub node: &'a Node,
     pub platform: &'a Platform,
+    /// Whether memory counts that kernels borrow and give back within one operator.
+    pub within_kernels: bool,
     pub step: Step,
     /// Whether the result may overwrite the input.
     pub in_place: bool,
@@ -27,7 +29,12 @@ pub(crate) struct Operation<'a> {
     pub numbers: &'a [Numbers],
 }
 
-impl Operation<'_> {
+impl<'a> Operation<'a> {
+    /// The workspaces of its libraries.
+    pub fn workspaces(&self) -> &'a [Workspace] {
+        if self.within_kernels { &self.platform.workspaces } else { &[] }
+    }
+
     /// Bytes of one of the inputs, as it is read.
     pub fn input(&self, index: usize) -> Amount {
         let input = self.network.node(self.node.inputs[index]);

@@ -7,6 +7,11 @@
 use super::operation::Operation;
 use super::rule::Move::Keep;
 use super::rule::{Rule, borrowing};
+use crate::amount::Amount;
+use perf4sight_network::op::{At, continued};
+
+/// Axes of a sample of the last hidden state: the directions, and what is hidden.
+const LAST_STATE: usize = 2;
 
 /// Memory of a kind of layer apart from its result, in thirds of the result.
 struct Held {
@@ -19,15 +24,40 @@ struct Held {
 }
 
 /// The rule of an unknown operation, with its memory where it is a recurrent one; it also keeps a permuted copy of its
-/// input.
+/// input. A layer with several results is one operation: its first result stands for it.
 pub(super) fn rule(rule: Rule, operation: Operation, name: &str) -> Rule {
-    let Some(Held { kept, forward, backward }) = held(name) else { return rule };
-    let thirds = |times: u64| operation.output().times(times).divided_by(3);
+    let Some(Held { kept, forward, backward }) = held(name).filter(|_| !is_further_result(operation)) else {
+        return rule;
+    };
+    let (all_steps, unread) = all_steps(operation);
+    let thirds = |times: u64| all_steps.times(times).divided_by(3);
+    let rule = rule.forward(unread.then_some(Keep(all_steps)));
     let rule = rule.forward([Keep(thirds(kept)), Keep(operation.input(0))]);
+    // oneDNN has a kernel for an LSTM's layer; the others are operators for every time step.
+    if !operation.within_kernels && name == "LSTM" {
+        return rule;
+    }
     Rule {
         forward: borrowing(rule.forward, thirds(forward)),
         backward: borrowing(rule.backward, thirds(backward)),
         ..rule
+    }
+}
+
+fn is_further_result(operation: Operation) -> bool {
+    let at = At { nodes: operation.network.nodes(), node: operation.node };
+    continued(at).next().is_some()
+}
+
+/// Bytes of the results of all time steps, and whether they are made without being read: ONNX's `Y` has an axis for the steps, its
+/// `Y_h` of the last step has none.
+fn all_steps(operation: Operation) -> (Amount, bool) {
+    match operation.node.shape.rank() > LAST_STATE {
+        true => (operation.output(), false),
+        false => {
+            let steps = operation.network.input_of(operation.node, 0).dims().first().copied().unwrap_or(1);
+            (operation.output().times(steps as u64), true)
+        }
     }
 }
 

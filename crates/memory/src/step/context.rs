@@ -26,6 +26,13 @@ pub(crate) struct Operations<'a> {
     kept: Vec<bool>,
 }
 
+/// The kernels of a device, and whether the memory counts that they borrow within one operator.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kernels<'a> {
+    pub platform: &'a Platform,
+    pub counted: bool,
+}
+
 /// The part of a step on which rules of operations depend: all else is as published.
 pub(crate) fn rules_step(Step { stage, precision, trainable, frozen_normalisation, .. }: Step) -> Step {
     Step { precision, trainable, frozen_normalisation, ..Step::published(stage) }
@@ -33,7 +40,8 @@ pub(crate) fn rules_step(Step { stage, precision, trainable, frozen_normalisatio
 
 impl<'a> Operations<'a> {
     /// For as many samples as `batch`, or for any number above one where it is more than one.
-    pub fn new(trained: Arc<Trained<'a>>, step: Step, platform: &'a Platform, batch: u64) -> Self {
+    pub fn new(trained: Arc<Trained<'a>>, step: Step, kernels: Kernels<'a>, batch: u64) -> Self {
+        let Kernels { platform, counted: within_kernels } = kernels;
         let Trained { network, gradients: tracked, in_place, .. } = &*trained;
         let layouts = layouts(network, step, tracked, batch);
         let gradients = gradient_layouts(network, &layouts);
@@ -43,6 +51,7 @@ impl<'a> Operations<'a> {
             id,
             node,
             platform,
+            within_kernels,
             step,
             in_place,
             tracked,

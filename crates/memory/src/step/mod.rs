@@ -13,7 +13,7 @@ mod segment;
 mod set_up;
 mod update;
 
-pub(crate) use context::{Operations, StepContext, rules_step};
+pub(crate) use context::{Kernels, Operations, StepContext, rules_step};
 pub(crate) use pass::Pass;
 pub(crate) use schedule::{Period, Schedule};
 pub(crate) use segment::{PlacedSegment, Summary};

@@ -63,6 +63,16 @@ impl Schedule {
         self.segments(period).iter().flat_map(PlacedSegment::events)
     }
 
+    /// Whether an event of a period is within a pass.
+    pub fn is_in_pass(&self, period: Period, event: usize) -> bool {
+        let mut end = 0;
+        let within = |placed: &&PlacedSegment| {
+            end += placed.segment.events.len();
+            event < end
+        };
+        self.segments(period).iter().find(within).is_some_and(PlacedSegment::is_pass)
+    }
+
     /// Which operation runs when in one period, in order.
     pub fn marks(&self, period: Period) -> impl Iterator<Item = Mark> {
         let mut begin = 0;

@@ -1,6 +1,6 @@
 //! A run of allocations and frees: recorded once, and placed wherever the same happens again.
 
-use crate::tensor::{Event, Mark, Tensor, TensorId};
+use crate::tensor::{Event, Mark, Phase, Tensor, TensorId};
 use perf4sight_base::cache::Cache;
 use std::sync::Arc;
 
@@ -48,6 +48,11 @@ impl CachedSegment {
 }
 
 impl PlacedSegment {
+    /// Whether it is a forward, with its backward in training.
+    pub fn is_pass(&self) -> bool {
+        self.segment.marks.first().is_some_and(|mark| mark.phase == Phase::Forward)
+    }
+
     /// A tensor of the segment, as it is counted in the steps.
     pub fn tensor(&self, id: TensorId) -> TensorId {
         match (id as usize).checked_sub(self.segment.before) {

@@ -12,6 +12,11 @@ impl Unknown {
         Unknown { op_type: op_type.into(), shape, parameters, macs: 0, across: false, original: None }
     }
 
+    /// Whether it is a recurrent layer, whose cost and memory follow from its sizes.
+    pub fn is_recurrent(&self) -> bool {
+        matches!(self.op_type.as_str(), "LSTM" | "GRU" | "RNN")
+    }
+
     /// A cautious guess: the result has its own memory, and backward needs every input.
     pub(super) fn facts(&self, at: At) -> Facts<'_> {
         // If an operation has several outputs, the whole cost is counted at the first.

@@ -19,7 +19,7 @@ const MOST_ELEMENTS: u64 = 1 << 38;
 pub fn check_understood(network: &Network) -> Result<()> {
     check_sizes(network)?;
     let coverage = network.coverage();
-    let share = coverage.known() as f64 / coverage.operations.max(1) as f64;
+    let share = (coverage.known() + coverage.recurrent) as f64 / coverage.operations.max(1) as f64;
     if share >= LEAST_COVERAGE {
         return Ok(());
     }

@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Networks that no rule was written for: whether they are answered, and how far memory is off, by the module and by files of both exporters.
+
+    cargo build --release
+    PYTHONPATH=python PATH=target/release:$PATH python3 benches/drawn.py [NAME ...] [--rows FILE]
+
+Hand-written networks (`drawn_by_hand.py`), timm's and transformers' at small sizes. What a step takes is what the profiler of PyTorch sees
+its allocator do in two real steps of the module itself, with AdamW and gradients freed before each step. Every network is asked about in a
+process of its own, on two threads. Needs torch 2.11, onnx, onnxscript, timm and transformers.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import warnings
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+sys.path.append(os.path.join(ROOT, "workers"))
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+
+LIMIT_S = 240
+WAYS = ("module", "torchscript", "default")
+# timm's, each with the pixels of its images.
+TIMM = {
+    "eca_nfnet_l0": 96, "cspresnext50": 96, "darknet17": 96, "convnext_atto": 64, "convnextv2_atto": 64, "poolformer_s12": 64,
+    "volo_d1_224": 224, "halonet26t": 256, "mobilevit_xs": 128, "hiera_tiny_224": 224, "ese_vovnet19b_dw": 96, "resnetv2_50x1_bit": 64,
+    "regnety_002": 96, "gmlp_ti16_224": 224, "beit_base_patch16_224": 224, "nest_tiny": 224, "tnt_s_patch16_224": 224, "mixnet_s": 96,
+    "ghostnet_100": 96, "repvgg_a0": 96, "hrnet_w18_small": 96, "dla34": 96, "rexnet_100": 96, "swinv2_cr_tiny_224": 224,
+    "efficientvit_b0": 96, "hardcorenas_a": 96,
+}
+# transformers', each with what its configuration says otherwise.
+SMALL = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, vocab_size=200)
+TRANSFORMERS = {
+    "BertForSequenceClassification": ("BertConfig", SMALL), "RobertaForMaskedLM": ("RobertaConfig", SMALL),
+    "GPT2LMHeadModel": ("GPT2Config", dict(n_embd=64, n_layer=2, n_head=4, vocab_size=200, n_positions=64)),
+    "LlamaForCausalLM": ("LlamaConfig", dict(SMALL, num_key_value_heads=2)), "T5Model": ("T5Config", dict(
+        d_model=64, d_ff=128, num_layers=2, num_heads=4, d_kv=16, vocab_size=200)),
+    "T5EncoderModel": ("T5Config", dict(d_model=64, d_ff=128, num_layers=2, num_heads=4, d_kv=16, vocab_size=200)),
+    "ViTForImageClassification": ("ViTConfig", dict(SMALL, image_size=32, patch_size=8)),
+    "SegformerForSemanticSegmentation": ("SegformerConfig", dict(depths=[1, 1, 1, 1], hidden_sizes=[16, 32, 40, 64], decoder_hidden_size=64)),
+    "DistilBertForSequenceClassification": ("DistilBertConfig", dict(dim=64, n_layers=2, n_heads=4, hidden_dim=128, vocab_size=200)),
+    "AlbertForSequenceClassification": ("AlbertConfig", dict(SMALL, embedding_size=32)),
+}
+BATCH, WORDS = 4, 16
+
+
+def made(name):
+    """A network in training mode, and what it is called with."""
+    import torch
+
+    if name in TRANSFORMERS:
+        import transformers
+        config, settings = TRANSFORMERS[name]
+        network = getattr(transformers, name)(getattr(transformers, config)(**settings))
+        if "For" in name and ("Image" in name or "Semantic" in name):
+            return network.train(), {"pixel_values": torch.rand(BATCH, 3, 32 if "ViT" in name else 64, 32 if "ViT" in name else 64)}
+        ids = torch.randint(3, 200, [BATCH, WORDS])
+        inputs = {"input_ids": ids, "decoder_input_ids": ids.clone()} if name == "T5Model" else {"input_ids": ids}
+        return network.train(), inputs
+    if name in TIMM:
+        import timm
+        pixels = TIMM[name]
+        sized = {"img_size": pixels} if "halonet" in name and False else {}
+        return timm.create_model(name, **sized).train(), torch.rand(2, 3, pixels, pixels)
+    import drawn_by_hand
+    make, shape = drawn_by_hand.NETS[name]
+    return make().train(), torch.rand(shape)
+
+
+def called(network, inputs):
+    return network(**inputs) if isinstance(inputs, dict) else network(inputs)
+
+
+def results(value, found):
+    """Tensors of numbers of a result that have a batch."""
+    import torch
+    if isinstance(value, torch.Tensor):
+        if value.dim() and value.is_floating_point():
+            found.append(value)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            if key not in ("past_key_values", "cache_params"):
+                results(part, found)
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            results(part, found)
+
+
+def loss_of(network, inputs):
+    import torch
+    found, total = [], None
+    results(called(network, inputs), found)
+    for result in found:
+        result = result.flatten(0, 1) if result.dim() == 3 else result
+        result = result.unsqueeze(1) if result.dim() == 1 else result
+        loss = torch.nn.functional.cross_entropy(result, torch.zeros([result.shape[0], *result.shape[2:]], dtype=torch.long))
+        total = loss if total is None else total + loss
+    return total
+
+
+def counted(name):
+    import torch
+    import torch_worker
+    memory = torch_worker.ProcessMemory(None)
+
+    def run():
+        network, inputs = made(name)
+        optimizer = torch.optim.AdamW(network.parameters())
+        for _ in range(2):
+            optimizer.zero_grad()
+            loss_of(network, inputs).backward()
+            optimizer.step()
+
+    memory.count(run)
+    return {"bytes": memory.allocated}
+
+
+def by_module(name):
+    import perf4sight
+    network, inputs = made(name)
+    estimate = perf4sight.estimate_memory(network, inputs, target="cpu", optimizer="adamw")
+    return {"bytes": estimate.tensors_bytes, "warnings": list(estimate.warnings)}
+
+
+def by_file(name, dynamo):
+    import torch
+    from perf4sight import _program
+    network, inputs = made(name)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "network.onnx")
+        if dynamo:
+            samples = torch.export.Dim("batch", min=2, max=4096)
+            shapes = {key: {0: samples} for key in inputs} if isinstance(inputs, dict) else ({0: samples},)
+            arguments = dict(args=(), kwargs=inputs) if isinstance(inputs, dict) else dict(args=(inputs,))
+            torch.onnx.export(network, f=path, dynamo=True, dynamic_shapes=shapes, optimize=True, verbose=False, **arguments)
+        else:
+            names = list(inputs) if isinstance(inputs, dict) else ["input"]
+            given = (inputs,) if isinstance(inputs, dict) else (inputs,)
+            torch.onnx.export(network, given, path, input_names=names, dynamic_axes={one: {0: "batch"} for one in names}, dynamo=False,
+                              training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, opset_version=17)
+        batch = next(iter(inputs.values())).shape[0] if isinstance(inputs, dict) else inputs.shape[0]
+        told = _program.ask("predict", path, "--target=cpu", "--bs=%d" % batch, "--optimizer=adamw", "--zero-grad=free")
+    return {"bytes": told["networks"][0]["predictions"][0]["tensors_bytes"], "warnings": told["warnings"]}
+
+
+def answer(name, way):
+    import torch
+    torch.set_num_threads(2)
+    warnings.filterwarnings("ignore")
+    if way == "counted":
+        return counted(name)
+    if way == "module":
+        return by_module(name)
+    return by_file(name, way == "default")
+
+
+def asked(name, way):
+    """The answer of a process of its own, or the problem it ended with."""
+    try:
+        child = subprocess.run([sys.executable, __file__, name, "--answer", way], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               universal_newlines=True, timeout=LIMIT_S)
+        return json.loads(child.stdout.splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        return {"problem": "not within %d s" % LIMIT_S}
+    except (ValueError, IndexError):
+        return {"problem": (child.stderr.strip().splitlines() or ["ended without a word"])[-1][:300]}
+
+
+def off(row, way):
+    return row[way]["bytes"] / row["counted"]["bytes"] - 1
+
+
+def cell(row, way):
+    if "bytes" not in row[way]:
+        return "refused"
+    return "%+.2f %%%s" % (100 * off(row, way), "*" if row[way]["warnings"] else "")
+
+
+def summary(rows):
+    for way in WAYS:
+        errors = sorted(abs(off(row, way)) for row in rows if "bytes" in row[way])
+        silent = [row["name"] for row in rows if "bytes" in row[way] and abs(off(row, way)) > 0.05 and not row[way]["warnings"]]
+        if errors:
+            print("%s: %d of %d answered; off by %.3f %% in the median, %.2f %% on average, %.2f %% at worst; more than 5 %% without a warning: %s" % (
+                way, len(errors), len(rows), 100 * statistics.median(errors), 100 * statistics.mean(errors), 100 * errors[-1],
+                ", ".join(silent) or "none"))
+
+
+def main():
+    import drawn_by_hand
+    parser = argparse.ArgumentParser(description="networks drawn anew")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--rows", help="a file that keeps what was found")
+    parser.add_argument("--way", action="append", choices=WAYS)
+    parser.add_argument("--answer", help=argparse.SUPPRESS)
+    asks = parser.parse_args()
+    if asks.answer:
+        try:
+            told = answer(asks.names[0], asks.answer)
+        except Exception as problem:  # a refusal is one of the results
+            told = {"problem": "%s: %s" % (type(problem).__name__, str(problem)[:400])}
+        return print(json.dumps(told))
+    known = [json.loads(line) for line in open(asks.rows)] if asks.rows and os.path.exists(asks.rows) else []
+    rows = []
+    print("| network | counted | %s |\n|%s" % (" | ".join(WAYS), "---|" * (2 + len(WAYS))))
+    for name in asks.names or [*drawn_by_hand.NETS, *TRANSFORMERS, *TIMM]:
+        row = next((row for row in known if row["name"] == name), None)
+        if row is None:
+            row = {"name": name, **{way: asked(name, way) for way in ("counted", *WAYS) if way == "counted" or way in (asks.way or WAYS)}}
+            row.update({way: {"problem": "not asked"} for way in WAYS if way not in row})
+            if asks.rows:
+                with open(asks.rows, "a") as file:
+                    file.write(json.dumps(row) + "\n")
+        if "bytes" in row["counted"]:
+            rows.append(row)
+            print("| %s | %.1f MiB | %s |" % (name, row["counted"]["bytes"] / 2 ** 20, " | ".join(cell(row, way) for way in WAYS)), flush=True)
+        else:
+            print("%s was not counted: %s" % (name, row["counted"]["problem"]), flush=True)
+    summary(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+//! The most memory while each operation of a period runs.
+
+use crate::step::{Period, Schedule};
+use crate::tensor::{Event, Mark, Role};
+
+/// Bytes by [`Role::ALL`].
+pub(crate) type Bytes = [u64; Role::ALL.len()];
+
+/// For every operation of a period, in the order they run: what is alive when it is most.
+pub(crate) fn each_operation(schedule: &Schedule, batch: u64, period: Period) -> Vec<(Mark, Bytes)> {
+    let tensors = schedule.tensors().map(|tensor| (tensor.role as usize, tensor.amount.bytes(batch))).collect();
+    let mut tally = Tally { tensors, bytes: [0; Role::ALL.len()] };
+    for earlier in Period::ALL.into_iter().filter(|earlier| *earlier < period) {
+        schedule.events(earlier).for_each(|event| tally.count(event));
+    }
+    let (events, marks): (Vec<Event>, Vec<Mark>) =
+        (schedule.events(period).collect(), schedule.marks(period).collect());
+    let mut begin = 0;
+    let most = |(index, mark): (usize, &Mark)| {
+        let end = marks.get(index + 1).map_or(events.len(), |next| next.event);
+        let mut most = tally.bytes;
+        for event in &events[begin..end] {
+            tally.count(*event);
+            if sum(&tally.bytes) > sum(&most) {
+                most = tally.bytes;
+            }
+        }
+        begin = end;
+        (*mark, most)
+    };
+    marks.iter().enumerate().map(most).collect()
+}
+
+/// All roles together.
+pub(crate) fn sum(bytes: &[u64]) -> u64 {
+    bytes.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+}
+
+/// The bytes alive, by role.
+struct Tally {
+    /// Of each tensor its role and its size.
+    tensors: Vec<(usize, u64)>,
+    bytes: Bytes,
+}
+
+impl Tally {
+    fn count(&mut self, event: Event) {
+        match event {
+            Event::Allocate(tensor) => {
+                let (role, bytes) = self.tensors[tensor as usize];
+                self.bytes[role] = self.bytes[role].saturating_add(bytes);
+            }
+            Event::Free(tensor) => {
+                let (role, bytes) = self.tensors[tensor as usize];
+                self.bytes[role] = self.bytes[role].saturating_sub(bytes);
+            }
+            Event::Settle(_) | Event::BackwardDone => {}
+        }
+    }
+}

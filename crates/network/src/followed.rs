@@ -1,0 +1,110 @@
+//! The memory of passes of the module that a network was read from, where that was followed without a graph: it holds what a graph
+//! lacks, such as the intermediate results that a module's own code keeps.
+
+use super::graph::{Network, Node, NodeId};
+use super::op::{Nature, Op};
+use perf4sight_step::workload::{Checkpoint, Step};
+use std::collections::BTreeMap;
+
+/// Passes of a module on a processor, as its operators allocate tensors; what kernels borrow within an operator is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Followed {
+    step: Step,
+    /// The one of the fewest samples first; at least one.
+    passes: Vec<FollowedPass>,
+}
+
+/// A pass of so many samples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FollowedPass {
+    /// How many samples.
+    pub samples: u64,
+    /// The most bytes that are allocated at once.
+    pub most: u64,
+    /// Bytes that are allocated after every operator of a kind, in the order they run forward; those of their backward are in the same order.
+    pub operators: BTreeMap<Kernels, [Vec<u64>; 2]>,
+}
+
+/// Kinds of operators whose kernels borrow memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kernels {
+    /// Convolutions of every number of axes, transposed ones too.
+    Convolution,
+    /// Batch normalisation.
+    BatchNorm,
+    /// Attention in one operator.
+    Attention,
+    /// An LSTM's layer in one direction.
+    Lstm,
+}
+
+impl Kernels {
+    /// All of them.
+    pub const ALL: [Kernels; 4] = [Kernels::Convolution, Kernels::BatchNorm, Kernels::Attention, Kernels::Lstm];
+
+    /// The word in notes of files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kernels::Convolution => "convolution",
+            Kernels::BatchNorm => "batch_norm",
+            Kernels::Attention => "attention",
+            Kernels::Lstm => "lstm",
+        }
+    }
+
+    /// The operations of a network that such operators run, in order.
+    pub fn nodes(self, network: &Network) -> impl Iterator<Item = NodeId> {
+        network.iter().filter(move |(_, node)| self.runs(network, node)).map(|(id, _)| id)
+    }
+
+    fn runs(self, network: &Network, node: &Node) -> bool {
+        let nature = network.facts(node).nature;
+        match self {
+            Kernels::Convolution => {
+                matches!(nature, Nature::Convolution(_) | Nature::Volume(_) | Nature::Transposed(_))
+            }
+            Kernels::BatchNorm => matches!(node.op, Op::BatchNorm { .. }),
+            Kernels::Attention => matches!(nature, Nature::Attention),
+            Kernels::Lstm => matches!(nature, Nature::Unknown(unknown) if unknown.op_type == "LSTM"),
+        }
+    }
+}
+
+impl Followed {
+    /// Passes of a step; none where there is no pass.
+    pub fn new(step: Step, mut passes: Vec<FollowedPass>) -> Option<Self> {
+        passes.sort_by_key(|pass| pass.samples);
+        passes.dedup_by_key(|pass| pass.samples);
+        (!passes.is_empty()).then_some(Followed { step, passes })
+    }
+
+    /// Whether passes of a step are such passes: of the same stage and precision, with the same weights trained, and nothing runs again.
+    pub fn is_of(&self, step: Step) -> bool {
+        let passes = |step: Step| (step.stage, step.precision, step.trainable);
+        passes(step) == passes(self.step) && step.checkpoint == Checkpoint::None
+    }
+
+    /// How many bytes more than a graph's passes those of so many samples take, less than nothing where they take fewer; `beyond` says it of a
+    /// followed pass. Between and beyond the followed numbers of samples it is linear.
+    ///
+    /// ```
+    /// use perf4sight_network::{Followed, FollowedPass};
+    /// use perf4sight_step::workload::{Stage, Step};
+    /// let passes = [(4, 1000), (8, 1800)];
+    /// let passes = passes.map(|(samples, most)| FollowedPass { samples, most, operators: Default::default() });
+    /// let followed = Followed::new(Step::published(Stage::Training), passes.to_vec()).ok_or("no pass")?;
+    /// let beyond = |pass: &FollowedPass| pass.most as i64 - 100 * pass.samples as i64;
+    /// assert_eq!([2, 4, 6, 16].map(|samples| followed.beyond(samples, beyond)), [400, 600, 800, 1800]);
+    /// # Ok::<(), &str>(())
+    /// ```
+    pub fn beyond(&self, samples: u64, beyond: impl Fn(&FollowedPass) -> i64) -> i64 {
+        let point = |pass: &FollowedPass| (i128::from(pass.samples), i128::from(beyond(pass)));
+        let next = self.passes.partition_point(|pass| pass.samples < samples).clamp(1, self.passes.len().max(2) - 1);
+        let [(from, first), (to, second)] = match (&self.passes[next - 1], self.passes.get(next)) {
+            (first, Some(second)) => [point(first), point(second)],
+            (only, None) => [(0, 0), point(only)],
+        };
+        let beyond = first + (second - first) * (i128::from(samples) - from) / (to - from).max(1);
+        i64::try_from(beyond).unwrap_or(0)
+    }
+}

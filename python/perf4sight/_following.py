@@ -1,0 +1,274 @@
+"""The memory of a pass of the module itself, on tensors without contents: it holds what no graph has, such as what its own code keeps."""
+from __future__ import annotations
+
+import contextlib
+import warnings
+import weakref
+from dataclasses import dataclass
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+from . import _copy, _inputs, _settings
+from ._exporter import unheard
+
+# PyTorch keeps the Python object of a storage for as long as the storage is there since 2.1; without that nothing ends when memory is freed.
+OLDEST = (2, 1)
+# What is followed computes in one of these.
+PRECISIONS = ("fp32", "amp_bf16")
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What a step does to the samples of a pass."""
+
+    stage: str
+    # Whether every weight is trained, else those that require gradients.
+    trains_all: bool
+    precision: str
+    # Names of normalisations that stay in evaluation.
+    kept_statistics: Tuple[str, ...] = ()
+
+
+def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage: str, batches: Sequence[int]) -> Optional[str]:
+    """The note that carries to the program what passes of some batch sizes take: first the kind of the pass, then a line for each.
+
+    Empty where that is not found out: PyTorch is too old, or the module's code needs numbers that are not there; None for a step that is
+    not followed.
+    """
+    import torch
+
+    trainable, precision = settings.get("trainable") or "all", settings.get("precision") or "fp32"
+    if precision not in PRECISIONS or not _is_known(module, stage, trainable):
+        return None
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST:
+        return ""
+    kept = _kept_statistics(module) if settings.get("frozen_normalisation") == "eval" else ()
+    one = Pass(stage, trainable == "all", precision, kept)
+    found = [(samples, peaks(module, given, one, samples)) for samples in sampled(batches, int(settings.get("accumulate") or 1))]
+    lines = ["%d %s" % (samples, taken.line()) for samples, taken in found if taken is not None]
+    return "\n".join(["%s %s %s" % (stage, precision, trainable), *lines]) if lines else ""
+
+
+def _is_known(module: Any, stage: str, trainable: str) -> bool:
+    """Whether the weights that are trained are all, or those that require gradients in the module."""
+    if stage != "training" or trainable == "all":
+        return True
+    return any(weight.requires_grad for weight in module.parameters()) and trainable == _settings.trainable(module)
+
+
+def _kept_statistics(module: Any) -> Tuple[str, ...]:
+    """Names of normalisations that stay in evaluation: those with frozen weights."""
+    return tuple(name for name, part in module.named_modules() if "BatchNorm" in type(part).__name__
+                 and not any(weight.requires_grad for weight in part.parameters(recurse=False)))
+
+
+def sampled(batches: Sequence[int], passes: int) -> List[int]:
+    """Samples of a pass between and beyond which the others are found: of the smallest batch, of the largest, and twice as many."""
+    fewest, most = (-(-batch // passes) for batch in (min(batches), max(batches)))
+    return sorted({fewest, most, 2 * most})
+
+
+def peaks(module: Any, given: _inputs.Inputs, one: Pass, samples: int) -> "Optional[Alive]":
+    """Bytes of all tensors that are alive at once in a pass of so many samples, weights and data included; None where it cannot be followed."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with _copy.undisturbed(), unheard(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with FakeTensorMode(allow_non_fake_inputs=True), torch.autocast("cpu", torch.bfloat16, enabled=one.precision == "amp_bf16"):
+                own = _prepared(_copy.without_contents(module), module, one)
+                tensors = tuple(map(_copy.empty, given.few(samples)))
+                return _followed(own, given, tensors, one.stage)
+        except Exception:  # whatever its code does not do on tensors without contents
+            return None
+
+
+def _prepared(own: Any, module: Any, one: Pass) -> Any:
+    """A module without contents as the step has it: what is trained, and what stays in evaluation."""
+    own.train(one.stage == "training")
+    for name in one.kept_statistics:
+        own.get_submodule(name).eval()
+    frozen = _settings.tables(module) if one.trains_all else {}
+    for name, weight in own.named_parameters():
+        if one.trains_all and weight.is_floating_point() and name not in frozen:
+            weight.requires_grad_(True)
+    return own
+
+
+def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], stage: str) -> "Alive":
+    """One pass of a module without contents: what a training loop does before its optimizer changes the weights."""
+    import torch
+
+    alive = Alive()
+    for tensor in [*own.parameters(), *own.buffers(), *tensors]:
+        alive.see(tensor)
+    if stage != "training":
+        with torch.no_grad(), alive.counting():
+            given.call(own, tensors)
+        return alive
+    with alive.counting():
+        loss = _loss(given.call(own, tensors))
+        loss.backward()
+    return alive
+
+
+def _loss(results: Any) -> Any:
+    """The sum of what the results that are numbers lose against classes; the results go when it is known."""
+    found: List[Any] = []
+    _inputs.results(results, found)
+    del results
+    total = None
+    for result in found:
+        loss = _cross_entropy(result)
+        total = loss if total is None else total + loss
+    return total
+
+
+def _cross_entropy(result: Any) -> Any:
+    """Classes lie on the second axis, those of a sequence on the last, as in crates/network/src/graph.rs."""
+    import torch
+
+    if result.dim() == 3:
+        result = result.flatten(0, 1)
+    result = result.unsqueeze(1) if result.dim() == 1 else result
+    targets = torch.empty([result.shape[0], *result.shape[2:]], dtype=torch.long)
+    return torch.nn.functional.cross_entropy(result, targets)
+
+
+# Operators whose kernels borrow memory that only the program knows of, by the words that it has for them (followed.rs); their backward ends so.
+KERNELS = {
+    "aten.convolution": "convolution", "aten.native_batch_norm": "batch_norm", "aten._native_batch_norm_legit": "batch_norm",
+    "aten._scaled_dot_product_flash_attention_for_cpu": "attention", "aten.mkldnn_rnn_layer": "lstm",
+}
+OF_BACKWARD = "_backward"
+
+
+class Alive:
+    """Bytes of the storages that are there: now, at most, and after every operator of those, forward and backward, in the order they run."""
+
+    def __init__(self) -> None:
+        self.bytes = self.most = 0
+        self.after: Dict[Tuple[str, bool], List[int]] = {}
+        self.known: Dict[int, Any] = {}
+
+    def line(self) -> str:
+        """What there is of them for the program: `MOST convolution=FORWARD,FORWARD/BACKWARD,BACKWARD`."""
+        def numbers(kind: str, backward: bool) -> str:
+            after = self.after.get((kind, backward), [])
+            return ",".join(map(str, reversed(after) if backward else after))
+        kinds = sorted({kind for kind, _ in self.after})
+        return " ".join([str(self.most), *("%s=%s/%s" % (kind, numbers(kind, False), numbers(kind, True)) for kind in kinds)])
+
+    def see(self, tensor: Any) -> None:
+        """Counts a tensor's memory until it is freed, unless it is counted already."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self.known:
+            return
+        taken = storage.nbytes()
+        self.known[key] = weakref.finalize(storage, self._gone, key, taken)
+        self.known[key].atexit = False
+        self.bytes += taken
+        self.most = max(self.most, self.bytes)
+
+    def _gone(self, key: int, taken: int) -> None:
+        self.bytes -= taken
+        del self.known[key]
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[None]:
+        """Counts what operations make within."""
+        import torch
+        from torch.utils._python_dispatch import TorchDispatchMode
+        from torch.utils._pytree import tree_leaves
+
+        alive, alone = self, _alone()
+
+        class Watch(TorchDispatchMode):  # type: ignore[misc]
+            def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                if _adds_gradients(function) and _counts(args[0]) == alone:
+                    return args[0].add_(args[1])
+                made = _with_workspace(function, args, function(*args, **(kwargs or {})))
+                for tensor in tree_leaves(made):
+                    if isinstance(tensor, torch.Tensor):
+                        alive.see(tensor)
+                alive.note(str(function))
+                return made
+
+        with Watch():
+            yield
+
+    def note(self, function: str) -> None:
+        """Notes what is there after an operator whose kernel borrows memory."""
+        name = function.rpartition(".")[0]
+        backward = name.endswith(OF_BACKWARD)
+        kind = KERNELS.get(name[:-len(OF_BACKWARD)] if backward else name)
+        if kind:
+            self.after.setdefault((kind, backward), []).append(self.bytes)
+
+
+def _adds_gradients(function: Any) -> bool:
+    """Whether it is the sum of two gradients that meet: autograd adds in place where nobody else holds the first, but never where PyTorch is
+    watched (`isTensorSubclassLike` in torch/csrc/autograd/input_buffer.cpp)."""
+    import torch
+
+    return str(function) == "aten.add.Tensor" and torch._C._current_graph_task_id() != -1
+
+
+def _counts(tensor: Any) -> Tuple[int, int]:
+    """How many hold a tensor, and its memory."""
+    import torch
+
+    return tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
+
+
+def _alone() -> Tuple[int, int]:
+    """The counts of a gradient that nobody but autograd holds where it meets another, from two that do."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    found: List[Tuple[int, int]] = []
+
+    class Watch(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if _adds_gradients(function):
+                found.append(_counts(args[0]))
+            return function(*args, **(kwargs or {}))
+
+    with torch.enable_grad():
+        middle = torch.empty(1, requires_grad=True).sin()
+        sum_of_two = middle * 2.0 + middle * 3.0
+    with Watch():
+        sum_of_two.sum().backward()
+    return found[0]
+
+
+# Time steps of an LSTM that are run to learn what it takes for each.
+STEPS = (8, 16)
+
+
+def _with_workspace(function: Any, arguments: Tuple[Any, ...], made: Any) -> Any:
+    """What an operator gives, with what oneDNN's LSTM keeps for backward: of that alone a tensor without contents has no size."""
+    import torch
+
+    keeps = str(function) == "aten.mkldnn_rnn_layer.default" and torch.is_grad_enabled()
+    return (*made[:3], torch.empty(_kept_by_lstm(function, arguments), dtype=torch.uint8)) if keeps else made
+
+
+def _kept_by_lstm(function: Any, arguments: Tuple[Any, ...]) -> int:
+    """Bytes, from the layer itself on zeros: they grow with the number of time steps, which is kept small."""
+    import torch
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+    steps = arguments[0].shape[0]
+
+    def kept(few: int) -> int:
+        real = [torch.zeros(one.shape) if isinstance(one, torch.Tensor) else one for one in arguments[1:]]
+        with torch.utils._python_dispatch._disable_current_modes(), torch.enable_grad():
+            return int(function(torch.zeros(few, *arguments[0].shape[1:]), *real)[3].nbytes)
+
+    with unset_fake_temporarily():
+        if steps <= max(STEPS):
+            return kept(steps)
+        fewer, more = map(kept, STEPS)
+        return more + (more - fewer) * (steps - STEPS[1]) // (STEPS[1] - STEPS[0])
