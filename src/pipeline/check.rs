@@ -11,28 +11,69 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The outline of each section, in order; later sections may read the files that one section writes.
-pub(super) fn outlines(jobs: &[Job], context: &Context) -> Result<Vec<Outline>> {
+pub(super) fn outlines(jobs: &[Job], context: &mut Context) -> Result<Vec<Outline>> {
     let mut foreseen = Foreseen::default();
     let mut outlines = Vec::new();
-    for job in jobs {
+    for (index, job) in jobs.iter().enumerate() {
         let outline = job.section.outline(&foreseen, context)?;
-        outline.reads.iter().try_for_each(|read| readable(read, job, &foreseen))?;
+        let later = &jobs[index + 1..];
+        outline.reads.iter().try_for_each(|read| readable(read, job, &foreseen, || writer(read, later, context)))?;
         outline.writes.iter().try_for_each(|written| writable(written, job))?;
         foreseen.add(&outline);
         outlines.push(outline);
     }
+    for (early, late) in out_of_order(jobs, &outlines) {
+        context.warn(format!(
+            "[{early}] reads what [{late}] writes, and runs before it: sections run in the order of the file"
+        ));
+    }
     Ok(outlines)
 }
 
-fn readable(read: &KeyedPath, job: &Job, foreseen: &Foreseen) -> Result<()> {
-    let path = read.path.display();
-    match foreseen.exists(&read.path) {
-        true => Ok(()),
-        false => Err(job
-            .values
-            .error(read.key, format!("{path} does not exist"))
-            .expected("a path, relative to the current directory, that exists or that an earlier section writes")),
+fn readable<'a>(
+    read: &KeyedPath,
+    job: &Job,
+    foreseen: &Foreseen,
+    writer: impl FnOnce() -> Option<&'a str>,
+) -> Result<()> {
+    if foreseen.exists(&read.path) {
+        return Ok(());
     }
+    let error = job
+        .values
+        .error(read.key, format!("{} does not exist", read.path.display()))
+        .expected("a path, relative to the current directory, that exists or that an earlier section writes");
+    Err(match writer() {
+        Some(late) => error.help(format!(
+            "sections run in the order of the file, and [{late}], which writes it, stands below: move it above [{}]",
+            job.name()
+        )),
+        None => error,
+    })
+}
+
+/// The first of some sections that writes a path.
+fn writer<'a>(read: &KeyedPath, jobs: &[Job<'a>], context: &Context) -> Option<&'a str> {
+    let writes = |job: &&Job| {
+        let outline = job.section.outline(&Foreseen::default(), context);
+        outline.is_ok_and(|outline| touches(read, &outline))
+    };
+    jobs.iter().find(writes).map(Job::name)
+}
+
+fn touches(read: &KeyedPath, writes: &Outline) -> bool {
+    writes.writes.iter().any(|written| written.path.starts_with(&read.path) || read.path.starts_with(&written.path))
+}
+
+/// Sections that read what a later one writes, each with that one.
+fn out_of_order<'a>(jobs: &[Job<'a>], outlines: &[Outline]) -> Vec<(&'a str, &'a str)> {
+    let early = jobs.iter().zip(outlines).enumerate();
+    let pairs = early.filter_map(|(index, (early, reads))| {
+        let mut later = jobs.iter().zip(outlines).skip(index + 1);
+        let late = later.find(|(_, writes)| reads.reads.iter().any(|read| touches(read, writes)))?;
+        Some((early.name(), late.0.name()))
+    });
+    pairs.collect()
 }
 
 /// Refuses a folder that cannot be written to before hours of measurements, not after them.

@@ -423,7 +423,7 @@ fn a_fingerprint_answers_for_other_steps_than_those_that_were_profiled() {
     let state = (kept - own) / 1048576.0;
     assert!((state - 44.6).abs() < 1.0, "{state} MiB");
     assert!(freed < kept && kept - freed < 45.6 * 1048576.0, "{own} {kept} {freed}");
-    ask("--stage inference --optimizer adam").fails(2).says("--optimizer asks for what inference does not have");
+    ask("--stage inference --optimizer adam").fails(2).says("--optimizer: a step of inference has no such setting");
     ask("--optimizer adan").fails(2).says("adam");
     // Nothing is kept below the classifier, and half as many samples lie there at a time.
     let (last, halved) = (bytes("--trainable classifier"), bytes("--accumulate 2"));
@@ -455,14 +455,14 @@ fn what_a_step_cannot_be_is_refused_before_anything_runs() {
     let set = |more: &str| scene.run(&format!("--config-file config.ini --check {more}"));
     set("--set predict.stage=inference --set predict.optimizer=adam")
         .fails(3)
-        .says("optimizer asks for what inference does not have");
+        .says("optimizer: a step of inference has no such setting");
     set("--set predict.accumulate=5").fails(3).says("accumulate = 5 leaves passes without a sample at batch size 4");
     set("--set predict.stage=inference --set predict.precision=fp32 --set predict.accumulate=None").succeeds();
     // A list of no targets is none: fingerprints are asked.
     set("--set predict.target=[]").succeeds().prints("predicts training of resnet18 from .");
     let profile = "[profile]\nnetwork = resnet18\nbs = 4\nstage = inference\ntrainable = classifier\n";
     let refused = scene.file("profile.ini", profile).run("--config-file profile.ini --check");
-    refused.fails(3).says("trainable asks for what inference does not have");
+    refused.fails(3).says("trainable: a step of inference has no such setting");
 }
 
 #[test]

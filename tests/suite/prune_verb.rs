@@ -98,6 +98,33 @@ fn files_of_others_are_replaced_only_where_that_is_asked_for() {
 }
 
 #[test]
+fn a_network_is_not_replaced_by_what_is_left_of_it() {
+    let scene = Scene::new();
+    scene.run("prune squeezenet --level 30 --out own.onnx").succeeds();
+    let own = fs::read(scene.path("own.onnx")).unwrap();
+    symlink("own.onnx", scene.path("link.onnx")).unwrap();
+    for out in ["own.onnx", "./own.onnx", "link.onnx"] {
+        let refused = scene.run(&format!("prune own.onnx --level 30 --out {out}")).fails(2);
+        refused.says("would be replaced by what is left of it").says("--overwrite");
+        assert!(fs::read(scene.path("own.onnx")).unwrap() == own);
+    }
+    scene.run("prune own.onnx --level 30 --out own.onnx --overwrite").succeeds();
+    assert!(fs::read(scene.path("own.onnx")).unwrap() != own);
+}
+
+#[test]
+fn weights_are_those_of_a_file_that_has_them() {
+    let scene = Scene::new();
+    scene.run("prune squeezenet --level 30 --out a.onnx --weights").fails(2).says("has no weights");
+    scene.run("prune squeezenet --level 30 --out a.onnx").succeeds();
+    let empty = scene.run("prune a.onnx --level 30 --out b.onnx --weights").fails(4);
+    empty.says("a.onnx");
+    assert!(!scene.path("b.onnx").exists());
+    scene.run("prune a.onnx --level 30 --weights").fails(2).says("--out");
+    scene.run("prune a.onnx --level 30 --weights --out b.onnx --classes 7").fails(2);
+}
+
+#[test]
 fn the_file_is_said_to_hold_no_weights() {
     let scene = Scene::new();
     scene

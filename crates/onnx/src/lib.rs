@@ -36,6 +36,7 @@ mod operators;
 mod order;
 mod parameters;
 mod pending;
+mod pruned;
 mod reader;
 mod rearrange;
 mod refused;
@@ -55,6 +56,7 @@ mod write;
 
 pub use dims::{Dims, dims, parse_dim};
 pub use magnitudes::Magnitudes;
+pub use pruned::{Kept, write_pruned};
 pub use resized::read_at;
 pub use write::{check_replaced, to_bytes, write, write_over};
 

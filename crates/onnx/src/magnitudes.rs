@@ -16,7 +16,8 @@ use std::path::{Component, Path, PathBuf};
 /// For each layer that pruning ranks and that stores its filters, by name, the mean |w| of each of them.
 pub type Magnitudes = BTreeMap<String, Vec<f64>>;
 
-const WITH_WEIGHTS: &str =
+/// What to do about a file without weights.
+pub(super) const WITH_WEIGHTS: &str =
     "export with the weights: torch.onnx.export(..., export_params=True), and keep a .data file beside the .onnx file";
 
 enum Payload {
@@ -43,10 +44,7 @@ pub(super) fn read(
         let initializer = stored.get(tensor.as_str()).ok_or_else(|| missing("they are an input of the graph"))?;
         let values = values(path, initializer).map_err(|why| missing(&why))?;
         let dims = dims(&initializer.tensor).unwrap_or_default();
-        magnitudes.insert(
-            node.clone(),
-            of_groups(&values, &dims, *axis, groups(op)).ok_or_else(|| missing("their payload is empty or cut off"))?,
-        );
+        magnitudes.insert(node.clone(), of_groups(&values, &dims, *axis, groups(op)).ok_or_else(|| missing(CUT_OFF))?);
     }
     Ok(magnitudes)
 }
@@ -77,22 +75,55 @@ fn means(values: &[f64], dims: &[usize], axis: usize) -> Option<Vec<f64>> {
     Some(sums.into_iter().map(|sum| sum / elements as f64).collect())
 }
 
-fn values(path: &Path, Initializer { tensor, payload }: &Initializer) -> Result<Vec<f64>, String> {
-    let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
-    let elements = dims(tensor).map(|dims| dims.iter().fold(1u64, |product, &dim| product.saturating_mul(dim as u64)));
-    let elements = elements.ok_or("they have an impossible shape")?;
-    let values = match stored(path, tensor, payload.clone())? {
+fn values(path: &Path, initializer: &Initializer) -> Result<Vec<f64>, String> {
+    let tensor = &initializer.tensor;
+    let values = match located(path, initializer)? {
         Payload::Message => super::tensor::Constant::from_message(tensor).map(|constant| constant.values),
-        Payload::Bytes(file, bytes) => {
-            // An element takes two to eight bytes: a length that does not fit is refused before it is read.
-            if bytes.end - bytes.start > elements.saturating_mul(8) {
-                return Err(format!("{} bytes are stored for {elements} elements", bytes.end - bytes.start));
-            }
-            let raw = bytes_of(&file, bytes).map_err(|cause| format!("{}: {cause}", file.display()))?;
-            raw_values(&raw, kind)
-        }
+        Payload::Bytes(file, bytes) => raw_values(&bytes_of(&file, bytes)?, kind(tensor)),
     };
-    values.filter(|values| values.len() as u64 == elements).ok_or_else(|| "their payload is empty or cut off".into())
+    let elements = elements(tensor)?;
+    values.filter(|values| values.len() as u64 == elements).ok_or_else(|| CUT_OFF.into())
+}
+
+/// The little-endian elements of a tensor.
+///
+/// # Errors
+/// What is missing, in words.
+pub(super) fn payload(path: &Path, initializer: &Initializer) -> Result<Vec<u8>, String> {
+    let tensor = &initializer.tensor;
+    let raw = match located(path, initializer)? {
+        Payload::Bytes(file, bytes) => bytes_of(&file, bytes)?,
+        Payload::Message if tensor.raw_data().is_empty() => {
+            tensor.float_data.iter().flat_map(|value| value.to_le_bytes()).collect()
+        }
+        Payload::Message => tensor.raw_data().to_vec(),
+    };
+    let whole = raw_values(&raw, kind(tensor)).map(|values| values.len() as u64);
+    if whole == Some(elements(tensor)?) { Ok(raw) } else { Err(CUT_OFF.into()) }
+}
+
+const CUT_OFF: &str = "their payload is empty or cut off";
+
+fn kind(tensor: &TensorProto) -> DataType {
+    DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined)
+}
+
+fn elements(tensor: &TensorProto) -> Result<u64, String> {
+    let elements = dims(tensor).map(|dims| dims.iter().fold(1u64, |product, &dim| product.saturating_mul(dim as u64)));
+    elements.ok_or_else(|| "they have an impossible shape".into())
+}
+
+/// Where a tensor's elements are.
+fn located(path: &Path, Initializer { tensor, payload }: &Initializer) -> Result<Payload, String> {
+    let place = stored(path, tensor, payload.clone())?;
+    match &place {
+        // An element takes two to eight bytes: a length that does not fit is refused before it is read.
+        Payload::Bytes(_, bytes) if bytes.end - bytes.start > elements(tensor)?.saturating_mul(8) => {
+            let stored = bytes.end - bytes.start;
+            Err(format!("{stored} bytes are stored for {} elements", elements(tensor)?))
+        }
+        Payload::Bytes(..) | Payload::Message => Ok(place),
+    }
 }
 
 fn stored(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Result<Payload, String> {
@@ -132,7 +163,11 @@ fn leads_outside(data: &Path, network: &Path) -> bool {
     !folders.iter().flatten().any(|folder: &PathBuf| data.starts_with(folder))
 }
 
-fn bytes_of(path: &Path, bytes: Range<u64>) -> std::io::Result<Vec<u8>> {
+fn bytes_of(path: &Path, bytes: Range<u64>) -> Result<Vec<u8>, String> {
+    read_bytes(path, bytes).map_err(|cause| format!("{}: {cause}", path.display()))
+}
+
+fn read_bytes(path: &Path, bytes: Range<u64>) -> std::io::Result<Vec<u8>> {
     // Checked before it is opened, because opening a pipe waits for a writer.
     if !std::fs::metadata(path)?.is_file() {
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "is no file"));

@@ -31,6 +31,9 @@ pub struct Platform {
     pub title: String,
     /// Whose memory tensors live in.
     pub memory: Memory,
+    /// Bytes of a board's memory that its system keeps from steps by default; not written for devices that share none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<u64>,
     /// Batch sizes worth measuring on it, ascending.
     pub batches: Vec<u64>,
     /// How requests for memory are served.

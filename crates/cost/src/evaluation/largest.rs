@@ -28,6 +28,9 @@ pub struct LargestScores {
     /// Mean absolute percentage error of the likely value; both values are rounded down to a batch size that was
     /// tried.
     pub mape: f64,
+    /// Mean absolute percentage errors of the likely value if the true largest batches, which are somewhere between the
+    /// one that fitted and the one that did not, are as near to it and as far from it as they may be.
+    pub possible: [f64; 2],
     /// Share of variants whose safe value did not fit.
     #[serde(rename = "unsafe")]
     pub unsafe_share: f64,
@@ -52,6 +55,14 @@ impl Largest {
     fn likely_tried(&self) -> u64 {
         self.tried.iter().copied().filter(|batch| *batch <= self.said.likely).max().unwrap_or_default()
     }
+
+    /// Percentage errors of the likely value, compared with the true largest batch that is nearest to it and with the one
+    /// that is farthest from it.
+    fn possible(&self) -> [f64; 2] {
+        let (likely, last) = (self.said.likely, self.failed - 1);
+        let off = |truth: u64| likely.abs_diff(truth) as f64 / truth as f64;
+        [off(likely.clamp(self.fitted, last)), off(self.fitted).max(off(last))]
+    }
 }
 
 impl LargestScores {
@@ -61,6 +72,7 @@ impl LargestScores {
         (!largest.is_empty()).then(|| LargestScores {
             variants: largest.len(),
             mape: over(|one| one.likely_tried().abs_diff(one.fitted) as f64 / one.fitted as f64),
+            possible: [over(|one| one.possible()[0]), over(|one| one.possible()[1])],
             unsafe_share: over(|one| f64::from(u8::from(one.said.safe >= one.failed))),
             used: over(|one| one.said.safe.min(one.fitted) as f64 / one.fitted as f64),
         })
@@ -83,5 +95,15 @@ mod tests {
         let scores = LargestScores::of(&[largest(15, 29), largest(30, 31)]).unwrap();
         assert_eq!((scores.variants, scores.mape, scores.unsafe_share, scores.used), (2, 25.0, 50.0, 87.5));
         assert!(LargestScores::of(&[]).is_none());
+    }
+
+    #[test]
+    fn errors_are_no_smaller_than_the_gap_between_what_ran_and_what_did_not() {
+        // The truth is one of 20 to 29. Of 29 it is 0 % off at best, and (29 - 20) / 20 = 45 % at worst; of 31 at best
+        // (31 - 29) / 29 = 6.9 %, at worst 55 %.
+        let scores = LargestScores::of(&[largest(15, 29)]).unwrap();
+        assert_eq!((scores.mape, scores.possible), (0.0, [0.0, 45.0]));
+        let [best, worst] = LargestScores::of(&[largest(30, 31)]).unwrap().possible;
+        assert!((best - 200.0 / 29.0).abs() < 1e-9 && (worst - 55.0).abs() < 1e-9, "{best} {worst}");
     }
 }

@@ -116,6 +116,14 @@ impl Fitted {
         }
     }
 
+    /// Memory that the system of a board keeps, for a model of a board's memory.
+    pub(super) fn kept_by_system(&self) -> Option<Bytes> {
+        match self {
+            Fitted::Published(_) | Fitted::Latency(_) => None,
+            Fitted::Memory(memory) => memory.platform().system.map(Bytes),
+        }
+    }
+
     /// Refuses rows of a step that cannot calibrate this model. Accepted are rows of its own step and, for latency
     /// fitted at single precision, rows of the same step at another precision.
     pub(super) fn check_teaches(&self, subject: &Subject, step: Step) -> Result<()> {

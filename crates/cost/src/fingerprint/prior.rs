@@ -3,6 +3,7 @@
 use super::distribution::Profiled;
 use super::fitted::Fitted;
 use super::{FORMAT, Fingerprint, Provenance, Subject, software};
+use perf4sight_base::units::Bytes;
 use perf4sight_platform::Platform;
 use std::collections::BTreeMap;
 
@@ -40,6 +41,12 @@ impl Fingerprint {
             profiled: Profiled::default(),
             provenance: Provenance::default(),
         }
+    }
+
+    /// Memory that the system of a board keeps from steps by default; none for other devices, and none where a profile shows what
+    /// is left.
+    pub fn kept_by_system(&self) -> Option<Bytes> {
+        self.fitted.kept_by_system().filter(|_| self.is_prior())
     }
 
     /// Whether it rests on no measurement.

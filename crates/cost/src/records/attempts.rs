@@ -4,10 +4,13 @@
 use super::record::Outcome;
 use super::variant::Variant;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::input_file;
 use perf4sight_base::units::Milliseconds;
 use perf4sight_machine::Conditions;
 use perf4sight_step::workload::Workload;
 use serde::Serialize;
+use serde::de::IgnoredAny;
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
@@ -35,6 +38,30 @@ pub struct Attempt {
     /// The conditions that the machine reported.
     #[serde(flatten)]
     pub conditions: Conditions,
+}
+
+/// Refuses a file of that name that holds anything else, to which lines would otherwise be appended.
+///
+/// # Errors
+/// Such a file, with the line; one that cannot be read.
+pub fn check_conditions(log_dir: &Path) -> Result<()> {
+    let file = log_dir.join(CONDITIONS_FILE);
+    let Some(text) = input_file::text_if_there(&file, "read the conditions of earlier runs")? else { return Ok(()) };
+    let is_attempt = |line: &str| {
+        let fields: Option<BTreeMap<String, IgnoredAny>> = serde_json::from_str(line).ok();
+        fields.is_some_and(|fields| ["network", "outcome"].iter().all(|field| fields.contains_key(*field)))
+    };
+    // A crash may have cut off the last line.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let odd =
+        if whole.is_empty() && !text.is_empty() { Some(0) } else { whole.lines().position(|line| !is_attempt(line)) };
+    odd.map_or(Ok(()), |line| {
+        Err(Error::input("this line is not of a run of a worker, so nothing can be appended to this file")
+            .file(file)
+            .line(line + 1)
+            .expected("lines of JSON with \"network\" and \"outcome\", as a profile writes them")
+            .help("move the file away, or set another log_dir"))
+    })
 }
 
 impl Attempt {

@@ -35,13 +35,14 @@ impl Variant {
 
     /// Parses a variant from `stem`, a file name without its extension.
     ///
-    /// The network is resolved as a prefix among the `known` names, so that names may contain underscores.
+    /// The network is resolved as a prefix among the `known` names, so that names may contain underscores; the longest
+    /// such name counts, so that `vit_b_16_0` is of `vit_b_16` even where there is a `vit_b`.
     ///
     /// # Errors
     /// A stem of another form, an unknown network (with the most similar known one) or a level above 99.
     pub fn parse<'a>(stem: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> Result<Self> {
-        let resolved = known.clone().into_iter().find_map(|network| Self::strip(stem, network));
-        resolved.ok_or_else(|| refusal(stem, known))
+        let resolved = known.clone().into_iter().filter_map(|network| Self::strip(stem, network));
+        resolved.max_by_key(|variant| variant.network.len()).ok_or_else(|| refusal(stem, known))
     }
 
     /// `stem` read as a variant of `network`, if it is one.
@@ -126,6 +127,8 @@ mod tests {
     #[test]
     fn the_network_is_found_as_a_known_prefix() {
         assert_eq!(Variant::parse("net_wide_30", KNOWN).unwrap(), Variant::new("net_wide", 30));
+        assert_eq!(Variant::parse("vit_b_16_0", ["vit_b", "vit_b_16"]).unwrap(), Variant::new("vit_b_16", 0));
+        assert_eq!(Variant::parse("vit_b_16", ["vit_b", "vit_b_16"]).unwrap(), Variant::new("vit_b", 16));
         assert_eq!(Variant::parse("net_0_3", KNOWN).unwrap(), Variant { repeat: Some(3), ..Variant::new("net", 0) });
     }
 

@@ -145,7 +145,10 @@ const AS_A_FILE: &str = "name a network of your own by its file, with path and e
 /// # Errors
 /// The invalid name, with a valid one.
 pub(super) fn check_own_name(name: &str) -> Result<()> {
-    check_network_name(name)?;
+    // Known names are resolved as a whole before anything is taken for a level.
+    if !zoo::names().any(|known| known == name) {
+        check_network_name(name)?;
+    }
     match calibration::is_reserved(name) {
         true => Err(Error::config(format!("\"{name}\" is a name of networks that only teach operations"))
             .expected("a name that does not begin so")
@@ -154,13 +157,24 @@ pub(super) fn check_own_name(name: &str) -> Result<()> {
     }
 }
 
-/// Refuses an unknown name, and suggests a file of that name if there is one.
+/// Refuses an unknown name, and suggests a file of that name if there is one, or how to export it.
 fn check_name(name: &str) -> Result<()> {
     zoo::check_name(name).map_err(|unknown| match (near(name), unknown.remedy()) {
         (Some(file), _) => unknown.help(format!("a file is named with path and ending: {file}")),
-        (None, None) => unknown.help(AS_A_FILE),
+        (None, None) => unknown.help(format!("{AS_A_FILE}; to make one, {}", export_of(name))),
         (None, Some(_)) => unknown,
     })
+}
+
+/// How to export a network of that name, by the library whose names are like it.
+fn export_of(name: &str) -> String {
+    match name.to_ascii_lowercase() {
+        // https://docs.ultralytics.com/modes/export/
+        yolo if yolo.starts_with("yolo") => format!("yolo export model={name}.pt format=onnx, of ultralytics"),
+        _ => format!(
+            "in Python: torch.onnx.export(torchvision.models.{name}(), torch.rand(2, 3, 224, 224), \"{name}.onnx\"), or a model of your own"
+        ),
+    }
 }
 
 /// The file of a network of that name in the current folder or in one of its folders.

@@ -9,19 +9,22 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Percent, counted};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
-use perf4sight_onnx::Magnitudes;
+use perf4sight_onnx::{Kept, Magnitudes};
 use perf4sight_report::{Cell, Column, Table};
-use perf4sight_verb::config::{Setting, Table as Settings, Values, integer, number, path, text, word};
+use perf4sight_verb::config::{Conflicts, Setting, Table as Settings, Values, flag, integer, number, path, text, word};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `perf4sight prune`.
 pub static VERB: VerbSpec = VerbSpec {
     table: Settings {
         section: "prune",
         about: "prunes one network to a level, and lists which channels of which layer are left",
-        groups: &[&[NETWORK, LEVEL, MODE, SEED, KEEP, OUT, asking::OVERWRITE, asking::IMAGES_OF], asking::EXTENTS],
+        groups: &[
+            &[NETWORK, LEVEL, MODE, SEED, KEEP, OUT, WEIGHTS, asking::OVERWRITE, asking::IMAGES_OF],
+            asking::EXTENTS,
+        ],
     },
     after_help: "",
     parse: |values| Ok(Box::new(Prune::parse(values)?)),
@@ -42,9 +45,14 @@ const KEEP: Setting = text("keep").many().value("PATTERN")
 
 const OUT: Setting = path("out").value("FILE.onnx").help("Where to write the smaller network.");
 
+const WEIGHTS: Setting = flag("weights")
+    .requires("out")
+    .conflicts(Conflicts::With(&["input", "classes"]))
+    .help("Write the file with what is left of its weights, instead of shapes alone.");
+
 /// The first problem with such a file: onnxruntime requires every weight as an input.
-const WEIGHTLESS: &str = "\nThe file holds shapes and no weights: they are inputs of its graph. To prune a module of PyTorch with its weights, call \
-                          perf4sight.prune of the Python module.";
+const WEIGHTLESS: &str = "\nThe file holds shapes and no weights: they are inputs of its graph. With --weights it holds what is left of those of NET.onnx; to \
+                          prune a module of PyTorch with its weights, call perf4sight.prune of the Python module.";
 
 /// The request.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +63,7 @@ pub struct Prune {
     seed: u64,
     keep: Vec<Pattern>,
     out: Option<PathBuf>,
+    weights: bool,
     overwrite: bool,
     dataset: Dataset,
     extents: Extents,
@@ -79,7 +88,7 @@ impl Verb for Prune {
         let pruned = pruner.prune(&ranking, Goal::percent(&network, self.level))?;
         self.check_reached(&pruned)?;
         if let Some(file) = &self.out {
-            onnx::write_over(&pruned.network, file, self.overwrite)?;
+            self.write(&pruned, file)?;
         }
         let before = network.parameters();
         Ok(Summary {
@@ -87,7 +96,7 @@ impl Verb for Prune {
                 "{} of the parameters are gone, from {}{}",
                 Percent(pruned.percent),
                 counted(pruned.cuts.len() as u64, "layer"),
-                if self.out.is_some() { WEIGHTLESS } else { "" }
+                if self.out.is_some() && !self.weights { WEIGHTLESS } else { "" }
             ),
             json: json!({
                 "network": network.name(),
@@ -114,6 +123,7 @@ impl Prune {
             seed: values.get("seed")?,
             keep: keep.map_err(|cause| values.error("keep", cause))?,
             out: values.get("out")?,
+            weights: values.get("weights")?,
             overwrite: values.get("overwrite")?,
             dataset: values.named("dataset", Dataset::parse)?,
             extents: Extents::parse(values)?,
@@ -128,6 +138,28 @@ impl Prune {
         let (onnx::Loaded { network, warnings }, magnitudes) = self.extents.read_with_magnitudes(&self.network)?;
         let warnings = warnings.iter().map(|warning| format!("{}: {warning}", self.network)).collect();
         Ok((Named { network, remarks: Remarks { warnings, notes: Vec::new() } }, magnitudes))
+    }
+
+    /// Writes the smaller network, but not over the larger one: what is gone could not be had back.
+    fn write(&self, pruned: &Pruned, file: &Path) -> Result<()> {
+        let source = Path::new(&self.network);
+        let is_itself = matches!((file.canonicalize(), source.canonicalize()), (Ok(out), Ok(own)) if out == own);
+        if is_itself && !self.overwrite {
+            return Err(Error::usage("the network would be replaced by what is left of it")
+                .file(file)
+                .help("choose another place, or replace it (--overwrite)"));
+        }
+        match self.weights {
+            false => onnx::write_over(&pruned.network, file, self.overwrite),
+            true if !is_file(&self.network) => {
+                Err(Error::usage(format!("--weights: the known network {} has no weights", self.network))
+                    .expected("an ONNX file that was exported with its weights"))
+            }
+            true => {
+                let kept = pruned.cuts.iter().map(|cut| (cut.layer.as_str(), kept(cut))).collect();
+                onnx::write_pruned([source, file], &self.extents.dims, &pruned.network, &kept, self.overwrite)
+            }
+        }
     }
 
     /// Refuses a result that is further from the level than allowed.
@@ -168,6 +200,15 @@ fn table(cuts: &[Cut]) -> Table {
         table.row([cut.layer.as_str().into(), cut.operation.as_str().into(), left(&cut.inputs), left(&cut.outputs)]);
     }
     table
+}
+
+fn kept(cut: &Cut) -> Kept<'_> {
+    let [inputs, outputs] = [&cut.inputs, &cut.outputs].map(Option::as_ref);
+    Kept {
+        inputs: inputs.map(|left| left.kept.as_slice()),
+        outputs: outputs.map(|left| left.kept.as_slice()),
+        axis_from_last: outputs.map_or(1, |left| left.axis_from_last),
+    }
 }
 
 fn cut(cut: &Cut) -> Value {

@@ -61,7 +61,7 @@ pub(super) fn changes(values: &Values<'_>, stages: &[Stage]) -> Result<Changes> 
     if let Some(part) = Part::ALL.into_iter().find(vain) {
         let spelled = values.spelled(part.key());
         return Err(values
-            .error(part.key(), format!("{spelled} asks for what inference does not have"))
+            .error(part.key(), "a step of inference has no such setting")
             .help(format!("leave {spelled} out, or ask for {}", values.written_as("stage", "training"))));
     }
     Ok(Changes {

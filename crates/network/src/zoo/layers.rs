@@ -1,6 +1,6 @@
 //! A builder for the families: a cursor that appends one layer after the other.
 
-use crate::{Activation, Binary, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Window};
+use crate::{Activation, Affine, Binary, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Reduction, Shape, Window};
 use perf4sight_base::error::Result;
 
 /// Appends layers after `at`; moving `at` back starts a branch.
@@ -61,8 +61,18 @@ impl Layers {
         self.add(name, Op::BatchNorm { axis: 0 })
     }
 
+    /// Normalises the last axis.
+    pub fn layer_norm(&mut self, name: impl Into<String>) -> Result<&mut Self> {
+        let axis = self.shape().rank() - 1;
+        self.add(name, Op::LayerNorm { axis, affine: Affine::ScaleAndShift })
+    }
+
+    pub fn activation(&mut self, name: impl Into<String>, activation: Activation) -> Result<&mut Self> {
+        self.add(name, Op::Activation(activation))
+    }
+
     pub fn relu(&mut self, name: impl Into<String>) -> Result<&mut Self> {
-        self.add(name, Op::Activation(Activation::Relu))
+        self.activation(name, Activation::Relu)
     }
 
     pub fn max_pool(&mut self, name: impl Into<String>, window: Window) -> Result<&mut Self> {
@@ -72,6 +82,28 @@ impl Layers {
     /// Mean over an even split into `size` x `size` cells.
     pub fn average(&mut self, name: impl Into<String>, size: usize) -> Result<&mut Self> {
         self.add(name, Op::AdaptiveAvgPool { output: [size; 2] })
+    }
+
+    /// Mean over height and width, which are dropped.
+    pub fn mean(&mut self) -> Result<&mut Self> {
+        self.add("mean", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false })
+    }
+
+    pub fn transpose(&mut self, name: impl Into<String>, order: &[usize]) -> Result<&mut Self> {
+        self.add(name, Op::Transpose { order: order.to_vec() })
+    }
+
+    pub fn reshape(&mut self, name: impl Into<String>, dims: &[usize]) -> Result<&mut Self> {
+        self.add(name, Op::Reshape(Shape::new(dims.to_vec())))
+    }
+
+    pub fn slice(&mut self, name: impl Into<String>, [axis, start, length]: [usize; 3]) -> Result<&mut Self> {
+        self.add(name, Op::Slice { axis, start, length })
+    }
+
+    /// A trained tensor, which has no input.
+    pub fn parameter(&mut self, name: impl Into<String>, dims: &[usize]) -> Result<NodeId> {
+        self.builder.add(name, Op::Parameter(Shape::new(dims.to_vec())), &[])
     }
 
     pub fn flatten(&mut self) -> Result<&mut Self> {
@@ -89,6 +121,20 @@ impl Layers {
     /// Element-wise sum of `shortcut` and the previous layer.
     pub fn add_to(&mut self, name: impl Into<String>, shortcut: NodeId) -> Result<&mut Self> {
         self.join(name, Op::Binary(Binary::Add), &[self.at, shortcut])
+    }
+
+    /// Product of the previous layer and `other`.
+    pub fn times(&mut self, name: impl Into<String>, other: NodeId) -> Result<&mut Self> {
+        self.join(name, Op::Binary(Binary::Mul), &[self.at, other])
+    }
+
+    /// Squeeze and excitation (Hu et al. 2017, arXiv:1709.01507), as torchvision's `SqueezeExcitation` lays it out: multiplies
+    /// every channel by a gate, which two 1x1 convolutions compute from the channels' means.
+    pub fn squeeze_excite(&mut self, name: &str, squeezed: usize, [inner, gate]: [Activation; 2]) -> Result<&mut Self> {
+        let (before, channels) = (self.at, self.channels());
+        self.average(format!("{name}.avgpool"), 1)?.conv(format!("{name}.fc1"), biased(squeezed, 1, 1, 0))?;
+        self.activation(format!("{name}.activation"), inner)?.conv(format!("{name}.fc2"), biased(channels, 1, 1, 0))?;
+        self.activation(format!("{name}.scale_activation"), gate)?.times(format!("{name}.mul"), before)
     }
 
     /// Concatenation of all `branches` along the channels.

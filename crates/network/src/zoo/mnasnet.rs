@@ -1,7 +1,7 @@
 //! MnasNet-B1 at depth multiplier 1.0 (Tan et al. 2018, arXiv:1807.11626), as torchvision lays it out.
 
 use super::layers::{Layers, conv, depthwise};
-use crate::{Conv, Op, Reduction};
+use crate::Conv;
 use perf4sight_base::error::Result;
 
 /// Groups of blocks: channels, kernel, stride of the first block, expansion, blocks.
@@ -20,8 +20,7 @@ pub(super) fn mnasnet(layers: &mut Layers, classes: usize) -> Result<()> {
         }
     }
     normed(layers, "layers", 14, conv(1280, 1, 1, 0))?.relu("layers.16")?;
-    layers.add("mean", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false })?;
-    layers.dropout("classifier.0", 0.2)?.linear("classifier.1", classes)?;
+    layers.mean()?.dropout("classifier.0", 0.2)?.linear("classifier.1", classes)?;
     Ok(())
 }
 

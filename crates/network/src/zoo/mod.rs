@@ -2,15 +2,22 @@
 
 mod alexnet;
 pub mod calibration;
+mod convnext;
 mod dataset;
+mod densenet;
+mod efficientnet;
 mod googlenet;
 mod images;
 mod layers;
 mod mnasnet;
 mod mobilenetv2;
+mod mobilenetv3;
+mod regnet;
 mod resnet;
+mod shufflenet;
 mod squeezenet;
 mod vgg;
+mod vit;
 
 pub use dataset::Dataset;
 pub use images::{Images, parse_classes, parse_input};
@@ -22,7 +29,7 @@ use perf4sight_base::error::{Error, Result};
 /// Appends a whole network with this number of classes; nodes have the names of torchvision's modules.
 type Family = fn(&mut Layers, classes: usize) -> Result<()>;
 
-const FAMILIES: [(&str, Family); 14] = [
+const FAMILIES: [(&str, Family); 25] = [
     ("alexnet", alexnet::alexnet),
     ("vgg11", |layers, classes| vgg::vgg(layers, [1, 1, 2, 2, 2], classes)),
     ("vgg13", |layers, classes| vgg::vgg(layers, [2, 2, 2, 2, 2], classes)),
@@ -37,12 +44,27 @@ const FAMILIES: [(&str, Family); 14] = [
     ("squeezenet", squeezenet::squeezenet),
     ("mnasnet", mnasnet::mnasnet),
     ("googlenet", googlenet::googlenet),
+    ("vgg16_bn", |layers, classes| vgg::normalised(layers, [2, 2, 3, 3, 3], classes)),
+    ("resnext50_32x4d", |layers, classes| resnet::resnet(layers, resnet::grouped, [3, 4, 6, 3], classes)),
+    ("wide_resnet50_2", |layers, classes| resnet::resnet(layers, resnet::wide, [3, 4, 6, 3], classes)),
+    ("densenet121", |layers, classes| densenet::densenet(layers, [6, 12, 24, 16], classes)),
+    ("shufflenet_v2_x1_0", shufflenet::shufflenet),
+    ("mobilenet_v3_small", mobilenetv3::small),
+    ("mobilenet_v3_large", mobilenetv3::large),
+    ("efficientnet_b0", efficientnet::efficientnet),
+    ("regnet_y_400mf", regnet::regnet),
+    ("convnext_tiny", convnext::convnext),
+    ("vit_b_16", vit::vit_b_16),
 ];
+
+/// Names of torchvision for networks that the published rows call otherwise.
+const ALIASES: [(&str, &str); 3] =
+    [("mobilenet_v2", "mobilenetv2"), ("mnasnet1_0", "mnasnet"), ("squeezenet1_0", "squeezenet")];
 
 /// Larger than the minimum of any network here; the search for a smallest input stops at this size.
 const LARGEST_INPUT: usize = 1024;
 
-/// The names that [`build`] accepts, family by family.
+/// The names of the networks that [`build`] makes, family by family.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     FAMILIES.iter().map(|(name, _)| *name)
 }
@@ -61,7 +83,7 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
 /// # Errors
 /// An unknown name, with the nearest known one; images that the network cannot take, with the smallest size it takes.
 pub fn build(name: &str, images: impl Into<Images>) -> Result<Network> {
-    let (family, images) = (family(name)?, images.into());
+    let ((name, family), images) = (family(name)?, images.into());
     let input = images.input();
     if input.rank() != 3 {
         return Err(Error::input(format!("{name} reads images, not {input}")).expected("a shape such as 3x320x320"));
@@ -80,7 +102,8 @@ pub fn build(name: &str, images: impl Into<Images>) -> Result<Network> {
 /// # Errors
 /// An unknown name, with the nearest known one.
 pub fn smallest_input(name: &str) -> Result<usize> {
-    smallest(name, family(name)?)
+    let (name, family) = family(name)?;
+    smallest(name, family)
         .ok_or_else(|| Error::input(format!("{name} takes no image up to {LARGEST_INPUT}x{LARGEST_INPUT}")))
 }
 
@@ -102,11 +125,10 @@ pub fn check_name(name: &str) -> Result<()> {
     family(name).map(drop)
 }
 
-fn family(name: &str) -> Result<Family> {
-    let found = FAMILIES.iter().find(|(known, _)| *known == name);
-    found
-        .map(|(_, family)| *family)
-        .ok_or_else(|| Error::config(format!("unknown network \"{name}\"")).one_of(name, names()))
+fn family(name: &str) -> Result<(&'static str, Family)> {
+    let meant = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, meant)| meant);
+    let found = FAMILIES.iter().find(|(known, _)| *known == meant).copied();
+    found.ok_or_else(|| Error::config(format!("unknown network \"{name}\"")).one_of(name, names()))
 }
 
 #[cfg(test)]
@@ -115,7 +137,7 @@ mod tests {
     use std::collections::HashSet;
 
     /// torchvision's documentation of its pretrained weights: `num_params` and `_ops` (GMACs at 224x224, rounded).
-    const PUBLISHED: [(&str, u64, f64); 14] = [
+    const PUBLISHED: [(&str, u64, f64); 25] = [
         ("alexnet", 61_100_840, 0.714),
         ("vgg11", 132_863_336, 7.609),
         ("vgg13", 133_047_848, 11.308),
@@ -130,6 +152,17 @@ mod tests {
         ("squeezenet", 1_248_424, 0.819),
         ("mnasnet", 4_383_312, 0.314),
         ("googlenet", 6_624_904, 1.498),
+        ("vgg16_bn", 138_365_992, 15.470),
+        ("resnext50_32x4d", 25_028_904, 4.230),
+        ("wide_resnet50_2", 68_883_240, 11.398),
+        ("densenet121", 7_978_856, 2.834),
+        ("shufflenet_v2_x1_0", 2_278_604, 0.145),
+        ("mobilenet_v3_small", 2_542_856, 0.057),
+        ("mobilenet_v3_large", 5_483_032, 0.217),
+        ("efficientnet_b0", 5_288_548, 0.386),
+        ("regnet_y_400mf", 4_344_144, 0.402),
+        ("convnext_tiny", 28_589_128, 4.456),
+        ("vit_b_16", 86_567_656, 17.564),
     ];
 
     #[test]
@@ -158,7 +191,10 @@ mod tests {
         let small = build("resnet18", Dataset::Cifar10).unwrap();
         assert_eq!(small.parameters(), 11_689_512 - 990 * 513);
         assert_eq!((small.input_shape(), small.classes()), (&Shape::new([3, 32, 32]), 10));
-        for name in names().filter(|name| *name != "alexnet") {
+        // A vision transformer's places are those of the images that it was built for: two patches across, two down.
+        let vit = build("vit_b_16", Dataset::Cifar10).unwrap();
+        assert_eq!(vit.parameters(), 86_567_656 - 990 * 769 - (197 - 5) * 768);
+        for name in names().filter(|name| !["alexnet", "densenet121"].contains(name)) {
             assert_eq!(build(name, Dataset::Cifar100).unwrap().classes(), 100, "{name}");
         }
     }
@@ -174,6 +210,15 @@ mod tests {
             ("squeezenet", 21),
             ("mnasnet", 1),
             ("googlenet", 15),
+            ("densenet121", 29),
+            ("convnext_tiny", 32),
+            ("efficientnet_b0", 1),
+            ("mobilenet_v3_small", 1),
+            ("mobilenet_v3_large", 1),
+            ("shufflenet_v2_x1_0", 1),
+            ("regnet_y_400mf", 1),
+            ("resnext50_32x4d", 1),
+            ("wide_resnet50_2", 1),
         ] {
             assert_eq!(smallest_input(name).unwrap(), least, "{name}");
         }
@@ -196,6 +241,14 @@ mod tests {
         assert_eq!(build("vgg11", grey).unwrap().parameters(), 132_863_336 - 2 * 64 * 9);
         let words = Images::of("imagenet", Some(&Shape::new([16, 8])), None).unwrap();
         assert!(build("vgg11", words).unwrap_err().to_string().contains("reads images, not 16x8"));
+    }
+
+    #[test]
+    fn names_of_torchvision_are_understood() {
+        for (alias, name) in ALIASES {
+            assert_eq!(build(alias, Dataset::Imagenet).unwrap(), build(name, Dataset::Imagenet).unwrap());
+            assert!(smallest_input(alias).is_ok() && !names().any(|known| known == alias));
+        }
     }
 
     #[test]

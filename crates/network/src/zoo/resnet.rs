@@ -29,9 +29,24 @@ pub(super) fn basic(layers: &mut Layers, name: &str, width: usize, stride: usize
 
 /// 1x1, 3x3, 1x1 with four times the channels (resnet50 and deeper).
 pub(super) fn bottleneck(layers: &mut Layers, name: &str, width: usize, stride: usize) -> Result<()> {
-    normed(layers, name, 1, conv(width, 1, 1, 0))?.relu(format!("{name}.relu"))?;
-    normed(layers, name, 2, conv(width, 3, stride, 1))?.relu(format!("{name}.relu_1"))?;
-    normed(layers, name, 3, conv(4 * width, 1, 1, 0))?;
+    bottlenecked(layers, name, 4 * width, conv(width, 3, stride, 1))
+}
+
+/// A bottleneck of twice the width (Zagoruyko and Komodakis 2016, arXiv:1605.07146).
+pub(super) fn wide(layers: &mut Layers, name: &str, width: usize, stride: usize) -> Result<()> {
+    bottlenecked(layers, name, 4 * width, conv(2 * width, 3, stride, 1))
+}
+
+/// A bottleneck of twice the width in 32 groups (Xie et al. 2016, arXiv:1611.05431).
+pub(super) fn grouped(layers: &mut Layers, name: &str, width: usize, stride: usize) -> Result<()> {
+    bottlenecked(layers, name, 4 * width, Conv { groups: 32, ..conv(2 * width, 3, stride, 1) })
+}
+
+/// 1x1 to the filters of the `middle` convolution, which follows, and 1x1 to `channels`.
+fn bottlenecked(layers: &mut Layers, name: &str, channels: usize, middle: Conv) -> Result<()> {
+    normed(layers, name, 1, conv(middle.out_channels, 1, 1, 0))?.relu(format!("{name}.relu"))?;
+    normed(layers, name, 2, middle)?.relu(format!("{name}.relu_1"))?;
+    normed(layers, name, 3, conv(channels, 1, 1, 0))?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! VGG without batch normalisation (Simonyan and Zisserman 2014, arXiv:1409.1556), as torchvision lays it out.
+//! VGG with and without batch normalisation (Simonyan and Zisserman 2014, arXiv:1409.1556), as torchvision lays it out.
 
 use super::layers::{Layers, biased};
 use crate::Window;
@@ -9,15 +9,26 @@ const FILTERS: [usize; 5] = [64, 128, 256, 512, 512];
 
 /// `depths`: convolutions in each group.
 pub(super) fn vgg(layers: &mut Layers, depths: [usize; 5], classes: usize) -> Result<()> {
-    let mut index = 0;
+    built(layers, depths, false, classes)
+}
+
+/// The same, each convolution with batch normalisation.
+pub(super) fn normalised(layers: &mut Layers, depths: [usize; 5], classes: usize) -> Result<()> {
+    built(layers, depths, true, classes)
+}
+
+fn built(layers: &mut Layers, depths: [usize; 5], normalised: bool, classes: usize) -> Result<()> {
+    let mut names = (0..).map(|index| format!("features.{index}"));
+    let mut name = || names.next().unwrap_or_default();
     for (filters, depth) in FILTERS.into_iter().zip(depths) {
         for _ in 0..depth {
-            layers.conv(format!("features.{index}"), biased(filters, 3, 1, 1))?;
-            layers.relu(format!("features.{}", index + 1))?;
-            index += 2;
+            layers.conv(name(), biased(filters, 3, 1, 1))?;
+            if normalised {
+                layers.batch_norm(name())?;
+            }
+            layers.relu(name())?;
         }
-        layers.max_pool(format!("features.{index}"), Window::square(2, 2, 0))?;
-        index += 1;
+        layers.max_pool(name(), Window::square(2, 2, 0))?;
     }
     layers.average("avgpool", 7)?.flatten()?;
     layers.linear("classifier.0", 4096)?.relu("classifier.1")?.dropout("classifier.2", 0.5)?;

@@ -2,8 +2,8 @@
 //! from networks left out.
 //!
 //! Logarithm of time = prediction + effect of the network + deviation of the level + noise. Effects and deviations
-//! have a constant part and a part that is similar at neighbouring batch sizes. Doubts about the device's parameters
-//! are part of the effect, through the step's derivatives. The size of the effect is drawn separately for every
+//! have a constant part, a slope over the logarithm of the batch size, and a part that is similar at neighbouring batch
+//! sizes. Doubts about the device's parameters are part of the effect, through the step's derivatives. The size of the effect is drawn separately for every
 //! network from a distribution with heavy tails (Student's t as a mixture of normal distributions): a small deviation
 //! is noise, a large one is an effect of the network.
 
@@ -19,6 +19,12 @@ const NETWORK: f64 = 0.02;
 /// data suggest more for levels. Chosen among others by the TX2's coverage (`docs/accuracy/latency.md`).
 const LEVEL: f64 = 0.03;
 const WITHIN: f64 = 0.03;
+
+/// Prior standard deviations of the slopes of networks and levels: of logarithms of time for every factor of e in the
+/// batch size. Those of the TX2's networks are 0.01 to 0.035, those of one network's levels lie as far apart
+/// (`docs/accuracy/latency.md`).
+const NETWORK_SLOPE: f64 = 0.01;
+const LEVEL_SLOPE: f64 = 0.03;
 
 /// Weights of these priors, in networks, levels and rows.
 const PRIOR_NETWORKS: f64 = 4.0;
@@ -40,8 +46,26 @@ pub(super) struct Effects {
     pub(super) network: f64,
     /// The square of the scale without outliers.
     pub(super) usual: f64,
+    /// The mean of squares of networks' slopes over the batch size, outliers included. Files of earlier versions have
+    /// no slopes, and get what is believed of them.
+    #[serde(default = "network_slope")]
+    pub(super) slope: f64,
+    /// The square of their scale without outliers.
+    #[serde(default = "network_slope")]
+    pub(super) usual_slope: f64,
     pub(super) level: f64,
+    /// The variance of the slopes of one network's levels.
+    #[serde(default = "level_slope")]
+    pub(super) level_slope: f64,
     pub(super) within: f64,
+}
+
+fn network_slope() -> f64 {
+    NETWORK_SLOPE * NETWORK_SLOPE
+}
+
+fn level_slope() -> f64 {
+    LEVEL_SLOPE * LEVEL_SLOPE
 }
 
 /// A variance that starts as a prior and is updated by observations.
@@ -60,6 +84,14 @@ impl Variance {
         self.weight += weight;
     }
 
+    /// Adds the variance of what the levels of one network have, if there are several.
+    fn add_scatter(&mut self, levels: &[f64]) {
+        let free = levels.len().saturating_sub(1);
+        if let Some(variance) = variance(levels, free) {
+            self.add(variance, free.min(MOST_LEVELS) as f64);
+        }
+    }
+
     fn value(&self) -> f64 {
         self.sum / self.weight
     }
@@ -68,60 +100,109 @@ impl Variance {
 impl Effects {
     /// From the rows of every network, predicted by a fit on all others.
     pub(super) fn learn(networks: &[Vec<Sample>]) -> Self {
-        let mut squares: Vec<f64> = Vec::new();
+        let [mut squares, mut slopes] = [Vec::new(), Vec::new()];
         let mut level = Variance::believed(LEVEL * LEVEL, PRIOR_LEVELS);
+        let mut level_slope = Variance::believed(LEVEL_SLOPE * LEVEL_SLOPE, PRIOR_LEVELS);
         let mut within = Variance::believed(WITHIN * WITHIN, PRIOR_ROWS);
         let count = networks.iter().filter(|samples| !samples.is_empty()).count() as f64;
+        // A fit on all networks has one more than the fits that these residuals come from.
+        let square = |values: &[f64]| (mean(values) * (count - 1.0) / count).powi(2);
         for samples in networks.iter().filter(|samples| !samples.is_empty()) {
             let levels = levels(samples);
-            let means: Vec<f64> = levels.values().map(|residuals| mean(residuals)).collect();
-            // A fit on all networks has one more than the fits that these residuals come from.
-            squares.push((mean(&means) * (count - 1.0) / count).powi(2));
-            if let Some(variance) = variance(&means, means.len() - 1) {
-                level.add(variance, (means.len() - 1).min(MOST_LEVELS) as f64);
+            let means: Vec<f64> = levels.iter().map(Level::mean).collect();
+            let own_slopes: Vec<f64> = levels.iter().filter_map(Level::slope).collect();
+            squares.push(square(&means));
+            if !own_slopes.is_empty() {
+                slopes.push(square(&own_slopes));
             }
-            let deviations: Vec<f64> = levels.values().flat_map(|residuals| deviations(residuals)).collect();
-            let free = samples.len() - means.len();
+            level.add_scatter(&means);
+            level_slope.add_scatter(&own_slopes);
+            let slope = if own_slopes.is_empty() { 0.0 } else { mean(&own_slopes) };
+            let deviations: Vec<f64> = levels.iter().flat_map(|level| level.deviations(slope)).collect();
+            let free = (samples.len() - means.len()).saturating_sub(usize::from(!own_slopes.is_empty()));
             if let Some(variance) = robust(&deviations, free) {
                 within.add(variance, free.min(MOST_ROWS) as f64);
             }
         }
-        Effects { network: mean_square(&squares), usual: usual(&squares), level: level.value(), within: within.value() }
+        Effects {
+            network: mean_square(&squares, NETWORK),
+            usual: usual(&squares, NETWORK),
+            slope: mean_square(&slopes, NETWORK_SLOPE),
+            usual_slope: usual(&slopes, NETWORK_SLOPE),
+            level: level.value(),
+            level_slope: level_slope.value(),
+            within: within.value(),
+        }
     }
 
     /// Whether a file holds values that a fit can give.
     pub(super) fn is_sound(&self) -> bool {
-        [self.network, self.usual, self.level, self.within]
+        let Effects { network, usual, slope, usual_slope, level, level_slope, within } = *self;
+        [network, usual, slope, usual_slope, level, level_slope, within]
             .into_iter()
             .all(|variance| variance > 0.0 && variance < 100.0)
     }
 }
 
-/// The mean of the squares of networks' effects, including the prior.
-fn mean_square(squares: &[f64]) -> f64 {
-    let mut variance = Variance::believed(NETWORK * NETWORK, PRIOR_NETWORKS);
+/// The mean of the squares of networks' effects, or of their slopes, including the prior.
+fn mean_square(squares: &[f64], prior: f64) -> f64 {
+    let mut variance = Variance::believed(prior * prior, PRIOR_NETWORKS);
     squares.iter().for_each(|square| variance.add(*square, 1.0));
     variance.value()
 }
 
-/// The square of the scale of networks' effects: that of the Student's t with the highest likelihood, including the
-/// prior (expectation and maximisation; Liu and Rubin 1995). A single outlier would dominate a mean of squares.
-fn usual(squares: &[f64]) -> f64 {
+/// The square of the scale of networks' effects, or of their slopes: that of the Student's t with the highest
+/// likelihood, including the prior (expectation and maximisation; Liu and Rubin 1995). A single outlier would dominate
+/// a mean of squares.
+fn usual(squares: &[f64], prior: f64) -> f64 {
     let renewed = |scale: f64| {
-        let mut variance = Variance::believed(NETWORK * NETWORK, PRIOR_NETWORKS);
+        let mut variance = Variance::believed(prior * prior, PRIOR_NETWORKS);
         squares.iter().for_each(|square| variance.add(square * (FREEDOM + 1.0) / (FREEDOM + square / scale), 1.0));
         variance.value()
     };
     // Every round removes most of the remaining error; after a hundred rounds no printed digit changes.
-    (0..100).fold(NETWORK * NETWORK, |scale, _| renewed(scale))
+    (0..100).fold(prior * prior, |scale, _| renewed(scale))
 }
 
-fn levels(samples: &[Sample]) -> BTreeMap<&str, Vec<f64>> {
-    let mut levels: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for sample in samples {
-        levels.entry(&sample.coordinates.level).or_default().push(sample.residual);
+/// The rows of one level: logarithms of batch sizes, and residuals.
+#[derive(Default)]
+struct Level {
+    batches: Vec<f64>,
+    residuals: Vec<f64>,
+}
+
+/// Batch sizes less than this far apart, in logarithms, show no slope.
+const REACH: f64 = 1.0;
+
+impl Level {
+    fn mean(&self) -> f64 {
+        mean(&self.residuals)
     }
-    levels
+
+    /// The slope of the residuals by least squares, if the batch sizes show one.
+    fn slope(&self) -> Option<f64> {
+        let ends = [f64::min, f64::max].map(|end| self.batches.iter().copied().reduce(end).unwrap_or_default());
+        let apart = deviations(&self.batches);
+        let products = apart.iter().zip(&self.residuals).map(|(apart, residual)| apart * residual);
+        let is_shown = self.batches.len() > 2 && ends[1] - ends[0] > REACH;
+        is_shown.then(|| products.sum::<f64>() / apart.iter().map(|apart| apart * apart).sum::<f64>())
+    }
+
+    /// Deviations of the residuals from a line of this slope.
+    fn deviations(&self, slope: f64) -> Vec<f64> {
+        let apart = deviations(&self.batches);
+        deviations(&self.residuals).into_iter().zip(apart).map(|(residual, apart)| residual - slope * apart).collect()
+    }
+}
+
+fn levels(samples: &[Sample]) -> Vec<Level> {
+    let mut levels: BTreeMap<&str, Level> = BTreeMap::new();
+    for Sample { coordinates, residual, .. } in samples {
+        let level = levels.entry(&coordinates.level).or_default();
+        level.batches.push(coordinates.batch);
+        level.residuals.push(*residual);
+    }
+    levels.into_values().collect()
 }
 
 fn deviations(values: &[f64]) -> Vec<f64> {
@@ -181,6 +262,15 @@ pub(super) mod tests {
         let offs: Vec<f64> = (0..20).map(|index| if index == 0 { 1.0 } else { 0.03 }).collect();
         let learned = Effects::learn(&networks(&offs));
         assert!(learned.usual.sqrt() < 0.04 && learned.network.sqrt() > 0.15, "{learned:?}");
+        // Networks that differ from their prediction by 0.05 more for every factor of e in the batch size, but whose levels do so
+        // alike.
+        let drifting: Vec<Vec<Sample>> = networks(&[0.0; 100])
+            .into_iter()
+            .map(|rows| rows.into_iter().map(|row| Sample { residual: 0.05 * row.coordinates.batch, ..row }).collect())
+            .collect();
+        let learned = Effects::learn(&drifting);
+        assert!((learned.slope.sqrt() - 0.05).abs() < 0.002 && learned.level_slope.sqrt() < 0.01, "{learned:?}");
+        assert!((learned.usual_slope / learned.slope - 1.0).abs() < 0.1 && learned.within.sqrt() < 0.01, "{learned:?}");
         let mut disturbed = networks(&[0.0; 100]);
         disturbed[0][0].residual = 3.0;
         assert!(Effects::learn(&disturbed).within < 1.1 * Effects::learn(&networks(&[0.0; 100])).within);

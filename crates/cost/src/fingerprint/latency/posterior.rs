@@ -19,15 +19,18 @@ const SCALES: [f64; 9] = [0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
 
 impl Effects {
     /// The effect of a network, from a few of its rows; without rows only its variation between networks.
-    /// `strangeness` is the additional standard deviation of this network.
-    pub(super) fn posterior<'a>(&self, strangeness: f64, samples: &'a [Sample]) -> Posterior<'a> {
+    /// `strangeness` is the additional standard deviation of this network, `middle` the logarithm of the batch size
+    /// at which slopes change nothing.
+    pub(super) fn posterior<'a>(&self, strangeness: f64, middle: f64, samples: &'a [Sample]) -> Posterior<'a> {
         let hypotheses = SCALES.into_iter().zip(weights());
         // Rows are compared with the usual effect. Without rows, the outliers among other networks are part of the
         // doubt.
-        let network = if samples.is_empty() { self.network } else { self.usual };
-        let effects = Effects { network, ..*self };
-        let hypothesis =
-            |(scale, weight): (f64, f64)| Hypothesis::new(Covariance { effects, scale, strangeness }, weight, samples);
+        let [network, slope] =
+            if samples.is_empty() { [self.network, self.slope] } else { [self.usual, self.usual_slope] };
+        let effects = Effects { network, slope, ..*self };
+        let hypothesis = |(scale, weight): (f64, f64)| {
+            Hypothesis::new(Covariance { effects, scale, strangeness, middle }, weight, samples)
+        };
         let hypotheses: Vec<Hypothesis> = hypotheses.filter_map(hypothesis).collect();
         Posterior { hypotheses, samples }
     }
@@ -53,15 +56,18 @@ struct Covariance {
     effects: Effects,
     scale: f64,
     strangeness: f64,
+    /// Logarithm of a batch size.
+    middle: f64,
 }
 
 impl Covariance {
     fn between(&self, a: &Coordinates, b: &Coordinates) -> f64 {
         let apart = (a.batch - b.batch) / NEIGHBOURS;
         let near = (-0.5 * apart * apart).exp();
+        let along = (a.batch - self.middle) * (b.batch - self.middle);
         let own = self.effects.network * (1.0 + BATCH * BATCH * near) + self.strangeness * self.strangeness;
-        let network = self.scale * (own + dot(&a.slopes, &b.slopes));
-        let level = self.effects.level + (1.0 - NOISE) * self.effects.within * near;
+        let network = self.scale * (own + self.effects.slope * along + dot(&a.slopes, &b.slopes));
+        let level = self.effects.level + self.effects.level_slope * along + (1.0 - NOISE) * self.effects.within * near;
         network + if a.level == b.level { level } else { 0.0 }
     }
 
@@ -129,6 +135,9 @@ mod tests {
     use super::*;
     use crate::fingerprint::latency::effects::tests::{networks, sample};
 
+    /// The logarithm of 8.
+    const MIDDLE: f64 = 3.0 * std::f64::consts::LN_2;
+
     /// The mean, and half of the 90 % interval.
     fn at(posterior: &Posterior, level: &str, batch: f64) -> [f64; 2] {
         let mixture = posterior.at(&sample(level, batch, 0.0).coordinates);
@@ -148,7 +157,7 @@ mod tests {
         let effects = Effects::learn(&networks(&[0.05, -0.05, 0.02, -0.03]));
         for factor in [1.2_f64, 1.3, 6.0, 0.3] {
             let rows = [2.0, 32.0].map(|batch| sample("0", batch, factor.ln()));
-            let posterior = effects.posterior(0.0, &rows);
+            let posterior = effects.posterior(0.0, MIDDLE, &rows);
             for batch in [2.0, 32.0] {
                 let moved = at(&posterior, "0", batch)[0] / factor.ln();
                 assert!((0.9..1.05).contains(&moved), "{factor}: {moved:.2} of the way at {batch}");
@@ -159,7 +168,22 @@ mod tests {
         }
         // A small one may be the level's.
         let rows = [sample("0", 2.0, 0.04)];
-        assert!(at(&effects.posterior(0.0, &rows), "50", 32.0)[0] < 0.6 * 0.04);
+        assert!(at(&effects.posterior(0.0, MIDDLE, &rows), "50", 32.0)[0] < 0.6 * 0.04);
+    }
+
+    #[test]
+    fn slopes_of_networks_widen_the_ends_and_are_learned_from_rows_far_apart() {
+        // By hand: networks whose slope is 0.1 for every factor of e, seen 4.16 of them from the middle: 0.416 more.
+        let effects = Effects { slope: 0.01, usual_slope: 0.01, ..Effects::learn(&networks(&[0.0; 30])) };
+        let [middle, end] = [8.0, 512.0].map(|batch| at(&effects.posterior(0.0, MIDDLE, &[]), "0", batch)[1]);
+        // Of Student's t with 2 degrees of freedom 95 % lie below 2.92 scales.
+        let added = (end * end - middle * middle).sqrt() / 2.92;
+        assert!((added / (0.1 * 64f64.ln()) - 1.0).abs() < 0.1, "{added}");
+        // 20 % too long at 1 and 20 % too short at 64: at 8 as predicted, at 512 beyond what was measured at 64.
+        let rows = [(1.0, -0.2), (64.0, 0.2)].map(|(batch, residual)| sample("0", batch, residual));
+        let posterior = effects.posterior(0.0, MIDDLE, &rows);
+        let [between, beyond] = [8.0, 512.0].map(|batch| at(&posterior, "50", batch)[0]);
+        assert!(between.abs() < 0.02 && beyond > 0.2, "{between} {beyond}");
     }
 
     #[test]
@@ -167,7 +191,7 @@ mod tests {
         let effects = Effects::learn(&networks(&[0.05, -0.05, 0.02, -0.03]));
         let steady = [2.0, 16.0].map(|batch| sample("0", batch, 1.8));
         let wandered = steady.clone().map(|sample| Sample { spread: 0.3, ..sample });
-        let [firm, vague] = [steady, wandered].map(|rows| at(&effects.posterior(0.0, &rows), "0", 2.0)[1]);
+        let [firm, vague] = [steady, wandered].map(|rows| at(&effects.posterior(0.0, MIDDLE, &rows), "0", 2.0)[1]);
         // A step that varies by 30 % around its middle is not known to 3 %.
         assert!(firm < 0.06 && vague > 0.2, "{firm:.3} {vague:.3}");
     }
@@ -176,14 +200,15 @@ mod tests {
     fn rows_narrow_intervals_and_strangeness_widens_them() {
         let effects = Effects::learn(&networks(&[0.1, -0.1, 0.05]));
         let rows = [2.0, 32.0].map(|batch| sample("0", batch, 0.1));
-        let width =
-            |strangeness: f64, rows: &[Sample], level: &str| at(&effects.posterior(strangeness, rows), level, 8.0)[1];
+        let width = |strangeness: f64, rows: &[Sample], level: &str| {
+            at(&effects.posterior(strangeness, MIDDLE, rows), level, 8.0)[1]
+        };
         assert!(width(0.0, &rows, "0") < width(0.0, &rows, "50"));
         assert!(width(0.0, &rows, "50") < width(0.0, &[], "50"));
         assert!(width(0.5, &[], "50") > 0.5 * 1.645);
         // Three networks without effects give less certainty than thirty.
         let many = Effects::learn(&networks(&[0.0; 30]));
         let few = Effects::learn(&networks(&[0.0; 3]));
-        assert!(at(&few.posterior(0.0, &[]), "0", 8.0)[1] > at(&many.posterior(0.0, &[]), "0", 8.0)[1]);
+        assert!(at(&few.posterior(0.0, MIDDLE, &[]), "0", 8.0)[1] > at(&many.posterior(0.0, MIDDLE, &[]), "0", 8.0)[1]);
     }
 }

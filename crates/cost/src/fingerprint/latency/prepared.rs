@@ -74,7 +74,7 @@ impl<'a> Prepared<'a> {
         let own = Own {
             level: level(network),
             doubt: latency.doubt().expect("a fit only adds to what was known before, and no other file is loaded"),
-            posterior: latency.effects.posterior(strangeness, samples),
+            posterior: latency.effects.posterior(strangeness, 0.5 * (batches[0].ln() + batches[1].ln()), samples),
         };
         let mut curve = latency.residual.curve(physics, corrections);
         if !samples.is_empty() {

@@ -15,6 +15,7 @@ use super::extents::Extents;
 use super::named::{self, Named, is_file};
 use super::source::{Device, Expected, Source};
 use crate::fingerprint::{Fingerprints, MemoryLimit, Prediction, check_understood, file_name};
+use crate::verbs::shared_memory::shared_memory;
 use judge::Judge;
 use options::{StepOption, Withheld, normalises};
 use perf4sight_base::cache::Cache;
@@ -147,7 +148,7 @@ impl Advise {
             asked,
             asked_limit: self.limit,
             limit: about.limit(),
-            basis: basis(&findings),
+            basis: basis(&findings).into_iter().chain(shared_memory(fingerprints)).collect(),
             findings,
             withheld,
             normalises: normalises(network),

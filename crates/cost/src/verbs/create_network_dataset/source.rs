@@ -38,11 +38,11 @@ impl Source {
             check_dataset(name, &path, images)?;
             return Ok(Source::File { name: name.to_string(), path, magnitudes });
         }
-        let network =
-            zoo::build(name, images.clone()).map_err(|error| match zoo::names().any(|known| known == name) {
-                true => error,
-                false => unknown(name, folder),
-            })?;
+        // Other names of known networks are refused: rows and files would be of a network that the configuration does not name.
+        if !zoo::names().any(|known| known == name) {
+            return Err(unknown(name, folder));
+        }
+        let network = zoo::build(name, images.clone())?;
         match magnitudes {
             false => Ok(Source::Zoo(network)),
             true => {

@@ -4,6 +4,7 @@
 use super::answer::Answer;
 use super::answers::{DeviceAnswers, Predictions, listed};
 use crate::fingerprint::{Basis, Expected, Fingerprint, Fingerprints, MaxBatch, OutOfDistribution, Prediction, taught};
+use crate::verbs::shared_memory::shared_memory;
 use perf4sight_base::units::{Percent, grouped};
 use perf4sight_step::workload::{Quantity, Step};
 use std::collections::BTreeSet;
@@ -14,10 +15,12 @@ const REASONS: usize = 3;
 impl Predictions {
     /// How to interpret the numbers.
     pub fn remarks(&self) -> Vec<String> {
-        match self.devices.as_slice() {
+        let mut lines = match self.devices.as_slice() {
             [DeviceAnswers { answers, fingerprints, step }] => lines(answers, fingerprints, *step),
             devices => vec![prior_basis(devices.len())],
-        }
+        };
+        lines.extend(self.devices.iter().filter_map(|device| shared_memory(&device.fingerprints)));
+        lines
     }
 }
 

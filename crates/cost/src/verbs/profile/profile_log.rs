@@ -43,6 +43,7 @@ pub(super) struct Entry {
 /// # Errors
 /// Rows that cannot be read, or that were measured under another setting than `now`.
 pub(super) fn look(log_dir: &Path, planned: &[Planned], now: &Setting) -> Result<(Ledger, f64)> {
+    records::check_conditions(log_dir)?;
     let seconds = seconds(&provenance(log_dir, now)?);
     let (mut rows, mut timed_layers) = (Vec::new(), Vec::new());
     for (variant, variable) in files(planned) {
@@ -85,6 +86,7 @@ impl ProfileLog {
         let variables: BTreeSet<Variable> = files(planned).into_iter().map(|(_, variable)| variable).collect();
         variables.iter().try_for_each(|variable| records::ensure_writable(&log_dir.join(variable.name())))?;
         let lock = lock_folder(log_dir, Duration::ZERO, "wait for it to finish, or set another log_dir")?;
+        records::check_conditions(log_dir)?;
         let mut provenance = provenance(log_dir, &device.setting())?;
         let date = humantime::format_rfc3339_seconds(context.now()).to_string();
         let config = context.config.clone();

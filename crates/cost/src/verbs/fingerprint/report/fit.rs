@@ -4,7 +4,7 @@ use super::Assessment;
 use super::Evidence;
 use crate::evaluation::{Confusion, Judged, Largest, LargestScores, Trial};
 use crate::fingerprint::Method;
-use perf4sight_base::units::{Percent, grouped};
+use perf4sight_base::units::{Percent, counted, grouped};
 use perf4sight_report::{Axis, Block, Chart, Column, Fact, Plot, Point, Scatter, Series, Table, Tone};
 
 /// The half-width of the band around the largest batch that ran.
@@ -124,9 +124,14 @@ fn headline(scores: &Confusion) -> Vec<Fact> {
 }
 
 fn limits(scores: &LargestScores) -> Vec<Fact> {
-    let variants = format!("mean error over {} variants", scores.variants);
+    let variants = counted(scores.variants as u64, "variant");
+    let [best, worst] = scores.possible.map(|error| format!("{error:.0}"));
+    let error = if best == worst { format!("{best} %") } else { format!("{best} to {worst} %") };
+    let remark = format!(
+        "mean error over {variants}; sizes between the last that ran and the first that did not were not tried"
+    );
     vec![
-        Fact::new("largest batch", Percent(scores.mape)).remark(variants),
+        Fact::new("largest batch", error).remark(remark),
         Fact::new("unsafe", Percent(scores.unsafe_share)).remark("of the safe batch sizes ran out of memory"),
         Fact::new("used", Percent(scores.used)).remark("of the largest batch that ran, by the safe one"),
     ]

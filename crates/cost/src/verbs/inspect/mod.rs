@@ -1,23 +1,29 @@
 //! `perf4sight inspect`: a network layer by layer, with the theoretical cost of each layer and the share of the
 //! network that is understood.
 
+mod order;
+mod sheet;
+mod tree;
+
 use super::extents::Extents;
 use super::named::Named;
 use super::step::{OF_STEPS, stages};
 use super::{asking, step, timeline};
 use crate::fingerprint::check_understood;
+use order::Order;
 use perf4sight_base::error::Result;
 use perf4sight_base::overwrite;
-use perf4sight_base::units::{Bytes, Percent};
+use perf4sight_base::units::Percent;
 use perf4sight_memory::{Simulation, Timeline};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{Coverage, Network, Node};
 use perf4sight_platform::Platform;
-use perf4sight_report::{Block, Cell, Column, Page, Table};
+use perf4sight_report::{Block, Page, Table};
 use perf4sight_step::workload::{LARGEST_BATCH, Stage, Step, Workload};
-use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, integer, text, word};
+use perf4sight_verb::config::{Conflicts, Setting, Table as Settings, Values, flag, integer, text, word};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use serde_json::{Value, json};
+use sheet::Sheet;
 use std::path::PathBuf;
 
 /// `perf4sight inspect`.
@@ -26,7 +32,7 @@ pub static VERB: VerbSpec = VerbSpec {
         section: "inspect",
         about: "shows a network layer by layer: shapes, parameters, MACs, bytes, and how much of it is understood",
         groups: &[
-            &[asking::NETWORK, BATCH, STAGE, MEMORY, TARGET, PAGE, asking::OVERWRITE],
+            &[asking::NETWORK, BATCH, STAGE, SORT, TREE, MEMORY, TARGET, PAGE, asking::OVERWRITE],
             OF_STEPS,
             &[asking::IMAGES_OF],
             asking::EXTENTS,
@@ -41,6 +47,15 @@ const BATCH: Setting =
 
 const STAGE: Setting = word("stage", stages)
     .help("What one step does; training adds the backward pass [default: inference, with --memory training]");
+
+const SORT: Setting = word("sort", || Order::ALL.map(Order::name).to_vec())
+    .or("run")
+    .conflicts(Conflicts::With(&["memory"]))
+    .help("Order of the layers: as they run, or those with most MACs, the largest results or most parameters first.");
+
+const TREE: Setting = flag("tree")
+    .conflicts(Conflicts::With(&["memory"]))
+    .help("Show the modules of the network, each with the sums of its layers, instead of the layers alone.");
 
 const MEMORY: Setting =
     flag("memory").help("Show what is in memory while the step runs, simulated, instead of the layers.");
@@ -60,6 +75,8 @@ pub struct Inspect {
     network: String,
     dataset: Dataset,
     workload: Workload,
+    order: Order,
+    tree: bool,
     extents: Extents,
     memory: Option<String>,
     html: Option<PathBuf>,
@@ -75,14 +92,19 @@ impl Verb for Inspect {
         let network = Named::asked(&self.network, self.dataset.name(), &self.extents)?.told(context);
         let step = self.workload.step;
         network.check_step(step)?;
-        let backward = network.trained_in(step.trainable).backward_macs();
-        let sheet = Sheet { network: &network, workload: self.workload, backward };
+        let sheet = Sheet::new(&network, self.workload, self.order);
         let (layers, totals) = (sheet.layers(), sheet.totals());
+        let tree = self.tree.then(|| sheet.tree());
         let coverage = network.coverage();
         let cuts: Vec<&str> =
             network.cuts(step.checkpoint).into_iter().map(|cut| network.node(cut).name.as_str()).collect();
         let timeline = self.memory.as_deref().map(|device| self.timeline(device, &network)).transpose()?;
-        let page = Sheets { inspect: self, layers: &layers, totals: &totals, timeline: timeline.as_ref() };
+        let page = Sheets {
+            inspect: self,
+            layers: tree.as_ref().unwrap_or(&layers),
+            totals: &totals,
+            timeline: timeline.as_ref(),
+        };
         let files = page.write()?;
         Ok(Summary {
             headline: page.headline(&coverage),
@@ -99,6 +121,7 @@ impl Verb for Inspect {
                 "outputs": tensors(network.outputs().iter().map(|output| network.node(*output))),
                 "classes": network.classes(),
                 "layers": layers.to_json(),
+                "modules": self.tree.then(|| sheet.modules()),
                 "totals": totals.to_json()[0],
                 "coverage": coverage_json(&coverage),
                 "memory": timeline.as_ref().map(timeline::json),
@@ -122,6 +145,8 @@ impl Inspect {
             network: values.get("network")?,
             dataset: values.named("dataset", Dataset::parse)?,
             workload,
+            order: values.named("sort", Order::parse)?,
+            tree: values.get("tree")?,
             extents: Extents::parse(values)?,
             memory: if memory { values.get("target")? } else { None },
             html: asking::html(values)?,
@@ -182,77 +207,6 @@ fn tensors<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<Value> {
     let told =
         nodes.map(|node| json!({ "name": node.name, "shape": node.shape.dims(), "element": node.element.name() }));
     told.collect()
-}
-
-/// A network's costs at one workload.
-struct Sheet<'a> {
-    network: &'a Network,
-    workload: Workload,
-    backward: Vec<u64>,
-}
-
-impl Sheet<'_> {
-    fn layers(&self) -> Table {
-        let Workload { step, batch } = self.workload;
-        let network = self.network;
-        let title = format!("{} ({step}, batch size {batch})", network.name());
-        let words = ["layer", "operation"].map(|word| Column::text(word, word));
-        let mut table =
-            Table::new(title, words.into_iter().chain([Column::number("output", "output")]).chain(self.columns()));
-        for (node, &backward) in network.nodes().iter().zip(&self.backward) {
-            let macs = [network.macs_of(node), backward].map(|macs| macs.saturating_mul(network.times_of(node, batch)));
-            let bytes = [network.bytes_in(node, self.workload), network.bytes_out(node, self.workload)];
-            let words = [node.name.as_str().into(), node.op.kind().into(), output(node, batch).into()];
-            table.row(words.into_iter().chain(self.costs(network.parameters_of(node), macs, bytes)));
-        }
-        table
-    }
-
-    fn totals(&self) -> Table {
-        let (network, batch) = (self.network, self.workload.batch);
-        let heads = [Column::number("operations", "operations"), Column::number("activations", "conv outputs")];
-        let mut table = Table::new("Totals", heads.into_iter().chain(self.columns()));
-        let bytes = |of: fn(&Network, &Node, Workload) -> u64| {
-            network.nodes().iter().map(|node| of(network, node, self.workload)).sum()
-        };
-        let moved = [bytes(Network::bytes_in), bytes(Network::bytes_out)];
-        let counts = [network.coverage().operations.into(), network.activations().saturating_mul(batch).into()];
-        let times = |node: &Node| network.times_of(node, batch);
-        let forward = network.nodes().iter().map(|node| network.macs_of(node).saturating_mul(times(node)));
-        let backward = network.nodes().iter().zip(&self.backward).map(|(node, macs)| macs.saturating_mul(times(node)));
-        let macs = [forward.fold(0, u64::saturating_add), backward.fold(0, u64::saturating_add)];
-        table.row(counts.into_iter().chain(self.costs(network.parameters(), macs, moved)));
-        table
-    }
-
-    /// The headings of the values of [`costs`](Self::costs).
-    fn columns(&self) -> Vec<Column> {
-        let mut columns =
-            vec![Column::number("parameters", "parameters"), Column::number("forward_macs", "forward MACs")];
-        if self.workload.step.stage == Stage::Training {
-            columns.push(Column::number("backward_macs", "backward MACs"));
-        }
-        columns.extend([Column::number("bytes_in", "read"), Column::number("bytes_out", "written")]);
-        columns
-    }
-
-    /// The costs of the whole batch.
-    fn costs(&self, parameters: u64, [forward, backward]: [u64; 2], bytes: [u64; 2]) -> Vec<Cell> {
-        let mut cells = vec![parameters.into(), forward.into()];
-        if self.workload.step.stage == Stage::Training {
-            cells.push(backward.into());
-        }
-        cells.extend(bytes.map(|bytes| Bytes(bytes).into()));
-        cells
-    }
-}
-
-/// The output shape of a batch: `8x64x56x56`.
-fn output(node: &Node, batch: u64) -> String {
-    match node.shape.rank() {
-        0 => batch.to_string(),
-        _ => format!("{batch}x{}", node.shape),
-    }
 }
 
 fn covered(coverage: &Coverage) -> String {

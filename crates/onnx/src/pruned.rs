@@ -1,0 +1,380 @@
+//! Writes a pruned network with its weights: the file that it was read from, in which the weights keep the remaining channels alone.
+
+use super::file::Initializer;
+use super::ledger::Filters;
+use super::magnitudes::{WITH_WEIGHTS, payload};
+use super::schema::{
+    GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, tensor_proto::DataLocation,
+    tensor_shape_proto::dimension, type_proto,
+};
+use super::{Dims, messages, opened, source, tensor, translated};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::{atomic_write, input_file, overwrite};
+use perf4sight_network::{Network, Node};
+use prost::Message;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Cursor;
+use std::path::Path;
+
+/// The positions of a layer's input and output that remain; none where all do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept<'a> {
+    /// Of the input.
+    pub inputs: Option<&'a [usize]>,
+    /// Of the output.
+    pub outputs: Option<&'a [usize]>,
+    /// The axis of the output, counted from the last, which is 1.
+    pub axis_from_last: usize,
+}
+
+/// What a file larger than this cannot be: protobuf counts its bytes in 31 bits.
+const LARGEST: usize = i32::MAX as usize;
+
+const IN_PYTHON: &str = "prune the module itself, from Python: perf4sight.prune; or leave out --weights";
+
+/// Writes `pruned` to `out` as the file `source` with fewer channels: the layers in `kept`, by name, keep these slices of their
+/// weights. `dims` gives the sizes of dimensions that the file leaves open.
+///
+/// # Errors
+/// A file without weights; one that computes with sizes that are written into it, so that it would not be the pruned network; a file in
+/// the way that is the source or that another program wrote, unless `replace`.
+pub fn write_pruned(
+    [source, out]: [&Path; 2],
+    dims: &Dims,
+    pruned: &Network,
+    kept: &BTreeMap<&str, Kept>,
+    replace: bool,
+) -> Result<()> {
+    overwrite::check(out, replace, |_| false)?;
+    let file = opened(source, dims)?;
+    let (_, filters) = translated(&file, source)?;
+    let bytes = input_file::bytes(source, super::READ)?;
+    let broken = |cause: prost::DecodeError| Error::input(format!("a damaged ONNX file: {cause}")).file(source);
+    let mut model = ModelProto::decode(bytes.as_slice()).map_err(broken)?;
+    let mut graph = model.graph.take().unwrap_or_default();
+    let cuts = Cuts { source, kept, filters: &filters, owners: owners(&graph, kept, &filters) };
+    cuts.cut(&mut graph, &file.initializers)?;
+    model.graph = Some(graph);
+    if model.encoded_len() > LARGEST {
+        return Err(Error::input("the pruned file would have more than 2 GiB, more than ONNX allows")
+            .file(source)
+            .help(IN_PYTHON));
+    }
+    let bytes = model.encode_to_vec();
+    check_same(&bytes, source, dims, pruned)?;
+    atomic_write::save(out, bytes)
+}
+
+/// The layer of every initializer that belongs to one of the smaller layers.
+fn owners<'a>(
+    graph: &GraphProto,
+    kept: &BTreeMap<&'a str, Kept>,
+    filters: &BTreeMap<String, Filters>,
+) -> BTreeMap<String, &'a str> {
+    let stored: BTreeSet<&str> = graph.initializer.iter().map(TensorProto::name).collect();
+    let mut owners: BTreeMap<String, &str> = BTreeMap::new();
+    for &layer in kept.keys() {
+        owners.extend(filters.get(layer).map(|filters| (filters.tensor.clone(), layer)));
+    }
+    // PyTorch names the weights of a module by the module.
+    for name in &stored {
+        let layer = name.rsplit_once('.').and_then(|(module, _)| kept.get_key_value(module));
+        owners.extend(layer.filter(|_| !owners.contains_key(*name)).map(|(layer, _)| ((*name).to_owned(), *layer)));
+    }
+    // What an operation reads besides a layer's weight is the layer's: its bias, its running statistics.
+    for node in graph.node.iter().filter(|node| is_layer(node)) {
+        let Some(&layer) = node.input.iter().skip(1).find_map(|input| owners.get(input)) else { continue };
+        let rest = node.input.iter().skip(1).filter(|input| stored.contains(input.as_str()));
+        for input in rest {
+            owners.entry(input.clone()).or_insert(layer);
+        }
+    }
+    owners
+}
+
+fn is_layer(node: &NodeProto) -> bool {
+    const LAYERS: [&str; 7] = [
+        "Conv",
+        "ConvTranspose",
+        "Gemm",
+        "BatchNormalization",
+        "LayerNormalization",
+        "GroupNormalization",
+        "InstanceNormalization",
+    ];
+    LAYERS.contains(&node.op_type())
+}
+
+struct Cuts<'a> {
+    source: &'a Path,
+    kept: &'a BTreeMap<&'a str, Kept<'a>>,
+    filters: &'a BTreeMap<String, Filters>,
+    /// The layers of the tensors that become smaller.
+    owners: BTreeMap<String, &'a str>,
+}
+
+impl Cuts<'_> {
+    fn cut(&self, graph: &mut GraphProto, stored: &[Initializer]) -> Result<()> {
+        let stored: BTreeMap<&str, &Initializer> =
+            stored.iter().map(|initializer| (initializer.tensor.name(), initializer)).collect();
+        let groups = self.narrow(graph);
+        for tensor in &mut graph.initializer {
+            let is_cut = self.owners.contains_key(tensor.name());
+            let Some(initializer) = stored.get(tensor.name()).filter(|_| is_cut || is_elsewhere(tensor)) else {
+                continue;
+            };
+            let raw = payload(self.source, initializer).map_err(|why| {
+                Error::input(format!("holds no values of {}: {why}", tensor.name()))
+                    .file(self.source)
+                    .help(WITH_WEIGHTS)
+            })?;
+            let groups = groups.get(tensor.name()).copied().unwrap_or(1);
+            self.replace(tensor, raw, groups);
+        }
+        let dims: BTreeMap<&str, &[i64]> =
+            graph.initializer.iter().map(|tensor| (tensor.name(), tensor.dims.as_slice())).collect();
+        graph.input.iter_mut().for_each(|input| resize(input, &dims));
+        // The sizes of results that the exporter noted are those before.
+        graph.value_info.clear();
+        Ok(())
+    }
+
+    /// Sets the groups of depthwise convolutions to the remaining channels, and returns those of the other convolutions by their
+    /// weights.
+    fn narrow(&self, graph: &mut GraphProto) -> BTreeMap<String, usize> {
+        let channels: BTreeMap<&str, i64> =
+            graph.initializer.iter().filter_map(|tensor| Some((tensor.name(), *tensor.dims.get(1)?))).collect();
+        let mut groups = BTreeMap::new();
+        for node in graph.node.iter_mut().filter(|node| is_layer(node)) {
+            let Some(weight) = node.input.get(1) else { continue };
+            let Some(kept) = self.owners.get(weight).and_then(|layer| self.kept.get(layer)) else { continue };
+            let Some(group) = node.attribute.iter_mut().find(|attribute| attribute.name() == "group") else { continue };
+            match (channels.get(weight.as_str()), kept.inputs) {
+                (Some(1), Some(inputs)) if group.i() > 1 => group.i = Some(inputs.len() as i64),
+                _ => {
+                    groups.insert(weight.clone(), usize::try_from(group.i()).unwrap_or(1).max(1));
+                }
+            }
+        }
+        groups
+    }
+
+    /// Puts the remaining values of a tensor into it.
+    fn replace(&self, tensor: &mut TensorProto, raw: Vec<u8>, groups: usize) {
+        let mut values = Values { dims: tensor::dims(tensor).unwrap_or_default(), raw };
+        if let Some((&layer, kept)) = self.owners.get(tensor.name()).and_then(|layer| self.kept.get_key_value(layer)) {
+            let filters = self.filters.get(layer).filter(|filters| filters.tensor == tensor.name());
+            match filters.map(|filters| filters.axis).filter(|axis| *axis < 2 && values.dims.len() > 1) {
+                Some(0) if groups > 1 => values.keep_of_groups(groups, kept),
+                Some(axis) => {
+                    values.keep(axis, kept.outputs);
+                    values.keep(1 - axis, kept.inputs.filter(|_| values.dims[1 - axis] > 1));
+                }
+                None => {
+                    let axis = values.dims.len().saturating_sub(kept.axis_from_last);
+                    values.keep(axis, kept.outputs);
+                }
+            }
+        }
+        let Values { dims, raw } = values;
+        tensor.dims = dims.into_iter().map(|dim| dim as i64).collect();
+        tensor.raw_data = Some(raw.into());
+        tensor.float_data.clear();
+        tensor.external_data.clear();
+        tensor.data_location = None;
+    }
+}
+
+fn is_elsewhere(tensor: &TensorProto) -> bool {
+    tensor.data_location() == DataLocation::External
+}
+
+/// The elements of a tensor as bytes, the last axis closest together.
+struct Values {
+    dims: Vec<usize>,
+    raw: Vec<u8>,
+}
+
+impl Values {
+    /// Keeps these positions of an axis; all where there are none to keep or the axis is shorter.
+    fn keep(&mut self, axis: usize, kept: Option<&[usize]>) {
+        let Some((&length, kept)) = self.dims.get(axis).zip(kept) else { return };
+        let outer: usize = self.dims[..axis].iter().product();
+        let rows = outer * length;
+        if kept.last().is_none_or(|last| *last >= length) || rows == 0 || !self.raw.len().is_multiple_of(rows) {
+            return;
+        }
+        let inner = self.raw.len() / rows;
+        let row = |row: usize| &self.raw[row * inner..(row + 1) * inner];
+        let rows = (0..outer).flat_map(|outer| kept.iter().map(move |position| outer * length + position));
+        self.raw = rows.flat_map(row).copied().collect();
+        self.dims[axis] = kept.len();
+    }
+
+    /// The same of the filters of a convolution in groups, each of which reads the channels of its own group alone.
+    fn keep_of_groups(&mut self, groups: usize, kept: &Kept) {
+        let [filters, channels] = [self.dims[0], self.dims[1]];
+        let all: Vec<usize> = (0..filters.max(groups * channels)).collect();
+        let (outputs, inputs) =
+            (kept.outputs.unwrap_or(&all[..filters]), kept.inputs.unwrap_or(&all[..groups * channels]));
+        let fits = |kept: &[usize], length: usize| kept.last().is_some_and(|last| *last < length);
+        let rows = filters * channels;
+        if !fits(outputs, filters) || !fits(inputs, groups * channels) || !self.raw.len().is_multiple_of(rows) {
+            return;
+        }
+        let inner = self.raw.len() / rows;
+        let each = filters.div_ceil(groups);
+        let rows = outputs.iter().flat_map(|&filter| {
+            let own = move |input: &&usize| **input / channels == filter / each;
+            inputs.iter().filter(own).map(move |input| filter * channels + input % channels)
+        });
+        self.raw = rows.flat_map(|row| &self.raw[row * inner..(row + 1) * inner]).copied().collect();
+        self.dims[..2].copy_from_slice(&[outputs.len(), inputs.len() / groups]);
+    }
+}
+
+/// Sets the sizes of a graph's input that is one of these tensors.
+fn resize(input: &mut ValueInfoProto, dims: &BTreeMap<&str, &[i64]>) {
+    let Some(dims) = dims.get(input.name()).copied() else { return };
+    let Some(type_proto::Value::TensorType(tensor)) = input.r#type.as_mut().and_then(|kind| kind.value.as_mut()) else {
+        return;
+    };
+    let sizes = tensor.shape.iter_mut().flat_map(|shape| &mut shape.dim);
+    sizes.zip(dims).for_each(|(size, dim)| size.value = Some(dimension::Value::DimValue(*dim)));
+}
+
+/// Refuses bytes that are another network than the pruned one: a file may compute with sizes that are written into it.
+fn check_same(bytes: &[u8], source: &Path, dims: &Dims, pruned: &Network) -> Result<()> {
+    let refused = |problem: String| Err(Error::input(problem).file(source).help(IN_PYTHON));
+    let mut file = messages(Cursor::new(bytes), bytes.len() as u64, source)?;
+    source::set_dims(&mut file.model, dims).map_err(|problem| Error::usage(problem).file(source))?;
+    let read = match translated(&file, source) {
+        Ok((read, _)) => read.network,
+        Err(error) => {
+            return refused(format!("it cannot be pruned in its own form, for then it could not be read: {error}"));
+        }
+    };
+    let alike =
+        |(one, other): &(&Node, &Node)| one.op == other.op && one.shape == other.shape && one.inputs == other.inputs;
+    match read.nodes().iter().zip(pruned.nodes()).find(|pair| !alike(pair)) {
+        Some((one, other)) => refused(format!(
+            "it cannot be pruned in its own form: \"{}\" would give {}, not {}, because it computes with sizes that are written into the file",
+            other.name, one.shape, other.shape
+        )),
+        None if read.nodes().len() != pruned.nodes().len() => refused("it cannot be pruned in its own form".to_owned()),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_network::{Conv, NetworkBuilder, Op, Shape, Window};
+
+    #[test]
+    fn rows_and_columns_stay_in_order() {
+        // A matrix of 3 rows and 4 columns of one byte each.
+        let matrix = || Values { dims: vec![3, 4], raw: (0..12).collect() };
+        let mut values = matrix();
+        values.keep(0, Some(&[0, 2]));
+        values.keep(1, Some(&[1, 3]));
+        assert_eq!((values.dims, values.raw), (vec![2, 2], vec![1, 3, 9, 11]));
+        let mut whole = matrix();
+        whole.keep(0, Some(&[5]));
+        whole.keep(7, Some(&[0]));
+        whole.keep(1, None);
+        assert_eq!(whole.raw, matrix().raw);
+    }
+
+    /// A file of a network, with weights that count up from 0 in every tensor.
+    fn counted(network: &Network) -> Vec<u8> {
+        let mut model = ModelProto::decode(crate::to_bytes(network).as_slice()).expect("what was written can be read");
+        let graph = model.graph.as_mut().expect("a network has a graph");
+        let weights = graph.input.split_off(1).into_iter().map(|input| {
+            let Some(type_proto::Value::TensorType(tensor)) = input.r#type.and_then(|kind| kind.value) else {
+                return TensorProto::default();
+            };
+            let sizes = tensor.shape.unwrap_or_default().dim.into_iter().filter_map(|size| size.value);
+            let dims: Vec<i64> = sizes
+                .map(|size| if let dimension::Value::DimValue(size) = size { size } else { 0 })
+                .collect();
+            let values = (0..dims.iter().product::<i64>()).map(|value| value as f32);
+            TensorProto { name: input.name, dims, data_type: Some(1), float_data: values.collect(), ..TensorProto::default() }
+        });
+        graph.initializer = weights.collect();
+        model.encode_to_vec()
+    }
+
+    /// The values of every initializer of a file, by name.
+    fn weights(file: &Path) -> BTreeMap<String, (Vec<i64>, Vec<f64>)> {
+        let bytes = std::fs::read(file).expect("it was written");
+        let model = ModelProto::decode(bytes.as_slice()).expect("it is ONNX");
+        let tensors = model.graph.unwrap_or_default().initializer.into_iter();
+        let values = |tensor: &TensorProto| tensor::Constant::from_message(tensor).map_or(Vec::new(), |constant| constant.values);
+        tensors.map(|tensor| (tensor.name().to_owned(), (tensor.dims.clone(), values(&tensor)))).collect()
+    }
+
+    /// 2 channels, a convolution to `filters`, a normalisation, a depthwise convolution, and one back to 2.
+    fn network(filters: usize) -> Result<Network> {
+        let mut builder = NetworkBuilder::new("small", Shape::new([2, 4, 4]));
+        let conv = |out_channels, groups| Op::Conv(Conv { out_channels, window: Window::square(1, 1, 0), groups, bias: groups == 1 });
+        let mut at = builder.input();
+        let layers = [
+            ("wide", conv(filters, 1)),
+            ("norm", Op::BatchNorm { axis: 0 }),
+            ("deep", conv(filters, filters)),
+            ("back", conv(2, 1)),
+        ];
+        for (name, op) in layers {
+            at = builder.add(name, op, &[at])?;
+        }
+        Ok(builder.finish(at))
+    }
+
+    #[test]
+    fn the_remaining_weights_are_those_of_the_original() -> Result<()> {
+        let folder = tempfile::TempDir::new().expect("a folder for the test");
+        let [source, out] = ["small.onnx", "smaller.onnx"].map(|name| folder.path().join(name));
+        std::fs::write(&source, counted(&network(3)?)).expect("a new folder can be written to");
+        // The middle one of three filters goes.
+        let left = [0, 2];
+        let kept = |inputs, outputs| Kept { inputs, outputs, axis_from_last: 3 };
+        let kept = BTreeMap::from([
+            ("wide", kept(None, Some(left.as_slice()))),
+            ("norm", kept(Some(&left), Some(&left))),
+            ("deep", kept(Some(&left), Some(&left))),
+            ("back", kept(Some(&left), None)),
+        ]);
+        write_pruned([&source, &out], &Dims::new(), &network(2)?, &kept, false)?;
+        let weights = weights(&out);
+        // Rows of two of the first matrix of 3 x 2, columns of the last of 2 x 3, by hand.
+        let expected = [
+            ("wide.weight", vec![2, 2, 1, 1], vec![0.0, 1.0, 4.0, 5.0]),
+            ("wide.bias", vec![2], vec![0.0, 2.0]),
+            ("norm.running_var", vec![2], vec![0.0, 2.0]),
+            ("deep.weight", vec![2, 1, 1, 1], vec![0.0, 2.0]),
+            ("back.weight", vec![2, 2, 1, 1], vec![0.0, 2.0, 3.0, 5.0]),
+            ("back.bias", vec![2], vec![0.0, 1.0]),
+        ];
+        for (name, dims, values) in expected {
+            assert_eq!(weights.get(name), Some(&(dims, values)), "{name} of {:?}", weights.keys());
+        }
+        // What was written is the pruned network, and is not replaced without being told to.
+        assert_eq!(crate::read(&out)?.network.nodes().len(), network(2)?.nodes().len());
+        assert!(write_pruned([&source, &out], &Dims::new(), &network(2)?, &kept, false).is_err());
+        // Without the cut of the depthwise layer it would be another network.
+        let less = kept.into_iter().filter(|(layer, _)| *layer != "deep").collect();
+        let refused = write_pruned([&source, &out], &Dims::new(), &network(2)?, &less, true);
+        assert!(refused.is_err_and(|error| error.to_string().contains("perf4sight.prune")));
+        Ok(())
+    }
+
+    #[test]
+    fn filters_of_groups_keep_the_channels_of_their_group() {
+        // Four filters in two groups, each of which reads three of six channels: filter 2 is the first of the second group.
+        let mut values = Values { dims: vec![4, 3, 1], raw: (0..12).collect() };
+        let kept = Kept { inputs: Some(&[0, 2, 4, 5]), outputs: Some(&[1, 2]), axis_from_last: 3 };
+        values.keep_of_groups(2, &kept);
+        assert_eq!((values.dims, values.raw), (vec![2, 2, 1], vec![3, 5, 7, 8]));
+    }
+}
