@@ -51,6 +51,8 @@ mod remeasured;
 mod remote;
 mod sensitivity;
 mod sensitivity_nodes;
+mod slurm;
+mod slurm_cluster;
 mod target;
 mod teach;
 mod trees;

@@ -2,7 +2,6 @@
 
 use super::counts::Spent;
 use super::planned::Planned;
-use crate::device::Device;
 use crate::plan::Ledger;
 use crate::records::layers::{self, LayerAppender, LayerLog, LayerRecord, Pass};
 use crate::records::{self, Appender, Attempt, Learned, Provenance, Record, Repeatability, Run, Variant, row_file};
@@ -38,12 +37,11 @@ pub(super) struct Entry {
     pub attempts: Vec<Attempt>,
 }
 
-/// The existing rows of `planned`, read only, and the seconds that all runs took.
+/// The existing rows of `planned`, read only.
 ///
 /// # Errors
-/// Rows that cannot be read, or that were measured under another setting than `now`.
-pub(super) fn look(log_dir: &Path, planned: &[Planned], now: &Setting) -> Result<(Ledger, f64)> {
-    let seconds = seconds(&provenance(log_dir, now)?);
+/// Rows that cannot be read.
+pub(super) fn look(log_dir: &Path, planned: &[Planned]) -> Result<Ledger> {
     let (mut rows, mut timed_layers) = (Vec::new(), Vec::new());
     for (variant, variable) in files(planned) {
         let file = row_file(log_dir, variable, &variant);
@@ -55,11 +53,11 @@ pub(super) fn look(log_dir: &Path, planned: &[Planned], now: &Setting) -> Result
     }
     let mut ledger = Ledger::of(&rows);
     timed_layers.iter().flat_map(timed).for_each(|(variant, workload)| ledger.enter_layers(variant, workload));
-    Ok((ledger, seconds))
+    Ok(ledger)
 }
 
 /// Seconds that the configurations of all runs took.
-fn seconds(provenance: &Provenance) -> f64 {
+pub(super) fn seconds(provenance: &Provenance) -> f64 {
     provenance.runs.iter().map(|run| run.seconds).sum()
 }
 
@@ -78,14 +76,14 @@ impl ProfileLog {
     pub fn open(
         log_dir: &Path,
         planned: &[Planned],
-        device: &dyn Device,
+        setting: &Setting,
         seed: u64,
         context: &mut Context,
     ) -> Result<Self> {
         let variables: BTreeSet<Variable> = files(planned).into_iter().map(|(_, variable)| variable).collect();
         variables.iter().try_for_each(|variable| records::ensure_writable(&log_dir.join(variable.name())))?;
         let lock = lock_folder(log_dir, Duration::ZERO, "wait for it to finish, or set another log_dir")?;
-        let mut provenance = provenance(log_dir, &device.setting())?;
+        let mut provenance = provenance(log_dir, setting)?;
         let date = humantime::format_rfc3339_seconds(context.now()).to_string();
         let config = context.config.clone();
         provenance.runs.push(Run {
@@ -223,7 +221,10 @@ pub(super) fn files(planned: &[Planned]) -> BTreeSet<(Variant, Variable)> {
 }
 
 /// The existing provenance, or a new one if there are no rows.
-fn provenance(log_dir: &Path, now: &Setting) -> Result<Provenance> {
+///
+/// # Errors
+/// Rows that were measured under another setting than `now`, or without a provenance.
+pub(super) fn provenance(log_dir: &Path, now: &Setting) -> Result<Provenance> {
     let fresh = Provenance { setting: now.clone(), runs: Vec::new() };
     if !records::any_rows(log_dir) {
         return Ok(fresh);
