@@ -17,7 +17,7 @@ pub(super) fn outlines(jobs: &[Job], elsewhere: bool, context: &Context) -> Resu
     let mut outlines = Vec::new();
     for job in jobs {
         let outline = match job.section.divisible().filter(|_| elsewhere) {
-            Some(section) => section.outline_elsewhere(&foreseen)?,
+            Some(section) => section.outline_elsewhere(&foreseen, context)?,
             None => job.section.outline(&foreseen, context)?,
         };
         outline.reads.iter().try_for_each(|read| readable(read, job, &foreseen))?;

@@ -15,10 +15,12 @@ const SILENT: [&str; 6] = [
 ];
 
 /// What Slurm refuses, by its own words, with the remedy.
-const REFUSALS: [(&str, &str); 9] = [
+const REFUSALS: [(&str, &str); 11] = [
     ("invalid license", "scontrol show licenses lists the licences; correct licence in [slurm]"),
     ("time limit is invalid", "the partition allows less: set time in [slurm], and more chunks, so that a task fits into it"),
     ("node configuration is not available", "no node of the partition has what extra, licence or exclusive ask for; sinfo -N -l lists the nodes"),
+    ("invalid feature", "no node has the feature that --constraint in extra of [slurm] names; sinfo -o '%N %f' lists them"),
+    ("memory specification", "no node has the memory that extra of [slurm] asks for"),
     ("invalid account", "set your account, as by extra = ['--account=NAME'] in [slurm]"),
     ("invalid qos", "correct --qos in extra of [slurm]"),
     ("limit", "submit fewer tasks (chunks in [slurm]), or wait until others of yours have ended"),

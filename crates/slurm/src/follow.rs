@@ -7,7 +7,7 @@ use super::settings::Settings;
 use super::standing::{Live, Standing, time_left};
 use perf4sight_base::error::Result;
 use perf4sight_verb::Context;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -46,7 +46,7 @@ pub(crate) fn follow(runs: &[Run], settings: &Settings, cluster: Cluster, contex
     let all: usize = runs.iter().flat_map(|run| &run.tasks).map(|share| share.items.len()).sum();
     let progress = context.console.progress(all as u64, "slurm");
     let began = context.now();
-    let (mut jobs, mut done, mut unseen) = (Jobs::new(), 0, false);
+    let (mut jobs, mut done, mut unseen, mut stuck) = (Jobs::new(), 0, false, BTreeSet::new());
     loop {
         let Some(queue) = queue(cluster, context)? else { return cancel(runs, cluster, context) };
         let standings: Vec<Standing<'_>> = runs.iter().map(|run| Standing::of(run, &queue)).collect();
@@ -60,6 +60,7 @@ pub(crate) fn follow(runs: &[Run], settings: &Settings, cluster: Cluster, contex
         if standings.iter().all(|standing| standing.live.is_empty()) {
             return Ok(Ending::All(failures(&standings, &jobs, cluster)));
         }
+        warn_of_stuck(&standings, &mut stuck, context);
         unseen = unseen || warn_of_unseen(&standings, began, context);
         if !wait(pause(began, context), context) {
             return cancel(runs, cluster, context);
@@ -127,6 +128,28 @@ fn cancel(runs: &[Run], cluster: Cluster, context: &mut Context) -> Result<Endin
     context.console.note("cancelling the tasks");
     cluster.cancel(&arrays)?;
     Ok(Ending::Cancelled(standings.iter().map(|standing| standing.live.len()).sum()))
+}
+
+/// Reasons for which Slurm keeps a task waiting until somebody does something, with what to do.
+const STUCK: [(&str, &str); 8] = [
+    ("PartitionTimeLimit", "the partition allows less time: cancel (Ctrl-C), then set time, and more chunks, in [slurm]"),
+    ("PartitionConfig", "the partition cannot run such tasks (scontrol show partition lists its limits): cancel (Ctrl-C), then correct [slurm]"),
+    ("PartitionDown", "the partition is down; sinfo shows it"),
+    ("BadConstraints", "no node fits extra of [slurm]: cancel (Ctrl-C), then correct it"),
+    ("held", "they are held; scontrol release JOB lets them run when the cause is gone, which the log of the node says"),
+    ("Held", "they are held; scontrol release JOB lets them run"),
+    ("InvalidAccount", "cancel (Ctrl-C), then set --account in extra of [slurm]"),
+    ("ReqNodeNotAvail", "the nodes are drained, down or reserved; sinfo -R says why"),
+];
+
+/// Warns, once for every reason, where tasks wait for somebody to do something.
+fn warn_of_stuck(standings: &[Standing<'_>], known: &mut BTreeSet<String>, context: &mut Context) {
+    for reason in standings.iter().flat_map(|standing| standing.counts().reasons) {
+        let remedy = STUCK.iter().find(|(part, _)| reason.contains(part));
+        if let (Some((_, remedy)), true) = (remedy, known.insert(reason.clone())) {
+            context.warn(format!("tasks wait ({reason}): {remedy}"));
+        }
+    }
 }
 
 /// Warns where a task runs for a while and nothing of it is seen here.

@@ -38,7 +38,7 @@ pub trait Divisible {
     ///
     /// # Errors
     /// Failures that are certain before anything runs.
-    fn outline_elsewhere(&self, foreseen: &Foreseen) -> Result<Outline>;
+    fn outline_elsewhere(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline>;
 
     /// The items that have no result yet, in the order in which a single machine would do them.
     ///

@@ -12,8 +12,7 @@ use crate::records::layers::{self, LayerAppender};
 use crate::records::{self, Appender, Provenance, Variant, absent, merge_attempts, row_file};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::lock_folder;
-use perf4sight_base::{atomic_write, input_file};
-use perf4sight_machine::{Setting, differences};
+use perf4sight_machine::{Setting, check_kind, claim, differences};
 use perf4sight_step::workload::{Quantity, Stage, Variable};
 use perf4sight_verb::{Context, Divisible, Foreseen, Item, Outline, Part, Summary};
 use std::collections::BTreeSet;
@@ -32,7 +31,7 @@ impl Divisible for Profile {
         &self.places.log_dir
     }
 
-    fn outline_elsewhere(&self, foreseen: &Foreseen) -> Result<Outline> {
+    fn outline_elsewhere(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
         self.check_divisible()?;
         let tests = self.tests(foreseen)?;
         let mut outline = Outline::default();
@@ -163,14 +162,7 @@ impl Profile {
             true => Provenance::load(log_dir)?.map(|provenance| provenance.setting),
             false => None,
         };
-        let before = known.map_or_else(|| claim(&run.join(SETTING_FILE), now), Ok)?;
-        let different = differences(&before, now);
-        if different.is_empty() {
-            return Ok(());
-        }
-        let problem = format!("this node is another kind of machine than that of the other rows: {}", different.join("; "));
-        Err(Error::device(problem)
-            .help("let extra of [slurm] choose nodes of one kind, as by --constraint=NAME; profile the others under another device_name"))
+        check_kind(&known.map_or_else(|| claim(&run.join(SETTING_FILE), now), Ok)?, now)
     }
 
     /// A plan that measures nothing here, but knows how often rows were to be measured.
@@ -179,14 +171,6 @@ impl Profile {
         let repetitions = if self.device.kind == DeviceKind::Recorded { 1 } else { REPETITIONS };
         Repetitions::new(Box::new(Grid::new(all.clone())), &all, repetitions, None)
     }
-}
-
-/// The setting of the first machine that wrote this file, which may be this one.
-fn claim(file: &Path, now: &Setting) -> Result<Setting> {
-    let text = serde_json::to_string_pretty(now).map_err(|cause| Error::device(format!("the setting cannot be written: {cause}")))?;
-    atomic_write::save_new(file, text + "\n")?;
-    let text = input_file::text(file, "read the setting of the other machines")?;
-    serde_json::from_str(&text).map_err(|cause| Error::input(format!("the setting cannot be understood: {cause}")).file(file))
 }
 
 /// By which a configuration is found in another process.
