@@ -2,6 +2,7 @@
 
 mod help;
 mod mistakes;
+mod slurm;
 mod verb;
 mod words;
 
@@ -43,10 +44,12 @@ pub fn command() -> Command {
         .subcommands(VERBS.iter().map(|spec| verb::subcommand(spec)))
         .subcommand(completions())
         .subcommand(worker())
+        .subcommand(slurm::task())
+        .subcommand(slurm::merge())
 }
 
-fn of_a_configuration() -> [Arg; 5] {
-    [
+fn of_a_configuration() -> Vec<Arg> {
+    let own = [
         Arg::new("config_file")
             .long("config-file")
             .value_name("FILE")
@@ -65,7 +68,8 @@ fn of_a_configuration() -> [Arg; 5] {
             "Check everything and show the plan, the number of runs and about how long they take; run nothing",
         )
         .requires("configuration"),
-    ]
+    ];
+    own.into_iter().chain(slurm::arguments()).collect()
 }
 
 fn option(name: &'static str, help: &'static str) -> Arg {
@@ -144,6 +148,9 @@ fn run_subcommand(name: &str, typed: &ArgMatches, context: &mut Context) -> Resu
         context.console.line(script(shell));
         return Ok(Ending::Finished);
     }
+    if let Some(ending) = slurm::run(name, typed, context) {
+        return ending;
+    }
     let arguments: Vec<OsString> = typed.get_many("arguments").into_iter().flatten().cloned().collect();
     match device::program::become_worker(&context.executable, &arguments)? {}
 }
@@ -159,6 +166,7 @@ fn options(config_file: &Path, typed: &ArgMatches) -> pipeline::Options {
         only: all("only"),
         set: all("set"),
         check: typed.get_flag("check"),
+        slurm: slurm::options(typed),
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn keys() -> Words {
         let keys = |table: &'static perf4sight_verb::config::Table| {
             table.on(Surface::Configuration).map(|setting| format!("{}.{}=", table.section, setting.key))
         };
-        SPECS.iter().flat_map(|spec| keys(&spec.table)).collect()
+        SPECS.iter().map(|spec| &spec.table).chain([&perf4sight_slurm::TABLE]).flat_map(keys).collect()
     });
     Words(KEYS.iter().map(String::as_str).collect())
 }

@@ -11,11 +11,15 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The outline of each section, in order; later sections may read the files that one section writes.
-pub(super) fn outlines(jobs: &[Job], context: &mut Context) -> Result<Vec<Outline>> {
+/// `elsewhere`: other machines do the work of those that can be divided.
+pub(super) fn outlines(jobs: &[Job], elsewhere: bool, context: &mut Context) -> Result<Vec<Outline>> {
     let mut foreseen = Foreseen::default();
     let mut outlines = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
-        let outline = job.section.outline(&foreseen, context)?;
+        let outline = match job.section.divisible().filter(|_| elsewhere) {
+            Some(section) => section.outline_elsewhere(&foreseen, context)?,
+            None => job.section.outline(&foreseen, context)?,
+        };
         let later = &jobs[index + 1..];
         outline.reads.iter().try_for_each(|read| readable(read, job, &foreseen, || writer(read, later, context)))?;
         outline.writes.iter().try_for_each(|written| writable(written, job))?;

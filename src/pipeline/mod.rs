@@ -3,10 +3,12 @@
 mod check;
 mod closing;
 mod findings;
+pub mod part;
 
 use closing::Closing;
 use perf4sight_base::error::{Error, Result, suggestion};
 use perf4sight_report::Console;
+use perf4sight_slurm as slurm;
 use perf4sight_verb::config::{Document, SectionText, Table, Values};
 use perf4sight_verb::{Context, Section, Spec, Summary, Verb};
 use std::env;
@@ -26,6 +28,17 @@ pub struct Options {
     pub set: Vec<String>,
     /// Show the planned work and stop there.
     pub check: bool,
+    /// Let Slurm do the work of sections that can be divided.
+    pub slurm: Option<Slurm>,
+}
+
+/// How Slurm is used.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Slurm {
+    /// Leave the tasks running instead of waiting for them.
+    pub detach: bool,
+    /// Show what would be submitted and stop there.
+    pub print_script: bool,
 }
 
 /// The end of a run.
@@ -61,15 +74,30 @@ pub fn context(console: Console, cancel: Arc<AtomicBool>) -> Result<Context> {
 pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<Ending> {
     let mut document = Document::load(&options.config_file)?;
     options.set.iter().try_for_each(|assignment| document.set(assignment))?;
-    let tables: Vec<&Table> = specs.iter().map(|spec| &spec.table).collect();
+    let tables = tables(specs);
     let jobs = chosen(parse(specs, &tables, &document)?, &options.only, &document)?;
-    let outlines = check::outlines(&jobs, context)?;
+    // Checked even where it is not used.
+    let settings = slurm_settings(&document, &tables)?;
+    let slurm = options.slurm.map(|Slurm { detach, print_script }| slurm::Settings { detach, print_script, ..settings });
+    let outlines = check::outlines(&jobs, slurm.is_some(), context)?;
     if options.check {
         check::show(&jobs, &outlines, &context.console);
         return Ok(Ending::Finished);
     }
     context.config = document.to_string();
-    run_all(&jobs, context)
+    run_all(&jobs, slurm.as_ref(), context)
+}
+
+/// The tables of all sections.
+fn tables<'a>(specs: &'a [&'a Spec]) -> Vec<&'a Table> {
+    specs.iter().map(|spec| &spec.table).collect()
+}
+
+/// The values of `[slurm]`, or its defaults.
+fn slurm_settings(document: &Document, tables: &[&Table]) -> Result<slurm::Settings> {
+    let absent = SectionText { name: slurm::TABLE.section.to_owned(), line: 0, entries: Vec::new() };
+    let section = document.section(slurm::TABLE.section).unwrap_or(&absent);
+    slurm::Settings::parse(&Values::check(document, section, &slurm::TABLE, tables)?)
 }
 
 /// Runs a verb of the command line and shows its summary.
@@ -86,7 +114,8 @@ pub fn run_verb(verb: &dyn Verb, context: &mut Context) -> Result<Ending> {
 
 /// Checks the values of all sections before the first is parsed, for defaults reach into other sections.
 fn parse<'a>(specs: &[&'a Spec], tables: &'a [&'a Table], document: &'a Document) -> Result<Vec<Job<'a>>> {
-    let checked = document.sections().iter().map(|section| {
+    let sections = document.sections().iter().filter(|section| section.name != slurm::TABLE.section);
+    let checked = sections.map(|section| {
         let spec = spec(specs, section, document)?;
         Ok((spec, Values::check(document, section, &spec.table, tables)?))
     });
@@ -96,7 +125,8 @@ fn parse<'a>(specs: &[&'a Spec], tables: &'a [&'a Table], document: &'a Document
 
 fn spec<'a>(specs: &[&'a Spec], section: &SectionText, document: &Document) -> Result<&'a Spec> {
     specs.iter().copied().find(|spec| spec.table.section == section.name).ok_or_else(|| {
-        let known: Vec<&str> = specs.iter().map(|spec| spec.table.section).collect();
+        let known = specs.iter().map(|spec| spec.table.section).chain([slurm::TABLE.section]);
+        let known: Vec<&str> = known.collect();
         Error::config(format!("there is no section [{}]", section.name))
             .file(document.file())
             .line(section.line)
@@ -116,7 +146,7 @@ fn chosen<'a>(jobs: Vec<Job<'a>>, only: &[String], document: &Document) -> Resul
     Ok(jobs.into_iter().filter(|job| only.is_empty() || only.iter().any(|name| name == job.name())).collect())
 }
 
-fn run_all(jobs: &[Job], context: &mut Context) -> Result<Ending> {
+fn run_all(jobs: &[Job], slurm: Option<&slurm::Settings>, context: &mut Context) -> Result<Ending> {
     let mut closing = Closing::of(jobs.iter().map(|job| job.spec.subject));
     let mut failure = None;
     for job in jobs.iter() {
@@ -125,14 +155,28 @@ fn run_all(jobs: &[Job], context: &mut Context) -> Result<Ending> {
         }
         context.console.note("");
         context.console.note(format_args!("[{}] {}", job.name(), job.spec.table.about));
-        let mut summary = job.section.run(context)?;
+        let (mut summary, goes_on) = run_one(job, slurm, context)?;
         show(&summary, &context.console);
         failure = failure.or(summary.failure.take());
         closing.add(job.name(), job.spec.subject, summary);
+        if !goes_on {
+            break;
+        }
     }
     let ending = ending(context);
     closing.show(ending, context);
     failure.map_or(Ok(ending), Err)
+}
+
+/// Runs a section here, or by Slurm where it can be divided; whether the next ones may run, too.
+fn run_one(job: &Job, slurm: Option<&slurm::Settings>, context: &mut Context) -> Result<(Summary, bool)> {
+    match slurm.zip(job.section.divisible()) {
+        None => job.section.run(context).map(|summary| (summary, true)),
+        Some((settings, section)) => Ok(match slurm::run(section, job.name(), settings, context)? {
+            slurm::Done::Complete(summary) => (summary, true),
+            slurm::Done::Left(summary) => (summary, false),
+        }),
+    }
 }
 
 fn ending(context: &Context) -> Ending {

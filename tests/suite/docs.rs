@@ -3,8 +3,7 @@
 
 use perf4sight::cli;
 use perf4sight::verbs::{SPECS, VERBS};
-use perf4sight_verb::Spec;
-use perf4sight_verb::config::{Kind, Missing, Setting, Surface};
+use perf4sight_verb::config::{Kind, Missing, Setting, Surface, Table};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -23,12 +22,11 @@ fn pages() -> Vec<PathBuf> {
 }
 
 fn reference() -> String {
-    SPECS.iter().map(|spec| section(spec)).collect()
+    SPECS.iter().map(|spec| &spec.table).chain([&perf4sight_slurm::TABLE]).map(section).collect()
 }
 
-fn section(spec: &Spec) -> String {
-    let rows: String = spec.table.on(Surface::Configuration).map(row).collect();
-    let Spec { table, .. } = spec;
+fn section(table: &Table) -> String {
+    let rows: String = table.on(Surface::Configuration).map(row).collect();
     let (initial, rest) = table.about.split_at(1);
     let about = format!("{}{rest}", initial.to_uppercase());
     format!("\n### [{}]\n\n{about}.\n\n| key | value | default | meaning |\n|---|---|---|---|\n{rows}\n", table.section)

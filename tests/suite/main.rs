@@ -52,6 +52,8 @@ mod remote;
 mod replay;
 mod sensitivity;
 mod sensitivity_nodes;
+mod slurm;
+mod slurm_cluster;
 mod target;
 mod teach;
 mod trees;

@@ -31,6 +31,24 @@ pub fn save(file: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
     })
 }
 
+/// Writes a file that does not exist yet; an existing one, which another process may write at the same moment, stays as it is. Readers find it
+/// complete.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn save_new(file: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
+    let write = || {
+        let mut unfinished = unfinished(folder_of(file))?;
+        unfinished.write_all(contents.as_ref())?;
+        unfinished.as_file().sync_all()?;
+        match unfinished.persist_noclobber(file) {
+            Err(refused) if refused.error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            persisted => persisted.map(drop).map_err(io::Error::from),
+        }
+    };
+    write().map_err(|cause| Error::io(file, "write the file", &cause).help("make room or permit writing"))
+}
+
 /// The name of a file; of a link also its target.
 pub fn named(file: &Path) -> PathBuf {
     match fs::read_link(file) {
@@ -134,6 +152,16 @@ mod tests {
         assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
         assert!(save(&file.join("below"), "").is_err());
         assert!(save(Path::new("/"), "").unwrap_err().to_string().contains("names no file"));
+    }
+
+    #[test]
+    fn the_first_of_several_writers_keeps_its_file() {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("file");
+        ["first", "second"].into_iter().for_each(|text| save_new(&file, text).unwrap());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "first");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(save_new(&file.join("below"), "").is_err());
     }
 
     #[test]

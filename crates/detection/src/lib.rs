@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 mod dataset;
+mod divided;
 mod foreseen;
 mod measurement_run;
 mod page;
@@ -28,7 +29,7 @@ use perf4sight_machine::Seen;
 use perf4sight_machine::remote::Route;
 use perf4sight_report::{Cell, Column};
 use perf4sight_step::detection::{Measured, Memory};
-use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, Divisible, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -98,6 +99,13 @@ pub struct Setting {
 struct Tried {
     setting: Setting,
     became: Became,
+}
+
+/// The machine that measured.
+struct Machine {
+    circumstances: Circumstances,
+    /// Processors that the training does not compute with, where known.
+    processors_left: Option<u64>,
 }
 
 enum Became {
@@ -179,8 +187,7 @@ impl Verb for Detection {
     /// Data that are not found; a Python that cannot be started; no setting that ran.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check()?;
-        let task = DetectionTask { data: self.whole_path(), ..self.task.clone() };
-        let asked = Detection { task, ..self.clone() };
+        let asked = self.with_whole_path();
         if let Some(fingerprint) = &self.predict {
             return foreseen::run(&asked, fingerprint, context);
         }
@@ -208,6 +215,10 @@ impl Section for Detection {
             writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
             ..Outline::default()
         })
+    }
+
+    fn divisible(&self) -> Option<&dyn Divisible> {
+        self.predict.is_none().then_some(self)
     }
 }
 
@@ -272,6 +283,12 @@ impl Detection {
         whole.unwrap_or_else(|| self.task.data.clone())
     }
 
+    /// The same with the whole path of its data.
+    fn with_whole_path(&self) -> Self {
+        let task = DetectionTask { data: self.whole_path(), ..self.task.clone() };
+        Detection { task, ..self.clone() }
+    }
+
     fn check_keys(&self) -> Result<()> {
         if self.task.data.as_os_str().is_empty() {
             return Err(Error::usage("there are no data to train with")
@@ -320,10 +337,14 @@ impl Detection {
         let tried = run.run(context)?;
         let headline = format!("{} measured, {} found in {}", run.measured, run.found, self.out.display());
         tried.iter().for_each(|one| one.warn(context));
-        self.summary(&tried, &trainer, headline, context)
+        let machine = Machine {
+            circumstances: self.circumstances(&trainer),
+            processors_left: Some(trainer.processors_left(self)),
+        };
+        self.summary(&tried, &machine, headline, context)
     }
 
-    fn summary(&self, tried: &[Tried], trainer: &Trainer, headline: String, context: &Context) -> Result<Summary> {
+    fn summary(&self, tried: &[Tried], machine: &Machine, headline: String, context: &Context) -> Result<Summary> {
         let ran: Vec<(Setting, &Ran)> = tried.iter().filter_map(|one| Some((one.setting, one.ran()?))).collect();
         let interrupted = context.cancelled() && tried.len() < self.settings.len();
         let settings = tables::settings(tried, self.epochs);
@@ -333,10 +354,9 @@ impl Detection {
         let Some(&(setting, best)) = ran.iter().max_by(|one, other| Ran::compare(one, other)) else {
             return self.nothing(tried, interrupted);
         };
-        let circumstances = self.circumstances(trainer);
-        let processors = trainer.processors_left(self);
-        let answer =
-            tables::Answer { setting, best, ran: &ran, epochs: self.epochs, processors, circumstances: &circumstances };
+        let Machine { circumstances, processors_left } = machine;
+        let (epochs, processors) = (self.epochs, *processors_left);
+        let answer = tables::Answer { setting, best, ran: &ran, epochs, processors, circumstances };
         let tables = vec![settings, tables::parts(setting, best), tables::machine(&ran)];
         let report = self.out.join(REPORT);
         let page = page::of(self, tried, &answer, context.warnings());
@@ -357,7 +377,7 @@ impl Detection {
             files: vec![("report", report)],
             json: json!({
                 "network": self.task.network,
-                "place": trainer.place,
+                "place": circumstances.place,
                 "size": self.task.size,
                 "precision": self.task.precision,
                 "optimizer": self.task.optimizer,

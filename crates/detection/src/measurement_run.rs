@@ -122,6 +122,7 @@ impl<'a> MeasurementRun<'a> {
                 visits: times,
                 outcome,
                 seen,
+                processors_left: Some(self.trainer.processors_left(self.asked)),
                 date: humantime::format_rfc3339_seconds(context.now()).to_string(),
             },
         };

@@ -41,6 +41,9 @@ pub(super) struct Row {
     /// The state of the machine during the measurement.
     #[serde(default, skip_serializing_if = "Seen::is_empty")]
     pub seen: Seen,
+    /// Processors of the machine that the training does not compute with; unknown in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processors_left: Option<u64>,
     /// When it ended.
     pub date: String,
 }
@@ -148,10 +151,27 @@ impl Row {
         }
     }
 
-    fn is_of(&self, circumstances: &Circumstances, task: &DetectionTask) -> bool {
+    /// Whether it is of this task, on whatever machine.
+    pub fn is_of_task(&self, task: &DetectionTask) -> bool {
         // A trace next to it does not change the measurement.
         let untraced = |task: &DetectionTask| DetectionTask { trace: None, ..task.clone() };
-        self.circumstances == *circumstances && untraced(&self.task) == untraced(task)
+        untraced(&self.task) == untraced(task)
+    }
+
+    fn is_of(&self, circumstances: &Circumstances, task: &DetectionTask) -> bool {
+        self.circumstances == *circumstances && self.is_of_task(task)
+    }
+}
+
+impl Circumstances {
+    /// The facts that two machines must share for their measurements to be compared.
+    pub fn setting(&self) -> machine::Setting {
+        let own = [
+            ("place", self.place.clone()),
+            ("threads", self.threads.to_string()),
+            ("contents", format!("{:?}", self.contents)),
+        ];
+        self.software.clone().into_iter().chain(own.map(|(name, fact)| (name.to_owned(), fact))).collect()
     }
 }
 

@@ -167,8 +167,8 @@ pub(super) struct Answer<'a> {
     pub ran: &'a [(Setting, &'a Ran)],
     /// Epochs of the whole training.
     pub epochs: u64,
-    /// Processors of the machine that the training does not compute with.
-    pub processors: u64,
+    /// Processors of the machine that the training does not compute with, where known.
+    pub processors: Option<u64>,
     /// The circumstances of the measurement.
     pub circumstances: &'a Circumstances,
 }
@@ -257,12 +257,11 @@ impl Answer<'_> {
             let rate = significant(ran.timing.rate);
             return format!("by what is loaded now {many} would keep up, but {} gave {rate} images/s", words(*other));
         }
-        match needed > self.processors {
-            true => format!(
-                "{many} would keep up if processors enough were left beside the training, and {} are: store smaller images, or load them elsewhere",
-                self.processors
+        match self.processors.filter(|left| needed > *left) {
+            Some(left) => format!(
+                "{many} would keep up if processors enough were left beside the training, and {left} are: store smaller images, or load them elsewhere"
             ),
-            false => format!("{many} would keep up (num_workers)"),
+            None => format!("{many} would keep up (num_workers)"),
         }
     }
 }

@@ -31,7 +31,7 @@ pub use local::{LocalMachine, threads};
 pub use memory_bandwidth::memory_bandwidth;
 pub use process::{End, Output};
 pub use sampler::{Sampler, Seen};
-pub use setting::{Setting, differences};
+pub use setting::{Setting, check_kind, claim, differences};
 
 use description::Description;
 use perf4sight_base::error::Result;

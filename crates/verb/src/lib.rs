@@ -13,10 +13,12 @@
 
 pub mod config;
 mod context;
+mod divisible;
 mod outline;
 mod summary;
 
 pub use context::Context;
+pub use divisible::{Divisible, Item, Part};
 pub use outline::{Foreseen, KeyedPath, Outline};
 pub use summary::{Finding, Noun, Summary};
 
@@ -59,4 +61,9 @@ pub trait Section: Verb {
     /// # Errors
     /// Failures that are certain before anything runs.
     fn outline(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline>;
+
+    /// The same section where its work can be divided among machines.
+    fn divisible(&self) -> Option<&dyn Divisible> {
+        None
+    }
 }

@@ -68,7 +68,15 @@ impl Appender {
     /// # Errors
     /// When the row cannot be written; then the file keeps no part of it.
     pub fn append(&self, record: &Record) -> Result<()> {
-        self.file.append(&[record.into()])
+        self.append_all(std::slice::from_ref(record))
+    }
+
+    /// Appends all of these rows or none.
+    ///
+    /// # Errors
+    /// See [`Appender::append`].
+    pub fn append_all(&self, records: &[Record]) -> Result<()> {
+        if records.is_empty() { Ok(()) } else { self.file.append(&records.iter().map(Line::from).collect::<Vec<_>>()) }
     }
 }
 

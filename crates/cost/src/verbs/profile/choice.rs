@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How often every row is measured, at different times.
-const REPETITIONS: u32 = 2;
+pub(super) const REPETITIONS: u32 = 2;
 
 /// A plan by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Profile {
     }
 
     /// The order of all configurations, and how many of them are measured before any is repeated.
-    fn order(&self, offered: &[Planned]) -> (Vec<Configuration>, usize) {
+    pub(super) fn order(&self, offered: &[Planned]) -> (Vec<Configuration>, usize) {
         if self.choice == Choice::Grid && self.budget.is_some() && self.order.shuffled.is_some() {
             return cheapest_first(offered, &estimate::each(offered.iter(), &self.device));
         }

@@ -21,7 +21,7 @@ use std::thread;
 /// Configurations and the devices to measure them on.
 #[derive(Clone, Copy)]
 pub struct MeasurementRun<'a> {
-    /// The devices: one, or several of one kind that share the configurations.
+    /// The devices: one, or several of one kind that share the configurations; none to complete rows that are there.
     pub devices: &'a [&'a dyn Device],
     /// The configurations that the plan chooses from.
     pub planned: &'a [Planned],
@@ -220,7 +220,7 @@ impl MeasurementRun<'_> {
     fn announce(&self, ledger: &Ledger, log: Option<&ProfileLog>, context: &Context) {
         let decisions = self.planned.iter().map(|planned| ledger.status(&planned.configuration));
         let done = decisions.filter(|decision| *decision == Status::Done).count();
-        if let (1.., Some(log)) = (done, log) {
+        if let (1.., Some(log), false) = (done, log, self.devices.is_empty()) {
             let (all, log_dir) = (self.planned.len(), log.log_dir.display());
             context.console.note(format_args!(
                 "skipping {done} of {all} configurations whose rows are in {log_dir} already; delete a row to measure it again"

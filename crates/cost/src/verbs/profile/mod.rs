@@ -6,6 +6,7 @@ mod check_noise;
 mod choice;
 mod counts;
 mod device_pool;
+mod divided;
 mod estimate;
 mod failures;
 mod measurement_run;
@@ -34,11 +35,12 @@ use super::images;
 use super::named::Remarks;
 use crate::device::kind::DeviceKind;
 use crate::device::{self, Device};
+use crate::plan::Plan;
 use perf4sight_base::error::Result;
 use perf4sight_machine::description::Description;
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Step, Variable};
-use perf4sight_verb::{Context, Foreseen, Outline, Section, Spec, Summary, Verb};
+use perf4sight_verb::{Context, Divisible, Foreseen, Outline, Section, Spec, Summary, Verb};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use test_config::NetworkTests;
@@ -84,6 +86,10 @@ struct Places {
 impl Section for Profile {
     fn outline(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline> {
         self.foresee(foreseen, &context.executable)
+    }
+
+    fn divisible(&self) -> Option<&dyn Divisible> {
+        self.run_profiling.then_some(self)
     }
 }
 
@@ -132,28 +138,41 @@ impl Profile {
         let devices = self.open_devices(tests, &context.executable)?;
         let devices: Vec<&dyn Device> = devices.iter().map(|device| &**device).collect();
         // All devices are of one kind.
-        let device = devices[0];
-        let planned = self.offered(self.planned(tests, present), device);
-        let own = planned.iter().filter(|planned| !calibration::is_calibration(planned));
-        images::check(own.map(|planned| (planned.dataset.as_str(), planned.file.as_path())))?;
-        device::check_all(device, &planned.iter().map(Planned::job).collect::<Vec<_>>())?;
-        device::slow_arithmetic(&device.setting()).into_iter().for_each(|slow| context.warn(slow));
-        self.tell_what_cannot_be_fitted(device, context);
-        Remarks::about(planned.iter().map(|planned| planned.file.as_path())).tell(context);
-        let mut plan = self.plan(&planned, device)?;
-        let log = match self.save {
-            true => Some(ProfileLog::open(&self.places.log_dir, &planned, device, self.device.seed, context)?),
-            false => {
-                context.warn(NOT_KEPT);
-                None
-            }
-        };
+        let planned = self.offered(self.planned(tests, present), devices[0]);
+        let (mut plan, log) = self.prepare(&planned, devices[0], context)?;
         // Only now is it certain that no other run uses this folder.
         let files = self.write_tests(tests)?;
         let run = MeasurementRun { devices: &devices, planned: &planned, till_first_fail: self.till_first_fail };
         let counts = run.run(&mut *plan, log, context)?;
         counts.shortfall().into_iter().for_each(|words| context.fall_short(words));
         Ok((counts.of_networks(tests.iter().map(|network| network.network.clone())), files))
+    }
+
+    /// Refuses what is certain to fail, and opens the log where rows are kept.
+    fn prepare(
+        &self,
+        planned: &[Planned],
+        device: &dyn Device,
+        context: &mut Context,
+    ) -> Result<(Box<dyn Plan>, Option<ProfileLog>)> {
+        let own = planned.iter().filter(|planned| !calibration::is_calibration(planned));
+        images::check(own.map(|planned| (planned.dataset.as_str(), planned.file.as_path())))?;
+        device::check_all(device, &planned.iter().map(Planned::job).collect::<Vec<_>>())?;
+        device::slow_arithmetic(&device.setting()).into_iter().for_each(|slow| context.warn(slow));
+        self.tell_what_cannot_be_fitted(device, context);
+        Remarks::about(planned.iter().map(|planned| planned.file.as_path())).tell(context);
+        let plan = self.plan(planned, device)?;
+        let log = match self.save {
+            true => {
+                let (log_dir, seed) = (&self.places.log_dir, self.device.seed);
+                Some(ProfileLog::open(log_dir, planned, &device.setting(), seed, context)?)
+            }
+            false => {
+                context.warn(NOT_KEPT);
+                None
+            }
+        };
+        Ok((plan, log))
     }
 
     /// Warns before hours of measurements if `[fingerprint]` will refuse rows of this precision; the rows may still be

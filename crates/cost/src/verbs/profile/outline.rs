@@ -27,7 +27,7 @@ impl Profile {
         Ok(outline)
     }
 
-    fn foresee_config(&self, tests: &[NetworkTests], outline: &mut Outline) {
+    pub(super) fn foresee_config(&self, tests: &[NetworkTests], outline: &mut Outline) {
         let file = &self.places.test_config;
         let variants: usize = tests.iter().map(|tests| tests.files.len()).sum();
         let networks = self.names().join(", ");
@@ -51,7 +51,10 @@ impl Profile {
         check_all(&**device, &there.map(Planned::job).collect::<Vec<_>>())?;
         let log_dir = &self.places.log_dir;
         let (ledger, earlier) = match self.save {
-            true => profile_log::look(log_dir, &planned, &device.setting())?,
+            true => {
+                let earlier = profile_log::seconds(&profile_log::provenance(log_dir, &device.setting())?);
+                (profile_log::look(log_dir, &planned)?, earlier)
+            }
             false => (Ledger::default(), 0.0),
         };
         let ahead: Vec<&Planned> =
@@ -81,22 +84,22 @@ impl Profile {
             });
         }
         if self.save {
-            outline.steps.push(format!(
-                "appends rows to {}/{{{}}}/{{variant}}-gt.csv",
-                log_dir.display(),
-                self.words()
-            ));
-            let rows = profile_log::files(&planned).into_iter();
-            let place = |(variant, variable)| KeyedPath { key: "log_dir", path: row_file(log_dir, variable, &variant) };
-            outline.writes.extend(rows.map(place));
+            self.foresee_rows(&planned, outline);
         } else {
             outline.steps.push(NOT_KEPT.to_owned());
         }
         Ok(())
     }
-}
 
-impl Profile {
+    /// Adds the files of the rows.
+    pub(super) fn foresee_rows(&self, planned: &[Planned], outline: &mut Outline) {
+        let log_dir = &self.places.log_dir;
+        outline.steps.push(format!("appends rows to {}/{{{}}}/{{variant}}-gt.csv", log_dir.display(), self.words()));
+        let rows = profile_log::files(planned).into_iter();
+        let place = |(variant, variable)| KeyedPath { key: "log_dir", path: row_file(log_dir, variable, &variant) };
+        outline.writes.extend(rows.map(place));
+    }
+
     /// The folders of rows, in words.
     fn words(&self) -> String {
         let asked = Variable::ALL.into_iter().filter(|variable| self.variables.contains(variable));

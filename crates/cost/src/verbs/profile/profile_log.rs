@@ -2,7 +2,6 @@
 
 use super::counts::Spent;
 use super::planned::Planned;
-use crate::device::Device;
 use crate::plan::Ledger;
 use crate::records::layers::{self, LayerAppender, LayerLog, LayerRecord, Pass};
 use crate::records::{self, Appender, Attempt, Learned, Provenance, Record, Repeatability, Run, Variant, row_file};
@@ -38,13 +37,12 @@ pub(super) struct Entry {
     pub attempts: Vec<Attempt>,
 }
 
-/// The existing rows of `planned`, read only, and the seconds that all runs took.
+/// The existing rows of `planned`, read only.
 ///
 /// # Errors
-/// Rows that cannot be read, or that were measured under another setting than `now`.
-pub(super) fn look(log_dir: &Path, planned: &[Planned], now: &Setting) -> Result<(Ledger, f64)> {
+/// Rows that cannot be read, or conditions of runs that are none.
+pub(super) fn look(log_dir: &Path, planned: &[Planned]) -> Result<Ledger> {
     records::check_conditions(log_dir)?;
-    let seconds = seconds(&provenance(log_dir, now)?);
     let (mut rows, mut timed_layers) = (Vec::new(), Vec::new());
     for (variant, variable) in files(planned) {
         let file = row_file(log_dir, variable, &variant);
@@ -56,11 +54,11 @@ pub(super) fn look(log_dir: &Path, planned: &[Planned], now: &Setting) -> Result
     }
     let mut ledger = Ledger::of(&rows);
     timed_layers.iter().flat_map(timed).for_each(|(variant, workload)| ledger.enter_layers(variant, workload));
-    Ok((ledger, seconds))
+    Ok(ledger)
 }
 
 /// Seconds that the configurations of all runs took.
-fn seconds(provenance: &Provenance) -> f64 {
+pub(super) fn seconds(provenance: &Provenance) -> f64 {
     provenance.runs.iter().map(|run| run.seconds).sum()
 }
 
@@ -79,7 +77,7 @@ impl ProfileLog {
     pub fn open(
         log_dir: &Path,
         planned: &[Planned],
-        device: &dyn Device,
+        setting: &Setting,
         seed: u64,
         context: &mut Context,
     ) -> Result<Self> {
@@ -87,7 +85,7 @@ impl ProfileLog {
         variables.iter().try_for_each(|variable| records::ensure_writable(&log_dir.join(variable.name())))?;
         let lock = lock_folder(log_dir, Duration::ZERO, "wait for it to finish, or set another log_dir")?;
         records::check_conditions(log_dir)?;
-        let mut provenance = provenance(log_dir, &device.setting())?;
+        let mut provenance = provenance(log_dir, setting)?;
         let date = humantime::format_rfc3339_seconds(context.now()).to_string();
         let config = context.config.clone();
         provenance.runs.push(Run {
@@ -225,7 +223,10 @@ pub(super) fn files(planned: &[Planned]) -> BTreeSet<(Variant, Variable)> {
 }
 
 /// The existing provenance, or a new one if there are no rows.
-fn provenance(log_dir: &Path, now: &Setting) -> Result<Provenance> {
+///
+/// # Errors
+/// Rows that were measured under another setting than `now`, or without a provenance.
+pub(super) fn provenance(log_dir: &Path, now: &Setting) -> Result<Provenance> {
     let fresh = Provenance { setting: now.clone(), runs: Vec::new() };
     if !records::any_rows(log_dir) {
         return Ok(fresh);

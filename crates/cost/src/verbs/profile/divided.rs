@@ -1,0 +1,255 @@
+//! The section divided among machines: its configurations as items, each machine with a profile folder of its own, and
+//! the rows of all of them in one.
+
+use super::choice::{Choice, REPETITIONS};
+use super::planned::Planned;
+use super::profile_log::{self, ProfileLog};
+use super::{MeasurementRun, Profile, estimate};
+use crate::device::Device;
+use crate::device::kind::DeviceKind;
+use crate::plan::{Configuration, Grid, Ledger, Repetitions, Status};
+use crate::records::layers::{self, LayerAppender};
+use crate::records::{self, Appender, Provenance, Variant, absent, merge_attempts, row_file};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::output_folder::lock_folder;
+use perf4sight_machine::{Setting, check_kind, claim, differences};
+use perf4sight_step::workload::{Quantity, Stage, Variable};
+use perf4sight_verb::{Context, Divisible, Foreseen, Item, Outline, Part, Summary};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What the first machine of a run writes for the others, where no rows say it yet.
+const SETTING_FILE: &str = "setting.json";
+
+/// How long another process may merge into the same profile.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Divisible for Profile {
+    fn results(&self) -> &Path {
+        &self.places.log_dir
+    }
+
+    fn outline_elsewhere(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
+        self.check_divisible()?;
+        let tests = self.tests(foreseen)?;
+        let mut outline = Outline::default();
+        let foreseen = &self.foresee_calibration_networks(foreseen, &mut outline);
+        if self.create_config {
+            self.foresee_config(&tests, &mut outline);
+        }
+        let planned = self.planned(&tests, foreseen);
+        outline.runs = self.ahead(&planned)?.len();
+        outline.steps.push(format!("measures {} configurations on other machines, by Slurm", outline.runs));
+        self.foresee_rows(&planned, &mut outline);
+        Ok(outline)
+    }
+
+    fn items(&self, _: &mut Context) -> Result<Vec<Item>> {
+        self.check_divisible()?;
+        let present = Foreseen::default();
+        let tests = self.tests(&present)?;
+        self.write_calibration_networks()?;
+        let planned = self.planned(&tests, &present);
+        let (seconds, factor) = (estimate::each(planned.iter(), &self.device), self.pace(&planned)?);
+        let ahead = self.ahead(&planned)?;
+        let item = |at: &usize| Item {
+            name: name(&planned[*at]),
+            group: group(&planned[*at].configuration),
+            time: Duration::try_from_secs_f64(factor * seconds[*at]).unwrap_or(Duration::MAX),
+        };
+        Ok(ahead.iter().map(item).collect())
+    }
+
+    fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary> {
+        let own = self.of_part(part)?;
+        let present = Foreseen::default();
+        let tests = own.tests(&present)?;
+        let planned = chosen(own.planned(&tests, &present), part.items)?;
+        let devices = own.open_devices(&tests, &context.executable)?;
+        let devices: Vec<&dyn Device> = devices.iter().map(|device| &**device).collect();
+        self.check_kind(&devices[0].setting(), part.run)?;
+        let (mut plan, log) = own.prepare(&planned, devices[0], context)?;
+        let run = MeasurementRun { devices: &devices, planned: &planned, till_first_fail: own.till_first_fail };
+        let counts = run.run(&mut *plan, log, context)?;
+        Ok(counts.summary(Vec::new()))
+    }
+
+    fn merge(&self, folders: &[PathBuf], context: &mut Context) -> Result<()> {
+        let log_dir = &self.places.log_dir;
+        fs::create_dir_all(log_dir).map_err(|cause| Error::io(log_dir, "make this folder", &cause))?;
+        let _lock = lock_folder(log_dir, PATIENCE, "wait for it to finish, then run the same command again")?;
+        let folders = merge_provenance(log_dir, folders, context)?;
+        let present = Foreseen::default();
+        for (variant, variable) in profile_log::files(&self.planned(&self.tests(&present)?, &present)) {
+            match variable.quantity() {
+                Some(quantity) => merge_rows(log_dir, &folders, &variant, quantity)?,
+                None => merge_layers(log_dir, &folders, &variant)?,
+            }
+        }
+        merge_attempts(log_dir, &folders)
+    }
+
+    fn conclude(&self, context: &mut Context) -> Result<Summary> {
+        let present = Foreseen::default();
+        let tests = self.tests(&present)?;
+        let planned = self.planned(&tests, &present);
+        let Some(provenance) = Provenance::load(&self.places.log_dir)? else {
+            return Ok(Summary { headline: "no rows".to_owned(), ..Summary::default() });
+        };
+        let (log_dir, seed) = (&self.places.log_dir, self.device.seed);
+        let log = ProfileLog::open(log_dir, &planned, &provenance.setting, seed, context)?;
+        let mut files = self.write_tests(&tests)?;
+        files.push(("rows", log_dir.clone()));
+        let run = MeasurementRun { devices: &[], planned: &planned, till_first_fail: self.till_first_fail };
+        let counts = run.run(&mut self.repetitions(&planned), Some(log), context)?;
+        Ok(counts.of_networks(tests.into_iter().map(|network| network.network)).summary(files))
+    }
+}
+
+impl Profile {
+    /// Refuses what one machine has to decide as a whole.
+    fn check_divisible(&self) -> Result<()> {
+        if self.choice == Choice::Adaptive {
+            return Err(Error::config("plan = adaptive decides after every row what to measure next, so it cannot be divided among tasks")
+                .help("set plan = grid, or leave --slurm out"));
+        }
+        if !self.device.routes.is_empty() {
+            return Err(Error::config("host and --slurm at once").expected("one of them").help("leave host and hosts out: Slurm chooses the machine"));
+        }
+        match self.save {
+            true => Ok(()),
+            false => Err(Error::config("save = False keeps no rows, and tasks of Slurm show none").help("set save = True")),
+        }
+    }
+
+    /// The indices of the configurations that have to be measured.
+    fn ahead(&self, planned: &[Planned]) -> Result<Vec<usize>> {
+        let ledger = profile_log::look(&self.places.log_dir, planned)?;
+        let is_ahead = |at: &usize| matches!(ledger.status(&planned[*at].configuration), Status::Measure(_));
+        Ok((0..planned.len()).filter(is_ahead).collect())
+    }
+
+    /// How many times as long as estimated earlier measurements took; 1 where there are none. A device that computes or
+    /// looks up its answers takes no time.
+    fn pace(&self, planned: &[Planned]) -> Result<f64> {
+        if matches!(self.device.kind, DeviceKind::Simulated | DeviceKind::Recorded) {
+            return Ok(0.0);
+        }
+        let Some(provenance) = Provenance::load(&self.places.log_dir)? else { return Ok(1.0) };
+        let ledger: Ledger = profile_log::look(&self.places.log_dir, planned)?;
+        let done: Vec<Planned> =
+            planned.iter().filter(|one| ledger.runs(&one.configuration) > 0).cloned().collect();
+        let estimated: f64 = estimate::each(done.iter(), &self.device).iter().sum();
+        Ok(if estimated > 0.0 { profile_log::seconds(&provenance) / estimated } else { 1.0 })
+    }
+
+    /// The section with the folder of a part and its share of the budget.
+    fn of_part(&self, part: &Part<'_>) -> Result<Self> {
+        let mut own = self.clone();
+        part.folder.clone_into(&mut own.places.log_dir);
+        let spent = Provenance::load(&self.places.log_dir)?.map_or(0.0, |provenance| profile_log::seconds(&provenance));
+        let left = |budget: Duration| budget.saturating_sub(Duration::try_from_secs_f64(spent).unwrap_or(Duration::MAX));
+        own.budget = self.budget.map(|budget| left(budget).mul_f64(part.share));
+        Ok(own)
+    }
+
+    /// Refuses a machine of another kind than that of the other rows, before it measures.
+    fn check_kind(&self, now: &Setting, run: &Path) -> Result<()> {
+        let log_dir = &self.places.log_dir;
+        let known = match records::any_rows(log_dir) {
+            true => Provenance::load(log_dir)?.map(|provenance| provenance.setting),
+            false => None,
+        };
+        check_kind(&known.map_or_else(|| claim(&run.join(SETTING_FILE), now), Ok)?, now)
+    }
+
+    /// A plan that measures nothing here, but knows how often rows were to be measured.
+    fn repetitions(&self, planned: &[Planned]) -> Repetitions {
+        let (all, _) = self.order(planned);
+        let repetitions = if self.device.kind == DeviceKind::Recorded { 1 } else { REPETITIONS };
+        Repetitions::new(Box::new(Grid::new(all.clone())), &all, repetitions, None)
+    }
+}
+
+/// By which a configuration is found in another process.
+fn name(planned: &Planned) -> String {
+    format!("{} in round {}", planned.configuration, planned.configuration.round)
+}
+
+/// Batches of one variant and step belong together: one that runs out of memory makes larger ones unnecessary.
+fn group(configuration: &Configuration) -> String {
+    format!("{} {}", configuration.variant, configuration.workload.step)
+}
+
+/// The configurations with these names.
+fn chosen(planned: Vec<Planned>, names: &[String]) -> Result<Vec<Planned>> {
+    let mut wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    let chosen: Vec<Planned> = planned.into_iter().filter(|planned| wanted.remove(name(planned).as_str())).collect();
+    match wanted.first() {
+        None => Ok(chosen),
+        Some(unknown) => Err(Error::input(format!("there is no configuration {unknown} here"))
+            .help("networks were removed since this was submitted, or the node sees other files than the machine that submitted: both need the same folder")),
+    }
+}
+
+/// Adds the runs of other profiles to the provenance, and returns the folders whose rows may be added.
+fn merge_provenance(log_dir: &Path, folders: &[PathBuf], context: &mut Context) -> Result<Vec<PathBuf>> {
+    let found: Vec<(PathBuf, Provenance)> = folders
+        .iter()
+        .filter(|folder| records::any_rows(folder))
+        .filter_map(|folder| Provenance::load(folder).transpose().map(|loaded| loaded.map(|one| (folder.clone(), one))))
+        .collect::<Result<_>>()?;
+    let Some((_, first)) = found.first() else { return Ok(Vec::new()) };
+    let mut provenance = profile_log::provenance(log_dir, &first.setting)?;
+    let (mut merged, mut runs) = (Vec::new(), Vec::new());
+    for (folder, one) in found {
+        let different = differences(&provenance.setting, &one.setting);
+        match different.is_empty() {
+            true => {
+                merged.push(folder);
+                runs.extend(one.runs);
+            }
+            false => context.warn(format!(
+                "the rows in {} are of another kind of machine and were not added: {}",
+                folder.display(),
+                different.join("; ")
+            )),
+        }
+    }
+    let new = absent(&provenance.runs, runs);
+    provenance.runs.extend(new);
+    // Before the rows: rows without provenance could not be continued.
+    provenance.save(log_dir)?;
+    Ok(merged)
+}
+
+fn merge_rows(log_dir: &Path, folders: &[PathBuf], variant: &Variant, quantity: Quantity) -> Result<()> {
+    let files = folders.iter().map(|folder| row_file(folder, quantity.into(), variant)).filter(|file| file.exists());
+    let logs = files.map(|file| records::read(&file, quantity, Stage::Training)).collect::<Result<Vec<_>>>()?;
+    let offered: Vec<_> = logs.into_iter().flat_map(|log| log.records).collect();
+    if offered.is_empty() {
+        return Ok(());
+    }
+    let (appender, log) = open(log_dir, quantity.into(), || Appender::open(log_dir, variant, quantity, Stage::Training))?;
+    appender.append_all(&absent(&log.map_or(Vec::new(), |log| log.records), offered))
+}
+
+fn merge_layers(log_dir: &Path, folders: &[PathBuf], variant: &Variant) -> Result<()> {
+    let files = folders.iter().map(|folder| layers::file(folder, variant)).filter(|file| file.exists());
+    let logs = files.map(|file| layers::read(&file)).collect::<Result<Vec<_>>>()?;
+    let offered: Vec<_> = logs.into_iter().flat_map(|log| log.records).collect();
+    if offered.is_empty() {
+        return Ok(());
+    }
+    let (appender, log) = open(log_dir, Variable::Layers, || LayerAppender::open(log_dir, variant))?;
+    let new = absent(&log.map_or(Vec::new(), |log| log.records), offered);
+    if new.is_empty() { Ok(()) } else { appender.append(&new) }
+}
+
+/// Opens a file of rows in a folder that may not exist yet.
+fn open<T>(log_dir: &Path, variable: Variable, open: impl FnOnce() -> Result<T>) -> Result<T> {
+    records::ensure_writable(&log_dir.join(variable.name()))?;
+    open()
+}

@@ -1,0 +1,116 @@
+//! The section divided among machines: its settings as items, each machine with a folder of its own, and the
+//! measurements of all of them in one.
+
+use super::store::{self, Row, Store};
+use super::trainer::Trainer;
+use super::{Became, Detection, Machine, SETTINGS, Setting, Tried, REPORT};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::overwrite;
+use perf4sight_base::units::counted;
+use perf4sight_machine::{check_kind, claim};
+use perf4sight_verb::{Context, Divisible, Foreseen, Item, Outline, Part, Section, Summary};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What the first machine of a run writes for the others.
+const MACHINE_FILE: &str = "setting.json";
+
+/// What a setting usually takes: Python and PyTorch start in seconds, and the published steps take a minute or two on a
+/// GPU. The limit of a task is twice its settings' time and ten minutes.
+const EXPECTED: Duration = Duration::from_secs(300);
+
+impl Divisible for Detection {
+    fn results(&self) -> &Path {
+        &self.out
+    }
+
+    fn outline_elsewhere(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline> {
+        self.check_divisible()?;
+        // It opens no device.
+        self.outline(foreseen, context)
+    }
+
+    fn items(&self, _: &mut Context) -> Result<Vec<Item>> {
+        self.check_divisible()?;
+        let asked = self.with_whole_path();
+        let rows = store::read(&self.out)?;
+        let tried = asked.tried(&rows);
+        let is_open = |setting: &&Setting| !tried.iter().any(|one| one.setting == **setting);
+        let item = |setting: &Setting| Item {
+            name: setting.file_name(),
+            // A batch that does not fit makes larger ones unnecessary.
+            group: format!("{} {}", setting.num_workers, setting.prefetch_factor),
+            time: EXPECTED,
+        };
+        Ok(self.settings.iter().filter(is_open).map(item).collect())
+    }
+
+    fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary> {
+        let chosen = |setting: &&Setting| part.items.contains(&setting.file_name());
+        let settings: Vec<Setting> = self.settings.iter().filter(chosen).copied().collect();
+        if settings.len() < part.items.len() {
+            return Err(Error::input("this task has settings that the configuration lacks")
+                .help("the node sees other files than the machine that submitted: both need the same folder"));
+        }
+        let own = Detection { out: part.folder.to_owned(), settings, ..self.with_whole_path() };
+        own.check()?;
+        let now = own.circumstances(&Trainer::open(&own)?).setting();
+        let known = store::read(&self.out)?.into_iter().find(|row| self.is_asked(row)).map(|row| row.circumstances.setting());
+        check_kind(&known.map_or_else(|| claim(&part.run.join(MACHINE_FILE), &now), Ok)?, &now)?;
+        own.measure(context)
+    }
+
+    fn merge(&self, folders: &[PathBuf], _: &mut Context) -> Result<()> {
+        let mut store = Store::open(&self.out)?;
+        for folder in folders {
+            store::read(folder)?.into_iter().try_for_each(|row| store.keep(row))?;
+        }
+        Ok(())
+    }
+
+    fn conclude(&self, context: &mut Context) -> Result<Summary> {
+        let asked = self.with_whole_path();
+        let store = Store::open(&self.out)?;
+        overwrite::check_folder(&self.out, [SETTINGS, REPORT], !store.rows.is_empty(), self.overwrite)?;
+        let Some(row) = store.rows.iter().find(|row| asked.is_asked(row)) else {
+            return Ok(Summary { headline: "no setting was measured".to_owned(), ..Summary::default() });
+        };
+        let machine = Machine { circumstances: row.circumstances.clone(), processors_left: row.processors_left };
+        let tried = asked.tried(&store.rows);
+        tried.iter().for_each(|one| one.warn(context));
+        let headline = format!("{} in {}", counted(tried.len() as u64, "setting"), self.out.display());
+        asked.summary(&tried, &machine, headline, context)
+    }
+}
+
+impl Detection {
+    fn check_divisible(&self) -> Result<()> {
+        if self.route.is_some() {
+            return Err(Error::config("host and --slurm at once").expected("one of them").help("leave host out: Slurm chooses the machine"));
+        }
+        match self.overwrite {
+            false => Ok(()),
+            true => Err(Error::config("overwrite = True would submit everything again every time")
+                .help("leave overwrite out, and set out to another folder to measure anew")),
+        }
+    }
+
+    /// Whether a row is of one of the settings.
+    fn is_asked(&self, row: &Row) -> bool {
+        self.settings.iter().any(|setting| row.is_of_task(&self.task_of(*setting)))
+    }
+
+    /// The settings whose result is known from rows, on one kind of machine.
+    fn tried(&self, rows: &[Row]) -> Vec<Tried> {
+        let mut tried: Vec<Tried> = Vec::new();
+        for &setting in &self.settings {
+            let row = rows.iter().find(|row| row.is_of_task(&self.task_of(setting)));
+            let became = match row {
+                Some(row) => Some(row.became(setting)),
+                None => tried.iter().any(|one| one.rules_out(setting)).then_some(Became::Spared),
+            };
+            tried.extend(became.map(|became| Tried { setting, became }));
+        }
+        tried
+    }
+}

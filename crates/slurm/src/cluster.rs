@@ -1,0 +1,108 @@
+//! The commands of Slurm: `sbatch`, `squeue`, `scontrol`, `scancel`. No shell parses what is passed to them.
+
+use super::complaint::explain;
+use super::queue::{self, Queued};
+use nix::unistd::getuid;
+use perf4sight_base::error::{Error, Result};
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// The default of `MaxArraySize` in Slurm.
+const ARRAY_SIZE: usize = 1001;
+
+/// The cluster that the commands on the PATH talk to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cluster;
+
+impl Cluster {
+    /// Submits a job with these arguments of `sbatch` and returns its number.
+    ///
+    /// # Errors
+    /// A job that Slurm refuses, a controller that does not answer.
+    pub fn submit(self, arguments: &[String]) -> Result<u64> {
+        let printed = call("sbatch", arguments)?;
+        // "12", or "12;cluster" where there are several.
+        let number = printed.trim().split(';').next().and_then(|number| number.parse().ok());
+        number.ok_or_else(|| Error::device(format!("sbatch printed {printed:?}")).expected("the number of a job"))
+    }
+
+    /// The jobs of this user that wait, run or end.
+    ///
+    /// # Errors
+    /// A controller that does not answer.
+    pub fn queue(self) -> Result<Vec<Queued>> {
+        let user = format!("--user={}", getuid());
+        let format = format!("--format={}", queue::FORMAT);
+        queue::parse(&call("squeue", &["--noheader".into(), "--array".into(), user, format])?)
+    }
+
+    /// Cancels jobs.
+    ///
+    /// # Errors
+    /// A controller that does not answer.
+    pub fn cancel(self, jobs: &[u64]) -> Result<()> {
+        let jobs: Vec<String> = jobs.iter().map(u64::to_string).collect();
+        if jobs.is_empty() { Ok(()) } else { call("scancel", &jobs).map(drop) }
+    }
+
+    /// How many tasks an array can have.
+    ///
+    /// # Errors
+    /// A controller that does not answer.
+    pub fn array_size(self) -> Result<usize> {
+        let printed = call("scontrol", &["show".into(), "config".into()])?;
+        let line = printed.lines().find_map(|line| line.trim().strip_prefix("MaxArraySize"));
+        let size = line.and_then(|rest| rest.trim_start_matches([' ', '=']).trim().parse().ok());
+        // Indices go from 0 to MaxArraySize - 1; 0 forbids arrays.
+        match size.unwrap_or(ARRAY_SIZE) {
+            0 => Err(Error::device("this cluster allows no job arrays (MaxArraySize is 0)")
+                .help("let its administrator allow them")),
+            size => Ok(size),
+        }
+    }
+
+    /// How Slurm says that a task ended, such as "TIMEOUT, exit code 0:15"; none where it no longer knows.
+    pub fn fate(self, job: u64, index: usize) -> Option<String> {
+        let words = ["show".to_owned(), "job".to_owned(), "--oneliner".to_owned(), format!("{job}_{index}")];
+        let printed = call("scontrol", &words).ok()?;
+        let field = |name: &str| {
+            printed.split_whitespace().find_map(|word| word.strip_prefix(name)).map(str::to_owned)
+        };
+        let state = field("JobState=")?;
+        let node = field("NodeList=").filter(|node| node != "(null)").map_or(String::new(), |node| format!(" on {node}"));
+        let code = field("ExitCode=").map_or(String::new(), |code| format!(", exit code {code}"));
+        Some(format!("{state}{node}{code}"))
+    }
+
+    /// Puts a task back into the queue.
+    ///
+    /// # Errors
+    /// A task that Slurm does not requeue.
+    pub fn requeue(self, job: &str) -> Result<()> {
+        call("scontrol", &["requeue".to_owned(), job.to_owned()]).map(drop)
+    }
+}
+
+/// The output of a command.
+fn call(program: &str, arguments: &[String]) -> Result<String> {
+    let mut command = Command::new(program);
+    // In a process group of its own, so that Ctrl-C does not end it between submitting and reporting the number.
+    command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).process_group(0);
+    let output = command.output().map_err(|cause| match cause.kind() {
+        ErrorKind::NotFound => Error::device(format!("there is no Slurm here: {program} was not found"))
+            .help("start this where sbatch works, as on the login node of a cluster; boards without a scheduler are measured over ssh (hosts)"),
+        _ => Error::device(format!("{program} cannot be started: {cause}")),
+    })?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(explain(program, arguments, errors.trim(), output.status)),
+    }
+}
+
+/// The names of the partitions.
+pub(crate) fn partitions() -> Vec<String> {
+    let printed = call("sinfo", &["--noheader".into(), "--format=%R".into()]).unwrap_or_default();
+    printed.lines().map(|line| line.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+}

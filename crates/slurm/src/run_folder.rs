@@ -1,0 +1,218 @@
+//! The folder of a run: the configuration, the items of every task, what became of each. All nodes see it.
+//!
+//! Every file has one writer: the submitting program writes `run.json` and `config.ini`, task 7 writes `task-7.json` and
+//! the folder `task-7`, and whoever merges it, under a lock, writes `task-7.merged`. So the folder is safe on NFS, where
+//! two writers of one file are not.
+
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::{atomic_write, checksum, input_file};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// The version of the files.
+const FORMAT: u32 = 1;
+const RUN: &str = "run.json";
+const CONFIG: &str = "config.ini";
+const MERGED: &str = "merged";
+/// Job output goes here.
+pub(crate) const OUTPUT: &str = "output";
+
+/// A submitted run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Run {
+    format: u32,
+    /// The version of the program that submitted it.
+    pub version: String,
+    /// The section that was divided.
+    pub section: String,
+    /// The beginning of the names of its jobs, by which the queue is searched.
+    pub name: String,
+    /// The time limit of a task, in minutes.
+    pub minutes: u64,
+    /// The work of each task.
+    pub tasks: Vec<Share>,
+    /// Its folder.
+    #[serde(skip)]
+    pub folder: PathBuf,
+}
+
+/// The work of a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Share {
+    /// Names of items.
+    pub items: Vec<String>,
+    /// The expected seconds.
+    pub seconds: f64,
+}
+
+/// What a task wrote about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Note {
+    /// How far it is.
+    pub state: State,
+    /// The node.
+    pub node: String,
+    /// Its error, or the headline of its results.
+    pub words: String,
+}
+
+/// How far a task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum State {
+    /// It has begun. It stays so where the task is killed.
+    Running,
+    /// It ended in order before its work was done: the time limit, a cancelled job.
+    Stopped,
+    /// It ended with an error.
+    Failed,
+    /// It did its work.
+    Finished,
+}
+
+impl Run {
+    /// A new run below `runs`, not yet saved.
+    ///
+    /// # Errors
+    /// A folder that cannot be listed.
+    pub fn new(runs: &Path, section: &str, minutes: u64, tasks: Vec<Share>) -> Result<Self> {
+        let folder = runs.join(numbers(runs)?.last().map_or(1, |last| last + 1).to_string());
+        let name = format!("perf4sight-{section}-{}-", checksum::checksum(folder.to_string_lossy().bytes()));
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Ok(Run { format: FORMAT, version, section: section.to_owned(), name, minutes, tasks, folder })
+    }
+
+    /// Writes its folder, with the configuration and these scripts.
+    ///
+    /// # Errors
+    /// A folder that cannot be made or written.
+    pub fn save(&self, config: &str, scripts: &[(&str, String)]) -> Result<()> {
+        let output = self.folder.join(OUTPUT);
+        fs::create_dir_all(&output).map_err(|cause| Error::io(&output, "make this folder", &cause))?;
+        atomic_write::save(&self.config(), config)?;
+        scripts.iter().try_for_each(|(name, script)| atomic_write::save(&self.folder.join(name), script))?;
+        atomic_write::save(&self.folder.join(RUN), json(self)?)
+    }
+
+    /// The run in a folder.
+    ///
+    /// # Errors
+    /// A folder without one, or one of another version.
+    pub fn load(folder: &Path) -> Result<Self> {
+        let file = folder.join(RUN);
+        let text = input_file::text_if_there(&file, "read the run")?.ok_or_else(|| {
+            Error::input("there is no run in this folder")
+                .file(folder)
+                .expected(RUN)
+                .help("the nodes must see the folder of the results under the same path, as on NFS: set log_dir or out to such a folder")
+        })?;
+        let unknown = |problem: String| {
+            Error::input(problem)
+                .file(&file)
+                .help("it was submitted by another version of perf4sight: finish it with that version, or remove its folder")
+        };
+        let run: Run = serde_json::from_str(&text).map_err(|cause| unknown(format!("this run cannot be understood: {cause}")))?;
+        match run.format == FORMAT {
+            true => Ok(Run { folder: folder.to_owned(), ..run }),
+            false => Err(unknown(format!("the run has format {} instead of {FORMAT}", run.format))),
+        }
+    }
+
+    /// The runs below `runs` that may still give results, oldest first.
+    ///
+    /// # Errors
+    /// See [`Run::load`].
+    pub fn open(runs: &Path) -> Result<Vec<Self>> {
+        let folders = numbers(runs)?.into_iter().map(|number| runs.join(number.to_string()));
+        // A program that was killed while it submitted left a folder without a run.
+        folders.filter(|folder| folder.join(RUN).exists() && !folder.join(MERGED).exists()).map(|folder| Run::load(&folder)).collect()
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> PathBuf {
+        self.folder.join(CONFIG)
+    }
+
+    /// When it was submitted.
+    pub fn began(&self) -> Option<SystemTime> {
+        fs::metadata(self.folder.join(RUN)).ok()?.modified().ok()
+    }
+
+    /// The folder of the results of a task.
+    pub fn results(&self, task: usize) -> PathBuf {
+        self.folder.join(format!("task-{task}"))
+    }
+
+    /// The expected time of the longest task.
+    pub fn longest(&self) -> Duration {
+        let seconds = self.tasks.iter().map(|share| share.seconds).fold(0.0, f64::max);
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+
+    /// The share of a task in the expected time of all.
+    pub fn share(&self, task: usize) -> f64 {
+        let all: f64 = self.tasks.iter().map(|share| share.seconds).sum();
+        let items: usize = self.tasks.iter().map(|share| share.items.len()).sum();
+        match all > 0.0 {
+            true => self.tasks[task].seconds / all,
+            false => self.tasks[task].items.len() as f64 / items.max(1) as f64,
+        }
+    }
+
+    /// What a task wrote about itself; none where it has not begun, or cannot see this folder.
+    pub fn note(&self, task: usize) -> Option<Note> {
+        let text = input_file::text_if_there(&self.note_file(task), "read the state of a task").ok()??;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Writes what a task says about itself.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, task: usize, note: &Note) -> Result<()> {
+        atomic_write::save(&self.note_file(task), json(note)?)
+    }
+
+    /// Whether the results of a task are among the others.
+    pub fn is_merged(&self, task: usize) -> bool {
+        self.results(task).with_extension(MERGED).exists()
+    }
+
+    /// Marks that the results of a task are among the others.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn set_merged(&self, task: usize) -> Result<()> {
+        atomic_write::save(&self.results(task).with_extension(MERGED), "")
+    }
+
+    /// Marks that nothing more will come of it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn close(&self) -> Result<()> {
+        atomic_write::save(&self.folder.join(MERGED), "")
+    }
+
+    fn note_file(&self, task: usize) -> PathBuf {
+        self.folder.join(format!("task-{task}.json"))
+    }
+}
+
+fn json(value: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string_pretty(value);
+    text.map(|text| text + "\n").map_err(|cause| Error::input(format!("a run cannot be written: {cause}")))
+}
+
+/// The numbers of the runs, ascending.
+fn numbers(runs: &Path) -> Result<Vec<u64>> {
+    let listed = match fs::read_dir(runs) {
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        listed => listed.map_err(|cause| Error::io(runs, "list the runs", &cause))?,
+    };
+    let mut numbers: Vec<u64> = listed.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}

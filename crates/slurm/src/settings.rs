@@ -1,0 +1,130 @@
+//! The settings of `[slurm]`, which all sections of a configuration share.
+
+use perf4sight_base::error::Result;
+use perf4sight_verb::config::{Setting, Table, Values, flag, integer, text, time};
+use std::time::Duration;
+
+/// The most tasks of a run; the default of `MaxJobCount` in Slurm.
+const MOST_TASKS: i64 = 10_000;
+
+/// The shortest time limit of a task.
+const LEAST_TIME: Duration = Duration::from_secs(300);
+
+/// The section `[slurm]`.
+pub static TABLE: Table = Table {
+    section: "slurm",
+    about: "how --slurm submits the sections that can be divided; without --slurm it has no effect",
+    groups: &[SETTINGS],
+};
+
+const SETTINGS: &[Setting] = &[
+    text("partition").help("The partition of the nodes to measure on; by default that of the cluster."),
+    integer("tasks", 1, MOST_TASKS).or("4").help("How many tasks run at once at most."),
+    integer("chunks", 1, MOST_TASKS)
+        .help("Into how many tasks the work is divided; by default as many as run at once, or more where a task would take more than half an hour."),
+    text("licence")
+        .help("A licence of the cluster that every task holds, such as orin or orin:1, so that Slurm starts no more tasks than there are licences."),
+    flag("exclusive").or("True")
+        .help("Whether a task has its node alone (--exclusive --mem=0). False needs a licence that keeps other measurements away."),
+    time("time")
+        .help("The time limit of a task; by default twice what its configurations are expected to take, and 10 minutes more."),
+    text("program").help("perf4sight on the nodes, a path or a command; by default the path of this one."),
+    text("extra").many().or("[]")
+        .help("More options of sbatch, such as ['--account=lab', '--constraint=jp6']; each is one word."),
+    text("prologue").many().or("[]")
+        .help("Lines of shell that a task runs before perf4sight, such as 'module load cuda'. The command is in \"$@\": 'set -- apptainer exec image.sif \"$@\"' runs it in a container."),
+];
+
+/// The checked settings.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Settings {
+    /// The partition; none: the default of the cluster.
+    pub partition: Option<String>,
+    /// How many tasks run at once.
+    pub tasks: usize,
+    /// Into how many tasks a run is divided; none: by their expected time.
+    pub chunks: Option<usize>,
+    /// A licence that every task holds.
+    pub licence: Option<String>,
+    /// Whether a task has its node alone.
+    pub exclusive: bool,
+    /// The time limit of a task; none: from the expected time.
+    pub time: Option<Duration>,
+    /// The program on the nodes; none: the path of this one.
+    pub program: Option<String>,
+    /// More options of `sbatch`.
+    pub extra: Vec<String>,
+    /// Lines of shell before the program.
+    pub prologue: Vec<String>,
+    /// Whether to leave the array running instead of waiting for it.
+    pub detach: bool,
+    /// Whether only to print what would be submitted.
+    pub print_script: bool,
+}
+
+impl Settings {
+    /// The checked values of the section.
+    ///
+    /// # Errors
+    /// Words that no command line can hold, options without a dash, tasks that would share a node without a licence.
+    pub fn parse(values: &Values<'_>) -> Result<Self> {
+        let settings = Settings {
+            partition: word(values, "partition")?,
+            tasks: values.get("tasks")?,
+            chunks: values.get("chunks")?,
+            licence: word(values, "licence")?,
+            exclusive: values.get("exclusive")?,
+            time: time_limit(values)?,
+            program: word(values, "program")?,
+            extra: extra(values)?,
+            prologue: lines(values)?,
+            detach: false,
+            print_script: false,
+        };
+        match settings.exclusive || settings.licence.is_some() {
+            true => Ok(settings),
+            false => Err(values
+                .error("exclusive", "nothing would keep other work away from what is measured")
+                .help("set a licence of which every node has one, or exclusive = True")),
+        }
+    }
+}
+
+/// A task gets its notice minutes before the limit, so that a shorter one would leave it no time.
+fn time_limit(values: &Values<'_>) -> Result<Option<Duration>> {
+    match values.get::<Option<Duration>>("time")? {
+        Some(time) if time < LEAST_TIME => {
+            Err(values.error("time", format!("{} leaves a task no time", humantime::format_duration(time))).expected("5min or more"))
+        }
+        time => Ok(time),
+    }
+}
+
+/// A value in one line that is not empty.
+fn word(values: &Values<'_>, key: &str) -> Result<Option<String>> {
+    let Some(word) = values.get::<Option<String>>(key)? else { return Ok(None) };
+    match word.is_empty() || word.contains(char::is_control) {
+        true => Err(values.error(key, format!("{word:?} is no word")).expected("text without control characters")),
+        false => Ok(Some(word)),
+    }
+}
+
+/// sbatch takes the first word without a dash for its script.
+fn extra(values: &Values<'_>) -> Result<Vec<String>> {
+    let words: Vec<String> = values.get("extra")?;
+    let wrong = |word: &&String| !word.starts_with('-') || word.as_str() == "--" || word.contains(char::is_control);
+    match words.iter().find(wrong) {
+        Some(word) => Err(values
+            .error("extra", format!("{word:?} is no option of sbatch"))
+            .expected("one word with its value, such as --account=lab")),
+        None => Ok(words),
+    }
+}
+
+fn lines(values: &Values<'_>) -> Result<Vec<String>> {
+    let lines: Vec<String> = values.get("prologue")?;
+    match lines.iter().find(|line| line.contains('\0')) {
+        Some(line) => Err(values.error("prologue", format!("{line:?} is no line of shell"))),
+        None => Ok(lines),
+    }
+}

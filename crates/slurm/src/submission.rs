@@ -1,0 +1,221 @@
+//! Submits what is missing, waits, merges: one way for a first command and for every repetition of it.
+
+use super::cluster::Cluster;
+use super::division::{count, divide};
+use super::follow::{self, Ending};
+use super::job_script::{Array, Place, array_arguments, merge_arguments, merge_script, task_script};
+use super::run_folder::{Run, Share};
+use super::settings::Settings;
+use super::standing::Standing;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::output_folder::lock_folder;
+use perf4sight_base::units::counted;
+use perf4sight_verb::{Context, Divisible, Item, Summary};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, fs};
+
+/// The folder of runs, in the folder of the results.
+const RUNS: &str = "slurm";
+
+/// How long another program may submit or merge.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A limit of twice the expected time ends what hangs; starting and a slow file system get ten minutes.
+const MARGIN: (u32, Duration) = (2, Duration::from_secs(600));
+
+/// What became of a section.
+#[derive(Debug)]
+pub enum Done {
+    /// All its items have ended: the summary of the section.
+    Complete(Summary),
+    /// Work is left to Slurm, or only shown: later sections cannot run yet.
+    Left(Summary),
+}
+
+/// A section, and where it is submitted.
+pub(crate) struct Submission<'a> {
+    pub section: &'a dyn Divisible,
+    /// Its name.
+    pub name: &'a str,
+    pub settings: &'a Settings,
+    pub cluster: Cluster,
+    /// The folder of its runs.
+    pub runs: PathBuf,
+}
+
+/// Submits the items of a section that have no result and are not under way, and waits for all of them.
+///
+/// # Errors
+/// No Slurm, a controller that does not answer, a refused job, results that cannot be merged.
+pub fn run(section: &dyn Divisible, name: &str, settings: &Settings, context: &mut Context) -> Result<Done> {
+    let runs = runs(section)?;
+    let submission = Submission { section, name, settings, cluster: Cluster, runs };
+    if settings.print_script {
+        return submission.show(context);
+    }
+    let active = submission.submit_missing(context)?;
+    if settings.detach && !active.is_empty() {
+        return submission.leave(&active, context).map(Done::Left);
+    }
+    let ending = follow::follow(&active, settings, submission.cluster, context)?;
+    match ending {
+        Ending::Cancelled(tasks) => Ok(Done::Left(cancelled(tasks))),
+        Ending::All(failures) => submission.conclude(&active, &failures, context).map(Done::Complete),
+    }
+}
+
+/// The folder of the runs of a section.
+fn runs(section: &dyn Divisible) -> Result<PathBuf> {
+    let results = section.results();
+    let whole = std::path::absolute(results).map_err(|cause| Error::io(results, "find this folder", &cause))?;
+    Ok(whole.join(RUNS))
+}
+
+fn cancelled(tasks: usize) -> Summary {
+    let headline = format!("interrupted; cancelled {} of Slurm: the same command goes on from what they measured", counted(tasks as u64, "task"));
+    Summary { headline, ..Summary::default() }
+}
+
+impl Submission<'_> {
+    /// Submits what is neither done nor under way, and returns the runs that are under way.
+    fn submit_missing(&self, context: &mut Context) -> Result<Vec<Run>> {
+        let runs = &self.runs;
+        fs::create_dir_all(runs).map_err(|cause| Error::io(runs, "make this folder", &cause))?;
+        let _lock = lock(runs)?;
+        let queue = self.cluster.queue()?;
+        let mut claimed = BTreeSet::new();
+        for run in Run::open(runs)? {
+            let standing = Standing::of(&run, &queue);
+            merge_ended(self.section, &standing, context)?;
+            claimed.extend(standing.claimed().map(str::to_owned));
+        }
+        let items: Vec<Item> = self.section.items(context)?.into_iter().filter(|item| !claimed.contains(&item.name)).collect();
+        if !items.is_empty() {
+            self.submit(&items, context)?;
+        }
+        Run::open(runs)
+    }
+
+    fn submit(&self, items: &[Item], context: &mut Context) -> Result<()> {
+        let run = self.plan(items)?;
+        let place = self.place(context)?;
+        run.save(&context.config, &[("task.sh", task_script(&run, &place)?), ("merge.sh", merge_script(&run, &place)?)])?;
+        let mut jobs = Vec::new();
+        for array in Array::cut(run.tasks.len(), self.cluster.array_size()?) {
+            let submitted = array_arguments(&run, &place, array, jobs.last().copied()).and_then(|words| self.cluster.submit(&words));
+            match submitted {
+                Ok(job) => jobs.push(job),
+                Err(error) => {
+                    // All or nothing: the same command submits everything again.
+                    let cancelled = self.cluster.cancel(&jobs);
+                    run.close()?;
+                    return Err(cancelled.err().unwrap_or(error));
+                }
+            }
+        }
+        let numbers: Vec<String> = jobs.iter().map(u64::to_string).collect();
+        context.console.note(format_args!(
+            "submitted {} in {} as job {}, at most {} at once; the folder of the run is {}",
+            counted(items.len() as u64, "configuration"),
+            counted(run.tasks.len() as u64, "task"),
+            numbers.join(", "),
+            self.settings.tasks,
+            run.folder.display()
+        ));
+        if let Err(error) = merge_arguments(&run, &place, &jobs).and_then(|words| self.cluster.submit(&words)) {
+            context.warn(format!("no job will merge the results, so the same command has to when the tasks have ended: {error}"));
+        }
+        Ok(())
+    }
+
+    /// The run of these items.
+    fn plan(&self, items: &[Item]) -> Result<Run> {
+        let count = self.settings.chunks.unwrap_or_else(|| count(items, self.settings.tasks));
+        let share = |part: Vec<Item>| Share {
+            seconds: part.iter().map(|item| item.time.as_secs_f64()).sum(),
+            items: part.into_iter().map(|item| item.name).collect(),
+        };
+        let tasks = divide(items, count).into_iter().map(share).collect();
+        let mut run = Run::new(&self.runs, self.name, 0, tasks)?;
+        let limit = self.settings.time.unwrap_or_else(|| run.longest().saturating_mul(MARGIN.0).saturating_add(MARGIN.1));
+        run.minutes = limit.as_secs().div_ceil(60);
+        Ok(run)
+    }
+
+    fn place(&self, context: &Context) -> Result<Place<'_>> {
+        let folder = env::current_dir().map_err(|cause| Error::io(".", "find the current folder", &cause))?;
+        Ok(Place { settings: self.settings, executable: context.executable.clone(), folder })
+    }
+
+    /// Prints what would be submitted.
+    fn show(&self, context: &mut Context) -> Result<Done> {
+        let items = self.section.items(context)?;
+        let (run, place) = (self.plan(&items)?, self.place(context)?);
+        let words = array_arguments(&run, &place, Array { first: 0, count: run.tasks.len().max(1) }, None)?;
+        let quoted = shlex::try_join(words.iter().map(String::as_str)).map_err(|cause| Error::usage(cause.to_string()))?;
+        context.console.line(format_args!("sbatch {quoted}\n\n{}", task_script(&run, &place)?));
+        let headline = format!(
+            "{} in {}; nothing was submitted",
+            counted(items.len() as u64, "configuration"),
+            counted(run.tasks.len() as u64, "task")
+        );
+        Ok(Done::Left(Summary { headline, ..Summary::default() }))
+    }
+
+    /// Where the runs stand, for whoever does not wait.
+    fn leave(&self, active: &[Run], context: &Context) -> Result<Summary> {
+        let queue = self.cluster.queue()?;
+        let words: Vec<String> = active
+            .iter()
+            .map(|run| follow::words(&Standing::of(run, &queue), self.settings, context))
+            .collect();
+        let headline = format!("{}; the same command shows where it stands, and merges what is done", words.join("; "));
+        Ok(Summary { headline, ..Summary::default() })
+    }
+
+    /// Merges, and reports what is missing.
+    fn conclude(&self, active: &[Run], failures: &[String], context: &mut Context) -> Result<Summary> {
+        let queue = self.cluster.queue().unwrap_or_default();
+        if !active.is_empty() {
+            let _lock = lock(&self.runs)?;
+            for run in active {
+                let standing = Standing::of(run, &queue);
+                merge_ended(self.section, &standing, context)?;
+                // It has nothing left to do.
+                self.cluster.cancel(&standing.merge.into_iter().collect::<Vec<_>>())?;
+            }
+        }
+        failures.iter().for_each(|failure| context.warn(failure));
+        let mut summary = self.section.conclude(context)?;
+        let missing = self.section.items(context)?.len();
+        if missing > 0 {
+            summary.failure = summary.failure.or(Some(missing_error(missing, active)));
+        }
+        Ok(summary)
+    }
+}
+
+fn missing_error(missing: usize, active: &[Run]) -> Error {
+    let outputs: Vec<String> = active.iter().map(|run| run.folder.join(super::run_folder::OUTPUT).display().to_string()).collect();
+    Error::device(format!("{} have no result", counted(missing as u64, "configuration")))
+        .help(format!("the same command submits them again; the output of the tasks is in {}", outputs.join(", ")))
+}
+
+/// Locks the runs of a section; submitting and merging are short.
+pub(crate) fn lock(runs: &Path) -> Result<fs::File> {
+    lock_folder(runs, PATIENCE, "wait until it has submitted or merged, then run the same command again")
+}
+
+/// Merges the results of the tasks that have ended, once each.
+pub(crate) fn merge_ended(section: &dyn Divisible, standing: &Standing<'_>, context: &mut Context) -> Result<()> {
+    let run = standing.run;
+    let is_open = |task: &usize| !run.is_merged(*task) && run.results(*task).is_dir();
+    let tasks: Vec<usize> = standing.ended().map(|(task, _)| task).filter(is_open).collect();
+    if !tasks.is_empty() {
+        section.merge(&tasks.iter().map(|task| run.results(*task)).collect::<Vec<_>>(), context)?;
+        tasks.iter().try_for_each(|task| run.set_merged(*task))?;
+    }
+    if standing.live.is_empty() { run.close() } else { Ok(()) }
+}

@@ -1,0 +1,67 @@
+//! A section whose work consists of items that several machines can share, each machine writing into a folder of its own.
+
+use super::{Context, Foreseen, Outline, Summary};
+use perf4sight_base::error::Result;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// One piece of work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Its name, by which another machine finds it in the same configuration.
+    pub name: String,
+    /// Items of one group belong to one machine, because the outcome of one may make another unnecessary.
+    pub group: String,
+    /// How long it is expected to take.
+    pub time: Duration,
+}
+
+/// The share of one machine.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    /// The names of its items.
+    pub items: &'a [String],
+    /// The folder that it alone writes into; after an interruption it goes on with what is there.
+    pub folder: &'a Path,
+    /// The folder of the whole run, which all machines see.
+    pub run: &'a Path,
+    /// Its share of the expected time of the whole run, from 0 to 1.
+    pub share: f64,
+}
+
+/// A section that can be divided.
+pub trait Divisible {
+    /// The folder of the results, in which the folder of a run is made.
+    fn results(&self) -> &Path;
+
+    /// As [`Section::outline`](crate::Section::outline), where other machines do the work: no device is opened here.
+    ///
+    /// # Errors
+    /// Failures that are certain before anything runs.
+    fn outline_elsewhere(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline>;
+
+    /// The items that have no result yet, in the order in which a single machine would do them.
+    ///
+    /// # Errors
+    /// Earlier results that cannot be read, settings that are certain to fail.
+    fn items(&self, context: &mut Context) -> Result<Vec<Item>>;
+
+    /// Does the items of one part on this machine.
+    ///
+    /// # Errors
+    /// An item that this program does not know; a machine of another kind than that of the other results; otherwise as
+    /// the section itself.
+    fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary>;
+
+    /// Adds the results in the folders of parts to the others. A repetition adds nothing twice.
+    ///
+    /// # Errors
+    /// Results that cannot be read, or added to the others.
+    fn merge(&self, folders: &[PathBuf], context: &mut Context) -> Result<()>;
+
+    /// The summary of all results, as if the section had run here.
+    ///
+    /// # Errors
+    /// Results that cannot be read or completed.
+    fn conclude(&self, context: &mut Context) -> Result<Summary>;
+}

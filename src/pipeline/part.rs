@@ -1,0 +1,60 @@
+//! What a job of Slurm runs: one task of a section, or the merging after all of them.
+
+use super::{Ending, Job, ending, parse, tables};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_slurm::task::{self, Task};
+use perf4sight_verb::config::Document;
+use perf4sight_verb::{Context, Divisible, Spec};
+use std::path::Path;
+
+/// A task of a run, by what Slurm says of it.
+#[derive(Debug, Clone, Copy)]
+pub struct TaskOptions<'a> {
+    /// The folder of the run.
+    pub run: &'a Path,
+    /// The number of the task.
+    pub task: usize,
+    /// The name of its node.
+    pub node: &'a str,
+    /// Its job, such as 12_3.
+    pub job: &'a str,
+}
+
+/// Does the work of one task.
+///
+/// # Errors
+/// A folder without the run; the error of the section.
+pub fn run_task(specs: &[&Spec], options: &TaskOptions<'_>, context: &mut Context) -> Result<Ending> {
+    let task = Task::load(options.run, options.task, options.node, options.job)?;
+    let summary = task.perform(context, |part, context| {
+        let document = Document::load(task.config())?;
+        context.config = document.to_string();
+        with_section(specs, &document, task.section(), |section| section.run_part(part, context))
+    })?;
+    summary.failure.map_or(Ok(ending(context)), Err)
+}
+
+/// Merges what the tasks of a run measured.
+///
+/// # Errors
+/// A folder without the run, results that cannot be merged.
+pub fn merge(specs: &[&Spec], run: &Path, context: &mut Context) -> Result<Ending> {
+    let (section, config) = task::about(run)?;
+    let document = Document::load(config)?;
+    with_section(specs, &document, &section, |section| perf4sight_slurm::merge(run, section, context))?;
+    Ok(ending(context))
+}
+
+/// Runs `work` on a section of a configuration.
+fn with_section<T>(
+    specs: &[&Spec],
+    document: &Document,
+    name: &str,
+    work: impl FnOnce(&dyn Divisible) -> Result<T>,
+) -> Result<T> {
+    let tables = tables(specs);
+    let jobs: Vec<Job<'_>> = parse(specs, &tables, document)?;
+    let job = jobs.iter().find(|job| job.name() == name);
+    let section = job.and_then(|job| job.section.divisible());
+    work(section.ok_or_else(|| Error::config(format!("no section [{name}] that can be divided")).file(document.file()))?)
+}

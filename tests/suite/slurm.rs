@@ -1,0 +1,255 @@
+//! Sweeps on Slurm, against a real cluster on the loopback. Packages: slurm-wlm and munge; without them these tests say
+//! that they were skipped.
+
+use crate::fixtures::{Scene, within_patience};
+use crate::slurm_cluster::{ARRAY_SIZE, Cluster};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
+use perf4sight_network::zoo::{self, Dataset};
+use perf4sight_onnx as onnx;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Simulated, so that rows are exact; with a limit that some configurations do not fit.
+const SIMULATED: &str = "[profile]\ndevice= simulated\nmem_limit= 512\ndataset= imagenet\nlocal_model_loc= nets\n\
+                         network= ['resnet18', 'squeezenet']\nbs= [1, 2, 4, 8, 16]\nstage= ['training', 'inference']\n\
+                         [slurm]\npartition= orin\ntasks= 3\n";
+
+fn networks(scene: Scene) -> Scene {
+    let bytes = |name| onnx::to_bytes(&zoo::build(name, Dataset::Imagenet).unwrap());
+    let names = ["resnet18_0", "resnet18_30", "resnet18_50", "squeezenet_0", "squeezenet_50", "squeezenet_70"];
+    names.iter().fold(scene, |scene, name| scene.file(&format!("nets/{name}.onnx"), bytes(name.split('_').next().unwrap())))
+}
+
+/// A program that measures for half a second and says so in one line of `measured`.
+fn slow(more: &str) -> Scene {
+    let about = crate::workers::TX2;
+    let script = format!(
+        "case \"$*\" in *--about*) echo '{about}';; *) read request; echo \"$request\" >> measured; sleep 0.3; echo '{}';; esac",
+        crate::workers::MEASURED
+    );
+    let config = format!(
+        "[profile]\ndevice= tx2\nworker= sh worker.sh\ndataset= imagenet\nlocal_model_loc= nets\n\
+         network= ['resnet18', 'squeezenet']\nbs= [1, 2, 3, 4]\n[slurm]\ntasks= 3\n{more}"
+    );
+    networks(Scene::new()).file("worker.sh", script).file("config.ini", config)
+}
+
+/// The rows of a profile below this folder: one string each, sorted.
+fn rows(log_dir: &Path) -> Vec<String> {
+    let files = ["latency", "memory"].iter().flat_map(|name| fs::read_dir(log_dir.join(name)).into_iter().flatten().flatten());
+    let mut rows: Vec<String> = files
+        .flat_map(|file| fs::read_to_string(file.path()).unwrap().lines().skip(1).map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    rows.sort();
+    rows
+}
+
+/// The rows as (variant, stage, variable, batch), which is what a row is about; columns by name.
+fn identities(log_dir: &Path) -> (usize, usize) {
+    let mut all = Vec::new();
+    for name in ["latency", "memory"] {
+        for file in fs::read_dir(log_dir.join(name)).into_iter().flatten().flatten() {
+            let text = fs::read_to_string(file.path()).unwrap();
+            let header: Vec<&str> = text.lines().next().unwrap().split('|').collect();
+            let at = |column: &str| header.iter().position(|name| *name == column).unwrap();
+            let about = ["test_var", "bs", "model", "stage"].map(at);
+            for line in text.lines().skip(1) {
+                let cells: Vec<&str> = line.split('|').collect();
+                all.push(about.map(|at| cells[at].to_owned()));
+            }
+        }
+    }
+    (all.len(), all.into_iter().collect::<BTreeSet<_>>().len())
+}
+
+#[test]
+fn a_sweep_on_three_boards_equals_one_on_this_machine_row_by_row() {
+    let scene = networks(Scene::new()).file("config.ini", SIMULATED);
+    let Some(cluster) = Cluster::start(&scene) else { return };
+    scene.run("--config-file config.ini --set profile.device_name=local").succeeds();
+    let local = rows(&scene.path("profiling_csvs/local/imagenet"));
+    assert!(local.iter().any(|row| row.ends_with("skipped")) && local.len() == 120, "{} rows", local.len());
+    cluster.run(&scene, "--config-file config.ini --slurm").succeeds().says("in 3 tasks").prints("120 ");
+    assert_eq!(rows(&scene.path("profiling_csvs/simulated/imagenet")), local);
+    let nodes: BTreeSet<String> = (0..3).map(|task| note(&scene, task)["node"].as_str().unwrap().to_owned()).collect();
+    assert!(nodes.iter().all(|node| node.starts_with("board")), "{nodes:?}");
+    // Nothing is missing, so nothing is submitted.
+    let again = cluster.run(&scene, "--config-file config.ini --slurm").succeeds();
+    assert!(!again.stderr().contains("submitted"), "{again}");
+    assert!(!scene.path("profiling_csvs/simulated/imagenet/slurm/2").exists());
+    // More tasks than an array may have.
+    let seven = "--config-file config.ini --slurm --set slurm.chunks=7 --set profile.device_name=seven";
+    let told = cluster.run(&scene, seven).succeeds();
+    assert!(7 > ARRAY_SIZE && told.stderr().contains("in 7 tasks as job"), "{told}");
+    assert_eq!(rows(&scene.path("profiling_csvs/seven/imagenet")), local);
+    hostile_words_stay_words(&scene, &cluster, &local);
+    shown_and_left(&scene, &cluster, &local);
+}
+
+fn note(scene: &Scene, task: usize) -> serde_json::Value {
+    let file = format!("profiling_csvs/simulated/imagenet/slurm/1/task-{task}.json");
+    serde_json::from_str(&scene.read(&file)).unwrap()
+}
+
+/// Names that a shell, Slurm or sbatch's own options would take for something else.
+fn hostile_words_stay_words(scene: &Scene, cluster: &Cluster, local: &[String]) {
+    let name = "a $(touch pwned) 'b' %j ;x";
+    let mut command = cluster.command(scene, "--config-file config.ini --slurm");
+    let output = command.args(["--set", &format!("profile.device_name=\"{name}\"")]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(rows(&scene.path(&format!("profiling_csvs/{name}/imagenet"))), local);
+    assert!(!scene.path("pwned").exists());
+    for (key, word, problem) in [
+        ("partition", "\"orin;touch pwned\"", "there is no partition \"orin;touch pwned\""),
+        ("partition", "orim", "did you mean \"orin\"?"),
+        ("licence", "\"tx2 $(touch pwned)\"", "invalid license"),
+        ("extra", "['pwned.sh']", "is no option of sbatch"),
+        ("extra", "['--constraint=none']", "invalid feature"),
+        ("time", "60s", "leaves a task no time"),
+        ("exclusive", "False", "nothing would keep other work away"),
+    ] {
+        let mut command = cluster.command(scene, "--config-file config.ini --slurm --set profile.device_name=refused");
+        let output = command.args(["--set", &format!("slurm.{key}={word}")]).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).to_lowercase();
+        assert!(!output.status.success() && told.contains(&problem.to_lowercase()), "{key} {word}: {told}");
+    }
+    assert!(!scene.path("pwned").exists() && cluster.is_idle());
+}
+
+fn shown_and_left(scene: &Scene, cluster: &Cluster, local: &[String]) {
+    let other = "--config-file config.ini --set profile.device_name=left --slurm";
+    let shown = cluster.run(scene, &format!("{other} --print-script")).succeeds();
+    shown.prints("--array=0-2%3").prints("--signal=B:TERM@120").prints("nothing was submitted");
+    assert!(cluster.is_idle() && !scene.path("profiling_csvs/left/imagenet/slurm").exists());
+    cluster.run(scene, &format!("{other} --detach")).succeeds().prints("tasks: ");
+    within_patience("the merged rows", || rows(&scene.path("profiling_csvs/left/imagenet")).len() == local.len());
+    let merged = cluster.run(scene, &format!("{other} --detach")).succeeds();
+    assert!(!merged.stderr().contains("submitted"), "{merged}");
+    assert_eq!(rows(&scene.path("profiling_csvs/left/imagenet")), local);
+}
+
+#[test]
+fn whatever_happens_to_tasks_nothing_is_lost_and_nothing_measured_twice() {
+    let full = "prologue= ['case \"$4 $5\" in */1\\\\ 2) mkdir -p \"$4/task-2\"; mount -t tmpfs -o size=24k none \"$4/task-2\" || ulimit -f 8;; esac']\n";
+    let scene = slow(full);
+    let Some(mut cluster) = Cluster::start(&scene) else { return };
+    let runs = scene.path("profiling_csvs/tx2/imagenet/slurm").canonicalize();
+    assert!(runs.is_err());
+    let waiting = cluster.spawn(&scene, "--config-file config.ini --slurm --set slurm.chunks=4");
+    let run = scene.folder().canonicalize().unwrap().join("profiling_csvs/tx2/imagenet/slurm/1");
+    within_patience("two running tasks", || cluster.running() >= 2);
+    within_patience("a measurement", || scene.path("measured").exists());
+    cluster.slurm("scontrol", &["update", "nodename=board3", "state=drain", "reason=test"]);
+    Cluster::kill_task(&run, 0);
+    cluster.restart_controller();
+    let output = waiting.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{told}");
+    for words in ["task 0 was killed on board", "have no result", "the same command submits them again"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    // 6 networks of 4 batches, latency and memory.
+    let log_dir = scene.path("profiling_csvs/tx2/imagenet");
+    let (before, _) = identities(&log_dir);
+    assert!((1..48).contains(&before), "{before} rows after: {told}");
+    cluster.slurm("scontrol", &["update", "nodename=board3", "state=resume"]);
+    cluster.run(&scene, "--config-file config.ini --slurm").succeeds();
+    assert_eq!(identities(&log_dir), (48, 48), "{told}");
+    if geteuid().is_root() {
+        let _ = Command::new("umount").arg(run.join("task-2")).status();
+    }
+}
+
+#[test]
+fn ctrl_c_cancels_the_array_and_a_requeued_task_goes_on() {
+    let scene = slow("");
+    let Some(cluster) = Cluster::start(&scene) else { return };
+    let config = "--config-file config.ini --slurm --set slurm.chunks=1";
+    let waiting = cluster.spawn(&scene, config);
+    within_patience("three measurements", || measured(&scene) >= 3);
+    kill(Pid::from_raw(waiting.id() as i32), Signal::SIGINT).unwrap();
+    let output = waiting.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("cancelled 1 task"), "{output:?}");
+    within_patience("an empty queue", || cluster.is_idle());
+    let log_dir = scene.path("profiling_csvs/tx2/imagenet");
+    let (before, different) = identities(&log_dir);
+    assert!(before >= 2 && before == different, "{before} rows");
+    // What the interrupted run measured is not measured again.
+    let waiting = cluster.spawn(&scene, config);
+    let count = measured(&scene);
+    within_patience("a measurement of the second run", || measured(&scene) > count + 1);
+    let job = cluster.slurm("squeue", &["-h", "-r", "-t", "R", "-o", "%i"]);
+    cluster.slurm("scontrol", &["requeue", job.trim()]);
+    let output = waiting.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(identities(&log_dir), (48, 48));
+    // 24 configurations twice; an interrupted measurement of each run once more.
+    assert!((48..=50).contains(&measured(&scene)), "{} measurements", measured(&scene));
+}
+
+fn measured(scene: &Scene) -> usize {
+    fs::read_to_string(scene.path("measured")).map_or(0, |text| text.lines().count())
+}
+
+/// The words of Slurm's own commands, recorded from 22.05, without a cluster.
+#[test]
+fn what_slurm_refuses_is_said_with_what_to_do() {
+    let scene = networks(Scene::new()).file("config.ini", SIMULATED);
+    let empty = scene.path("bin");
+    fs::create_dir_all(&empty).unwrap();
+    let outcome = || {
+        let mut command = scene.command();
+        command.args(["--config-file", "config.ini", "--slurm"]).env("PATH", &empty);
+        crate::fixtures::Outcome::of("--slurm", command.output().unwrap())
+    };
+    outcome().fails(5).says("there is no Slurm here").says("hosts");
+    let fake = |program: &str, script: &str| {
+        fs::write(empty.join(program), format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(empty.join(program), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    fake("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1");
+    outcome().fails(5).says("controller does not answer squeue").says("nothing is lost");
+    fake("squeue", "");
+    fake("scontrol", "echo 'MaxArraySize            = 1001'");
+    let refuse = |words: &str| fake("sbatch", &format!("echo 'sbatch: error: {words}' >&2; exit 1"));
+    for (words, remedy) in [
+        ("Batch job submission failed: Invalid account or account/partition combination specified", "--account=NAME"),
+        ("Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)", "submit fewer tasks"),
+        ("QOSMaxSubmitJobPerUserLimit", "submit fewer tasks"),
+        ("Batch job submission failed: Requested node configuration is not available", "no node of the partition"),
+    ] {
+        refuse(words);
+        outcome().fails(5).says("sbatch refuses").says(remedy);
+    }
+    assert!(!scene.path("profiling_csvs/simulated/imagenet/latency").exists());
+    adaptive_plans_and_hosts_are_refused(&scene);
+}
+
+fn adaptive_plans_and_hosts_are_refused(scene: &Scene) {
+    scene.run("--config-file config.ini --slurm --set profile.plan=adaptive").fails(3).says("cannot be divided");
+    scene.run("--config-file config.ini --slurm --set profile.save=False").fails(3).says("save = True");
+    scene.run("--config-file config.ini --detach").fails(2).says("--slurm");
+}
+
+#[test]
+fn a_node_of_another_kind_or_version_adds_no_rows() {
+    let scene = networks(Scene::new()).file("config.ini", SIMULATED);
+    let Some(cluster) = Cluster::start(&scene) else { return };
+    let one = "--config-file config.ini --slurm --set slurm.chunks=1";
+    cluster.run(&scene, &format!("{one} --set profile.bs=[1]")).succeeds();
+    // The device is another one, as a board with another processor.
+    let other = cluster.run(&scene, &format!("{one} --set profile.mem_limit=500")).fails(5);
+    other.says("another kind of machine").says("mem_limit was 512 MiB, is 500 MiB");
+    assert_eq!(rows(&scene.path("profiling_csvs/simulated/imagenet")).len(), 24);
+    let run = scene.path("profiling_csvs/simulated/imagenet/slurm/1/run.json");
+    let text = fs::read_to_string(&run).unwrap();
+    fs::write(&run, text.replace("\"version\": \"", "\"version\": \"9.")).unwrap();
+    let task = format!("slurm-task {} 0 board1 7_0", run.parent().unwrap().display());
+    scene.run(&task).fails(5).says("submitted this").says("board1").says("same version");
+    scene.run("slurm-task /nowhere 0 board1 7_0").fails(4).says("no run in this folder").says("NFS");
+}
