@@ -1,11 +1,11 @@
-"""Reading a trace beside HolisticTraceAnalysis, each in a process of its own: python3 benches/compare_hta.py TRACE...
+"""Reading a trace compared with HolisticTraceAnalysis, each in a process of its own: python3 benches/compare_hta.py TRACE...
 
     pip install HolisticTraceAnalysis
     cargo build --release -p perf4sight-traces --example read
     python3 benches/compare_hta.py df_index_resolver.json.gz negative_queue_length_rank0.json.gz nccl_data.json.gz
 
-Each reads the file into memory, once more than is told of, on one processor; told are the median time of five and the largest resident
-set of the process, Python and its modules included, and beside it without what they take before anything is read.
+Each reads the file into memory, once more than is answer of, on one processor; answer are the median time of five and the largest resident
+set of the process, Python and its modules included, and next to it without what they take before anything is read.
 """
 
 import json
@@ -41,10 +41,10 @@ def hta(trace):
 def ours(trace):
     """Processor seconds of the whole process, and the mebibytes of its largest resident set."""
     process = subprocess.Popen([READ, trace], stdout=subprocess.PIPE)
-    told = process.stdout.read().decode()
+    answer = process.stdout.read().decode()
     _, status, used = os.wait4(process.pid, 0)
-    assert status == 0, told
-    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, int(told.split(": ")[1].split()[0])
+    assert status == 0, answer
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, int(answer.split(": ")[1].split()[0])
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Times scikit-learn's ExtraTreesRegressor on the data of `forest.rs`, to set beside `cargo bench --bench forest`.
+"""Times scikit-learn's ExtraTreesRegressor on the data of `forest.rs`, to compare with `cargo bench --bench forest`.
 
     python3 -m venv /tmp/sklearn && /tmp/sklearn/bin/pip install scikit-learn
     /tmp/sklearn/bin/python benches/compare_sklearn.py

@@ -142,8 +142,8 @@ def by_file(name, dynamo):
             torch.onnx.export(network, given, path, input_names=names, dynamic_axes={one: {0: "batch"} for one in names}, dynamo=False,
                               training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, opset_version=17)
         batch = next(iter(inputs.values())).shape[0] if isinstance(inputs, dict) else inputs.shape[0]
-        told = _program.ask("predict", path, "--target=cpu", "--bs=%d" % batch, "--optimizer=adamw", "--zero-grad=free")
-    return {"bytes": told["networks"][0]["predictions"][0]["tensors_bytes"], "warnings": told["warnings"]}
+        reply = _program.ask("predict", path, "--target=cpu", "--bs=%d" % batch, "--optimizer=adamw", "--zero-grad=free")
+    return {"bytes": reply["networks"][0]["predictions"][0]["tensors_bytes"], "warnings": reply["warnings"]}
 
 
 def answer(name, way):
@@ -199,10 +199,10 @@ def main():
     asks = parser.parse_args()
     if asks.answer:
         try:
-            told = answer(asks.names[0], asks.answer)
+            reply = answer(asks.names[0], asks.answer)
         except Exception as problem:  # a refusal is one of the results
-            told = {"problem": "%s: %s" % (type(problem).__name__, str(problem)[:400])}
-        return print(json.dumps(told))
+            reply = {"problem": "%s: %s" % (type(problem).__name__, str(problem)[:400])}
+        return print(json.dumps(reply))
     known = [json.loads(line) for line in open(asks.rows)] if asks.rows and os.path.exists(asks.rows) else []
     rows = []
     print("| network | counted | %s |\n|%s" % (" | ".join(WAYS), "---|" * (2 + len(WAYS))))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tells the peak memory of a training step before it runs, side by side: PyTorch's MemTracker, torch-kitsune, perf4sight.
+"""Programs that predict the peak memory of a training step, side by side: PyTorch's MemTracker, torch-kitsune, perf4sight.
 
     cargo build --release
     python3 benches/memtracker.py target/release/perf4sight [NAME ...] [--batch 4] [--step all] [--exports FOLDER] [--rows FILE]
@@ -143,7 +143,7 @@ def kitsune(name, optimizer, trainable, precision, checkpoint, batch):
 
 
 def exported(name, folder):
-    """The export that docs/networks.md tells of."""
+    """The export of docs/networks.md."""
     path = os.path.join(folder, name + ".onnx")
     if not os.path.exists(path):
         axes = {"input": {0: "batch"}, "output": {0: "batch"}}
@@ -213,7 +213,7 @@ def summary(rows, tools):
 
 def main():
     warnings.filterwarnings("ignore")
-    parser = argparse.ArgumentParser(description="peak memory of training steps, by what tells it beforehand")
+    parser = argparse.ArgumentParser(description="peak memory of training steps, by what predicts it")
     parser.add_argument("program", nargs="?")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--batch", action="append", type=int, help="1 and 4, unless given; may be repeated")

@@ -3,7 +3,7 @@
 
     python3 benches/recurrent.py
 
-One thread of a processor; saved is what autograd saves, forward and whole are the most that lies there beside weights. Needs torch.
+One thread of a processor; saved is what autograd saves, forward and whole are the most there is in addition to weights. Needs torch.
 """
 import torch
 from torch import nn

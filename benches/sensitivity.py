@@ -65,12 +65,12 @@ def profile(study, folder, data):
         return json.load(file), float(seconds.read())
 
 
-def own_memory(told):
+def own_memory(answer):
     """What of a limit on memory the job itself takes; what drops pages of the data leaves that alone."""
-    by = next(limit["by"] for limit in told["limits"] if limit["axis"] == "memory")
+    by = next(limit["by"] for limit in answer["limits"] if limit["axis"] == "memory")
     if by is None:
         sys.exit("memory cannot be limited here")
-    return 0 if by == "residency governor" else told["own_memory"]
+    return 0 if by == "residency governor" else answer["own_memory"]
 
 
 def epoch(study, folder, data, cpus, memory):
@@ -81,10 +81,10 @@ def epoch(study, folder, data, cpus, memory):
     length = -(-study["samples"] // BATCH)
     job = [sys.executable, TRAIN, "--data", data, "-b", str(BATCH), "--max-iterations", str(EPOCHS * length), *study["job"]]
     limits = [data, str(cpus), str(memory), str(study["storage"])]
-    told = run([LIMITED, *limits, *job], env={**os.environ, "PERF4SIGHT_STEPS": steps}, stdout=subprocess.PIPE)
-    ended = json.loads(told.stdout)
+    answer = run([LIMITED, *limits, *job], env={**os.environ, "PERF4SIGHT_STEPS": steps}, stdout=subprocess.PIPE)
+    ended = json.loads(answer.stdout)
     if ended["verdict"] == "OutOfMemory" or ended["verdict"].startswith("Crashed"):
-        sys.exit(told.stdout)
+        sys.exit(answer.stdout)
     with open(steps) as file:
         times = [json.loads(line)["time"] for line in file]
     print(ended["verdict"], "held by", ended["held_by"])
@@ -95,8 +95,8 @@ def main(name, folder, patience):
     begun, study, data = time.monotonic(), STUDIES[name], os.path.join(folder, "data")
     if not os.path.exists(data):
         run([sys.executable, TRAIN, "--data", data, "--make", str(study["samples"])])
-    told, cost = profile(study, folder, data)
-    own, size = own_memory(told), study["samples"] * SAMPLE
+    answer, cost = profile(study, folder, data)
+    own, size = own_memory(answer), study["samples"] * SAMPLE
     measured = os.path.join(folder, "measured.csv")
     if not os.path.exists(measured):
         with open(measured, "w") as file:

@@ -4,7 +4,7 @@
 Usage: libtorch.py VERSION FOLDER [MACHINE]      MACHINE: x86_64 or aarch64, by default the one this runs on
 
 The wheel is a CUDA build, but its CPU library needs only two small CUDA libraries, which are packages of their own.
-The tree is built beside its final place and renamed there when whole, so that a half-finished one is never used.
+The tree is built next to its final place and renamed there when whole, so that a half-finished one is never used.
 """
 
 import fcntl

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How far off a fingerprint's answers are for steps that nobody profiled: each is timed beside the published step, on one thread.
+"""How far off a fingerprint's answers are for steps that nobody profiled: each is timed next to the published step, on one thread.
 
     python3 scripts/other_steps.py FINGERPRINT FOLDER/NETWORK.onnx ...
     python3 scripts/other_steps.py --without-each CONFIGURATION FOLDER/NETWORK.onnx ...

@@ -24,7 +24,7 @@ use std::sync::{Arc, LazyLock};
 
 /// The version, and whether there is a worker with libtorch.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
-    let worker = env::current_exe().map(|program| device::program::beside(&program).is_ok());
+    let worker = env::current_exe().map(|program| device::program::own_worker(&program).is_ok());
     format!("{} (libtorch: {})", env!("CARGO_PKG_VERSION"), if worker.unwrap_or(false) { "yes" } else { "no" })
 });
 

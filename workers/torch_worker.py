@@ -22,7 +22,7 @@ import threading
 import time
 import traceback
 
-# They would change what a step on a GPU costs, and no row would tell of them: as crates/worker/src/cuda.rs. torch reads them.
+# They would change what a step on a GPU costs, and no row would show them: as crates/worker/src/cuda.rs. torch reads them.
 for variable in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "NVIDIA_TF32_OVERRIDE",
                  "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"):
     os.environ.pop(variable, None)
@@ -179,7 +179,7 @@ def smallest_table(graph, name):
     return min(rows) if rows else None
 
 
-# What stands in a file beside an attention and beside a dropping of whole samples, by crates/onnx/src/write.
+# What a file notes at an attention and at a dropping of whole samples, by crates/onnx/src/write.
 PARTS = ("scale", "query", "turned", "key", "scores", "sum", "weights",
          "drawn_batch", "ones", "rate", "keep", "shape", "one", "drawn", "above", "kept", "scaled")
 
@@ -237,7 +237,7 @@ def windows(size, axis, attributes):
 
 
 def padded(x, attributes, value, pools):
-    """The input and the padding torch is told: the rule of crates/worker/src/ops.rs.
+    """The input and the padding torch is reply: the rule of crates/worker/src/ops.rs.
 
     torch pads both sides alike, pooling by half a kernel at most; any other padding is laid around the image first.
     """
@@ -538,7 +538,7 @@ class Network(object):
         return torch.round(x)
 
     def op_Cast(self, node, x):
-        # Of what comparisons say torch tells numbers from truth where it matters: see number and truth.
+        # Of what comparisons give, torch separates numbers from truths where it matters: see number and truth.
         if node.inputs[0].endswith("/said") or not isinstance(x, torch.Tensor):
             return x
         return x.to({7: torch.int64, 9: torch.bool}.get(node.attributes["to"], self.numbers))
@@ -676,7 +676,7 @@ class Network(object):
     def op_Gather(self, node, x, places):
         if node.inputs[0] in self.graph.weights:
             return functional.embedding(places % x.shape[0] if node.inputs[1] in self.graph.weights else places, x)
-        if not isinstance(places, list):  # the file does not tell which: the first ones, over and over
+        if not isinstance(places, list):  # the file does not say which: the first ones, over and over
             places = [place % x.shape[node.attributes["axis"]] for place in range(len(places))]
         return x.index_select(node.attributes["axis"], torch.tensor(places, device=x.device))
 
@@ -763,7 +763,7 @@ class Network(object):
 
 def weight(name, dims, device, numbers):
     """Values such as PyTorch starts from; which ones does not change what a step costs."""
-    if name.endswith(".places"):  # the file does not tell which rows: the first ones
+    if name.endswith(".places"):  # the file does not say which rows: the first ones
         return torch.empty(dims, dtype=torch.int64, device=device).flatten().fill_(1).cumsum(0).sub_(1).reshape(dims)
     value = torch.empty(dims, dtype=numbers, device=device)
     if len(dims) > 1:
@@ -790,7 +790,7 @@ class PublishedSgd(torch.optim.SGD):
             group["foreach"] = False
 
 
-# As PyTorch runs them where nothing is said; numbers that older versions want to be told are its later defaults.
+# As PyTorch runs them where nothing is said; numbers that older versions require are its later defaults.
 OPTIMIZERS = {
     "sgd": PublishedSgd,
     "sgd_without_momentum": lambda parameters: torch.optim.SGD(parameters, lr=1e-3),
@@ -899,7 +899,7 @@ class Step(object):
             loss = self.loss(samples, watch)
         if self.passes > 1:  # gradients add up to those of the mean of the losses
             loss = loss / self.passes
-        # In place, as the published tool's PyTorch did; later ones free gradients unless told otherwise.
+        # In place, as the published tool's PyTorch did; later ones free gradients by default.
         for parameter in self.network.parameters if number == 0 else []:
             if parameter.grad is not None:
                 parameter.grad.zero_()  # none where they were freed
@@ -992,7 +992,7 @@ class ProcessMemory(object):
             raise MemoryError("past mem_limit")
 
     def count(self, run):
-        """Runs `run` and finds the peak of what its tensors take; torch tells a running profiler of every allocation."""
+        """Runs `run` and finds the peak of what its tensors take; torch reports every allocation to a running profiler."""
         from torch import profiler
         profile = profiler.profile(activities=[profiler.ProfilerActivity.CPU], profile_memory=True)
         try:
@@ -1005,7 +1005,7 @@ class ProcessMemory(object):
                     used += event.nbytes()
                     self.allocated = max(self.allocated, used)
         if self.allocated == 0:
-            raise Refused("the profiler of PyTorch %s does not tell of allocations; measure latency only" % torch.__version__)
+            raise Refused("the profiler of PyTorch %s does not report allocations; measure latency only" % torch.__version__)
 
     def refused(self):
         """Torch's allocator for the CPU does not count what it refuses."""
@@ -1196,7 +1196,7 @@ def numbers(*patterns):
     return {path: float(text) for path, text in texts(*patterns).items() if text.lstrip("-").isdigit()}
 
 
-def beside(path, name):
+def sibling(path, name):
     return texts(os.path.join(os.path.dirname(path), name)).popitem()[1]
 
 
@@ -1211,22 +1211,22 @@ def processors():
 
 
 def moment():
-    """Clocks in MHz, temperatures in degrees, what slows clocks down; what the machine does not tell is left out."""
+    """Clocks in MHz, temperatures in degrees, what slows clocks down; what the machine does not report is left out."""
     cores, allowed = numbers(CORES + "cpufreq/scaling_cur_freq"), numbers(CORES + "cpufreq/scaling_max_freq")
     base, nominal = numbers(CORES + "cpufreq/base_frequency"), numbers(CORES + "acpi_cppc/nominal_freq")
     gpus = {path: clock for path, clock in numbers("/sys/class/devfreq/*/cur_freq").items() if os.path.dirname(path).endswith(GPUS)}
-    zones = {beside(path, "type"): degrees / 1e3 for path, degrees in numbers(THERMAL + "thermal_zone*/temp").items()}
-    brakes = [beside(path, "type") for path, state in numbers(THERMAL + "cooling_device*/cur_state").items() if state > 0]
+    zones = {sibling(path, "type"): degrees / 1e3 for path, degrees in numbers(THERMAL + "thermal_zone*/temp").items()}
+    brakes = [sibling(path, "type") for path, state in numbers(THERMAL + "cooling_device*/cur_state").items() if state > 0]
     throttles = numbers(CORES + "thermal_throttle/*_throttle_count")
-    told = processors()
-    told["clocks"] = dict(highest("cpu", cores, 1e3) + highest("gpu", gpus, 1e6))
+    reply = processors()
+    reply["clocks"] = dict(highest("cpu", cores, 1e3) + highest("gpu", gpus, 1e6))
     promised = highest("cpu", base, 1e3) or highest("cpu", nominal, 1)
-    told["promised"] = dict(min(pair) for pair in zip(promised, highest("cpu", allowed, 1e3)))
-    told["temperatures"] = {zone: degrees for zone, degrees in zones.items() if degrees > -100}  # below: switched off
-    told["held_by"] = [name for name in brakes if any(brake in name for brake in BRAKES)]
+    reply["promised"] = dict(min(pair) for pair in zip(promised, highest("cpu", allowed, 1e3)))
+    reply["temperatures"] = {zone: degrees for zone, degrees in zones.items() if degrees > -100}  # below: switched off
+    reply["held_by"] = [name for name in brakes if any(brake in name for brake in BRAKES)]
     if throttles:
-        told["throttles"] = int(sum(throttles.values()))
-    return told
+        reply["throttles"] = int(sum(throttles.values()))
+    return reply
 
 
 # One request.
@@ -1235,8 +1235,8 @@ def out_of_memory(problem, memory):
     """Running out of memory: what the CUDA allocator counted, else words, for the CPU's allocator and NVIDIA's libraries, which ask
     the driver themselves, have no type of error for it."""
     words = str(problem).lower()
-    told = ("can't allocate memory", "cuda error: out of memory", "status_alloc_failed")  # the CPU's, the driver's, cuDNN's
-    return isinstance(problem, MemoryError) or memory.refused() or any(phrase in words for phrase in told)
+    reply = ("can't allocate memory", "cuda error: out of memory", "status_alloc_failed")  # the CPU's, the driver's, cuDNN's
+    return isinstance(problem, MemoryError) or memory.refused() or any(phrase in words for phrase in reply)
 
 
 def prepare(request):
@@ -1350,7 +1350,7 @@ def precisions(device):
 
 
 def gpus():
-    """The GPUs by place, with their address on the bus where this PyTorch tells it."""
+    """The GPUs by place, with their address on the bus where this PyTorch knows it."""
     found = {}
     for gpu in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         properties = torch.cuda.get_device_properties(gpu)
@@ -1384,7 +1384,7 @@ def places():
 
 
 def reference_blas():
-    """Whether PyTorch multiplies matrices by the reference BLAS, a tenth as fast as others: what Debian installs beside its PyTorch,
+    """Whether PyTorch multiplies matrices by the reference BLAS, a tenth as fast as others: what Debian installs with its PyTorch,
     in the folder blas of its alternatives."""
     try:
         with open("/proc/self/maps") as maps:

@@ -7,7 +7,7 @@ fn main() {
     println!("cargo::rerun-if-env-changed=LIBTORCH");
     let root = PathBuf::from(env::var_os("LIBTORCH").expect("torch-sys has built, and it needs LIBTORCH"));
     compile_shim(&root);
-    // On another machine libtorch lies elsewhere; the launcher there says where.
+    // On another machine libtorch is elsewhere; the launcher there says where.
     if env::var_os("TARGET") == env::var_os("HOST") {
         println!("cargo::rustc-link-arg=-Wl,-rpath,{}", root.join("lib").display());
     }

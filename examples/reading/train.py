@@ -3,7 +3,7 @@
     python3 examples/reading/train.py --make 200 --data /tmp/samples
     perf4sight sensitivity -b 4 --data /tmp/samples -- python3 examples/reading/train.py
 
-Preparing a sample keeps a CPU busy; a step waits, as for an accelerator. Each iteration is told in a line that `perf4sight sensitivity` reads.
+Preparing a sample keeps a CPU busy; a step waits, as for an accelerator. Each iteration is answer in a line that `perf4sight sensitivity` reads.
 """
 import argparse
 import hashlib

@@ -1,6 +1,6 @@
 """A small training script in which Python takes more time than it should: it makes its images brighter pixel by pixel.
 
-The recording beside it was made by
+Its recording was made by
 
     perf4sight record --stacks --iterations 6 --out examples/training/before -- python3 examples/training/train.py
     perf4sight record --stacks --iterations 6 --out examples/training/after -- python3 examples/training/train.py --vectorised

@@ -17,7 +17,7 @@ class Way:
     `change` says it in words, `changes` by the names of settings, `step` all that it does otherwise than the published step. `longer` is how much
     more time a sample takes than in the step that was asked about, as a share, negative where it is quicker; `learns_the_same` whether it changes
     the weights alike. `verdict` is one of `fits`, `borderline` and `does not fit`. The other numbers are those of a `Point`; what a
-    fingerprint does not tell is None.
+    fingerprint does not know is None.
     """
 
     change: str
@@ -37,7 +37,7 @@ class Way:
     learns_the_same: bool
 
     @classmethod
-    def _told(cls, row: Mapping[str, Any]) -> "Way":
+    def _from(cls, row: Mapping[str, Any]) -> "Way":
         other = ("changes", "batch", "longer", "learns_the_same")
         own = {name: row.get(name) for name in cls.__dataclass_fields__ if name not in other}
         longer = row["longer_percent"]
@@ -74,15 +74,15 @@ class Advice(Shown):
         return self.asked.verdict == "fits"
 
     @classmethod
-    def _told(cls, network: _network.Network, told: Mapping[str, Any]) -> "Advice":
+    def _from(cls, network: _network.Network, reply: Mapping[str, Any]) -> "Advice":
         kinds = ("learns_the_same", "learns_otherwise")
-        helps = [told["helps_most"][kind] for kind in kinds]
+        helps = [reply["helps_most"][kind] for kind in kinds]
         return cls(
-            network=network.name, device=told["device"], answer="\n".join(told["answer"]), limit_bytes=told["limit_bytes"], prior=told["prior"],
-            asked=Way._told(told["asked"]), fitting=tuple(Way._told(row) for kind in kinds for row in told["fits"][kind]),
-            nearest=Way._told(told["nearest"]) if told["nearest"] else None, single=tuple(map(Way._told, told["single"])),
-            helps_most=tuple(Way._told(row) for row in helps if row), remarks=tuple(told["remarks"]),
-            warnings=(*network.warnings, *told["warnings"]))
+            network=network.name, device=reply["device"], answer="\n".join(reply["answer"]), limit_bytes=reply["limit_bytes"], prior=reply["prior"],
+            asked=Way._from(reply["asked"]), fitting=tuple(Way._from(row) for kind in kinds for row in reply["fits"][kind]),
+            nearest=Way._from(reply["nearest"]) if reply["nearest"] else None, single=tuple(map(Way._told, reply["single"])),
+            helps_most=tuple(Way._from(row) for row in helps if row), remarks=tuple(reply["remarks"]),
+            warnings=(*network.warnings, *reply["warnings"]))
 
     def _sentence(self) -> str:
         return self.answer
@@ -125,8 +125,8 @@ def advise(
     step = _settings.of(module, stage, optimizer, settings)
     batch = network.batch if batch is None else batch
     network = network.following(module, inputs, stage, step, [batch])
-    told = network.ask("advise", *asked, *_asking.words(stage, step), "--batch=%d" % batch, *_asking.limit(mem_limit))
-    return Advice._told(network, told)
+    reply = network.ask("advise", *asked, *_asking.words(stage, step), "--batch=%d" % batch, *_asking.limit(mem_limit))
+    return Advice._from(network, reply)
 
 
 def _ways(title: str, ways: Sequence[Way]) -> Table:

@@ -23,7 +23,7 @@ class Point:
     """What is predicted of one batch size; each `low` and `high` are the ends of an interval that holds 90 % of measurements.
 
     `tensors_bytes` is what is alive at once at the peak, `memory_bytes` all that a step uses, `need_bytes` what of it must fit, `verdict` one of
-    `fits`, `borderline` and `does not fit`, `fits_probability` how sure that is. What a fingerprint does not tell is None.
+    `fits`, `borderline` and `does not fit`, `fits_probability` how sure that is. What a fingerprint does not know is None.
     """
 
     batch: int
@@ -40,7 +40,7 @@ class Point:
     fits_probability: Optional[float]
 
     @classmethod
-    def _told(cls, row: Mapping[str, Any]) -> "Point":
+    def _from(cls, row: Mapping[str, Any]) -> "Point":
         own = {name: row.get(name) for name in cls.__dataclass_fields__ if name not in ("batch", "samples_per_s")}
         return cls(batch=row["bs"], samples_per_s=row.get("throughput_per_s"), **own)
 
@@ -83,7 +83,7 @@ class Prediction(Shown):
         return all(point.verdict == "fits" for point in self.points)
 
     @classmethod
-    def _told(cls, name: str, device: Mapping[str, Any], warnings: Sequence[str]) -> "Prediction":
+    def _from(cls, name: str, device: Mapping[str, Any], warnings: Sequence[str]) -> "Prediction":
         network = device["networks"][0]
         parts = (network.get("breakdown") or {}).get("by", {})
         limit, largest = network["limit"] or {}, network["max_batch"] or {}
@@ -172,8 +172,8 @@ class MemoryEstimate(Shown):
 
     def limited(self, limit: "str | int") -> Prediction:
         """All that is predicted of the step where it must fit into that memory."""
-        told = self._network.ask("predict", *self._words, "--mem-limit=%s" % amount(limit))
-        return Prediction._told(self.network, told, [*self._network.warnings, *told["warnings"]])
+        reply = self._network.ask("predict", *self._words, "--mem-limit=%s" % amount(limit))
+        return Prediction._from(self.network, reply, [*self._network.warnings, *reply["warnings"]])
 
     def _sentence(self) -> str:
         return "%s of %s at batch size %d needs %s for its tensors, %s in all" % (

@@ -48,9 +48,9 @@ def predict(
     network = _network.read(module, inputs, stage, name)
     told_step = _settings.of(module, stage, optimizer, settings)
     network = network.following(module, inputs, stage, told_step, batch_sizes or [network.batch])
-    told = network.ask("predict", *asked, *words(stage, told_step), *_batches(network, batch_sizes), *limit(mem_limit))
-    devices = tuple(Prediction._told(network.name, device, [*network.warnings, *told["warnings"]]) for device in told.get("devices", [told]))
-    return Devices(devices) if _is_list(target) or "devices" in told else devices[0]
+    reply = network.ask("predict", *asked, *words(stage, told_step), *_batches(network, batch_sizes), *limit(mem_limit))
+    devices = tuple(Prediction._from(network.name, device, [*network.warnings, *reply["warnings"]]) for device in reply.get("devices", [reply]))
+    return Devices(devices) if _is_list(target) or "devices" in reply else devices[0]
 
 
 def estimate_memory(
@@ -65,7 +65,7 @@ def estimate_memory(
 ) -> MemoryEstimate:
     """Memory of a step of `model` on `inputs`, simulated: nothing runs, and no device is needed.
 
-    `target` is the kind of device, by default `"cuda"` where the model lies on a GPU, else `"cpu"`. The other arguments are those of `predict`.
+    `target` is the kind of device, by default `"cuda"` where the model is on a GPU, else `"cpu"`. The other arguments are those of `predict`.
 
     Raises as `predict` does.
     """
@@ -75,15 +75,15 @@ def estimate_memory(
     told_step = _settings.of(module, stage, optimizer, settings)
     network = network.following(module, inputs, stage, told_step, [network.batch])
     asked = ("--target=%s" % target, *words(stage, told_step), *_batches(network, None))
-    told = network.ask("predict", *asked)
-    if "devices" in told:
-        raise Error("estimate_memory tells of one kind of device, and %s are several\n  expected: one of them\n  help: predict(..., target=%r) tells of all" % (target, target))
-    answer = told["networks"][0]
+    reply = network.ask("predict", *asked)
+    if "devices" in reply:
+        raise Error("estimate_memory is about one kind of device, and %s are several\n  expected: one of them\n  help: predict(..., target=%r) is about all" % (target, target))
+    answer = reply["networks"][0]
     point = answer["predictions"][0]
     return MemoryEstimate(
-        network=network.name, target=target, stage=stage, step=told["step"], batch=network.batch, tensors_bytes=point["tensors_bytes"],
+        network=network.name, target=target, stage=stage, step=reply["step"], batch=network.batch, tensors_bytes=point["tensors_bytes"],
         low_bytes=point["memory_low_bytes"], high_bytes=point["memory_high_bytes"],
-        components=_shares((answer["breakdown"] or {}).get("by", {}), "component", "memory_bytes"), warnings=(*network.warnings, *told["warnings"]),
+        components=_shares((answer["breakdown"] or {}).get("by", {}), "component", "memory_bytes"), warnings=(*network.warnings, *reply["warnings"]),
         _network=network, _words=asked)
 
 

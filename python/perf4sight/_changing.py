@@ -8,7 +8,7 @@ from typing import Any, Callable, List
 
 from ._exporter import unheard
 
-# Operators that tell code what numbers are.
+# Operators by which code reads numbers.
 ASKING = ("_local_scalar_dense", "equal", "nonzero", "is_nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive")
 
 

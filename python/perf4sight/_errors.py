@@ -8,7 +8,7 @@ class Error(Exception):
 class NetworkError(Error):
     """A module that cannot be read as one network, or that does not run on its inputs.
 
-    `layer` is the part of the module that it lies in, where that is known.
+    `layer` is the part of the module that it is in, where that is known.
     """
 
     def __init__(self, message: str, layer: str = "") -> None:

@@ -100,8 +100,8 @@ def _failed(problem: Exception, module: Any) -> NetworkError:
     running = [names[id(frame.f_locals["self"])] for frame in frames if id(frame.f_locals.get("self")) in names]
     where = running[-1] if running else ""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    told = "%s%s: %s" % ("in %s: " % where if where else "", type(problem).__name__, lines[0] if lines else "no word why")
-    return NetworkError("PyTorch cannot export %s: %s" % (type(module).__name__, told), where)
+    answer = "%s%s: %s" % ("in %s: " % where if where else "", type(problem).__name__, lines[0] if lines else "no word why")
+    return NetworkError("PyTorch cannot export %s: %s" % (type(module).__name__, answer), where)
 
 
 @contextlib.contextmanager

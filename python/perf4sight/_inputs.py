@@ -130,7 +130,7 @@ def _few(tensor: Any, samples: int) -> Any:
 
 
 def _distinct(names: List[str]) -> List[str]:
-    """Names of inputs have no dots, which tell weights from them."""
+    """Names of inputs have no dots, which separates weights from them."""
     clean = ["".join(letter if letter.isalnum() else "_" for letter in name) for name in names]
     return [name if clean.count(name) == 1 else "%s_%d" % (name, place) for place, name in enumerate(clean)]
 

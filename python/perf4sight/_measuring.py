@@ -87,7 +87,7 @@ def profile(
 ) -> Profile:
     """Measures steps of `model` on this machine: its network, with weights drawn anew, each configuration in a process of its own.
 
-    `batch_sizes` are by default that of `inputs` alone; of `variables` memory alone takes a few seconds. `device` is `"cpu"` or `"cuda"`, by default where the model lies. `mem_limit`
+    `batch_sizes` are by default that of `inputs` alone; of `variables` memory alone takes a few seconds. `device` is `"cpu"` or `"cuda"`, by default where the model is. `mem_limit`
     is what a measurement may take before it counts as out of memory, `threads` those that compute, `timeout` the seconds after which a
     measurement counts as hung. The other arguments are those of `predict`; gradients are freed before each step, as `zero_grad()` does, unless
     `zero_grad="keep"` is said.
@@ -95,7 +95,7 @@ def profile(
     Raises as `predict` does.
     """
     if not sys.executable:
-        raise Error("this Python does not know where it lies, and no worker can be started with it")
+        raise Error("this Python does not know its own path, and no worker can be started with it")
     module = _network.unwrapped(model)
     network = _network.read(module, inputs, stage, name)
     if stage == "training":
@@ -105,10 +105,10 @@ def profile(
         network=[ASKED], bs=list(batch_sizes or [network.batch]), profile_variables=list(variables), stage=stage, device=device, gpu_id=gpu, worker=[sys.executable, WORKER],
         threads=threads, timeout=timeout, mem_limit=None if mem_limit is None else amount(mem_limit))
     keys.update(_settings.of(module, stage, optimizer, settings))
-    told = _measured(network, keys)
-    rows = told["sections"]["profile"]["measurements"]
+    answer = _measured(network, keys)
+    rows = answer["sections"]["profile"]["measurements"]
     step = rows[0]["step"] if rows else ""
-    return Profile(network.name, device, stage, step, tuple(_joined(rows)), (*network.warnings, *told["warnings"]))
+    return Profile(network.name, device, stage, step, tuple(_joined(rows)), (*network.warnings, *answer["warnings"]))
 
 
 def _measured(network: Any, keys: Mapping[str, Any]) -> Any:
@@ -135,7 +135,7 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> List[Measurement]:
             one.update(outcome=row["outcome"], latency_ms=row["latency_ms"], spread=row["spread"], steps=row["steps"])
         else:
             one.update(tensors_bytes=row["mem_alloc_bytes"], reserved_bytes=row["mem_reserved_bytes"], used_bytes=row["mem_used_bytes"])
-    return [Measurement(batch, **told) for batch, told in sorted(found.items())]
+    return [Measurement(batch, **answer) for batch, answer in sorted(found.items())]
 
 
 def _place(module: Any, device: Optional[str]) -> "Tuple[str, int]":

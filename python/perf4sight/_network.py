@@ -12,7 +12,7 @@ from . import _changing, _copy, _exporter, _following, _inputs, _private, _setti
 from ._errors import Error, NetworkError, ProgramError
 from ._program import ask
 
-# The note that tells the program of buffers.
+# The note that names buffers to the program.
 BUFFERS = "perf4sight.buffers"
 # The note of what passes of the module itself take.
 FOLLOWED = "perf4sight.followed"
@@ -84,8 +84,8 @@ def read(module: Any, inputs: Any, stage: str = "training", name: "str | None" =
         return network
     where = "; ".join(places[:3])
     _check_unchanging(network, module, given, stage, where)
-    told = "its code asks what numbers are (%s): it is taken as it ran on inputs of these values, and three others made no difference" % where
-    return replace(network, warnings=(told,))
+    answer = "its code asks what numbers are (%s): it is taken as it ran on inputs of these values, and three others made no difference" % where
+    return replace(network, warnings=(answer,))
 
 
 def unwrapped(module: Any) -> Any:
@@ -147,7 +147,7 @@ def _traced(
 
 
 def _held(module: Any) -> List[Tuple[str, int]]:
-    """What the module holds and nobody trains beside the weights of layers, by name, and as how many numbers of four bytes: its buffers, and tables
+    """What the module holds and nobody trains in addition to the weights of layers, by name, and as how many numbers of four bytes: its buffers, and tables
     that ask for no gradient."""
     tensors = [*module.named_buffers(), *_settings.tables(module).items()]
     return [(name, tensor.numel() * tensor.element_size() // 4) for name, tensor in tensors if tensor.numel() > 1]

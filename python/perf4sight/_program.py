@@ -1,4 +1,4 @@
-"""The program `perf4sight`, asked for JSON: everything that this package tells comes from it."""
+"""The program `perf4sight`, asked for JSON: everything that this package answers comes from it."""
 from __future__ import annotations
 
 import importlib.metadata
@@ -21,8 +21,8 @@ def program() -> str:
     except importlib.metadata.PackageNotFoundError:
         files = []
     installed = [str(file.locate()) for file in files if file.name == NAME and file.parent.name == "bin"]
-    beside = os.path.join(os.path.dirname(sys.executable), NAME)
-    found = [path for path in [*installed, beside] if os.path.isfile(path)]
+    sibling = os.path.join(os.path.dirname(sys.executable), NAME)
+    found = [path for path in [*installed, sibling] if os.path.isfile(path)]
     path = found[0] if found else shutil.which(NAME)
     if path is None:
         raise Error("the program perf4sight is not there\n  help: install the package whole, with `pip install .`")
@@ -35,19 +35,19 @@ def ask(*words: str, known_as: "dict[str, str] | None" = None) -> Any:
     Raises `ProgramError` with the program's own words, in which temporary files are called what `known_as` says.
     """
     run = subprocess.run([program(), "--json", "--quiet", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    answer, told = run.stdout, run.stderr
+    answer, reply = run.stdout, run.stderr
     for path, name in (known_as or {}).items():
-        answer, told = answer.replace(path, name), told.replace(path, name)
+        answer, reply = answer.replace(path, name), reply.replace(path, name)
     if run.returncode == 0:
         return json.loads(answer)
     if run.returncode in (130, -2):
         raise KeyboardInterrupt
-    raise ProgramError(_complaint(told) or "perf4sight ended with %d" % run.returncode, run.returncode)
+    raise ProgramError(_complaint(reply) or "perf4sight ended with %d" % run.returncode, run.returncode)
 
 
-def _complaint(told: str) -> str:
+def _complaint(reply: str) -> str:
     """The error, without the warnings before it and what it says about command lines."""
-    error = told.rpartition("error: ")[2]
+    error = reply.rpartition("error: ")[2]
     for mark in ("\n\nUsage:", "\n\n  tip: to pass", "\n\nFor more information"):
         error = error.partition(mark)[0]
     return error.strip()

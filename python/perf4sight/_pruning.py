@@ -31,7 +31,7 @@ def prune(
         seed: of what is drawn.
 
     The copy's `forward` is the module's own. Where that holds numbers of channels that would have to be others, it no longer runs, or does
-    something else than the pruned network: that is told as a `NetworkError`, which names the layers to `keep`. Optimizers know nothing of the
+    something else than the pruned network: that is answer as a `NetworkError`, which names the layers to `keep`. Optimizers know nothing of the
     copy's parameters; make them anew.
     """
     module = _network.unwrapped(model)

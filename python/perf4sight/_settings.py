@@ -1,4 +1,4 @@
-"""What a step does beside its stage: from keywords, an optimizer and the module itself to the options of the program."""
+"""What a step does in addition to its stage: from keywords, an optimizer and the module itself to the options of the program."""
 from __future__ import annotations
 
 import itertools
@@ -14,7 +14,7 @@ PLAIN: Dict[str, Dict[str, Any]] = {
     "SGD": {"nesterov": False},
     "SGD without momentum": {"weight_decay": 0},
 }
-BY_NAME = "give the optimizer by its name, such as optimizer=\"adam\", to be told of it as it is by default"
+BY_NAME = "give the optimizer by its name, such as optimizer=\"adam\", for its defaults"
 
 
 def words(settings: Mapping[str, Any]) -> List[str]:
@@ -35,21 +35,21 @@ def of(module: Any, stage: str, optimizer: Any, settings: Mapping[str, Any]) -> 
 
     Raises `NetworkError` for what no step that the program knows does.
     """
-    told = dict(settings)
+    answer = dict(settings)
     numbers = _numbers(module)
     if "bfloat16" in numbers:
-        told.setdefault("precision", "bf16")
+        answer.setdefault("precision", "bf16")
     if stage == "inference":
-        return told
-    told.setdefault("optimizer", _optimizer(optimizer))
+        return answer
+    answer.setdefault("optimizer", _optimizer(optimizer))
     if _is_optimizer(optimizer):
         _check_complete(module, optimizer)
-        told.setdefault("zero_grad", "free")
-    if told.get("trainable") is None:
-        told["trainable"] = trainable(module)
-    if told.get("frozen_normalisation") is None:
-        told["frozen_normalisation"] = "eval" if _keeps_statistics(module) else "train"
-    return told
+        answer.setdefault("zero_grad", "free")
+    if answer.get("trainable") is None:
+        answer["trainable"] = trainable(module)
+    if answer.get("frozen_normalisation") is None:
+        answer["frozen_normalisation"] = "eval" if _keeps_statistics(module) else "train"
+    return answer
 
 
 def _numbers(module: Any) -> "set[str]":
@@ -107,7 +107,7 @@ def trainable(module: Any) -> str:
 
 
 def tables(module: Any) -> Dict[str, Any]:
-    """Parameters that ask for no gradient and are no layer's, which are told of as buffers are."""
+    """Parameters that ask for no gradient and are no layer's; they are reported as buffers are."""
     return {name: weight for name, weight in module.named_parameters()
             if not weight.requires_grad and name.rpartition(".")[2] not in ("weight", "bias")}
 

@@ -132,7 +132,7 @@ class Slices:
             left = whole.detach()
             for axis, kept in slices:
                 left = left.index_select(axis, torch.tensor(kept, device=left.device, dtype=torch.long))
-            # What was cut is kept beside, so that nothing else gets its id.
+            # What was cut is kept, so that nothing else gets its id.
             self.cut[id(whole)] = (whole, torch.nn.Parameter(left.clone(), whole.requires_grad) if isinstance(whole, torch.nn.Parameter) else left.clone())
         setattr(part, name, self.cut[id(whole)][1])
 

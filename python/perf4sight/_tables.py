@@ -56,9 +56,9 @@ class Shown:
         return "\n\n".join(part for part in parts if part)
 
     def _repr_html_(self) -> str:
-        told = ["<p>%s</p>" % html.escape(line) for line in self._sentence().splitlines()]
+        answer = ["<p>%s</p>" % html.escape(line) for line in self._sentence().splitlines()]
         remarks = "".join("<li>%s</li>" % html.escape(line) for line in self._remarks())
-        return "".join([*told, *(table.html() for table in self._tables()), "<ul>%s</ul>" % remarks if remarks else ""])
+        return "".join([*answer, *(table.html() for table in self._tables()), "<ul>%s</ul>" % remarks if remarks else ""])
 
 
 def memory(value: Optional[float]) -> str:

@@ -222,7 +222,7 @@ class Training(WithPets):
         os.makedirs(self.path("few"))
         pets.make(self.path("few", "pets"), 5)
         answer = self.short(self.path("few", "pets"), batch=2, num_workers=1, boxes="head", clip=1.0, optimizer="sgd", learning_rate=1e-3)
-        # Five steps of two images each beside that of the largest batch, and one image of five left over in each epoch: epochs of two steps.
+        # Five steps of two images each and that of the largest batch, and one image of five left over in each epoch: epochs of two steps.
         self.assertEqual(len(answer["epoch_starts"]), 3)
         self.assertGreater(answer["memory"]["loaders"], 0)
 

@@ -138,8 +138,8 @@ class Predictions(unittest.TestCase):
         self.assertTrue(all(point.latency_low_ms < point.latency_ms < point.latency_high_ms for point in answer.points))
         self.assertIn("optimizer=adamw", answer.step)
         self.assertIn("fits (> 99.9 %)", str(answer))
-        for told in ("Images on epyc-1-core", "memory at its peak", "the largest safe batch is"):
-            self.assertIn(told, str(answer))
+        for reply in ("Images on epyc-1-core", "memory at its peak", "the largest safe batch is"):
+            self.assertIn(reply, str(answer))
 
     def test_devices_that_nobody_measured_have_a_line_each(self):
         answer = perf4sight.predict(Images(), IMAGES, target=["tx2", "orin"], mem_limit=4 << 30)
@@ -181,9 +181,9 @@ class Advice(unittest.TestCase):
             self.assertEqual((again.fits, again.points[0].memory_bytes), (True, way.memory_bytes), way.change)
         self.assertEqual({way.learns_the_same for way in advice.helps_most}, {True, False})
         self.assertTrue(all(way.need_bytes < need for way in advice.helps_most))
-        for told in (str(advice), advice._repr_html_()):
+        for reply in (str(advice), advice._repr_html_()):
             for words in ("fits, and learns the same", "every change by itself", "checkpoint = 4 segments"):
-                self.assertIn(words, told)
+                self.assertIn(words, reply)
 
     def test_what_fits_as_asked_needs_no_change(self):
         advice = perf4sight.advise(Images(), IMAGES, fingerprint=FINGERPRINT, mem_limit="8GiB")
@@ -241,10 +241,10 @@ class Untouched(unittest.TestCase):
 
 
 class Refusals(unittest.TestCase):
-    def refuses(self, told, model, inputs, error=perf4sight.NetworkError, **asked):
+    def refuses(self, reply, model, inputs, error=perf4sight.NetworkError, **asked):
         with self.assertRaises(error) as raised:
             perf4sight.estimate_memory(model, inputs, **asked)
-        self.assertRegex(str(raised.exception), told)
+        self.assertRegex(str(raised.exception), reply)
         return raised.exception
 
     def test_what_is_no_one_network(self):

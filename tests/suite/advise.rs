@@ -46,9 +46,9 @@ fn what_is_advised_fits_and_changes_no_more_than_that_takes() {
     assert!(all.len() > 2, "{fits}");
     for row in all {
         let changes = changes(row);
-        let told = predicted(&changes, limit);
+        let reply = predicted(&changes, limit);
         for key in ["memory_bytes", "latency_ms", "verdict", "fits_probability"] {
-            assert_eq!(row[key], told[key], "{key} of {row}");
+            assert_eq!(row[key], reply[key], "{key} of {row}");
         }
         assert_eq!(row["verdict"], "fits", "{row}");
         for left_out in 0..changes.len() {
@@ -59,7 +59,7 @@ fn what_is_advised_fits_and_changes_no_more_than_that_takes() {
         let learns = |(key, _): &(&str, &str)| ["zero_grad", "accumulate", "checkpoint"].contains(key);
         assert_eq!(row["learns"] == "the same", changes.iter().all(learns), "{row}");
     }
-    // The cheapest first; what it costs is told beside what was asked. Last comes what takes nobody knows how long.
+    // The cheapest first; what it costs is shown next to what was asked. Last comes what takes nobody knows how long.
     for part in ["learns_the_same", "learns_otherwise"] {
         let cost = |row: &Value| row["longer_percent"].as_f64().unwrap_or(f64::INFINITY);
         let costs: Vec<f64> = rows(&fits[part]).map(cost).collect();
@@ -90,7 +90,7 @@ fn a_single_change_saves_what_it_no_longer_remembers() {
     assert_eq!(number(&most["need_bytes"]), least.fold(f64::INFINITY, f64::min));
 }
 
-/// A second pass makes the gradient of alexnet's widest layer, 9216 x 4096 numbers or 144 MiB, beside that of the first: between what a step needs
+/// A second pass makes the gradient of alexnet's widest layer, 9216 x 4096 numbers or 144 MiB, in addition to that of the first: between what a step needs
 /// that frees its gradients and what the same needs in four passes, the former is the advice.
 #[test]
 fn what_fits_is_found_though_more_of_the_same_kind_needs_more() {
@@ -111,13 +111,13 @@ fn what_fits_is_found_though_more_of_the_same_kind_needs_more() {
 
 #[test]
 fn people_see_first_what_keeps_training_as_it_is() {
-    let told = advise("resnet18 --target cpu --batch 16 --optimizer adamw --mem-limit 450MiB").succeeds();
-    let told = told.prints("as asked, training (optimizer = adamw, zero_grad = free) with 16 samples");
-    let told =
-        told.prints("Fits, and learns the same").prints("Fits, but learns otherwise").prints("Every change by itself");
-    let (text, first) = (told.stdout(), |words: &str| told.stdout().find(words).unwrap());
+    let reply = advise("resnet18 --target cpu --batch 16 --optimizer adamw --mem-limit 450MiB").succeeds();
+    let reply = reply.prints("as asked, training (optimizer = adamw, zero_grad = free) with 16 samples");
+    let reply =
+        reply.prints("Fits, and learns the same").prints("Fits, but learns otherwise").prints("Every change by itself");
+    let (text, first) = (reply.stdout(), |words: &str| reply.stdout().find(words).unwrap());
     assert!(first("Fits, and learns the same") < first("Fits, but learns otherwise"), "{text}");
-    told.prints("batch normalisation sees only the samples of one pass").prints("a prior");
+    reply.prints("batch normalisation sees only the samples of one pass").prints("a prior");
 }
 
 /// People see ten of a kind, and how many there are; programs see all.
@@ -127,9 +127,9 @@ fn a_table_that_is_cut_says_so() {
     let json = advise(&format!("{asked} --json")).succeeds().json();
     let all: Vec<&str> = rows(&json["fits"]["learns_otherwise"]).map(|row| row["change"].as_str().unwrap()).collect();
     assert!(all.len() > 10, "{all:?}");
-    let told = advise(asked).succeeds();
-    let told = told.prints(&format!("Fits, but learns otherwise: 10 of {}, all with --json", all.len()));
-    let fitting = told.stdout().split("Fits, but learns otherwise").nth(1).unwrap();
+    let reply = advise(asked).succeeds();
+    let reply = reply.prints(&format!("Fits, but learns otherwise: 10 of {}, all with --json", all.len()));
+    let fitting = reply.stdout().split("Fits, but learns otherwise").nth(1).unwrap();
     let fitting = fitting.split("Every change by itself").next().unwrap();
     let is_shown = |change: &&&str| fitting.lines().any(|line| line.starts_with(&format!("{change}  ")));
     assert_eq!(all.iter().filter(is_shown).collect::<Vec<_>>(), all[..10].iter().collect::<Vec<_>>(), "{fitting}");
@@ -143,22 +143,22 @@ fn where_nothing_fits_the_nearest_is_told_with_what_it_misses_by() {
     // 506.8 MiB of weights alone.
     let nearest = number(&json["nearest"]["need_bytes"]);
     assert!(nearest > 506.8 * 1048576.0 && nearest < number(&json["asked"]["need_bytes"]), "{}", json["nearest"]);
-    let told =
+    let reply =
         json["answer"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect::<Vec<_>>().join("\n");
-    assert!(told.contains("nothing that was tried fits") && told.contains("too much"), "{told}");
+    assert!(reply.contains("nothing that was tried fits") && reply.contains("too much"), "{reply}");
 }
 
 #[test]
 fn what_cannot_be_tried_is_left_out_with_a_word() {
     let json = advise("alexnet --target cpu --batch 4 --mem-limit 2GiB --json").succeeds().json();
-    let told = |key: &str| -> Vec<(&str, &str)> {
+    let reply = |key: &str| -> Vec<(&str, &str)> {
         rows(&json[key]).map(|one| (one["change"].as_str().unwrap(), one["reason"].as_str().unwrap())).collect()
     };
-    let [(half, no_half), (normalisation, no_normalisation)] = told("left_out")[..] else { panic!("{json}") };
+    let [(half, no_half), (normalisation, no_normalisation)] = reply("left_out")[..] else { panic!("{json}") };
     assert_eq!((half, normalisation), ("precision = amp_fp16", "trainable = normalisation"));
     assert!(no_half.contains("nothing is known of precision = amp_fp16 on cpu"), "{no_half}");
     assert!(no_normalisation.contains("leaves nothing of alexnet to train"), "{no_normalisation}");
-    let [(amp, no_time), (bf16, _)] = told("untimed")[..] else { panic!("{json}") };
+    let [(amp, no_time), (bf16, _)] = reply("untimed")[..] else { panic!("{json}") };
     assert_eq!((amp, bf16), ("precision = amp_bf16", "precision = bf16"));
     assert!(no_time.contains("how long a step takes with precision = amp_bf16 is not known here"), "{no_time}");
 }
@@ -170,10 +170,10 @@ fn what_takes_nobody_knows_how_long_is_tried_by_itself_alone() {
     let json = advise(&format!("resnet18 --target cpu --batch 4 --optimizer adamw --mem-limit {limit} --json"))
         .succeeds()
         .json();
-    let told = json["fits"]["learns_otherwise"].as_array().unwrap();
-    let untimed: Vec<&Value> = told.iter().filter(|row| row["latency_ms"].is_null()).collect();
+    let reply = json["fits"]["learns_otherwise"].as_array().unwrap();
+    let untimed: Vec<&Value> = reply.iter().filter(|row| row["latency_ms"].is_null()).collect();
     assert_eq!(untimed.iter().map(|row| changes(row)).collect::<Vec<_>>(), [[("precision", "bf16")]], "{json}");
-    assert_eq!(told.last(), Some(untimed[0]), "those whose time is known come first");
+    assert_eq!(reply.last(), Some(untimed[0]), "those whose time is known come first");
     let output = format!(
         "predict resnet18 --target cpu --bs 4 --optimizer adamw --zero-grad free --precision bf16 --mem-limit {limit} --json"
     );
@@ -181,8 +181,8 @@ fn what_takes_nobody_knows_how_long_is_tried_by_itself_alone() {
     for key in ["memory_bytes", "verdict", "fits_probability"] {
         assert_eq!(untimed[0][key], predicted[key], "{key}");
     }
-    let told = advise(&format!("resnet18 --target cpu --batch 4 --optimizer adamw --mem-limit {limit}")).succeeds();
-    told.prints("tried only by itself: precision = bf16").prints("not known");
+    let reply = advise(&format!("resnet18 --target cpu --batch 4 --optimizer adamw --mem-limit {limit}")).succeeds();
+    reply.prints("tried only by itself: precision = bf16").prints("not known");
 }
 
 /// The other way round: of the step that was asked for nobody knows the time, but of one change of it.
@@ -215,13 +215,13 @@ fn what_nothing_can_answer_is_refused_with_what_would() {
         .says("leaves nothing of alexnet to train");
     advise("resnet18 --batch 4").fails(2).says("--fingerprint <DIR>|--target <NAME|FILE.json>");
     advise("resnet18 --target cpu").fails(2).says("--batch");
-    let told = advise("resnet18 --target cpu --batch 4")
+    let reply = advise("resnet18 --target cpu --batch 4")
         .succeeds()
         .prints("nothing says what it must fit into: give --mem-limit");
-    assert!(!told.stdout().contains("Fits"), "{told}");
+    assert!(!reply.stdout().contains("Fits"), "{reply}");
 }
 
-/// A page shows time against memory, and what lies in memory over the step.
+/// A page shows time against memory, and what is in memory over the step.
 #[test]
 fn a_page_shows_what_was_found() {
     let scene = Scene::new();
@@ -236,29 +236,29 @@ fn a_page_shows_what_was_found() {
 /// A section says what the verb does, in a chain that ends with it.
 #[test]
 fn a_section_advises_as_the_verb_does() {
-    let config = "[advise]\nnetwork = resnet18\ntarget = cpu\nbs = 16\noptimizer = adamw\nmem_limit = 450MiB\noutput = ['told.json', 'told.html']\n";
+    let config = "[advise]\nnetwork = resnet18\ntarget = cpu\nbs = 16\noptimizer = adamw\nmem_limit = 450MiB\noutput = ['reply.json', 'reply.html']\n";
     let scene = Scene::new().file("config.ini", config);
     scene
         .run("--config-file config.ini --check")
         .succeeds()
         .prints("advises on training of resnet18 for cpu, of which nothing was measured");
     scene.run("--config-file config.ini").succeeds().prints("Fits, and learns the same");
-    let told: Value = serde_json::from_str(&scene.read("told.json")).unwrap();
+    let reply: Value = serde_json::from_str(&scene.read("reply.json")).unwrap();
     let verb = advise("resnet18 --target cpu --batch 16 --optimizer adamw --mem-limit 450MiB --json").succeeds().json();
     for key in ["asked", "fits", "single", "helps_most", "left_out", "answer"] {
-        assert_eq!(told[key], verb[key], "{key}");
+        assert_eq!(reply[key], verb[key], "{key}");
     }
-    assert!(scene.read("told.html").contains("Time against memory"));
+    assert!(scene.read("reply.html").contains("Time against memory"));
     let wrong = |set: &str| scene.run(&format!("--config-file config.ini --set advise.{set}")).fails(3);
     wrong("fingerprint=somewhere").says("config.ini:3: [advise] target: fingerprint is there, too");
     wrong("target=all").says("advise.target=all: advice is of one device");
     wrong("network=resnet19").says("did you mean \"resnet18\"?");
     wrong("bs=0").says("[advise] bs");
     wrong("accumulate=32").says("accumulate = 32 leaves passes without a sample");
-    wrong("output=told.csv").says("told.csv has an unknown ending");
+    wrong("output=reply.csv").says("reply.csv has an unknown ending");
 }
 
-/// Who profiled nothing is told of what PyTorch does by default: gradients that are freed (`zero_grad(set_to_none=True)`).
+/// Who profiled nothing gets what PyTorch does by default: gradients that are freed (`zero_grad(set_to_none=True)`).
 #[test]
 fn without_a_profile_gradients_are_freed_by_default() {
     let step =
@@ -275,10 +275,10 @@ fn without_a_profile_gradients_are_freed_by_default() {
 fn a_network_of_other_images_and_classes_is_advised_on() {
     let size = "--input 3x96x96 --classes 7";
     let advised = advise(&format!("resnet18 --target cpu --batch 4 {size} --json")).succeeds().json();
-    let told = Scene::new().run(&format!("predict resnet18 --target cpu --bs 4 --zero-grad free {size} --json"));
-    let told = &told.succeeds().json()["networks"][0]["predictions"][0];
-    assert_eq!(advised["asked"]["memory_bytes"], told["memory_bytes"]);
-    assert!(number(&told["memory_bytes"]) > 0.0, "{told}");
+    let reply = Scene::new().run(&format!("predict resnet18 --target cpu --bs 4 --zero-grad free {size} --json"));
+    let reply = &reply.succeeds().json()["networks"][0]["predictions"][0];
+    assert_eq!(advised["asked"]["memory_bytes"], reply["memory_bytes"]);
+    assert!(number(&reply["memory_bytes"]) > 0.0, "{reply}");
     let section =
         "[advise]\nnetwork = resnet18\ntarget = cpu\nbs = 4\ninput = 3x96x96\nclasses = 7\noutput = ['advice.json']\n";
     let scene = Scene::new().file("config.ini", section);

@@ -428,8 +428,8 @@ fn folders_of_a_recording_go_on_every_ordered_end() {
 fn names_forge_no_messages() {
     let scene = Scene::new();
     let output = scene.command().args(["inspect", "none\nwarning: all is well\nerror: none.onnx"]).output().unwrap();
-    let told = Ended::of("inspect", output);
-    assert!(told.stderr().lines().skip(1).all(|line| line.starts_with("  ")), "{told}");
+    let answer = Ended::of("inspect", output);
+    assert!(answer.stderr().lines().skip(1).all(|line| line.starts_with("  ")), "{answer}");
 }
 
 /// The Python module makes such folders too, and leaves one behind when it is killed.

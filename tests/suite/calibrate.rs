@@ -36,9 +36,9 @@ fn without_rows_it_says_what_to_measure() {
         calibrate(&scene, "").succeeds().prints("Measure training of mnasnet on simulated at batch size 2 and");
     advice.prints("--rows FILE.csv").prints("predicted");
     // The larger one was profiled, and is sure to fit.
-    let told = calibrate(&scene, "--json").succeeds().json();
-    let larger = number(&told["measure"][1]);
-    assert_eq!(told["predictions"]["latency"][1]["bs"], told["measure"][1], "{told}");
+    let reply = calibrate(&scene, "--json").succeeds().json();
+    let larger = number(&reply["measure"][1]);
+    assert_eq!(reply["predictions"]["latency"][1]["bs"], reply["measure"][1], "{reply}");
     let safe = scene.run(&format!("predict mnasnet --fingerprint {} --json", simulated_fingerprint().display()));
     assert_eq!(larger, number(&safe.json()["networks"][0]["max_batch"]["safe"]).min(8.0));
 }
@@ -47,8 +47,8 @@ fn without_rows_it_says_what_to_measure() {
 #[test]
 fn what_cannot_be_measured_is_not_asked_for() {
     for precision in ["amp_bf16", "amp_fp16"] {
-        let told = calibrate(&Scene::new(), &format!("--precision {precision}")).fails(4);
-        told.says(&format!("nothing is known of precision = {precision} on cpu_avx2"));
+        let reply = calibrate(&Scene::new(), &format!("--precision {precision}")).fails(4);
+        reply.says(&format!("nothing is known of precision = {precision} on cpu_avx2"));
     }
 }
 
@@ -112,7 +112,7 @@ fn rows_of_another_precision_tell_how_long_such_steps_of_any_network_take() {
         let after = autocast(&scene, "mine", "mnasnet", batch).unwrap();
         assert!((after / before / 0.6 - 1.0).abs() < 0.1, "{after} of {before}");
     }
-    // Of other networks it is told too; those of the profile's precision stay what they were.
+    // It answers for other networks too; those of the profile's precision stay what they were.
     let other = autocast(&scene, "mine", "resnet18", 8).unwrap();
     assert_eq!(plain(&scene, "mine", "resnet18", 8), plain(&scene, &folder, "resnet18", 8));
     assert!(other < 0.9 * plain(&scene, "mine", "resnet18", 8), "{other}");

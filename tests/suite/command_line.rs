@@ -71,7 +71,7 @@ fn a_missing_worker_is_told_where_it_is_needed() {
     fs::write(&python, "#!/bin/sh\necho 'No module named perf4sight' >&2\nexit 1\n").unwrap();
     fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
     let asked = run("profile --check-noise").fails(5).says("No module named perf4sight");
-    asked.says("there is no perf4sight-worker beside this program").says("pip install .");
+    asked.says("there is no perf4sight-worker in the folder of this program").says("pip install .");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The configuration: the published file is read as published, everything wrong is told with its place.
+//! The configuration: the published file is read as published, everything wrong is reported with its place.
 
 use perf4sight::verbs::SPECS;
 use perf4sight_base::error::Error;

@@ -262,7 +262,7 @@ pub(crate) fn lines_that_are_no_requests_fail(worker: &Program) {
     assert!(reason.contains("cuda:99") && reason.contains("cpu"), "{reason}");
 }
 
-/// Whatever else a machine does not tell, Linux counts the time that its processors work, and so the worker that worked.
+/// Whatever else a machine does not report, Linux counts the time that its processors work, and so the worker that worked.
 fn the_machine_is_told_of(worker: &Program, network: &Path) {
     let request = format!(
         r#"{{"protocol":2,"place":"cpu","network":{network:?},"stage":"training","batch":4,"latency":true,"memory":false,
@@ -423,7 +423,7 @@ fn every_operation() -> Network {
     builder.finish(output)
 }
 
-/// What reads further inputs: ids looked up beside places, masks of integers and of truths, and a head that is the table of words.
+/// What reads further inputs: ids looked up and places, masks of integers and of truths, and a head that is the table of words.
 fn words(builder: &mut NetworkBuilder) -> NodeId {
     let table = |fixed| Op::Embedding(Embedding { rows: 7, width: 4, fixed });
     let ids = builder.add("ids", Op::Input(Input::integers(Shape::new([9]))), &[]).unwrap();

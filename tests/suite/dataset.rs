@@ -287,7 +287,7 @@ fn other_images_have_folders_rows_and_fingerprints_of_their_own() {
     let folder = "fingerprinting/simulated/imagenet-3x96x64-7";
     let ask = |more: &str| scene.run(&format!("predict resnet18 --fingerprint {folder} --json {more}"));
     let unlike = |more: &str| ask(more).succeeds().json()["networks"][0]["unlike"].to_string();
-    // A known network is that of the fingerprint's images, and others are told from them.
+    // A known network is that of the fingerprint's images, and others are derived from them.
     assert_eq!(unlike(""), "[]");
     assert!(unlike("--input 3x224x224").contains("an input of 3x224x224, profiled 3x96x64"));
     assert!(!unlike("--classes 1000").contains("an input of"));
@@ -326,12 +326,12 @@ fn files_are_read_for_other_images_where_their_graphs_allow_it() {
     let mut builder = NetworkBuilder::new("mine", Shape::new([3, 224, 224]));
     let last = builder.add("last", Op::Activation(Activation::Relu), &[builder.input()]).unwrap();
     let scene = scene.file("models/imagenet/mine.onnx", onnx::to_bytes(&builder.finish(last)));
-    scene.run(CONFIG).fails(4).says("config.ini:4: mine cannot tell 7 classes apart: its result comes from");
-    for (wrong, told) in
+    scene.run(CONFIG).fails(4).says("config.ini:4: mine cannot have 7 classes: its result comes from");
+    for (wrong, answer) in
         [("input= 320", "such as 3x320x320"), ("classes= 0", "1 or more"), ("dataset= flowers", "imagenet, cifar10")]
     {
         let set = format!("[create_network_dataset]\nnetworks= ['resnet18']\n{wrong}\n");
-        self::scene(&set).run(CONFIG).fails(3).says("config.ini:3").says(told);
+        self::scene(&set).run(CONFIG).fails(3).says("config.ini:3").says(answer);
     }
     // A dataset of one's own.
     let own = "[create_network_dataset]\nnetworks= ['vgg11']\npruning_perc= [0]\ndataset= flowers\ninput= 3x64x64\nclasses= 102\n";

@@ -50,8 +50,8 @@ fn sweep(batches: &str) -> Outcome {
 
 #[test]
 fn a_sweep_tells_the_best_setting_and_what_became_of_each() {
-    let told = sweep("2,4,9,8,16").succeeds();
-    let json = told.json();
+    let answer = sweep("2,4,9,8,16").succeeds();
+    let json = answer.json();
     let settings = json["settings"].as_array().unwrap_or_else(|| panic!("{json}"));
     let outcomes: Vec<&str> = settings.iter().map(|one| one["outcome"].as_str().unwrap()).collect();
     assert_eq!(outcomes, ["ran", "ran", "failed", "does not fit", "not tried: less did not fit"]);
@@ -67,7 +67,8 @@ fn a_sweep_tells_the_best_setting_and_what_became_of_each() {
     assert_eq!(json["best"], serde_json::json!({"batch": 4, "num_workers": 0, "prefetch_factor": 2}));
     let parts = json["parts"].as_array().unwrap();
     assert_eq!((parts[2]["part"].as_str(), parts[2]["percent"].as_f64()), (Some("forward"), Some(40.0)));
-    told.says("1 damaged sample left out; the first: pet_7: no pet in its trimap")
+    answer
+        .says("1 damaged sample left out; the first: pet_7: no pet in its trimap")
         .says("a batch of 9 images of a data set of 8");
 }
 
@@ -83,23 +84,23 @@ fn people_are_told_what_a_step_waits_for() {
 /// Debian installs its PyTorch with a BLAS that takes ten times as long as others.
 #[test]
 fn a_slow_library_is_told_of() {
-    let told = sweep("4").succeeds();
-    assert!(!told.stderr().contains("BLAS"), "{}", told.stderr());
+    let answer = sweep("4").succeeds();
+    assert!(!answer.stderr().contains("BLAS"), "{}", answer.stderr());
     let slow = SCRIPTED.replace(r#""cpu":{}"#, r#""cpu":{"blas":"reference"}"#);
-    let told = scene()
+    let answer = scene()
         .file("python.sh", slow)
         .run("detection --data pets --python ./python.sh --num-workers 0 --batch-size 4");
-    assert!(told.succeeds().stderr().contains("apt-get install libopenblas0"));
+    assert!(answer.succeeds().stderr().contains("apt-get install libopenblas0"));
 }
 
 #[test]
 fn a_training_that_diverges_is_doubtful() {
-    let told = sweep("5").succeeds();
-    assert_eq!(told.json()["settings"][0]["outcome"], "doubtful");
+    let answer = sweep("5").succeeds();
+    assert_eq!(answer.json()["settings"][0]["outcome"], "doubtful");
     // Fast as it is, it is not called the best.
     let beside = scene().run("detection --data pets --python ./python.sh --num-workers 0 --batch-size 2,5");
     beside.succeeds().prints("batch 2, no workers is the fastest");
-    told.says("the loss rose from 1.500 to 900.000: training diverges");
+    answer.says("the loss rose from 1.500 to 900.000: training diverges");
 }
 
 #[test]
@@ -161,9 +162,9 @@ fn what_was_measured_is_kept_and_not_measured_again() {
 fn disturbed_settings_are_measured_once_more() {
     let scene = scene();
     let run = || scene.run("detection --data pets --python ./python.sh --num-workers 0 --batch-size 6 --json");
-    let told = run().succeeds();
-    assert_eq!(told.json()["settings"][0]["outcome"], "disturbed");
-    told.says("other programs had processors that it waited for in 3 of 3 free steps");
+    let answer = run().succeeds();
+    assert_eq!(answer.json()["settings"][0]["outcome"], "disturbed");
+    answer.says("other programs had processors that it waited for in 3 of 3 free steps");
     assert_eq!(asked(&scene), 2);
     run().succeeds();
     assert_eq!(asked(&scene), 2, "not a third time");
@@ -173,9 +174,9 @@ fn disturbed_settings_are_measured_once_more() {
 fn the_published_configuration_works() {
     let train = "[training]\nnum_epochs = 2\nbatch_size = 2\nprefetch_factor = 2\nnum_workers = 1\ndevice = \"cpu\"\n";
     let scene = scene().file("train.toml", train).file("wrong.toml", "[training]\nbatch_sise = 2\n");
-    let told =
+    let answer =
         scene.run("detection --config train.toml --data pets --python ./python.sh --batch-size 4 --json").succeeds();
-    let settings = &told.json()["settings"];
+    let settings = &answer.json()["settings"];
     // What the command line says goes before the file.
     assert_eq!((&settings[0]["batch"], &settings[0]["num_workers"]), (&4.into(), &1.into()));
     assert_eq!(settings[0]["training_ms"], 3000.0);
@@ -272,8 +273,8 @@ fn a_board_trains_as_this_machine_does() {
             python.display()
         ))
     };
-    let told = sweep("pets").succeeds();
-    let json = told.json();
+    let answer = sweep("pets").succeeds();
+    let json = answer.json();
     assert_eq!(json["settings"][0]["images_per_second"], 2.0, "{json}");
     assert_eq!(json["settings"][1]["outcome"], "does not fit");
     assert_eq!(json["circumstances"]["host"], "board");
@@ -290,10 +291,10 @@ fn the_real_worker_is_asked_as_it_understands() {
     let scene = Scene::new();
     scene.run("detection --make-dataset pets --images 8").succeeds();
     let network = "fasterrcnn_mobilenet_v3_large_320_fpn";
-    let told = scene
+    let answer = scene
         .run(&format!("detection --data pets --python {python} --network {network} --size 192 --batch-size 1 --num-workers 0 --threads 1 --steps 3 --json"))
         .succeeds();
-    let json = told.json();
+    let json = answer.json();
     let step = &json["settings"][0];
     // Other tests run at the same time.
     assert!(matches!(step["outcome"].as_str(), Some("ran" | "disturbed")), "{json}");
@@ -306,9 +307,9 @@ fn the_real_worker_is_asked_as_it_understands() {
         .run(&format!("detection --data pets --python {python} --network {network} --size 192 --batch-size 4 --num-workers 0 --threads 1 --steps 3 --predict {fingerprint} --json"))
         .succeeds()
         .json();
-    let told = &predicted["settings"][0];
-    let ratio = told["step_ms"].as_f64().unwrap() / step["step_ms"].as_f64().unwrap();
+    let answer = &predicted["settings"][0];
+    let ratio = answer["step_ms"].as_f64().unwrap() / step["step_ms"].as_f64().unwrap();
     assert!((2.0..5.0).contains(&ratio), "{predicted}");
-    let used = told["used_bytes"].as_f64().unwrap() / step["used_bytes"].as_f64().unwrap();
+    let used = answer["used_bytes"].as_f64().unwrap() / step["used_bytes"].as_f64().unwrap();
     assert!((1.1..4.0).contains(&used), "{predicted}");
 }

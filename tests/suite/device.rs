@@ -328,7 +328,7 @@ fn a_worker_is_told_everything_it_needs() {
         }),
     };
     assert_eq!(request, expected);
-    // Workers that know no tasks look for the fields of a step beside the others.
+    // Workers that know no tasks look for the fields of a step among the others.
     let line: serde_json::Value = serde_json::from_str(lines[0]).unwrap();
     for field in ["task", "place", "network", "stage", "batch", "latency", "memory", "layers", "steps"] {
         assert!(line.get(field).is_some(), "{field} is not in {line}");
@@ -480,11 +480,11 @@ fn measurements_never_overlap() {
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                let told = Cell::new(0);
+                let reply = Cell::new(0);
                 let cancelled = AtomicBool::new(false);
-                let waiting = |_: &str| told.set(told.get() + 1);
+                let waiting = |_: &str| reply.set(reply.get() + 1);
                 device.measure(&job(Path::new("x")), &Watch { waiting: &waiting, ..Watch::quiet(&cancelled) }).unwrap();
-                assert!(told.get() <= 1, "said that it waits {} times", told.get());
+                assert!(reply.get() <= 1, "said that it waits {} times", reply.get());
             });
         }
     });
@@ -521,7 +521,7 @@ fn the_memory_of_a_gpu_is_its_own_unless_it_shares_the_machines() {
     let large = [("cuda:0", gpu(1 << 50, false)), ("cuda:1", gpu(1 << 40, false))];
     assert_eq!(device("cuda", None, &large).capacity(), Some(Bytes(1 << 50)));
     assert_eq!(device("cuda", Some(Bytes(8 << 30)), &large).capacity(), Some(Bytes(8 << 30)));
-    assert_eq!(device("2080ti", None, &[]).capacity(), None, "its worker does not tell");
+    assert_eq!(device("2080ti", None, &[]).capacity(), None, "its worker does not report it");
     let second = Hardware { gpu: GpuOptions { index: 1, ..GpuOptions::default() }, ..device("cuda", None, &large) };
     assert_eq!(second.capacity(), Some(Bytes(1 << 40)));
     let board = device("orin", None, &[("cuda:0", gpu(1 << 50, true))]);

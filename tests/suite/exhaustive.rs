@@ -45,9 +45,9 @@ fn silent(source: &Source, enums: &BTreeSet<String>) -> Vec<String> {
         }
         let Some(name) = arms.iter().find_map(|arm| named_enum(arm, enums)) else { return };
         let silent = arms.iter().filter(|arm| takes_all(arm));
-        let told =
+        let answer =
             |arm: &Pattern| format!("{}: {name}: {} =>", source.path, arm.iter().cloned().collect::<TokenStream>());
-        found.extend(silent.map(told));
+        found.extend(silent.map(answer));
     });
     found
 }

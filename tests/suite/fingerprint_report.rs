@@ -125,8 +125,8 @@ fn evidence<'a>(parts: &'a [Part], date: &str) -> Evidence<'a> {
 }
 
 fn setting() -> BTreeMap<String, String> {
-    let told = [("processor", "Abacus 9000"), ("threads", "3"), ("mem_limit", "1234 MiB")];
-    told.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+    let answer = [("processor", "Abacus 9000"), ("threads", "3"), ("mem_limit", "1234 MiB")];
+    answer.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }
 
 /// The page of some parts, or the part of it that a reader sees first.
@@ -243,7 +243,7 @@ fn the_page_answers_in_words_and_names_what_is_missing() {
         "Memory predictions are",
         "networks it has never seen",
         "at levels it was not fitted on",
-        "Whether a step fits is told right",
+        "Whether a step fits is predicted correctly",
         "resnet18_95",
     ] {
         assert!(html.contains(words), "{words}");
@@ -301,10 +301,10 @@ fn networks_left_out_are_answered_by_fits_that_never_saw_them() {
         let (own, published) = (&report[quantity]["left_out"], &report[quantity]["published"]["left_out"]);
         for name in NETWORKS {
             for (scores, method) in [(own, Method::Hybrid), (published, Method::Perf4sight)] {
-                let (told, expected) = (&scores["networks"][name]["mape"], error_without(name, part, method));
+                let (answer, expected) = (&scores["networks"][name]["mape"], error_without(name, part, method));
                 assert!(
-                    (told.as_f64().unwrap() - expected).abs() < 1e-6,
-                    "{quantity} {name} {method}: {told}, {expected}"
+                    (answer.as_f64().unwrap() - expected).abs() < 1e-6,
+                    "{quantity} {name} {method}: {answer}, {expected}"
                 );
             }
         }
@@ -342,8 +342,8 @@ fn coverage_is_counted_from_the_intervals_of_the_table() {
     }
     let shares = inside.values().map(|held| held.iter().sum::<f64>() / held.len() as f64);
     let expected = shares.sum::<f64>() / NETWORKS.len() as f64;
-    let told = json(&written.json)["memory"]["coverage_90"].as_f64().unwrap();
-    assert!((told - expected).abs() < 1e-9, "{told}, {expected}");
+    let answer = json(&written.json)["memory"]["coverage_90"].as_f64().unwrap();
+    assert!((answer - expected).abs() < 1e-9, "{answer}, {expected}");
     assert!(
         json(&written.json)["memory"]["intervals"].as_str().unwrap().contains("estimated"),
         "three networks are fewer than ten"
@@ -431,8 +431,8 @@ fn verdicts_that_saw_few_failures_are_not_called_good() {
         let name = format!("{} at batch {}", failed.variant, failed.workload.batch);
         assert!(verdict.contains(&name), "{name} is not in {verdict}");
     }
-    let told = evidence(&parts, "").json()["memory"]["left_out"]["verdict"]["always_fits"].as_f64().unwrap();
-    assert!((told - always).abs() < 1e-9, "{told}");
+    let answer = evidence(&parts, "").json()["memory"]["left_out"]["verdict"]["always_fits"].as_f64().unwrap();
+    assert!((answer - always).abs() < 1e-9, "{answer}");
 }
 
 #[test]

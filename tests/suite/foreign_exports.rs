@@ -189,7 +189,7 @@ fn line(name: &str, path: &Path, counts: Counts) -> [String; 8] {
         "yes".into(),
         read.unknown().join(" "),
         format!("{:+}", read.network.parameters() as f64 - counts.parameters),
-        if explained { "told".into() } else { String::new() },
+        if explained { "answer".into() } else { String::new() },
         format!("{:.4}", read.macs(counts)),
         read.survives_writing().to_string(),
         format!("{:.1}", pruned.percent),
@@ -218,7 +218,7 @@ fn foreign_exports_count_as_pytorch_does() {
             line[0] == "yes",
             line[0] == "yes" && line[1].is_empty(),
             line[2] == "+0",
-            line[3] == "told",
+            line[3] == "answer",
             (ratio - 1.0).abs() < 0.005,
             (percent - 50.0).abs() <= 2.0,
         ];

@@ -1,4 +1,4 @@
-//! GPUs as a worker tells of them: who else uses one, and what is asked of it. The libtorch worker's own are in its crate.
+//! GPUs as a worker reports them: who else uses one, and what is asked of it. The libtorch worker's own are in its crate.
 
 use crate::fixtures::Scene;
 use crate::workers::scripted;

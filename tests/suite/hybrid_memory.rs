@@ -84,14 +84,14 @@ fn a_network_nobody_profiled_is_simulated() {
     assert_eq!(about.at(0), about.at(1));
 }
 
-/// What a process takes beside its tensors is that of the samples which lie there at a time, for steps of the profile and steps asked about.
+/// What a process takes in addition to its tensors is that of the samples that are there at a time, for steps of the profile and steps asked about.
 #[test]
 fn what_is_beside_the_tensors_goes_by_the_samples_of_a_pass() {
     let step = |passes| Step { accumulate: Accumulate::new(passes).unwrap(), ..Step::published(Stage::Training) };
     let simulated = |network: &Network, passes, batch| {
         Simulation::new(network, step(passes), &Platform::named("cpu").unwrap()).peak(batch).reserved.mib()
     };
-    // 300 MiB beside single samples, 100 beside 128 of them, and as much less for every doubling between.
+    // 300 MiB with single samples, 100 with 128 of them, and as much less for every doubling between.
     let beside = |samples: u64| 300.0 - 200.0 * (samples as f64).log2() / 7.0;
     let fitted = |passes: u64| {
         let rows = ["resnet18", "squeezenet", "mnasnet"].map(|name| {

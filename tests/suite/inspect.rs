@@ -80,14 +80,14 @@ fn memory_over_a_step_is_what_paper_and_pencil_say() {
         scene.run("inspect small.onnx --memory --zero-grad keep --bs 2 --json --html page.html").succeeds().json();
     let memory = &json["memory"];
     let operations = memory["operations"].as_array().unwrap();
-    let told: Vec<(&str, u64)> = operations
+    let answer: Vec<(&str, u64)> = operations
         .iter()
         .map(|operation| (operation["phase"].as_str().unwrap(), operation["total_bytes"].as_u64().unwrap()))
         .collect();
     let [forward, loss, backward] = [408 + 48, 408 + 4 * 38, 408 + 4 * 44];
     let updates = [("update", 408 + 4 + 96), ("update", 408 + 4 + 24)];
-    assert_eq!(told[..4], [("forward", 408), ("forward", forward), ("loss", loss), ("backward", backward)]);
-    assert_eq!(told[4..], updates);
+    assert_eq!(answer[..4], [("forward", 408), ("forward", forward), ("loss", loss), ("backward", backward)]);
+    assert_eq!(answer[4..], updates);
     assert_eq!((&memory["step"], &memory["peak_bytes"]), (&"later".into(), &backward.into()));
     assert_eq!(operations[3]["bytes"]["gradients"], 2 * 4 * 30);
     // The weight, its momentum, its gradient and the new one: 24 numbers each.
@@ -108,8 +108,8 @@ fn memory_over_a_step_is_highest_where_predictions_are() {
         let scene = Scene::new();
         let memory =
             scene.run(&format!("inspect {network} --memory {options} --json")).succeeds().json()["memory"].take();
-        let told = scene.run(&format!("predict {network} --target cpu {options} --json")).succeeds().json();
-        let peak = told["networks"][0]["predictions"][0]["tensors_bytes"].as_u64();
+        let answer = scene.run(&format!("predict {network} --target cpu {options} --json")).succeeds().json();
+        let peak = answer["networks"][0]["predictions"][0]["tensors_bytes"].as_u64();
         assert_eq!(memory["peak_bytes"].as_u64(), peak, "{network}");
         let operations = memory["operations"].as_array().unwrap();
         let highest = operations.iter().map(|operation| operation["total_bytes"].as_u64().unwrap()).max();
@@ -136,7 +136,7 @@ fn a_network_is_shown_for_another_input() {
     let sum = builder.add("sum", Op::Binary(Binary::Add), &[fc, input]).unwrap();
     let scene = scene.file("sum.onnx", onnx::to_bytes(&builder.finish(sum)));
     let refused = scene.run("inspect sum.onnx --classes 7").fails(4);
-    refused.says("cannot tell 7 classes apart: its result comes from \"sum\"").says("export the network with so many");
+    refused.says("cannot have 7 classes: its result comes from \"sum\"").says("export the network with so many");
     scene.run("inspect resnet18 --input 320").fails(2).says("such as 3x320x320");
     scene.run("inspect alexnet --input 3x32x32").fails(4).says("63x63 or more");
 }

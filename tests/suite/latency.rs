@@ -325,7 +325,7 @@ fn timed_operations_teach_what_a_class_costs() {
     let without = fit(Stage::Training, &platform, &bare);
     assert!(error(&with, &unseen) < 15.0, "{:.1} %", error(&with, &unseen));
 
-    // The total alone cannot tell that it is pooling which is slow.
+    // The total alone does not show that it is pooling which is slow.
     let row = unseen.last().unwrap();
     let off = |fingerprint: &Fingerprint| {
         let operations = fingerprint.about(&row.network).operations(row);
@@ -436,23 +436,23 @@ fn intervals_of_other_steps_widen_with_what_these_add_and_leave_out() {
         ..Step::published(Stage::Training)
     };
     // Milliseconds, and the logarithm of the upper end over them.
-    let told = |step| {
+    let answer = |step| {
         let prediction = fingerprint.about_step(&network, step, None).unwrap().at(4);
         let (value, interval) = (prediction.value.value(), prediction.interval.unwrap());
         let [below, above] = [interval.low, interval.high].map(|end| (end.value() / value).ln());
         assert!((below + above).abs() < 1e-9, "of other levels, as far below as above");
         (value, above)
     };
-    let (own, width) = told(step("all", 1));
-    // How much wider, as the standard deviation that nine tenths leave at 1.645 of it either way, beside the factor in logarithms.
+    let (own, width) = answer(step("all", 1));
+    // How much wider, as the standard deviation that nine tenths leave at 1.645 of it either way, in addition to the factor in logarithms.
     let apart = |step| {
-        let (value, wider) = told(step);
+        let (value, wider) = answer(step);
         ((wider.powi(2) - width.powi(2)).sqrt() / 1.645, (value / own).ln())
     };
     for (trainable, passes, measured) in [("last 10", 1, 0.541), ("classifier", 1, 0.353), ("all", 4, 1.213)] {
         let (wider, factor) = apart(step(trainable, passes));
         assert!((wider / (0.25 * factor.abs()) - 1.0).abs() < 0.1, "{trainable}, {passes}: {wider} for {factor}");
-        let (value, above) = told(step(trainable, passes));
+        let (value, above) = answer(step(trainable, passes));
         assert!((measured * own / value).ln().abs() < above, "{trainable}, {passes}: {value} of {own} ms");
     }
     // Four passes of the classifier's training take what four forward passes add, and leave out what one backward pass saves.

@@ -116,7 +116,7 @@ fn everything() -> Network {
     builder.finish(classes)
 }
 
-/// What attention makes of a square, alone and beside a table.
+/// What attention makes of a square, alone and with a table.
 fn attended(builder: &mut NetworkBuilder, square: NodeId, token: NodeId) -> NodeId {
     let product = builder.add("product", Op::MatMul, &[square, square]).unwrap();
     let product = builder.add("attention", Op::Attention, &[product, square, product]).unwrap();
@@ -125,7 +125,7 @@ fn attended(builder: &mut NetworkBuilder, square: NodeId, token: NodeId) -> Node
     builder.add("choice", Op::Where, &[sum, token, sum]).unwrap()
 }
 
-/// What reads further inputs: ids looked up beside places, a mask, and a head that is the table of words.
+/// What reads further inputs: ids looked up and places, a mask, and a head that is the table of words.
 fn words(builder: &mut NetworkBuilder) -> NodeId {
     let table = |fixed| Op::Embedding(Embedding { rows: 7, width: 4, fixed });
     let ids = builder.add("ids", Op::Input(Input::integers(Shape::new([3]))), &[]).unwrap();

@@ -179,9 +179,9 @@ fn the_error_to_expect_is_that_of_networks_nobody_profiled() {
         let errors = json["fingerprints"][quantity]["left_out"].as_object().unwrap();
         let errors: Vec<f64> = errors.values().map(|error| error.as_f64().unwrap()).collect();
         assert_eq!(errors.len(), 3);
-        let told = &json["networks"][0]["expected_error"][quantity];
-        assert!((told["mape"].as_f64().unwrap() - errors.iter().sum::<f64>() / 3.0).abs() < 1e-9, "{told}");
-        assert_eq!(told["worst_mape"].as_f64().unwrap(), errors.iter().copied().fold(0.0, f64::max));
+        let reply = &json["networks"][0]["expected_error"][quantity];
+        assert!((reply["mape"].as_f64().unwrap() - errors.iter().sum::<f64>() / 3.0).abs() < 1e-9, "{reply}");
+        assert_eq!(reply["worst_mape"].as_f64().unwrap(), errors.iter().copied().fold(0.0, f64::max));
     }
     predict(&scene, "resnet50").succeeds().prints("for networks nobody profiled but like those profiled, at worst by");
 }
@@ -408,10 +408,10 @@ fn a_fingerprint_answers_for_other_steps_than_those_that_were_profiled() {
     // Errors that were tested are those of the profiled step.
     let json = |more: &str| ask(&format!("{more} --json")).json()["networks"][0].clone();
     for (more, basis, tested) in [("", "estimated", true), ("--optimizer adamw", "other_step", false)] {
-        let told = json(more);
-        assert_eq!(told["predictions"][0]["memory_interval"], basis);
-        assert_eq!(told["predictions"][0]["latency_interval"] == "other_step", !tested);
-        assert!(["latency", "memory"].iter().all(|quantity| told["expected_error"][quantity].is_null() != tested));
+        let reply = json(more);
+        assert_eq!(reply["predictions"][0]["memory_interval"], basis);
+        assert_eq!(reply["predictions"][0]["latency_interval"] == "other_step", !tested);
+        assert!(["latency", "memory"].iter().all(|quantity| reply["expected_error"][quantity].is_null() != tested));
     }
     assert!(ask("").stdout().contains("off by") && !ask("--optimizer adamw").stdout().contains("off by"));
     let bytes = |more: &str| {

@@ -622,7 +622,7 @@ fn scene_with_worker(script: &str) -> Scene {
         .file("worker.sh", worker(script))
 }
 
-/// A worker that tells of itself, and does `script` when it is to measure.
+/// A worker that describes itself, and does `script` when it is to measure.
 fn worker(script: &str) -> String {
     let about = r#"{"protocol":2,"software":{"shell":"1"},"places":{"cpu":{}},"layers":false}"#;
     format!("case \"$*\" in *--about*) echo '{about}';; *) read request; {script};; esac")

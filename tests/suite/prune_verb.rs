@@ -14,11 +14,11 @@ fn left(layer: &Value, side: &str) -> Option<(usize, usize)> {
 #[test]
 fn the_slices_of_vgg_are_those_of_the_network_that_is_written() {
     let scene = Scene::new();
-    let told = scene.run("prune vgg11 --level 50 --out small.onnx --json").succeeds().json();
-    assert!((told["percent"].as_f64().unwrap() - 50.0).abs() <= 2.0, "{}", told["percent"]);
+    let answer = scene.run("prune vgg11 --level 50 --out small.onnx --json").succeeds().json();
+    assert!((answer["percent"].as_f64().unwrap() - 50.0).abs() <= 2.0, "{}", answer["percent"]);
     let shown = scene.run("inspect small.onnx --json").succeeds().json();
-    assert_eq!(shown["totals"]["parameters"], told["parameters"]["after"]);
-    let layers = told["layers"].as_array().unwrap();
+    assert_eq!(shown["totals"]["parameters"], answer["parameters"]["after"]);
+    let layers = answer["layers"].as_array().unwrap();
     for layer in layers.iter().filter(|layer| layer["operation"] == "conv") {
         // Parameters of a convolution with a bias: inputs x outputs x 3 x 3 and one for each output (Simonyan and Zisserman 2015).
         let name = &layer["layer"];
@@ -37,9 +37,9 @@ fn the_slices_of_vgg_are_those_of_the_network_that_is_written() {
 
 #[test]
 fn layers_that_are_kept_are_not_among_the_smaller_ones() {
-    let told = Scene::new().run("prune resnet18 --level 30 --keep layer3.* --keep conv1 --json").succeeds().json();
+    let answer = Scene::new().run("prune resnet18 --level 30 --keep layer3.* --keep conv1 --json").succeeds().json();
     let names: Vec<&str> =
-        told["layers"].as_array().unwrap().iter().map(|layer| layer["layer"].as_str().unwrap()).collect();
+        answer["layers"].as_array().unwrap().iter().map(|layer| layer["layer"].as_str().unwrap()).collect();
     assert!(names.iter().all(|name| !name.starts_with("layer3.")), "{names:?}");
     assert!(!names.contains(&"conv1") && names.contains(&"layer1.0.conv1"), "{names:?}");
 }

@@ -50,7 +50,7 @@ fn listed(scene: &Scene, folder: &str) -> Vec<String> {
     names
 }
 
-/// The file beside a trace.
+/// The second file of a trace.
 fn told(scene: &Scene, name: &str) -> Value {
     serde_json::from_str(&scene.read(&format!("recording/{name}.recording.json"))).unwrap()
 }

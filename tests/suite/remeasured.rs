@@ -115,11 +115,11 @@ fn a_step_is_timed_in_two_visits_whose_disagreement_is_its_spread() {
     assert!((row.spread.unwrap() - 0.02).abs() < 1e-9);
     assert_eq!(profiled.runs(), [("measured".into(), 10.4, true), ("measured".into(), 10.0, true)]);
     assert_eq!(profiled.warnings, "");
-    let told = profiled.counts.repeatability.unwrap();
-    assert_eq!((told.rows, told.single, told.more, told.marked), (1, 0, 0, 0));
-    assert!((told.median - 0.02).abs() < 1e-9);
+    let reply = profiled.counts.repeatability.unwrap();
+    assert_eq!((reply.rows, reply.single, reply.more, reply.marked), (1, 0, 0, 0));
+    assert!((reply.median - 0.02).abs() < 1e-9);
     let provenance = Provenance::load(&profiled.folder.path().join("logs")).unwrap().unwrap();
-    assert_eq!(provenance.runs[0].visits, Some(told));
+    assert_eq!(provenance.runs[0].visits, Some(reply));
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl Sshd {
         fs::write(self.folder.join("known_hosts"), format!("[127.0.0.1]:{} {key}", self.port)).unwrap();
     }
 
-    /// `ssh_config` in the scene knows the board by its name, beside others.
+    /// `ssh_config` in the scene knows the board by its name, among others.
     fn write_client_config(&self, name: &str) {
         let file = self.folder.parent().unwrap().join("ssh_config");
         let others = fs::read_to_string(&file).unwrap_or_default();
@@ -213,7 +213,7 @@ fn a_board_that_is_started_anew_measures_the_interrupted_configuration_again() {
     wait_until("the second configuration runs", || sshd.home().join("reached").exists());
     sshd.power_off();
     fs::write(sshd.home().join("second"), "").unwrap();
-    // As where the store lies on a disk in memory.
+    // As where the store is on a disk in memory.
     fs::remove_dir_all(sshd.home().join(".cache")).unwrap();
     sshd.power_on();
     end(run).succeeds().says("the connection to board was lost");

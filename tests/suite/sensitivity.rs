@@ -128,8 +128,8 @@ fn daemons_end_with_their_job_and_one_that_wants_a_terminal_says_so() {
 #[test]
 fn a_job_that_floods_and_leaves_a_pipe_for_its_steps_ends_in_time() {
     let scene = scene("rm -f \"$PERF4SIGHT_STEPS\"; mkfifo \"$PERF4SIGHT_STEPS\"; exec tr '\\0' x < /dev/zero >&2\n");
-    let told = scene.run(&format!("sensitivity {HASTY} -- sh job.sh")).fails(5);
-    told.says("its time was up after 2").says("no iteration was reported");
+    let reply = scene.run(&format!("sensitivity {HASTY} -- sh job.sh")).fails(5);
+    reply.says("its time was up after 2").says("no iteration was reported");
 }
 
 /// The client's own words, where no daemon runs.
@@ -145,8 +145,8 @@ fn a_docker_client_without_a_daemon_is_told_in_its_words_and_nothing_is_left() {
     let path = format!("{}:{}", scene.path("bin").display(), std::env::var("PATH").unwrap());
     let arguments = "sensitivity --cpu 1 --docker-img pytorch -- sh job.sh";
     let output = scene.command().env("PATH", path).args(arguments.split(' ')).output().unwrap();
-    let told = Outcome::of(arguments, output).fails(5);
-    told.says("docker cannot run the image: Cannot connect to the Docker daemon").says("start docker");
+    let reply = Outcome::of(arguments, output).fails(5);
+    reply.says("docker cannot run the image: Cannot connect to the Docker daemon").says("start docker");
     assert!(!scene.path("it-ran").exists() && !scene.path("sensitivity").exists());
 }
 
@@ -182,16 +182,16 @@ fn of_two_profilers_one_waits_and_says_so() {
 #[test]
 fn a_dry_run_says_what_would_run_and_runs_nothing() {
     let scene = scene("touch it-ran # --batch\n");
-    let told = sensitivity(&scene, "--dry-run -b 8 -j 3").succeeds();
-    assert!(told.stdout().contains("would run sh job.sh --batch 8\n"), "{}", told.stdout());
-    assert!(told.stdout().contains("limits:\n  CPUs: "), "{}", told.stdout());
+    let reply = sensitivity(&scene, "--dry-run -b 8 -j 3").succeeds();
+    assert!(reply.stdout().contains("would run sh job.sh --batch 8\n"), "{}", reply.stdout());
+    assert!(reply.stdout().contains("limits:\n  CPUs: "), "{}", reply.stdout());
     // What a real run would refuse at once.
     scene.run("sensitivity --dry-run -- no-such-program").fails(6).says("no-such-program").says("No such file");
     scene.run("sensitivity --dry-run -- ./").fails(6).says("Is a directory");
     scene.run("sensitivity --dry-run -- ./job.sh").fails(6).says("Permission denied").says("chmod +x");
-    let told = sensitivity(&scene, "--dry-run --budget 6s").succeeds();
-    assert!(told.stdout().contains("mostly in less than 6.00 s"), "{}", told.stdout());
-    assert!(told.stdout().contains("ending after 6.00 s, the budget"), "{}", told.stdout());
+    let reply = sensitivity(&scene, "--dry-run --budget 6s").succeeds();
+    assert!(reply.stdout().contains("mostly in less than 6.00 s"), "{}", reply.stdout());
+    assert!(reply.stdout().contains("ending after 6.00 s, the budget"), "{}", reply.stdout());
     sensitivity(&scene, "--dry-run --data nowhere").fails(6).says("nowhere");
     sensitivity(&scene, "--dry-run --out job.sh").fails(6).says("keep points here");
     scene.run("sensitivity --dry-run --cpu 100000 -- sh job.sh").fails(2).says("100000 CPUs");
@@ -244,15 +244,15 @@ fn a_profile_is_held_against_measured_epochs() {
     );
     let scene = Scene::new().file("profile.json", profile);
     let scene = scene.file("measured.csv", "cpus,memory_percent,epoch_seconds\n1,100,10\n2,0,10\n");
-    let told = scene.run("sensitivity --compare measured.csv profile.json").succeeds();
+    let reply = scene.run("sensitivity --compare measured.csv profile.json").succeeds();
     // 10 s for 10; 8 s for 10 is 20 % too little.
-    assert!(told.stdout().contains("10.0 % off on average, at most 20.0 %; 1 of 2 epochs"), "{}", told.stdout());
+    assert!(reply.stdout().contains("10.0 % off on average, at most 20.0 %; 1 of 2 epochs"), "{}", reply.stdout());
     // Three CPUs were never measured, and there is no more than all data to be found in memory.
     let scene = scene.file("measured.csv", "cpus,memory_percent,epoch_seconds\n1,130,10\n3,0,1\n2,0,10\n");
-    let told =
+    let reply =
         scene.run("sensitivity --compare measured.csv profile.json").succeeds().says("1 of 3 rows, marked as beyond");
-    assert!(told.stdout().contains("10.0 % off on average, at most 20.0 %; 1 of 2 epochs"), "{}", told.stdout());
-    told.says("taken as 100 % in 1 of 3 rows");
+    assert!(reply.stdout().contains("10.0 % off on average, at most 20.0 %; 1 of 2 epochs"), "{}", reply.stdout());
+    reply.says("taken as 100 % in 1 of 3 rows");
     scene.run("sensitivity --cpu 4 profile.json").fails(2).says("--cpu").says("cannot be used with");
     let scene = scene.file("measured.csv", "cpus,memory_percent\n1,100\n");
     scene.run("sensitivity --compare measured.csv profile.json").fails(4).says("epoch_seconds");

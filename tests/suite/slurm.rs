@@ -21,7 +21,9 @@ const SIMULATED: &str = "[profile]\ndevice= simulated\nmem_limit= 512\ndataset= 
 fn networks(scene: Scene) -> Scene {
     let bytes = |name| onnx::to_bytes(&zoo::build(name, Dataset::Imagenet).unwrap());
     let names = ["resnet18_0", "resnet18_30", "resnet18_50", "squeezenet_0", "squeezenet_50", "squeezenet_70"];
-    names.iter().fold(scene, |scene, name| scene.file(&format!("nets/{name}.onnx"), bytes(name.split('_').next().unwrap())))
+    names
+        .iter()
+        .fold(scene, |scene, name| scene.file(&format!("nets/{name}.onnx"), bytes(name.split('_').next().unwrap())))
 }
 
 /// A program that measures for half a second and says so in one line of `measured`.
@@ -40,9 +42,12 @@ fn slow(more: &str) -> Scene {
 
 /// The rows of a profile below this folder: one string each, sorted.
 fn rows(log_dir: &Path) -> Vec<String> {
-    let files = ["latency", "memory"].iter().flat_map(|name| fs::read_dir(log_dir.join(name)).into_iter().flatten().flatten());
+    let files =
+        ["latency", "memory"].iter().flat_map(|name| fs::read_dir(log_dir.join(name)).into_iter().flatten().flatten());
     let mut rows: Vec<String> = files
-        .flat_map(|file| fs::read_to_string(file.path()).unwrap().lines().skip(1).map(str::to_owned).collect::<Vec<_>>())
+        .flat_map(|file| {
+            fs::read_to_string(file.path()).unwrap().lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        })
         .collect();
     rows.sort();
     rows
@@ -83,8 +88,8 @@ fn a_sweep_on_three_boards_equals_one_on_this_machine_row_by_row() {
     assert!(!scene.path("profiling_csvs/simulated/imagenet/slurm/2").exists());
     // More tasks than an array may have.
     let seven = "--config-file config.ini --slurm --set slurm.chunks=7 --set profile.device_name=seven";
-    let told = cluster.run(&scene, seven).succeeds();
-    assert!(7 > ARRAY_SIZE && told.stderr().contains("in 7 tasks as job"), "{told}");
+    let reply = cluster.run(&scene, seven).succeeds();
+    assert!(7 > ARRAY_SIZE && reply.stderr().contains("in 7 tasks as job"), "{reply}");
     assert_eq!(rows(&scene.path("profiling_csvs/seven/imagenet")), local);
     hostile_words_stay_words(&scene, &cluster, &local);
     shown_and_left(&scene, &cluster, &local);
@@ -114,8 +119,8 @@ fn hostile_words_stay_words(scene: &Scene, cluster: &Cluster, local: &[String]) 
     ] {
         let mut command = cluster.command(scene, "--config-file config.ini --slurm --set profile.device_name=refused");
         let output = command.args(["--set", &format!("slurm.{key}={word}")]).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).to_lowercase();
-        assert!(!output.status.success() && told.contains(&problem.to_lowercase()), "{key} {word}: {told}");
+        let reply = String::from_utf8_lossy(&output.stderr).to_lowercase();
+        assert!(!output.status.success() && reply.contains(&problem.to_lowercase()), "{key} {word}: {reply}");
     }
     assert!(!scene.path("pwned").exists() && cluster.is_idle());
 }
@@ -147,18 +152,18 @@ fn whatever_happens_to_tasks_nothing_is_lost_and_nothing_measured_twice() {
     Cluster::kill_task(&run, 0);
     cluster.restart_controller();
     let output = waiting.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success(), "{told}");
+    let reply = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{reply}");
     for words in ["task 0 was killed on board", "have no result", "the same command submits them again"] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(reply.contains(words), "{words}: {reply}");
     }
     // 6 networks of 4 batches, latency and memory.
     let log_dir = scene.path("profiling_csvs/tx2/imagenet");
     let (before, _) = identities(&log_dir);
-    assert!((1..48).contains(&before), "{before} rows after: {told}");
+    assert!((1..48).contains(&before), "{before} rows after: {reply}");
     cluster.slurm("scontrol", &["update", "nodename=board3", "state=resume"]);
     cluster.run(&scene, "--config-file config.ini --slurm").succeeds();
-    assert_eq!(identities(&log_dir), (48, 48), "{told}");
+    assert_eq!(identities(&log_dir), (48, 48), "{reply}");
     if geteuid().is_root() {
         let _ = Command::new("umount").arg(run.join("task-2")).status();
     }
@@ -219,7 +224,10 @@ fn what_slurm_refuses_is_said_with_what_to_do() {
     let refuse = |words: &str| fake("sbatch", &format!("echo 'sbatch: error: {words}' >&2; exit 1"));
     for (words, remedy) in [
         ("Batch job submission failed: Invalid account or account/partition combination specified", "--account=NAME"),
-        ("Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)", "submit fewer tasks"),
+        (
+            "Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+            "submit fewer tasks",
+        ),
         ("QOSMaxSubmitJobPerUserLimit", "submit fewer tasks"),
         ("Batch job submission failed: Requested node configuration is not available", "no node of the partition"),
     ] {

@@ -15,7 +15,7 @@ fn predict(arguments: &str) -> Outcome {
     Scene::new().run(&format!("predict {arguments}"))
 }
 
-/// What is told of the only network's only batch size, on one device.
+/// What is printed of the only network's only batch size, on one device.
 fn point(json: &Value) -> &Value {
     &json["networks"][0]["predictions"][0]
 }
@@ -39,10 +39,10 @@ fn tensors_take_what_a_counting_allocator_counted() {
         let kept = if stage == "training" { "--zero-grad keep" } else { "" };
         let json = predict(&format!("{network} --target cpu --stage {stage} {kept} --bs 1,4,16 --json"));
         let json = json.succeeds().json();
-        for (told, counted) in json["networks"][0]["predictions"].as_array().unwrap().iter().zip(mib) {
-            let tensors = number(&told["tensors_bytes"]) / 1048576.0;
+        for (answer, counted) in json["networks"][0]["predictions"].as_array().unwrap().iter().zip(mib) {
+            let tensors = number(&answer["tensors_bytes"]) / 1048576.0;
             assert!((tensors - counted).abs() < 0.051, "{network}: {tensors} MiB, counted {counted}");
-            assert!(number(&told["memory_low_bytes"]) > 0.98 * 1048576.0 * counted, "{told}");
+            assert!(number(&answer["memory_low_bytes"]) > 0.98 * 1048576.0 * counted, "{answer}");
         }
     }
 }
@@ -54,11 +54,11 @@ fn steps_in_brain_floats_take_what_pytorch_counted() {
     for (network, precision, mib) in counted {
         let asked = format!("{network} --target cpu --zero-grad keep --precision {precision} --bs 4 --json");
         let outcome = predict(&asked).succeeds();
-        let told = point(&outcome.json()).clone();
-        let tensors = number(&told["tensors_bytes"]) / 1048576.0;
+        let answer = point(&outcome.json()).clone();
+        let tensors = number(&answer["tensors_bytes"]) / 1048576.0;
         assert!((tensors / mib - 1.0).abs() < 0.02, "{network}, {precision}: {tensors} MiB, counted {mib}");
         // Nothing is believed of how fast a device is at another precision.
-        assert!(told["latency_ms"].is_null(), "{told}");
+        assert!(answer["latency_ms"].is_null(), "{answer}");
     }
 }
 
@@ -251,15 +251,15 @@ fn fingerprints_and_targets_exclude_each_other() {
     predict("resnet18 --target orim").fails(3).says("did you mean \"orin\"?");
     predict("resnet18 --target boards/none.json").fails(6).says("boards/none.json");
     let config =
-        "[predict]\nnetworks = squeezenet\ntarget = ['orin', 'tx2']\nbs = 4\nmem_limit = 8GiB\noutput = told.json\n";
+        "[predict]\nnetworks = squeezenet\ntarget = ['orin', 'tx2']\nbs = 4\nmem_limit = 8GiB\noutput = answer.json\n";
     let scene = Scene::new().file("config.ini", config);
     scene
         .run("--config-file config.ini --check")
         .succeeds()
         .prints("predicts training of squeezenet for orin, tx2, of which nothing was measured");
     scene.run("--config-file config.ini").succeeds().prints("a step of 4 samples fits into 8 GiB on orin, tx2");
-    let told: Value = serde_json::from_str(&scene.read("told.json")).unwrap();
-    assert_eq!(told["devices"][1]["device"], "tx2");
+    let answer: Value = serde_json::from_str(&scene.read("answer.json")).unwrap();
+    assert_eq!(answer["devices"][1]["device"], "tx2");
     let wrong = |set: &str| scene.run(&format!("--config-file config.ini --set predict.{set}")).fails(3);
     wrong("fingerprint=somewhere").says("config.ini:3: [predict] target: fingerprint is there, too");
     wrong("device_name=mine").says("[predict] target: device_name is there, too");

@@ -19,7 +19,7 @@ fn profile() -> (Array2<f64>, Array1<f64>) {
 
 #[test]
 fn a_threshold_is_uniform_between_the_smallest_and_largest_value() {
-    // Two rows: the one split lies uniformly in [0, 10), so a row at 3 goes right (value 1) in 30 % of the trees.
+    // Two rows: the one split is uniform in [0, 10), so a row at 3 goes right (value 1) in 30 % of the trees.
     let forest = fit(10_000, 1, &array![[0.0], [10.0]], &array![0.0, 1.0]).unwrap();
     let share = forest.predict_row(&[3.0]);
     assert!((share - 0.3).abs() < 0.02, "{share} is more than four standard errors from 0.3");

@@ -32,7 +32,7 @@ fn python_is_written_in_python_3_6() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A profile of squeezenet by a worker in a line of shell that tells `about` and measures everything alike.
+/// A profile of squeezenet by a worker in a line of shell that reports `about` and measures everything alike.
 pub(crate) fn scripted(device: &str, about: &str, more: &str) -> Scene {
     let script = format!(
         "case \"$*\" in *--about*) echo '{about}';; *) read request; echo \"$request\" >> heard; echo '{MEASURED}';; esac"
@@ -57,8 +57,8 @@ fn a_board_is_profiled_by_the_worker_that_the_configuration_names() {
     assert_eq!(heard.lines().count(), 4);
     assert!(heard.lines().all(|line| line.contains(r#""place":"cuda:0""#)), "{heard}");
     let setting = Provenance::load(&scene.path("profiling_csvs/tx2/imagenet")).unwrap().unwrap().setting;
-    let told = ["device", "python", "torch", "gpu", "target"].map(|name| setting[name].as_str());
-    assert_eq!(told, ["tx2", "3.6.9", "1.10.0", "NVIDIA Tegra X2", "jetson"]);
+    let reply = ["device", "python", "torch", "gpu", "target"].map(|name| setting[name].as_str());
+    assert_eq!(reply, ["tx2", "3.6.9", "1.10.0", "NVIDIA Tegra X2", "jetson"]);
     assert!(!setting.contains_key("libtorch"), "ours measured nothing");
     // Another PyTorch would give other rows.
     let script = scene.read("worker.sh").replace("1.10.0", "1.9.0");
@@ -98,11 +98,11 @@ fn no_shell_sees_the_command_of_a_worker() {
 #[test]
 fn workers_that_cannot_do_what_is_asked_are_refused_before_anything_runs() {
     let other = TX2.replace("\"protocol\":2", "\"protocol\":1");
-    let told =
+    let reply =
         TX2.replace("\"layers\"", r#""gpus":{"cuda:0":{"name":"X2","memory":8000000000,"unified":true}},"layers""#);
     let cases = [
         (TX2, "device = tx2\ngpu_id = 3", "cannot run networks on cuda:3", "expected: cpu, cuda:0"),
-        (&told, "device = tx2\ngpu_id = 3", "cannot run networks on cuda:3: there is 1 GPU", "expected: cpu, cuda:0"),
+        (&reply, "device = tx2\ngpu_id = 3", "cannot run networks on cuda:3: there is 1 GPU", "expected: cpu, cuda:0"),
         (TX2, "device = tx2\nprofile_variables = ['latency', 'layers']", "does not time single operations", "layers"),
         (&other, "device = tx2", "protocol 1 instead of 2", "--about"),
         ("hello", "device = tx2", "does not say what it can do", "torch_worker.py"),

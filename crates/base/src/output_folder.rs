@@ -91,8 +91,8 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let hold = |patience| lock_folder(folder.path(), patience, "wait for it to finish");
         let held = hold(Duration::ZERO).unwrap();
-        let told = hold(LOOK_AGAIN).unwrap_err().to_string();
-        assert!(told.contains("another perf4sight") && told.contains("wait for it to finish"), "{told}");
+        let message = hold(LOOK_AGAIN).unwrap_err().to_string();
+        assert!(message.contains("another perf4sight") && message.contains("wait for it to finish"), "{message}");
         drop(held);
         assert!(hold(Duration::ZERO).is_ok());
     }

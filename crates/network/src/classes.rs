@@ -24,7 +24,7 @@ impl Network {
     /// A result of another operation, classes that another node depends on, heads with different numbers of classes.
     pub fn telling_apart(&self, classes: usize) -> Result<Network> {
         let refused = |why: Clause| {
-            Error::input(format!("{} cannot tell {classes} classes apart: {why}", self.name()))
+            Error::input(format!("{} cannot have {classes} classes: {why}", self.name()))
                 .expected("results that come from a classifier each, a fully connected layer or a last convolution, whose classes nothing else reads")
                 .help("leave classes out, or export the network with so many")
         };
@@ -278,10 +278,10 @@ mod tests {
             let fc = add(builder, "fc", linear(8), &[input]);
             vec![add(builder, "sum", Op::Binary(Binary::Add), &[fc, input])]
         });
-        let told = refused(&added);
+        let message = refused(&added);
         assert!(
-            told.contains("own cannot tell 7 classes apart") && told.contains("\"sum\" (add), no classifier"),
-            "{told}"
+            message.contains("own cannot have 7 classes") && message.contains("\"sum\" (add), no classifier"),
+            "{message}"
         );
         let read = built(|builder| {
             let input = builder.input();
@@ -318,7 +318,7 @@ mod tests {
         let words = add(&mut builder, "words", table, &[ids]);
         let next = add(&mut builder, "next", Op::Linear(Linear { out_features: 100, bias: false }), &[words]);
         builder.share(next, words).unwrap();
-        let told = refused(&builder.finish(next));
-        assert!(told.contains("\"next\" has the weights of \"words\", too"), "{told}");
+        let message = refused(&builder.finish(next));
+        assert!(message.contains("\"next\" has the weights of \"words\", too"), "{message}");
     }
 }

@@ -28,7 +28,7 @@ fn note(key: &str, value: &str) -> Vec<u8> {
     [field(1, key.as_bytes()), field(2, value.as_bytes())].concat()
 }
 
-/// What PyTorch's default exporter notes beside an operation, in its own words and about its lengths.
+/// What PyTorch's default exporter notes at an operation, in its own words and about its lengths.
 fn notes(index: usize, last: usize) -> Vec<Vec<u8>> {
     let scope = format!(
         "torchvision.models.swin_transformer.SwinTransformer/features.{index}: torch.nn.modules.activation.ReLU"
@@ -55,8 +55,8 @@ fn chain(nodes: usize) -> Vec<u8> {
         let name = format!("features.{index}.activation");
         let operator: &[u8] = if index % 2 == 0 { b"Relu" } else { b"Sigmoid" };
         let fields = [(1, last.as_bytes()), (2, name.as_bytes()), (3, name.as_bytes()), (4, operator)];
-        let told = notes(index, index.saturating_sub(1)).into_iter().map(|note| field(9, &note));
-        let node: Vec<Vec<u8>> = fields.into_iter().map(|(number, body)| field(number, body)).chain(told).collect();
+        let answer = notes(index, index.saturating_sub(1)).into_iter().map(|note| field(9, &note));
+        let node: Vec<Vec<u8>> = fields.into_iter().map(|(number, body)| field(number, body)).chain(answer).collect();
         graph.extend(field(1, &node.concat()));
         last = name;
     }

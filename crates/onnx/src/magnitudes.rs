@@ -18,7 +18,7 @@ pub type Magnitudes = BTreeMap<String, Vec<f64>>;
 
 /// What to do about a file without weights.
 pub(super) const WITH_WEIGHTS: &str =
-    "export with the weights: torch.onnx.export(..., export_params=True), and keep a .data file beside the .onnx file";
+    "export with the weights: torch.onnx.export(..., export_params=True), and keep a .data file next to the .onnx file";
 
 enum Payload {
     Bytes(PathBuf, Range<u64>),
@@ -134,7 +134,7 @@ fn stored(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Res
     let Some(location) = external("location") else { return Ok(Payload::Message) };
     // The specification allows only files next to the network; another path could read what the user never meant to give.
     if Path::new(location).components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
-        return Err(format!("their file \"{location}\" lies outside the network's folder"));
+        return Err(format!("their file \"{location}\" is outside the network's folder"));
     }
     let file = atomic_write::folder_of(path).join(location);
     if leads_outside(&file, path) {

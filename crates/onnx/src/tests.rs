@@ -403,8 +403,8 @@ fn equal_tensors_that_an_exporter_stored_once_are_told() {
     let draft = draft.node("Conv", &["x", "layers.0.weight"], "first", vec![]);
     let loaded = draft.node("Conv", &["first", "layers.1.weight"], "y", vec![]).output("y").load();
     assert_eq!(loaded.network.parameters(), 9);
-    let told = "1 tensor is stored as another that it equals (layers.1.weight as layers.0.weight)";
-    assert!(loaded.warnings.iter().any(|warning| warning.starts_with(told)), "{:?}", loaded.warnings);
+    let answer = "1 tensor is stored as another that it equals (layers.1.weight as layers.0.weight)";
+    assert!(loaded.warnings.iter().any(|warning| warning.starts_with(answer)), "{:?}", loaded.warnings);
 }
 
 #[test]
@@ -729,7 +729,7 @@ fn what_nothing_tells_is_called_a_guess() {
     let draft = Draft::new().node("Frobnicate", &["x"], "f", vec![]).node("Relu", &["f"], "y", vec![]).output("y");
     let loaded = draft.load();
     assert!(
-        loaded.warnings[1].contains("nothing tells the shape of what node \"f\" (Frobnicate) gives"),
+        loaded.warnings[1].contains("nothing gives the shape of what node \"f\" (Frobnicate) gives"),
         "{:?}",
         loaded.warnings
     );

@@ -153,7 +153,7 @@ fn several_outputs(f: &mut Formatter, names: &[String]) -> Result {
 fn guessed_shapes(f: &mut Formatter, nodes: &[String]) -> Result {
     write!(
         f,
-        "nothing tells the shape of what {}{} gives, which is taken for that of its first input: all that follows may be \
+        "nothing gives the shape of what {}{} gives, which is taken for that of its first input: all that follows may be \
          wrong; run onnx.shape_inference.infer_shapes_path on the file, or export with fixed sizes",
         nodes[0],
         more(nodes.len(), |more| format!(" and of {more} more"))
@@ -312,7 +312,7 @@ fn strided_attention(f: &mut Formatter, attentions: &BTreeSet<String>) -> Result
     write!(
         f,
         "{} ({first}) {} features that lie apart, and {} taken as computed step by step, with all scores in memory, as PyTorch does unless the program \
-         calls contiguous() first, of which this file does not tell: PyTorch's default exporter (dynamo=True) does",
+         calls contiguous() first, which this file does not record: PyTorch's default exporter (dynamo=True) does",
         counted(attentions.len() as u64, "attention"),
         if one { "reads" } else { "read" },
         if one { "is" } else { "are" },
@@ -324,7 +324,7 @@ fn buffers_by_name(f: &mut Formatter, tensors: &[(String, u64)]) -> Result {
     write!(
         f,
         "by their names alone these count as buffers, which nobody trains: {}; if one is a parameter, export the network with PyTorch's \
-         default exporter, whose notes tell, or call it otherwise",
+         default exporter, whose notes record it, or call it otherwise",
         tensors.collect::<Vec<_>>().join(", ")
     )
 }

@@ -17,7 +17,7 @@ pub(super) const LIBTORCH: &str = "2.11.0";
 ///
 /// # Errors
 /// When the line cannot be written.
-pub(super) fn tell(mut output: impl Write, cuda: Option<Option<&Path>>) -> Result<()> {
+pub(super) fn report(mut output: impl Write, cuda: Option<Option<&Path>>) -> Result<()> {
     let mut about = About {
         protocol: PROTOCOL,
         software: [("libtorch".to_owned(), LIBTORCH.to_owned())].into(),
@@ -34,7 +34,7 @@ pub(super) fn tell(mut output: impl Write, cuda: Option<Option<&Path>>) -> Resul
     }
     let about = serde_json::to_string(&about).map_err(std::io::Error::from);
     let written = about.and_then(|about| writeln!(output, "{about}"));
-    written.map_err(|cause| Error::io("standard output", "tell about the worker", &cause))
+    written.map_err(|cause| Error::io("standard output", "report what the worker is", &cause))
 }
 
 /// Adds the GPUs that networks can run on here, or why they can on none.

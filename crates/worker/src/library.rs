@@ -75,7 +75,7 @@ fn wanted() -> String {
 
 fn remedy() -> String {
     format!(
-        "pip install torch=={LIBTORCH}; where that lies elsewhere, set libtorch_cuda in [profile] or {VARIABLE} to its folder; or \
+        "pip install torch=={LIBTORCH}; where that is elsewhere, set libtorch_cuda in [profile] or {VARIABLE} to its folder; or \
          measure with worker = python3 workers/torch_worker.py"
     )
 }
@@ -86,7 +86,7 @@ fn version(library: &Path) -> Result<String> {
     let said = folders.flat_map(|folder| [folder.join("version.py"), folder.join("build-version")]).find_map(stated);
     said.ok_or_else(|| {
         Error::device(format!(
-            "nothing beside this library says which libtorch it is, and perf4sight is built for {LIBTORCH}"
+            "nothing next to this library says which libtorch it is, and perf4sight is built for {LIBTORCH}"
         ))
         .file(library)
         .expected("version.py or build-version in the folder above, as PyTorch and libtorch have them")
@@ -157,7 +157,7 @@ mod tests {
         let processor = folder(&[("lib/libtorch_cpu.so", ""), ("version.py", PYTORCH)]);
         let cases = [
             (other.path(), "this is libtorch 2.10.0+cu128, and perf4sight is built for 2.11.0"),
-            (unknown.path(), "nothing beside this library says which libtorch it is"),
+            (unknown.path(), "nothing next to this library says which libtorch it is"),
             (processor.path(), "no CUDA build of libtorch"),
             (Path::new("/nowhere/torch"), "no such path"),
         ];

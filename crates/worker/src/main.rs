@@ -43,7 +43,7 @@ struct Arguments {
 fn main() -> ExitCode {
     let Arguments { about, cuda } = Arguments::parse();
     let done = match about {
-        true => about::tell(io::stdout(), cuda.as_ref().map(Option::as_deref)),
+        true => about::report(io::stdout(), cuda.as_ref().map(Option::as_deref)),
         false => answer::answer(io::stdin().lock(), io::stdout(), cuda.flatten().as_deref()),
     };
     match done {

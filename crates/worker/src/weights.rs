@@ -16,7 +16,7 @@ pub(super) struct Weights {
 
 /// The weights of every node that has some, by position; shared ones are stored at their owner only. The last tensor
 /// holds the parameters that no operation reads.
-pub(super) struct WeightStore(Vec<Option<Weights>>, #[expect(dead_code, reason = "lies there, as in PyTorch")] Tensor);
+pub(super) struct WeightStore(Vec<Option<Weights>>, #[expect(dead_code, reason = "is there, as in PyTorch")] Tensor);
 
 impl WeightStore {
     /// Weights for every node on a device. Those that learn ask for gradients in inference too, as those of PyTorch's modules: autocast

@@ -109,7 +109,9 @@ impl Device for Hardware {
         let words = [before, self.worker.words.clone()].concat();
         let invocation = Invocation { words: &words, line: &request, threads, timeout };
         let output = self.machine.run_alone(&invocation, watch)?;
-        Ok(output.map_or(Measurement::Interrupted, |output| told(self.interpret(&output, job), *output.conditions)))
+        Ok(output.map_or(Measurement::Interrupted, |output| {
+            with_conditions(self.interpret(&output, job), *output.conditions)
+        }))
     }
 }
 
@@ -234,7 +236,7 @@ impl Hardware {
 
 /// Adds the machine's conditions to a measurement, unless the worker reported its own: a worker reads the clocks under
 /// load.
-fn told(mut measurement: Measurement, here: Conditions) -> Measurement {
+fn with_conditions(mut measurement: Measurement, here: Conditions) -> Measurement {
     if let Measurement::Measured { conditions, .. } = &mut measurement
         && conditions.is_empty()
     {

@@ -37,7 +37,7 @@ pub struct Program {
 ///
 /// # Errors
 /// It is missing, for example because only the rest was built.
-pub fn beside(executable: &Path) -> Result<PathBuf> {
+pub fn own_worker(executable: &Path) -> Result<PathBuf> {
     let worker = executable.with_file_name(WORKER);
     match worker.is_file() {
         true => Ok(worker),
@@ -56,9 +56,9 @@ pub fn beside(executable: &Path) -> Result<PathBuf> {
 /// Replaces this process with perf4sight's own worker, with these arguments.
 ///
 /// # Errors
-/// See [`beside`]; or when it cannot be started.
+/// See [`own_worker`]; or when it cannot be started.
 pub fn become_worker(executable: &Path, arguments: &[OsString]) -> Result<Infallible> {
-    let worker = beside(executable)?;
+    let worker = own_worker(executable)?;
     let cause = Command::new(&worker).args(arguments).exec();
     Err(Error::device(format!("{} cannot be started: {cause}", worker.display())))
 }
@@ -152,10 +152,10 @@ impl Program {
 /// virtual environment.
 ///
 /// # Errors
-/// See [`beside`].
+/// See [`own_worker`].
 pub(super) fn own_words(executable: &Path) -> Result<Vec<String>> {
     let python = executable.with_file_name("python3");
-    let worker = match (beside(executable), python.to_str()) {
+    let worker = match (own_worker(executable), python.to_str()) {
         (Err(_), Some(path)) if python.is_file() => {
             return Ok([path].into_iter().chain(OF_PYTHON).map(str::to_owned).collect());
         }
@@ -192,7 +192,7 @@ fn unfit(words: &[String], machine: &dyn Machine, output: &Output, why: &str) ->
         .expected(format!("{ABOUT} makes it write one line of protocol {PROTOCOL}"))
         .help(match words.ends_with(&OF_PYTHON.map(str::to_owned)) {
             true => format!(
-                "there is no {WORKER} beside this program, so that the Python there was asked: install perf4sight into it (pip install .), \
+                "there is no {WORKER} in the folder of this program, so that the Python there was tried: install perf4sight into it (pip install .), \
                  build the worker with ./main, or set worker"
             ),
             false => "run the command with it by hand, or use the workers/torch_worker.py of this version".to_owned(),

@@ -31,7 +31,7 @@ pub(super) fn worker(words: &[String], executable: &Path, there: &Destination<'_
         return Err(Error::config(format!("{word:?} cannot be a word of a worker's command on {}", there.host)));
     }
     match words {
-        [] if there.architecture == ARCH => Bundle::of_file(&program::beside(executable)?, there.store),
+        [] if there.architecture == ARCH => Bundle::of_file(&program::own_worker(executable)?, there.store),
         [] => launched(&compiled(executable, there)?, there),
         [folder] if Path::new(folder).is_dir() => launched(Path::new(folder), there),
         words => Bundle::of_words(words, there.store),

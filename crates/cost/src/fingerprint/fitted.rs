@@ -133,7 +133,7 @@ impl Fitted {
         if step == own || is_taught && narrows {
             return Ok(());
         }
-        Err(Error::input(format!("rows of {step} do not tell this {} fingerprint of {own} anything", subject.quantity))
+        Err(Error::input(format!("rows of {step} cannot calibrate this {} fingerprint of {own}", subject.quantity))
             .expected("rows of the same steps, or for latency of the same steps but for a precision other than the fp32 of the profile")
             .help("profile such steps and fit a fingerprint of their own"))
     }

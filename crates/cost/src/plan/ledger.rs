@@ -148,10 +148,10 @@ impl Ledger {
         let beyond = ran_out.filter(|ran_out| *ran_out < workload.batch);
         let row = |variable| Identity { variant: variant.clone(), workload: *workload, variable };
         let measured = |variable| self.done.get(&row(variable)).is_some_and(|times| times >= round);
-        let told = |variable| beyond.is_some() && self.skipped.contains(&row(variable));
+        let skipped = |variable| beyond.is_some() && self.skipped.contains(&row(variable));
         let without =
             |variable| variable == Variable::Layers && ran_out.is_some_and(|ran_out| ran_out <= workload.batch);
-        let settled = |variable| measured(variable) || told(variable) || without(variable);
+        let settled = |variable| measured(variable) || skipped(variable) || without(variable);
         let missing: Vec<Variable> = variables.iter().copied().filter(|&variable| !settled(variable)).collect();
         match (ran_out, beyond) {
             _ if missing.is_empty() || self.broken.contains(&(variant.clone(), *workload)) => Status::Done,

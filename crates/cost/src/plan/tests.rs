@@ -90,8 +90,8 @@ fn larger_batches_than_one_that_ran_out_of_memory_are_skipped_and_no_others() {
     assert_eq!(ledger.status(&configuration(4)), Status::Measure(BOTH.to_vec()));
     assert_eq!(ledger.status(&configuration(8)), Status::Measure(vec![Variable::Memory]));
     assert_eq!(ledger.status(&configuration(64)), Status::Skip { ran_out: 8, missing: BOTH.to_vec() });
-    let told = Configuration { variables: vec![Variable::Latency], ..configuration(32) };
-    assert_eq!(ledger.status(&told), Status::Done);
+    let latency_only = Configuration { variables: vec![Variable::Latency], ..configuration(32) };
+    assert_eq!(ledger.status(&latency_only), Status::Done);
     let other_stage = Workload::published(Stage::Inference, 64);
     let inference = Configuration { workload: other_stage, ..configuration(64) };
     assert!(matches!(ledger.status(&inference), Status::Measure(_)));

@@ -97,7 +97,7 @@ impl Follower<'_> {
                 None
             }
             Coupling::Kept | Coupling::Stretched => self.kept(node),
-            Coupling::Beside { axis } => self.beside(node, axis),
+            Coupling::OtherAxes { axis } => self.on_other_axes(node, axis),
             Coupling::Tied => self.tied(node),
             Coupling::Joined { axis } => self.joined(node, axis),
             Coupling::Regrouped => self.regrouped(id, node),
@@ -183,7 +183,7 @@ impl Follower<'_> {
     }
 
     /// Channels on any axis but this one; on this one they are fixed.
-    fn beside(&mut self, node: &Node, axis: usize) -> Option<Channels> {
+    fn on_other_axes(&mut self, node: &Node, axis: usize) -> Option<Channels> {
         let input = self.input(node)?;
         if input.axis != axis {
             return Some(input);
@@ -284,8 +284,8 @@ impl Follower<'_> {
         }
         let parts = parts(reshaped, [outer, length, inner]);
         let innermost = parts.first().filter(|part| part.each == 1);
-        let beside = parts.iter().find(|part| !self.multiplied[id.index()][part.axis]);
-        if let Some(&Part { axis, each }) = innermost.map(|innermost| beside.unwrap_or(innermost)) {
+        let free = parts.iter().find(|part| !self.multiplied[id.index()][part.axis]);
+        if let Some(&Part { axis, each }) = innermost.map(|innermost| free.unwrap_or(innermost)) {
             return Some(Channels { axis, ids: self.fold(&input.ids, reshaped[axis], each) });
         }
         self.union.fix(&input.ids, Reason::Mixed(node.name.as_str().into()));

@@ -29,7 +29,7 @@ fn read_as(network: &Network, node: &Node, input: NodeId, result: &[bool]) -> Ve
         Coupling::Regrouped => {
             every.filter(|&axis| same_axis(dims, axis, node.shape.dims()).is_some_and(marked)).collect()
         }
-        Coupling::Beside { axis: turned } => every.filter(|&axis| axis != turned && marked(axis)).collect(),
+        Coupling::OtherAxes { axis: turned } => every.filter(|&axis| axis != turned && marked(axis)).collect(),
         Coupling::Same | Coupling::Each(_) | Coupling::Grouped { .. } | Coupling::Kept | Coupling::Stretched => {
             every.filter(|&axis| marked(axis)).collect()
         }

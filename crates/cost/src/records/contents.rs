@@ -123,7 +123,7 @@ pub(super) fn reader(text: &str) -> csv::Reader<&[u8]> {
 
 /// The error of a text that [`reader`] cannot split.
 pub(super) fn malformed(file: &Path, cause: &csv::Error) -> Error {
-    Error::input(format!("the rows cannot be told apart: {cause}")).file(file)
+    Error::input(format!("the rows cannot be separated: {cause}")).file(file)
 }
 
 fn not_text(file: &Path, before: &[u8]) -> Error {

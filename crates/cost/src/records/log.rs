@@ -53,14 +53,14 @@ impl Log {
                 *edge = batch.min(*edge);
             }
         }
-        let tells = |at: usize, record: &Record| match record.outcome {
+        let counts = |at: usize, record: &Record| match record.outcome {
             Outcome::Skipped => edges.get(&record.workload.step).is_some_and(|edge| *edge < record.workload.batch),
             Outcome::Failed | Outcome::Crashed | Outcome::TimedOut | Outcome::Garbled => last[&record.workload] == at,
             Outcome::Measured | Outcome::Disturbed | Outcome::Throttled => true,
             Outcome::Unexpected | Outcome::OutOfMemory => true,
         };
         let rows = self.records.into_iter().enumerate();
-        rows.filter(|(at, record)| tells(*at, record)).map(|(_, record)| record).collect()
+        rows.filter(|(at, record)| counts(*at, record)).map(|(_, record)| record).collect()
     }
 
     /// Warnings for users of these rows, one sentence each.

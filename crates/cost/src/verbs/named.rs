@@ -69,8 +69,8 @@ impl Named {
     }
 
     /// Prints the remarks and returns the network.
-    pub fn told(self, context: &mut Context) -> Network {
-        self.remarks.tell(context);
+    pub fn report_remarks(self, context: &mut Context) -> Network {
+        self.remarks.report(context);
         self.network
     }
 }
@@ -94,7 +94,7 @@ impl Remarks {
     }
 
     /// Prints the first remarks, and the number of the others.
-    pub fn tell(&self, context: &mut Context) {
+    pub fn report(&self, context: &mut Context) {
         self.warnings.iter().take(SPOKEN).for_each(|warning| context.warn(warning));
         if let Some(more @ 1..) = self.warnings.len().checked_sub(SPOKEN) {
             context.warn(format!("{more} more warnings of this kind"));

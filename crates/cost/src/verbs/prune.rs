@@ -77,7 +77,7 @@ impl Verb for Prune {
     /// magnitudes of a file without weights.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let (Named { network, remarks }, magnitudes) = self.load()?;
-        remarks.tell(context);
+        remarks.report(context);
         if let Some(idle) = self.keep.iter().find(|kept| network.nodes().iter().all(|node| !kept.matches(&node.name))) {
             return Err(Error::usage(format!("no layer is called \"{idle}\" (--keep)"))
                 .help("perf4sight inspect lists the layers"));

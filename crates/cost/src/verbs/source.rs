@@ -76,7 +76,7 @@ impl Source {
                 let fingerprints = Fingerprints::load(folder, expected.stage)?;
                 fingerprints.check(expected.device, expected.dataset)?;
                 let step = expected.changes.of(fingerprints.subject().step);
-                Ok(vec![told(fingerprints, step, context)?])
+                Ok(vec![with_warning(fingerprints, step, context)?])
             }
             Source::Targets(words) => expected.of_kinds(&each(words), context),
         }
@@ -116,7 +116,7 @@ impl Source {
     }
 
     /// Its description in an outline.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn description(&self) -> String {
         match self {
             Source::Fingerprint(folder) => format!("from {}", folder.display()),
             Source::Targets(words) => format!("for {}, of which nothing was measured", words.join(", ")),
@@ -136,7 +136,9 @@ impl Expected<'_> {
             match platform.check_precision(step.precision) {
                 Err(refusal) if words.len() > 1 => context.warn(refusal.to_string()),
                 Err(refusal) => return Err(refusal),
-                Ok(()) => devices.push(told(Fingerprints::before(word, dataset, step, &platform), step, context)?),
+                Ok(()) => {
+                    devices.push(with_warning(Fingerprints::before(word, dataset, step, &platform), step, context)?)
+                }
             }
         }
         match devices.is_empty() {
@@ -147,7 +149,7 @@ impl Expected<'_> {
 }
 
 /// The fingerprints that can predict a step, with a warning about one that cannot.
-fn told(fingerprints: Fingerprints, step: Step, context: &mut Context) -> Result<Device> {
+fn with_warning(fingerprints: Fingerprints, step: Step, context: &mut Context) -> Result<Device> {
     let (fingerprints, silent) = fingerprints.answering(step)?;
     let silent = silent.map(|(fingerprint, refusal)| {
         context.warn(refusal.to_string());

@@ -38,7 +38,7 @@ pub(super) fn chart(timeline: &Timeline, what: &str, limit: Option<Bytes>) -> Ch
         references: phases(timeline).into_iter().chain([reserved]).chain(limit).collect(),
     };
     let caption = format!(
-        "What lies in memory in {}: each operation forward, then backward, then the update of the weights; of each the moment when it is most. \
+        "Memory in use in {}: each operation forward, then backward, then the update of the weights; the maximum of each. \
          The highest place is the peak, {}.",
         which(timeline),
         peak(timeline).total(),
@@ -110,7 +110,7 @@ pub(super) fn components(timeline: &Timeline) -> Table {
         Column::number("memory_bytes", "memory"),
         Column::number("share_percent", "share"),
     ];
-    let mut table = Table::new("What lies in memory at the peak", columns);
+    let mut table = Table::new("What is in memory at the peak", columns);
     let whole = peak(timeline).total().0 as f64;
     let parts = Role::ALL.map(|role| (role, peak(timeline).bytes[role as usize]));
     for (role, bytes) in parts.into_iter().filter(|(_, bytes)| *bytes > 0) {

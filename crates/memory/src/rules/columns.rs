@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn columns_are_taken_where_onednn_says_so() {
         // ONEDNN_VERBOSE=1 with PyTorch 2.11, four samples: `gemm:jit` of forward_training, backward_data, backward_weights.
-        let told = [
+        let cases = [
             ([960, 256], 3, 4, 12, [true, true, true]),
             ([960, 256], 3, 4, 1, [false, false, false]),
             ([64, 32], 3, 4, 6, [true, true, true]),
@@ -222,7 +222,7 @@ mod tests {
             ([64, 128], 3, 33, 12, [true, false, false]),
             ([64, 128], 3, 28, 12, [false, false, false]),
         ];
-        for (channels, kernel, image, dilation, expected) in told {
+        for (channels, kernel, image, dilation, expected) in cases {
             assert_eq!(
                 by_columns(channels, kernel, image, dilation),
                 expected,

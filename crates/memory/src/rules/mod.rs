@@ -194,14 +194,14 @@ fn plain(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         Gradient::Passed => Some(PassGradient(input)),
     });
     rule.forward([result])
-        .forward(beside(operation, facts))
+        .forward(with_buffers(operation, facts))
         .saves(saved(operation, facts.needs))
         .backward(gradients)
         .backward(operation.learned(facts.weights.len()))
 }
 
 /// The tensors of forward apart from the result.
-fn beside(operation: Operation, facts: &Facts) -> Vec<Move> {
+fn with_buffers(operation: Operation, facts: &Facts) -> Vec<Move> {
     match facts.auxiliary {
         // Attention and dropout have rules of their own.
         None | Some(Auxiliary::Sums(_) | Auxiliary::Draw) => Vec::new(),

@@ -103,7 +103,7 @@ pub enum Coupling<'a> {
     /// As kept, with the other axes broadcast to this length.
     Stretched,
     /// The same, if they are not on this axis, which is read in another order.
-    Beside {
+    OtherAxes {
         /// The axis.
         axis: usize,
     },

@@ -146,7 +146,11 @@ pub(super) fn every_shape([axis, start, step]: [usize; 3], input: &Shape) -> Res
 pub(super) fn every<'a>(axis: usize, at: At) -> Facts<'a> {
     let backward = at.input(0).elements() as f64 + 2.0 * at.outputs();
     let traffic = Traffic { backward: Backward::Once(backward), ..copied(0.0) };
-    Facts { storage: Storage::View, traffic, ..Facts::new(Nature::Movement, Coupling::Beside { axis }, Gradient::Made) }
+    Facts {
+        storage: Storage::View,
+        traffic,
+        ..Facts::new(Nature::Movement, Coupling::OtherAxes { axis }, Gradient::Made)
+    }
 }
 
 /// Elements picked from an axis by index.
@@ -176,7 +180,7 @@ impl Pick {
     pub(super) fn facts<'a>(&self, at: At) -> Facts<'a> {
         let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
         let traffic = Traffic { backward: Backward::Once(inputs + 2.0 * outputs), ..copied(outputs) };
-        Facts { traffic, ..Facts::new(Nature::Movement, Coupling::Beside { axis: self.axis }, Gradient::Made) }
+        Facts { traffic, ..Facts::new(Nature::Movement, Coupling::OtherAxes { axis: self.axis }, Gradient::Made) }
     }
 }
 

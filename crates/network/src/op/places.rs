@@ -54,7 +54,7 @@ impl TopK {
     /// The searched axis is copied and sorted; backward puts the gradient into zeros (value_selecting_reduction_backward).
     pub(super) fn facts<'a>(&self, at: At) -> Facts<'a> {
         let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
-        let coupling = Coupling::Beside { axis: self.axis };
+        let coupling = Coupling::OtherAxes { axis: self.axis };
         if self.places {
             let traffic = Traffic::new(2.0 * inputs + 2.0 * outputs, 0.0);
             let storage = Storage::Needed;

@@ -14,8 +14,9 @@ fn normalised(weight: &str, drawn: bool) -> Vec<String> {
 
 #[test]
 fn dropout_that_may_be_missing_is_told_of() {
-    let told = |warnings: Vec<String>| warnings.iter().any(|warning| warning.starts_with("draws nothing in training"));
-    assert!(told(normalised("onnx::MatMul_41", false)));
-    assert!(!told(normalised("onnx::MatMul_41", true)));
-    assert!(!told(normalised("head.weight", false)), "as the exporter writes it in training mode");
+    let answer =
+        |warnings: Vec<String>| warnings.iter().any(|warning| warning.starts_with("draws nothing in training"));
+    assert!(answer(normalised("onnx::MatMul_41", false)));
+    assert!(!answer(normalised("onnx::MatMul_41", true)));
+    assert!(!answer(normalised("head.weight", false)), "as the exporter writes it in training mode");
 }

@@ -56,7 +56,7 @@ pub(super) fn kept(
 pub(super) fn operands(to: &mut Translation, call: &Call) -> Result<Vec<Value>, String> {
     let said = |misfit: Misfit| match misfit {
         Misfit::Wrong(problem) => problem,
-        Misfit::Unsupported => "reads what cannot be told".to_string(),
+        Misfit::Unsupported => "reads what cannot be answer".to_string(),
     };
     let mut operands = call.inputs.clone();
     for (place, operand) in operands.iter_mut().enumerate() {
@@ -102,13 +102,13 @@ fn is_place(call: &Call, place: usize) -> bool {
 fn of_samples(to: &Translation, call: &Call, place: usize, dims: &[usize]) -> Option<Batch> {
     let held = |axis: usize| dims.get(axis).is_some_and(|&dim| dim as u64 == to.samples.number());
     let fits = |batch: &Batch| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim as u64, to.samples.number()));
-    let beside = call.features().find_map(|feature| feature.batch).filter(fits);
+    let noted = call.features().find_map(|feature| feature.batch).filter(fits);
     if to.samples.is_open() {
-        return (0..dims.len()).find(|&axis| held(axis)).map(Batch::alone_at).or(beside);
+        return (0..dims.len()).find(|&axis| held(axis)).map(Batch::alone_at).or(noted);
     }
     let operator = call.node.op_type();
     let written = matches!(operator, "Scatter" | "ScatterElements") && place == 0;
-    beside.filter(|_| written || operator == "GatherElements" && place == 1)
+    noted.filter(|_| written || operator == "GatherElements" && place == 1)
 }
 
 /// The attributes in the form of the operator sets that we write, and axes that moved from an attribute to an input.

@@ -63,9 +63,9 @@ fn parts_of_one_weight_are_layers_of_their_own() {
     let draft = draft.node("MatMul", &["x", "q"], "a", vec![]).node("MatMul", &["a", "k"], "b", vec![]);
     let loaded = draft.node("MatMul", &["b", "v"], "y", vec![]).output("y").load();
     assert_eq!(loaded.network.parameters(), 8 * 24);
-    let told =
+    let answer =
         "a, b, y read parts of parameters (\"in_proj_weight\" is one): where channels are pruned each of them goes on";
-    assert!(loaded.warnings[0].starts_with(told), "{:?}", loaded.warnings);
+    assert!(loaded.warnings[0].starts_with(answer), "{:?}", loaded.warnings);
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn what_is_taken_for_a_buffer_by_its_name_is_told() {
     let draft = draft.stored("w", floats(&[8, 8], &[0.5; 64])).node("MatMul", &["s", "w"], "y", vec![]).output("y");
     let loaded = draft.load();
     assert_eq!(loaded.network.parameters(), 64);
-    let told = "by their names alone these count as buffers, which nobody trains: pe of 64 numbers; ";
-    assert!(loaded.warnings[0].starts_with(told), "{:?}", loaded.warnings);
+    let answer = "by their names alone these count as buffers, which nobody trains: pe of 64 numbers; ";
+    assert!(loaded.warnings[0].starts_with(answer), "{:?}", loaded.warnings);
 }
 
 #[test]
@@ -147,8 +147,8 @@ fn parts_that_the_exporter_cut_ahead_are_told_of() {
     let draft = draft.node("Concat", &["a", "b"], "y", vec![with::int("axis", 1)]).output("y");
     let loaded = draft.signed("p_w: PARAMETER target='w'").load();
     assert_eq!(loaded.network.parameters(), 12);
-    let told = "a read parts of parameters (\"slice_1\" is one)";
-    assert!(loaded.warnings.iter().any(|warning| warning.starts_with(told)), "{:?}", loaded.warnings);
+    let answer = "a read parts of parameters (\"slice_1\" is one)";
+    assert!(loaded.warnings.iter().any(|warning| warning.starts_with(answer)), "{:?}", loaded.warnings);
 }
 
 #[test]

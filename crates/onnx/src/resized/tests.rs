@@ -43,17 +43,17 @@ fn a_graph_that_fixes_nothing_is_what_is_built_for_the_other_size() {
 fn what_a_graph_fixes_is_told() {
     // The first fully connected layer has 512 x 7 x 7 input features; at 320 they would be 512 x 10 x 10.
     let vgg = written(&to_bytes(&zoo::build("vgg11", Dataset::Imagenet).unwrap()));
-    let told = problem(&vgg, [3, 320, 320]);
-    assert!(told.contains("does not take an input of 3x320x320") && told.contains("51200 features"), "{told}");
-    assert!(told.contains("expected: 3x224x224") && told.contains("export the network again"), "{told}");
+    let answer = problem(&vgg, [3, 320, 320]);
+    assert!(answer.contains("does not take an input of 3x320x320") && answer.contains("51200 features"), "{answer}");
+    assert!(answer.contains("expected: 3x224x224") && answer.contains("export the network again"), "{answer}");
     // Reshapes to fixed shapes.
     let shape = [-1, 4 * 8 * 8];
     let viewed = Draft::new().weight("w", [4, 3, 1, 1]).node("Conv", &["x", "w"], "c", vec![]);
     let viewed = viewed.numbers("to", &shape).node("Reshape", &["c", "to"], "y", vec![]).output("y");
     let viewed = written(&viewed.0.encode_to_vec());
     for input in [[3, 16, 16], [3, 12, 12]] {
-        let told = problem(&viewed, input);
-        assert!(told.contains("does not take an input") && told.contains("expected: 3x8x8"), "{told}");
+        let answer = problem(&viewed, input);
+        assert!(answer.contains("does not take an input") && answer.contains("expected: 3x8x8"), "{answer}");
     }
     // Another number of channels than the first layer has weights for.
     assert!(problem(&vgg, [1, 224, 224]).contains("does not take an input of 1x224x224"));
@@ -63,8 +63,8 @@ fn what_a_graph_fixes_is_told() {
 fn the_smallest_that_is_taken_is_named() {
     // In torchvision's documentation it is 21 for squeezenet; a search in whole pixels between 4 and 224 finds it.
     let squeezenet = written(&to_bytes(&zoo::build("squeezenet", Dataset::Imagenet).unwrap()));
-    let told = problem(&squeezenet, [3, 4, 4]);
-    assert!(told.contains("expected: 3x21x21 or more; it was exported with 3x224x224"), "{told}");
+    let answer = problem(&squeezenet, [3, 4, 4]);
+    assert!(answer.contains("expected: 3x21x21 or more; it was exported with 3x224x224"), "{answer}");
 }
 
 #[test]
@@ -77,8 +77,8 @@ fn sizes_between_which_others_are_refused_are_named_as_two() {
     let joined = draft.node("Concat", &["x", "r"], "y", vec![with::int("axis", 1)]).output("y");
     let joined = written(&joined.0.encode_to_vec());
     assert!(at(&joined, [3, 6, 6]).is_ok() && at(&joined, [3, 7, 7]).is_err());
-    let told = problem(&joined, [3, 5, 5]);
-    assert!(told.contains("or 3x12x12, with which it was exported, and not all between"), "{told}");
+    let answer = problem(&joined, [3, 5, 5]);
+    assert!(answer.contains("or 3x12x12, with which it was exported, and not all between"), "{answer}");
 }
 
 #[test]
@@ -89,19 +89,19 @@ fn where_the_largest_is_the_own_one_no_larger_is_promised() {
     let draft = draft.node("AveragePool", &["x"], "p", windows()).node("Flatten", &["p"], "f", vec![]);
     let grid = written(&draft.node("MatMul", &["f", "w"], "y", vec![]).output("y").0.encode_to_vec());
     assert!(at(&grid, [3, 8, 8]).is_ok());
-    let told = problem(&grid, [3, 4, 4]);
-    assert!(told.contains("expected: 3x8x8 to 3x11x11, with which it was exported"), "{told}");
+    let answer = problem(&grid, [3, 4, 4]);
+    assert!(answer.contains("expected: 3x8x8 to 3x11x11, with which it was exported"), "{answer}");
 }
 
 #[test]
 fn what_is_no_size_of_the_input_is_refused() {
     let one = Draft::new().node("Relu", &["x"], "y", vec![]).output("y");
     let one = written(&one.0.encode_to_vec());
-    let told = problem(&one, [8, 8]);
-    assert!(told.contains("reads [batch, 3, 8, 8], a batch and 3 dimensions, not 8x8"), "{told}");
+    let answer = problem(&one, [8, 8]);
+    assert!(answer.contains("reads [batch, 3, 8, 8], a batch and 3 dimensions, not 8x8"), "{answer}");
     let two = Draft::new().input("z", [Named("batch"), Is(3), Is(8), Is(8)]).node("Add", &["x", "z"], "y", vec![]);
-    let told = problem(&written(&two.output("y").0.encode_to_vec()), [3, 16, 16]);
-    assert!(told.contains("reads 2 inputs (\"x\", \"z\")") && told.contains("--dim"), "{told}");
+    let answer = problem(&written(&two.output("y").0.encode_to_vec()), [3, 16, 16]);
+    assert!(answer.contains("reads 2 inputs (\"x\", \"z\")") && answer.contains("--dim"), "{answer}");
 }
 
 #[test]
@@ -120,5 +120,5 @@ fn an_image_that_is_resized_to_a_size_stays_of_it() {
     let draft = draft.numbers("to", &[1, 4, 8, 8]).node("Resize", &["c", "", "", "to"], "y", vec![]).output("y");
     let Loaded { network, warnings } = at(&written(&draft.0.encode_to_vec()), [3, 32, 32]).unwrap();
     assert_eq!(network.output_shape(), &Shape::new([4, 8, 8]));
-    assert!(warnings.iter().any(|told| told.contains("whatever its input is: y")), "{warnings:?}");
+    assert!(warnings.iter().any(|answer| answer.contains("whatever its input is: y")), "{warnings:?}");
 }

@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn what_is_no_configuration_is_refused_with_its_line() {
-        for (text, told) in [
+        for (text, message) in [
             ("[training]\nnum_epochs = \n", "train.toml:2: this is no TOML"),
             ("num_epochs = 1\n", "train.toml:1: num_epochs stands in no table"),
             ("[training]\n[training.more]\na = 1\n", "more: a table below another one"),
@@ -106,7 +106,7 @@ mod tests {
             ("[training]\nsince = 2021-10-11\n", "a date"),
         ] {
             let error = read(text).unwrap_err().to_string();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(message), "{error}");
         }
     }
 }

@@ -194,7 +194,7 @@ fn the_libtorch_worker_conforms_on_a_gpu() {
     let measured = measure(&device, &job(&path));
     println!("{measured:#?}");
     let Measurement::Measured { conditions, .. } = measured else { panic!("it fits") };
-    assert!(conditions.end.clocks.contains_key("gpu"), "NVML tells the clock");
+    assert!(conditions.end.clocks.contains_key("gpu"), "NVML reports the clock");
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn every_operation_of_a_step_is_timed_and_together_they_are_the_step() {
         for pass in [Pass::Loss, Pass::ZeroGrad, Pass::Optimizer] {
             assert_eq!(timed(pass), if training { vec!["-"] } else { vec![] }, "{pass:?}");
         }
-        // Three steps beside other tests; the command below looks closely.
+        // Three steps next to other tests; the command below looks closely.
         assert!((0.5..2.0).contains(&share), "{stage}: {share}");
     }
 }

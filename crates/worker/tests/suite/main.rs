@@ -23,7 +23,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// The worker.
 const WORKER: &str = env!("CARGO_BIN_EXE_perf4sight-worker");
 
-/// The program that the worker lies beside.
+/// The program in whose folder the worker is.
 fn program() -> PathBuf {
     let program = Path::new(WORKER).with_file_name("perf4sight");
     assert!(program.exists(), "{} is missing; cargo build makes it, cargo test --workspace too", program.display());

@@ -50,7 +50,7 @@ fn part(trainable: &str) -> Step {
 }
 
 /// Shown, so that a failure says of what.
-fn told(network: &Network, step: Step, batch: u64) -> Pair {
+fn answer(network: &Network, step: Step, batch: u64) -> Pair {
     told_by(&worker(), network, step, batch)
 }
 
@@ -65,7 +65,7 @@ fn what_is_not_trained_is_not_kept() {
     let network = zoo::build("resnet18", Dataset::Cifar10).unwrap();
     let steps = TRAINABLE.map(part);
     let evaluated = Step { frozen_normalisation: FrozenNormalisation::Eval, ..part("last 10") };
-    let pairs: Vec<Pair> = steps.into_iter().chain([evaluated]).map(|step| told(&network, step, 16)).collect();
+    let pairs: Vec<Pair> = steps.into_iter().chain([evaluated]).map(|step| answer(&network, step, 16)).collect();
     check(&pairs);
 }
 
@@ -77,7 +77,7 @@ fn gradients_of_several_passes_meet() {
     let freed = Step { zero_grad: ZeroGrad::Free, optimizer: Optimizer::AdamW, ..published };
     let steps = [published, freed].map(|step| Step { accumulate, ..step });
     // The last has passes of a single sample.
-    let pairs = steps.into_iter().flat_map(|step| [16, 4].map(|batch| told(&network, step, batch)));
+    let pairs = steps.into_iter().flat_map(|step| [16, 4].map(|batch| answer(&network, step, batch)));
     check(&pairs.collect::<Vec<_>>());
 }
 
@@ -89,13 +89,13 @@ fn segments_that_run_again_take_what_is_simulated() {
     for name in ["resnet18", "squeezenet", "mobilenetv2"] {
         let network = zoo::build(name, Dataset::Cifar10).unwrap();
         let steps = checkpoints.map(|checkpoint| Step { checkpoint, ..published });
-        pairs.extend(steps.map(|step| told(&network, step, 16)));
+        pairs.extend(steps.map(|step| answer(&network, step, 16)));
     }
     // Of a part of the weights, and one pass after the other.
     let network = zoo::build("resnet18", Dataset::Cifar10).unwrap();
     let some = Step { checkpoint: Checkpoint::Segments(4), ..part("layer3.*,fc") };
     let passes = Step { accumulate: Accumulate::new(4).unwrap(), ..some };
-    pairs.extend([some, passes].map(|step| told(&network, step, 16)));
+    pairs.extend([some, passes].map(|step| answer(&network, step, 16)));
     check(&pairs);
 }
 
@@ -108,7 +108,7 @@ fn segments_that_run_again_under_autocast_take_what_is_simulated() {
         for checkpoint in [Checkpoint::Segments(4), Checkpoint::EveryBlock] {
             for step in [part("all"), part("last 10"), Step { accumulate: Accumulate::new(4).unwrap(), ..part("all") }]
             {
-                pairs.push(told(&network, Step { precision: Precision::AmpBf16, checkpoint, ..step }, 16));
+                pairs.push(answer(&network, Step { precision: Precision::AmpBf16, checkpoint, ..step }, 16));
             }
         }
     }
@@ -125,13 +125,13 @@ fn brain_floats_take_what_is_simulated() {
             let inference = Step { precision, ..Step::published(Stage::Inference) };
             let steps = [part("all"), part("last 10"), Step { accumulate, ..part("all") }];
             let steps = steps.map(|step| Step { precision, ..step });
-            steps.into_iter().chain([inference]).map(|step| told(&network, step, 16)).collect::<Vec<_>>()
+            steps.into_iter().chain([inference]).map(|step| answer(&network, step, 16)).collect::<Vec<_>>()
         });
         check(&pairs.collect::<Vec<_>>());
     }
 }
 
-/// Pixels of 64 x 64 told apart in five classes, at the size of the image again: a segmentation in small.
+/// Pixels of 64 x 64 in five classes, at the size of the image again: a segmentation in small.
 fn segmentation() -> Network {
     let mut builder = NetworkBuilder::new("segmentation", Shape::new([3, 64, 64]));
     let conv = |out_channels, window| Op::Conv(Conv { out_channels, window, groups: 1, bias: true });
@@ -207,7 +207,7 @@ fn losses(told_by: impl Fn(&Network, Step, u64) -> Pair) {
 
 #[test]
 fn every_loss_takes_what_is_simulated() {
-    losses(told);
+    losses(answer);
 }
 
 /// The same as the first Python with PyTorch runs them.

@@ -50,8 +50,8 @@ fn read(export: &Export) -> Result<Network, String> {
     if unknown.iter().any(|name| !ONLY_PRICED.contains(&name.as_str())) {
         wrong.push(format!("not understood: {unknown:?}"));
     }
-    let told = loaded.warnings.iter().any(|warning| warning.contains("its parameters are not the network's"));
-    if network.parameters() != export.parameters && !told {
+    let answer = loaded.warnings.iter().any(|warning| warning.contains("its parameters are not the network's"));
+    if network.parameters() != export.parameters && !answer {
         wrong.push(format!("{} parameters, not {}", network.parameters(), export.parameters));
     }
     // PyTorch's counter has no word for a deformable convolution.

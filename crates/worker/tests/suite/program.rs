@@ -1,4 +1,4 @@
-//! The program and the worker beside it: a real profile, real kills.
+//! The program and its worker: a real profile, real kills.
 
 use crate::conformance::asked;
 use crate::fixtures::{Scene, runs, within_patience};

@@ -241,14 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn a_single_image_seen_in_rows_does_not_lie_channels_last() {
-        let lies = |network: &Network| {
+    fn a_single_image_seen_in_rows_is_not_channels_last() {
+        let channels_last = |network: &Network| {
             let kernels = Repertoire::new(network).laid_out(Step::published(Stage::Training));
             kernels.iter().find_map(|kernel| kernel.filter).unwrap().channels_last
         };
         // .stride() in PyTorch, for transposed rows viewed as an image: (512, 1, 14336, 512) for one sample, (401408,
         // 1, 14336, 512) for several; its convolution copies the first, not the second (ONEDNN_VERBOSE=1).
-        assert_eq!([false, true].map(|rows| lies(&of_tokens(rows))), [[true, true], [false, true]]);
-        assert_eq!(lies(&build("mobilenetv2", Dataset::Imagenet).unwrap()), [false; 2]);
+        assert_eq!([false, true].map(|rows| channels_last(&of_tokens(rows))), [[true, true], [false, true]]);
+        assert_eq!(channels_last(&build("mobilenetv2", Dataset::Imagenet).unwrap()), [false; 2]);
     }
 }

@@ -77,8 +77,8 @@ const CAP: usize = 3;
 
 impl Curve {
     /// A constant number of MiB in addition to the tensors, at any batch size.
-    pub fn flat(beside: f64) -> Self {
-        Curve { large: beside, small: beside, floor: None, cap: None }
+    pub fn flat(constant: f64) -> Self {
+        Curve { large: constant, small: constant, floor: None, cap: None }
     }
 
     /// MiB used.

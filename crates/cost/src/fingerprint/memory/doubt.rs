@@ -50,10 +50,10 @@ fn believed(allocator: Allocator) -> f64 {
 }
 
 impl Doubts {
-    /// The prior: `beside` MiB of the memory used, in addition to the tensors, are in doubt.
-    pub fn before(allocator: Allocator, beside: f64) -> Self {
+    /// The prior: `other` MiB of the memory used, in addition to the tensors, are in doubt.
+    pub fn before(allocator: Allocator, other: f64) -> Self {
         let tensors = Doubt { fixed: BELIEVED_FIXED, share: believed(allocator), freedom: BELIEF };
-        Doubts { tensors, all: Doubt { fixed: BELIEVED_FIXED.hypot(beside), ..tensors } }
+        Doubts { tensors, all: Doubt { fixed: BELIEVED_FIXED.hypot(other), ..tensors } }
     }
 
     /// From profiled networks; the memory used of each is predicted from all others.

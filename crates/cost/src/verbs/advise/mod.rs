@@ -81,7 +81,8 @@ impl Verb for Advise {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let device = self.device(context)?;
         let fingerprints = &device.fingerprints;
-        let network = Named::asked(&self.network, &fingerprints.subject().dataset, &self.extents)?.told(context);
+        let network =
+            Named::asked(&self.network, &fingerprints.subject().dataset, &self.extents)?.report_remarks(context);
         check_understood(&network)?;
         let advice = self.advice(&device, &network)?;
         let files = self.write(&advice, context)?;
@@ -118,7 +119,7 @@ impl Advise {
             true => Ok(()),
             false => Err(Error::usage("advice is of one device")
                 .expected("one name or file as target")
-                .help("perf4sight predict --target all tells what fits where")),
+                .help("perf4sight predict --target all shows what fits where")),
         }
     }
 
@@ -182,7 +183,7 @@ impl Section for Advise {
         network.map_or(Ok(()), |word| named::check(word)).map_err(Error::configured)?;
         let absent = network.filter(|word| is_file(word)).map(|word| KeyedPath { key: "network", path: word.into() });
         Ok(Outline {
-            steps: vec![format!("advises on {} of {} {}", self.stage, self.network, self.source.told())],
+            steps: vec![format!("advises on {} of {} {}", self.stage, self.network, self.source.description())],
             reads: absent.into_iter().chain(self.source.reads()).collect(),
             writes: self.output.iter().map(|file| KeyedPath { key: "output", path: file.clone() }).collect(),
             ..Outline::default()

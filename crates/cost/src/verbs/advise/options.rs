@@ -188,14 +188,14 @@ mod tests {
     fn all_values(asked: Workload) -> Vec<String> {
         let network = build("resnet18", Dataset::Imagenet).unwrap();
         let all = StepOption::all(asked, &network);
-        let told = |option: &StepOption| -> Vec<String> {
+        let described = |option: &StepOption| -> Vec<String> {
             let batch = |value: &Workload| (value.batch != asked.batch).then(|| format!("batch={}", value.batch));
             let words = |value: &Workload| {
                 value.step.differences(asked.step).map(|(key, word)| format!("{}={word}", key.key()))
             };
             option.values.iter().flat_map(|value| words(value).chain(batch(value)).collect::<Vec<_>>()).collect()
         };
-        all.iter().flat_map(told).filter(|word| !word.starts_with("precision")).collect()
+        all.iter().flat_map(described).filter(|word| !word.starts_with("precision")).collect()
     }
 
     #[test]

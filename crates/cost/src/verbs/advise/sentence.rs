@@ -68,15 +68,15 @@ impl Advice {
             return Vec::new();
         }
         let first = |same: bool| self.findings.fitting.iter().find(|one| one.learns_the_same == same);
-        let told = |one: &Candidate| format!("{} ({}{})", self.words(one), self.counted(one), self.cost(one));
+        let described = |one: &Candidate| format!("{} ({}{})", self.words(one), self.counted(one), self.cost(one));
         match (first(true), first(false)) {
             (None, None) => vec![self.nothing_fits()],
             (same, other) => {
                 let same = match same {
-                    Some(same) => format!("fits and learns the same: {}", told(same)),
+                    Some(same) => format!("fits and learns the same: {}", described(same)),
                     None => "nothing that was tried makes it fit and learns the same".to_owned(),
                 };
-                let other = other.map(|other| format!("fits, but learns otherwise: {}", told(other)));
+                let other = other.map(|other| format!("fits, but learns otherwise: {}", described(other)));
                 [same].into_iter().chain(other).collect()
             }
         }

@@ -68,7 +68,7 @@ impl Verb for Calibrate {
         let fingerprints = Fingerprints::load(&self.fingerprints, self.stage)?;
         self.check_save(&fingerprints)?;
         let named = Named::load(&self.network, &fingerprints.subject().dataset)?;
-        let network = Arc::new(named.told(context));
+        let network = Arc::new(named.report_remarks(context));
         check_understood(&network)?;
         let batches = match (self.batches.as_slice(), &self.source) {
             ([], Source::Nowhere | Source::Device(_)) => fingerprints.worth_measuring(&network),

@@ -60,9 +60,9 @@ impl Subject<'_> {
                 None => Cell::Missing,
             };
             let values = [batch.into(), measured, said(before.as_ref(), batch), said(after.as_ref(), batch)];
-            let told =
+            let spread =
                 [row.and_then(|row| row.record.spread).map(|spread| Percent(100.0 * spread)).into(), outcome(row)];
-            table.row(values.into_iter().chain(told.into_iter().filter(|_| steady)));
+            table.row(values.into_iter().chain(spread.into_iter().filter(|_| steady)));
         }
         table
     }

@@ -50,7 +50,7 @@ impl FingerprintSection {
         };
         let selection = self.selection(source.quantity, &source.test, &self.test);
         let tested = gather(&selection, networks)?;
-        tell(&tested, "to test on", source.quantity, context);
+        warn_of_gaps(&tested, "to test on", source.quantity, context);
         let study = study(&fingerprint, &basis, &tested, context);
         if fits {
             fingerprint.scores = study.own.whole.evaluation.unseen().scores();
@@ -69,12 +69,12 @@ impl FingerprintSection {
         let selection = self.selection(source.quantity, &source.fit, &self.fit);
         let gathered = gather(&selection, networks)?;
         gathered.check_any(&selection).map_err(|nothing| context.explained(nothing))?;
-        tell(&gathered, "to fit on", source.quantity, context);
-        tell_other_steps(&gathered.of_other_steps, source.quantity, context);
+        warn_of_gaps(&gathered, "to fit on", source.quantity, context);
+        report_other_steps(&gathered.of_other_steps, source.quantity, context);
         let begin = context.now();
         let subject = self.subject(source.quantity);
         let facts = self.platform(source)?;
-        facts.tell(self.step, &gathered.rows, context);
+        facts.report_assumption(self.step, &gathered.rows, context);
         let platform = facts.platform;
         platform.check_precision(self.step.precision)?;
         let fitted = Fingerprint::fit(subject, self.recipe, &gathered.observations(&platform));
@@ -152,7 +152,7 @@ fn study(fingerprint: &Fingerprint, basis: &Result<Basis>, tested: &Gathered, co
 }
 
 /// Warns of missing files and rows; failed rows are normal in a profile.
-fn tell(gathered: &Gathered, purpose: &str, quantity: Quantity, context: &mut Context) {
+fn warn_of_gaps(gathered: &Gathered, purpose: &str, quantity: Quantity, context: &mut Context) {
     if gathered.is_incomplete() {
         context.warn(format!("{quantity} rows {purpose}: {gathered}"));
     }
@@ -164,7 +164,7 @@ fn tell(gathered: &Gathered, purpose: &str, quantity: Quantity, context: &mut Co
 }
 
 /// Reports rows of other steps: a profile may hold several steps; a fingerprint is of one.
-fn tell_other_steps(rows: &BTreeMap<String, usize>, quantity: Quantity, context: &Context) {
+fn report_other_steps(rows: &BTreeMap<String, usize>, quantity: Quantity, context: &Context) {
     for (step, count) in rows {
         let note = format!(
             "{count} {quantity} rows of {step} are left out: [fingerprint] with that stage and these settings fits them"

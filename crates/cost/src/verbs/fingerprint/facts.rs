@@ -23,7 +23,7 @@ impl FingerprintSection {
             return Platform::named_or_read(named).map(|platform| Facts { platform, assumed: false });
         }
         let profiles = profiles(source.fit.iter())?;
-        if let Some(platform) = profiles.iter().find_map(|profile| told(&profile.setting)) {
+        if let Some(platform) = profiles.iter().find_map(|profile| profiled_platform(&profile.setting)) {
             let platform = Platform::named(platform)?.on_threads(threads(&profiles));
             let platform = profiles.iter().fold(platform, |platform, profile| platform.run_by(&profile.setting));
             return Ok(Facts { platform, assumed: false });
@@ -47,7 +47,7 @@ pub(super) struct Facts {
 
 impl Facts {
     /// Reports the assumption, and warns if another device's rules fit the rows clearly better.
-    pub(super) fn tell(&self, step: Step, rows: &[Row], context: &mut Context) {
+    pub(super) fn report_assumption(&self, step: Step, rows: &[Row], context: &mut Context) {
         if !self.assumed {
             return;
         }
@@ -73,9 +73,9 @@ fn threads(profiles: &[Provenance]) -> u64 {
 
 /// The known device that a profile's setting implies: libtorch chooses memory layouts for the widest vectors of the
 /// processor.
-fn told(setting: &Setting) -> Option<&'static str> {
+fn profiled_platform(setting: &Setting) -> Option<&'static str> {
     let fact = |name: &str| setting.get(name).map(String::as_str);
-    if let Some(known) = fact("target").and_then(|told| Platform::names().find(|name| *name == told)) {
+    if let Some(known) = fact("target").and_then(|target| Platform::names().find(|name| *name == target)) {
         // Whether TF32 was allowed is reported next to the device, and determines the workspace of convolutions.
         return Some(if (known, fact("tf32")) == ("cuda", Some("on")) { "cuda_tf32" } else { known });
     }

@@ -89,7 +89,7 @@ impl Verb for Inspect {
     /// # Errors
     /// A network that cannot be used.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let network = Named::asked(&self.network, self.dataset.name(), &self.extents)?.told(context);
+        let network = Named::asked(&self.network, self.dataset.name(), &self.extents)?.report_remarks(context);
         let step = self.workload.step;
         network.check_step(step)?;
         let sheet = Sheet::new(&network, self.workload, self.order);
@@ -204,9 +204,9 @@ impl Sheets<'_> {
 
 /// The network's inputs or outputs: name, shape of one sample, elements.
 fn tensors<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<Value> {
-    let told =
+    let answer =
         nodes.map(|node| json!({ "name": node.name, "shape": node.shape.dims(), "element": node.element.name() }));
-    told.collect()
+    answer.collect()
 }
 
 fn covered(coverage: &Coverage) -> String {

@@ -22,7 +22,7 @@ pub(super) struct Answer {
     pub points: Vec<Point>,
     /// The memory limit, if the memory fingerprint or the request gives one.
     pub limit: Option<MemoryLimit>,
-    /// The largest batch that fits, if the memory fingerprint can tell.
+    /// The largest batch that fits, if there is a memory fingerprint.
     pub max_batch: Option<MaxBatch>,
     /// The components of the largest requested batch; only if one network is requested.
     pub breakdown: Option<Breakdown>,

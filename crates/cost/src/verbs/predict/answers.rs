@@ -50,7 +50,7 @@ impl Predictions {
                 }
             }
         }
-        remarks.tell(context);
+        remarks.report(context);
         Ok(Predictions { devices, skipped })
     }
 }

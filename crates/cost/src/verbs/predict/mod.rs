@@ -173,7 +173,12 @@ impl Section for Predict {
         let absent = files.filter(|word| !asked::is_pattern(word));
         let networks = absent.map(|word| KeyedPath { key: "networks", path: word.into() });
         Ok(Outline {
-            steps: vec![format!("predicts {} of {} {}", self.stage, self.networks.join(", "), self.source.told())],
+            steps: vec![format!(
+                "predicts {} of {} {}",
+                self.stage,
+                self.networks.join(", "),
+                self.source.description()
+            )],
             reads: networks.chain(self.source.reads()).collect(),
             writes: self.output.iter().map(|file| KeyedPath { key: "output", path: file.clone() }).collect(),
             ..Outline::default()

@@ -23,13 +23,13 @@ impl Predictions {
     /// All data, for programs; a list if there are several devices.
     pub(super) fn json(&self, asked: Option<Bytes>, warnings: &[String]) -> Value {
         let skipped = |(network, error): &(String, Error)| json!({ "network": network, "problem": error.to_string() });
-        let mut told = match self.devices.as_slice() {
+        let mut answer = match self.devices.as_slice() {
             [one] => one.json(asked),
             several => json!({ "devices": several.iter().map(|device| device.json(asked)).collect::<Value>() }),
         };
-        told["skipped"] = self.skipped.iter().map(skipped).collect();
-        told["warnings"] = warnings.into();
-        told
+        answer["skipped"] = self.skipped.iter().map(skipped).collect();
+        answer["warnings"] = warnings.into();
+        answer
     }
 }
 
@@ -83,8 +83,8 @@ impl DeviceAnswers {
             let source = if asked.is_some() { "asked" } else { "profile" };
             json!({ "bytes": limit.bytes.0, "counts": counts(limit.counts), "source": source })
         };
-        let told = self.fingerprints.iter().map(|one| one.subject().quantity);
-        let expected = told.map(|quantity| (quantity.name().to_owned(), error(answer.expected.get(&quantity))));
+        let quantities = self.fingerprints.iter().map(|one| one.subject().quantity);
+        let expected = quantities.map(|quantity| (quantity.name().to_owned(), error(answer.expected.get(&quantity))));
         let expected: Map<_, _> = expected.collect();
         json!({
             "network": answer.network,

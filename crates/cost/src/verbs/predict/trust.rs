@@ -75,7 +75,7 @@ fn other_step(fingerprints: &Fingerprints, step: Step) -> Vec<String> {
 
 fn largest_batch(answer: &Answer, fingerprints: &Fingerprints) -> Option<String> {
     let MaxBatch { safe, likely } = answer.max_batch?;
-    let told = match (safe, likely) {
+    let sizes = match (safe, likely) {
         (0, 0) => "none fits".to_owned(),
         _ if safe == likely => format!("{} is safe, and no larger one likely to fit", grouped(safe)),
         _ => format!("{} is safe, {} as likely to fit as not", grouped(safe), grouped(likely)),
@@ -83,7 +83,7 @@ fn largest_batch(answer: &Answer, fingerprints: &Fingerprints) -> Option<String>
     let profiled =
         fingerprints.memory.as_ref().map(Fingerprint::largest_batch).filter(|profiled| (1..likely).contains(profiled));
     let beyond = profiled.map_or(String::new(), |profiled| format!("; none above {} was profiled", grouped(profiled)));
-    Some(format!("largest batch: {told}{beyond}"))
+    Some(format!("largest batch: {sizes}{beyond}"))
 }
 
 /// All reasons why a network is out of distribution.
@@ -95,12 +95,12 @@ fn out_of_distribution(answer: &Answer) -> Option<String> {
 /// The first reasons why one of several networks is out of distribution; the other formats have all of them.
 fn shortly(answer: &Answer) -> Option<String> {
     let reasons = answer.out_of_distribution();
-    let told = reasons[..reasons.len().min(REASONS)].join("; ");
+    let first = reasons[..reasons.len().min(REASONS)].join("; ");
     let more = match reasons.len().saturating_sub(REASONS) {
         0 => String::new(),
         more => format!("; and {more} more, in --json"),
     };
-    (!reasons.is_empty()).then(|| format!("unlike what was profiled, {}: {told}{more}", answer.network))
+    (!reasons.is_empty()).then(|| format!("unlike what was profiled, {}: {first}{more}", answer.network))
 }
 
 /// Remarks on networks, each once; a remark that does not apply to all networks names those it applies to.

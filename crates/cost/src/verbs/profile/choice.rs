@@ -131,8 +131,8 @@ impl Profile {
     /// makes the plan's choice less efficient.
     fn platform(&self, device: &dyn Device) -> Result<Platform> {
         let setting = device.setting();
-        let told = setting.get("target").map_or("", String::as_str);
-        let platform = Platform::named(told)
+        let target = setting.get("target").map_or("", String::as_str);
+        let platform = Platform::named(target)
             .or_else(|_| Platform::named(&self.device_name))
             .or_else(|_| Platform::named("cpu_avx2"))?;
         let threads = setting.get("threads").and_then(|threads| threads.parse().ok());

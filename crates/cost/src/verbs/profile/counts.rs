@@ -171,7 +171,7 @@ impl Counts {
         let Spent { seconds, measuring, waiting } = self.spent();
         let waited = match waiting {
             0.0 => String::new(),
-            _ => format!("; beside that, {waiting:.1} s of waiting for the machine, which no budget counts"),
+            _ => format!("; in addition, {waiting:.1} s of waiting for the machine, which no budget counts"),
         };
         if measuring == 0.0 {
             return waited;

@@ -159,8 +159,8 @@ impl Profile {
         images::check(own.map(|planned| (planned.dataset.as_str(), planned.file.as_path())))?;
         device::check_all(device, &planned.iter().map(Planned::job).collect::<Vec<_>>())?;
         device::slow_arithmetic(&device.setting()).into_iter().for_each(|slow| context.warn(slow));
-        self.tell_what_cannot_be_fitted(device, context);
-        Remarks::about(planned.iter().map(|planned| planned.file.as_path())).tell(context);
+        self.warn_of_what_cannot_be_fitted(device, context);
+        Remarks::about(planned.iter().map(|planned| planned.file.as_path())).report(context);
         let plan = self.plan(planned, device)?;
         let log = match self.save {
             true => {
@@ -177,11 +177,11 @@ impl Profile {
 
     /// Warns before hours of measurements if `[fingerprint]` will refuse rows of this precision; the rows may still be
     /// wanted.
-    fn tell_what_cannot_be_fitted(&self, device: &dyn Device, context: &mut Context) {
+    fn warn_of_what_cannot_be_fitted(&self, device: &dyn Device, context: &mut Context) {
         let setting = device.setting();
-        let told = setting.get("target").and_then(|target| Platform::named(target).ok());
-        let checked =
-            told.and_then(|platform| self.steps.iter().find_map(|step| platform.check_precision(step.precision).err()));
+        let target = setting.get("target").and_then(|target| Platform::named(target).ok());
+        let checked = target
+            .and_then(|platform| self.steps.iter().find_map(|step| platform.check_precision(step.precision).err()));
         checked.into_iter().for_each(|problem| {
             context.warn(format!("no fingerprint can be fitted to such rows: {problem}"));
         });

@@ -79,7 +79,7 @@ fn check_names(networks: &[String]) -> Result<()> {
 fn variables(values: &Values<'_>) -> Result<Vec<Variable>> {
     let variables = distinct(values, "profile_variables", values.each("profile_variables", Variable::parse)?)?;
     match variables.contains(&Variable::Layers) && !variables.contains(&Variable::Latency) {
-        true => Err(values.error("profile_variables", "layers without latency").expected("latency beside layers")),
+        true => Err(values.error("profile_variables", "layers without latency").expected("latency with layers")),
         false => Ok(variables),
     }
 }

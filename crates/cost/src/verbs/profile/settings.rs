@@ -50,7 +50,7 @@ const MEASURED: &[Setting] = &[
     path("log_dir").or("profiling_csvs/{device_name}/{dataset}{-input}{-classes}").help("The folder of the rows."),
     path("test_config").or("{log_dir}/test_config")
         .help("What to measure: one file for all networks (.ini), or a folder with one {network}.ini each."),
-    text("device_name").or("{device}").help("The device's name in folders; set it to tell two machines apart."),
+    text("device_name").or("{device}").help("The device's name in folders; set it to separate two machines."),
 ];
 
 /// Settings of the device and of measuring.

@@ -117,8 +117,8 @@ fn columns_of_a_wider_table_are_told() {
         draft.numbers("from", &[0]).numbers("to", &[8]).node("Slice", &["p", "from", "to", "axes"], "q", vec![]);
     let loaded = draft.node("Add", &["x", "q"], "y", vec![]).output("y").load();
     assert_eq!(loaded.network.parameters(), 40);
-    let told = "only 40 of 60 numbers of p are read";
-    assert!(loaded.warnings.iter().any(|warning| warning.starts_with(told)), "{:?}", loaded.warnings);
+    let answer = "only 40 of 60 numbers of p are read";
+    assert!(loaded.warnings.iter().any(|warning| warning.starts_with(answer)), "{:?}", loaded.warnings);
 }
 
 /// Positions of "Attention is all you need", stored as in PyTorch's own tutorial.

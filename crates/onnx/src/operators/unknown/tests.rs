@@ -94,8 +94,8 @@ fn recurrent_layers_cost_the_products_they_are() {
         assert_eq!(network.parameters(), gates * 7 * (5 + 7 + 2), "{operator}");
         assert_eq!(network.coverage().unknown.len(), 1, "{operator}");
         let warnings = rewritten(&network).warnings;
-        let told = format!("read and write, that of {operator} from the products too");
-        assert!(warnings.iter().any(|warning| warning.contains(&told)), "{warnings:?}");
+        let answer = format!("read and write, that of {operator} from the products too");
+        assert!(warnings.iter().any(|warning| warning.contains(&answer)), "{warnings:?}");
     }
 }
 
@@ -119,7 +119,7 @@ fn a_size_that_the_data_tell_is_no_batch() {
     draft.graph().output.push(Draft::typed("y", [Is(2), Named("found")], DataType::Int64));
     let warnings = draft.load().warnings;
     assert!(
-        warnings.iter().any(|warning| warning.contains("nothing tells the shape of what node \"y\" (NonZero)")),
+        warnings.iter().any(|warning| warning.contains("nothing gives the shape of what node \"y\" (NonZero)")),
         "{warnings:?}"
     );
 }
@@ -208,8 +208,8 @@ fn samples_that_meet_all_others_cost_as_often_as_there_are() {
             let network = &loaded.network;
             let node = network.node(network.output());
             assert_eq!(network.macs_of(node) * network.times_of(node, 4), 4 * 4 * 32, "{operator}");
-            let told = |part: &str| loaded.warnings.iter().any(|warning| warning.contains(part));
-            assert!(told("meets all others of its batch in y"), "{operator}: {:?}", loaded.warnings);
+            let answer = |part: &str| loaded.warnings.iter().any(|warning| warning.contains(part));
+            assert!(answer("meets all others of its batch in y"), "{operator}: {:?}", loaded.warnings);
             assert!(network.nodes().iter().all(|node| node.shape.elements() < 1000), "{operator}");
             rewritten(network);
         }

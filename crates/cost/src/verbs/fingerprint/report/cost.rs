@@ -81,9 +81,11 @@ fn by_run(profiles: &[Provenance]) -> Table {
     let mut table = Table::new("Runs of the profile", columns);
     for run in profiles.iter().flat_map(|profile| &profile.runs) {
         let took = duration(run.seconds * MILLISECONDS);
-        let told = [&run.conditions.start, &run.conditions.end].map(|moment| Cell::from(moment.to_string()));
+        let conditions = [&run.conditions.start, &run.conditions.end].map(|moment| Cell::from(moment.to_string()));
         table.row(
-            [run.date.as_str().into(), run.rows.into(), took, run.seed.to_string().into()].into_iter().chain(told),
+            [run.date.as_str().into(), run.rows.into(), took, run.seed.to_string().into()]
+                .into_iter()
+                .chain(conditions),
         );
     }
     table

@@ -48,7 +48,7 @@ pub fn verdict(part: &Assessment) -> (Tone, String) {
         )
     });
     let text = format!(
-        "Whether a step fits is told right for {} of {} steps of {how}; always saying \"fits\" would be right for {}. {}{}",
+        "Whether a step fits is predicted correctly for {} of {} steps of {how}; always saying \"fits\" would be right for {}. {}{}",
         Percent(scores.accuracy),
         grouped(scores.rows() as u64),
         Percent(scores.always_fits),
@@ -162,8 +162,9 @@ fn charts(evidence: &Evidence, largest: &[Largest]) -> [Chart; 2] {
             band: BAND,
             series: evidence.networks().iter().map(points).collect(),
         };
-        let caption =
-            format!("On the line lies the largest batch that ran; the next one tried ran out of memory. {caption}");
+        let caption = format!(
+            "A point on the line is the largest batch that ran; the next one tried ran out of memory. {caption}"
+        );
         Chart::new(title, caption, Plot::Scatter(plot))
     };
     [

@@ -40,9 +40,9 @@ fn facts(evidence: &Evidence) -> Vec<Fact> {
 
 /// The settings of the profiles, each once.
 fn settings<'a>(evidence: &'a Evidence) -> Vec<&'a Setting> {
-    let told = evidence.profiles.iter().map(|profile| &profile.setting);
+    let profiled = evidence.profiles.iter().map(|profile| &profile.setting);
     let kept = evidence.assessments.iter().flat_map(|part| &part.fingerprint.settings);
-    told.chain(kept).filter(|setting| !setting.is_empty()).collect()
+    profiled.chain(kept).filter(|setting| !setting.is_empty()).collect()
 }
 
 /// The values of one setting; none if no profile has it.

@@ -21,7 +21,7 @@ pub fn page(evidence: &Evidence) -> Page {
     page.chapter("Does it fit?", memory.flat_map(|part| fit::blocks(evidence, part)));
     let learning = parts.iter().filter_map(protocols::learning).map(Block::Chart);
     let learning: Vec<Block> = learning.chain(growth::blocks(evidence)).collect();
-    page.chapter("Would more rows help?", said(learning, "Too few rows, or no level that was not fitted on, to tell."));
+    page.chapter("Would more rows help?", said(learning, "Too few rows, or no level that was not fitted on, to know."));
     page.chapter(
         "Predicted against measured",
         pairs(parts, |part| [charts::predicted_against_measured(evidence, part), charts::errors(evidence, part)]),
@@ -100,13 +100,13 @@ fn configurations(evidence: &Evidence) -> Vec<Block> {
     let runs = evidence.profiles.iter().flat_map(|profile| &profile.runs);
     let runs = runs.map(|run| (format!("Configuration of the profile's run of {}", run.date), run.config.as_str()));
     let own = ("Configuration of this report".to_owned(), evidence.config);
-    let mut told: Vec<(String, &str)> = Vec::new();
+    let mut different: Vec<(String, &str)> = Vec::new();
     for (title, config) in [own].into_iter().chain(runs) {
-        if !config.is_empty() && told.iter().all(|(_, other)| *other != config) {
-            told.push((title, config));
+        if !config.is_empty() && different.iter().all(|(_, other)| *other != config) {
+            different.push((title, config));
         }
     }
-    told.into_iter().map(|(title, config)| Block::Source(title, config.to_owned())).collect()
+    different.into_iter().map(|(title, config)| Block::Source(title, config.to_owned())).collect()
 }
 
 fn fit_facts(part: &Assessment) -> Vec<Fact> {

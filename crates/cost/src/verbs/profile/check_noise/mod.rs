@@ -87,7 +87,7 @@ impl Verb for CheckNoise {
                 .expected("a device that measures, or simulated")
                 .help("the report of a profile with repeats shows the noise of the device it was measured on"));
         }
-        let network = Named::load(&self.network, Dataset::Imagenet.name())?.told(context);
+        let network = Named::load(&self.network, Dataset::Imagenet.name())?.report_remarks(context);
         let variant = Variant::new(network.name(), 0);
         let device = device::open(&self.device, &context.executable, &[network.name()])?;
         let written = Temporary::write(&network, &variant)?;
