@@ -143,10 +143,10 @@ impl Call<'_> {
         let (stride, dilation) = (sizes(&window.stride), sizes(&window.dilation));
         // PyTorch cuts both sides of an axis alike and extends the end by its output padding, which cannot be negative.
         let more = [(extra[0] + top).checked_sub(bottom), (extra[1] + left).checked_sub(right)];
-        let [Some(below), Some(right)] = more else {
+        let [Some(below), Some(behind)] = more else {
             return Err(TchError::Shape(format!("{} is cut unlike PyTorch cuts", self.node.name)));
         };
-        let extra = sizes(&[below, right]);
+        let extra = sizes(&[below, behind]);
         let padding = sizes(&[top, left]);
         self.inputs[0].f_conv_transpose2d(weight, bias, stride, padding, extra, *groups as i64, dilation)
     }
