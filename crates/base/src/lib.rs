@@ -12,3 +12,4 @@ pub mod stats;
 pub mod summary;
 pub mod temporary_folder;
 pub mod units;
+pub mod words;

@@ -43,7 +43,6 @@ pub(crate) struct Args<'a> {
     pub group: Option<&'a [u8]>,
 }
 
-/// Reads events.
 pub(crate) struct Events;
 
 impl Shape for Events {

@@ -43,14 +43,13 @@ impl Files {
         let refused = |what: &str, file: &Path| Err(Error::usage(what).file(file).help("choose another folder (out)"));
         let is_replaced = |input: &&Path| replaced.iter().any(|file| is_same(file, input));
         if let Some(input) = inputs.find(is_replaced) {
-            return refused("what is to be broken down lies where a file of the breakdown goes", input);
+            return refused("an input would be replaced by a file of the breakdown", input);
         }
         let ours = !replaced.is_empty() && is_breakdown(&out.join(MARK));
         overwrite::check_folder(out, all_names(), ours, false)?;
         Ok(Files { out: out.to_owned(), files: Vec::new() })
     }
 
-    /// Adds a file.
     pub fn add(&mut self, name: impl Into<String>, contents: impl Into<Vec<u8>>) {
         self.files.push((name.into(), contents.into()));
     }
@@ -88,7 +87,6 @@ fn all_names() -> impl Iterator<Item = String> {
     [MARK, REPORT].into_iter().chain(OTHERS).map(str::to_owned).chain(published::names())
 }
 
-/// Whether both paths lead to the same file.
 fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
