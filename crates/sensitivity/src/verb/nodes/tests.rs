@@ -6,6 +6,7 @@ use super::gather::Gathering;
 use super::{Nodes, job};
 use crate::verb::Sensitivity;
 use perf4sight_base::error::Result;
+use perf4sight_machine::Deadline;
 use perf4sight_machine::link::Listener;
 use perf4sight_report::{Console, Mode, Settings};
 use perf4sight_verb::{Context, Summary, Verb};
@@ -14,7 +15,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ScopedJoinHandle};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 /// What a console writes.
@@ -76,7 +77,7 @@ impl Cluster {
 
 fn run(asked: &Sensitivity, written: &Written) -> Result<Summary> {
     let cancel = Arc::default();
-    let mut context = Context::new(written.console(), SystemTime::now, cancel, PathBuf::new(), String::new());
+    let mut context = Context::new(written.console(), || SystemTime::UNIX_EPOCH, cancel, PathBuf::new(), String::new());
     asked.run(&mut context)
 }
 
@@ -90,10 +91,10 @@ fn look_until(
     listener: &Listener,
     happened: impl Fn(&Gathering<'_>) -> bool,
 ) -> Result<()> {
-    let begun = Instant::now();
+    let deadline = Deadline::after(Duration::from_secs(60));
     while !happened(gathering) {
         gathering.look(listener)?;
-        assert!(begun.elapsed() < Duration::from_secs(60), "nobody came");
+        assert!(!deadline.is_over(), "nobody came");
         thread::sleep(Duration::from_millis(2));
     }
     Ok(())
