@@ -1,1 +1,1 @@
-../../workers/recorder/perf4sight.py
+../../crates/record/recorder/perf4sight.py
