@@ -165,7 +165,7 @@ fn a_run_differs_from_another_and_not_from_itself() {
     }
     broken_down(&scene, "examples/training/before --compare examples/training/before")
         .succeeds()
-        .prints("no difference that could be told from noise");
+        .prints("no difference that can be distinguished from noise");
     let comparison = document(&scene)["comparison"].clone();
     let noise = "no difference that could be told from noise";
     assert!(comparison.as_array().unwrap().iter().all(|one| one["verdict"] == noise && one["change"] == 0.0));
@@ -343,7 +343,7 @@ fn several_recordings_cover_how_starts_differ() {
     let one = broken_down(&scene, "a1 --compare b1").succeeds().prints("more than before");
     one.prints("does not cover how one start of a script differs from the next");
     let several = broken_down(&scene, "a1 a2 a3 --compare b1 b2 b3").succeeds();
-    several.prints("no difference that could be told from noise (by 3 recordings before and 3 after)");
+    several.prints("no difference that can be distinguished from noise (by 3 recordings before and 3 after)");
     assert_eq!(document(&scene)["recordings"]["before"], 3);
     broken_down(&scene, "a1 a2").fails(2).says("is of rank 0");
 }

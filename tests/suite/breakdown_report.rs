@@ -166,7 +166,9 @@ fn before_and_after_stand_on_one_page() {
     let scene = Scene::new().file("before.json", trace(&steps())).file("after.json", trace(&steps()));
     scene.run("breakdown before.json --compare after.json --out out").succeeds();
     let page = scene.read("out/report.html");
-    for text in ["Before and after", "Time by category, before and after", ">before<", ">after<", "told from noise"] {
+    for text in
+        ["Before and after", "Time by category, before and after", ">before<", ">after<", "distinguished from noise"]
+    {
         assert!(page.contains(text), "{text}");
     }
 }

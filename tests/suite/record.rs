@@ -131,7 +131,7 @@ fn a_recording_is_not_replaced_unasked() {
     let Some((scene, python)) = scene(&TRAIN.replace("LATER", "pass")) else { return };
     let scene = scene.file("recording/rank1.json.gz", "older");
     let command = format!("{python} train.py");
-    record(&scene, "", &command).fails(2).says("rank1.json.gz: a recording lies here already").says("overwrite");
+    record(&scene, "", &command).fails(2).says("rank1.json.gz: a recording is stored here already").says("overwrite");
     // A command that records nothing leaves what there was.
     record(&scene, "--overwrite", &format!("{python} -c pass")).fails(5).says("nothing was recorded");
     assert_eq!(listed(&scene, "recording"), ["rank1.json.gz"]);
@@ -150,7 +150,7 @@ fn set_aside(scene: &Scene, prefix: &str, file: &str, content: &str) {
 fn what_a_killed_recording_had_set_aside_is_settled() {
     let scene = Scene::new().file("recording/replaced.c3/rank0.json.gz", "own");
     set_aside(&scene, "replaced.", "rank0.json.gz", "older");
-    record(&scene, "", "true").fails(2).says("rank0.json.gz: a recording lies here already");
+    record(&scene, "", "true").fails(2).says("rank0.json.gz: a recording is stored here already");
     assert_eq!(listed(&scene, "recording"), ["rank0.json.gz", "replaced.c3"]);
     let told = include_str!("../../examples/training/before/rank0.recording.json");
     let scene = Scene::new().file("recording/rank0.json.gz", "new").file("recording/rank0.recording.json", told);
@@ -194,7 +194,7 @@ fn a_section_records_as_the_verb_does_and_json_stands_alone() {
     assert!(!scene.path("recording").exists());
     let run = scene.run("config.ini --json").succeeds().says("training\n");
     assert_eq!(run.json()["sections"]["record"]["ranks"][0]["recorded"], 4);
-    scene.run("config.ini --check").fails(3).says("a recording lies here already");
+    scene.run("config.ini --check").fails(3).says("a recording is stored here already");
     scene.run("config.ini --check --set record.time_limit=soon").fails(3).says("'soon' does not fit").says("10min");
 }
 
@@ -496,7 +496,7 @@ fn the_optimizer_that_steps_least_often_marks_iterations() {
         from perf4sight_recorder.marks import Marks, STEPS\n\
         for steps in sys.argv[1:]:\n\
         \x20   marks = Marks()\n\
-        \x20   print(''.join(letter if marks.heard(STEPS, letter)[0] else '.' for letter in steps), marks.name())\n";
+        \x20   print(''.join(letter if marks.add(STEPS, letter)[0] else '.' for letter in steps), marks.name())\n";
     let cases = [
         (
             "CCCCCGCCCCCGCCCCCGCCCCCGCCCCCG",

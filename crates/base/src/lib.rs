@@ -13,3 +13,4 @@ pub mod stats;
 pub mod summary;
 pub mod temporary_folder;
 pub mod units;
+pub mod words;

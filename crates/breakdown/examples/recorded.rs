@@ -1,6 +1,6 @@
 //! What recording cost, how far corrected iterations are off plain ones, and what was recorded of them, of recordings in folders, as the
 //! tables of `docs/recording.md`: `cargo run --release -p perf4sight-breakdown --example recorded -- recording/*`. Of one that comes twice, as
-//! `first/tiny_mlp` and `second/tiny_mlp`, the later is told beside the first.
+//! `first/tiny_mlp` and `second/tiny_mlp`, the later one is printed next to the first.
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, median};
@@ -46,11 +46,11 @@ struct Recorded {
 
 impl Recorded {
     fn read(folder: &Path) -> Result<Self> {
-        let nothing = || Error::input("tells of no iterations with and without recording").file(folder);
+        let nothing = || Error::input("has no iterations with and without recording").file(folder);
         let mut ranks = perf4sight_traces::read_ranks(&[folder.to_path_buf()])?;
         let mut rank = Breakdown::of(&ranks, &Options::default())?.ranks.pop().ok_or_else(nothing)?;
         let trace = ranks.pop().ok_or_else(nothing)?.trace;
-        let recording = Recording::beside(&trace.file)?.ok_or_else(nothing)?;
+        let recording = Recording::next_to(&trace.file)?.ok_or_else(nothing)?;
         rank.correct(&trace, Some(&recording));
         rank.all_warnings().for_each(|warning| eprintln!("{}: {warning}", folder.display()));
         let timed = recording.wall.recorded.iter().flatten();
@@ -59,7 +59,7 @@ impl Recorded {
         Ok(Recorded { trace, overhead: rank.correction.overhead.take().ok_or_else(nothing)?, rank, untimed, recording })
     }
 
-    /// Mean nanoseconds of corrected iterations, of those that recording is told by.
+    /// Mean nanoseconds of corrected iterations, of those that recording is measured by.
     fn corrected(&self) -> Option<f64> {
         let ordinary = self.rank.iterations.iter().zip(&self.overhead.ordinary).filter(|(_, ordinary)| **ordinary);
         let totals: Option<Vec<f64>> = ordinary.map(|(one, _)| Some(self.rank.corrected(one)?.total as f64)).collect();

@@ -14,7 +14,7 @@ fn main() -> Result<(), perf4sight_base::error::Error> {
         let events: usize = ranks.iter().map(|ranked| ranked.trace.events.len()).sum();
         println!("{file}: {events} events in {seconds:.3} s {:?}", breakdown.warnings);
         for (rank, ranked) in breakdown.ranks.iter_mut().zip(&ranks) {
-            rank.correct_beside(&ranked.trace);
+            rank.correct_from_file(&ranked.trace);
         }
         breakdown.ranks.iter().zip(&ranks).for_each(|(rank, ranked)| show(rank, &ranked.trace.names));
     }
@@ -34,15 +34,15 @@ fn show(rank: &RankBreakdown, names: &Names) {
         println!("    {}: {:.3} ms", iteration.name, milliseconds(iteration.sets.total()));
         for (category, busy, nanoseconds) in iteration.sets.parts().filter(|(_, _, nanoseconds)| *nanoseconds > 0) {
             let gpu = if busy { " with GPU" } else { "" };
-            println!("      {}{gpu} {:.3}", category.label(), milliseconds(nanoseconds));
+            println!("      {}{gpu} {:.3}", category.name(), milliseconds(nanoseconds));
         }
         for (operation, sets) in &iteration.operations {
             println!("      {}: {:.3}", operation.label(names), milliseconds(sets.total()));
         }
         if let Some(idle) = iteration.idle {
-            println!("      idle {:?}", Idle::ALL.map(|cause| (cause.label(), idle.get(cause).map(milliseconds))));
+            println!("      idle {:?}", Idle::ALL.map(|cause| (cause.name(), idle.get(cause).map(milliseconds))));
         }
-        let works = Work::ALL.map(|work| (work.label(), iteration.device.total(work), iteration.device.exposed(work)));
+        let works = Work::ALL.map(|work| (work.name(), iteration.device.total(work), iteration.device.exposed(work)));
         println!("      {works:?}");
     }
     println!("    {:?}", rank.correction.overhead);
@@ -53,7 +53,7 @@ fn show(rank: &RankBreakdown, names: &Names) {
             summary.map(|summary| summary.mean)
         };
         let corrected = mean(&|iteration| rank.corrected(iteration)?.sets().copied());
-        println!("    {} {:?} ms, corrected {corrected:?}", category.label(), mean(&|iteration| Some(iteration.sets)));
+        println!("    {} {:?} ms, corrected {corrected:?}", category.name(), mean(&|iteration| Some(iteration.sets)));
     }
     for metric in Metric::ALL {
         println!("    {} {:?}", metric.name(), rank.summary(|iteration| metric.of(&iteration.sets)));

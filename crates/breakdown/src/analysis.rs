@@ -17,7 +17,6 @@ use perf4sight_record::WarmUp;
 use perf4sight_traces::Ranked;
 use std::sync::Arc;
 
-/// Options of a breakdown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     /// The name of the events that mark iterations: of a range, a function or an operator.
@@ -34,7 +33,7 @@ impl Breakdown {
         let broken_down: Vec<RankBreakdown> =
             ranks.iter().map(|ranked| RankBreakdown::of(ranked, options, all_of_several)).collect::<Result<_>>()?;
         let mut run = Breakdown { ranks: broken_down, warnings: Vec::new() };
-        let stragglers = if ranks.len() > 1 { stragglers::told(ranks, &run) } else { None };
+        let stragglers = if ranks.len() > 1 { stragglers::warning(ranks, &run) } else { None };
         run.warnings = warnings::apart(ranks).into_iter().chain(warnings::uneven(&run)).chain(stragglers).collect();
         Ok(run)
     }
@@ -57,7 +56,7 @@ impl RankBreakdown {
         let (operations, merged) =
             main.map_or_else(Default::default, |main| operations::find(trace, threads[main].track, &found, python));
         let causes = Causes::of(trace, &timeline, main.map(|main| threads[main].track));
-        let told_of_ranks = all_of_several && recorded.cpp;
+        let shows_ranks = all_of_several && recorded.cpp;
         let split = |window| Sets::split(window, &timeline, &device.busy, recorded);
         let iteration = |(at, mark): (usize, &Mark)| Iteration {
             number: at,
@@ -67,7 +66,7 @@ impl RankBreakdown {
             sets: split(mark.window),
             operations: operations::split(mark.window, &operations, split),
             device: device.within(mark.window),
-            idle: device.is_recorded().then(|| causes.within(mark.window, &device, told_of_ranks)),
+            idle: device.is_recorded().then(|| causes.within(mark.window, &device, shows_ranks)),
             warm_up: at < warm_up.iterations,
         };
         let warnings = Evidence { trace, found: &found, threads: &threads, main, recorded, merged, device: &device }

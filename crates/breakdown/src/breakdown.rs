@@ -38,7 +38,6 @@ pub struct Breakdown {
 /// Where the iterations of one rank spend their time.
 #[derive(Debug, Clone)]
 pub struct RankBreakdown {
-    /// The number of the rank.
     pub rank: u32,
     /// The rank and the number of ranks at the time of recording.
     pub place: Place,
@@ -52,7 +51,6 @@ pub struct RankBreakdown {
     pub warm_up: WarmUp,
     /// The thread that runs the script; none if no thread has any events.
     pub main: Option<TrackId>,
-    /// All threads and their states.
     pub threads: Vec<Thread>,
     /// The state of the process at each moment as seen from its main thread; while that is blocked, other threads count
     /// instead.
@@ -67,7 +65,6 @@ pub struct RankBreakdown {
     pub warnings: Vec<String>,
 }
 
-/// One iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Iteration {
     /// Its index in [`RankBreakdown::iterations`].
@@ -78,7 +75,6 @@ pub struct Iteration {
     pub window: Interval,
     /// The whole range of its mark: longer than the window by the recorder's own work.
     pub range: Interval,
-    /// Its time by category.
     pub sets: Sets,
     /// The same by operation; the parts add up to the whole.
     pub operations: BTreeMap<Operation, Sets>,

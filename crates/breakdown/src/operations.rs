@@ -4,7 +4,8 @@
 use crate::categories::sets::Sets;
 use crate::categories::thread_state::is_function;
 use crate::iterations::marks::Found;
-use perf4sight_traces::intervals::Interval;
+use crate::threads::gradient_exchange::NODE;
+use perf4sight_traces::intervals::{Interval, pieces};
 use perf4sight_traces::{Category, Event, Innermost, NameId, Names, Phase, Trace, TrackId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -14,15 +15,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub enum Operation {
     /// Modules of the network, and operators that have a backward operator.
     Forward,
-    /// The backward pass.
     Backward,
-    /// A step of an optimizer.
     Optimizer,
     /// Loading the next batch from a data loader.
     DataLoading,
     /// Setting the gradients to zero.
     ZeroGrad,
-    /// A range of the script.
     Named(NameId),
     /// Time outside all other operations.
     Other,
@@ -74,8 +72,7 @@ const BACKWARD: &[(&str, &str)] = &[("torch/_tensor.py", "backward"), ("torch/au
 
 /// Prefixes of operators of a backward pass: the nodes that PyTorch's engine runs, and the reducer's copies into and
 /// out of gradient buckets, by either of their names. The pass may wait for other ranks between them.
-const NODES: &[&str] =
-    &["autograd::engine::evaluate_function", "torch::distributed::reducer::", "torch.distributed.ddp.reducer::"];
+const NODES: &[&str] = &[NODE, "torch::distributed::reducer::", "torch.distributed.ddp.reducer::"];
 
 /// The operations of the script over time; of nested operations, the innermost counts. A module that runs within a
 /// backward pass, as with activation checkpointing, belongs to the backward pass.
@@ -101,33 +98,18 @@ pub(crate) fn find(trace: &Trace, main: TrackId, found: &Found, python: bool) ->
     (parts, merged)
 }
 
-/// The sets of a window by operation.
 pub(crate) fn split(
-    (begin, end): Interval,
+    window: Interval,
     operations: &[(Interval, Operation)],
     sets: impl Fn(Interval) -> Sets,
 ) -> BTreeMap<Operation, Sets> {
     let mut found: BTreeMap<Operation, Sets> = BTreeMap::new();
-    let mut add = |window: Interval, operation| {
-        if window.0 < window.1 {
-            let part = sets(window);
-            found.entry(operation).and_modify(|sum| *sum += part).or_insert(part);
-        }
-    };
-    let first = operations.partition_point(|((_, stops), _)| *stops <= begin);
-    let mut at = begin;
-    for &((start, stop), operation) in operations[first..].iter().take_while(|((start, _), _)| *start < end) {
-        let (start, stop) = (start.max(begin), stop.min(end));
-        add((at, start), Operation::Other);
-        add((start, stop), operation);
-        at = stop;
+    for (part, operation) in pieces(operations, window) {
+        let operation = operation.map_or(Operation::Other, |(_, operation)| *operation);
+        let part = sets(part);
+        found.entry(operation).and_modify(|sum| *sum += part).or_insert(part);
     }
-    add((at, end), Operation::Other);
     found
-}
-
-fn window(event: &Event) -> Interval {
-    (event.start, event.end())
 }
 
 fn on(trace: &Trace, track: TrackId, category: Category) -> impl Iterator<Item = &Event> {
@@ -142,7 +124,7 @@ fn ranges(trace: &Trace, main: TrackId, found: &Found) -> Vec<(Interval, Operati
     let marks =
         |name: &str| name.starts_with("ProfilerStep") || found.marks.first().is_some_and(|mark| mark.name == name);
     let ranges = on(trace, main, Category::Annotation).filter(|event| !marks(trace.name(event)));
-    ranges.map(|event| (window(event), Operation::of_range(event.name, &trace.names))).collect()
+    ranges.map(|event| ((event.start, event.end()), Operation::of_range(event.name, &trace.names))).collect()
 }
 
 /// Merges the range names with the least time into the time outside operations; returns their number.
@@ -169,10 +151,10 @@ fn calls(trace: &Trace, main: TrackId) -> Vec<(Interval, Operation)> {
         let name = trace.name(event);
         if name.starts_with("nn.Module: ") && event.start >= forward {
             forward = event.end();
-            return Some((window(event), Operation::Forward));
+            return Some(((event.start, event.end()), Operation::Forward));
         }
         let backward = name.starts_with("<built-in method run_backward ") || is_function(name, BACKWARD);
-        backward.then_some((window(event), Operation::Backward))
+        backward.then_some(((event.start, event.end()), Operation::Backward))
     };
     on(trace, main, Category::Python).filter_map(call).collect()
 }
@@ -205,7 +187,7 @@ fn is_node(trace: &Trace, event: &Event) -> bool {
 fn backward_nodes(trace: &Trace) -> impl Iterator<Item = (Interval, Operation)> {
     let operators =
         trace.events.iter().filter(|event| event.category == Category::Operator && event.phase == Phase::Complete);
-    operators.filter(|event| is_node(trace, event)).map(|event| (window(event), Operation::Backward))
+    operators.filter(|event| is_node(trace, event)).map(|event| ((event.start, event.end()), Operation::Backward))
 }
 
 /// The outermost operators that contain the beginning of a flow to their backward operator.
@@ -226,6 +208,6 @@ fn forward_operators(trace: &Trace, main: TrackId) -> impl Iterator<Item = (Inte
             return None;
         }
         while arrows.next_if(|arrow| *arrow < event.start).is_some() {}
-        arrows.next_if(|arrow| *arrow < event.end()).map(|_| (window(event), Operation::Forward))
+        arrows.next_if(|arrow| *arrow < event.end()).map(|_| ((event.start, event.end()), Operation::Forward))
     })
 }

@@ -10,7 +10,7 @@ use crate::threads::Thread;
 use perf4sight_base::stats::{mean, median};
 use perf4sight_base::units::{Milliseconds, counted};
 use perf4sight_record::WarmUp;
-use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::intervals::{Interval, clipped};
 use perf4sight_traces::{Event, Ranked, Trace};
 
 /// A day in nanoseconds. A profiler keeps all events in memory and writes gigabytes for minutes, so no recording takes
@@ -92,8 +92,8 @@ impl Evidence<'_> {
             _ => format!("{overlapping} iterations begin before the one before them ends, which is cut there"),
         });
         let left_out = (inside > 0).then(|| match inside {
-            1 => "1 iteration lies in another one and is left out".to_owned(),
-            _ => format!("{inside} iterations lie in another one and are left out"),
+            1 => "1 iteration is inside another one and is left out".to_owned(),
+            _ => format!("{inside} iterations are inside another one and are left out"),
         });
         cut.into_iter().chain(left_out).chain(self.unsettled()).chain(self.elsewhere()).collect()
     }
@@ -143,7 +143,7 @@ impl Evidence<'_> {
     fn unrecorded(&self) -> Vec<String> {
         let Recorded { python, cpp, cuda_api, gpu } = self.recorded;
         let cut_off = is_cut_off(self.trace);
-        let told = [
+        let kinds = [
             (
                 python,
                 "calls of Python are not in the trace (the profiler's with_stack=True records them): Python and waiting are unknown",
@@ -156,8 +156,8 @@ impl Evidence<'_> {
                 "the trace is cut off, and what the GPU works on stands behind the rest: how much is missing, and so the CUDA API and when it is busy, is unknown",
             ),
         ];
-        let unknown = told.into_iter().filter(|(recorded, _)| !recorded && !self.found.marks.is_empty());
-        unknown.map(|(_, told)| told.to_owned()).collect()
+        let unknown = kinds.into_iter().filter(|(recorded, _)| !recorded && !self.found.marks.is_empty());
+        unknown.map(|(_, sentence)| sentence.to_owned()).collect()
     }
 
     /// Iterations with hardly any recorded events of the main thread.
@@ -165,11 +165,7 @@ impl Evidence<'_> {
         let length = |(begin, end): Interval| (end - begin) as f64;
         let total: f64 = self.found.marks.iter().map(|mark| length(mark.window)).sum();
         let spans = &self.threads.get(self.main?)?.spans;
-        let covered = |(begin, end): Interval| -> f64 {
-            let first = spans.partition_point(|span| span.end <= begin);
-            let within = spans[first..].iter().take_while(|span| span.start < end);
-            within.map(|span| (span.end.min(end) - span.start.max(begin)) as f64).sum()
-        };
+        let covered = |window| clipped(spans, window).map(|(part, _)| length(part)).sum::<f64>();
         let of_all: Vec<(f64, f64)> =
             self.found.marks.iter().map(|mark| (covered(mark.window), length(mark.window))).collect();
         // The sum of an empty list is negative zero.
@@ -177,7 +173,7 @@ impl Evidence<'_> {
         let bare = of_all.iter().filter(|(covered, length)| covered / length < COVERED).count();
         match bare {
             _ if share < COVERED => Some(format!(
-                "events of the main thread cover {:.2} % of the iterations: this trace tells nearly nothing of what it does",
+                "events of the main thread cover {:.2} % of the iterations: this trace shows nearly nothing of what it does",
                 100.0 * share
             )),
             0 => None,
@@ -196,7 +192,7 @@ impl Evidence<'_> {
         let longer: Vec<f64> = times.iter().copied().filter(|time| *time > LONGER * middle).collect();
         (!longer.is_empty() && (mean_of_all / middle - 1.0).abs() > FAR).then(|| {
             format!(
-                "the mean iteration takes {:.2} times the median one: {} of {} take {:.1} times it on average, perhaps because something else, as an evaluation, lies in them",
+                "the mean iteration takes {:.2} times the median one: {} of {} take {:.1} times it on average, perhaps because of something else in them, such as an evaluation",
                 mean_of_all / middle,
                 longer.len(),
                 times.len(),

@@ -13,21 +13,21 @@ use perf4sight_record::{Clock, Overhead, Recording};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// What `perf4sight record` tells: nanoseconds before, with the profiler, and after, by the wall and by the processor.
+/// The times that `perf4sight record` stores: nanoseconds before, with the profiler, and after, by the wall and by the processor.
 fn recording(wall: [&[u64]; 3], processor: Option<[&[u64]; 3]>) -> Recording {
     let times = |[before, recorded, after]: [&[u64]; 3]| json!({ "plain_before": before, "recorded": recorded, "plain_after": after });
-    let mut told = json!({
+    let mut known = json!({
         "format": 1, "trace": "rank0.json.gz", "rank": 0, "iterations_are": "optimizer steps", "kineto": true,
         "processor": processor.map(times),
     });
     let words: Value = times(wall);
-    told.as_object_mut().unwrap().extend(words.as_object().unwrap().clone());
-    serde_json::from_value(told).unwrap()
+    known.as_object_mut().unwrap().extend(words.as_object().unwrap().clone());
+    serde_json::from_value(known).unwrap()
 }
 
 fn corrected(trace: &Invented, recording: Option<&Recording>) -> RankBreakdown {
     let mut ranked = trace.read(0);
-    // As the one that is told of.
+    // The trace that the recording belongs to.
     ranked.trace.file = "rank0.json.gz".into();
     let mut rank = Breakdown::of(std::slice::from_ref(&ranked), &Options::default()).unwrap().ranks.remove(0);
     rank.correct(&ranked.trace, recording);
@@ -166,28 +166,28 @@ fn what_the_recorder_waits_for_is_time_of_the_script() {
     assert_eq!(rank.iterations[0].sets.gpu_busy(), 30_000);
 }
 
-/// Such figures once overflowed a sum; and who reads them is told where they are.
+/// Such figures once overflowed a sum; and the error says where they are.
 #[test]
 fn times_that_nobody_timed_are_refused() {
     for word in ["plain_before", "recorded", "plain_after"] {
         for of_processor in [false, true] {
-            let mut told = json!({
+            let mut known = json!({
                 "format": 1, "trace": "rank0.json.gz", "rank": 0, "iterations_are": "optimizer steps", "kineto": true,
                 "plain_before": [1], "recorded": [1], "plain_after": [1],
                 "processor": { "plain_before": [1], "recorded": [1], "plain_after": [1] },
             });
-            let times = if of_processor { &mut told["processor"] } else { &mut told };
+            let times = if of_processor { &mut known["processor"] } else { &mut known };
             times[word] = json!([1_u64 << 63, 1_u64 << 63]);
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("rank0.recording.json");
-            std::fs::write(&file, told.to_string()).unwrap();
+            std::fs::write(&file, known.to_string()).unwrap();
             let error = Recording::read(&file).unwrap_err().to_string();
-            assert!(error.contains("tells of an iteration of 9223372036854775808 ns"), "{error}");
+            assert!(error.contains("has an iteration of 9223372036854775808 ns"), "{error}");
         }
     }
 }
 
-/// A trace is as sound without what lies beside it: it is shown as recorded, and what is wrong is said in words that a person knows.
+/// A trace is as sound without the file next to it: it is shown as recorded, and what is wrong is said in words that a person knows.
 #[test]
 fn a_file_beside_the_trace_that_cannot_be_read_is_told() {
     let times = json!({
@@ -195,12 +195,12 @@ fn a_file_beside_the_trace_that_cannot_be_read_is_told() {
         "plain": [[90_000], [90_000]], "recorded": [[100_000, 100_000]],
     });
     let with = |word: &str, value: Value| {
-        let mut told = times.clone();
-        told[word] = value;
-        told.to_string()
+        let mut known = times.clone();
+        known[word] = value;
+        known.to_string()
     };
     let cases = [
-        ("{\"format\": 2, \"trace\":".to_owned(), "tells of no recording: EOF"),
+        ("{\"format\": 2, \"trace\":".to_owned(), "is no recording: EOF"),
         ("[]".to_owned(), "expected an object with a format"),
         ("[2]".to_owned(), "invalid type: sequence, expected an object"),
         ("17".to_owned(), "invalid type: integer `17`, expected an object"),
@@ -209,7 +209,7 @@ fn a_file_beside_the_trace_that_cannot_be_read_is_told() {
         (with("plain", json!("fast")), "lists of periods with whole numbers from 0"),
         (with("processor", json!([1, 2])), "lists of periods with whole numbers from 0"),
         (with("rank", json!("first")), "invalid type: string \"first\""),
-        (with("plain", Value::Null).replace("null", "[[NaN]]"), "tells of no recording: expected value"),
+        (with("plain", Value::Null).replace("null", "[[NaN]]"), "is no recording: expected value"),
         ("{\"format\": 3, \"periods\": []}".to_owned(), "has format 3; expected: format 1 to 2; help: record again"),
         (" ".repeat((64 << 20) + 2), "too large"),
     ];
@@ -219,12 +219,12 @@ fn a_file_beside_the_trace_that_cannot_be_read_is_told() {
         ranked.trace.file = folder.path().join("rank0.json.gz");
         std::fs::write(folder.path().join("rank0.recording.json"), text).unwrap();
         let mut rank = Breakdown::of(std::slice::from_ref(&ranked), &Options::default()).unwrap().ranks.remove(0);
-        assert_eq!(rank.correct_beside(&ranked.trace), None);
+        assert_eq!(rank.correct_from_file(&ranked.trace), None);
         assert!(rank.correction.overhead.is_none() && rank.iterations.iter().all(|one| rank.corrected(one).is_none()));
-        let told = rank.all_warnings().last().unwrap();
-        assert!(told.starts_with("these times are as recorded, and nothing is subtracted: "), "{told}");
-        assert!(told.contains("rank0.recording.json: ") && told.contains(expected), "{told}");
-        assert!(!told.contains("untagged") && !told.contains("struct"), "{told}");
+        let known = rank.all_warnings().last().unwrap();
+        assert!(known.starts_with("these times are as recorded, and nothing is subtracted: "), "{known}");
+        assert!(known.contains("rank0.recording.json: ") && known.contains(expected), "{known}");
+        assert!(!known.contains("untagged") && !known.contains("struct"), "{known}");
     }
 }
 
@@ -254,9 +254,9 @@ fn what_events_do_not_explain_is_told_of_the_whole_alone() {
 #[test]
 fn what_was_not_timed_is_taken_from_where_it_was() {
     let plain = [40_000; 9];
-    let mut told = [100_000; 9];
-    told[4] = 60_000;
-    let rank = corrected(&iterations(9), Some(&recording([&plain, &told, &plain], None)));
+    let mut known = [100_000; 9];
+    known[4] = 60_000;
+    let rank = corrected(&iterations(9), Some(&recording([&plain, &known, &plain], None)));
     let totals: Vec<i64> = rank.iterations.iter().map(|one| rank.corrected(one).unwrap().total).collect();
     assert!((totals[3] - totals[4] - 40_000).abs() < 2, "{totals:?}");
 }
@@ -264,7 +264,7 @@ fn what_was_not_timed_is_taken_from_where_it_was() {
 #[test]
 fn what_is_not_known_is_not_taken_out_and_said() {
     let cases = [
-        (None, "nothing tells"),
+        (None, "nothing shows"),
         (Some(recording([&[], &[120_000; 2], &[]], None)), "no iterations were timed"),
         (Some(recording([&[90_000; 3], &[100_000; 2], &[90_000; 3]], None)), "not those of the trace"),
         (Some(recording([&[90_000; 3], &[100_000; 100], &[90_000; 3]], None)), "not those of the trace"),
@@ -273,8 +273,8 @@ fn what_is_not_known_is_not_taken_out_and_said() {
         (Some(recording([&[0; 3], &[100_000; 3], &[0; 3]], None)), "no iterations were timed"),
         (Some(recording([&[1; 3], &[100_000; 3], &[1; 3]], None)), "do not belong together"),
         (Some(recording([&[900_000; 3], &[100_000; 3], &[900_000; 3]], None)), "took 88.9 to 88.9 % less"),
-        (Some(Recording { rank: 9, ..known() }), "is told of rank 9"),
-        (Some(Recording { trace: "other.json.gz".to_owned(), ..known() }), "is told of other.json.gz"),
+        (Some(Recording { rank: 9, ..known() }), "belongs to rank 9"),
+        (Some(Recording { trace: "other.json.gz".to_owned(), ..known() }), "belongs to other.json.gz"),
     ];
     for (recording, why) in cases {
         let rank = corrected(&iterations(3), recording.as_ref());
@@ -284,9 +284,9 @@ fn what_is_not_known_is_not_taken_out_and_said() {
             "{why}: {:?}",
             rank.all_warnings().collect::<Vec<_>>()
         );
-        // What is told of another trace leaves nothing, not even a doubt.
+        // A recording of another trace leaves nothing, not even a doubt.
         let of_another =
-            ["is told of", "not those of the trace", "contradict the trace"].iter().any(|one| why.contains(one));
+            ["belongs to", "not those of the trace", "contradict the trace"].iter().any(|one| why.contains(one));
         if of_another || why.starts_with("no") {
             assert!(
                 rank.correction.overhead.is_none()
@@ -311,9 +311,9 @@ fn what_cannot_be_told_from_nothing_is_taken_out_and_makes_the_corrected_time_un
         assert!(rank.iterations.iter().all(|one| rank.corrected(one).unwrap().total == total));
         let without = rank.without_recording().unwrap();
         assert_eq!((without.mean, without.interval), (total as f64, Some([80_000.0, 100_000.0])));
-        let told = |words: &str| rank.all_warnings().any(|warning| warning.contains(words));
+        let known = |words: &str| rank.all_warnings().any(|warning| warning.contains(words));
         assert!(
-            told("the cost of recording is not known here") && told(taken),
+            known("the cost of recording is not known here") && known(taken),
             "{:?}",
             rank.all_warnings().collect::<Vec<_>>()
         );
@@ -339,10 +339,14 @@ fn recording_makes_no_script_faster() {
 #[test]
 fn a_mean_that_holds_what_was_not_held_against_plain_iterations_is_told() {
     let durations = [100, 100, 100, 100, 100, 100, 600, 100, 100];
-    let told = durations.map(|duration| duration as u64 * 1000);
-    let rank = corrected(&of_microseconds(&durations), Some(&recording([&[90_000; 9], &told, &[90_000; 9]], None)));
-    let told = "is 62 % above that of the 8 of 9 that did not take much longer";
-    assert!(rank.all_warnings().any(|warning| warning.contains(told)), "{:?}", rank.all_warnings().collect::<Vec<_>>());
+    let known = durations.map(|duration| duration as u64 * 1000);
+    let rank = corrected(&of_microseconds(&durations), Some(&recording([&[90_000; 9], &known, &[90_000; 9]], None)));
+    let known = "is 62 % above that of the 8 of 9 that did not take much longer";
+    assert!(
+        rank.all_warnings().any(|warning| warning.contains(known)),
+        "{:?}",
+        rank.all_warnings().collect::<Vec<_>>()
+    );
 }
 
 /// By hand: 2 of 100 us are recording's, and one of ten plain iterations took 1,998, none of the ten recorded ones. One event in twenty adds
@@ -357,10 +361,10 @@ fn what_only_plain_iterations_show_makes_the_corrected_mean_unsure() {
     let [low, high] = without.interval.unwrap();
     assert!((without.mean - 98_000.0).abs() < 1.0 && (low - 98_000.0).abs() < 1.0, "{without:?}");
     assert!((high - (98_000.0 + 5.572 * 95_000.0)).abs() < 100.0, "{without:?}");
-    let told = "1 of 20 iterations took much longer than the others, as where an evaluation, a wait for data or another program lies in them: 1.998 ms on \
+    let known = "1 of 20 iterations took much longer than the others, as with an evaluation, a wait for data or another program in them: 1.998 ms on \
                 average without recording, 52 % of all time, where the others took 0.098 ms";
     assert!(
-        rank.all_warnings().any(|warning| warning.starts_with(told)),
+        rank.all_warnings().any(|warning| warning.starts_with(known)),
         "{:?}",
         rank.all_warnings().collect::<Vec<_>>()
     );
@@ -424,17 +428,17 @@ fn speed_that_changed_meanwhile_makes_it_less_sure() {
 /// anyhow. Where they do not belong together, nothing is corrected, and they are off by what they took less.
 #[test]
 fn it_says_how_far_off_what_half_of_the_iterations_tell_is() {
-    for (recorded, off, told) in [(250, 200.0 / 9.0, "+22 % off"), (95, -200.0 / 11.0, "-18 % off")] {
+    for (recorded, off, doubted) in [(250, 200.0 / 9.0, "+22 % off"), (95, -200.0 / 11.0, "-18 % off")] {
         let overhead = Overhead::of(&recording([&[90, 110], &[recorded; 4], &[110, 90]], None)).unwrap();
         assert!((overhead.off.unwrap() - off).abs() < 1e-9);
-        assert!(overhead.doubts.iter().any(|doubt| doubt.contains(told)), "{:?}", overhead.doubts);
+        assert!(overhead.doubts.iter().any(|doubt| doubt.contains(doubted)), "{:?}", overhead.doubts);
     }
     let overhead = Overhead::of(&recording([&[100; 4], &[50; 4], &[100; 4]], None)).unwrap();
     assert_eq!(overhead.off, Some(-50.0));
     assert!(overhead.doubts[0].contains("nothing of that is subtracted"), "{:?}", overhead.doubts);
 }
 
-/// What a recording tells from format 2 on: periods that take turns.
+/// The times of a recording from format 2 on: periods that take turns.
 fn by_turns(plain: &[&[u64]], recorded: &[&[u64]]) -> Recording {
     serde_json::from_value(json!({
         "format": 2, "trace": "rank0.json.gz", "rank": 0, "ranks": 1, "iterations_are": "optimizer steps", "kineto": true,
@@ -476,12 +480,12 @@ fn iterations_that_something_else_ran_in_tell_nothing_of_recording() {
 /// nothing to speak of.
 #[test]
 fn memory_that_comes_anew_in_some_periods_is_told() {
-    for (pages, told) in [(100, true), (10, false)] {
+    for (pages, reported) in [(100, true), (10, false)] {
         let mut recording = by_turns(&[&[1_000_000; 2], &[1_000_000; 2]], &[&[1_100_000; 4]]);
         recording.faults = Some(by_turns(&[&[0; 2], &[pages; 2]], &[&[0; 4]]).wall);
         let overhead = Overhead::of(&recording).unwrap();
         let says = |doubt: &String| doubt.contains("get 0 to 100 pages") && doubt.contains("some 7 % of an iteration");
-        assert_eq!(overhead.doubts.iter().any(says), told, "{:?}", overhead.doubts);
+        assert_eq!(overhead.doubts.iter().any(says), reported, "{:?}", overhead.doubts);
     }
 }
 
@@ -518,9 +522,9 @@ fn recordings_of_both_formats_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rank0.recording.json");
     let read = |format: u32, times: Value| {
-        let mut told = json!({ "format": format, "trace": "rank0.json.gz", "rank": 0, "iterations_are": "optimizer steps", "kineto": true });
-        told.as_object_mut().unwrap().extend(times.as_object().unwrap().clone());
-        std::fs::write(&file, told.to_string()).unwrap();
+        let mut known = json!({ "format": format, "trace": "rank0.json.gz", "rank": 0, "iterations_are": "optimizer steps", "kineto": true });
+        known.as_object_mut().unwrap().extend(times.as_object().unwrap().clone());
+        std::fs::write(&file, known.to_string()).unwrap();
         Recording::read(&file)
     };
     let first = read(1, json!({ "plain_before": [1], "recorded": [2, 3], "plain_after": [4] })).unwrap();
@@ -531,7 +535,7 @@ fn recordings_of_both_formats_are_read() {
     assert!(error.contains("has format 3"), "{error}");
 }
 
-/// Times that were measured beside other programs: 1.69 ms without recording, 3.79 ms with, of processor time 1.66 and 2.09 ms. By hand: of
+/// Times that were measured while other programs ran: 1.69 ms without recording, 3.79 ms with, of processor time 1.66 and 2.09 ms. By hand: of
 /// 1.66 those are 0.43 more, or 25.9 %, as the warning says; others stretch what recording takes as they stretch the rest, so that of 3.79 ms
 /// on the wall it takes 0.43 / 2.09.
 #[test]
@@ -552,14 +556,14 @@ fn what_other_programs_take_is_not_recordings() {
 /// of 1.386 are 6 %. Either may be what recording takes, and all between.
 #[test]
 fn a_wall_that_tells_more_than_the_processor_does_is_told_and_makes_it_less_sure() {
-    let told = recording(
+    let known = recording(
         [&[3_500_000; 5], &[4_500_000; 5], &[3_500_000; 5]],
         Some([&[1_386_000; 5], &[1_464_000; 5], &[1_386_000; 5]]),
     );
-    let overhead = Overhead::of(&told).unwrap();
+    let overhead = Overhead::of(&known).unwrap();
     assert_eq!((overhead.clock, overhead.added, overhead.interval), (Clock::Wall, 1e6, [78_000.0, 1e6]));
-    let told = "take +29 % by the wall clock and +6 % by processor time";
-    assert!(overhead.doubts.iter().any(|doubt| doubt.contains(told)), "{overhead:?}");
+    let known = "take +29 % by the wall clock and +6 % by processor time";
+    assert!(overhead.doubts.iter().any(|doubt| doubt.contains(known)), "{overhead:?}");
 }
 
 /// By hand, in us: plain periods take 100, 140, 100 and 150, which is 122.5; recorded ones between them 20 and 20 less, and 5 more. With a
@@ -580,17 +584,17 @@ fn the_corrected_mean_may_be_what_was_measured_without_recording() {
     assert_eq!(run.without_recording().unwrap().interval, Some([low, high]));
 }
 
-/// A script that waits, or that works in several threads, is told by the wall's clock.
+/// A script that waits, or that works in several threads, is measured by the wall clock.
 #[test]
 fn processor_time_counts_where_one_processor_is_kept_busy() {
     for processor in [40, 180] {
         let [plain, recorded] = [processor; 2].map(|time| [time; 5]);
-        let told = recording([&[100; 5], &[120; 5], &[100; 5]], Some([&plain, &recorded, &plain]));
-        assert_eq!(Overhead::of(&told).unwrap().clock, Clock::Wall);
+        let known = recording([&[100; 5], &[120; 5], &[100; 5]], Some([&plain, &recorded, &plain]));
+        assert_eq!(Overhead::of(&known).unwrap().clock, Clock::Wall);
     }
     // Where recorded iterations took none, nobody read it.
-    let told = recording([&[100; 5], &[120; 5], &[100; 5]], Some([&[100; 5], &[0; 5], &[100; 5]]));
-    let overhead = Overhead::of(&told).unwrap();
+    let known = recording([&[100; 5], &[120; 5], &[100; 5]], Some([&[100; 5], &[0; 5], &[100; 5]]));
+    let overhead = Overhead::of(&known).unwrap();
     assert_eq!((overhead.clock, overhead.taken(), overhead.interval), (Clock::Wall, 20.0, [20.0; 2]));
 }
 
@@ -600,18 +604,18 @@ fn run(wall: i64, sleeps: i64, processor: u64) -> Breakdown {
     let durations: Vec<i64> = (0..10).map(|at| wall + at % 2).collect();
     let times = |middle: u64| (0..10).map(|at| 1000 * (middle + at % 2)).collect::<Vec<u64>>();
     let (on_wall, on_processor) = (times(wall as u64), times(processor));
-    let told = recording([&on_wall; 3], Some([&on_processor; 3]));
+    let known = recording([&on_wall; 3], Some([&on_processor; 3]));
     let mut trace = of_microseconds(&durations);
     let mut end = 0;
     for duration in durations.into_iter().filter(|_| sleeps > 0) {
         end += duration * 1000;
         trace.main(("python_function", "<built-in function sleep>"), [end - sleeps * 1000, end]);
     }
-    Breakdown { ranks: vec![corrected(&trace, Some(&told))], warnings: Vec::new() }
+    Breakdown { ranks: vec![corrected(&trace, Some(&known))], warnings: Vec::new() }
 }
 
-/// By hand: iterations of 100 us take 200 beside others, with the same 99 us of processor time. Where the processor has twice as much to do,
-/// or the script sleeps, others are not to blame; where its processor time is not told, nobody knows.
+/// By hand: iterations of 100 us take 200 with other programs, with the same 99 us of processor time. Where the processor has twice as much to do,
+/// or the script sleeps, others are not to blame; where its processor time is unknown, nobody knows.
 #[test]
 fn longer_iterations_with_no_more_for_the_processor_to_do_are_told_from_a_slower_script() {
     let compared = |before: &Breakdown, after: &Breakdown| Comparison::of(&[before], &[after]);
@@ -643,7 +647,7 @@ fn whether_an_iteration_takes_longer_is_tested_by_itself() {
 }
 
 /// By hand: of five ranges of a name three begin in iterations that were recorded, and two where the profiler had just stopped or started.
-/// Beside traces that others recorded nobody knows of such.
+/// Next to traces of other recorders there is no such file.
 #[test]
 fn ranges_where_the_profiler_starts_and_stops_are_left_out() {
     let mut trace = Invented::default();
@@ -663,9 +667,9 @@ fn ranges_where_the_profiler_starts_and_stops_are_left_out() {
     let rank = broken_down();
     let totals: Vec<i64> = rank.iterations.iter().map(|one| one.sets.total()).collect();
     assert_eq!(totals, [10_000; 3]);
-    let told = "2 iterations begin outside of the recorded ones";
+    let known = "2 iterations begin outside of the recorded ones";
     assert!(
-        rank.all_warnings().any(|warning| warning.starts_with(told)),
+        rank.all_warnings().any(|warning| warning.starts_with(known)),
         "{:?}",
         rank.all_warnings().collect::<Vec<_>>()
     );
@@ -688,8 +692,8 @@ proptest! {
                 trace.main(event, [start, start + duration]).kernel("gemm", [start + 50, start + 100]);
             }
         }
-        let told = recording([&[plain; 3], &[recorded; 2], &[plain; 3]], None);
-        let rank = corrected(&trace, Some(&told));
+        let known = recording([&[plain; 3], &[recorded; 2], &[plain; 3]], None);
+        let rank = corrected(&trace, Some(&known));
         let iteration = &rank.iterations[0];
         if let Some((total, divided)) = rank.corrected(iteration).and_then(|one| Some((one.total, one.divided.as_ref()?))) {
             let sets = &divided.sets;

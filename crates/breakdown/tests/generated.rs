@@ -41,13 +41,13 @@ fn it_is_told_for_which_rank_the_others_wait() {
         }
         trace.read(rank)
     };
-    let told = broken_down(&[rank(0, 0, [30, 12]), rank(1, 7, [10, 17])]).warnings;
+    let warnings = broken_down(&[rank(0, 0, [30, 12]), rank(1, 7, [10, 17])]).warnings;
     let expected = "where ranks exchange something, a rank waits 12.500 ms of an iteration's 100.000 ms until all are there, on average over all ranks, the last one included: 80 % of \
                     it for rank 1, 20 % for rank 0";
-    assert!(told.iter().any(|warning| warning == expected), "{told:?}");
+    assert!(warnings.iter().any(|warning| warning == expected), "{warnings:?}");
     // Where all are there at once nobody waits.
-    let told = broken_down(&[rank(0, 0, [10, 12]), rank(1, 7, [10, 12])]).warnings;
-    assert!(!told.iter().any(|warning| warning.contains("until all are there")), "{told:?}");
+    let warnings = broken_down(&[rank(0, 0, [10, 12]), rank(1, 7, [10, 12])]).warnings;
+    assert!(!warnings.iter().any(|warning| warning.contains("until all are there")), "{warnings:?}");
 }
 
 /// 5 s of Python, 5 s of C++, and 5 s of the GPU in each iteration: one second of those behind Python, two behind C++, one while the CUDA
@@ -236,7 +236,7 @@ fn without_python_passes_are_told_by_their_operators() {
     assert_eq!(operations(&trace), owned(&expected));
 }
 
-/// Six iterations of four layers each, the last of which is followed by an update: layers repeat more often than iterations, but what lies
+/// Six iterations of four layers each, the last of which is followed by an update: layers repeat more often than iterations, but what is
 /// between two of them is not always the same.
 #[test]
 fn iterations_are_what_repeats_and_not_the_layers_in_them() {
@@ -279,8 +279,8 @@ fn what_comes_a_few_times_is_no_iteration() {
 fn traces_that_tell_little_and_iterations_that_hold_something_else_are_told() {
     let mut bare = Invented::default();
     bare.main(("user_annotation", "ProfilerStep#1"), [0, 10_000]).main(("cpu_op", "aten::mm"), [0, 50]);
-    let told = rank(&bare).warnings;
-    assert!(told.iter().any(|told| told.contains("cover 0.50 % of the iterations")), "{told:?}");
+    let warnings = rank(&bare).warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("cover 0.50 % of the iterations")), "{warnings:?}");
     let mut uneven = Invented::default();
     let mut at = 0;
     for step in 0..10 {
@@ -289,8 +289,8 @@ fn traces_that_tell_little_and_iterations_that_hold_something_else_are_told() {
         uneven.main(("cpu_op", "aten::mm"), [at, at + 50]);
         at += length;
     }
-    let told = rank(&uneven).warnings;
-    assert!(told.iter().any(|told| told.contains("2 of 10 take 10.0 times it")), "{told:?}");
+    let warnings = rank(&uneven).warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("2 of 10 take 10.0 times it")), "{warnings:?}");
 }
 
 #[test]
@@ -306,18 +306,20 @@ fn a_run_says_which_iterations_are_not_on_every_rank() {
     };
     let run = broken_down(&[steps(10).read(0), steps(3).read(1)]);
     assert!(
-        run.warnings.iter().any(|told| told.starts_with("the run's figures are of 3 of the 10 iterations of rank 0")),
+        run.warnings
+            .iter()
+            .any(|warning| warning.starts_with("the run's figures are of 3 of the 10 iterations of rank 0")),
         "{:?}",
         run.warnings
     );
     assert!(broken_down(&[steps(10).read(0), steps(10).read(1)]).warnings.is_empty());
-    // One rank, whose only event lies where nanoseconds end, begins after none.
+    // One rank, whose only event is where nanoseconds end, begins after none.
     let mut last = Invented::default();
     last.header("\"baseTimeNanoseconds\": 9223372036854775807").main(("cpu_op", "aten::mm"), [5, 10]);
     assert!(broken_down(&[last.read(0)]).warnings.is_empty());
 }
 
-/// Names and iterations without end: those that take longest are told apart, and the others are summed and told.
+/// Names and iterations without end: those that take longest are listed, and the others are summed and reported.
 #[test]
 fn small_ranges_are_summed_and_late_iterations_left_out() {
     let mut trace = Invented::default();
@@ -331,21 +333,25 @@ fn small_ranges_are_summed_and_late_iterations_left_out() {
     assert_eq!(iteration.operations.len(), 101);
     assert_eq!(iteration.operations.values().map(|sets| sets.total()).max(), Some(100_000 - 99 * 10 - 90));
     assert!(iteration.operations.values().any(|sets| sets.total() == 90));
-    assert!(found.warnings.iter().any(|told| told.contains("200 names of ranges")), "{:?}", found.warnings);
+    assert!(found.warnings.iter().any(|warning| warning.contains("200 names of ranges")), "{:?}", found.warnings);
     let mut steps = Invented::default();
     for at in 0..5010 {
         steps.main(("user_annotation", &format!("ProfilerStep#{at}")), [10 * at, 10 * at + 10]);
     }
-    // One within another is left out wherever it lies.
+    // One within another is left out wherever it is.
     steps.main(("user_annotation", "ProfilerStep#5008"), [10 * 5007 + 2, 10 * 5007 + 4]);
     let found = rank(&steps);
     assert_eq!(found.iterations.len(), 5000);
     assert!(
-        found.warnings.iter().any(|told| told.starts_with("left out: 10 iterations behind")),
+        found.warnings.iter().any(|warning| warning.starts_with("left out: 10 iterations behind")),
         "{:?}",
         found.warnings
     );
-    assert!(found.warnings.iter().any(|told| told.starts_with("1 iteration lies in another")), "{:?}", found.warnings);
+    assert!(
+        found.warnings.iter().any(|warning| warning.starts_with("1 iteration is inside another")),
+        "{:?}",
+        found.warnings
+    );
 }
 
 /// What other tools stumble over: an event of 10^18 ns, times before zero, one that ends before it begins, ranges that overlap, ranks
@@ -362,11 +368,11 @@ fn extreme_times_are_divided_and_told() {
     assert_eq!(rank.markers, Markers::WholeTrace);
     assert_eq!(rank.iterations[0].sets.total(), 1_000_000_005 * SECOND);
     assert_eq!(rank.iterations[0].sets.category(TimeCategory::CppOrCudaApi), Some(2 * SECOND));
-    for told in [
+    for expected in [
         "negative duration",
         "longer than a day, or more than a day from the others, which is in no recording: 2 of 3 events",
     ] {
-        assert!(rank.warnings.iter().any(|warning| warning.contains(told)), "{told}: {:?}", rank.warnings);
+        assert!(rank.warnings.iter().any(|warning| warning.contains(expected)), "{expected}: {:?}", rank.warnings);
     }
 
     let mut widest = Invented::default();
@@ -381,8 +387,8 @@ fn extreme_times_are_divided_and_told() {
         .main(("user_annotation", "ProfilerStep#3"), [12, 15]);
     let rank = broken_down(&[steps.read(0)]).ranks.remove(0);
     assert_eq!(rank.iterations.iter().map(|one| one.window).collect::<Vec<_>>(), [(0, 10), (10, 20)]);
-    for told in ["1 iteration begins before", "1 iteration lies in another one"] {
-        assert!(rank.warnings.iter().any(|warning| warning.starts_with(told)), "{told}: {:?}", rank.warnings);
+    for expected in ["1 iteration begins before", "1 iteration is inside another one"] {
+        assert!(rank.warnings.iter().any(|warning| warning.starts_with(expected)), "{expected}: {:?}", rank.warnings);
     }
 
     let mut later = Invented::default();

@@ -84,7 +84,7 @@ fn the_longest_are_told_by_name() {
     assert_eq!(stacks.costs(Category::Python), functions);
     assert_eq!(stacks.costs(Category::Operator), [cost("aten::linear", [21, 26], 1), cost("aten::mm", [15, 15], 1)]);
     assert_eq!(stacks.costs(Category::Runtime), [cost("cudaLaunchKernel", [5, 5], 1)]);
-    // Kernels on two streams add up; the memset lies in both steps.
+    // Kernels on two streams add up; the memset is in both steps.
     let work = |name: &str, work, total, calls| WorkCost { name: name.into(), work, total, calls };
     let expected = [work("gemm", Work::Kernel, 18, 2), work("Memset", Work::Set, 10, 1)];
     assert_eq!(work_costs(&ranked.trace, &rank), expected);
@@ -140,11 +140,11 @@ fn hostile_names_and_depths_stay_bounded() {
     assert_eq!(lines[..2], [format!("{}… 1", "x".repeat(200)), format!("{}…;a:b c 7 10", "x".repeat(200))]);
 }
 
-/// Nanoseconds that this thread had a processor (Linux, Documentation/scheduler/sched-stats): beside other programs the time on the wall is
+/// Nanoseconds that this thread had a processor (Linux, Documentation/scheduler/sched-stats): with other programs the wall-clock time is
 /// theirs, too.
 fn processor_time() -> u64 {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    told.split(' ').next().unwrap().parse().unwrap()
+    let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    schedule.split(' ').next().unwrap().parse().unwrap()
 }
 
 /// More calls than there are frames for, each in a stack of its own: those without a frame were looked for again in each that they make,

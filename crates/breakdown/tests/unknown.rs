@@ -28,13 +28,13 @@ fn categories(rank: &RankBreakdown) -> Vec<(TimeCategory, i64)> {
     TimeCategory::ALL.into_iter().filter_map(|category| Some((category, sets.category(category)?))).collect()
 }
 
-/// The metrics that are told.
+/// The metrics that are known.
 fn metrics(rank: &RankBreakdown) -> Vec<(Metric, f64)> {
     let sets = &rank.iterations[0].sets;
     Metric::ALL.into_iter().filter_map(|metric| Some((metric, (metric.of(sets)? * 1e12).round() / 1e3))).collect()
 }
 
-fn is_told(rank: &RankBreakdown, words: &str) -> bool {
+fn is_value(rank: &RankBreakdown, words: &str) -> bool {
     rank.warnings.iter().any(|warning| warning.contains(words))
 }
 
@@ -47,7 +47,7 @@ fn of_a_trace_of_kernels_alone_only_the_gpu_is_known() {
     assert_eq!(categories(&rank), [(TimeCategory::Unrecorded, 100)]);
     assert_eq!(metrics(&rank), [(Metric::TotalTimeSec, 100.0), (Metric::GPUTimeSec, 50.0)]);
     for unknown in ["Python and waiting are unknown", "C++ is unknown", "the CUDA API is unknown"] {
-        assert!(is_told(&rank, unknown), "{unknown}: {:?}", rank.warnings);
+        assert!(is_value(&rank, unknown), "{unknown}: {:?}", rank.warnings);
     }
 }
 
@@ -65,7 +65,7 @@ fn of_calls_of_the_runtime_alone_nobody_knows_what_lies_between() {
         (Metric::GPUAndCudaCppTimeSec, 10.0),
     ];
     assert_eq!(metrics(&rank), known);
-    assert!(is_told(&rank, "C++ is unknown") && !is_told(&rank, "CUDA API is unknown"), "{:?}", rank.warnings);
+    assert!(is_value(&rank, "C++ is unknown") && !is_value(&rank, "CUDA API is unknown"), "{:?}", rank.warnings);
 }
 
 /// Python, operators and kernels without the calls that launch them: those are in C++.
@@ -79,21 +79,21 @@ fn without_calls_of_the_runtime_cpp_and_cuda_are_not_told_apart() {
         [(TimeCategory::Python, 50), (TimeCategory::Wait, 0), (TimeCategory::CppOrCudaApi, 50)]
     );
     let known = metrics(&with_python);
-    let told = |metric| known.iter().find(|(known, _)| *known == metric).map(|(_, value)| *value);
-    assert_eq!(told(Metric::CppAndGPUTimeSec), Some(50.0));
-    assert_eq!(told(Metric::CppTimeSec), Some(30.0));
-    assert_eq!(told(Metric::TheoreticalSpeedup), Some(2e9));
+    let value = |metric| known.iter().find(|(known, _)| *known == metric).map(|(_, value)| *value);
+    assert_eq!(value(Metric::CppAndGPUTimeSec), Some(50.0));
+    assert_eq!(value(Metric::CppTimeSec), Some(30.0));
+    assert_eq!(value(Metric::TheoreticalSpeedup), Some(2e9));
     for unknown in [Metric::FrameworkCppTimeSec, Metric::CudaCppTimeSec, Metric::GPUAndCudaCppTimeSec] {
-        assert_eq!(told(unknown), None, "{unknown:?}");
+        assert_eq!(value(unknown), None, "{unknown:?}");
     }
-    assert!(is_told(&with_python, "the CUDA API is unknown"), "{:?}", with_python.warnings);
+    assert!(is_value(&with_python, "the CUDA API is unknown"), "{:?}", with_python.warnings);
     // Without Python, a call of the runtime outside of operators is nowhere, either.
     let mut bare = Invented::default();
     bare.main(STEP, [0, 100]).main(OPERATOR, [20, 70]).kernel("gemm", [40, 60]);
     assert_eq!(categories(&rank(&bare)), [(TimeCategory::CppOrCudaApi, 50), (TimeCategory::Unrecorded, 50)]);
 }
 
-/// A machine with a GPU whose profiler was told to record the processor alone, and one that was not allowed to look at its GPU.
+/// A machine with a GPU whose profiler was set to record the processor alone, and one that was not allowed to look at its GPU.
 #[test]
 fn a_gpu_that_was_not_recorded_is_not_idle() {
     let cpu = |trace: &mut Invented| {
@@ -107,7 +107,7 @@ fn a_gpu_that_was_not_recorded_is_not_idle() {
     for trace in [&unasked, &refused] {
         let rank = rank(trace);
         assert!(metrics(&rank).iter().all(|(metric, _)| !of_gpu.contains(metric)), "{:?}", metrics(&rank));
-        assert!(is_told(&rank, "when it is busy is unknown"), "{:?}", rank.warnings);
+        assert!(is_value(&rank, "when it is busy is unknown"), "{:?}", rank.warnings);
     }
     assert_eq!(rank(&unasked).iterations[0].sets.category(TimeCategory::CudaApi), None);
     assert_eq!(rank(&refused).iterations[0].sets.category(TimeCategory::CudaApi), Some(10));
@@ -118,7 +118,7 @@ fn a_gpu_that_was_not_recorded_is_not_idle() {
     assert_eq!((metrics(&without).len(), without.warnings.as_slice()), (11, &[][..]));
 }
 
-/// One rank alone shows whether it waits for others only where it calls for them; beside others, its operators would.
+/// One rank alone shows whether it waits for others only where it calls for them; next to others, its operators would.
 #[test]
 fn waiting_for_another_rank_is_unknown_of_one_alone() {
     let causes = |rank: &RankBreakdown| Idle::ALL.map(|cause| rank.iterations[0].idle.unwrap().get(cause));
@@ -179,24 +179,24 @@ fn what_rests_on_python_is_compared_only_where_all_recordings_have_it() {
 
 /// Steps that go on where the profiler has stopped to record what is in them.
 #[test]
-fn iterations_without_events_are_told() {
+fn iterations_without_events_are_value() {
     let mut trace = Invented::default();
     for step in 0..6 {
         trace.main(("user_annotation", &format!("ProfilerStep#{step}")), [100 * step, 100 * step + 99]);
     }
     trace.main(PYTHON, [0, 99]).main(PYTHON, [100, 199]);
     let rank = rank(&trace);
-    assert!(is_told(&rank, "hardly any events of the main thread are in 4 of 6 iterations"), "{:?}", rank.warnings);
+    assert!(is_value(&rank, "hardly any events of the main thread are in 4 of 6 iterations"), "{:?}", rank.warnings);
 }
 
 /// Two of eight ranks, as when somebody copies a few files from the nodes; and ranks of different runs.
 #[test]
-fn ranks_that_are_missing_are_told() {
+fn ranks_that_are_missing_are_value() {
     let of = |ranks: &[(u32, u32)]| {
         let read = |&(rank, size): &(u32, u32)| {
             let mut trace = Invented::default();
-            let told = format!("\"distributedInfo\": {{\"rank\": {rank}, \"world_size\": {size}}}");
-            trace.header(&told).main(STEP, [0, 100]).main(OPERATOR, [10, 60]).read(rank)
+            let info = format!("\"distributedInfo\": {{\"rank\": {rank}, \"world_size\": {size}}}");
+            trace.header(&info).main(STEP, [0, 100]).main(OPERATOR, [10, 60]).read(rank)
         };
         Breakdown::of(&ranks.iter().map(read).collect::<Vec<_>>(), &Options::default()).unwrap()
     };
@@ -216,10 +216,10 @@ fn ranks_that_are_missing_are_told() {
         (vec![(0, 2), (3, 8)], None, Some("the traces are of runs of 2 and 8 ranks, and so of different runs")),
         (vec![(0, 2), (3, 2)], Some(2), Some("rank 3 cannot be of a run of 2 ranks")),
     ];
-    for (ranks, size, told) in cases {
+    for (ranks, size, expected) in cases {
         let run = of(&ranks);
         assert_eq!(run.world_size(), size);
-        assert!(run.absent().as_deref().unwrap_or("").starts_with(told.unwrap_or("")), "{:?}", run.absent());
-        assert_eq!(run.absent().is_some(), told.is_some());
+        assert!(run.absent().as_deref().unwrap_or("").starts_with(expected.unwrap_or("")), "{:?}", run.absent());
+        assert_eq!(run.absent().is_some(), expected.is_some());
     }
 }

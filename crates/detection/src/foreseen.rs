@@ -36,7 +36,6 @@ const TIME_BELIEFS: Terms = [0.5, 1.0, 0.1, 0.1, 0.1, 0.1];
 /// Memory is simulated; the two graphs do not peak at the same moment, and images are held in several copies.
 const MEMORY_BELIEFS: Terms = [0.03, 0.03, 0.1, 0.1, 0.0, 0.0];
 
-/// The result of a prediction.
 struct Answer {
     predictions: Vec<Prediction>,
     /// Settings that were measured, which the predictions are based on.
@@ -47,7 +46,6 @@ struct Answer {
     device: String,
 }
 
-/// A requested setting.
 struct Prediction {
     setting: Setting,
     /// Seconds of a step without waiting for data, and its 90 % interval.

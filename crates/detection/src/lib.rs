@@ -82,7 +82,6 @@ pub struct Detection {
     /// Values common to all settings; batch, workers and prefetching are those of `settings`. An empty path means that
     /// no data are given.
     task: DetectionTask,
-    /// The settings to try.
     settings: Vec<Setting>,
 }
 
@@ -97,7 +96,6 @@ pub struct Setting {
     pub prefetch_factor: u64,
 }
 
-/// One setting and its result.
 struct Tried {
     setting: Setting,
     became: Became,
@@ -118,14 +116,12 @@ enum Became {
     Failed(String),
 }
 
-/// Steps that ran.
 struct Ran {
     measured: Measured,
     timing: Timing,
     seen: Seen,
     /// Why its times are not those of a training that learns.
     doubt: Option<String>,
-    /// The cause of the disturbance.
     disturbance: Option<String>,
 }
 
@@ -229,6 +225,14 @@ impl Tried {
         match &self.became {
             Became::Ran(ran) => Some(ran),
             Became::OutOfMemory(_) | Became::Spared | Became::Failed(_) => None,
+        }
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        match &self.became {
+            Became::Ran(ran) => Some(ran.measured.memory),
+            Became::OutOfMemory(memory) => *memory,
+            Became::Spared | Became::Failed(_) => None,
         }
     }
 

@@ -18,13 +18,11 @@ use std::time::{Duration, SystemTime};
 /// How often a disturbed setting is measured.
 const MOST: u32 = 2;
 
-/// The state of a measurement run.
 pub(super) struct MeasurementRun<'a> {
     asked: &'a Detection,
     trainer: &'a Trainer,
     store: &'a mut Store,
     circumstances: Circumstances,
-    /// Settings that were found measured.
     pub found: usize,
     /// Those that were measured now.
     pub measured: usize,
@@ -63,7 +61,6 @@ impl<'a> MeasurementRun<'a> {
         Ok(tried)
     }
 
-    /// Steps of one setting.
     fn steps(&self) -> u64 {
         self.asked.task.warm_up + 2 * self.asked.task.steps
     }

@@ -8,7 +8,6 @@ use perf4sight_report::{
     Axis, Block, Chart, Fact, Group, Line, Page, Plot, Series, StackedBars, Tone, Value, Whole, sentence,
 };
 
-/// The whole page.
 pub(super) fn of(asked: &Detection, tried: &[Tried], answer: &Answer<'_>, warnings: &[String]) -> Page {
     let network = &asked.task.network;
     let place = &answer.circumstances.place;

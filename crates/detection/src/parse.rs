@@ -14,9 +14,6 @@ use std::path::{Path, PathBuf};
 static TRAINING: Table = Table { section: "training", ..TABLE };
 
 /// The verb of the command line: a detector is trained, or data made up.
-///
-/// # Errors
-/// See [`published`] and [`Detection::parse`].
 pub(super) fn verb(values: &Values<'_>) -> Result<Box<dyn Verb>> {
     if let Some(folder) = values.get("make_dataset")? {
         return Ok(Box::new(MakeDataset { folder, count: values.get("images")?, seed: values.get("seed")? }));
@@ -129,7 +126,7 @@ mod tests {
 
     #[test]
     fn what_it_does_not_know_is_named() {
-        for (text, told) in [
+        for (text, expected) in [
             ("[training]\nbatch_sise = 4\n", "train.toml:2: [training] batch_sise"),
             ("[training]\nbatch_size = \"many\"\n", "train.toml:2: [training] batch_size"),
             ("[training]\nnum_epochs = 0\n", "train.toml:2: [training] num_epochs"),
@@ -139,7 +136,7 @@ mod tests {
             ("", "there is no table [training]"),
         ] {
             let error = published(text).unwrap_err().to_string();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

@@ -88,6 +88,6 @@ Examples:
   perf4sight detection --data pets --network ssdlite320_mobilenet_v3_large --python ~/venv/bin/python --json
   perf4sight detection --data pets --batch-size 8,16 --size 640 --predict fingerprinting/orin/imagenet
 
-The data lie as those of Oxford-IIIT Pet: images/*.jpg, annotations/trimaps/*.png, annotations/trainval.txt. Weights are random, and
+The data have the layout of Oxford-IIIT Pet: images/*.jpg, annotations/trimaps/*.png, annotations/trainval.txt. Weights are random, and
 nothing is downloaded unless --weights is given. Every setting runs in a process of its own; the folder of --out keeps each when it is
 finished, so that the same command goes on where it stopped. What is not said here is as --config says, or as in the section [detection].";

@@ -13,9 +13,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The file of measurements.
 const FILE: &str = "measurements.json";
-/// Its version.
 const FORMAT: u32 = 1;
 /// Room that is left on the disk before anything is measured, in bytes.
 const ROOM: usize = 256 << 10;
@@ -27,16 +25,12 @@ pub(super) struct Store {
     _held: File,
 }
 
-/// A setting that was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
-    /// The circumstances of the measurement.
     pub circumstances: Circumstances,
-    /// The requested task.
     pub task: DetectionTask,
     /// How often it was measured: disturbed ones are once more.
     pub visits: u32,
-    /// Its result.
     pub outcome: Outcome,
     /// The state of the machine during the measurement.
     #[serde(default, skip_serializing_if = "Seen::is_empty")]
@@ -44,7 +38,6 @@ pub(super) struct Row {
     /// Processors of the machine that the training does not compute with; unknown in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processors_left: Option<u64>,
-    /// When it ended.
     pub date: String,
 }
 
@@ -69,7 +62,6 @@ pub(super) struct Circumstances {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
-    /// Its steps ran.
     Measured(Box<perf4sight_step::detection::Measured>),
     /// They did not fit.
     OutOfMemory(Option<Memory>),
@@ -102,9 +94,6 @@ impl Store {
     }
 
     /// Stores a row in place of the earlier row of its setting.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn keep(&mut self, row: Row) -> Result<()> {
         self.rows.retain(|known| !known.is_of(&row.circumstances, &row.task));
         self.rows.push(row);
@@ -143,7 +132,6 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Row>> {
 }
 
 impl Row {
-    /// The result of its setting.
     pub fn became(&self, setting: Setting) -> Became {
         match &self.outcome {
             Outcome::Measured(measured) => Became::of((**measured).clone(), setting, self.seen.clone()),

@@ -1,11 +1,11 @@
 //! The results of a sweep as tables and a sentence.
 
 use super::store::Circumstances;
-use super::timing::waits_for_data;
+use super::timing::{Timing, waits_for_data};
 use super::{Became, Ran, Setting, Tried, share};
 use perf4sight_base::stats::mean;
 use perf4sight_base::units::{Bytes, Milliseconds, counted};
-use perf4sight_report::{Cell, Column, Table, significant};
+use perf4sight_report::{Column, Rows, Table, significant};
 use perf4sight_step::detection::Parts;
 use std::collections::BTreeMap;
 
@@ -27,101 +27,66 @@ pub(super) fn loading(num_workers: u64, prefetch_factor: u64) -> String {
     }
 }
 
-fn milliseconds(seconds: f64) -> Cell {
-    Milliseconds(1e3 * seconds).into()
+fn milliseconds(seconds: f64) -> Milliseconds {
+    Milliseconds(1e3 * seconds)
 }
 
 /// One line a setting.
 pub(super) fn settings(tried: &[Tried], epochs: u64) -> Table {
-    let columns = [
-        Column::number("batch", "batch"),
-        Column::number("num_workers", "workers"),
-        Column::number("prefetch_factor", "prefetch"),
-        Column::text("outcome", "outcome"),
-        Column::number("images_per_second", "images/s"),
-        Column::number("images_per_second_low", "from"),
-        Column::number("images_per_second_high", "to"),
-        Column::number("step_ms", "step"),
-        Column::number("step_p90_ms", "9 of 10"),
-        Column::number("step_p99_ms", "99 of 100"),
-        Column::number("exact_step_ms", "exact step"),
-        Column::number("exact_longer_percent", "longer"),
-        Column::number("first_steps_ms", "first steps"),
-        Column::number("waiting_percent", "waiting"),
-        Column::number("epoch_ms", "an epoch"),
-        Column::number("training_ms", counted(epochs, "epoch")),
-        Column::number("resident_bytes", "resident"),
-        Column::number("used_bytes", "used"),
-        Column::number("loaders_bytes", "loaders"),
-        Column::number("allocated_bytes", "allocated"),
-        Column::number("reserved_bytes", "reserved"),
-    ];
-    let mut table = Table::new("Training", columns);
-    for one in tried {
-        let Setting { batch, num_workers, prefetch_factor } = one.setting;
-        let ahead = (num_workers > 0).then_some(prefetch_factor);
-        let named: [Cell; 3] = [batch.into(), num_workers.into(), ahead.into()];
-        table.row(named.into_iter().chain(outcome(one, epochs)));
+    let epoch = |one: &Tried| Some(one.ran()?.timing.epoch(one.ran()?.measured.images, one.setting.batch));
+    let timed = |one: &Tried, of: fn(&Timing) -> f64| Some(milliseconds(of(&one.ran()?.timing)));
+    let longer = |one: &Tried| Some(share(one.ran()?.timing.exact / one.ran()?.timing.plain - 1.0));
+    let waiting = |one: &Tried| Some(share(one.ran()?.timing.waiting(&one.ran()?.measured)));
+    let ahead = |setting: Setting| (setting.num_workers > 0).then_some(setting.prefetch_factor);
+    Rows::new("Training", tried)
+        .number("batch", "batch", |one| one.setting.batch)
+        .number("num_workers", "workers", |one| one.setting.num_workers)
+        .number("prefetch_factor", "prefetch", |one| ahead(one.setting))
+        .text("outcome", "outcome", |one| outcome(one))
+        .number("images_per_second", "images/s", |one| Some(one.ran()?.timing.rate))
+        .number("images_per_second_low", "from", |one| Some(one.ran()?.timing.interval?.0))
+        .number("images_per_second_high", "to", |one| Some(one.ran()?.timing.interval?.1))
+        .number("step_ms", "step", |one| timed(one, |timing| timing.plain))
+        .number("step_p90_ms", "9 of 10", |one| one.ran()?.timing.percentiles[0].map(milliseconds))
+        .number("step_p99_ms", "99 of 100", |one| one.ran()?.timing.percentiles[1].map(milliseconds))
+        .number("exact_step_ms", "exact step", |one| timed(one, |timing| timing.exact))
+        .number("exact_longer_percent", "longer", |one| longer(one))
+        .number("first_steps_ms", "first steps", |one| timed(one, |timing| timing.first))
+        .number("waiting_percent", "waiting", |one| waiting(one))
+        .number("epoch_ms", "an epoch", |one| epoch(one).map(milliseconds))
+        .number("training_ms", counted(epochs, "epoch"), |one| {
+            epoch(one).map(|epoch| milliseconds(epochs as f64 * epoch))
+        })
+        .number("resident_bytes", "resident", |one| Some(Bytes(one.memory()?.resident)))
+        .number("used_bytes", "used", |one| Some(Bytes(one.memory()?.used)))
+        .number("loaders_bytes", "loaders", |one| Some(Bytes(one.memory()?.loaders)))
+        .number("allocated_bytes", "allocated", |one| one.memory()?.allocated.map(Bytes))
+        .number("reserved_bytes", "reserved", |one| one.memory()?.reserved.map(Bytes))
+        .table()
+}
+
+fn outcome(one: &Tried) -> &'static str {
+    match &one.became {
+        Became::Ran(ran) if ran.doubt.is_some() => "doubtful",
+        Became::Ran(ran) if ran.disturbance.is_some() => "disturbed",
+        Became::Ran(_) => "ran",
+        Became::OutOfMemory(_) => "does not fit",
+        Became::Spared => "not tried: less did not fit",
+        Became::Failed(_) => "failed",
     }
-    table
-}
-
-/// The result of a setting: its outcome, times and memory.
-fn outcome(one: &Tried, epochs: u64) -> Vec<Cell> {
-    let (outcome, memory) = match &one.became {
-        Became::Ran(ran) if ran.doubt.is_some() => ("doubtful", Some(ran.measured.memory)),
-        Became::Ran(ran) if ran.disturbance.is_some() => ("disturbed", Some(ran.measured.memory)),
-        Became::Ran(ran) => ("ran", Some(ran.measured.memory)),
-        Became::OutOfMemory(memory) => ("does not fit", *memory),
-        Became::Spared => ("not tried: less did not fit", None),
-        Became::Failed(_) => ("failed", None),
-    };
-    let times = one.ran().map_or([const { Cell::Missing }; 12], |ran| times(one.setting, ran, epochs));
-    let bytes = |amount: Option<u64>| -> Cell { amount.map(Bytes).into() };
-    let memory = [
-        bytes(memory.map(|memory| memory.resident)),
-        bytes(memory.map(|memory| memory.used)),
-        bytes(memory.map(|memory| memory.loaders)),
-        bytes(memory.and_then(|memory| memory.allocated)),
-        bytes(memory.and_then(|memory| memory.reserved)),
-    ];
-    [Cell::from(outcome)].into_iter().chain(times).chain(memory).collect()
-}
-
-fn times(setting: Setting, Ran { measured, timing, .. }: &Ran, epochs: u64) -> [Cell; 12] {
-    let epoch = timing.epoch(measured.images, setting.batch);
-    let [nine_of_ten, ninety_nine] = timing.percentiles.map(|seconds| seconds.map_or(Cell::Missing, milliseconds));
-    [
-        timing.rate.into(),
-        timing.interval.map(|(low, _)| low).into(),
-        timing.interval.map(|(_, high)| high).into(),
-        milliseconds(timing.plain),
-        nine_of_ten,
-        ninety_nine,
-        milliseconds(timing.exact),
-        share(timing.exact / timing.plain - 1.0).into(),
-        milliseconds(timing.first),
-        share(timing.waiting(measured)).into(),
-        milliseconds(epoch),
-        milliseconds(epochs as f64 * epoch),
-    ]
 }
 
 /// The parts of the time of an exact step.
 pub(super) fn parts(setting: Setting, ran: &Ran) -> Table {
-    let columns = [Column::text("part", "part"), Column::number("mean_ms", "mean"), Column::number("percent", "share")];
-    let mut table = Table::new(format!("Where a step's time goes: {}", words(setting)), columns);
     let sum: f64 = ran.timing.parts.iter().sum();
-    for (part, seconds) in PARTS.into_iter().zip(ran.timing.parts) {
-        table.row([part.into(), milliseconds(seconds), share(seconds / sum).into()]);
-    }
-    table.row(["step".into(), milliseconds(sum), share(1.0).into()]);
-    for (part, seconds) in ["of forward, the backbone", "of backward, the backbone"].into_iter().zip(trunk(ran)) {
-        if let Some(seconds) = seconds {
-            table.row([part.into(), milliseconds(seconds), share(seconds / sum).into()]);
-        }
-    }
-    table
+    let trunk = ["of forward, the backbone", "of backward, the backbone"].into_iter().zip(trunk(ran));
+    let trunk = trunk.filter_map(|(part, seconds)| Some((part, seconds?)));
+    let rows = PARTS.into_iter().zip(ran.timing.parts).chain([("step", sum)]).chain(trunk);
+    Rows::new(format!("Where a step's time goes: {}", words(setting)), rows)
+        .text("part", "part", |(part, _)| *part)
+        .number("mean_ms", "mean", |(_, seconds)| milliseconds(*seconds))
+        .number("percent", "share", |(_, seconds)| share(seconds / sum))
+        .table()
 }
 
 /// Mean seconds of an exact step that the backbone takes, forward and backward.
@@ -169,7 +134,6 @@ pub(super) struct Answer<'a> {
     pub epochs: u64,
     /// Processors of the machine that the training does not compute with, where known.
     pub processors: Option<u64>,
-    /// The circumstances of the measurement.
     pub circumstances: &'a Circumstances,
 }
 
@@ -216,7 +180,7 @@ impl Answer<'_> {
         let own = takes(self.best);
         let leaner = || self.ran.iter().filter(|(_, ran)| takes(ran) < own);
         let rival = leaner().filter(|(_, ran)| self.may_be_as_fast(ran)).min_by_key(|(_, ran)| takes(ran));
-        let beside =
+        let compared =
             rival.or_else(|| leaner().min_by_key(|(_, ran)| takes(ran))).map_or(String::new(), |(setting, ran)| {
                 let slower = match self.may_be_as_fast(ran) {
                     true => "may be as fast".to_owned(),
@@ -225,7 +189,7 @@ impl Answer<'_> {
                 format!(", {} more than {}, which {slower}", Bytes(own - takes(ran)), words(*setting))
             });
         let loaders = if self.best.measured.memory.loaders > 0 { " with its loading processes" } else { "" };
-        format!("{} resident{loaders}{beside}", Bytes(own))
+        format!("{} resident{loaders}{compared}", Bytes(own))
     }
 
     fn time(&self) -> String {
@@ -259,7 +223,7 @@ impl Answer<'_> {
         }
         match self.processors.filter(|left| needed > *left) {
             Some(left) => format!(
-                "{many} would keep up if processors enough were left beside the training, and {left} are: store smaller images, or load them elsewhere"
+                "{many} would keep up if the training left enough processors, and {left} are: store smaller images, or load them elsewhere"
             ),
             None => format!("{many} would keep up (num_workers)"),
         }

@@ -35,7 +35,6 @@ const QUOTED: usize = 8;
 /// Part of the error message of a DataLoader for a process that the kernel killed.
 const LOADER_KILLED: &str = "is killed by signal: Killed";
 
-/// A machine and the worker on it.
 pub(super) struct Trainer {
     machine: Arc<dyn Machine>,
     program: Program,
@@ -106,7 +105,7 @@ impl Trainer {
         self.machine.description().facts().into_iter().chain(self.program.about.software.clone()).chain(place).collect()
     }
 
-    /// Trains with a setting; none after Ctrl-C. `stepped` hears of every step.
+    /// Trains with a setting; none after Ctrl-C. `stepped` is called at every step.
     ///
     /// # Errors
     /// A Python that cannot be started; a machine that cannot be reached any more.
@@ -142,7 +141,7 @@ impl Trainer {
             }
             Err(cause) => {
                 let words = complaint(&output);
-                Err(Error::device(format!("the worker tells no graphs ({cause}): {words}")))
+                Err(Error::device(format!("the worker gives no graphs ({cause}): {words}")))
             }
         }
     }
@@ -198,7 +197,6 @@ fn complaint(output: &Output) -> String {
 }
 
 impl Detection {
-    /// The worker's task for a setting.
     pub(super) fn task_of(&self, setting: Setting) -> DetectionTask {
         DetectionTask {
             batch: setting.batch,

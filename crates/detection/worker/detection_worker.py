@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Trains a detector of torchvision for some steps and says what each part of every step took; describes its graphs.
 
-PyTorch, torchvision and torch_worker.py beside it, Python 3.6 on. It speaks the worker protocol that crates/step/src/protocol.rs
+PyTorch, torchvision and torch_worker.py next to it, Python 3.6 on. It speaks the worker protocol that crates/step/src/protocol.rs
 describes, with tasks of its own (crates/step/src/detection.rs), whose fields are those of DEFAULTS: one JSON line in, one JSON line out.
-How far it is it tells meanwhile, in JSON lines to standard error. With --about it writes one JSON line about itself instead. Data lie as
+It reports its progress meanwhile, in JSON lines to standard error. With --about it writes one JSON line about itself instead. Data are stored as
 those of Oxford-IIIT Pet do.
 """
 import argparse
@@ -21,7 +21,7 @@ import sys
 import time
 import xml.etree.ElementTree
 
-import torch_worker  # before torch: it takes away what would change torch's arithmetic and nobody would be told of
+import torch_worker  # before torch: it takes away what would change torch's arithmetic without a warning
 import torch
 import torchvision
 from PIL import Image
@@ -88,7 +88,7 @@ BOXES = {"trimap": trimap_box, "head": head_box}
 
 
 class Pets(Dataset):
-    """Images with one box each. What is damaged is told of beside the sample that is taken instead of it."""
+    """Images with one box each. Damaged samples are reported with the sample that replaces them."""
 
     def __init__(self, folder, boxes):
         self.images, self.annotations = os.path.join(folder, "images"), os.path.join(folder, "annotations")
@@ -198,12 +198,12 @@ class Batches(object):
         images, targets, damaged = batch
         self.damaged.update(damaged)
         if any(image is None for image in images):
-            raise Refused("none of the %d images of %s can be trained with; %s" % (len(self.data), self.data.images, told(self.damaged)))
+            raise Refused("none of the %d images of %s can be trained with; %s" % (len(self.data), self.data.images, described(self.damaged)))
         self.timer.end("wait")
         return images, targets
 
 
-def told(damaged):
+def described(damaged):
     return "; ".join("%s: %s" % pair for pair in sorted(damaged.items())[:3])
 
 
@@ -264,7 +264,7 @@ def resize(network, name, size):
 
 
 def classes(network):
-    """How many labels it tells apart, background among them; None where it does not say so as torchvision's do."""
+    """How many labels it distinguishes, background among them; None where it does not say so as torchvision's do."""
     predictor = getattr(getattr(network, "roi_heads", None), "box_predictor", None)
     score = getattr(predictor, "cls_score", None)
     if score is not None:
@@ -276,7 +276,7 @@ def classes(network):
 def check_labels(network, name):
     known = classes(network)
     if known is not None and known <= LABEL:
-        raise Refused("labels out of range: boxes of the data have the label %d, and %s tells %d apart, background (0) among them; make it "
+        raise Refused("labels out of range: boxes of the data have the label %d, and %s distinguishes %d, background (0) among them; make it "
                       "with %d classes or more" % (LABEL, name, known, CLASSES))
 
 
@@ -649,7 +649,7 @@ def traced(training, path, steps):
         torch.autograd.profiler.EventList._remove_dup_nodes = lambda events: None
     training.whole += 1 + steps
     # While the first of these steps runs, the profiler starts; it is not kept.
-    # With the calls of Python, without which nobody knows what waits for it. Before 1.12 they stand beside each operation only, fill gigabytes
+    # With the calls of Python, without which nobody knows what waits for it. Before 1.12 they are attached to each operation only, fill gigabytes
     # (1.8) or end the process (1.11 in Python 3.10).
     with profiler.profile(activities=kinds, with_stack=version >= (1, 12), schedule=profiler.schedule(wait=0, warmup=1, active=steps, repeat=1),
                           on_trace_ready=lambda profile: profile.export_chrome_trace(path)) as profile:
@@ -754,8 +754,8 @@ def prepare(request):
 
 def out_of_memory(problem):
     """Words, for the CPU's allocator and NVIDIA's libraries, which ask the driver themselves, have no type of error for it."""
-    told = ("can't allocate memory", "cuda out of memory", "hip out of memory", "error: out of memory", "status_alloc_failed")
-    return isinstance(problem, MemoryError) or any(phrase in str(problem).lower() for phrase in told) and "shared memory" not in str(problem)
+    phrases = ("can't allocate memory", "cuda out of memory", "hip out of memory", "error: out of memory", "status_alloc_failed")
+    return isinstance(problem, MemoryError) or any(phrase in str(problem).lower() for phrase in phrases) and "shared memory" not in str(problem)
 
 
 def workers_died(problem, codes):
@@ -788,7 +788,7 @@ def measure(request):
             raise Refused(died)
         # What cross-entropy says of a label on a processor, and all that a GPU says.
         if "device-side assert" in str(problem) or isinstance(problem, IndexError) and str(problem).startswith("Target "):
-            raise Refused("labels out of range, as it seems: boxes of the data have the label %d, and %s tells fewer apart (%s)"
+            raise Refused("labels out of range, as it seems: boxes of the data have the label %d, and %s distinguishes fewer (%s)"
                           % (LABEL, request["network"], problem))
         if not out_of_memory(problem):
             raise
@@ -842,11 +842,11 @@ def about():
 def main():
     parser = argparse.ArgumentParser(description="perf4sight worker for detection training: one request on stdin, its answer on stdout")
     parser.add_argument("--about", action="store_true", help="write one line about this worker instead")
-    tells = parser.parse_args().about
+    only_about = parser.parse_args().about
     LIBC.prctl(PR_SET_PDEATHSIG, SIGKILL)  # ends with the process that started it, however that comes about
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a module of the user's own prints is no answer
-    print(json.dumps(about() if tells else answer(sys.stdin.readline())), file=answers, flush=True)
+    print(json.dumps(about() if only_about else answer(sys.stdin.readline())), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ use std::sync::atomic::AtomicBool;
 
 fn main() -> ExitCode {
     match limited(&env::args().skip(1).collect::<Vec<_>>()) {
-        Ok(told) => {
-            println!("{told}");
+        Ok(ended) => {
+            println!("{ended}");
             ExitCode::SUCCESS
         }
         Err(error) => {

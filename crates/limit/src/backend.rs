@@ -63,7 +63,6 @@ impl fmt::Display for BackendInfo {
 
 /// A back-end that may be available here.
 pub(super) trait Backend: Debug + Send + Sync {
-    /// Its properties.
     fn info(&self) -> &'static BackendInfo;
 
     /// Tests whether it can limit a resource here; otherwise returns the reason.
@@ -73,9 +72,6 @@ pub(super) trait Backend: Debug + Send + Sync {
     fn sweep(&self, _watch: &Watch<'_>) {}
 
     /// Sets up these limits; none where it has nothing to do for the job.
-    ///
-    /// # Errors
-    /// Limits that cannot be enforced.
     fn hold(&self, request: &Request<'_>) -> io::Result<Option<Box<dyn Hold>>>;
 }
 
@@ -103,7 +99,6 @@ pub(super) trait Hold {
         Vec::new()
     }
 
-    /// Called when the job has started.
     fn started(&mut self, _job: &Guarded) {}
 
     /// Whether it stops and continues the job.
@@ -111,7 +106,6 @@ pub(super) trait Hold {
         false
     }
 
-    /// Whether it counts CPU time.
     fn counts_cpu(&self) -> bool;
 
     /// Memory that the job holds now; none where its own memory is not counted apart from pages of files.
@@ -133,7 +127,6 @@ pub(super) trait Hold {
 pub(super) struct Memory {
     /// Without pages of files.
     pub own: Bytes,
-    /// Pages of files.
     pub files: Bytes,
     /// Its peak, with pages of files; none where the kernel does not count it.
     pub most: Option<Bytes>,

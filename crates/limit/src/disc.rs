@@ -31,7 +31,6 @@ pub(super) struct Disc {
 }
 
 impl Disc {
-    /// Its device file.
     pub fn path(&self) -> PathBuf {
         Path::new("/dev").join(&self.name)
     }

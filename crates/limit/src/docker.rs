@@ -66,7 +66,6 @@ impl Backend for Docker {
     }
 }
 
-/// The container of one job.
 struct Container {
     name: String,
     prefix: Vec<String>,

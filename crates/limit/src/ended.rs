@@ -124,7 +124,6 @@ impl Ended {
     }
 }
 
-/// How a process ended, as text.
 fn how_it_ended(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("it ended with exit code {code}"),

@@ -58,23 +58,20 @@ pub use run::find;
 pub use survey::{Limitable, Refused, Survey, check_cpus, cpus};
 
 use perf4sight_machine::Limits;
-use std::fmt;
 
-/// A resource that can be limited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Resource {
-    /// CPUs.
-    Cpus,
-    /// Memory and page cache.
-    Memory,
-    /// Bandwidth of storage.
-    Storage,
+perf4sight_base::words! {
+    /// A resource that can be limited.
+    pub enum Resource {
+        /// CPUs.
+        Cpus = "CPUs",
+        /// Memory and page cache.
+        Memory = "memory",
+        /// Bandwidth of storage.
+        Storage = "storage",
+    }
 }
 
 impl Resource {
-    /// All of them.
-    pub const ALL: [Resource; 3] = [Resource::Cpus, Resource::Memory, Resource::Storage];
-
     /// Whether these limits include it.
     fn is_limited(self, limits: &Limits) -> bool {
         match self {
@@ -82,15 +79,5 @@ impl Resource {
             Resource::Memory => limits.memory.is_some(),
             Resource::Storage => limits.storage.is_some(),
         }
-    }
-}
-
-impl fmt::Display for Resource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Resource::Cpus => "CPUs",
-            Resource::Memory => "memory",
-            Resource::Storage => "storage",
-        })
     }
 }

@@ -86,9 +86,6 @@ impl Limiter {
     }
 
     /// Sets up the limits of a job, with the back-ends whose grip is allowed.
-    ///
-    /// # Errors
-    /// Limits that cannot be enforced.
     pub(super) fn hold(&self, job: &Job<'_>, may: impl Fn(Grip) -> bool) -> io::Result<Holds> {
         let cpus = self.cpus_of(&job.limits);
         let wraps = |info: &&BackendInfo| info.grip == Grip::Wraps;

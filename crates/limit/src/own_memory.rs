@@ -5,7 +5,6 @@ use super::backend::Memory;
 use super::peaks::{Peaks, ProcessPeak};
 use perf4sight_base::units::Bytes;
 
-/// The measurements so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OwnMemory {
     before: Option<Memory>,

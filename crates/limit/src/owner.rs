@@ -2,7 +2,6 @@
 
 use std::fs;
 
-/// The prefix of all names.
 const PREFIX: &str = "perf4sight";
 
 /// The process that owns a resource.
@@ -14,7 +13,6 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// This process.
     pub fn own() -> Self {
         let process = std::process::id();
         Owner { space: space(), process, started: started(process).unwrap_or(0) }

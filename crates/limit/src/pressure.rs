@@ -16,7 +16,6 @@ pub(super) struct Host {
     busy: Option<f64>,
     /// Seconds of them that a hypervisor took.
     stolen: Option<f64>,
-    /// Number of those CPUs.
     cpus: usize,
 }
 

@@ -10,7 +10,6 @@ const TICKS: f64 = 100.0;
 /// The page size that is assumed for /proc/PID/stat.
 const PAGE: u64 = 4096;
 
-/// A process.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
     pub process: i32,

@@ -93,7 +93,6 @@ impl Backend for Systemd {
     }
 }
 
-/// The scope of one job.
 struct Scope {
     manager: Manager,
     name: String,

@@ -163,7 +163,7 @@ fn too_much_memory_is_out_of_memory_and_no_crash() {
     assert!(!fits.ran_out_of_memory && fits.end == JobEnd::Exited(ExitStatus::default()), "{fits:?}");
 }
 
-/// A file of so many megabytes beside the program, where there is a disc.
+/// A file of so many megabytes next to the program, where there is a disc.
 fn data(folder: &Path, megabytes: usize) -> PathBuf {
     let file = folder.join("data");
     fs::write(&file, vec![7; megabytes * 1_000_000]).unwrap();
@@ -171,7 +171,7 @@ fn data(folder: &Path, megabytes: usize) -> PathBuf {
     file
 }
 
-/// A folder that stays when the machine is started anew, and so lies on a disc.
+/// A folder that stays when the machine is started anew, and so is on a disc.
 fn on_disc() -> TempDir {
     TempDir::new_in("/var/tmp").unwrap()
 }
@@ -199,7 +199,7 @@ fn storage_is_read_as_fast_as_it_may_be() {
 /// Bytes of a record: whole pages, for a page that two records share would be read for each.
 const RECORD: usize = 25 * 4096;
 
-/// Reads records of a file in an order that changes with every epoch, and tells what came from storage after the first one.
+/// Reads records of a file in an order that changes with every epoch, and prints what came from storage after the first one.
 #[test]
 fn reader_part() {
     let Some(folder) = std::env::var_os(PART) else { return };
@@ -207,13 +207,13 @@ fn reader_part() {
     posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM).unwrap();
     let records = file.metadata().unwrap().len() / RECORD as u64;
     let from_storage = || {
-        let told = fs::read_to_string("/proc/self/io").unwrap();
-        told.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse::<f64>().ok()).unwrap()
+        let counts = fs::read_to_string("/proc/self/io").unwrap();
+        counts.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse::<f64>().ok()).unwrap()
     };
-    // Nobody is told to drop this one: what of it goes is what the machine takes for itself.
-    let beside = Path::new(&folder).join("beside");
-    fs::write(&beside, vec![7; BESIDE]).unwrap();
-    File::open(&beside).unwrap().sync_all().unwrap();
+    // Nobody drops this file on purpose: the machine evicts what it needs.
+    let other = Path::new(&folder).join("other");
+    fs::write(&other, vec![7; OTHER]).unwrap();
+    File::open(&other).unwrap().sync_all().unwrap();
     let (mut buffer, mut before) = (vec![0; RECORD], 0.0);
     for epoch in 0..4u64 {
         before = if epoch == 1 { from_storage() } else { before };
@@ -227,12 +227,12 @@ fn reader_part() {
     let asked = 3.0 * (records * RECORD as u64) as f64;
     println!("hits {:.4}", 1.0 - (from_storage() - before) / asked);
     let before = from_storage();
-    fs::read(&beside).unwrap();
-    println!("lost {:.4}", (from_storage() - before) / BESIDE as f64);
+    fs::read(&other).unwrap();
+    println!("lost {:.4}", (from_storage() - before) / OTHER as f64);
 }
 
 /// Bytes of a file that the page cache holds by itself.
-const BESIDE: usize = 64 << 20;
+const OTHER: usize = 64 << 20;
 
 #[test]
 fn the_residency_governor_gives_its_share_of_hits_without_privileges() {
@@ -249,7 +249,7 @@ fn the_residency_governor_gives_its_share_of_hits_without_privileges() {
         let limits = Limits { memory: Some(Bytes((share * (997 * RECORD) as f64) as u64)), ..Limits::default() };
         let hits = || {
             let [hits, lost] = hits_and_lost(&limiter, limits, folder.path());
-            println!("a share of {share}: hits {hits:.4}, while {lost:.4} of a file beside it went");
+            println!("a share of {share}: hits {hits:.4}, while {lost:.4} of another file went");
             assert!(hits < share + 0.02, "{hits} of {share}");
             hits
         };
@@ -258,7 +258,7 @@ fn the_residency_governor_gives_its_share_of_hits_without_privileges() {
     }
 }
 
-/// The share of hits of a reader, and that of a file nobody is told to drop which went all the same.
+/// The share of hits of a reader, and that of a file nobody drops on purpose and that was evicted all the same.
 fn hits_and_lost(limiter: &Limiter, limits: Limits, folder: &Path) -> [f64; 2] {
     let program = std::env::current_exe().unwrap();
     let words = [program.to_str().unwrap(), "--exact", "reader_part", "--nocapture"];
@@ -266,22 +266,22 @@ fn hits_and_lost(limiter: &Limiter, limits: Limits, folder: &Path) -> [f64; 2] {
     let job = Job { words: &words, environment: &environment, limits, ..Job::default() };
     let ended = limiter.run(&job, &Watch::quiet(&AtomicBool::new(false)), &mut |_| false).unwrap().unwrap();
     ["hits ", "lost "].map(|name| {
-        let told = ended.last_lines.iter().find_map(|line| line.split_once(name)?.1.parse().ok());
-        told.unwrap_or_else(|| panic!("{ended:?}"))
+        let share = ended.last_lines.iter().find_map(|line| line.split_once(name)?.1.parse().ok());
+        share.unwrap_or_else(|| panic!("{ended:?}"))
     })
 }
 
 /// Runs a job that starts a daemon, which leaves session, group, parents and environment, and works; whether it has ended with the job.
 fn ends_a_daemon(limiter: &Limiter, limits: Limits) -> Ended {
     let folder = TempDir::new().unwrap();
-    let told = folder.path().join("daemon");
+    let daemon_file = folder.path().join("daemon");
     let lines = format!(
         "env -i setsid -f /bin/sh -c 'echo $$ > {0}; while :; do :; done'; while [ ! -s {0} ]; do sleep 0.02; done; sleep 2",
-        told.display()
+        daemon_file.display()
     );
     let ended = shell(limiter, &lines, limits, None);
     assert_eq!(ended.end, JobEnd::Exited(ExitStatus::default()), "{ended:?}");
-    let daemon = fs::read_to_string(&told).unwrap();
+    let daemon = fs::read_to_string(&daemon_file).unwrap();
     wait_for("the end of the daemon", || (!runs(&daemon)).then_some(()));
     ended
 }
@@ -337,9 +337,9 @@ fn groups() -> Vec<PathBuf> {
 /// Kills a profiler in the midst of a job; the job's processes.
 fn killed_profiler(folder: &Path, count: usize) -> (u32, Vec<String>) {
     let mut profiler: Child = part("profiler_part", folder).spawn().unwrap();
-    let told =
+    let process =
         |name: &str| wait_for(name, || fs::read_to_string(folder.join(name)).ok().filter(|text| text.ends_with('\n')));
-    let processes: Vec<String> = ["first", "second"].into_iter().take(count).map(told).collect();
+    let processes: Vec<String> = ["first", "second"].into_iter().take(count).map(process).collect();
     assert!(processes.iter().all(|process| runs(process)));
     profiler.kill().unwrap();
     profiler.wait().unwrap();
@@ -451,8 +451,8 @@ fn memory_of_its_own_is_told_from_pages_of_files() {
     assert!(all > 75.0 && own > 19.0 && own < 70.0 && all - own > 30.0, "{own} of {all}");
 }
 
-/// A job that holds 200 MB for less time than lies between two looks at it. It waits before, so that even on a busy machine there is a look
-/// behind what was read: what filled and left memory between two looks is not told apart.
+/// A job that holds 200 MB for less time than between two looks at it. It waits before, so that even on a busy machine there is a look
+/// behind what was read: what filled and left memory between two looks is not distinguished.
 #[test]
 fn spike_part() {
     if std::env::var_os(PART).is_none() {
@@ -632,15 +632,15 @@ fn a_part_of_a_machine_gives_no_more_memory_and_says_who_was_killed_for_it() {
     let machine =
         ConfinedMachine::new(Limits { cpus: Some(0.5), memory: Some(Bytes(64 << 20)), storage: None }).unwrap();
     assert_eq!(machine.threads(), 1);
-    let told = |lines: &str| {
+    let ended = |lines: &str| {
         let words = ["/bin/sh", "-c", lines].map(str::to_owned);
         let invocation = Invocation { words: &words, line: "", threads: 1, timeout: Duration::from_secs(20) };
         machine.run_alone(&invocation, &Watch::quiet(&AtomicBool::new(false))).unwrap().unwrap()
     };
-    let fits = told("cat /proc/self/cgroup; nproc");
+    let fits = ended("cat /proc/self/cgroup; nproc");
     assert!(!fits.killed_for_memory && fits.stdout.ends_with("\n1\n"), "{fits:?}");
     assert!(fits.stdout.contains("perf4sight."), "it runs in a group of ours: {fits:?}");
-    assert!(told("head -c 300M /dev/zero | tail -n 1 > /dev/null").killed_for_memory);
+    assert!(ended("head -c 300M /dev/zero | tail -n 1 > /dev/null").killed_for_memory);
 }
 
 #[test]

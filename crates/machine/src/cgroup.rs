@@ -54,7 +54,6 @@ pub fn kills(root: &Path) -> Vec<u64> {
     }
 }
 
-/// The groups of this process.
 fn of_process(root: &Path) -> Vec<(PathBuf, &'static Interface)> {
     let membership = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     groups(&membership, &root.join(GROUPS))

@@ -127,11 +127,11 @@ impl fmt::Display for Moment {
         let hottest = self.temperatures.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
         let hottest = hottest.map(|(zone, degrees)| format!("{zone} {degrees:.1} °C"));
         let held = self.held_by.iter().map(|holder| format!("held down by {holder}"));
-        let told: Vec<String> = clocks.chain(hottest).chain(held).collect();
-        f.write_str(&if told.is_empty() {
+        let parts: Vec<String> = clocks.chain(hottest).chain(held).collect();
+        f.write_str(&if parts.is_empty() {
             "the machine reports no clocks or temperatures".to_owned()
         } else {
-            told.join(", ")
+            parts.join(", ")
         })
     }
 }

@@ -15,8 +15,7 @@ use std::time::Duration;
 /// The longest line, in bytes.
 const LONGEST: u64 = 1 << 20;
 /// Received lines that are queued; beyond that, flow control slows the sender down.
-const UNHEARD: usize = 64;
-/// The interval of the heartbeat.
+const QUEUED: usize = 64;
 const BEAT: Duration = Duration::from_secs(1);
 /// The longest silence before a connection counts as lost: a busy machine may be late.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -24,7 +23,7 @@ const SILENCE: Duration = Duration::from_secs(15);
 const TRY: Duration = Duration::from_secs(3);
 /// The time between two attempts, and between two reports of a failed one.
 const AGAIN: Duration = Duration::from_millis(200);
-const TOLD: Duration = Duration::from_secs(10);
+const REMINDER: Duration = Duration::from_secs(10);
 /// How long the other side may take to receive the last line.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -32,14 +31,14 @@ const FAREWELL: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Link {
     stream: Arc<Mutex<TcpStream>>,
-    heard: Receiver<Heard>,
+    heard: Receiver<Received>,
     /// Nothing is ever sent; dropping it stops the heartbeat.
     _beating: Sender<()>,
 }
 
 /// A received event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
+pub enum Received {
     /// A line, without the line end.
     Line(String),
     /// The connection is lost, for this reason.
@@ -94,7 +93,7 @@ impl Link {
     /// The error of the last attempt.
     pub fn reach(address: &str, port: u16, patience: Duration, watch: &Watch<'_>) -> io::Result<Option<Self>> {
         let deadline = Deadline::after(patience);
-        let mut told: Option<Deadline> = None;
+        let mut reported: Option<Deadline> = None;
         loop {
             let cause = match connect(address, port).and_then(|stream| Link::of(stream, SILENCE)) {
                 Ok(link) => return Ok(Some(link)),
@@ -106,9 +105,9 @@ impl Link {
             if deadline.is_over() {
                 return Err(cause);
             }
-            if told.is_none_or(|until| until.is_over()) {
+            if reported.is_none_or(|until| until.is_over()) {
                 (watch.waiting)(&cause.to_string());
-                told = Some(Deadline::after(TOLD));
+                reported = Some(Deadline::after(REMINDER));
             }
             thread::sleep(AGAIN);
         }
@@ -120,7 +119,7 @@ impl Link {
         stream.set_write_timeout(Some(silence))?;
         let listening = stream.try_clone()?;
         let stream = Arc::new(Mutex::new(stream));
-        let (tell, heard) = sync_channel(UNHEARD);
+        let (tell, heard) = sync_channel(QUEUED);
         thread::spawn(move || listen(listening, silence, &tell));
         let (beating, over) = channel();
         let beaten = Arc::clone(&stream);
@@ -137,11 +136,11 @@ impl Link {
     }
 
     /// The next event; none where none arrives within this time.
-    pub fn hear(&self, patience: Duration) -> Option<Heard> {
+    pub fn receive(&self, patience: Duration) -> Option<Received> {
         match self.heard.recv_timeout(patience) {
             Ok(heard) => Some(heard),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Heard::Lost("the connection is over".to_owned())),
+            Err(RecvTimeoutError::Disconnected) => Some(Received::Lost("the connection is over".to_owned())),
         }
     }
 
@@ -149,7 +148,7 @@ impl Link {
     pub fn close(self) {
         let shut = self.stream.lock().unwrap_or_else(PoisonError::into_inner).shutdown(Shutdown::Write);
         let deadline = Deadline::after(FAREWELL);
-        while shut.is_ok() && !deadline.is_over() && !matches!(self.hear(AGAIN), Some(Heard::Lost(_))) {}
+        while shut.is_ok() && !deadline.is_over() && !matches!(self.receive(AGAIN), Some(Received::Lost(_))) {}
     }
 }
 
@@ -184,19 +183,19 @@ fn beat(stream: &Mutex<TcpStream>, over: &Receiver<()>) {
 }
 
 /// Receives lines until the end.
-fn listen(stream: TcpStream, silence: Duration, tell: &SyncSender<Heard>) {
+fn listen(stream: TcpStream, silence: Duration, tell: &SyncSender<Received>) {
     let mut stream = BufReader::new(stream);
     loop {
         let heard = match next(&mut stream) {
             Ok(Some(line)) if line.is_empty() => continue,
-            Ok(Some(line)) => Heard::Line(line),
-            Ok(None) => Heard::Lost("it closed the connection".to_owned()),
+            Ok(Some(line)) => Received::Line(line),
+            Ok(None) => Received::Lost("it closed the connection".to_owned()),
             Err(cause) if matches!(cause.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                Heard::Lost(format!("nothing was heard of it for {} s", silence.as_secs_f64()))
+                Received::Lost(format!("nothing was heard of it for {} s", silence.as_secs_f64()))
             }
-            Err(cause) => Heard::Lost(cause.to_string()),
+            Err(cause) => Received::Lost(cause.to_string()),
         };
-        let over = matches!(heard, Heard::Lost(_));
+        let over = matches!(heard, Received::Lost(_));
         if tell.send(heard).is_err() || over {
             return;
         }

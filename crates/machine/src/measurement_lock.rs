@@ -80,11 +80,9 @@ fn is_news(reported: Option<&Option<Holder>>, holder: Option<&Holder>, polls: us
     }
 }
 
-/// The process that holds the lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Holder {
     process: i32,
-    /// The name of its program.
     program: String,
     user: Uid,
 }

@@ -1,7 +1,7 @@
 """`from perf4sight import Profiler`: says which part of a loop is an iteration, as published.
 
 Under `perf4sight record` the calls mark iterations; anywhere else they do nothing, so that a script may keep them. Written for
-Python 3.6 on. A script that is also run without `perf4sight record` needs this file beside it.
+Python 3.6 on. A script that is also run without `perf4sight record` needs this file next to it.
 """
 
 try:

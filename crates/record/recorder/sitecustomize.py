@@ -1,6 +1,6 @@
 """What `perf4sight record` has every Python of a command run before the script: it waits for PyTorch, then for iterations.
 
-Written for Python 3.6 and PyTorch 1.8 on. Nothing here may stop a script: what goes wrong is told to `perf4sight record`, which
+Written for Python 3.6 and PyTorch 1.8 on. Nothing here may stop a script: errors are reported to `perf4sight record`, which
 started the command and reads it.
 """
 
@@ -28,7 +28,7 @@ class TorchWatcher(object):
         finally:
             self.asking = False
         if spec is None or spec.loader is None:
-            self.recorder.told.tell(torch="missing")
+            self.recorder.account.report(torch="missing")
             return None
         try:
             then(spec.loader, self.imported)
@@ -78,9 +78,9 @@ if recorder.current() is not None:
     # PyTorch's profiler would write lines of its own between the script's: since 2.15 whenever it starts and stops.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     try:
-        recorder.current().told.tell()  # Where nothing imports PyTorch, this tells which Python it was.
+        recorder.current().account.report()  # Where nothing imports PyTorch, this reports which Python it was.
     except OSError:
-        pass  # It fails again, and is told then, once there is something to record.
+        pass  # It fails again, and is reported then, once there is something to record.
     watcher = TorchWatcher(recorder.current())
     if "torch" in sys.modules:
         # A .pth file imported it, which is read before this.

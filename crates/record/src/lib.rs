@@ -131,7 +131,7 @@ impl Record {
             .help("record into another folder (out)"));
         }
         match process_reports::files(&self.out).first() {
-            Some(file) if !self.overwrite => Err(Error::usage("a recording lies here already")
+            Some(file) if !self.overwrite => Err(Error::usage("a recording is stored here already")
                 .file(file)
                 .help("record into another folder (out), or replace this one (overwrite)")),
             _ => Ok(()),
@@ -151,9 +151,9 @@ impl Record {
         let recordings = process_reports::recordings(&out);
         replaced.settle(&out, &recordings)?;
         Ok(Outcome {
-            asked: self,
+            settings: self,
             ended: ended?,
-            reports: process_reports::read(&python.told()),
+            reports: process_reports::read(&python.reports()),
             recordings: recordings?,
             removed,
         })
@@ -165,7 +165,7 @@ impl Record {
             "warm_up": self.warm_up,
             "stacks": self.stacks,
             "out": out,
-            "told": python.told(),
+            "reports": python.reports(),
         });
         let command = Foreground {
             words: &self.command,
@@ -174,7 +174,7 @@ impl Record {
             quiet: context.console.mode().is_json(),
             limit: self.time_limit,
         };
-        let mut watcher = Watcher::new(python.told(), context);
+        let mut watcher = Watcher::new(python.reports(), context);
         command.run(&Watch::quiet(&context.cancel), || watcher.look())
     }
 }
@@ -211,9 +211,8 @@ impl Replaced {
     /// Whether `record` was killed while it moved the files: recordings are moved first and moved back last, so the
     /// folder then holds recordings without traces.
     fn was_moving(&self) -> bool {
-        self.0
-            .as_deref()
-            .is_some_and(|folder| process_reports::files(folder).iter().all(|file| process_reports::tells(file)))
+        let is_recording = |file: &PathBuf| process_reports::is_recording(file);
+        self.0.as_deref().is_some_and(|folder| process_reports::files(folder).iter().all(is_recording))
     }
 
     /// Removes the older recording if there are new ones; otherwise puts it back.
@@ -231,9 +230,8 @@ impl Replaced {
         }
         let folder = temporary_folder::make_marked(REPLACED, out);
         let folder = folder.map_err(|cause| Error::io(out, "set the older recording aside", &cause))?;
-        let (telling, traces): (Vec<PathBuf>, Vec<PathBuf>) =
-            files.into_iter().partition(|file| process_reports::tells(file));
-        let set_aside = move_into(&folder, telling.into_iter().chain(traces));
+        let (recordings, traces) = files.into_iter().partition(|file| process_reports::is_recording(file));
+        let set_aside = move_into(&folder, [recordings, traces]);
         let replaced = Replaced(Some(folder));
         match set_aside {
             Ok(()) => Ok(replaced),
@@ -243,9 +241,9 @@ impl Replaced {
 
     fn put_back(self, out: &Path) -> Result<()> {
         let Some(folder) = self.0 else { return Ok(()) };
-        let (telling, traces): (Vec<PathBuf>, Vec<PathBuf>) =
-            process_reports::files(&folder).into_iter().partition(|file| process_reports::tells(file));
-        move_into(out, traces.into_iter().chain(telling))?;
+        let files = process_reports::files(&folder).into_iter();
+        let (recordings, traces) = files.partition(|file| process_reports::is_recording(file));
+        move_into(out, [traces, recordings])?;
         temporary_folder::remove_marked(&folder).map_err(|cause| Error::io(&folder, "remove this folder", &cause))
     }
 
@@ -263,8 +261,9 @@ fn removed(folder: &Path) -> Result<()> {
     temporary_folder::remove_marked(folder).map_err(|cause| Error::io(folder, "remove the older recording", &cause))
 }
 
-fn move_into(folder: &Path, files: impl Iterator<Item = PathBuf>) -> Result<()> {
-    for file in files {
+/// Moves the files of the first list first.
+fn move_into(folder: &Path, files: [Vec<PathBuf>; 2]) -> Result<()> {
+    for file in files.concat() {
         let name = file.file_name().unwrap_or_default();
         fs::rename(&file, folder.join(name)).map_err(|cause| Error::io(&file, "move this recording", &cause))?;
     }

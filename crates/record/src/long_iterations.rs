@@ -56,12 +56,12 @@ impl LongIterations {
     }
 
     /// The warning about a mean that includes or excludes them.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn warning(&self) -> String {
         let milliseconds = |nanoseconds: f64| format!("{:.3} ms", nanoseconds / 1e6);
         format!(
-            "{} of {} took much longer than the others, as where an evaluation, a wait for data or another program lies in them: {} on average without \
-             recording, {:.0} % of all time, where the others took {}. How many of them come into what is recorded is chance, \
-             and they tell nothing of what recording takes",
+            "{} of {} took much longer than the others, as with an evaluation, a wait for data or another program in them: {} on average without \
+             recording, {:.0} % of all time, where the others took {}. How many of them are recorded is chance, and they show \
+             nothing of what recording costs",
             self.count,
             counted(self.of as u64, "iteration"),
             milliseconds(self.mean),
@@ -122,11 +122,11 @@ mod tests {
         assert_eq!((long.count, long.of, long.mean, long.others), (3, 20, 700.0, 100.0));
         assert!((long.adds - 90.0).abs() < 1e-9 && (long.share() - 2100.0 / 3800.0).abs() < 1e-9, "{long:?}");
         assert!((long.interval[0] - 45.0 * 0.2422).abs() < 0.1 && (long.interval[1] - 45.0 * 7.225).abs() < 0.1);
-        assert!(long.told().starts_with("3 of 20 iterations took much longer"), "{}", long.told());
+        assert!(long.warning().starts_with("3 of 20 iterations took much longer"), "{}", long.warning());
     }
 
     #[test]
-    fn where_none_are_long_there_is_nothing_to_tell() {
+    fn without_long_iterations_there_is_no_warning() {
         let times = Times { plain: vec![vec![100; 4]], recorded: vec![vec![120; 4]] };
         assert_eq!(LongIterations::of(&times, &Ordinary::of(&times)), None);
     }

@@ -74,14 +74,14 @@ fn deviations(ascending: &[f64]) -> Vec<f64> {
 /// periods. The first and the last period are never marked: they may follow a change of speed as well as a burst of
 /// another program.
 fn bursts(middles: &[Option<f64>]) -> Vec<bool> {
-    let told: Vec<(usize, f64)> =
+    let known: Vec<(usize, f64)> =
         middles.iter().enumerate().filter_map(|(at, middle)| Some((at, (*middle)?))).collect();
-    let mut changes: Vec<f64> = told.windows(2).map(|pair| (pair[1].1 - pair[0].1).abs()).collect();
+    let mut changes: Vec<f64> = known.windows(2).map(|pair| (pair[1].1 - pair[0].1).abs()).collect();
     changes.sort_by(f64::total_cmp);
     let mut bursts = vec![false; middles.len()];
     // A burst causes two changes, so at most half of the changes may belong to bursts.
     let Some(change) = middle(&changes) else { return bursts };
-    for neighbours in told.windows(3) {
+    for neighbours in known.windows(3) {
         let [(_, before), (at, own), (_, after)] = [neighbours[0], neighbours[1], neighbours[2]];
         bursts[at] = own > warm_up::beyond(before.max(after), change);
     }

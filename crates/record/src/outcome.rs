@@ -1,12 +1,13 @@
 //! The result of a recorded command: what was recorded, what was lost, or why nothing was recorded.
 
 use super::Record;
-use super::process_reports::{Phase, ProcessReport, average};
+use super::process_reports::{Phase, ProcessReport};
+use crate::overhead::average;
 use crate::{Overhead, Recording};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Milliseconds, Percent, counted};
 use perf4sight_machine::foreground::{Asked, Ended};
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Rows, Table};
 use perf4sight_verb::{Context, Summary};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -17,7 +18,7 @@ use std::os::unix::process::ExitStatusExt;
 const SIGNALLED: i32 = 128;
 
 pub(super) struct Outcome<'a> {
-    pub asked: &'a Record,
+    pub settings: &'a Record,
     pub ended: Ended,
     pub reports: Vec<ProcessReport>,
     pub recordings: Vec<Recording>,
@@ -39,7 +40,7 @@ impl Outcome<'_> {
         self.doubts().into_iter().for_each(|doubt| context.warn(doubt));
         let table = self.table();
         let json = json!({
-            "out": self.asked.out,
+            "out": self.settings.out,
             "ranks": table.to_json(),
             "exit_code": self.exit_code(),
             "warnings": context.warnings(),
@@ -63,7 +64,7 @@ impl Outcome<'_> {
 
     /// "ended with exit code 1"
     fn end(&self) -> String {
-        let limit = humantime::format_duration(self.asked.time_limit.unwrap_or_default());
+        let limit = humantime::format_duration(self.settings.time_limit.unwrap_or_default());
         match (self.ended.asked, self.ended.status.and_then(|status| status.signal()), self.exit_code()) {
             (Some(Asked::TimeUp), _, _) => format!("was ended by the time limit of {limit}"),
             (Some(Asked::Cancelled), _, _) => "was interrupted".to_owned(),
@@ -81,7 +82,7 @@ impl Outcome<'_> {
             Some(problem) => format!("a process of {} was not recorded: {problem}", report.executable),
             None => format!("a process of {} ended before its recording; what it had is lost", report.executable),
         });
-        let asked = self.asked.iterations;
+        let asked = self.settings.iterations;
         let short = self.recordings.iter().filter(|one| count(&one.wall.plain) < asked).map(|one| {
             let (recorded, plain) = (count(&one.wall.recorded), count(&one.wall.plain));
             format!(
@@ -97,16 +98,16 @@ impl Outcome<'_> {
                 one.rank
             )
         });
-        let mute = self.recordings.iter().filter(|one| self.asked.stacks && one.calls == Some(false)).map(|one| {
+        let mute = self.recordings.iter().filter(|one| self.settings.stacks && one.calls == Some(false)).map(|one| {
             format!(
-                "rank {}: the profiler of this PyTorch tells no calls of Python, which those of 1.12 and newer do: the share of Python stays unknown",
+                "rank {}: the profiler of this PyTorch records no calls of Python, unlike those of 1.12 and newer: the share of Python stays unknown",
                 one.rank
             )
         });
         let unsure = self.recordings.iter().flat_map(unsure);
         let own = self.reports.iter().filter(|report| report.own_profiler > 0);
-        let own = own.map(|told| {
-            let left = counted(told.own_profiler, "iteration");
+        let own = own.map(|report| {
+            let left = counted(report.own_profiler, "iteration");
             format!("not counted, for the script's own profiler ran in them: {left}")
         });
         let cut = self.ended.asked == Some(Asked::TimeUp);
@@ -148,48 +149,32 @@ impl Outcome<'_> {
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new(
-            format!("Iterations of {}", self.asked.command.join(" ")),
-            [
-                Column::number("rank", "rank"),
-                Column::text("iterations_are", "iterations are"),
-                Column::number("recorded", "recorded"),
-                Column::number("recorded_ms", "mean"),
-                Column::number("plain", "without recording"),
-                Column::number("plain_ms", "mean"),
-                Column::number("overhead_percent", "recording costs"),
-                Column::number("overhead_at_least_percent", "at least"),
-                Column::number("overhead_at_most_percent", "at most"),
-                Column::text("trace", "trace"),
-            ],
-        );
-        for one in &self.recordings {
-            let overhead = Overhead::of(one);
-            // Means over the iterations that the overhead was measured with, if it was.
-            let means = overhead.as_ref().map(|overhead| [overhead.recorded, overhead.plain].map(Some));
-            let [recorded, plain] = means.unwrap_or_else(|| [average(&one.wall.recorded), average(&one.wall.plain)]);
-            let milliseconds = |nanoseconds: Option<f64>| Cell::from(nanoseconds.map(|mean| Milliseconds(mean / 1e6)));
-            let percent = |nanoseconds: &dyn Fn(&Overhead) -> f64| {
-                Cell::from(overhead.as_ref().map(|overhead| Percent(overhead.percent(nanoseconds(overhead)))))
-            };
-            table.row([
-                u64::from(one.rank).into(),
-                one.iterations_are.as_str().into(),
-                count(&one.wall.recorded).into(),
-                milliseconds(recorded),
-                count(&one.wall.plain).into(),
-                milliseconds(plain),
-                percent(&|overhead| overhead.added),
-                percent(&|overhead| overhead.interval[0]),
-                percent(&|overhead| overhead.interval[1]),
-                one.trace.as_str().into(),
-            ]);
-        }
-        table
+        let overheads = self.recordings.iter().map(|one| (one, Overhead::of(one)));
+        // Means over the iterations that the overhead was measured with, if it was.
+        let mean = |overhead: &Option<Overhead>, of: fn(&Overhead) -> f64, all: &[Vec<u64>]| {
+            let mean = overhead.as_ref().map(of).or_else(|| average(&all.concat()));
+            mean.map(|mean| Milliseconds(mean / 1e6))
+        };
+        let percent = |overhead: &Option<Overhead>, of: fn(&Overhead) -> f64| {
+            overhead.as_ref().map(|overhead| Percent(overhead.percent(of(overhead))))
+        };
+        let title = format!("Iterations of {}", self.settings.command.join(" "));
+        Rows::new(title, overheads)
+            .number("rank", "rank", |(one, _)| u64::from(one.rank))
+            .text("iterations_are", "iterations are", |(one, _)| one.iterations_are.as_str())
+            .number("recorded", "recorded", |(one, _)| count(&one.wall.recorded))
+            .number("recorded_ms", "mean", |(one, of)| mean(of, |of| of.recorded, &one.wall.recorded))
+            .number("plain", "without recording", |(one, _)| count(&one.wall.plain))
+            .number("plain_ms", "mean", |(one, of)| mean(of, |of| of.plain, &one.wall.plain))
+            .number("overhead_percent", "recording costs", |(_, of)| percent(of, |of| of.added))
+            .number("overhead_at_least_percent", "at least", |(_, of)| percent(of, |of| of.interval[0]))
+            .number("overhead_at_most_percent", "at most", |(_, of)| percent(of, |of| of.interval[1]))
+            .text("trace", "trace", |(one, _)| one.trace.as_str())
+            .table()
     }
 
     fn headline(&self) -> String {
-        let out = self.asked.out.display();
+        let out = self.settings.out.display();
         let ranks = match self.recordings.len() {
             1 => String::new(),
             processes if self.shared().is_some() => format!(" of {processes} processes"),
@@ -198,7 +183,7 @@ impl Outcome<'_> {
         let all: BTreeSet<u64> = self.recordings.iter().map(|one| count(&one.wall.recorded)).collect();
         let iterations: Vec<String> = all.iter().map(ToString::to_string).collect();
         let (noun, are) = if all.iter().eq(&[1]) { ("iteration", "is") } else { ("iterations", "are") };
-        let python = match self.asked.stacks {
+        let python = match self.settings.stacks {
             true => "",
             false => " (without --stacks the share of Python stays unknown)",
         };
@@ -207,10 +192,10 @@ impl Outcome<'_> {
 
     /// The error for a run that recorded nothing.
     fn nothing(&self) -> Error {
-        let told = |why: &str| format!("nothing was recorded: {why}; the command {}", self.end());
+        let sentence = |why: &str| format!("nothing was recorded: {why}; the command {}", self.end());
         let failed = |why: &str| match self.exit_code() {
-            Some(code) => Error::command(code, told(why)),
-            None => Error::device(told(why)),
+            Some(code) => Error::command(code, sentence(why)),
+            None => Error::device(sentence(why)),
         };
         if self.removed {
             return failed("the folder of the recording was removed while the command ran")
@@ -218,13 +203,13 @@ impl Outcome<'_> {
         }
         let with_torch =
             || self.reports.iter().filter(|report| report.torch.as_deref().is_some_and(|torch| torch != MISSING));
-        let failures = self.reports.iter().filter_map(|told| Some((told.problem.as_deref()?, told.unwritten)));
+        let failures = self.reports.iter().filter_map(|report| Some((report.problem.as_deref()?, report.unwritten)));
         if let Some((problem, unwritten)) = failures.max_by_key(|(_, unwritten)| *unwritten) {
             let unwritten = unwritten && self.exit_code().is_none();
-            return if unwritten { self.unwritten(told(problem)) } else { failed(problem) };
+            return if unwritten { self.unwritten(sentence(problem)) } else { failed(problem) };
         }
-        if let Some(told) = self.reports.iter().find(|report| report.own_profiler > 0) {
-            let left = counted(told.own_profiler, "iteration");
+        if let Some(report) = self.reports.iter().find(|report| report.own_profiler > 0) {
+            let left = counted(report.own_profiler, "iteration");
             return failed(&format!("left alone, for the script's own profiler ran in them: {left}"))
                 .help("the script has a trace already, or let it not use its profiler");
         }
@@ -257,7 +242,7 @@ impl Outcome<'_> {
     /// The error for a command that never imported PyTorch: names the Python interpreters that ran, if any.
     fn without_torch(&self, failed: &dyn Fn(&str) -> Error) -> Error {
         let pythons: BTreeSet<String> =
-            self.reports.iter().map(|told| format!("{} (Python {})", told.executable, told.python)).collect();
+            self.reports.iter().map(|one| format!("{} (Python {})", one.executable, one.python)).collect();
         let pythons: Vec<String> = pythons.into_iter().collect();
         let elsewhere = "what runs in a container or on another machine is recorded by a perf4sight in there";
         if pythons.is_empty() {
@@ -272,7 +257,7 @@ impl Outcome<'_> {
 
     /// The error for a recording that could not be read or written, for example on a full disk.
     fn unwritten(&self, problem: String) -> Error {
-        Error::io(&self.asked.out, "record here", &io::Error::other(problem))
+        Error::io(&self.settings.out, "record here", &io::Error::other(problem))
             .help("make room or permit writing, or choose another folder (out)")
     }
 
@@ -298,6 +283,6 @@ fn count(periods: &[Vec<u64>]) -> u64 {
 /// Reasons to doubt the measured overhead of a recording.
 fn unsure(one: &Recording) -> Vec<String> {
     let Some(overhead) = Overhead::of(one) else { return Vec::new() };
-    let contradiction = overhead.contradiction().map(|why| format!("what recording costs cannot be told: {why}"));
+    let contradiction = overhead.contradiction().map(|why| format!("what recording costs is not known: {why}"));
     overhead.doubts.into_iter().chain(contradiction).map(|doubt| format!("rank {}: {doubt}", one.rank)).collect()
 }

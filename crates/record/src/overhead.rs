@@ -83,7 +83,7 @@ impl Overhead {
             Some((times, added))
         };
         let processor = recording.processor.as_ref().and_then(by_processor);
-        let (clock, told_by, added) = match &processor {
+        let (clock, by_clock, added) = match &processor {
             Some((own, added)) if is_one_processor(&times, own) => (Clock::Processor, own, added),
             Some(_) | None => (Clock::Wall, &times, &wall),
         };
@@ -93,8 +93,8 @@ impl Overhead {
             Some(_) | None => added.interval,
         };
         let long = LongIterations::of(&recording.wall, &ordinary);
-        let told = [
-            long.filter(doubts::weighs).map(|long| long.told()),
+        let doubts = [
+            long.filter(doubts::weighs).map(|long| long.warning()),
             clocks.map(|(_, processor)| doubts::clocks(&wall, processor, clock)),
             added.ends.and_then(doubts::speed),
             recording.faults.as_ref().and_then(|faults| doubts::memory(&ordinary.among(faults), wall.plain)),
@@ -110,10 +110,10 @@ impl Overhead {
             off: None,
             ordinary: iter::repeat_n(false, warm_up).chain(ordinary.recorded.concat()).collect(),
             long,
-            doubts: told.into_iter().flatten().collect(),
+            doubts: doubts.into_iter().flatten().collect(),
         };
         let together = overhead.contradiction().is_none();
-        overhead.off = if together { off(&times, told_by) } else { Some(overhead.percent_off(overhead.recorded)) };
+        overhead.off = if together { off(&times, by_clock) } else { Some(overhead.percent_off(overhead.recorded)) };
         let unsure =
             [doubts::cost(&overhead).filter(|_| together), overhead.off.and_then(|off| doubts::off(off, together))];
         overhead.doubts.extend(unsure.into_iter().flatten());
@@ -252,10 +252,10 @@ fn is_one_processor(wall: &Times, processor: &Times) -> bool {
 }
 
 /// The larger error, in percent, of calibrating with one half of the plain iterations and testing on the other.
-fn off(wall: &Times, told_by: &Times) -> Option<f64> {
+fn off(wall: &Times, by_clock: &Times) -> Option<f64> {
     let recorded = Summary::of(&floats(wall.recorded.iter().flatten()))?.mean;
-    let with_profiler = Summary::of(&floats(told_by.recorded.iter().flatten()))?.mean;
-    let (calibrations, truths) = (halves(told_by)?, halves(wall)?);
+    let with_profiler = Summary::of(&floats(by_clock.recorded.iter().flatten()))?.mean;
+    let (calibrations, truths) = (halves(by_clock)?, halves(wall)?);
     // The share of recording in a recorded iteration, by the calibration's clock.
     let share = |calibration: f64| (1.0 - calibration / with_profiler).max(0.0);
     let error = |calibration: f64, truth: f64| 100.0 * (recorded * (1.0 - share(calibration)) / truth - 1.0);

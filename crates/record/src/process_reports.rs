@@ -2,7 +2,6 @@
 
 use crate::Recording;
 use perf4sight_base::error::Result;
-use perf4sight_base::stats::mean;
 use perf4sight_traces::RECORDING;
 use serde::Deserialize;
 use std::fs;
@@ -32,7 +31,6 @@ pub(super) struct ProcessReport {
     pub before_recorded: u64,
     /// The number of iterations that were not recorded because the script's own profiler was running.
     pub own_profiler: u64,
-    /// The trace that was written.
     pub trace: Option<String>,
     pub problem: Option<String>,
     /// Whether the error is an I/O error, such as a full disk.
@@ -49,12 +47,6 @@ pub(super) enum Phase {
     Iterations,
     Writing,
     Finished,
-}
-
-/// The mean of times in nanoseconds.
-pub(super) fn average(periods: &[Vec<u64>]) -> Option<f64> {
-    let times: Vec<f64> = periods.iter().flatten().map(|&time| time as f64).collect();
-    (!times.is_empty()).then(|| mean(&times))
 }
 
 /// Reads the reports that the processes have written so far, ordered by process number, which is mostly the order of
@@ -88,7 +80,7 @@ pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Whether a file is a recording and not a trace.
-pub(super) fn tells(file: &Path) -> bool {
+pub(super) fn is_recording(file: &Path) -> bool {
     file.to_string_lossy().ends_with(RECORDING)
 }
 
@@ -97,8 +89,11 @@ pub(super) fn tells(file: &Path) -> bool {
 /// # Errors
 /// A file that is not a recording in a supported format.
 pub(super) fn recordings(folder: &Path) -> Result<Vec<Recording>> {
-    let mut all: Vec<Recording> =
-        files(folder).iter().filter(|file| tells(file)).map(|file| Recording::read(file)).collect::<Result<_>>()?;
+    let mut all: Vec<Recording> = files(folder)
+        .iter()
+        .filter(|file| is_recording(file))
+        .map(|file| Recording::read(file))
+        .collect::<Result<_>>()?;
     all.sort_by(|a, b| (a.rank, &a.trace).cmp(&(b.rank, &b.trace)));
     Ok(all)
 }
@@ -116,7 +111,7 @@ mod tests {
         for (name, text) in [("12.json", r#"{"done": 3}"#), ("12.0.trace.json", r#"{"traceEvents": []}"#)] {
             fs::write(folder.path().join(name), text).unwrap();
         }
-        let done: Vec<u64> = read(folder.path()).iter().map(|told| told.done).collect();
+        let done: Vec<u64> = read(folder.path()).iter().map(|report| report.done).collect();
         assert_eq!(done, [3]);
     }
 }

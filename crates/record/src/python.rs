@@ -43,7 +43,7 @@ impl Python {
         for (name, text) in FILES {
             atomic_write::save(&folder.path().join("python").join(name), text)?;
         }
-        atomic_write::save(&folder.path().join("told").join("room"), " ".repeat(ROOM))?;
+        atomic_write::save(&folder.path().join("reports").join("room"), " ".repeat(ROOM))?;
         Ok(Python { folder })
     }
 
@@ -53,7 +53,7 @@ impl Python {
     }
 
     /// The folder that processes write their reports to.
-    pub fn told(&self) -> PathBuf {
-        self.folder.path().join("told")
+    pub fn reports(&self) -> PathBuf {
+        self.folder.path().join("reports")
     }
 }

@@ -100,8 +100,8 @@ enum StoredTimes {
 }
 
 impl From<StoredTimes> for Times {
-    fn from(told: StoredTimes) -> Self {
-        match told {
+    fn from(stored: StoredTimes) -> Self {
+        match stored {
             StoredTimes::ByTurns { plain, recorded } => Times { plain, recorded },
             StoredTimes::Once { plain_before, recorded, plain_after } => {
                 Times { plain: vec![plain_before, plain_after], recorded: vec![recorded] }
@@ -142,9 +142,9 @@ impl Recording {
 
     fn of(text: &str) -> Result<Self> {
         if text.len() as u64 > LARGEST {
-            return Err(Error::input("tells of no recording: it is too large").expected("64 MiB at most"));
+            return Err(Error::input("is no recording: it is too large").expected("64 MiB at most"));
         }
-        let unknown = |cause: serde_json::Error| Error::input(format!("tells of no recording: {cause}"));
+        let unknown = |cause: serde_json::Error| Error::input(format!("is no recording: {cause}"));
         // Nothing else is known about a newer format, not even whether it has the same fields.
         let Head { format } = serde_json::from_str(text).map_err(unknown)?;
         if !(1..=FORMAT).contains(&format) {
@@ -166,14 +166,13 @@ impl Recording {
         }
     }
 
-    /// Checks that the times are possible.
     fn check(&self) -> Result<()> {
         let all = [Some(&self.wall), self.processor.as_ref(), self.delayed.as_ref(), self.faults.as_ref()];
         if let Some(time) = all.into_iter().flatten().flat_map(Times::all).find(|time| *time > LONGEST) {
-            return Err(Error::input(format!("tells of an iteration of {time} ns")).expected("a week at most"));
+            return Err(Error::input(format!("has an iteration of {time} ns")).expected("a week at most"));
         }
         if self.wall.all().any(|time| time == 0) {
-            return Err(Error::input("tells of an iteration that takes no time").expected("1 ns at least"));
+            return Err(Error::input("has an iteration that takes no time").expected("1 ns at least"));
         }
         Ok(())
     }
@@ -197,7 +196,7 @@ impl Recording {
     ///
     /// # Errors
     /// As [`Recording::read`].
-    pub fn beside(trace: &Path) -> Result<Option<Self>> {
+    pub fn next_to(trace: &Path) -> Result<Option<Self>> {
         match recording_of(trace).filter(|file| file.exists()) {
             Some(file) => Self::read(&file).map(Some),
             None => Ok(None),

@@ -27,7 +27,7 @@ Examples:
   perf4sight record --stacks --iterations 50 --out before -- python3 train.py
   perf4sight record --time-limit 10min -- torchrun --nproc-per-node 2 train.py
 
-The script runs as it is. Its iterations are what lies between enable_profiling() and disable_profiling() of
+The script runs as it is. Its iterations are the spans between enable_profiling() and disable_profiling() of
 `from perf4sight import Profiler`, else steps of its optimizer, else batches of its DataLoader. When enough is recorded, it ends as
 by sys.exit(0).
 

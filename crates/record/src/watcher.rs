@@ -20,14 +20,14 @@ pub(super) struct Watcher<'a> {
     context: &'a Context,
     begun: SystemTime,
     looked: SystemTime,
-    said: Option<(Phase, SystemTime)>,
+    shown: Option<(Phase, SystemTime)>,
     finished: Option<SystemTime>,
 }
 
 impl<'a> Watcher<'a> {
     pub fn new(folder: PathBuf, context: &'a Context) -> Self {
         let now = context.now();
-        Watcher { folder, context, begun: now, looked: now, said: None, finished: None }
+        Watcher { folder, context, begun: now, looked: now, shown: None, finished: None }
     }
 
     /// Whether all recordings have been finished for [`LINGER`] while the command still runs.
@@ -37,10 +37,10 @@ impl<'a> Watcher<'a> {
             return false;
         }
         self.looked = now;
-        let told = process_reports::read(&self.folder);
-        let phases: Vec<(Phase, &ProcessReport)> = told.iter().filter_map(|told| Some((told.phase?, told))).collect();
+        let reports = process_reports::read(&self.folder);
+        let phases: Vec<(Phase, &ProcessReport)> = reports.iter().filter_map(|one| Some((one.phase?, one))).collect();
         match phases.iter().find(|(phase, _)| *phase != Phase::Finished) {
-            Some((phase, told)) => self.say(*phase, told, now),
+            Some((phase, report)) => self.show(*phase, report, now),
             None if phases.is_empty() => {}
             None => return since(*self.finished.get_or_insert(now), now) >= LINGER,
         }
@@ -48,11 +48,11 @@ impl<'a> Watcher<'a> {
         false
     }
 
-    fn say(&mut self, phase: Phase, told: &ProcessReport, now: SystemTime) {
-        let fresh = self.said.is_none_or(|(said, at)| said != phase || since(at, now) >= AGAIN);
+    fn show(&mut self, phase: Phase, report: &ProcessReport, now: SystemTime) {
+        let fresh = self.shown.is_none_or(|(shown, at)| shown != phase || since(at, now) >= AGAIN);
         if fresh && since(self.begun, now) >= SILENCE {
-            self.said = Some((phase, now));
-            self.context.console.note(sentence(phase, told));
+            self.shown = Some((phase, now));
+            self.context.console.note(sentence(phase, report));
         }
     }
 }
@@ -62,11 +62,11 @@ fn since(then: SystemTime, now: SystemTime) -> Duration {
     now.duration_since(then).unwrap_or_default()
 }
 
-fn sentence(phase: Phase, told: &ProcessReport) -> String {
+fn sentence(phase: Phase, report: &ProcessReport) -> String {
     match phase {
-        Phase::WarmUp => format!("record: warming up, {} to go", counted(told.to_go, "iteration")),
+        Phase::WarmUp => format!("record: warming up, {} to go", counted(report.to_go, "iteration")),
         Phase::Iterations => {
-            format!("record: {} of {}, with recording and without", told.done, counted(told.of, "iteration"))
+            format!("record: {} of {}, with recording and without", report.done, counted(report.of, "iteration"))
         }
         Phase::Writing => "record: writing the trace".to_owned(),
         Phase::Finished => "record: done".to_owned(),

@@ -41,5 +41,5 @@ pub use drawing::Texture;
 pub use page::{Block, Chapter, Fact, Page, Tone, sentence};
 pub use printable::{paragraph, printable};
 pub use progress::Progress;
-pub use table::{Align, Cell, Column, Table, significant};
+pub use table::{Align, Cell, Column, Rows, Table, significant};
 pub use theme::Theme;

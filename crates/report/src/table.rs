@@ -132,6 +132,55 @@ impl Table {
     }
 }
 
+/// A table under construction with a row for each item: every column is declared together with its cells.
+///
+/// ```
+/// use perf4sight_report::Rows;
+///
+/// let networks = [("resnet18", 11_689_512u64), ("mobilenet_v2", 3_504_872)];
+/// let table = Rows::new("Networks", networks)
+///     .text("network", "network", |(name, _)| *name)
+///     .number("parameters", "parameters", |(_, parameters)| *parameters)
+///     .table();
+/// assert_eq!(table.to_csv(), "network,parameters\nresnet18,11689512\nmobilenet_v2,3504872\n");
+/// ```
+pub struct Rows<T> {
+    items: Vec<T>,
+    table: Table,
+}
+
+impl<T> Rows<T> {
+    /// No columns yet.
+    pub fn new(title: impl Into<String>, items: impl IntoIterator<Item = T>) -> Self {
+        let items: Vec<T> = items.into_iter().collect();
+        let rows = vec![Vec::new(); items.len()];
+        Rows { items, table: Table { title: title.into(), columns: Vec::new(), rows } }
+    }
+
+    /// Adds a column of words.
+    #[must_use]
+    pub fn text<C: Into<Cell>>(self, key: &str, heading: impl Into<String>, cell: impl Fn(&T) -> C) -> Self {
+        self.column(Column::text(key, heading), cell)
+    }
+
+    /// Adds a column of numbers.
+    #[must_use]
+    pub fn number<C: Into<Cell>>(self, key: &str, heading: impl Into<String>, cell: impl Fn(&T) -> C) -> Self {
+        self.column(Column::number(key, heading), cell)
+    }
+
+    fn column<C: Into<Cell>>(mut self, column: Column, cell: impl Fn(&T) -> C) -> Self {
+        self.table.columns.push(column);
+        self.table.rows.iter_mut().zip(&self.items).for_each(|(row, item)| row.push(cell(item).into()));
+        self
+    }
+
+    /// The finished table.
+    pub fn table(self) -> Table {
+        self.table
+    }
+}
+
 impl Cell {
     /// The value as a JSON number, string, boolean or `null` (also for a number that is not finite).
     pub fn to_json(&self) -> Value {

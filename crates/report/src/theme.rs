@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-/// A colour by its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ink {
     name: &'static str,

@@ -63,8 +63,11 @@ fn no_text_becomes_markup() {
             assert!(known.contains(&node.tag_name().name()), "{node:?}");
             assert!(node.attributes().all(|attribute| !attribute.name().starts_with("on")), "{node:?}");
         }
-        let told = document.root_element().attribute("aria-label").unwrap();
-        assert!(told.contains("<script>alert(1)</script>") && told.ends_with("& \u{fffd}\u{fffd}\u{fffd}"), "{told}");
+        let label = document.root_element().attribute("aria-label").unwrap();
+        assert!(
+            label.contains("<script>alert(1)</script>") && label.ends_with("& \u{fffd}\u{fffd}\u{fffd}"),
+            "{label}"
+        );
         assert!(chart.to_png(Theme::Light).is_ok());
     }
 }
@@ -262,10 +265,10 @@ fn thousands_of_short_spans_take_the_room_of_their_time() {
     // A level is 17 high; the first class takes 0.4 of about 880 pixels.
     let expected = 0.4 * 17.0 * 880.0;
     assert!((a / expected - 1.0).abs() < 0.1, "{a}, expected {expected}");
-    assert!(svg.contains("40,000 spans too short to be drawn alone"), "the reader is not told");
+    assert!(svg.contains("40,000 spans too short to be drawn alone"), "there is no note");
 }
 
-/// By hand: 100,000 stretches, of which one of the second series is 30 high, where the first lies 10 high throughout; all that is seen of
+/// By hand: 100,000 stretches, of which one of the second series is 30 high, where the first is 10 high throughout; all that is seen of
 /// 100,000 stretches in some 890 pixels is their highest.
 #[test]
 fn the_highest_of_many_stretches_is_seen() {
@@ -276,17 +279,17 @@ fn the_highest_of_many_stretches_is_seen() {
     let svg = svg(Plot::StackedArea(StackedArea { x, y, places, series, references: Vec::new() }));
     let document = Document::parse(&svg).unwrap();
     let rects = document.descendants().filter(|node| node.tag_name().name() == "rect" && node.has_children());
-    let told: Vec<(String, [f64; 4])> = rects
+    let drawn: Vec<(String, [f64; 4])> = rects
         .map(|node| {
             let sides = ["x", "y", "width", "height"].map(|side| number(&node, side));
             (node.first_child().unwrap().text().unwrap().to_string(), sides)
         })
         .collect();
-    let [(low, a), (high, b)] = told.as_slice() else { panic!("{told:?}") };
+    let [(low, a), (high, b)] = drawn.as_slice() else { panic!("{drawn:?}") };
     assert_eq!((low.as_str(), high.as_str()), ("a: at most 10.0", "b: at most 30.0"));
     // Three times as high, upon the other, at seven tenths of its width.
-    assert!((b[3] / a[3] - 3.0).abs() < 0.01 && (b[1] + b[3] - a[1]).abs() < 0.1, "{told:?}");
-    assert!(((b[0] - a[0]) / a[2] - 0.7).abs() < 0.01 && b[2] < 10.0, "{told:?}");
+    assert!((b[3] / a[3] - 3.0).abs() < 0.01 && (b[1] + b[3] - a[1]).abs() < 0.1, "{drawn:?}");
+    assert!(((b[0] - a[0]) / a[2] - 0.7).abs() < 0.01 && b[2] < 10.0, "{drawn:?}");
 }
 
 /// Letters upon a filling are hard to read, and letters upon letters not at all.
@@ -333,7 +336,7 @@ fn spans_lie_below_those_they_begin_in_and_what_is_too_deep_is_counted() {
             .map(|node| number(&node, "y"))
     };
     assert!(named("level 0") < named("level 1") && named("level 11").is_some() && named("level 12").is_none());
-    // One that begins within another and ends after it lies below, too; the next one is on top again.
+    // One that begins within another and ends after it is below, too; the next one is on top again.
     let of = |(start, end): (f64, f64)| Span { track: 0, start, end, name: format!("from {start}") };
     let crossing = svg(plot(vec![Series::new("a", [(0.0, 40.0), (30.0, 60.0), (60.0, 100.0)].map(of))]));
     let document = Document::parse(&crossing).unwrap();
@@ -369,12 +372,12 @@ fn calls_lie_below_those_that_make_them_as_wide_as_their_time() {
     let svg = svg(Plot::Flame(flame));
     let document = Document::parse(&svg).unwrap();
     let titled = document.descendants().filter(|node| node.tag_name().name() == "rect" && node.has_children());
-    let told: Vec<(String, [f64; 3])> = titled
+    let drawn: Vec<(String, [f64; 3])> = titled
         .map(|node| {
             (node.first_child().unwrap().text().unwrap().into(), ["x", "y", "width"].map(|at| number(&node, at)))
         })
         .collect();
-    let of = |tip: &str| told.iter().find(|(told, _)| told == tip).unwrap_or_else(|| panic!("{tip}: {told:?}")).1;
+    let of = |tip: &str| drawn.iter().find(|(other, _)| other == tip).unwrap_or_else(|| panic!("{tip}: {drawn:?}")).1;
     // What does nothing but call another is drawn with it; the longest stand first.
     let [main, a] = ["main > run (Python): 100 (50.0 %)", "a (Python): 60.0 (30.0 %)"].map(of);
     let [b, c] = ["b (Python): 38.0 (19.0 %)", "c (Python): 40.0 (20.0 %)"].map(of);
@@ -383,7 +386,7 @@ fn calls_lie_below_those_that_make_them_as_wide_as_their_time() {
         assert!((width - expected).abs() < 0.005, "{widths:?}");
     }
     assert!(main[0] == a[0] && a[0] == c[0] && b[0] > a[0] && a[1] == b[1] && c[1] == a[1] + 18.0 && a[1] > main[1]);
-    assert_eq!(told.len(), 4);
+    assert_eq!(drawn.len(), 4);
     assert!(svg.contains("Calls too short or too deep to be drawn, 0.00500 % of the time, are left out"));
 }
 
@@ -412,8 +415,8 @@ fn shares_fill_the_bar_and_sums_their_length() {
         let svg = svg(plot(whole));
         let document = Document::parse(&svg).unwrap();
         let titled = document.descendants().filter(|node| node.tag_name().name() == "rect" && node.has_children());
-        let told = |node: &Node| node.first_child().unwrap().text().unwrap().to_string();
-        titled.map(|node| (told(&node), number(&node, "width"))).collect()
+        let title = |node: &Node| node.first_child().unwrap().text().unwrap().to_string();
+        titled.map(|node| (title(&node), number(&node, "width"))).collect()
     };
     let shares = parts(Whole::Share);
     let tips: Vec<&str> = shares.iter().map(|(tip, _)| tip.as_str()).collect();
@@ -425,7 +428,7 @@ fn shares_fill_the_bar_and_sums_their_length() {
 }
 
 /// By hand: of (1, 5), (2, 3), (3, 4), (4, 1) the third costs more than the second in both ways. The line goes down from the first to where the
-/// second lies, and from there to the last: five places in all.
+/// second is, and from there to the last: five places in all.
 #[test]
 fn the_front_joins_what_nothing_betters_in_both() {
     let points = [(3.0, 4.0), (1.0, 5.0), (4.0, 1.0), (2.0, 3.0)].map(|(x, y)| Point { x, y, label: String::new() });

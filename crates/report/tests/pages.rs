@@ -89,7 +89,7 @@ fn no_text_becomes_markup() {
         let escaped = format!(
             "{word}&lt;/script&gt;&lt;/title&gt;&lt;/style&gt;&lt;b&gt;&quot; onload=&quot;alert(1)&quot; ' &amp; \u{fffd}\u{fffd}[2J"
         );
-        assert!(html.contains(&escaped), "{word} is not told");
+        assert!(html.contains(&escaped), "{word} is missing");
     }
 }
 
@@ -132,7 +132,7 @@ fn bars_break_off_at_the_end_of_their_axis() {
         Chart::new("", "", Plot::Bars(plot)).to_svg(Theme::Light)
     };
     let broken = bars(Some(30.0));
-    // All four numbers are told, the axis ends at 30.
+    // All four numbers are shown, the axis ends at 30.
     for number in ["5.00", "12.0", "20.0", "135", "30"] {
         assert!(broken.contains(&format!(">{number}</text>")), "{number}");
     }

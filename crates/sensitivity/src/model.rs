@@ -108,7 +108,6 @@ impl Model {
         self.overlap.map_or(Overlap::BOUNDS, |measured| [measured.likely(); 2])
     }
 
-    /// The bounds of the overlap.
     fn overlap_ends(&self) -> [Overlap; 2] {
         self.overlap.map_or(Overlap::BOUNDS, MeasuredOverlap::ends)
     }

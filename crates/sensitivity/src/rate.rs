@@ -73,7 +73,6 @@ impl Span {
         ends.map_or(0, |(first, last)| last.number - first.number)
     }
 
-    /// The steps that count.
     fn of(self, steps: &[Step]) -> Option<&[Step]> {
         let counted = steps.get(self.warm_up..)?;
         let last = counted.first()?.number.saturating_add(self.most.unwrap_or(u64::MAX));

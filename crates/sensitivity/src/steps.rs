@@ -27,7 +27,6 @@ pub struct Steps {
     pub long_waits: usize,
     /// The step numbers of each rank.
     numbers: BTreeMap<u32, Numbers>,
-    /// Steps of all ranks.
     count: usize,
 }
 
@@ -37,7 +36,6 @@ const MOST: usize = 1_000_000;
 /// The two clocks of a job, one for waiting and one for steps, may differ by this share of a step.
 const CLOCKS: f64 = 0.01;
 
-/// A line.
 #[derive(Deserialize)]
 struct Line {
     step: u64,
@@ -111,13 +109,13 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn counted(&mut self, told: u64) -> u64 {
-        if let Some(before) = self.before.filter(|before| told <= *before) {
+    fn counted(&mut self, number: u64) -> u64 {
+        if let Some(before) = self.before.filter(|before| number <= *before) {
             // An epoch that begins with 0 has one iteration more than its last number.
-            self.epochs = self.epochs.saturating_add(if told == 0 { before.saturating_add(1) } else { before });
+            self.epochs = self.epochs.saturating_add(if number == 0 { before.saturating_add(1) } else { before });
         }
-        self.before = Some(told);
-        self.epochs.saturating_add(told)
+        self.before = Some(number);
+        self.epochs.saturating_add(number)
     }
 }
 
@@ -125,9 +123,9 @@ impl Numbers {
 mod tests {
     use super::*;
 
-    fn numbers(told: &[u64]) -> Vec<u64> {
+    fn numbers(reported: &[u64]) -> Vec<u64> {
         let line = |(time, step): (usize, &u64)| format!("{{\"step\": {step}, \"time\": {time}}}\n");
-        let text: String = told.iter().enumerate().map(line).collect();
+        let text: String = reported.iter().enumerate().map(line).collect();
         Steps::read(&text).ranks[&0].iter().map(|step| step.number).collect()
     }
 

@@ -13,7 +13,7 @@ type Shape = Box<dyn Fn(f64) -> f64>;
 
 const MOST: f64 = 24.0;
 
-/// The published tables, beside the repository; they are no part of it.
+/// The published tables, next to the repository; they are no part of it.
 fn tables() -> Option<PathBuf> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/sensitivity/synergy_throughput.csv");
     if !file.exists() {

@@ -164,7 +164,7 @@ fn points_of_more_cpus_than_are_asked_for_are_neither_run_again_nor_reported() {
 }
 
 #[test]
-fn jobs_without_a_rate_are_told_apart() {
+fn jobs_without_a_rate_are_distinguished() {
     let of = |fate: fn(f64, usize) -> Fate| Scene::new().fails(&SimulatedJob { fate, ..waiting() });
     let says = |(code, said): (u8, String), words: &[&str]| {
         assert!(code == 5 && words.iter().all(|word| said.contains(word)), "{said}");
@@ -325,4 +325,43 @@ fn storage_that_is_held_back_shows_that_a_job_reads_nothing_ahead() {
     let limited = &[Resource::Cpus, Resource::Memory];
     let said = Scene::new().with(asked).measure(&SimulatedJob { limited, ..job }).unwrap().warnings;
     assert!(said.contains("storage cannot be limited here"), "{said}");
+}
+
+/// Three nodes that wait for each other: node 1 is the slowest.
+fn three() -> SimulatedJob {
+    let at = |rate: fn(f64) -> f64| SimulatedJob { rate, ..waiting() };
+    SimulatedJob { other_nodes: vec![at(|_| 25.0), at(|_| 40.0)], ..waiting() }
+}
+
+#[test]
+fn the_slowest_of_several_nodes_counts() {
+    let scene = Scene::new();
+    scene.measure(&three()).unwrap();
+    let profile = scene.json("profile.json");
+    assert_eq!(profile["hosts"].as_array().unwrap().len(), 3);
+    let run = &profile["points"][0]["runs"][0];
+    assert_eq!(run["node"], "node 1");
+    let rate = |run: &Value| run["measured"]["rate"]["per_second"].as_f64().unwrap().round();
+    let each: Vec<f64> = run["nodes"].as_array().unwrap().iter().map(rate).collect();
+    assert_eq!((rate(run), each), (25.0, vec![50.0, 25.0, 40.0]));
+    let again = scene.measure(&three()).unwrap();
+    assert!(again.summary.headline.starts_with("0 points measured, 2 found"), "{}", again.summary.headline);
+}
+
+#[test]
+fn a_job_that_fails_on_one_of_several_nodes_fails_there() {
+    let mut job = three();
+    job.other_nodes[0].fate = |_, _| Fate::Exits(3, "the disc is full");
+    let (code, error) = Scene::new().fails(&job);
+    assert!(code == 5 && error.contains("exit code 3 on node 1") && error.contains("the disc is full"), "{error}");
+    assert!(!error.contains("on node 0"), "{error}");
+}
+
+#[test]
+fn memory_that_runs_out_on_one_of_several_nodes_runs_out_there() {
+    let mut job = three();
+    job.other_nodes[0].own_memory = Bytes(200_000_000);
+    let scene = Scene::new().with(|asked| asked.memory = Some(Bytes(150_000_000)));
+    let (code, error) = scene.fails(&job);
+    assert!(code == 5 && error.contains("the job ran out of memory on node 1"), "{error}");
 }

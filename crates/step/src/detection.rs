@@ -106,15 +106,17 @@ pub struct Step {
     pub epoch: u64,
 }
 
-/// The boxes to detect.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Boxes {
-    /// The whole pet, from the trimap.
-    #[default]
-    Trimap,
-    /// Its head, from the xml file.
-    Head,
+perf4sight_base::words! {
+    /// The boxes to detect.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Boxes: "boxes" {
+        /// The whole pet, from the trimap.
+        #[default]
+        Trimap = "trimap",
+        /// Its head, from the xml file.
+        Head = "head",
+    }
 }
 
 /// The reply to a [`DetectionTask`].
@@ -288,28 +290,6 @@ pub struct Memory {
     pub reserved: Option<u64>,
 }
 
-impl Boxes {
-    /// All of them, in the order they are listed to people.
-    pub const ALL: [Boxes; 2] = [Boxes::Trimap, Boxes::Head];
-
-    /// That of a word.
-    ///
-    /// # Errors
-    /// A word of none.
-    pub fn parse(word: &str) -> Result<Self> {
-        let known = Boxes::ALL.into_iter().find(|boxes| boxes.name() == word);
-        known.ok_or_else(|| Error::config(format!("nobody boxes \"{word}\"")).expected("trimap or head"))
-    }
-
-    /// The word on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Boxes::Trimap => "trimap",
-            Boxes::Head => "head",
-        }
-    }
-}
-
 impl Measured {
     /// Whether these can be measurements of steps that ran.
     ///
@@ -318,7 +298,7 @@ impl Measured {
     pub fn check(&self) -> Result<()> {
         let possible = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
         let ran = |phase: &Phase| {
-            let parts = phase.parts.iter().all(|parts| parts.told().into_iter().all(possible));
+            let parts = phase.parts.iter().all(|parts| parts.seconds().into_iter().all(possible));
             parts && possible(phase.seconds) && (phase.seconds > 0.0 || phase.parts.is_empty())
         };
         let problem = match self {
@@ -337,8 +317,7 @@ impl Measured {
 }
 
 impl Parts {
-    /// All reported times.
-    fn told(&self) -> Vec<f64> {
+    fn seconds(&self) -> Vec<f64> {
         self.each().into_iter().chain(self.trunk_forward).chain(self.trunk_backward).collect()
     }
 

@@ -140,8 +140,8 @@ impl LapSamples {
             self.clean.append(&mut self.disturbed);
         }
         self.clean.sort_by_key(|laps| laps.iter().sum::<Duration>());
-        let beside = self.clean.len() / 4;
-        let middle = &self.clean[beside..self.clean.len() - beside];
+        let quarter = self.clean.len() / 4;
+        let middle = &self.clean[quarter..self.clean.len() - quarter];
         let parts = self.clean.first().map_or(0, Vec::len);
         let summary = |part: usize| {
             let mut samples = Samples::default();

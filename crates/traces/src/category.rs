@@ -5,17 +5,14 @@
 pub enum Category {
     /// A range that the script or the framework named: `record_function`, `ProfilerStep#`, `Optimizer.step#`.
     Annotation,
-    /// An operator of the framework.
     Operator,
     /// A call in Python, of its own functions and of built-in ones.
     Python,
     /// A call of the runtime or the driver of an accelerator.
     Runtime,
-    /// A kernel on an accelerator.
     Kernel,
     /// A copy of memory on, to or from an accelerator.
     Copy,
-    /// A memset on an accelerator.
     Set,
     /// A range of the script, on the timeline of the accelerator.
     DeviceAnnotation,
@@ -27,11 +24,9 @@ pub enum Category {
     ForwardBackward,
     /// A flow from a runtime call to the work it launched.
     Launch,
-    /// Anything else.
     Other,
 }
 
-/// The longest spelling of a category.
 const LONGEST: usize = 24;
 
 impl Category {

@@ -31,7 +31,6 @@ impl Cycles {
         Cycles { trace, rank, processes, parts, recorded }
     }
 
-    /// The first file.
     pub fn file(&self) -> &Path {
         &self.trace.file
     }
@@ -57,8 +56,8 @@ impl Cycles {
     pub fn finish(mut self) -> Trace {
         if self.parts.len() > 1 {
             self.trace.events.sort_by_key(|event| (event.start, Reverse(event.duration)));
-            let told = told(&self);
-            self.trace.damage.others.push(told);
+            let warning = warning(&self);
+            self.trace.damage.others.push(warning);
         }
         self.trace
     }
@@ -67,7 +66,7 @@ impl Cycles {
 /// The number of files named in the warning.
 const NAMED: usize = 3;
 
-fn told(cycles: &Cycles) -> String {
+fn warning(cycles: &Cycles) -> String {
     let files = cycles.parts.iter().take(NAMED).map(|(file, _)| file.display().to_string()).collect::<Vec<_>>();
     let more = match cycles.parts.len().saturating_sub(NAMED) {
         0 => String::new(),
@@ -114,7 +113,7 @@ fn add(to: &mut Trace, other: Trace) {
     };
     to.events.extend(other.events.into_iter().filter_map(moved));
     let file = other.file.display();
-    to.damage.others.extend(other.damage.warnings().into_iter().map(|told| format!("{file}: {told}")));
+    to.damage.others.extend(other.damage.warnings().into_iter().map(|warning| format!("{file}: {warning}")));
 }
 
 /// The track with the same process and thread, which is added if it is new; none if there are too many tracks.

@@ -4,7 +4,6 @@ use perf4sight_base::units::counted;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The problem of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// It is not a JSON object with the fields of an event.
@@ -26,7 +25,6 @@ pub enum Kind {
     Half,
 }
 
-/// All problems in a trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Damage {
     /// How the trace is truncated, in words.
@@ -73,7 +71,7 @@ impl fmt::Display for Kind {
             Kind::OutOfRange => "at a time that no clock shows",
             Kind::TooLong => "longer than any event",
             Kind::TooManyTracks => "on more threads and streams than a trace can have",
-            Kind::Half => "told in halves (phases B and E, b and e), where PyTorch's profiler tells whole ones (X)",
+            Kind::Half => "written in halves (phases B and E, b and e), where PyTorch's profiler writes whole ones (X)",
         })
     }
 }

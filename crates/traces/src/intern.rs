@@ -3,7 +3,6 @@
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 
-/// A name of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameId(pub(crate) u32);
 
@@ -56,12 +55,10 @@ impl Names {
         NameId(id)
     }
 
-    /// The text of a name.
     pub fn get(&self, id: NameId) -> &str {
         text_of(&self.texts, &self.ends, id.0)
     }
 
-    /// The id of a name, if the trace has it.
     pub fn find(&self, text: &str) -> Option<NameId> {
         self.known(self.hasher.hash_one(text.as_bytes()), text.as_bytes())
     }

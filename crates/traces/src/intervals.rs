@@ -24,6 +24,50 @@ pub fn length(union: &[Interval]) -> i64 {
     union.iter().map(|(start, end)| end - start).sum()
 }
 
+/// An item with a time of its own.
+pub trait Timed {
+    /// Its first nanosecond and the one after its last.
+    fn interval(&self) -> Interval;
+}
+
+impl Timed for Interval {
+    fn interval(&self) -> Interval {
+        *self
+    }
+}
+
+impl<T> Timed for (Interval, T) {
+    fn interval(&self) -> Interval {
+        self.0
+    }
+}
+
+/// The items that overlap a window. In all functions of windows, items are ordered and do not overlap each other.
+pub fn overlapping<T: Timed>(items: &[T], (begin, end): Interval) -> &[T] {
+    let first = items.partition_point(|item| item.interval().1 <= begin);
+    let behind = first + items[first..].partition_point(|item| item.interval().0 < end);
+    &items[first..behind]
+}
+
+/// The parts of items inside a window.
+pub fn clipped<T: Timed>(items: &[T], window: Interval) -> impl Iterator<Item = (Interval, &T)> {
+    let clip = move |(start, stop): Interval| (start.max(window.0), stop.min(window.1));
+    overlapping(items, window).iter().map(move |item| (clip(item.interval()), item))
+}
+
+/// The parts of items inside a window, and the gaps between them, which have no item. They add up to the window.
+pub fn pieces<T: Timed>(items: &[T], window: Interval) -> impl Iterator<Item = (Interval, Option<&T>)> {
+    let end = (window.1, window.1);
+    let mut at = window.0;
+    let parts = clipped(items, window).map(|(time, item)| (time, Some(item))).chain([(end, None)]);
+    let with_gap = move |(time, item): (Interval, Option<_>)| {
+        let gap = (at, time.0);
+        at = time.1;
+        [(gap, None), (time, item)]
+    };
+    parts.flat_map(with_gap).filter(|((start, end), _)| start < end)
+}
+
 /// The moments at which a union begins and ends inside a window, alternating and in order because its intervals neither
 /// overlap nor touch.
 fn edges(union: &[Interval], (begin, end): Interval) -> impl Iterator<Item = i64> {
@@ -69,6 +113,16 @@ mod tests {
         assert_eq!(parts, BTreeMap::from(expected));
         assert_eq!(parts.values().sum::<i64>(), 11);
         assert_eq!(partition((4, 6), &sets).values().sum::<i64>(), 2);
+    }
+
+    /// [1,3] [5,6] [8,9] in the window [2,8]: 2-3 and 5-6 are items, 3-5 and 6-8 gaps.
+    #[test]
+    fn pieces_are_parts_and_gaps_and_add_up() {
+        let items = [((1, 3), 'a'), ((5, 6), 'b'), ((8, 9), 'c')];
+        let found: Vec<_> = pieces(&items, (2, 8)).map(|(time, item)| (time, item.map(|item| item.1))).collect();
+        assert_eq!(found, [((2, 3), Some('a')), ((3, 5), None), ((5, 6), Some('b')), ((6, 8), None)]);
+        assert_eq!(pieces::<Interval>(&[], (2, 8)).collect::<Vec<_>>(), [((2, 8), None)]);
+        assert_eq!(pieces(&items, (2, 2)).count(), 0);
     }
 
     #[test]

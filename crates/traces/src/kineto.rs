@@ -116,13 +116,14 @@ impl Reader {
             self.events();
             return Some(true);
         }
-        let told = ["distributedInfo", "deviceProperties", "baseTimeNanoseconds", "with_stack"].contains(&key.as_str());
+        let wanted =
+            ["distributedInfo", "deviceProperties", "baseTimeNanoseconds", "with_stack"].contains(&key.as_str());
         let Trace { header, damage, .. } = &mut self.trace;
         let take = |value: &Value| {
             header.take(&key, value);
             damage.others.extend(odd_rank(&key, value));
         };
-        let read = match told {
+        let read = match wanted {
             true => self.window.value::<Owned<Value>, _>(take),
             false => self.window.value::<Anything, _>(|_| ()),
         };
@@ -132,10 +133,7 @@ impl Reader {
     /// Warns about data after the trace.
     fn end(&mut self) {
         if self.trace.damage.truncated.is_none() && self.window.peek().is_some() {
-            let behind = format!(
-                "the trace ends at byte {} of the JSON, and what lies behind it was not read",
-                self.window.at()
-            );
+            let behind = format!("the trace ends at byte {} of the JSON, and the rest was not read", self.window.at());
             self.trace.damage.others.push(behind);
         }
     }
@@ -143,11 +141,10 @@ impl Reader {
     fn cut(&mut self) {
         let at = self.window.at();
         self.trace.damage.truncated.get_or_insert_with(|| {
-            format!("the trace is cut off or damaged at byte {at} of the JSON; what lies before it was read")
+            format!("the trace is cut off or damaged at byte {at} of the JSON; what is before it was read")
         });
     }
 
-    /// The array of events.
     fn events(&mut self) {
         self.window.skip(1);
         loop {
@@ -165,8 +162,8 @@ impl Reader {
     /// Stops reading because the memory limit is reached.
     fn fill(&mut self) {
         let at = self.window.at();
-        let told = format!("the trace was read up to byte {at} of the JSON: {}", room::full(self.room));
-        self.trace.damage.truncated = Some(told);
+        let truncated = format!("the trace was read up to byte {at} of the JSON: {}", room::full(self.room));
+        self.trace.damage.truncated = Some(truncated);
     }
 
     fn event(&mut self) {
@@ -223,8 +220,8 @@ impl Reader {
                 }
             }
         }
-        let told = || format!("no event could be read from byte {begin} of the JSON on");
-        self.trace.damage.truncated.get_or_insert_with(told);
+        let unread = || format!("no event could be read from byte {begin} of the JSON on");
+        self.trace.damage.truncated.get_or_insert_with(unread);
     }
 
     fn finish(self) -> Trace {
@@ -259,8 +256,9 @@ fn odd_rank(key: &str, value: &Value) -> Option<String> {
     let rank = value.get("rank").filter(|rank| key == "distributedInfo" && !rank.is_null())?;
     let is_rank = rank.as_u64().is_some_and(|rank| u32::try_from(rank).is_ok());
     let text: String = rank.to_string().chars().take(100).collect();
-    (!is_rank)
-        .then(|| format!("the trace says that it is of rank {text}, which is none; its file's name or place tells"))
+    (!is_rank).then(|| {
+        format!("the trace says that it is of rank {text}, which is none; the rank is that of its file's name or place")
+    })
 }
 
 /// Adds an event to a trace, or returns its problem.

@@ -8,12 +8,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A trace and its rank.
 #[derive(Debug, Clone)]
 pub struct Ranked {
     /// The rank: from the trace, else from the file's name, else the position among the files.
     pub rank: u32,
-    /// The trace of the rank.
     pub trace: Trace,
 }
 
@@ -89,18 +87,17 @@ struct Ranks {
 }
 
 impl Ranks {
-    /// Adds the traces of a file.
     fn add(&mut self, file: &Path, traces: Vec<Trace>) -> Result<()> {
         // The name of a file with several traces does not identify a rank.
         let alone = traces.len() == 1;
         for trace in traces {
-            let told = if alone { trace.rank() } else { trace.header.rank };
-            let part = Cycles::of(trace, told);
+            let known = if alone { trace.rank() } else { trace.header.rank };
+            let part = Cycles::of(trace, known);
             if let Some(earlier) = self.known.values_mut().find(|earlier| earlier.go_on_with(&part)) {
                 earlier.add(part);
                 continue;
             }
-            let rank = told.unwrap_or(self.place);
+            let rank = known.unwrap_or(self.place);
             self.place += 1;
             match self.known.get(&rank) {
                 _ if is_further_process(file) => self.further.push((rank, part.finish())),

@@ -54,7 +54,6 @@ pub(crate) struct Args<'a> {
     pub types: Option<&'a [u8]>,
 }
 
-/// Reads events.
 pub(crate) struct Events;
 
 impl Shape for Events {

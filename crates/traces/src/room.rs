@@ -32,7 +32,7 @@ pub(crate) fn taken(trace: &Trace) -> u64 {
 /// The reason why the rest of a file is not read.
 pub(crate) fn full(room: u64) -> String {
     format!(
-        "what lies before it fills {} MB of memory, which is as much as is kept of a file of this size; traces of many short calls may have more",
+        "what was read before it fills {} MB of memory, which is as much as is kept of a file of this size; traces of many short calls may have more",
         room / 1_000_000
     )
 }

@@ -18,7 +18,6 @@ pub(crate) enum Stop {
     Wrong,
 }
 
-/// A position in a text.
 pub(crate) struct Scan<'a, 'n> {
     text: &'a [u8],
     at: usize,

@@ -17,9 +17,7 @@ pub struct Track {
     pub process: String,
     /// The thread, or the stream; as written in the trace.
     pub thread: String,
-    /// The name of the thread in the trace.
     pub thread_name: Option<String>,
-    /// The name of the process in the trace.
     pub process_name: Option<String>,
 }
 
@@ -30,13 +28,10 @@ pub enum Phase {
     Complete,
     /// The beginning of a flow (arrow) to another event; it has the same correlation as its end.
     FlowStart,
-    /// The end of a flow.
     FlowEnd,
-    /// A moment.
     Instant,
 }
 
-/// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// Nanoseconds on the trace's clock.
@@ -45,17 +40,13 @@ pub struct Event {
     pub duration: i64,
     /// The number that links a runtime call with the work it launched, or the two ends of a flow; 0 is none.
     pub correlation: u64,
-    /// The id of its name.
     pub name: NameId,
     /// The operator it belongs to, as numbered by the profiler; 0 is none.
     pub external: u32,
     /// Its index in [`Trace::collectives`], plus one; 0 is none.
     pub(crate) collective: u32,
-    /// The thread or stream that it is on.
     pub track: TrackId,
-    /// The category of the timed work.
     pub category: Category,
-    /// The kind of mark.
     pub phase: Phase,
 }
 
@@ -64,7 +55,6 @@ pub struct Event {
 pub struct Header {
     /// The rank of the process, if it was one of several.
     pub rank: Option<u32>,
-    /// The number of ranks.
     pub world_size: Option<u32>,
     /// Names of the accelerators, in their order.
     pub devices: Vec<String>,
@@ -74,20 +64,15 @@ pub struct Header {
     pub with_stack: Option<bool>,
 }
 
-/// A trace.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
-    /// The file it was read from.
     pub file: PathBuf,
-    /// Its metadata.
     pub header: Header,
     /// Ordered by beginning; of events that begin together, the longer one comes first.
     pub events: Vec<Event>,
-    /// The names of the events.
     pub names: Names,
     /// The threads and streams of the events.
     pub tracks: Vec<Track>,
-    /// The problems of the file.
     pub damage: Damage,
     pub(crate) collectives: Vec<Collective>,
 }
@@ -123,7 +108,6 @@ impl Trace {
         event.collective.checked_sub(1).map(|place| &self.collectives[place as usize])
     }
 
-    /// The text of an event's name.
     pub fn name(&self, event: &Event) -> &str {
         self.names.get(event.name)
     }

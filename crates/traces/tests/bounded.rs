@@ -55,8 +55,8 @@ fn no_file_of_100_mb_takes_a_gigabyte() {
     }
     let bomb = bomb();
     let trace = read(bomb.path()).unwrap();
-    let told = trace.damage.warnings().join("; ");
-    assert!(told.contains("more than 50 times its size"), "{told}");
+    let warnings = trace.damage.warnings().join("; ");
+    assert!(warnings.contains("more than 50 times its size"), "{warnings}");
     assert!(trace.events.len() > 1_000_000 && trace.events.len() < 10_000_000, "{}", trace.events.len());
     assert!(most() < 1_000_000_000, "{} bytes for {} events of a bomb", most(), trace.events.len());
 }
@@ -82,8 +82,8 @@ fn a_dense_file_is_read_as_far_as_a_trace_of_its_size_would_fill_memory() {
     let packed = fs::metadata(file.path()).unwrap().len();
     assert!(packed < 25_000_000 && packed > 270_000_000 / 25, "{packed} bytes");
     let trace = read(file.path()).unwrap();
-    let told = trace.damage.warnings().join("; ");
-    assert!(told.contains("fills 350 MB of memory"), "{told}");
+    let warnings = trace.damage.warnings().join("; ");
+    assert!(warnings.contains("fills 350 MB of memory"), "{warnings}");
     assert!(trace.events.len() < 9_000_000, "{}", trace.events.len());
     assert!(most() < 1_000_000_000, "{} bytes", most());
 }

@@ -44,11 +44,11 @@ fn what_is_no_trace_is_refused_with_what_was_expected() {
     let contents: [&[u8]; 8] =
         [b"", b"  \n ", b"{}", b"{\"a\": 1}", b"hello", b"\x1f\x8bhello", b"[", b"{\"traceEvents\": 7}"];
     for content in contents {
-        let told = read(&folder.file("none.json", content)).map(|trace| trace.events.len());
+        let events = read(&folder.file("none.json", content)).map(|trace| trace.events.len());
         match content {
             // The array was begun, so that it is a trace with nothing in it.
-            b"[" => assert_eq!(told.unwrap(), 0),
-            _ => assert!(told.unwrap_err().to_string().contains("torch.profiler"), "{content:?}"),
+            b"[" => assert_eq!(events.unwrap(), 0),
+            _ => assert!(events.unwrap_err().to_string().contains("torch.profiler"), "{content:?}"),
         }
     }
     assert!(read(&folder.0.join("missing.json")).unwrap_err().to_string().contains("missing.json"));
@@ -146,7 +146,10 @@ fn a_mark_before_a_trace_two_lists_of_events_and_what_lies_behind_are_read_aroun
     for behind in ["}", "garbage", "{\"traceEvents\": []}", "\0"] {
         let trace = read_it(&format!("{whole}{behind}"));
         assert_eq!(trace.events.len(), 2);
-        assert!(trace.damage.truncated.is_none() && trace.damage.others[0].contains("lies behind"), "{behind:?}");
+        assert!(
+            trace.damage.truncated.is_none() && trace.damage.others[0].contains("the rest was not read"),
+            "{behind:?}"
+        );
     }
     // The array alone, with something behind it.
     let trace = read_it(&format!("[{}] x", event("op", "1", "2")));
@@ -190,19 +193,19 @@ fn ranks_come_from_the_trace_or_from_the_name_and_once_each() {
     assert!(read_ranks(std::slice::from_ref(&folder.0)).unwrap_err().to_string().contains("of rank 3, as is"));
 }
 
-/// A configuration and what is no JSON beside traces, and nothing else in a folder.
+/// A configuration and what is no JSON next to traces, and nothing else in a folder.
 #[test]
 fn what_is_no_trace_beside_traces_is_passed_over_and_told() {
-    let folder = Folder::new("beside");
+    let folder = Folder::new("others");
     folder.file("config.json", b"{\"lr\": 1}");
     assert!(read_ranks(std::slice::from_ref(&folder.0)).unwrap_err().to_string().contains("config.json"));
     folder.file("junk.json.gz", b"abc");
     let trace = format!("{{\"traceEvents\": [{}]}}", event("op", "1", "2"));
     folder.file("trace_rank_2.json", trace.as_bytes());
     let ranks = read_ranks(std::slice::from_ref(&folder.0)).unwrap();
-    let told = ranks[0].trace.damage.warnings();
-    assert_eq!((ranks.len(), ranks[0].rank, told.len()), (1, 2, 1));
-    assert!(told[0].contains("config.json") && told[0].contains("junk.json.gz"), "{told:?}");
+    let warnings = ranks[0].trace.damage.warnings();
+    assert_eq!((ranks.len(), ranks[0].rank, warnings.len()), (1, 2, 1));
+    assert!(warnings[0].contains("config.json") && warnings[0].contains("junk.json.gz"), "{warnings:?}");
     // One that is named is meant.
     assert!(read_ranks(&[folder.0.join("config.json")]).is_err());
 }
@@ -215,8 +218,11 @@ fn events_in_halves_are_told() {
         |phase: &str| format!(r#"{{"ph": "{phase}", "name": "half", "pid": 1, "tid": 1, "ts": 1, "id": "0x1f"}}"#);
     let halves = ["B", "E", "b", "e", "C", "s", "f"].map(half).join(", ");
     let trace = folder.trace(&format!("{}, {halves}", event("op", "1", "2")));
-    let told = trace.damage.warnings();
-    assert!(told.len() == 1 && told[0].starts_with("4 events were left out: told in halves"), "{told:?}");
+    let warnings = trace.damage.warnings();
+    assert!(
+        warnings.len() == 1 && warnings[0].starts_with("4 events were left out: written in halves"),
+        "{warnings:?}"
+    );
     let arrows: Vec<u64> = trace.events.iter().map(|event| event.correlation).filter(|id| *id != 0).collect();
     assert_eq!(arrows, [31, 31]);
 }

@@ -36,8 +36,11 @@ fn what_a_profiler_wrote_one_after_the_other_is_one_trace() {
     assert_eq!(events, [("op 100", 100_000), ("op 200", 200_000), ("op 300", 300_000)]);
     assert_eq!(trace.tracks.len(), 1);
     // A process of another run may have the same number.
-    let told = trace.damage.warnings();
-    assert!(told.len() == 1 && told[0].contains("vm_77.30") && told[0].contains("that process 77 wrote"), "{told:?}");
+    let warnings = trace.damage.warnings();
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("vm_77.30") && warnings[0].contains("that process 77 wrote"),
+        "{warnings:?}"
+    );
     // Another process, and one that goes on meanwhile, are others.
     write(folder.path(), "vm_78.40.pt.trace.json", 78, [400, 450]);
     assert_eq!(ranks_and_events(folder.path()), [(0, 3), (1, 1)]);
@@ -45,7 +48,7 @@ fn what_a_profiler_wrote_one_after_the_other_is_one_trace() {
     assert_eq!(ranks_and_events(folder.path()).len(), 3);
 }
 
-/// In a container every script is process 7: what its host or a recorder tells apart is no one trace, and where nothing does it is told.
+/// In a container every script is process 7: traces that their host or a recorder distinguishes are not merged, and without either there is a warning.
 #[test]
 fn processes_of_the_same_number_are_not_one_where_anything_tells_them_apart() {
     let ranks = |names: [&str; 2], recorded: Option<&str>| {
@@ -82,8 +85,11 @@ fn further_processes_of_a_rank_have_numbers_of_their_own() {
     }
     assert_eq!(ranks_and_events(folder.path()), [(0, 1), (1, 1), (2, 1)]);
     let ranks = read_ranks(&[folder.path().to_owned()]).unwrap();
-    let told = &ranks[2].trace.damage.others;
-    assert!(told.len() == 1 && told[0].ends_with("another process of rank 0; it is shown as rank 2"), "{told:?}");
+    let warnings = &ranks[2].trace.damage.others;
+    assert!(
+        warnings.len() == 1 && warnings[0].ends_with("another process of rank 0; it is shown as rank 2"),
+        "{warnings:?}"
+    );
     // Alone, as where the other one wrote nothing, it is rank 0.
     let alone = TempDir::new().unwrap();
     write(alone.path(), "rank0-6.json", 6, [0, 100]);

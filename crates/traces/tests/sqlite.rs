@@ -81,24 +81,24 @@ fn file(folder: &TempDir, name: &str, tables: &str) -> PathBuf {
 
 /// Each event of a kind as name, track, beginning and duration.
 fn events(trace: &Trace, category: Category) -> Vec<(&str, String, i64, i64)> {
-    let told = |event: &Event| {
+    let kind = |event: &Event| {
         let track = &trace.tracks[event.track.index()];
         (trace.name(event).to_owned(), format!("{}/{}", track.process, track.thread), event.start, event.duration)
     };
     let all = trace.events.iter().filter(|event| event.category == category && event.phase == Phase::Complete);
-    all.map(|event| (trace.name(event), told(event).1, event.start, event.duration)).collect()
+    all.map(|event| (trace.name(event), kind(event).1, event.start, event.duration)).collect()
 }
 
-/// What the file tells of time and is not read; an empty table tells nothing.
+/// Tables with times that are not read; an empty table has none.
 #[test]
 fn tables_that_are_not_read_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let more = "CREATE TABLE OSRT_API (start INT, end INT, globalTid INT, nameId INT); INSERT INTO OSRT_API VALUES (1, 2, 3, 4);
         CREATE TABLE COMPOSITE_EVENTS (id INT, start INT);";
-    let told = |file| read_ranks(&[file]).unwrap().remove(0).trace.damage.warnings().join("; ");
-    let with = told(file(&folder, "with.sqlite", &format!("{NSYS}{more}")));
+    let warnings = |file| read_ranks(&[file]).unwrap().remove(0).trace.damage.warnings().join("; ");
+    let with = warnings(file(&folder, "with.sqlite", &format!("{NSYS}{more}")));
     assert!(with.contains("not read: calls of the operating system") && !with.contains("COMPOSITE_EVENTS"), "{with}");
-    assert!(!told(file(&folder, "without.sqlite", NSYS)).contains("not read"));
+    assert!(!warnings(file(&folder, "without.sqlite", NSYS)).contains("not read"));
 }
 
 /// A file of SQLite has no bytes of JSON to name. A folder is no trace, whatever it is called.
@@ -109,9 +109,12 @@ fn events_that_are_left_out_have_no_place_in_a_json() {
     file(&folder, "rank0.sqlite", &format!("{NSYS}{ends_first}"));
     std::fs::create_dir(folder.path().join("rank1.json")).unwrap();
     let ranks = read_ranks(&[folder.path().to_owned()]).unwrap();
-    let told: Vec<String> = ranks.iter().flat_map(|ranked| ranked.trace.damage.warnings()).collect();
-    assert!(told.iter().any(|told| told.contains("left out")), "{told:?}");
-    assert!(!told.iter().any(|told| told.contains("JSON") || told.contains("passed over")), "{told:?}");
+    let warnings: Vec<String> = ranks.iter().flat_map(|ranked| ranked.trace.damage.warnings()).collect();
+    assert!(warnings.iter().any(|warning| warning.contains("left out")), "{warnings:?}");
+    assert!(
+        !warnings.iter().any(|warning| warning.contains("JSON") || warning.contains("passed over")),
+        "{warnings:?}"
+    );
 }
 
 /// A kernel that goes on where recording stops has no end, and takes more than no time.
@@ -123,8 +126,8 @@ fn work_without_an_end_is_left_out_and_told() {
         "CUPTI_ACTIVITY_KIND_KERNEL (start INT NOT NULL, end INT",
     );
     let ranks = read_ranks(&[file(&folder, "endless.sqlite", &endless)]).unwrap();
-    let told: Vec<String> = ranks.iter().flat_map(|ranked| ranked.trace.damage.warnings()).collect();
-    assert!(told.contains(&"1 event was left out: without an end".to_owned()), "{told:?}");
+    let warnings: Vec<String> = ranks.iter().flat_map(|ranked| ranked.trace.damage.warnings()).collect();
+    assert!(warnings.contains(&"1 event was left out: without an end".to_owned()), "{warnings:?}");
     assert!(events(&ranks[0].trace, Category::Kernel).is_empty());
 }
 
@@ -141,16 +144,19 @@ fn what_is_not_sure_of_an_export_is_told() {
     let trace = read_ranks(&[file(&folder, "graphs.sqlite", &format!("{NSYS}{graphs}"))]).unwrap().remove(0).trace;
     let kernels = events(&trace, Category::Kernel);
     assert!(kernels.contains(&("CUDA graph 5", "0/7".to_owned(), 2000, 400)), "{kernels:?}");
-    let told = trace.damage.warnings().join("; ");
-    assert!(told.contains("graphs of CUDA were recorded as wholes") && told.contains("of schema 4.1.0"), "{told}");
-    assert!(!told.contains("no columns"), "{told}");
+    let warnings = trace.damage.warnings().join("; ");
+    assert!(
+        warnings.contains("graphs of CUDA were recorded as wholes") && warnings.contains("of schema 4.1.0"),
+        "{warnings}"
+    );
+    assert!(!warnings.contains("no columns"), "{warnings}");
     let lacking = NSYS.replace(
         "streamId INT NOT NULL, correlationId INT, globalPid INT, demangledName",
         "a INT, correlationId INT, globalPid INT, demangledName",
     );
     let trace = read_ranks(&[file(&folder, "lacking.sqlite", &lacking)]).unwrap().remove(0).trace;
-    let told = trace.damage.warnings().join("; ");
-    assert!(told.contains("no columns CUPTI_ACTIVITY_KIND_KERNEL.streamId:"), "{told}");
+    let warnings = trace.damage.warnings().join("; ");
+    assert!(warnings.contains("no columns CUPTI_ACTIVITY_KIND_KERNEL.streamId:"), "{warnings}");
 }
 
 #[test]
@@ -251,22 +257,22 @@ fn ranges_that_nsys_exported_are_read() {
 fn early_exports_are_read_where_they_are_of_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let early = NSYS.replace("globalPid INT, demangledName", "another INT, demangledName");
-    let told = read_ranks(&[file(&folder, "two.sqlite", &early)]).unwrap_err().to_string();
-    assert!(told.contains("which of 2 processes"), "{told}");
+    let error = read_ranks(&[file(&folder, "two.sqlite", &early)]).unwrap_err().to_string();
+    assert!(error.contains("which of 2 processes"), "{error}");
     let one = early + "DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE globalTid > 200 * 16777216;";
     let trace = read_ranks(&[file(&folder, "one.sqlite", &one)]).unwrap().remove(0).trace;
     assert_eq!(events(&trace, Category::Kernel).len(), 2);
-    let told = trace.damage.warnings().join("; ");
+    let warnings = trace.damage.warnings().join("; ");
     let assumed = "of the one process that calls CUDA: in CUPTI_ACTIVITY_KIND_KERNEL";
-    assert!(told.contains(assumed) && !told.contains("no columns"), "{told}");
+    assert!(warnings.contains(assumed) && !warnings.contains("no columns"), "{warnings}");
 }
 
 #[test]
 fn sqlite_that_is_no_trace_or_damaged_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let fails = |file: &PathBuf, why: &str| {
-        let told = read_ranks(std::slice::from_ref(file)).unwrap_err().to_string();
-        assert!(told.contains(why) && told.contains(file.file_name().unwrap().to_str().unwrap()), "{why}: {told}");
+        let error = read_ranks(std::slice::from_ref(file)).unwrap_err().to_string();
+        assert!(error.contains(why) && error.contains(file.file_name().unwrap().to_str().unwrap()), "{why}: {error}");
     };
     fails(&file(&folder, "other.sqlite", "CREATE TABLE a (b INT);"), "no events of CUDA");
     fails(&file(&folder, "empty.sqlite", "CREATE TABLE StringIds (id INT, value TEXT);"), "no events of CUDA");

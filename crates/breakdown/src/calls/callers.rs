@@ -25,8 +25,8 @@ impl Callers {
         let mut open: Vec<Vec<(i64, u32)>> = vec![Vec::new(); trace.tracks.len()];
         let mut above = vec![Self::NONE; trace.events.len()];
         let mut deeper = vec![false; trace.events.len()];
-        let mut tells = |event: &Event| event.duration > 0 && states.get(event).is_some();
-        for (place, event) in trace.events.iter().enumerate().filter(|(_, event)| tells(event)) {
+        let mut has_state = |event: &Event| event.duration > 0 && states.get(event).is_some();
+        for (place, event) in trace.events.iter().enumerate().filter(|(_, event)| has_state(event)) {
             let open = &mut open[event.track.index()];
             while open.last().is_some_and(|(end, _)| *end <= event.start) {
                 open.pop();

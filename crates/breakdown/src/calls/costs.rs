@@ -12,22 +12,18 @@ use std::collections::{BTreeMap, HashMap};
 /// The cost of all calls with one name in the iterations that count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cost {
-    /// The name.
     pub name: String,
     /// Self time in nanoseconds: the time as the innermost call.
     pub own: i64,
     /// Nanoseconds including callees; of recursive calls only the outermost counts.
     pub total: i64,
-    /// The number of calls.
     pub calls: u64,
 }
 
 /// The cost of all work of accelerators with one name in the iterations that count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkCost {
-    /// The name.
     pub name: String,
-    /// The kind of work.
     pub work: Work,
     /// Nanoseconds, summed over all streams.
     pub total: i64,

@@ -1,6 +1,5 @@
 //! Shortens names of events for output.
 
-/// The maximum length of a name.
 const LONGEST: usize = 200;
 
 /// A name for output: without the addresses of objects, which differ from call to call, and cut if it is too long.

@@ -7,7 +7,7 @@ use crate::categories::category::TimeCategory;
 use crate::categories::recorded::Recorded;
 use crate::categories::thread_state::States;
 use crate::threads::Span;
-use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::intervals::{Interval, clipped, length};
 use perf4sight_traces::{Category, Event, NameId, Trace, TrackId};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -22,7 +22,6 @@ pub struct Stacks {
     names: Vec<String>,
     /// Nanoseconds of the iterations that count; time outside of all frames is not recorded.
     pub window: i64,
-    /// The number of iterations that count.
     pub iterations: usize,
     /// The number of events without a frame of their own, because they are too deep or there are too many frames; their
     /// time belongs to their caller.
@@ -34,17 +33,13 @@ pub struct Stacks {
 pub struct Frame {
     /// The index of the caller's frame; none for the outermost.
     pub parent: Option<u32>,
-    /// The index of its name.
     pub(crate) name: u32,
-    /// The kind of call.
     pub kind: Category,
-    /// The category of its self time.
     pub category: TimeCategory,
     /// Nanoseconds of self time.
     pub own: i64,
     /// Nanoseconds including callees.
     pub total: i64,
-    /// The number of calls.
     pub calls: u64,
 }
 
@@ -52,17 +47,13 @@ pub struct Frame {
 const MOST: usize = 100_000;
 
 impl Stacks {
-    /// The stacks of a rank, from its trace.
     pub fn of(trace: &Trace, rank: &RankBreakdown) -> Self {
         let windows: Vec<Interval> = rank.counted().map(|iteration| iteration.window).collect();
         let mut growing = Growing::new(trace, rank);
-        let mut first = 0;
-        for &(begin, end) in &windows {
-            first += rank.timeline[first..].partition_point(|span| span.end <= begin);
-            let within = rank.timeline[first..].iter().take_while(|span| span.start < end);
-            within.for_each(|span| growing.add(span, span.end.min(end) - span.start.max(begin)));
+        for (part, span) in windows.iter().flat_map(|window| clipped(&rank.timeline, *window)) {
+            growing.add(span, part.1 - part.0);
         }
-        growing.finish(windows.iter().map(|(begin, end)| end - begin).sum(), windows.len())
+        growing.finish(length(&windows), windows.len())
     }
 
     /// All frames, each after its caller.

@@ -8,7 +8,6 @@ use perf4sight_traces::{Category, Event, Phase, Trace};
 /// accelerator; their time is then zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recorded {
-    /// Calls of Python.
     pub python: bool,
     /// Calls into C++: operators, or all Python calls, which include calls into C++.
     pub cpp: bool,
@@ -56,7 +55,7 @@ impl Recorded {
     /// The category of a state, or the joint category if the trace cannot distinguish it from others.
     pub(crate) fn category(self, state: State) -> TimeCategory {
         let own = state.category();
-        if self.tells(own) {
+        if self.distinguishes(own) {
             return own;
         }
         let joint = match own {
@@ -65,16 +64,15 @@ impl Recorded {
                 TimeCategory::PythonOrWait
             }
         };
-        if self.tells(joint) { joint } else { TimeCategory::Unrecorded }
+        if self.distinguishes(joint) { joint } else { TimeCategory::Unrecorded }
     }
 
     /// The state of a thread without an event.
     pub(crate) fn unrecorded(self) -> State {
-        if self.python { State::Waits } else { State::Untold }
+        if self.python { State::Waits } else { State::Unrecorded }
     }
 
-    /// Whether the time of a category is known.
-    pub fn tells(self, category: TimeCategory) -> bool {
+    pub fn distinguishes(self, category: TimeCategory) -> bool {
         let all_calls = self.cpp && self.cuda_api;
         match category {
             TimeCategory::Python | TimeCategory::Wait => self.python,

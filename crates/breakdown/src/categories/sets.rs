@@ -4,7 +4,7 @@ use crate::categories::category::TimeCategory;
 use crate::categories::recorded::Recorded;
 use crate::categories::thread_state::State;
 use crate::threads::Span;
-use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::intervals::{Interval, overlapping, pieces};
 use std::ops::AddAssign;
 
 /// Time divided into {Python, C++, CUDA API, wait} x {GPU busy, GPU idle}; the sets of a window add up to its length,
@@ -20,7 +20,6 @@ pub struct Sets {
 }
 
 impl Sets {
-    /// No time.
     pub(crate) fn none(recorded: Recorded) -> Self {
         Sets { nanoseconds: [[0; 2]; TimeCategory::ALL.len()], synchronising: 0, recorded }
     }
@@ -29,20 +28,13 @@ impl Sets {
     /// waiting, or as unknown if Python was not recorded either.
     ///
     /// `spans` and `busy` are in order and do not overlap; the window must be shorter than 292 years.
-    pub(crate) fn split((begin, end): Interval, spans: &[Span], busy: &[Interval], recorded: Recorded) -> Self {
+    pub(crate) fn split(window: Interval, spans: &[Span], busy: &[Interval], recorded: Recorded) -> Self {
         let mut sets = Sets::none(recorded);
-        let first = spans.partition_point(|span| span.end <= begin);
-        let mut busy = &busy[busy.partition_point(|(_, busy_end)| *busy_end <= begin)..];
-        let unrecorded = recorded.unrecorded();
-        let mut at = begin;
-        for span in spans[first..].iter().take_while(|span| span.start < end) {
-            let (start, end) = (span.start.max(begin), span.end.min(end));
-            sets.add((at, start), unrecorded, &mut busy);
-            sets.add((start, end), span.state, &mut busy);
-            at = end;
+        let mut busy = overlapping(busy, window);
+        for (part, span) in pieces(spans, window) {
+            sets.add(part, span.map_or(recorded.unrecorded(), |span| span.state), &mut busy);
         }
-        sets.add((at, end), unrecorded, &mut busy);
-        assert_eq!(sets.total(), end - begin, "the sets of a window add up to it");
+        assert_eq!(sets.total(), window.1 - window.0, "the sets of a window add up to it");
         sets
     }
 
@@ -86,7 +78,7 @@ impl Sets {
     /// Nanoseconds of a category while the GPU is busy or idle; none if the trace cannot distinguish it and its time is
     /// in a [joint category](TimeCategory::is_joint).
     pub fn get(&self, category: TimeCategory, gpu_busy: bool) -> Option<i64> {
-        self.recorded.tells(category).then(|| self.nanoseconds[category.index()][usize::from(gpu_busy)])
+        self.recorded.distinguishes(category).then(|| self.nanoseconds[category.index()][usize::from(gpu_busy)])
     }
 
     /// Nanoseconds of a category with the GPU busy or idle; none if the trace cannot distinguish it.

@@ -3,10 +3,8 @@
 use crate::categories::category::TimeCategory;
 use perf4sight_traces::{Category, Event, NameId, Trace};
 
-/// The state of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
-    /// Running Python.
     Python,
     /// Running C++.
     Cpp,
@@ -16,10 +14,9 @@ pub enum State {
     CudaApi,
     /// Waiting for the accelerator in such a call.
     Synchronises,
-    /// Waiting.
     Waits,
     /// Running Python or waiting.
-    Untold,
+    Unrecorded,
 }
 
 impl State {
@@ -30,7 +27,7 @@ impl State {
             State::Cpp | State::Delegates => TimeCategory::Cpp,
             State::CudaApi | State::Synchronises => TimeCategory::CudaApi,
             State::Waits => TimeCategory::Wait,
-            State::Untold => TimeCategory::PythonOrWait,
+            State::Unrecorded => TimeCategory::PythonOrWait,
         }
     }
 
@@ -246,7 +243,6 @@ impl<'a> States<'a> {
         States { trace, known: vec![[None; 2]; trace.names.all().count()] }
     }
 
-    /// The state of the thread during an event.
     pub fn get(&mut self, event: &Event) -> Option<State> {
         if !matches!(event.category, Category::Python | Category::Runtime) {
             return state_of(event.category, "");

@@ -17,12 +17,7 @@ const UNASKED: f64 = 0.1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Measure {
     /// Nanoseconds of one category while the GPU is busy or idle.
-    Set {
-        /// The category of the time.
-        category: TimeCategory,
-        /// Whether the GPU is busy meanwhile.
-        gpu_busy: bool,
-    },
+    Set { category: TimeCategory, gpu_busy: bool },
     /// Nanoseconds of processor time, which excludes other programs on the machine.
     Processor,
     /// A published metric, in its unit.
@@ -32,7 +27,6 @@ pub enum Measure {
 /// A number before and after.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Difference {
-    /// The compared number.
     pub of: Measure,
     /// Summary of the first run: of its iterations, or of the means of several recordings.
     pub before: Summary,
@@ -46,12 +40,9 @@ pub struct Difference {
     pub interval: Option<[f64; 2]>,
 }
 
-/// The direction of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is less.
     Less,
-    /// It is more.
     More,
     /// The difference cannot be distinguished from noise.
     Noise,
@@ -80,7 +71,7 @@ impl Measure {
 
     /// Whether it means the same with and without recorded Python calls. Without them, built-in functions are not
     /// recorded either.
-    fn is_told_without_python(self) -> bool {
+    fn is_known_without_python(self) -> bool {
         match self {
             Measure::Set { category, .. } => category == TimeCategory::CudaApi,
             Measure::Processor => true,
@@ -139,14 +130,14 @@ impl Comparison {
     /// 5 %). If only some ranks of some recordings have Python calls, numbers that depend on them are left out.
     pub fn of(before: &[&Breakdown], after: &[&Breakdown]) -> Self {
         let alike = are_alike(before.iter().chain(after));
-        let measures = Measure::all().filter(|measure| alike || measure.is_told_without_python());
+        let measures = Measure::all().filter(|measure| alike || measure.is_known_without_python());
         let both = |measure| Some((measure, [Sample::of(before, measure)?, Sample::of(after, measure)?]));
-        let told: Vec<(Measure, [Sample; 2])> = measures.filter_map(both).collect();
+        let compared: Vec<(Measure, [Sample; 2])> = measures.filter_map(both).collect();
         let is_total = |of: Measure| of == Measure::Metric(Metric::TotalTimeSec);
-        let total = told.iter().find(|(of, _)| is_total(*of));
+        let total = compared.iter().find(|(of, _)| is_total(*of));
         let alike = total.and_then(|(_, samples)| shape(samples));
         let changed = total.and_then(|(_, [before, after])| welch(before, after, MISSES)).is_some_and(excludes_zero);
-        let distinct: BTreeSet<Vec<i64>> = told.iter().filter_map(|(_, samples)| shape(samples)).collect();
+        let distinct: BTreeSet<Vec<i64>> = compared.iter().filter_map(|(_, samples)| shape(samples)).collect();
         let others = distinct.iter().filter(|shape| Some(*shape) != alike.as_ref()).count().max(1) as f64;
         let among_others = if changed { MISSES / others } else { UNASKED * MISSES / others };
         let difference = |(of, samples): &(Measure, [Sample; 2])| {
@@ -155,7 +146,7 @@ impl Comparison {
             let (before, after) = (before.summary, after.summary);
             Difference { of: *of, before, after, change: change(&before, &after), interval }
         };
-        let differences = told.iter().map(difference).collect();
+        let differences = compared.iter().map(difference).collect();
         let without = |side: &[&Breakdown]| {
             let all = side.iter().map(|run| run.without_recording());
             all.collect::<Option<Vec<_>>>().map(|all| WithoutRecording::of_several(&all))
@@ -184,7 +175,6 @@ fn are_alike<'a>(recordings: impl Iterator<Item = &'a &'a Breakdown>) -> bool {
 }
 
 impl Difference {
-    /// The direction of the change.
     pub fn verdict(&self) -> Verdict {
         match self.interval {
             Some([low, _]) if low > 0.0 => Verdict::More,

@@ -3,8 +3,7 @@
 use crate::breakdown::{Iteration, RankBreakdown};
 use crate::categories::category::TimeCategory;
 use crate::operations::Operation;
-use crate::threads::Span;
-use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::intervals::Timed;
 use perf4sight_traces::{Category, Event, Phase, Trace};
 use std::collections::BTreeMap;
 
@@ -48,9 +47,8 @@ pub(crate) fn costs(rank: &RankBreakdown, trace: &Trace) -> Vec<Costs> {
     let costly = seen.filter_map(|event| Some(moments(event, cost(trace, event)?)));
     let mut moments: Vec<(i64, f64)> = costly.flatten().collect();
     moments.sort_by_key(|(moment, _)| *moment);
-    let mut timeline = Cursor { spans: &rank.timeline, interval: |span: &Span| (span.start, span.end) };
-    let mut operations = Cursor { spans: &rank.operations, interval: |(interval, _)| *interval };
-    let mut busy = Cursor { spans: &rank.device.busy, interval: |interval| *interval };
+    let (mut timeline, mut operations) = (Cursor(&rank.timeline), Cursor(&rank.operations));
+    let mut busy = Cursor(&rank.device.busy);
     let mut costs_of = |iteration: &Iteration| {
         let (begin, end) = iteration.window;
         let first = moments.partition_point(|(moment, _)| *moment < begin);
@@ -80,19 +78,12 @@ fn is_seen(rank: &RankBreakdown, trace: &Trace, event: &Event) -> bool {
 }
 
 /// A cursor over ordered spans that do not overlap, for ascending moments.
-struct Cursor<'a, T> {
-    spans: &'a [T],
-    interval: fn(&T) -> Interval,
-}
+struct Cursor<'a, T>(&'a [T]);
 
-impl<'a, T> Cursor<'a, T> {
-    /// The span that contains a moment.
+impl<'a, T: Timed> Cursor<'a, T> {
     fn at(&mut self, moment: i64) -> Option<&'a T> {
-        while let [first, later @ ..] = self.spans
-            && (self.interval)(first).1 <= moment
-        {
-            self.spans = later;
-        }
-        self.spans.first().filter(|span| (self.interval)(span).0 <= moment)
+        let over = self.0.iter().take_while(|span| span.interval().1 <= moment).count();
+        self.0 = &self.0[over..];
+        self.0.first().filter(|span| span.interval().0 <= moment)
     }
 }

@@ -30,8 +30,8 @@ const CLOCKS: f64 = 1000.0;
 impl RankBreakdown {
     /// Corrects the iterations with the file next to the trace, and returns the recording. The trace can be used
     /// without it, so an unreadable file is only a warning.
-    pub fn correct_beside(&mut self, trace: &Trace) -> Option<Recording> {
-        let recording = Recording::beside(&trace.file);
+    pub fn correct_from_file(&mut self, trace: &Trace) -> Option<Recording> {
+        let recording = Recording::next_to(&trace.file);
         match &recording {
             Ok(recording) => self.correct(trace, recording.as_ref()),
             Err(error) => {
@@ -61,7 +61,7 @@ impl Correction {
     /// Nothing is copied from a recording of another trace.
     fn fill(&mut self, rank: &RankBreakdown, trace: &Trace, recording: Option<&Recording>) -> Result<(), String> {
         let recording =
-            recording.ok_or("nothing tells how long iterations take without it (perf4sight record does)")?;
+            recording.ok_or("nothing shows how long iterations take without it (perf4sight record does)")?;
         check_trace(rank, trace, recording)?;
         self.ranks = Some(recording.ranks).filter(|ranks| *ranks > 1);
         if rank.markers != Markers::ProfilerSteps {
@@ -99,16 +99,15 @@ fn of_iterations(rank: &RankBreakdown, times: Option<&Times>) -> Vec<u64> {
     if times.len() == rank.iterations.len() { stored.collect() } else { Vec::new() }
 }
 
-/// Checks that a recording belongs to this trace.
 fn check_trace(rank: &RankBreakdown, trace: &Trace, recording: &Recording) -> Result<(), String> {
     let stem = |name: &str| name.trim_end_matches(".gz").trim_end_matches(".json").to_owned();
     let name = trace.file.file_name().map(|name| stem(&name.to_string_lossy()));
     if name.is_some_and(|name| name != stem(&recording.trace)) {
-        return Err(format!("what lies beside this trace is told of {}", recording.trace));
+        return Err(format!("the recording next to this trace belongs to {}", recording.trace));
     }
     match trace.rank().unwrap_or(rank.rank) {
         own if own == recording.rank => Ok(()),
-        own => Err(format!("what lies beside the trace of rank {own} is told of rank {}", recording.rank)),
+        own => Err(format!("the recording next to the trace of rank {own} belongs to rank {}", recording.rank)),
     }
 }
 
@@ -128,7 +127,7 @@ fn untimed(rank: &RankBreakdown, recording: &Recording) -> Result<Vec<f64>, Stri
     let around = AROUND.0 + AROUND.1 * median(&lengths.iter().map(|[.., timed]| *timed).collect::<Vec<_>>());
     let torn = |[range, _, timed]: &[f64; 3]| range - timed < -CLOCKS;
     match lengths.iter().any(torn) || median(&untimed) > around {
-        true => Err("the times that are told of recorded iterations contradict the trace".to_owned()),
+        true => Err("the recorded times of iterations contradict the trace".to_owned()),
         false => Ok(untimed),
     }
 }

@@ -20,13 +20,13 @@ impl RankBreakdown {
     /// The 95 % confidence interval relative to the mean corrected iteration, in nanoseconds. If it excludes the mean
     /// of the iterations measured without recording, it is extended to contain their interval.
     fn either_way(&self) -> Option<[f64; 2]> {
-        let (told, measured) = (self.by_recording()?, self.correction.overhead.as_ref()?.measured);
+        let (interval, measured) = (self.by_recording()?, self.correction.overhead.as_ref()?.measured);
         let mean = self.summary_of(total)?.mean;
         let off = measured.mean - mean;
-        if (told[0]..=told[1]).contains(&off) {
-            return Some(told);
+        if (interval[0]..=interval[1]).contains(&off) {
+            return Some(interval);
         }
-        Some(both(told, measured.interval.unwrap_or([measured.mean; 2]).map(|end| end - mean)))
+        Some(both(interval, measured.interval.unwrap_or([measured.mean; 2]).map(|end| end - mean)))
     }
 
     /// The same from the cost of recording alone: that cost is uncertain, and the number of long iterations may differ

@@ -1,20 +1,17 @@
 //! The activity of a process's accelerators: when any of their streams is busy, and with which kind of work.
 
-use perf4sight_traces::intervals::{Interval, length, partition, union};
+use perf4sight_traces::intervals::{Interval, clipped, overlapping, partition, union};
 use perf4sight_traces::{Category, Event, NameId, Trace, TrackId};
 use std::collections::BTreeMap;
 
-/// The kind of work on a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Work {
-    /// A kernel that computes.
-    Kernel,
-    /// A kernel that exchanges data with other ranks.
-    Collective,
-    /// A copy of memory.
-    Copy,
-    /// A memset.
-    Set,
+perf4sight_base::words! {
+    pub enum Work {
+        Kernel = "kernels",
+        /// A kernel that exchanges data with other ranks.
+        Collective = "collectives",
+        Copy = "copies",
+        Set = "memsets",
+    }
 }
 
 /// The busy times of a process's streams.
@@ -60,24 +57,6 @@ pub struct DeviceTime {
 }
 
 impl Work {
-    /// All kinds, in the order of [`Work::index`].
-    pub const ALL: [Work; 4] = [Work::Kernel, Work::Collective, Work::Copy, Work::Set];
-
-    /// Its index in [`Work::ALL`].
-    pub fn index(self) -> usize {
-        self as usize
-    }
-
-    /// Its name in output.
-    pub fn label(self) -> &'static str {
-        match self {
-            Work::Kernel => "kernels",
-            Work::Collective => "collectives",
-            Work::Copy => "copies",
-            Work::Set => "memsets",
-        }
-    }
-
     /// The kind of work of an event; none if the event is not work of an accelerator.
     pub fn of(trace: &Trace, event: &Event) -> Option<Self> {
         match event.category {
@@ -131,13 +110,15 @@ impl Device {
 
     /// The activity in a window, which is shorter than 292 years.
     pub fn within(&self, window: Interval) -> DeviceTime {
-        let works = self.works.each_ref().map(|intervals| during(intervals, window));
+        let works = self.works.each_ref().map(|intervals| overlapping(intervals, window));
         let parts = partition(window, &works);
         let sum = |holds: &dyn Fn(u32) -> bool| -> i64 {
             parts.iter().filter(|(set, _)| holds(**set)).map(|(_, nanoseconds)| nanoseconds).sum()
         };
         let idle = sum(&|set| set == 0);
-        let stream = |(track, intervals): (&TrackId, &Vec<Interval>)| (*track, length(&clipped(intervals, window)));
+        let stream = |(track, intervals): (&TrackId, &Vec<Interval>)| {
+            (*track, clipped(intervals, window).map(|((start, end), _)| end - start).sum())
+        };
         DeviceTime {
             busy: window.1 - window.0 - idle,
             idle,
@@ -165,16 +146,4 @@ impl DeviceTime {
     pub fn hidden(&self, work: Work) -> i64 {
         self.total(work) - self.exposed(work)
     }
-}
-
-/// The intervals of a union that overlap a window.
-pub(crate) fn during(union: &[Interval], (begin, end): Interval) -> &[Interval] {
-    let first = union.partition_point(|(_, stops)| *stops <= begin);
-    let behind = first + union[first..].partition_point(|(starts, _)| *starts < end);
-    &union[first..behind]
-}
-
-/// The part of a union inside a window.
-pub(crate) fn clipped(union: &[Interval], (begin, end): Interval) -> Vec<Interval> {
-    during(union, (begin, end)).iter().map(|&(start, stop)| (start.max(begin), stop.min(end))).collect()
 }

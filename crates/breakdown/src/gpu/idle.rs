@@ -1,45 +1,23 @@
 //! Why all streams of the accelerators are idle.
 
 use crate::categories::thread_state::{State, is_function};
-use crate::gpu::device::{Device, during};
+use crate::gpu::device::Device;
 use crate::threads::Span;
-use perf4sight_traces::intervals::{Interval, partition, union};
+use perf4sight_traces::intervals::{Interval, overlapping, partition, union};
 use perf4sight_traces::{Category, Trace, TrackId};
 use std::collections::HashMap;
 
-/// The cause of idle accelerators.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Idle {
-    /// The process has not launched the next work yet.
-    Host,
-    /// The next work has been launched and has not begun.
-    KernelLaunch,
-    /// The process is in a call that synchronises with the accelerator, which has no work left.
-    Synchronisation,
-    /// The process waits for another rank.
-    AnotherRank,
-    /// The trace does not contain the launch of the next work.
-    Untold,
-}
-
-impl Idle {
-    /// All causes, in the order of [`Idle::index`].
-    pub const ALL: [Idle; 5] = [Idle::Host, Idle::KernelLaunch, Idle::Synchronisation, Idle::AnotherRank, Idle::Untold];
-
-    /// Its index in [`Idle::ALL`].
-    pub fn index(self) -> usize {
-        self as usize
-    }
-
-    /// Its name in output.
-    pub fn label(self) -> &'static str {
-        match self {
-            Idle::Host => "host",
-            Idle::KernelLaunch => "kernel launch",
-            Idle::Synchronisation => "synchronisation",
-            Idle::AnotherRank => "another rank",
-            Idle::Untold => "not told",
-        }
+perf4sight_base::words! {
+    pub enum Idle {
+        /// The process has not launched the next work yet.
+        Host = "host",
+        /// The next work has been launched and has not begun.
+        KernelLaunch = "kernel launch",
+        /// The process is in a call that synchronises with the accelerator, which has no work left.
+        Synchronisation = "synchronisation",
+        AnotherRank = "another rank",
+        /// The trace does not contain the launch of the next work.
+        NoLaunch = "launch not recorded",
     }
 }
 
@@ -49,14 +27,14 @@ pub struct IdleTime {
     /// By [`Idle::index`].
     nanoseconds: [i64; 5],
     /// Whether waiting for another rank would be visible.
-    told_of_ranks: bool,
+    shows_ranks: bool,
 }
 
 impl IdleTime {
     /// The time of one cause; none if the trace does not show it: a single rank does not show whether it waits for
     /// others.
     pub fn get(&self, cause: Idle) -> Option<i64> {
-        (cause != Idle::AnotherRank || self.told_of_ranks).then(|| self.nanoseconds[cause.index()])
+        (cause != Idle::AnotherRank || self.shows_ranks).then(|| self.nanoseconds[cause.index()])
     }
 }
 
@@ -66,7 +44,6 @@ pub(crate) struct Causes {
     launches: Vec<(i64, i64)>,
     /// When the process is in a call that synchronises with the accelerator.
     synchronises: Vec<Interval>,
-    /// When it waits for another rank.
     waits_for_rank: Vec<Interval>,
 }
 
@@ -85,11 +62,11 @@ impl Causes {
         }
     }
 
-    /// The idle time of a window. Waiting for another rank is known if `told_of_ranks` is set or the trace
+    /// The idle time of a window. Waiting for another rank is known if `shows_ranks` is set or the trace
     /// has a call that waits for ranks.
-    pub fn within(&self, window: Interval, device: &Device, told_of_ranks: bool) -> IdleTime {
-        let told_of_ranks = told_of_ranks || !self.waits_for_rank.is_empty();
-        IdleTime { nanoseconds: self.by_cause(window, device), told_of_ranks }
+    pub fn within(&self, window: Interval, device: &Device, shows_ranks: bool) -> IdleTime {
+        let shows_ranks = shows_ranks || !self.waits_for_rank.is_empty();
+        IdleTime { nanoseconds: self.by_cause(window, device), shows_ranks }
     }
 
     fn by_cause(&self, window: Interval, device: &Device) -> [i64; 5] {
@@ -121,11 +98,11 @@ impl Causes {
         let known = asked.is_some();
         let asked = asked.unwrap_or(end).clamp(start, end);
         idle[Idle::KernelLaunch.index()] += end - asked;
-        let sets = [&self.waits_for_rank, &self.synchronises].map(|set| during(set, (start, asked)));
+        let sets = [&self.waits_for_rank, &self.synchronises].map(|set| overlapping(set, (start, asked)));
         for (holds, nanoseconds) in partition((start, asked), &sets) {
             let cause = match holds {
                 0 if known => Idle::Host,
-                0 => Idle::Untold,
+                0 => Idle::NoLaunch,
                 2 => Idle::Synchronisation,
                 _ => Idle::AnotherRank,
             };
@@ -134,7 +111,6 @@ impl Causes {
     }
 }
 
-/// Python functions that wait for other ranks.
 const WAITING_FOR_RANKS: &[(&str, &str)] = &[
     ("torch/distributed/distributed_c10d.py", "barrier"),
     ("torch/distributed/distributed_c10d.py", "monitored_barrier"),

@@ -16,7 +16,6 @@ pub enum Markers {
     OptimizerSteps(String),
     /// No marks, but repetition: an event at the beginning of similar time spans.
     Period {
-        /// The name of the event.
         event: String,
         /// From 0 to 0.99: the share of events that neighbouring iterations have in common, times the share of all
         /// events that are in iterations; less if there are few iterations.
@@ -30,13 +29,11 @@ pub enum Markers {
 /// memory.
 pub(crate) const MOST: usize = 5000;
 
-/// The mark of one iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub name: String,
     /// The part of the range that belongs to the script.
     pub window: Interval,
-    /// The beginning and end of the mark.
     pub range: Interval,
 }
 
@@ -46,11 +43,9 @@ impl Mark {
     }
 }
 
-/// The iterations of a trace.
 pub(crate) struct Found {
     pub markers: Markers,
     pub marks: Vec<Mark>,
-    /// The thread that marks them.
     pub track: Option<TrackId>,
     /// The number of marks that begin within another one, which was cut there.
     pub overlapping: usize,

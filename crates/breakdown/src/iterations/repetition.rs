@@ -32,7 +32,7 @@ pub(crate) fn find(trace: &Trace, track: TrackId) -> Option<Found> {
 fn outer(trace: &Trace, track: TrackId) -> Vec<&Event> {
     let lasting: Vec<bool> = trace.names.all().map(|(_, name)| !name.contains(" at 0x")).collect();
     let mut inside = i64::MIN;
-    let tells = |event: &&Event| {
+    let is_outer = |event: &&Event| {
         let category = matches!(event.category, Category::Annotation | Category::Operator | Category::Python);
         if !category || event.track != track || event.phase != Phase::Complete || event.start < inside {
             return false;
@@ -42,7 +42,7 @@ fn outer(trace: &Trace, track: TrackId) -> Vec<&Event> {
         }
         lasting[event.name.index()]
     };
-    trace.events.iter().filter(tells).collect()
+    trace.events.iter().filter(is_outer).collect()
 }
 
 /// For each number of occurrences that many names share, the name that occurs first.

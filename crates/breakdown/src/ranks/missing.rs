@@ -42,7 +42,7 @@ impl Breakdown {
             self.ranks.iter().map(|rank: &RankBreakdown| rank.place.rank).partition(|rank| *rank < size);
         if !strange.is_empty() {
             return Some(format!(
-                "{} cannot be of a run of {size} ranks: what the traces tell of it contradicts itself",
+                "{} cannot be of a run of {size} ranks: the traces contradict each other about it",
                 rank_list(&strange)
             ));
         }

@@ -26,7 +26,7 @@ struct Waits {
 }
 
 /// A warning about the time that ranks wait for each other and for which ranks; none if it is short or unknown.
-pub(crate) fn told(ranks: &[Ranked], run: &Breakdown) -> Option<String> {
+pub(crate) fn warning(ranks: &[Ranked], run: &Breakdown) -> Option<String> {
     // A missing rank may have been the last.
     if !missing::are_all(ranks) {
         return None;

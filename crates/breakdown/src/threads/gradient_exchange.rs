@@ -2,16 +2,15 @@
 //! engine, which has no work left, waits for them in a call that has no event.
 
 use crate::categories::thread_state::State;
-use crate::gpu::device::during;
 use crate::threads::Span;
-use perf4sight_traces::intervals::{Interval, union};
+use perf4sight_traces::intervals::{Interval, Timed, pieces, union};
 use perf4sight_traces::{Category, Event, Ranked, Trace, TrackId};
 use std::sync::Arc;
 
 /// Parts of the names of exchanges between two ranks: NCCL's kernels, and the ranges of gloo and MPI.
 const PAIRS: [&str; 3] = ["SendRecv", ":send", ":recv"];
 /// The name prefix of the nodes that the autograd engine runs.
-const NODE: &str = "autograd::engine::evaluate_function";
+pub(crate) const NODE: &str = "autograd::engine::evaluate_function";
 
 /// The spans of a main thread. Its time in `run_backward` after the last node of the pass becomes waiting while
 /// gradients are exchanged.
@@ -26,7 +25,7 @@ pub(crate) fn waits(trace: &Trace, main: TrackId, spans: Arc<Vec<Span>>) -> Arc<
         let later = nodes.partition_point(|start| *start < span.start);
         let ends = |pass: u32| nodes.get(later).is_none_or(|next| *next >= trace.events[pass as usize].end());
         match span.state == State::Delegates && ends(span.event) {
-            true => divide(span, during(&exchanges, (span.start, span.end)), &mut seen),
+            true => divide(span, &exchanges, &mut seen),
             false => seen.push(span),
         }
     }
@@ -55,16 +54,10 @@ fn exchanges(trace: &Trace, main: TrackId) -> Vec<Interval> {
     union(ranges.map(|event| (event.start, event.end())))
 }
 
-/// Adds a span, with waiting in some parts of it.
-fn divide(span: Span, waits: &[Interval], seen: &mut Vec<Span>) {
-    let mut at = span.start;
-    for (start, end) in waits.iter().map(|(start, end)| (*start.max(&span.start), *end.min(&span.end))) {
-        let parts = [(at, start, span.state), (start, end, State::Waits)];
-        let parts = parts.into_iter().filter(|(start, end, _)| start < end);
-        seen.extend(parts.map(|(start, end, state)| Span { start, end, state, ..span }));
-        at = end;
-    }
-    if at < span.end {
-        seen.push(Span { start: at, ..span });
-    }
+/// Adds a span, with waiting in the exchanges during it.
+fn divide(span: Span, exchanges: &[Interval], seen: &mut Vec<Span>) {
+    seen.extend(pieces(exchanges, span.interval()).map(|((start, end), exchange)| {
+        let state = if exchange.is_some() { State::Waits } else { span.state };
+        Span { start, end, state, ..span }
+    }));
 }

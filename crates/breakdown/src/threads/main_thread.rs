@@ -3,7 +3,7 @@
 use crate::categories::thread_state::State;
 use crate::threads::gradient_exchange;
 use crate::threads::{Span, Thread};
-use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::intervals::{Interval, clipped};
 use perf4sight_traces::{Category, Trace, TrackId};
 use std::sync::Arc;
 
@@ -45,9 +45,8 @@ fn events<'a>(trace: &'a Trace, thread: &'a Thread) -> impl Iterator<Item = (Cat
 
 /// Whether PyTorch's autograd engine runs on a thread.
 fn runs_backward(trace: &Trace, thread: &Thread) -> bool {
-    events(trace, thread).any(|(category, name)| {
-        category == Category::Operator && name.starts_with("autograd::engine::evaluate_function")
-    })
+    events(trace, thread)
+        .any(|(category, name)| category == Category::Operator && name.starts_with(gradient_exchange::NODE))
 }
 
 /// The main thread; if `gaps` is set, other threads may count in the gaps between its spans.
@@ -87,7 +86,7 @@ struct Busiest {
 impl Blocked {
     fn of(main: &Own) -> Self {
         let blocks = |own: Option<&Span>| {
-            own.is_none_or(|own| matches!(own.state, State::Delegates | State::Waits | State::Untold))
+            own.is_none_or(|own| matches!(own.state, State::Delegates | State::Waits | State::Unrecorded))
         };
         Blocked { parts: main.parts().filter(|(_, own)| blocks(*own)).map(|(part, _)| part).collect() }
     }
@@ -146,10 +145,7 @@ fn stand_in(own: &Own, others: &[&Thread]) -> Vec<Span> {
 /// Adds a part of the main thread, with the working spans of another thread in its place.
 fn splice(((start, end), own): (Interval, Option<&Span>), other: &Thread, seen: &mut Vec<Span>) {
     let mut at = start;
-    let first = other.spans.partition_point(|other| other.end <= start);
-    let during = other.spans[first..].iter().take_while(|other| other.start < end);
-    for work in during.filter(|other| other.state.works()) {
-        let (start, end) = (work.start.max(start), work.end.min(end));
+    for ((start, end), work) in clipped(&other.spans, (start, end)).filter(|(_, other)| other.state.works()) {
         if at < start {
             seen.extend(own.map(|own| Span { start: at, end: start, ..*own }));
         }

@@ -4,6 +4,7 @@ pub(crate) mod gradient_exchange;
 pub(crate) mod main_thread;
 
 use crate::categories::thread_state::{State, States};
+use perf4sight_traces::intervals::{Interval, Timed};
 use perf4sight_traces::{Innermost, Trace, TrackId};
 use std::sync::Arc;
 
@@ -16,14 +17,17 @@ pub struct Span {
     pub end: i64,
     /// The event's index in [`Trace::events`].
     pub event: u32,
-    /// The state of the thread.
     pub state: State,
 }
 
-/// A thread.
+impl Timed for Span {
+    fn interval(&self) -> Interval {
+        (self.start, self.end)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// Its track.
     pub track: TrackId,
     /// Its spans in order; time between them is not recorded. The process shares this list if no other thread counts
     /// instead of the main thread.

@@ -9,11 +9,9 @@ use std::collections::BTreeSet;
 /// The recordings of each side.
 pub(super) struct Sides<'a>(pub [Vec<&'a Run>; 2]);
 
-/// The names of the sides.
 const NAMES: [&str; 2] = ["before", "after"];
 
 impl Sides<'_> {
-    /// All warnings.
     pub fn unlike(&self) -> Vec<String> {
         let parts = [
             self.same(),
@@ -65,21 +63,21 @@ impl Sides<'_> {
 
     fn devices(&self) -> Option<String> {
         let named = |run: &Run| one(run.devices().into_iter().map(str::to_owned).collect());
-        self.differ(named).map(|told| format!("the runs had different GPUs: {told}"))
+        self.differ(named).map(|sides| format!("the runs had different GPUs: {sides}"))
     }
 
     fn origins(&self) -> Option<String> {
-        self.differ(|run| one(run.origins.iter().cloned().collect())).map(|told| format!("the runs had {told}"))
+        self.differ(|run| one(run.origins.iter().cloned().collect())).map(|sides| format!("the runs had {sides}"))
     }
 
     fn ranks(&self) -> Option<String> {
         let ranks = |run: &Run| Some(run.traces.len().to_string());
-        self.differ(ranks).map(|told| format!("the runs have different numbers of ranks: {told}"))
+        self.differ(ranks).map(|sides| format!("the runs have different numbers of ranks: {sides}"))
     }
 
     fn markers(&self) -> Option<String> {
         let marked = |run: &Run| one(run.breakdown.ranks.iter().map(|rank| marked(&rank.markers)).collect());
-        self.differ(marked).map(|told| format!("iterations are not the same thing: {told}"))
+        self.differ(marked).map(|sides| format!("iterations are not the same thing: {sides}"))
     }
 
     /// Warnings about training compared with inference, detected by their backward passes and optimizer steps.
@@ -91,14 +89,14 @@ impl Sides<'_> {
             })
         };
         let passes = [("a backward pass", Operation::Backward), ("an optimizer's step", Operation::Optimizer)];
-        let told = passes.map(|(name, operation)| has(operation).map(|only| (name, only)));
+        let different = passes.map(|(name, operation)| has(operation).map(|only| (name, only)));
         let sentence = |(name, only)| format!("{name} is only in {only}: the iterations do not do the same");
-        told.into_iter().flatten().map(sentence).collect()
+        different.into_iter().flatten().map(sentence).collect()
     }
 
     /// The values of each side, if they are not the same in all recordings; a recording without a value matches any.
-    fn differ(&self, told: impl Fn(&Run) -> Option<String>) -> Option<String> {
-        let sides = self.values(told);
+    fn differ(&self, value: impl Fn(&Run) -> Option<String>) -> Option<String> {
+        let sides = self.values(value);
         let all: BTreeSet<&String> = sides.iter().flatten().collect();
         let side = |(values, name): (&BTreeSet<String>, &str)| {
             let values = values.iter().cloned().collect::<Vec<_>>().join(" or ");
@@ -119,8 +117,8 @@ impl Sides<'_> {
         }
     }
 
-    fn values<T: Ord, I: IntoIterator<Item = T>>(&self, told: impl Fn(&Run) -> I) -> [BTreeSet<T>; 2] {
-        [0, 1].map(|side: usize| self.0[side].iter().flat_map(|run| told(run)).collect())
+    fn values<T: Ord, I: IntoIterator<Item = T>>(&self, value: impl Fn(&Run) -> I) -> [BTreeSet<T>; 2] {
+        [0, 1].map(|side: usize| self.0[side].iter().flat_map(|run| value(run)).collect())
     }
 }
 
@@ -135,7 +133,7 @@ fn marked(markers: &Markers) -> String {
     match markers {
         Markers::Named(name) => format!("{name:?}"),
         Markers::ProfilerSteps => "steps of the profiler".to_owned(),
-        Markers::OptimizerSteps(_) => "what lies between steps of an optimizer".to_owned(),
+        Markers::OptimizerSteps(_) => "from one step of an optimizer to the next".to_owned(),
         Markers::Period { event, .. } => format!("what begins with {event:?}"),
         Markers::WholeTrace => "whole traces".to_owned(),
     }

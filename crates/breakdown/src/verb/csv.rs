@@ -19,14 +19,15 @@ fn add(run: &Run, name: &str, data: &mut Data) {
     for rank in &run.breakdown.ranks {
         for iteration in rank.iterations.iter().take(run.listed(LISTED)) {
             // Joint categories replace the categories that they join.
-            let listed = |category: &TimeCategory| !category.is_joint() || iteration.sets.recorded.tells(*category);
+            let listed =
+                |category: &TimeCategory| !category.is_joint() || iteration.sets.recorded.distinguishes(*category);
             let categories = TimeCategory::ALL.into_iter().filter(listed);
             for (category, busy) in categories.flat_map(|category| [(category, false), (category, true)]) {
                 let cells = [
                     u64::from(rank.rank).into(),
                     iteration.name.as_str().into(),
                     iteration.warm_up.into(),
-                    category.label().into(),
+                    category.name().into(),
                     if busy { "busy" } else { "idle" }.into(),
                     // Never negative: a part of a window.
                     iteration.sets.get(category, busy).map(|time| time.unsigned_abs()).into(),

@@ -19,13 +19,11 @@ impl Data {
         Data { compared, table: Table::new("", columns.collect::<Vec<_>>()) }
     }
 
-    /// Adds a row of the run with this name.
     pub fn row(&mut self, run: &str, cells: impl IntoIterator<Item = Cell>) {
         let run = self.compared.then(|| run.into());
         self.table.row(run.into_iter().chain(cells));
     }
 
-    /// The table as CSV.
     pub fn to_csv(&self) -> String {
         self.table.to_csv()
     }

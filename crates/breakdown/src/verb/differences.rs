@@ -4,10 +4,10 @@ use super::tables::{category_name, range};
 use crate::{BusierSide, Comparison, Difference, Measure, Metric, TimeCategory, Unit, Verdict};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_record::WithoutRecording;
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Cell, Rows, Table};
 
 /// The text for a change within the noise.
-const NOISE: &str = "no difference that could be told from noise";
+const NOISE: &str = "no difference that can be distinguished from noise";
 
 /// Whether an iteration takes less or more time, in one line.
 pub(super) fn answer(comparison: &Comparison) -> String {
@@ -28,7 +28,7 @@ pub(super) fn answer(comparison: &Comparison) -> String {
                 } else {
                     ""
                 };
-            let by = told_by(comparison);
+            let by = noise_of(comparison);
             return format!("an iteration took {before} before and {after} after: {NOISE} (by {by}){parts}");
         }
     };
@@ -38,7 +38,7 @@ pub(super) fn answer(comparison: &Comparison) -> String {
     format!(
         "an iteration takes {} {word} than before{percent} (with 95 % between {low} and {high}, by {}){}{}",
         Milliseconds(1e3 * total.change.abs()),
-        told_by(comparison),
+        noise_of(comparison),
         busier(comparison).unwrap_or_default(),
         comparison.without_recording.map_or(String::new(), without_recording)
     )
@@ -53,7 +53,7 @@ fn busier(comparison: &Comparison) -> Option<String> {
     let processor = comparison.get(Measure::Processor)?;
     let [before, after] = [processor.before, processor.after].map(|side| Milliseconds(side.mean / 1e6));
     let python = comparison.get(Measure::Set { category: TimeCategory::Wait, gpu_busy: false }).is_some();
-    let or = if python { "a call waited that is not known to" } else { "the script waited more (--stacks tells)" };
+    let or = if python { "a call waited that is not known to" } else { "the script waited more (--stacks shows that)" };
     Some(format!(
         ", though what the processor has to do did not change so, {before} before and {after} after: the machine was busier {side}, as other \
          programs had the processor, or {or}"
@@ -80,7 +80,7 @@ fn without_recording([before, after]: [WithoutRecording; 2]) -> String {
 }
 
 /// The number of recordings of a comparison, and the variation that they do not cover.
-fn told_by(comparison: &Comparison) -> String {
+fn noise_of(comparison: &Comparison) -> String {
     let [before, after] = comparison.recordings;
     let uncovered = match is_of_starts(comparison) {
         true => "",
@@ -94,41 +94,26 @@ fn is_of_starts(comparison: &Comparison) -> bool {
     comparison.recordings.iter().all(|count| *count > 1)
 }
 
-/// All numbers before and after.
+/// All numbers before and after; those that are zero in both runs have no row.
 pub(super) fn table(comparison: &Comparison) -> Table {
-    let gpu = comparison.has_gpu();
+    let (gpu, busier) = (comparison.has_gpu(), comparison.busier());
     let title = format!(
         "What changed, by {}; the iteration is tested by itself, with 95 %, the rest after it and together",
-        told_by(comparison)
+        noise_of(comparison)
     );
-    let mut table = Table::new(
-        title,
-        [
-            Column::text("of", "of"),
-            Column::number("before", "before"),
-            Column::number("after", "after"),
-            Column::number("change", "change"),
-            Column::number("interval", "95 %"),
-            Column::text("verdict", if is_of_starts(comparison) { "verdict" } else { "between these recordings" }),
-        ],
-    );
-    let busier = comparison.busier();
-    // Numbers that are zero in both runs have no row.
-    let worth = |difference: &&Difference| difference.before.mean != 0.0 || difference.after.mean != 0.0;
-    for difference in comparison.differences.iter().filter(worth) {
-        let cell = |value: f64| shown(difference.of, value);
-        let signed = |value: f64| format!("{}{}", if value >= 0.0 { "+" } else { "" }, of_change(difference.of, value));
-        let interval = difference.interval.map(|interval| range(interval.map(signed)));
-        table.row([
-            name(difference.of, gpu).into(),
-            cell(difference.before.mean),
-            cell(difference.after.mean),
-            signed(difference.change).into(),
-            interval.into(),
-            verdict(difference, busier.filter(|_| difference.of.is_on_the_wall())).into(),
-        ]);
-    }
-    table
+    let certain = if is_of_starts(comparison) { "verdict" } else { "between these recordings" };
+    let signed =
+        |one: &Difference, value: f64| format!("{}{}", if value >= 0.0 { "+" } else { "" }, of_change(one.of, value));
+    let interval = |one: &Difference| Some(range(one.interval?.map(|end| signed(one, end))));
+    let worth = |one: &&Difference| one.before.mean != 0.0 || one.after.mean != 0.0;
+    Rows::new(title, comparison.differences.iter().filter(worth))
+        .text("of", "of", |one| name(one.of, gpu))
+        .number("before", "before", |one| shown(one.of, one.before.mean))
+        .number("after", "after", |one| shown(one.of, one.after.mean))
+        .number("change", "change", |one| signed(one, one.change))
+        .number("interval", "95 %", |one| interval(one))
+        .text("verdict", certain, |one| verdict(one, busier.filter(|_| one.of.is_on_the_wall())))
+        .table()
 }
 
 fn verdict(difference: &Difference, busier: Option<BusierSide>) -> String {
@@ -173,7 +158,6 @@ fn of_change(measure: Measure, change: f64) -> String {
     }
 }
 
-/// A value as a table cell.
 fn shown(measure: Measure, value: f64) -> Cell {
     match measure {
         Measure::Set { .. } | Measure::Processor => Milliseconds(value / 1e6).into(),
@@ -192,18 +176,18 @@ mod tests {
     /// If the intervals overlap or one is missing, the change may be none.
     #[test]
     fn a_change_without_recording_that_may_be_none_is_called_so() {
-        let told = |ends: [Option<[f64; 2]>; 2]| {
+        let words = |ends: [Option<[f64; 2]>; 2]| {
             let [before, after] = ends;
             without_recording([
                 WithoutRecording { mean: 2e6, interval: before },
                 WithoutRecording { mean: 1e6, interval: after },
             ])
         };
-        let apart = told([Some([1.8e6, 2.2e6]), Some([0.9e6, 1.1e6])]);
+        let apart = words([Some([1.8e6, 2.2e6]), Some([0.9e6, 1.1e6])]);
         assert!(apart.contains("it is 1.00 ms less: 2.00 ms"), "{apart}");
         for ends in [[Some([0.5e6, 3e6]), Some([0.9e6, 1.1e6])], [None, Some([0.9e6, 1.1e6])], [None, None]] {
-            let told = told(ends);
-            assert!(told.contains("it is 1.00 ms less, which may be none: 2.00 ms"), "{told}");
+            let words = words(ends);
+            assert!(words.contains("it is 1.00 ms less, which may be none: 2.00 ms"), "{words}");
         }
     }
 }

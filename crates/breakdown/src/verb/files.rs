@@ -26,7 +26,7 @@ pub(super) fn new<'a>(out: &Path, inputs: impl Iterator<Item = &'a Path>) -> Res
         mark: MARK,
         unfinished: ".breakdown.",
         is_ours: is_breakdown,
-        replaces_input: "what is to be broken down has the name of a file that the breakdown writes",
+        replaces_input: "an input would be replaced by a file of the breakdown",
         names: [MARK, REPORT].into_iter().chain(OTHERS).map(str::to_owned).chain(published::names()).collect(),
     };
     ResultFiles::new(out, results, inputs)

@@ -118,21 +118,21 @@ fn parts(means: &Means<'_>, total: f64, accelerators: bool) -> (Vec<Part>, Optio
     let share = |time: f64| time / total;
     let of_categories = |time: &dyn Fn(&Iteration, TimeCategory) -> Option<i64>| -> Vec<Part> {
         let mean = |category| means.of(|iteration| Some(time(iteration, category)? as f64)).map(share);
-        TimeCategory::ALL.into_iter().filter_map(|category| Some((category.label(), mean(category)?))).collect()
+        TimeCategory::ALL.into_iter().filter_map(|category| Some((category.name(), mean(category)?))).collect()
     };
     if !accelerators {
         let parts = of_categories(&|iteration, category| iteration.sets.category(category));
         return (without_processor(parts, means.not_running().map(share)), None);
     }
     let exposed =
-        |work: Work| Some((work.label(), share(means.of(|iteration| Some(iteration.device.exposed(work) as f64))?)));
+        |work: Work| Some((work.name(), share(means.of(|iteration| Some(iteration.device.exposed(work) as f64))?)));
     let idle = of_categories(&|iteration, category| iteration.sets.get(category, false));
     let busy = means.of(|iteration| Some(iteration.device.busy as f64)).map_or(0.0, share);
-    let told = format!(
+    let utilisation = format!(
         "the GPU is busy for {} of it, and categories count while it is idle, copies and collectives while no kernel computes",
         Percent(100.0 * busy)
     );
-    (Work::ALL.into_iter().filter_map(exposed).chain(idle).collect(), Some(told))
+    (Work::ALL.into_iter().filter_map(exposed).chain(idle).collect(), Some(utilisation))
 }
 
 /// Adds the time without a processor as a part of its own. If Python is not recorded, waiting leaves no events either,
@@ -140,7 +140,7 @@ fn parts(means: &Means<'_>, total: f64, accelerators: bool) -> (Vec<Part>, Optio
 /// run.
 fn without_processor(parts: Vec<Part>, not_running: Option<f64>) -> Vec<Part> {
     let Some(not_running) = not_running.filter(|share| *share > NOT_RUNNING) else { return parts };
-    let is = |part: &Part, category: TimeCategory| part.0 == category.label();
+    let is = |part: &Part, category: TimeCategory| part.0 == category.name();
     let may_wait = |part: &Part| is(part, TimeCategory::PythonOrWait) || is(part, TimeCategory::Unrecorded);
     let sum = |holds: &dyn Fn(&Part) -> bool| parts.iter().filter(|part| holds(part)).map(|part| part.1).sum::<f64>();
     let waiting = sum(&may_wait).min(not_running);
@@ -178,20 +178,20 @@ fn dominating(mut parts: Vec<Part>, whole: &str, blamed: &str) -> String {
     let percent = |share: f64| Percent(100.0 * share);
     let alike = matches!(parts.as_slice(), [(_, one), (_, two), ..] if one - two < ALIKE);
     parts.truncate(if alike { 2 } else { 1 });
-    let told = match parts.as_slice() {
+    let shares = match parts.as_slice() {
         [] => return "nothing".to_owned(),
         [(only, share)] => format!("{only}, with {}", percent(*share)),
         [(first, one), (second, two), ..] => {
             format!("{first} and {second} alike, with {} and {}", percent(*one), percent(*two))
         }
     };
-    let python = parts.iter().any(|(name, _)| *name == TimeCategory::Python.label());
+    let python = parts.iter().any(|(name, _)| *name == TimeCategory::Python.name());
     let doubt = match parts.first() {
         Some((first, _)) if first.starts_with("not running") => blamed,
         _ if python => " (calls into C that leave no event, as NumPy's operators and ctypes, count as Python)",
         _ => "",
     };
-    format!("{told} of {whole}{doubt}")
+    format!("{shares} of {whole}{doubt}")
 }
 
 /// The time of an iteration, with and without recording.
@@ -203,7 +203,7 @@ fn whole(run: &Run, means: &Means<'_>, total: f64) -> String {
             (true, Some(sure)) => format!(" ({} without recording, with 95 % {sure})", milliseconds(without.mean)),
             (true, None) => format!(" ({} without recording)", milliseconds(without.mean)),
             (false, Some(sure)) => format!(" ({sure} without recording, with 95 %)"),
-            (false, None) => " (how long it takes without recording cannot be told)".to_owned(),
+            (false, None) => " (how long it takes without recording is not known)".to_owned(),
         }
     });
     format!("{}'s {}{}", run.iteration_noun(), milliseconds(total), without.unwrap_or_default())
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     fn shares(parts: &[(TimeCategory, f64)], not_running: f64) -> Vec<(&'static str, i64)> {
-        let parts = parts.iter().map(|(category, share)| (category.label(), *share)).collect();
+        let parts = parts.iter().map(|(category, share)| (category.name(), *share)).collect();
         let percent = |part: Part| (part.0, (100.0 * part.1).round() as i64);
         without_processor(parts, Some(not_running)).into_iter().map(percent).collect()
     }

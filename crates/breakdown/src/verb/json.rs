@@ -20,7 +20,6 @@ const LISTED: usize = 5000;
 /// The number of listed streams of an iteration, the busiest first; each takes two kilobytes of memory.
 const STREAMS: usize = 16;
 
-/// The whole document.
 pub(super) fn of(shown: &Shown) -> Value {
     let mut document = run(&shown.run);
     document["format"] = FORMAT.into();
@@ -104,7 +103,6 @@ fn iteration(rank: &RankBreakdown, one: &Iteration, trace: &Trace) -> Value {
     })
 }
 
-/// The overhead of recording.
 fn overhead(overhead: &Overhead) -> Value {
     json!({
         "plain_ns": overhead.plain,
@@ -203,7 +201,7 @@ fn difference(difference: &Difference) -> Value {
             (json!({ "class": category.key(), "gpu": if gpu_busy { "busy" } else { "idle" } }), "ns")
         }
         Measure::Processor => (json!({ "processor": "all threads" }), "ns"),
-        Measure::Metric(metric) => (json!({ "metric": metric.name() }), metric.unit().label()),
+        Measure::Metric(metric) => (json!({ "metric": metric.name() }), metric.unit().name()),
     };
     let verdict = match difference.verdict() {
         Verdict::Less => "less",
@@ -247,7 +245,7 @@ impl Keyed for TimeCategory {
 
 impl Keyed for Work {
     fn key(self) -> &'static str {
-        self.label()
+        self.name()
     }
 }
 
@@ -258,7 +256,7 @@ impl Keyed for Idle {
             Idle::KernelLaunch => "kernel_launch",
             Idle::Synchronisation => "synchronisation",
             Idle::AnotherRank => "another_rank",
-            Idle::Untold => "not_told",
+            Idle::NoLaunch => "not_told",
         }
     }
 }

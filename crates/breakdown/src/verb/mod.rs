@@ -44,7 +44,6 @@ pub static VERB: VerbSpec = VerbSpec {
     parse: |values| Ok(Box::new(Breakdown::parse(values)?)),
 };
 
-/// The settings of a breakdown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breakdown {
     traces: Vec<PathBuf>,
@@ -54,7 +53,6 @@ pub struct Breakdown {
 }
 
 struct Shown {
-    /// The run to break down.
     run: Run,
     /// The later run that it is compared with, and the comparison.
     after: Option<(Run, Comparison)>,
@@ -178,10 +176,10 @@ impl Breakdown {
         let sides = Sides([&before, &after].map(|side| side.all().collect()));
         sides.once()?;
         let mut warnings = sides.unlike();
-        let told = [("before", &before), ("after", &after)].into_iter().flat_map(|(name, recordings)| {
+        let of_sides = [("before", &before), ("after", &after)].into_iter().flat_map(|(name, recordings)| {
             recordings.all().flat_map(Run::warnings).map(move |warning| (name, warning))
         });
-        warnings.extend(warnings::of_runs(told));
+        warnings.extend(warnings::of_runs(of_sides));
         let [own, others] = sides.0.map(|side| side.into_iter().map(|run| &run.breakdown).collect::<Vec<_>>());
         let comparison = Comparison::of(&own, &others);
         Ok(Shown { run: before.first, after: Some((after.first, comparison)), warnings })

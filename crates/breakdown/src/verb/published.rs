@@ -18,9 +18,6 @@ pub(super) struct Published {
 
 impl Published {
     /// Its files: the plot in two formats, and its data.
-    ///
-    /// # Errors
-    /// A plot that cannot be drawn.
     pub fn files(&self) -> Result<[(String, Vec<u8>); 3]> {
         Ok([
             (format!("{}.png", self.name), self.chart.to_png(Theme::Light)?),
@@ -65,7 +62,7 @@ fn of_metric(shown: &Shown, metric: Metric) -> Option<Published> {
     let lengths = bars.ranks().map(|(_, _, rank)| of_rank(rank).map_or(0.0, |summary| summary.mean));
     let series = vec![Series::new(metric.name(), lengths.collect::<Vec<f64>>())];
     let intervals = bars.ranks().map(|(_, _, rank)| of_rank(rank).as_ref().and_then(deviation)).collect();
-    let plot = bars.plot(&format!("{} ({})", metric.name(), metric.unit().label()), series, intervals);
+    let plot = bars.plot(&format!("{} ({})", metric.name(), metric.unit().name()), series, intervals);
     let caption = "The mean iteration; the whisker is a standard deviation to either side.";
     let chart = Chart::new(format!("{}: {}", metric.name(), metric.about()), caption, Plot::StackedBars(plot));
     Some(Published { name: format!("{}.summary", metric.name()), chart, data })

@@ -24,7 +24,6 @@ pub(super) struct Run {
 
 /// A run that was recorded once or several times.
 pub(super) struct Recordings {
-    /// The recording that is shown.
     pub first: Run,
     others: Vec<Run>,
 }
@@ -52,9 +51,6 @@ impl Run {
     }
 
     /// Reads a run that was recorded once or several times, a folder for each.
-    ///
-    /// # Errors
-    /// As for [`Run::read`].
     pub fn read_recordings(paths: &[PathBuf], options: &Options, progress: &Progress) -> Result<Recordings> {
         progress.doing("reading traces");
         let mut recordings = traces::read_recordings(paths)?.into_iter();
@@ -70,7 +66,7 @@ impl Run {
         let mut breakdown = Breakdown::of(&traces, options)?;
         let mut origins = BTreeSet::new();
         for (ranked, rank) in traces.iter().zip(&mut breakdown.ranks) {
-            let recording = rank.correct_beside(&ranked.trace);
+            let recording = rank.correct_from_file(&ranked.trace);
             origins.extend(recording.and_then(|recording| recording.origin()));
         }
         let run = Run { traces, breakdown, stacks: OnceCell::new(), origins };
@@ -97,7 +93,7 @@ impl Run {
         let error = error.file(&trace.file);
         // The events that were left out may be the reason.
         match trace.damage.warnings().first() {
-            Some(told) => error.help(told),
+            Some(warning) => error.help(warning),
             None => error,
         }
     }
@@ -115,7 +111,6 @@ impl Run {
         self.traces.iter().any(|ranked| ranked.trace.header.world_size.is_some_and(|ranks| ranks > 1))
     }
 
-    /// The names of the accelerators.
     pub fn devices(&self) -> BTreeSet<&str> {
         self.traces.iter().flat_map(|ranked| &ranked.trace.header.devices).map(String::as_str).collect()
     }
@@ -126,7 +121,6 @@ impl Run {
         self.breakdown.ranks.iter().zip(self.stacks.get_or_init(all))
     }
 
-    /// The call stacks of one rank.
     pub fn stacks_of(&self, wanted: &RankBreakdown) -> Option<&Stacks> {
         self.stacks().find(|(rank, _)| rank.rank == wanted.rank).map(|(_, stacks)| stacks)
     }
@@ -154,7 +148,7 @@ impl Run {
         warnings.extend(self.breakdown.absent());
         warnings.extend(self.breakdown.warnings.iter().cloned());
         if self.breakdown.together().is_empty() && ranks.len() > 1 {
-            warnings.push("no iteration is on all ranks, so that nothing is told of all together".to_owned());
+            warnings.push("no iteration is on all ranks, so that there are no figures of all together".to_owned());
         }
         warnings
     }

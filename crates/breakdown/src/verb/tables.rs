@@ -6,13 +6,11 @@ use crate::{Breakdown, Idle, Iteration, RankBreakdown, TimeCategory, Work};
 use perf4sight_base::summary::Summary;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_record::WithoutRecording;
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Cell, Column, Rows, Table};
 use std::cmp::Reverse;
 
-/// The largest number of ranks in a table.
 const RANKS: usize = 16;
 
-/// All tables.
 pub(super) fn of(shown: &Shown) -> Vec<Table> {
     let run = &shown.run;
     let mut tables = vec![categories(run)];
@@ -29,7 +27,6 @@ pub(super) fn of(shown: &Shown) -> Vec<Table> {
 pub(super) enum Whose<'a> {
     /// The mean over all ranks.
     All(&'a Breakdown),
-    /// A single rank.
     Rank(&'a RankBreakdown),
 }
 
@@ -44,7 +41,6 @@ impl<'a> Whose<'a> {
         }
     }
 
-    /// The summary of a number.
     pub fn summary(self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<Summary> {
         self.summary_of(|_, iteration| number(iteration))
     }
@@ -73,7 +69,6 @@ impl<'a> Whose<'a> {
         }
     }
 
-    /// The number of iterations that count.
     pub fn count(self) -> usize {
         match self {
             Whose::All(all) => all.together().len(),
@@ -97,9 +92,9 @@ impl<'a> Whose<'a> {
 /// The name of a category, with the state of the GPU if there is one.
 pub(super) fn category_name(category: TimeCategory, busy: bool, gpu: bool) -> String {
     match (gpu, busy) {
-        (true, true) => format!("{}, GPU busy", category.label()),
-        (true, false) => format!("{}, GPU idle", category.label()),
-        (false, _) => category.label().to_owned(),
+        (true, true) => format!("{}, GPU busy", category.name()),
+        (true, false) => format!("{}, GPU idle", category.name()),
+        (false, _) => category.name().to_owned(),
     }
 }
 
@@ -125,7 +120,7 @@ pub(super) fn categories(run: &Run) -> Table {
         // Without a GPU, a row for CUDA calls that take no time is useless.
         let absent = !gpu && category == TimeCategory::CudaApi && summary.is_some_and(|none| none.mean == 0.0);
         if !absent && (summary.is_some() || !category.is_joint()) {
-            let head = [category.label().into()].into_iter().chain(name).chain(numbers(summary.as_ref(), &total));
+            let head = [category.name().into()].into_iter().chain(name).chain(numbers(summary.as_ref(), &total));
             let without = whose.summary_of(|rank, one| Some(rank.corrected(one)?.sets()?.get(category, busy)? as f64));
             let without = without.filter(|_| whose.correction_holds());
             let without = Cell::from(without.map(|without| milliseconds(without.mean)));
@@ -213,7 +208,7 @@ pub(super) fn ranks(run: &Run) -> Table {
         Column::number("iterations", "iterations"),
         Column::number("mean_ms", "mean"),
     ];
-    columns.extend(categories.iter().map(|category| Column::number(category.label(), category.label())));
+    columns.extend(categories.iter().map(|category| Column::number(category.name(), category.name())));
     let gpu = run.has_accelerators();
     columns.extend(gpu.then(|| Column::number("gpu_busy", "GPU busy")));
     let mut all: Vec<(&RankBreakdown, Summary)> =
@@ -239,51 +234,41 @@ pub(super) fn ranks(run: &Run) -> Table {
     table
 }
 
-/// The work of the accelerators.
 pub(super) fn work(whose: Whose) -> Table {
-    let columns = [("total_ms", "mean"), ("percent", "share"), ("exposed_ms", "exposed"), ("hidden_ms", "hidden")];
-    let columns = columns.map(|(key, heading)| Column::number(key, heading));
-    let mut table = Table::new(
-        "What the GPU works on; what goes on behind something above it is hidden",
-        [Column::text("work", "work")].into_iter().chain(columns),
-    );
-    let Some(total) = whose.total() else { return table };
     let mean = |number: &dyn Fn(&Iteration) -> i64| {
         whose.summary(|one| Some(number(one) as f64)).map_or(0.0, |time| time.mean)
     };
-    for work in Work::ALL {
-        let times = [mean(&|one| one.device.exposed(work)), mean(&|one| one.device.hidden(work))];
-        let all = times[0] + times[1];
-        let [exposed, hidden] = times.map(|time| Cell::from(milliseconds(time)));
-        table.row([work.label().into(), milliseconds(all).into(), share(all, &total).into(), exposed, hidden]);
-    }
-    let busy = mean(&|one| one.device.busy);
-    table.row([
-        "busy".into(),
-        milliseconds(busy).into(),
-        share(busy, &total).into(),
-        milliseconds(busy).into(),
-        Cell::Missing,
-    ]);
-    table
+    let kind = |work: Work| {
+        let [exposed, hidden] = [mean(&|one| one.device.exposed(work)), mean(&|one| one.device.hidden(work))];
+        (work.name(), exposed, Some(hidden))
+    };
+    let busy = || ("busy", mean(&|one| one.device.busy), None);
+    let total = whose.total();
+    let rows = total.iter().flat_map(|_| Work::ALL.map(kind).into_iter().chain([busy()]));
+    let all = |(_, exposed, hidden): &(&str, f64, Option<f64>)| exposed + hidden.unwrap_or(0.0);
+    Rows::new("What the GPU works on; what goes on behind something above it is hidden", rows)
+        .text("work", "work", |row| row.0)
+        .number("total_ms", "mean", |row| milliseconds(all(row)))
+        .number("percent", "share", |row| share(all(row), total.as_ref()?))
+        .number("exposed_ms", "exposed", |row| milliseconds(row.1))
+        .number("hidden_ms", "hidden", |row| row.2.map(milliseconds))
+        .table()
 }
 
 /// The causes of idle accelerators.
 pub(super) fn idle(run: &Run, whose: Whose) -> Table {
-    let columns =
-        [Column::text("cause", "cause"), Column::number("mean_ms", "mean"), Column::number("percent", "share")];
-    let mut table = Table::new("Why the GPU is idle", columns);
-    let Some(total) = whose.total() else { return table };
-    let row = |name: &str, time: f64| [name.into(), milliseconds(time).into(), share(time, &total).into()];
-    for cause in Idle::ALL {
-        match whose.summary(|one| Some(one.idle?.get(cause)? as f64)) {
-            Some(time) => table.row(row(cause.label(), time.mean)),
-            // A single process has no other ranks to wait for.
-            None if run.is_distributed() => table.row([cause.label().into(), "unknown".into(), Cell::Missing]),
-            None => {}
-        }
-    }
-    let idle = whose.summary(|one| Some(one.device.idle as f64)).map_or(0.0, |time| time.mean);
-    table.row(row("idle", idle));
-    table
+    let cause = |cause: Idle| {
+        let time = whose.summary(|one| Some(one.idle?.get(cause)? as f64)).map(|time| time.mean);
+        // A single process has no other ranks to wait for.
+        (time.is_some() || run.is_distributed()).then_some((cause.name(), time))
+    };
+    let idle = || ("idle", Some(whose.summary(|one| Some(one.device.idle as f64)).map_or(0.0, |time| time.mean)));
+    let total = whose.total();
+    let rows = total.iter().flat_map(|_| Idle::ALL.into_iter().filter_map(cause).chain([idle()]));
+    let mean = |time: Option<f64>| time.map_or(Cell::from("unknown"), |time| milliseconds(time).into());
+    Rows::new("Why the GPU is idle", rows)
+        .text("cause", "cause", |row| row.0)
+        .number("mean_ms", "mean", |row| mean(row.1))
+        .number("percent", "share", |row| share(row.1?, total.as_ref()?))
+        .table()
 }

@@ -41,7 +41,6 @@ struct Time {
     spread: Option<f64>,
 }
 
-/// The plot and its data.
 pub(super) fn of(shown: &Shown) -> Published {
     let parts = parts(shown);
     let mut data = Data::new(shown, &["rank", "operation", "class", "mean_sec", "std_sec"]);
@@ -125,7 +124,7 @@ fn chart(shown: &Shown, parts: &[Part]) -> Chart {
     let shares = shares.map(|share| key(share.label(), Colour::Subject, share.texture()));
     let keys = colours.chain(shares).collect();
     let plot = StackedBars { keys, ..bars.plot("time per iteration (ms)", series, Vec::new()) };
-    let caption = "The colour is the operation, the stripes are whose time it is: the GPU's whenever it works, else the category's. Means; standard deviations are in the data beside.";
+    let caption = "The colour is the operation, the stripes are whose time it is: the GPU's whenever it works, else the category's. Means; standard deviations are in the data file next to it.";
     Chart::new("Time by operation", caption, Plot::StackedBars(plot))
 }
 
@@ -141,7 +140,7 @@ impl Share {
     fn label(self) -> &'static str {
         match self {
             Share::Gpu => "GPU",
-            Share::Idle(category) => category.label(),
+            Share::Idle(category) => category.name(),
         }
     }
 

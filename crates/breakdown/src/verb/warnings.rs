@@ -8,7 +8,6 @@ struct MergedWarning<W> {
     of: Vec<W>,
 }
 
-/// A word of a warning.
 #[derive(Clone)]
 struct Word {
     before: String,
@@ -17,7 +16,6 @@ struct Word {
     after: String,
 }
 
-/// A number and its original text.
 #[derive(Clone)]
 struct Number {
     value: f64,

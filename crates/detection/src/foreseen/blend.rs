@@ -67,7 +67,6 @@ impl Blend {
         self
     }
 
-    /// The estimate for such terms.
     pub fn at(&self, terms: &Terms) -> Estimate {
         let value = dot(&self.mean, terms);
         let unsure: f64 = (0..UNKNOWNS).map(|row| terms[row] * dot(&self.covariance[row], terms)).sum();

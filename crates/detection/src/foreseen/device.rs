@@ -56,7 +56,6 @@ impl Device {
         Ok(Device { fingerprints, step, dense, trunks, box_head })
     }
 
-    /// The graph for the batches of a shape.
     fn graph(&self, shape: [u64; 2]) -> Result<&Network> {
         let found = self.dense.iter().find(|(known, _)| *known == shape);
         found

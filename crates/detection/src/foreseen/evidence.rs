@@ -21,7 +21,6 @@ const DISTURBED: f64 = 0.2;
 pub(super) struct Evidence {
     pub task: DetectionTask,
     pub measured: Measured,
-    /// The cause of its disturbance.
     disturbance: Option<String>,
 }
 
@@ -34,8 +33,9 @@ pub(super) fn gather(asked: &Detection, trainer: &Trainer, context: &mut Context
     let wanted = comparable(&asked.circumstances(trainer), &asked.task);
     let kept = store::read(&asked.out)?;
     let other = kept.iter().map(|row| comparable(&row.circumstances, &row.task)).find(|row| *row != wanted);
-    let otherwise = other
-        .map_or(String::new(), |other| format!(": what lies here was measured with {}", differences(&other, &wanted)));
+    let otherwise = other.map_or(String::new(), |other| {
+        format!(": the measurements here were made with {}", differences(&other, &wanted))
+    });
     let alike = kept.into_iter().filter(|row| comparable(&row.circumstances, &row.task) == wanted);
     let (mut evidence, mut doubtful) = (Vec::new(), false);
     for (task, measured) in alike.filter_map(measured) {

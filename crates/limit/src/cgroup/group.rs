@@ -171,7 +171,6 @@ impl Group {
         processes.iter().filter_map(|process| Some(ProcessPeak::of(&Entry::read(process.parse().ok()?)?))).collect()
     }
 
-    /// Usage that it counted so far.
     pub fn usage(&self) -> Usage {
         self.version.interface().usage(self)
     }

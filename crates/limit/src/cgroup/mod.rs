@@ -51,7 +51,6 @@ pub(super) fn controller_v2(resource: Resource) -> &'static str {
 
 /// The file names and formats of a version.
 trait Interface: Sync {
-    /// The controller for a resource.
     fn controller(&self, resource: Resource) -> &'static str;
 
     /// Sets the quota and the period of CPU time, in microseconds.
@@ -67,7 +66,6 @@ trait Interface: Sync {
     /// version 2 counts. The kernel counts shared memory as files; here it is not.
     fn memory(&self, group: &Group) -> Option<Memory>;
 
-    /// Usage that a group counted so far.
     fn usage(&self, group: &Group) -> Usage;
 }
 

@@ -85,7 +85,7 @@ fn conditions_reach_from_the_first_start_to_the_last_end() {
 #[test]
 fn what_is_not_told_is_not_written() {
     assert_eq!(serde_json::to_string(&Conditions::default()).unwrap(), r#"{"start":{},"end":{}}"#);
-    let told = r#"{"start":{"clocks":{"gpu":1300.5}},"end":{}}"#;
-    let read: Conditions = serde_json::from_str(told).unwrap();
-    assert_eq!(serde_json::to_string(&read).unwrap(), told);
+    let text = r#"{"start":{"clocks":{"gpu":1300.5}},"end":{}}"#;
+    let read: Conditions = serde_json::from_str(text).unwrap();
+    assert_eq!(serde_json::to_string(&read).unwrap(), text);
 }

@@ -16,11 +16,9 @@ use std::time::{Duration, Instant};
 
 /// Concurrent reads: disc arrays and flash need several to reach their bandwidth.
 const QUEUE: usize = 4;
-/// The size of one read.
 const PIECE: usize = 1 << 20;
 /// The alignment of direct reads: a page, at least the block size of any disc.
 const ALIGNMENT: usize = 4096;
-/// The longest time to read.
 const LONGEST: Duration = Duration::from_secs(5);
 /// The polling interval of progress: short enough that little is read in between.
 const TELL: Duration = Duration::from_millis(20);

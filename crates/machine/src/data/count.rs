@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The interval of progress reports.
-const TELL: Duration = Duration::from_millis(500);
+const SHOWN_EVERY: Duration = Duration::from_millis(500);
 
 /// Number and size of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,16 +39,16 @@ pub fn count(data: &Path, watch: &Watch<'_>, progress: &mut dyn FnMut(&DataSize)
     let found = Walk::of(data).map_err(|cause| {
         Error::io(data, "look at the data", &cause).expected("a file, or a folder that may be listed")
     })?;
-    let (mut size, mut told) = (DataSize::default(), Instant::now());
+    let (mut size, mut shown) = (DataSize::default(), Instant::now());
     for found in found {
         // A folder may hold a million files.
         if watch.cancelled() {
             return Ok(None);
         }
         size.add(&found);
-        if told.elapsed() >= TELL {
+        if shown.elapsed() >= SHOWN_EVERY {
             progress(&size);
-            told = Instant::now();
+            shown = Instant::now();
         }
     }
     Ok(Some(size))
@@ -118,9 +118,9 @@ mod tests {
             fs::create_dir(&folder).unwrap();
             (0..1000).for_each(|file| fs::write(folder.join(file.to_string()), "one").unwrap());
         }
-        let (begun, mut told) = (Instant::now(), 0);
-        let size = count(data.path(), &Watch::quiet(&AtomicBool::new(false)), &mut |_| told += 1).unwrap().unwrap();
-        println!("{size:?} in {:?}, progress told {told} times", begun.elapsed());
+        let (begun, mut shown) = (Instant::now(), 0);
+        let size = count(data.path(), &Watch::quiet(&AtomicBool::new(false)), &mut |_| shown += 1).unwrap().unwrap();
+        println!("{size:?} in {:?}, progress shown {shown} times", begun.elapsed());
         assert_eq!((size.files, size.bytes), (1_000_000, 3_000_000));
         assert!(begun.elapsed() < Duration::from_secs(60));
     }

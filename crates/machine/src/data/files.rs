@@ -27,7 +27,6 @@ pub(super) struct Walk {
     folders: Vec<((u64, u64), ReadDir)>,
 }
 
-/// An entry that was found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub what: What,
@@ -35,7 +34,6 @@ pub(super) struct Found {
     pub linked: bool,
 }
 
-/// The type of an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// A regular file and its length in bytes.

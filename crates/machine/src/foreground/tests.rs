@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
-/// Runs a shell script with the variable `TOLD` set to a folder; `done` may look into it. A shell cannot trap a signal
+/// Runs a shell script with the variable `FOLDER` set to a folder; `done` may look into it. A shell cannot trap a signal
 /// that is ignored when it starts, as SIGINT is for background commands of a script.
 fn run(lines: &str, limit: Option<Duration>, done: impl Fn(&Path) -> bool) -> (Ended, TempDir) {
     run_until(&AtomicBool::new(false), lines, limit, done)
@@ -19,18 +19,18 @@ fn run_until(
     limit: Option<Duration>,
     done: impl Fn(&Path) -> bool,
 ) -> (Ended, TempDir) {
-    let told = TempDir::new().unwrap();
+    let folder = TempDir::new().unwrap();
     let words = ["/usr/bin/env", "--default-signal", "/bin/sh", "-c", lines].map(str::to_owned);
-    let environment = [("TOLD", told.path().as_os_str().to_owned())];
+    let environment = [("FOLDER", folder.path().as_os_str().to_owned())];
     let command = Foreground {
         words: &words,
         environment: &environment,
-        first_folder: ("PERF4SIGHT_TEST_PATH", told.path()),
+        first_folder: ("PERF4SIGHT_TEST_PATH", folder.path()),
         quiet: true,
         limit,
     };
-    let ended = command.run(&Watch::quiet(cancel), || done(told.path())).unwrap();
-    (ended, told)
+    let ended = command.run(&Watch::quiet(cancel), || done(folder.path())).unwrap();
+    (ended, folder)
 }
 
 fn runs(process: &str) -> bool {
@@ -47,8 +47,8 @@ fn its_own_exit_code_and_signal_are_told() {
 
 #[test]
 fn a_folder_is_put_first() {
-    let (_, told) = run("echo \"$PERF4SIGHT_TEST_PATH\" > \"$TOLD/path\"", None, |_| false);
-    assert_eq!(fs::read_to_string(told.path().join("path")).unwrap(), format!("{}\n", told.path().display()));
+    let (_, folder) = run("echo \"$PERF4SIGHT_TEST_PATH\" > \"$FOLDER/path\"", None, |_| false);
+    assert_eq!(fs::read_to_string(folder.path().join("path")).unwrap(), format!("{}\n", folder.path().display()));
 }
 
 #[test]
@@ -62,10 +62,10 @@ fn it_is_interrupted_as_by_the_keyboard_when_its_time_is_up() {
 
 #[test]
 fn what_it_started_ends_with_it_though_it_left_the_group() {
-    let lines = "setsid sleep 60 & echo $! > \"$TOLD/stray\"; sleep 0.2; exit 0";
-    let (ended, told) = run(lines, None, |_| false);
+    let lines = "setsid sleep 60 & echo $! > \"$FOLDER/stray\"; sleep 0.2; exit 0";
+    let (ended, folder) = run(lines, None, |_| false);
     assert!(ended.status.unwrap().success());
-    let stray = fs::read_to_string(told.path().join("stray")).unwrap();
+    let stray = fs::read_to_string(folder.path().join("stray")).unwrap();
     // On a busy machine, a killed process takes a while to disappear.
     let until = Instant::now() + Duration::from_secs(10);
     while runs(&stray) {
@@ -76,16 +76,16 @@ fn what_it_started_ends_with_it_though_it_left_the_group() {
 
 #[test]
 fn what_does_not_listen_to_ctrl_c_is_killed() {
-    let lines = "trap '' INT; echo $$ > \"$TOLD/process\"; while :; do sleep 0.02; done";
+    let lines = "trap '' INT; echo $$ > \"$FOLDER/process\"; while :; do sleep 0.02; done";
     let (cancel, begun) = (AtomicBool::new(false), Instant::now());
     // Cancelled once it ignores the interrupt.
-    let (ended, told) = run_until(&cancel, lines, None, |told| {
-        cancel.fetch_or(told.join("process").exists(), Ordering::Relaxed);
+    let (ended, folder) = run_until(&cancel, lines, None, |folder| {
+        cancel.fetch_or(folder.join("process").exists(), Ordering::Relaxed);
         false
     });
     assert_eq!(ended, Ended { status: None, asked: Some(Asked::Cancelled) });
     assert!(begun.elapsed() >= GRACE);
-    assert!(!runs(&fs::read_to_string(told.path().join("process")).unwrap()));
+    assert!(!runs(&fs::read_to_string(folder.path().join("process")).unwrap()));
 }
 
 #[test]

@@ -12,7 +12,6 @@ pub(super) fn open(root: &Path, bus: &str) -> Option<Box<dyn Gpu>> {
 }
 
 struct Amd {
-    /// Its PCI folder in sysfs.
     folder: PathBuf,
 }
 

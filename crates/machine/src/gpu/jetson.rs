@@ -20,7 +20,6 @@ pub(super) fn open(root: &Path) -> Option<Box<dyn Gpu>> {
 
 struct Jetson {
     root: PathBuf,
-    /// Its devfreq folder.
     folder: PathBuf,
 }
 

@@ -36,7 +36,6 @@ pub trait Gpu {
 /// Opens a GPU by its bus address, on the machine whose files are in this folder.
 type Open = fn(&Path, &str) -> Option<Box<dyn Gpu>>;
 
-/// The drivers of cards.
 const CARDS: [Open; 2] = [nvml::open, amd::open];
 
 /// The card with this bus address.

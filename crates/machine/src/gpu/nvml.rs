@@ -22,7 +22,6 @@ const HELD: ThrottleReasons = ThrottleReasons::HW_SLOWDOWN
     .union(ThrottleReasons::HW_THERMAL_SLOWDOWN)
     .union(ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN);
 
-/// Version of the driver.
 pub(super) fn driver() -> Option<String> {
     library()?.sys_driver_version().ok()
 }
@@ -108,8 +107,8 @@ mod tests {
     fn a_process_is_told_by_its_number_name_and_memory() {
         let own = std::process::id();
         let name = fs::read_to_string("/proc/self/comm").unwrap();
-        let told = described(own, &UsedGpuMemory::Used(3 << 20));
-        assert_eq!(told, format!("pid {own} ({}), 3 MiB", name.trim()));
+        let text = described(own, &UsedGpuMemory::Used(3 << 20));
+        assert_eq!(text, format!("pid {own} ({}), 3 MiB", name.trim()));
         // No process has the largest id.
         assert_eq!(described(u32::MAX, &UsedGpuMemory::Unavailable), "pid 4294967295");
     }

@@ -14,14 +14,14 @@ fn hears(silence: Duration, does: impl FnOnce(TcpStream) + Send + 'static) -> Li
 }
 
 fn lost(link: &Link) -> String {
-    let heard = link.hear(SOON);
-    let Some(Heard::Lost(why)) = &heard else { panic!("{heard:?}") };
+    let heard = link.receive(SOON);
+    let Some(Received::Lost(why)) = &heard else { panic!("{heard:?}") };
     why.clone()
 }
 
 fn line(link: &Link) -> String {
-    let heard = link.hear(SOON);
-    let Some(Heard::Line(line)) = &heard else { panic!("{heard:?}") };
+    let heard = link.receive(SOON);
+    let Some(Received::Line(line)) = &heard else { panic!("{heard:?}") };
     line.clone()
 }
 

@@ -17,14 +17,10 @@ pub(super) struct StoredPath(String);
 
 impl StoredPath {
     /// The path of a single file.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
     pub fn of(file: &Path) -> Result<Self> {
         Ok(StoredPath(format!("{}/{}", checksum(content(file)?), plain(file.file_name().unwrap_or_default().as_ref()))))
     }
 
-    /// Its full path in a store.
     pub fn within(&self, store: &str) -> String {
         format!("{store}/{self}")
     }
@@ -36,11 +32,8 @@ impl Display for StoredPath {
     }
 }
 
-/// A file to upload.
 pub(super) struct Upload {
-    /// The opened file.
     pub content: File,
-    /// Its size in bytes.
     pub size: u64,
     /// Its permissions on the machine, for chmod.
     pub mode: &'static str,
@@ -48,9 +41,6 @@ pub(super) struct Upload {
 
 impl Upload {
     /// Opens a file.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
     pub fn open(file: &Path) -> Result<Self> {
         let content = input_file::open(file, TO_MACHINE)?;
         let about = content.metadata().map_err(|cause| Error::io(file, TO_MACHINE, &cause))?;

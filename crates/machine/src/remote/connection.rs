@@ -40,9 +40,7 @@ const SHORT: &str = "/tmp";
 pub(super) enum Script {
     /// Report its properties.
     HostInfo,
-    /// Store a file.
     Put,
-    /// Run a worker.
     Run,
 }
 
@@ -90,7 +88,6 @@ impl Connection {
         Ok(Connection { host, config, folder: TemporaryFolder::new(Path::new(SHORT))? })
     }
 
-    /// The address of the machine.
     pub fn host(&self) -> &Host {
         &self.host
     }

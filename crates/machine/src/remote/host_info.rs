@@ -6,7 +6,6 @@ use perf4sight_base::error::{Error, Result};
 use std::fs;
 use std::path::Path;
 
-/// Properties of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HostInfo {
     /// Its architecture as printed by `uname -m`.
@@ -97,9 +96,9 @@ mod tests {
         let info = HostInfo::read(&answer, folder.path()).unwrap();
         assert_eq!((info.threads, info.absent.as_str()), (6, "flock"));
         let facts = info.description.facts();
-        let told = ["processor", "instruction_set", "memory", "power_mode"].map(|name| facts[name].as_str());
+        let known = ["processor", "instruction_set", "memory", "power_mode"].map(|name| facts[name].as_str());
         // 8047644 / 1024 = 7859.03: the published TX2's capacity.
-        assert_eq!(told, ["quill", "aarch64", "7859 MiB", "0"]);
+        assert_eq!(known, ["quill", "aarch64", "7859 MiB", "0"]);
         let cut = &answer[..answer.len() / 2];
         assert!(HostInfo::read(cut, folder.path()).is_err());
     }

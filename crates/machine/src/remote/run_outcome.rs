@@ -15,14 +15,10 @@ const SIGNALLED: i32 = 128;
 /// The resolution of the times that `run.sh` reports.
 const CENTISECOND: Duration = Duration::from_millis(10);
 
-/// The outcome of a worker.
 #[derive(Debug, PartialEq)]
 pub(super) enum RunOutcome {
-    /// It ended.
     Ended {
-        /// Its result.
         output: Output,
-        /// Its run time.
         took: Duration,
     },
     /// It was not started: another measurement held the lock all the time.
@@ -95,9 +91,9 @@ mod tests {
     #[test]
     fn the_last_line_tells_how_a_worker_ended() {
         let half = Duration::from_millis(500);
-        let told =
+        let valid =
             |ran| matches!(ran, Ok(RunOutcome::Ended { output, took }) if output.stdout == "{}\n" && took == half);
-        assert!(told(read("{}\n\nperf4sight ended 0 50 0\n")));
+        assert!(valid(read("{}\n\nperf4sight ended 0 50 0\n")));
         assert_eq!(end("\nperf4sight ended 3 50 0\n").0, End::Exited(ExitStatus::from_raw(3 << 8)));
         // 137 = 128 + SIGKILL: by the kernel, by another process, at the limit of 2 s.
         assert_eq!(end("\nperf4sight ended 137 50 1\n"), (End::Exited(ExitStatus::from_raw(9)), true));

@@ -1,4 +1,4 @@
-"""What a process tells of its recording: to `perf4sight record` while it runs, and in the file beside its trace."""
+"""The reports of a process about its recording: to `perf4sight record` while it runs, and in the file next to its trace."""
 
 import itertools
 import json
@@ -10,13 +10,13 @@ import threading
 import time
 
 SETTINGS = "PERF4SIGHT_RECORD"
-"""The variable with what is asked, as JSON: iterations, warm_up, stacks, out (a folder), told (a folder that goes at the end)."""
+"""The variable with the settings as JSON: iterations, warm_up, stacks, out (a folder), reports (a folder that is removed at the end)."""
 
 FORMAT = 2
-"""The version of the file beside a trace."""
+"""The version of the file next to a trace."""
 
 ROOM = "room"
-"""A file among what is told whose space is left for the last words where a disk is full."""
+"""A file among the reports whose space is freed for the last report where a disk is full."""
 
 SELDOM = 1.0
 """Seconds between two words on how many iterations are done: writing a file takes some ten microseconds."""
@@ -28,7 +28,7 @@ class Account(object):
     def __init__(self, settings):
         self.settings = settings
         self.words = {}
-        self.told_at = 0.0
+        self.reported_at = 0.0
 
     @staticmethod
     def of_process():
@@ -38,17 +38,17 @@ class Account(object):
         """Of a fork's parent only what is true of both is kept."""
         self.words = dict((word, self.words[word]) for word in ("torch", "hooked") if word in self.words)
 
-    def tell(self, **words):
+    def report(self, **words):
         """Adds words and writes all of them."""
         self.words.update(words)
         save(self.folder("%d.json" % os.getpid()), dict(self.words, **software()))
-        self.told_at = time.time()
+        self.reported_at = time.time()
 
-    def tell_progress(self, at_once, **words):
+    def report_progress(self, at_once, **words):
         """Adds words on how many iterations are done, and writes all if that was not done just now, or has to be."""
         self.words.update(words)
-        if at_once or time.time() - self.told_at > SELDOM:
-            self.tell()
+        if at_once or time.time() - self.reported_at > SELDOM:
+            self.report()
 
     def claim(self, rank):
         """The rank of this process and the name of its files: the first rank that is left where it has none, and with the number of the
@@ -86,7 +86,7 @@ class Account(object):
             pass  # The folder is gone, and with it whoever waits for this process.
 
     def are_over(self, ranks):
-        names = os.listdir(self.settings["told"])
+        names = os.listdir(self.settings["reports"])
         over = set(name[:-len(".over")] for name in names if name.endswith(".over"))
         others = (name[:-len(".json")] for name in names if re.match(r"\d+\.json$", name))
         return len(over) >= ranks and not any(self.is_recorded(process) for process in others if process not in over)
@@ -94,14 +94,14 @@ class Account(object):
     def is_recorded(self, process):
         """Whether a process has iterations and still runs."""
         try:
-            with open(self.folder(process + ".json")) as told, open("/proc/%s/stat" % process) as state:
-                return "iterations_are" in json.load(told) and state.read().rpartition(")")[2].split()[0] not in "ZX"
+            with open(self.folder(process + ".json")) as report, open("/proc/%s/stat" % process) as state:
+                return "iterations_are" in json.load(report) and state.read().rpartition(")")[2].split()[0] not in "ZX"
         except (OSError, ValueError):
             return False
 
     def news(self):
-        """When anything was told last."""
-        folder = self.settings["told"]
+        """When anything was reported last."""
+        folder = self.settings["reports"]
         return max(os.stat(os.path.join(folder, name)).st_mtime for name in os.listdir(folder))
 
     def path(self, name):
@@ -110,7 +110,7 @@ class Account(object):
 
     def folder(self, name):
         """A file that `perf4sight record` reads, and that goes when it ends."""
-        return os.path.join(self.settings["told"], name)
+        return os.path.join(self.settings["reports"], name)
 
 
 def software():

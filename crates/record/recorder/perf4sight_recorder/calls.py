@@ -1,4 +1,4 @@
-"""The calls of one thread, by Python's own `sys.setprofile`: what Kineto tells of Python, for a PyTorch without it."""
+"""The calls of one thread, by Python's own `sys.setprofile`: what Kineto records of Python, for a PyTorch without it."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ clock = getattr(time, "time_ns", lambda: int(time.time() * 1e9))
 
 
 class Calls(object):
-    """Hears calls from `start` to `stop`, which the same thread makes; of those around them, what lies between."""
+    """Records calls from `start` to `stop`, which the same thread makes; of calls around them, the part in between."""
 
     def __init__(self):
         # By code, which is kept so that no other gets its place in memory, and by kind and name of what is built in.
@@ -21,7 +21,7 @@ class Calls(object):
         self.ended = []
 
     def start(self):
-        """A script that has such a function of its own, as under `cProfile`, keeps it, and its calls are not told."""
+        """A script that has such a function of its own, as under `cProfile`, keeps it, and its calls are not recorded."""
         if sys.getprofile() is not None:
             return
         frame, codes = sys._getframe(1), []
@@ -30,21 +30,21 @@ class Calls(object):
             frame = frame.f_back
         now = clock()
         self.open = [(self.of_python(code), now, True) for code in codes]
-        sys.setprofile(self.heard)
+        sys.setprofile(self.on_event)
 
     def stop(self):
-        if sys.getprofile() == self.heard:
+        if sys.getprofile() == self.on_event:
             sys.setprofile(None)
         now = clock()
         self.ended += [(name, begin, now) for name, begin, _ in self.open]
         self.open = []
 
     def take(self):
-        """Those that were heard until now, which are told once."""
+        """The calls recorded until now; each is returned once."""
         ended, self.ended = self.ended, []
         return ended
 
-    def heard(self, frame, event, function):
+    def on_event(self, frame, event, function):
         now = clock()
         if event == "call":
             self.open.append((self.of_python(frame.f_code), now, True))

@@ -1,11 +1,11 @@
-"""What is heard of PyTorch: the end of an optimizer's step, the beginning of a DataLoader's next batch, profilers of the script's own."""
+"""The events of PyTorch that are hooked: the end of an optimizer's step, the beginning of a DataLoader's next batch, profilers of the script's own."""
 
 import functools
 import sys
 
 
 def install(recorder):
-    """Has the recorder told of steps and batches; `torch` has just been imported."""
+    """Notifies the recorder of steps and batches; `torch` has just been imported."""
     recorder.torch_is_here([hook_optimizers(recorder.stepped), hook_loaders(recorder.fetched)])
     hook_profilers(recorder.another_profiler)
 
@@ -25,7 +25,7 @@ def hook_optimizers(stepped):
 
 
 def wrap_optimizers(base, stepped):
-    """The same before PyTorch 2.0: each class of optimizers gets a step that tells, when the first of it is made."""
+    """The same before PyTorch 2.0: each class of optimizers gets a step that notifies, when the first of it is made."""
     make = base.__init__
 
     @functools.wraps(make)
@@ -38,12 +38,12 @@ def wrap_optimizers(base, stepped):
 
 def wrap_step(kind, stepped):
     step = kind.step
-    if getattr(step, "tells_perf4sight", False):
+    if getattr(step, "notifies_perf4sight", False):
         return
 
     @functools.wraps(step)
-    def telling(self, *args, **kwargs):
-        # A step may call the one of its base class, which tells too: only the outermost ends an iteration.
+    def notifying(self, *args, **kwargs):
+        # A step may call the one of its base class, which notifies too: only the outermost ends an iteration.
         outermost = not getattr(self, "_perf4sight_steps", False)
         self._perf4sight_steps = True
         try:
@@ -55,8 +55,8 @@ def wrap_step(kind, stepped):
             stepped(self)
         return result
 
-    telling.tells_perf4sight = True
-    kind.step = telling
+    notifying.notifies_perf4sight = True
+    kind.step = notifying
 
 
 def hook_loaders(fetched):
@@ -89,15 +89,15 @@ def hook_profilers(another):
     for name in STARTS + ENDS:
         call = getattr(torch.autograd, name, None)
         if call is not None:
-            telling = wrap_profiler(call, another, name in STARTS)
+            notifying = wrap_profiler(call, another, name in STARTS)
             for module in modules:
                 if getattr(module, name, None) is call:
-                    setattr(module, name, telling)
+                    setattr(module, name, notifying)
 
 
 def wrap_profiler(call, another, starts):
     @functools.wraps(call)
-    def telling(*args, **kwargs):
+    def notifying(*args, **kwargs):
         if starts:
             another(True)
         runs = False
@@ -108,4 +108,4 @@ def wrap_profiler(call, another, starts):
             another(runs)
         return result
 
-    return telling
+    return notifying

@@ -3,7 +3,7 @@
 import threading
 
 BATCHES, STEPS, CALLS = range(3)
-"""Batches of a DataLoader, steps of an optimizer, calls of a `Profiler`: where a later one is heard, earlier ones mean nothing."""
+"""Batches of a DataLoader, steps of an optimizer, calls of a `Profiler`: once a later one occurs, earlier ones do not count."""
 
 NAMES = {BATCHES: "DataLoader batches", STEPS: "optimizer steps", CALLS: "Profiler calls"}
 
@@ -32,7 +32,7 @@ class Marks(object):
         """What the marks are, in words."""
         return NAMES[self.kind] + (", %d of another optimizer in each" % self.each if self.each > 1 else "")
 
-    def heard(self, kind, which=None):
+    def add(self, kind, which=None):
         """Whether this one counts, and whether it is the first of those that count from now on."""
         if self.kind is not None and kind < self.kind:
             return False, False
@@ -54,7 +54,7 @@ class Marks(object):
         """How many marks come with each step of another optimizer of the same thread, if they were as many two times; else 0."""
         if threading.get_ident() != self.thread:
             return 0
-        # What came before its first step tells nothing.
+        # Marks before its first step do not count.
         before, since = self.marks.get(which, (None, None))
         self.marks[which] = [since, 0]
         return since if since == before and since is not None else 0

@@ -1,5 +1,5 @@
-"""The trace of a PyTorch without Kineto, written as one with it writes its own. What such a PyTorch exports tells neither threads nor which
-events are operators, and its clock begins with the profiler; the profiler's events in Python tell all of that, and calls are heard beside it."""
+"""The trace of a PyTorch without Kineto, written as one with it writes its own. What such a PyTorch exports has neither threads nor which
+events are operators, and its clock begins with the profiler; the profiler's events in Python have all of that, and calls are recorded separately."""
 
 import itertools
 import json
@@ -12,16 +12,16 @@ EVENT = '{"ph": "X", "cat": "%s", "name": %s, "pid": %d, "tid": %d, "ts": %s, "d
 
 
 def export(profiler, calls, path):
-    """Writes what a profiler recorded that has been stopped, and the calls that were heard meanwhile in the thread that started it."""
+    """Writes what a profiler recorded that has been stopped, and the calls that were recorded meanwhile in the thread that started it."""
     results, events = profiler.profiler.kineto_results, profiler.profiler.function_events
     begin = results.trace_start_ns() if hasattr(results, "trace_start_ns") else 1000 * results.trace_start_us()
     # What comes first is of the thread that goes on when the profiler has been started.
     thread = events[0].thread if events else 0
-    told = (operator(event, begin) for event in events)
-    heard = (written("python_function", name, thread, start, end) for name, start, end in calls)
+    operators = (operator(event, begin) for event in events)
+    functions = (written("python_function", name, thread, start, end) for name, start, end in calls)
     with open(path, "w") as file:
         file.write('{"schemaVersion": 1, "baseTimeNanoseconds": 0,\n"traceEvents": [\n')
-        file.write(",\n".join(itertools.chain(told, heard)))
+        file.write(",\n".join(itertools.chain(operators, functions)))
         file.write("\n]}\n")
 
 

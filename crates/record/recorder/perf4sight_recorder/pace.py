@@ -1,4 +1,4 @@
-"""What `perf4sight sensitivity` is told of a process: a line of JSON for each of its iterations, and the time it waited for data.
+"""The progress of a process for `perf4sight sensitivity`: a line of JSON for each of its iterations, with the time it waited for data.
 
 The marks are those that are recorded by: calls of a `Profiler`, else steps of an optimizer, else batches of a DataLoader.
 """
@@ -12,15 +12,15 @@ import time
 from perf4sight_recorder import marks
 
 STEPS = "PERF4SIGHT_STEPS"
-"""The variable with the file that scripts append lines to by themselves; the lines from here go into files beside it, one for each process."""
+"""The variable with the file that scripts append lines to by themselves; the lines from here go into files next to it, one for each process."""
 
 
 class Pace(object):
-    """Stands where the recorder stands, and records nothing. What fails here ends the telling, not the script."""
+    """Stands where the recorder stands, and records nothing. An error here ends the reports, not the script."""
 
     def __init__(self, path):
         self.path = path
-        self.told = self
+        self.account = self
         self.enter_process()
 
     def enter_process(self):
@@ -37,7 +37,7 @@ class Pace(object):
     def torch_is_here(self, hooked):
         time_loaders(self.got)
 
-    def tell(self, **words):
+    def report(self, **words):
         pass
 
     def give_up(self, what, problem):
@@ -53,10 +53,10 @@ class Pace(object):
         self.mark(marks.BATCHES)
 
     def announce_calls(self):
-        self.heard(marks.CALLS, None)
+        self.add(marks.CALLS, None)
 
     def begin_call(self):
-        self.heard(marks.CALLS, None)
+        self.add(marks.CALLS, None)
 
     def end_call(self):
         self.mark(marks.CALLS)
@@ -72,12 +72,12 @@ class Pace(object):
         """An iteration ends here."""
         try:
             with self.turn:
-                if self.heard(kind, which):
+                if self.add(kind, which):
                     self.write()
         except Exception:
             self.over = True
 
-    def heard(self, kind, which):
+    def add(self, kind, which):
         """Whether a mark counts. In a fork all begins anew; a DataLoader's worker has no iterations."""
         if os.getpid() != self.process:
             if marks.is_loader_worker():
@@ -85,9 +85,9 @@ class Pace(object):
             self.enter_process()
         if self.over:
             return False
-        counts, first = self.marks.heard(kind, which)
+        counts, first = self.marks.add(kind, which)
         if first and self.file is not None:
-            # What was told until now were marks of another kind.
+            # Marks until now were of another kind.
             self.file.seek(0)
             self.file.truncate()
             self.number = 0

@@ -10,14 +10,14 @@ from perf4sight_recorder import calls, late, operators, ranges, trace
 
 
 class Profiler(object):
-    """Records, and what it recorded each time lies in the folder `scratch` until it is written."""
+    """Records; each part is stored in the folder `scratch` until it is written."""
 
     def __init__(self, stacks, scratch):
         self.stacks = stacks
         self.scratch = scratch
         self.pieces = []
         self.profiler = None
-        # The calls that are heard beside it, where it does not hear them.
+        # The calls of Python, recorded separately where the profiler does not record them.
         self.calls = calls.Calls()
         # The thread in which what starts and stops now is this one; another thread's is the script's.
         self.ours_in = None
@@ -42,7 +42,7 @@ class Profiler(object):
 
         with self.quietly():
             # PyTorch 1.8 has no start() and stop().
-            self.profiler = torch.profiler.profile(with_stack=self.stacks and tells_calls()).__enter__()
+            self.profiler = torch.profiler.profile(with_stack=self.stacks and records_calls()).__enter__()
         if self.stacks and not has_kineto():
             self.calls.start()
 
@@ -108,14 +108,14 @@ def profiler_runs():
 
 
 def has_kineto():
-    """Whether the profiler tells of GPUs and Python, as Kineto does; without it, of operators and ranges alone."""
+    """Whether the profiler records GPUs and Python, as Kineto does; without Kineto, operators and ranges alone."""
     import torch
 
     return bool(torch.autograd.kineto_available())
 
 
-def tells_calls():
-    """Whether the profiler tells of calls of Python: before 1.12 Kineto has them stand beside operators, where nobody reads them, which fills
+def records_calls():
+    """Whether the profiler records calls of Python: before 1.12 Kineto attaches them to operators, where nobody reads them, which fills
     gigabytes (1.8) or ends the process (1.11 in Python 3.10)."""
     import torch
 

@@ -21,7 +21,7 @@ def interrupted():
 
 def open_ranges():
     """Those that were entered, the last one that was made first. Ended ones are among them: to end once more does nothing, and what begins where no
-    profiler runs is recorded by none. They are looked for where they are needed, since to hear of each would cost recorded iterations time."""
+    profiler runs is recorded by none. They are looked for where they are needed, because a hook for each would slow recorded iterations down."""
     from torch.autograd.profiler import record_function
 
     # Without a call for each of them: with stacks the profiler would record it, a quarter of a million times.
@@ -38,7 +38,7 @@ def was_entered(one):
 
 
 def objects():
-    """All there are, in the order in which they were made, where Python tells (from 3.8 on)."""
+    """All there are, in the order in which they were made, where Python keeps it (from 3.8 on)."""
     if sys.version_info < (3, 8):
         return gc.get_objects()
     return [one for generation in (2, 1, 0) for one in gc.get_objects(generation=generation)]

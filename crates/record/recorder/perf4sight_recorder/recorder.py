@@ -1,4 +1,4 @@
-"""The recorder of a process: told where iterations end, it records some of them and ends the script."""
+"""The recorder of a process: notified where iterations end, it records some of them and ends the script."""
 
 import atexit
 import os
@@ -6,7 +6,7 @@ import sys
 import threading
 
 from perf4sight_recorder import account, late, marks, pace, trace
-from perf4sight_recorder.profiler import Profiler, has_kineto, tells_calls
+from perf4sight_recorder.profiler import Profiler, has_kineto, records_calls
 from perf4sight_recorder.recording import Recording, delayed
 
 OTHERS = 30.0
@@ -30,19 +30,19 @@ def current():
 
 
 class Recorder(object):
-    def __init__(self, told):
-        self.told = told
+    def __init__(self, account):
+        self.account = account
         self.enter_process()
 
     def enter_process(self):
         self.process = os.getpid()
-        self.told.enter_process()
+        self.account.enter_process()
         self.marks = marks.Marks()
-        # The most batches that a DataLoader may have made before they are asked for.
+        # The most batches that a DataLoader may have made before they are requested.
         self.ahead = 0
         self.restarts = -1
         self.recording = None
-        self.profiler = Profiler(self.told.settings["stacks"], self.told.settings["told"])
+        self.profiler = Profiler(self.account.settings["stacks"], self.account.settings["reports"])
         self.ranks = 1
         self.over = False
         self.waited = False
@@ -52,18 +52,18 @@ class Recorder(object):
     def torch_is_here(self, hooked):
         import torch
 
-        self.told.tell(torch=str(torch.__version__), hooked=hooked)
+        self.account.report(torch=str(torch.__version__), hooked=hooked)
         # After those of PyTorch, and so run before them.
         atexit.register(self.end_early)
 
-    # What is heard.
+    # Events.
 
     def stepped(self, optimizer):
         """An optimizer made a step."""
         self.mark(marks.STEPS, id(optimizer))
 
     def fetched(self, ahead):
-        """A DataLoader is asked for a batch, and may have made so many already. Later ones, as of an evaluation, may be of one rank alone, where
+        """A batch is requested from a DataLoader, and may have made so many already. Later ones, as of an evaluation, may be of one rank alone, where
         all have to record the same iterations."""
         if self.recording is None or self.recording.warms_up:
             self.ahead = max(self.ahead, ahead)
@@ -133,20 +133,20 @@ class Recorder(object):
         return not self.over and os.getpid() == self.process
 
     def counts(self, kind, which):
-        counts, first = self.marks.heard(kind, which)
+        counts, first = self.marks.add(kind, which)
         if first:
             if self.recording is not None:
                 self.recording.stop()
                 self.profiler.forget()
             self.restarts += 1
-            self.recording = Recording(self.told.settings, self.profiler, lambda: self.ahead, self.tell_progress)
-            self.told.tell(iterations_are=self.marks.name(), restarts=self.restarts, phase="warm_up",
+            self.recording = Recording(self.account.settings, self.profiler, lambda: self.ahead, self.report_progress)
+            self.account.report(iterations_are=self.marks.name(), restarts=self.restarts, phase="warm_up",
                            to_go=self.recording.settling, before_recorded=self.recording.before_recorded, of=self.recording.all)
         return counts
 
-    def tell_progress(self, recording, at_once=False):
+    def report_progress(self, recording, at_once=False):
         phase = "warm_up" if recording.warms_up else "iterations"
-        self.told.tell_progress(at_once, phase=phase, to_go=recording.settling, done=recording.done,
+        self.account.report_progress(at_once, phase=phase, to_go=recording.settling, done=recording.done,
                                 recorded=recording.recorded(), own_profiler=recording.others)
 
     def finish(self, ended):
@@ -155,35 +155,35 @@ class Recorder(object):
             self.over = True
             self.recording.stop()
             if self.recording.recorded():
-                self.told.tell(phase="writing")
+                self.account.report(phase="writing")
                 self.write(ended)
-            self.told.tell(phase="finished", done=self.recording.done, own_profiler=self.recording.others)
+            self.account.report(phase="finished", done=self.recording.done, own_profiler=self.recording.others)
 
     def write(self, ended):
         import torch
 
         rank, self.ranks = place()
-        rank, name = self.told.claim(rank)
-        words = dict((word, self.told.words.get(word)) for word in ("torch", "hooked", "iterations_are", "restarts"))
+        rank, name = self.account.claim(rank)
+        words = dict((word, self.account.words.get(word)) for word in ("torch", "hooked", "iterations_are", "restarts"))
         words.update(self.recording.times, processor=self.recording.worked, faults=self.recording.faults)
         if delayed() is not None:
             words.update(delayed=self.recording.delays)
         words.update(format=account.FORMAT, trace=name + ".json.gz", rank=rank, ranks=self.ranks)
-        words.update(account.software(), kineto=has_kineto(), ended=ended, stacks=self.told.settings["stacks"])
-        # Without Kineto they are heard beside the profiler.
-        words.update(calls=self.told.settings["stacks"] and (tells_calls() or not has_kineto()))
+        words.update(account.software(), kineto=has_kineto(), ended=ended, stacks=self.account.settings["stacks"])
+        # Without Kineto they are recorded separately.
+        words.update(calls=self.account.settings["stacks"] and (records_calls() or not has_kineto()))
         words.update(threads=torch.get_num_threads())
-        words.update(asked=self.told.settings["iterations"], warm_up=self.told.settings["warm_up"])
-        trace.write(self.profiler.pieces, self.told.path(words["trace"]), self.told.folder(words["trace"]))
-        account.save(self.told.path(name + ".recording.json"), words)
-        self.told.tell(trace=words["trace"])
+        words.update(asked=self.account.settings["iterations"], warm_up=self.account.settings["warm_up"])
+        trace.write(self.profiler.pieces, self.account.path(words["trace"]), self.account.folder(words["trace"]))
+        account.save(self.account.path(name + ".recording.json"), words)
+        self.account.report(trace=words["trace"])
 
     def give_up(self, what, problem):
-        """Ends the recording for a reason that the user is told."""
+        """Ends the recording for a reason that is reported to the user."""
         self.over = True
-        self.told.make_room()
+        self.account.make_room()
         try:
-            self.told.tell(phase="finished", problem="%s: %s: %s" % (what, type(problem).__name__, problem),
+            self.account.report(phase="finished", problem="%s: %s: %s" % (what, type(problem).__name__, problem),
                            unwritten=isinstance(problem, OSError))
         except OSError:
             pass  # The folder is gone; `perf4sight record` finds no trace.
@@ -194,7 +194,7 @@ class Recorder(object):
             return
         if not self.waited:
             self.waited = True
-            self.told.wait_for_others(self.ranks, OTHERS)
+            self.account.wait_for_others(self.ranks, OTHERS)
         if threading.current_thread() is threading.main_thread():
             raise SystemExit(0)
 

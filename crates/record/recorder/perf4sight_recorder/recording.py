@@ -27,13 +27,13 @@ def until_caught_up(ahead):
     return max(SETTLING, 2 * ahead)
 
 
-def turns(asked, ahead):
+def turns(wanted, ahead):
     """The periods and their iterations: as many plain ones as recorded ones in all, the first and the last of them half as long."""
     affordable = max(FEW, PATIENCE // (SETTLING + until_caught_up(ahead)))
-    periods = max(1, min(asked // LEAST, max(SEVERAL, min(MOST, asked // MOST)), affordable))
+    periods = max(1, min(wanted // LEAST, max(SEVERAL, min(MOST, wanted // MOST)), affordable))
     # How many iterations there were at the end of each; plain ones end where the next recorded one is at its middle.
-    recorded = [asked * number // periods for number in range(periods + 1)]
-    plain = [0] + [(begin + end + 1) // 2 for begin, end in zip(recorded, recorded[1:])] + [asked]
+    recorded = [wanted * number // periods for number in range(periods + 1)]
+    plain = [0] + [(begin + end + 1) // 2 for begin, end in zip(recorded, recorded[1:])] + [wanted]
     counts = []
     for number in range(periods):
         counts.append((PLAIN, plain[number + 1] - plain[number]))
@@ -43,14 +43,14 @@ def turns(asked, ahead):
 
 
 class Recording(object):
-    """Counts iterations; the profiler runs in some of them. What it does itself lies between two iterations."""
+    """Counts iterations; the profiler runs in some of them. Its own work is between two iterations."""
 
-    def __init__(self, settings, profiler, ahead, tell):
+    def __init__(self, settings, profiler, ahead, report):
         self.turns = turns(settings["iterations"], ahead())
         self.profiler = profiler
-        # How many batches may be ready before they are asked for.
+        # How many batches may be ready before they are requested.
         self.ahead = ahead
-        self.tell = tell
+        self.report = report
         self.all = sum(count for _, count in self.turns)
         # Of each period, by what is done in it.
         self.times = {PLAIN: [], RECORDED: []}
@@ -110,7 +110,7 @@ class Recording(object):
             return
         if self.settling == 1 or (self.left == 1 and not self.settling):
             synchronise()
-        # The clock comes last: on a busy machine Linux gives the processor to another process when it is asked for a process's time (6.18: it finds
+        # The clock comes last: on a busy machine Linux gives the processor to another process when a process's time is read (6.18: it finds
         # then that the turn is over), for milliseconds that the script would have lost a moment later.
         worked, faulted = (now - before for now, before in zip(used(), self.used_before))
         took = time.perf_counter() - self.began
@@ -130,7 +130,7 @@ class Recording(object):
         if ended:
             self.stop()
             self.next_period()
-        self.tell(self, ended)
+        self.report(self, ended)
 
     def leave(self):
         """Ends the range of an iteration."""
@@ -151,7 +151,7 @@ class Recording(object):
         if self.profiler.runs or not self.profiler.meets_another():
             return False
         self.others += 1
-        self.tell(self)
+        self.report(self)
         return True
 
     def start(self):

@@ -86,7 +86,7 @@ def header(lines, bases):
 
 
 def events(lines, ends):
-    """The lines of events; the one that ends their list is told by itself."""
+    """The lines of events; the one that ends their list is returned separately."""
     for line in lines:
         if line.lstrip().startswith(b"]"):
             ends.append(line)

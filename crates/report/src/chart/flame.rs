@@ -41,7 +41,6 @@ const NARROW: f64 = 1.5;
 /// share.
 const LITTLE: f64 = 0.005;
 
-/// A call in the tree.
 struct Node<'a> {
     call: &'a Call,
     category: usize,
@@ -50,7 +49,6 @@ struct Node<'a> {
     callees: Vec<usize>,
 }
 
-/// The calls as a tree.
 struct Tree<'a> {
     nodes: Vec<Node<'a>>,
     outermost: Vec<usize>,

@@ -39,7 +39,6 @@ const LEVELS: usize = 12;
 /// Spans narrower than this many pixels are merged.
 const NARROW: f64 = 2.0;
 
-/// A span and the index of its category.
 type Placed<'a> = (usize, &'a Span);
 
 /// Spans of a category that are drawn together.

@@ -38,7 +38,6 @@ pub struct Extent {
     preferred: Option<Vec<f64>>,
 }
 
-/// A position and its label.
 type Tick = (f64, String);
 
 impl Extent {

@@ -70,7 +70,7 @@ fn where_nobody_knows_the_overlap_an_epoch_lies_between_both_bounds() {
     // 10 s / 0.97 and 2.4 s / 0.97.
     assert!((most - 12.783).abs() < 1e-2, "{most}");
     assert_eq!(model.bound(2.0, 0.0), Some(Bound::Storage), "either way");
-    assert_eq!(model.bound(2.0, 0.9), None, "1 s beside 2.4 s, or behind them");
+    assert_eq!(model.bound(2.0, 0.9), None, "1 s during the 2.4 s, or after them");
     let all = model.epoch(2.0, 1.0);
     assert!(all.likely.is_some_and(|likely| (likely - 2.41).abs() < 1e-6), "memory takes 0.01 s: {all:?}");
 }

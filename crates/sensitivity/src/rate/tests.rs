@@ -63,12 +63,12 @@ fn a_rate_that_changes_while_it_is_measured_is_told() {
     let [before, after] = changed(&phases).unwrap();
     assert!((before - 10.0).abs() < 0.2 && (after - 5.0).abs() < 0.2, "{before} {after}");
     let normal = Normal::new(0.1, 0.03).unwrap();
-    let told = (0..200).filter(|seed| {
+    let reported = (0..200).filter(|seed| {
         let mut draws = Xoshiro256PlusPlus::seed_from_u64(*seed);
         let noisy: Vec<f64> = (0..60).map(|_| normal.inverse_cdf(draws.random()).max(0.01)).collect();
         changed(&noisy).is_some()
     });
-    assert!(told.count() <= 2);
+    assert!(reported.count() <= 2);
     let mut stalled = vec![0.1; 100];
     stalled[20] = 5.0;
     assert_eq!(changed(&stalled), None);

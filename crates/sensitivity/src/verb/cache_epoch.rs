@@ -75,10 +75,9 @@ impl Campaign<'_> {
 
 /// The configuration with the nearest memory, less than `bytes` away and otherwise the same.
 fn nearest(wanted: Configuration, bytes: f64, places: impl Iterator<Item = Configuration>) -> Option<Configuration> {
-    let beside =
-        |configuration: &Configuration| configuration.memory.zip(wanted.memory).map(|(a, b)| a.0.abs_diff(b.0));
+    let off = |configuration: &Configuration| configuration.memory.zip(wanted.memory).map(|(a, b)| a.0.abs_diff(b.0));
     let near = places.filter(|configuration| Configuration { memory: wanted.memory, ..*configuration } == wanted);
-    near.filter(|configuration| beside(configuration).is_some_and(|off| (off as f64) < bytes)).min_by_key(beside)
+    near.filter(|configuration| off(configuration).is_some_and(|off| (off as f64) < bytes)).min_by_key(off)
 }
 
 #[cfg(test)]

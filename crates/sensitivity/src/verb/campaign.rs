@@ -21,11 +21,8 @@ const MOSTLY: u64 = 7;
 /// Why measuring stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Everything is known.
     Done,
-    /// The budget is spent.
     Budget,
-    /// Ctrl-C.
     Cancelled,
 }
 
@@ -37,9 +34,7 @@ pub(super) struct Campaign<'a> {
     pub grid: Grid,
     /// Iterations of each run that read data which is not in memory yet.
     pub cold: u64,
-    /// How many points were found in the folder.
     pub found: usize,
-    /// How many points were measured or repeated.
     pub measured: usize,
 }
 
@@ -130,16 +125,12 @@ impl Campaign<'_> {
         self.store.points.iter().filter(move |point| of_curve(point.configuration))
     }
 
-    /// The curve from the points so far.
     pub fn curve(&self) -> Option<Curve> {
         Curve::of(&self.curve_points().filter_map(Point::on_curve).collect::<Vec<_>>())
     }
 
     /// Runs the job until a run counts, the repeats are used up or the budget is spent. A point that was disturbed
     /// before is run once more. None after Ctrl-C.
-    ///
-    /// # Errors
-    /// See [`Campaign::search`].
     pub fn measure(&mut self, configuration: Configuration, goal: Goal, progress: &Progress) -> Result<Option<Point>> {
         let mut point = self.store.begun(configuration);
         for repeat in point.runs.len()..=REPEATS.max(point.runs.len()) {
@@ -178,7 +169,6 @@ impl Campaign<'_> {
         }
     }
 
-    /// Time that is left of the budget.
     pub fn left(&self) -> Option<Duration> {
         self.asked.budget.map(|budget| budget.saturating_sub(self.runner.elapsed()))
     }

@@ -5,32 +5,30 @@ use perf4sight_base::error::{Error, Result};
 use std::fs;
 use std::path::Path;
 
-/// An option that a script may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passed {
-    /// `--batch`
-    Batch,
-    /// `--workers`
-    Workers,
-    /// `--max-iterations`
-    MaxIterations,
-    /// `--data`
-    Data,
+perf4sight_base::words! {
+    /// An option that a script may take.
+    pub enum Passed {
+        /// Samples of a batch.
+        Batch = "--batch",
+        /// Processes that load data.
+        Workers = "--workers",
+        /// Iterations of a run.
+        MaxIterations = "--max-iterations",
+        /// The folder of the data.
+        Data = "--data",
+    }
 }
 
 /// A script longer than this is not searched.
 const LONGEST: u64 = 4 << 20;
 
 impl Passed {
-    /// All of them.
-    pub const ALL: [Passed; 4] = [Passed::Batch, Passed::Workers, Passed::MaxIterations, Passed::Data];
-
     /// Parses a name; none for `none`.
     ///
     /// # Errors
     /// An unknown name.
     pub fn parse(word: &str) -> Result<Option<Self>> {
-        let found = Passed::ALL.into_iter().find(|passed| passed.long() == format!("--{word}"));
+        let found = Passed::ALL.into_iter().find(|passed| passed.name() == format!("--{word}"));
         match (found, word) {
             (None, "none") => Ok(None),
             (None, _) => {
@@ -38,15 +36,6 @@ impl Passed {
                 Err(Error::usage(format!("\"{word}\" is nothing that is passed to a script")).one_of(word, known))
             }
             (found, _) => Ok(found),
-        }
-    }
-
-    fn long(self) -> &'static str {
-        match self {
-            Passed::Batch => "--batch",
-            Passed::Workers => "--workers",
-            Passed::MaxIterations => "--max-iterations",
-            Passed::Data => "--data",
         }
     }
 
@@ -58,7 +47,6 @@ impl Passed {
         }
     }
 
-    /// The value that the profiler was given.
     fn value(self, asked: &Sensitivity) -> Option<String> {
         match self {
             Passed::Batch => asked.batch.map(|batch| batch.to_string()),
@@ -74,7 +62,7 @@ impl Passed {
     /// The number of words at the beginning that are this option and its value; 0 where it is another one.
     fn length(self, words: &[String]) -> usize {
         let Some(first) = words.first() else { return 0 };
-        let long = first.strip_prefix(self.long());
+        let long = first.strip_prefix(self.name());
         let short = self.short().and_then(|short| first.strip_prefix(short)).filter(|_| !first.starts_with("--"));
         match (long, short) {
             (Some(""), _) | (_, Some("")) => words.len().min(2),
@@ -87,7 +75,6 @@ impl Passed {
 
 /// A command, and the options that were not passed on to it.
 pub(super) struct Command {
-    /// The command and its arguments.
     pub words: Vec<String>,
     /// The names of options that the script does not seem to accept.
     pub kept: Vec<&'static str>,
@@ -103,13 +90,13 @@ impl Command {
         for option in Passed::ALL {
             let Some(value) = option.value(asked) else { continue };
             let stands = without(option, &mut arguments.clone());
-            let known = stands || text.as_ref().is_some_and(|text| text.contains(option.long()));
+            let known = stands || text.as_ref().is_some_and(|text| text.contains(option.name()));
             match asked.pass.as_ref().map_or(known, |chosen| chosen.contains(&option)) {
                 true => {
                     without(option, &mut arguments);
-                    passed.extend([option.long().to_owned(), value]);
+                    passed.extend([option.name().to_owned(), value]);
                 }
-                false if asked.pass.is_none() => kept.push(option.long()),
+                false if asked.pass.is_none() => kept.push(option.name()),
                 false => {}
             }
         }

@@ -5,7 +5,7 @@ use crate::{Agreement, Compared, Model, Run};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Cell, Rows, Table};
 use perf4sight_verb::{Context, Summary, Verb};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ fn beyond(agreement: &Agreement, model: &Model) -> Vec<String> {
     let full = agreement.runs.iter().filter(|one| one.run.cached > 1.0).count();
     let ends =
         [model.curve.points().first(), model.curve.points().last()].map(|end| end.map_or(0.0, |point| point.cpus));
-    let told = [
+    let warnings = [
         (
             without,
             format!(
@@ -84,7 +84,7 @@ fn beyond(agreement: &Agreement, model: &Model) -> Vec<String> {
             ),
         ),
     ];
-    told.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect()
+    warnings.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect()
 }
 
 fn rows(file: &Path) -> Result<Vec<Run>> {
@@ -119,32 +119,17 @@ fn rows(file: &Path) -> Result<Vec<Run>> {
 }
 
 fn table(agreement: &Agreement) -> Table {
-    let columns = [
-        Column::number("cpus", "CPUs"),
-        Column::number("memory_percent", "data in memory"),
-        Column::number("storage_mb_s", "storage MB/s"),
-        Column::number("measured_ms", "measured"),
-        Column::number("model_ms", "model"),
-        Column::number("error_percent", "error"),
-        Column::number("least_ms", "at least"),
-        Column::number("most_ms", "at most"),
-        Column::text("inside", "inside"),
-    ];
-    let mut table = Table::new("Measured epochs and the model", columns);
     let milliseconds = |seconds: f64| Milliseconds(1000.0 * seconds);
-    let row = |one: &Compared| {
-        [
-            one.run.cpus.into(),
-            Percent(100.0 * one.run.cached).into(),
-            one.run.storage.map(|bytes| bytes / 1e6).into(),
-            milliseconds(one.run.seconds).into(),
-            milliseconds(one.predicted()).into(),
-            Percent(one.error_percent()).into(),
-            milliseconds(one.model.least).into(),
-            milliseconds(one.model.most).into(),
-            if one.is_beyond { Cell::from("beyond") } else { one.is_inside().into() },
-        ]
-    };
-    agreement.runs.iter().for_each(|one| table.row(row(one)));
-    table
+    let inside = |one: &Compared| if one.is_beyond { Cell::from("beyond") } else { one.is_inside().into() };
+    Rows::new("Measured epochs and the model", &agreement.runs)
+        .number("cpus", "CPUs", |one| one.run.cpus)
+        .number("memory_percent", "data in memory", |one| Percent(100.0 * one.run.cached))
+        .number("storage_mb_s", "storage MB/s", |one| Some(one.run.storage? / 1e6))
+        .number("measured_ms", "measured", |one| milliseconds(one.run.seconds))
+        .number("model_ms", "model", |one| milliseconds(one.predicted()))
+        .number("error_percent", "error", |one| Percent(one.error_percent()))
+        .number("least_ms", "at least", |one| milliseconds(one.model.least))
+        .number("most_ms", "at most", |one| milliseconds(one.model.most))
+        .text("inside", "inside", |one| inside(one))
+        .table()
 }

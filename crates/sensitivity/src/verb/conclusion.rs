@@ -11,9 +11,6 @@ use perf4sight_verb::Context;
 
 /// Measures the curve, then, where that is informative, epochs with less storage and less memory. No profile where no
 /// point is known.
-///
-/// # Errors
-/// See [`Campaign::search`].
 pub(super) fn measure(
     around: &Surroundings,
     campaign: &mut Campaign<'_>,

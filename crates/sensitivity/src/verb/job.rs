@@ -25,7 +25,6 @@ pub(super) struct Host<'a> {
     pub watch: Watch<'a>,
 }
 
-/// Runs the requested job.
 pub(super) struct JobRunner<'a> {
     pub asked: &'a Sensitivity,
     pub words: &'a [String],
@@ -69,7 +68,7 @@ impl JobRunner<'_> {
     /// See [`Runner::run`], without those of other nodes.
     pub fn run_here(&self, limits: Limits, goal: Goal, pace: &mut dyn Pace) -> Result<Option<Run>> {
         let python = Python::write(&env::temp_dir())?;
-        let progress = Progress::new(&python.told(), self.asked.step_pattern.as_ref().map(|pattern| &pattern.0));
+        let progress = Progress::new(&python.reports(), self.asked.step_pattern.as_ref().map(|pattern| &pattern.0));
         let mut environment = environment(&progress.file(), &python.modules());
         environment.extend(self.asked.nodes.iter().flat_map(|nodes| nodes.environment(self.asked.processes())));
         let job = Job {
@@ -83,7 +82,7 @@ impl JobRunner<'_> {
         };
         let mut monitor = Monitor::new(self.asked, goal, progress);
         let ended = self.host.limiter.run(&job, &self.host.watch, &mut |seen| {
-            monitor.progress.hear(&seen.lines);
+            monitor.progress.add(&seen.lines);
             pace.ends(monitor.is_enough(seen.after), seen.after)
         })?;
         monitor.progress.read_the_rest();
@@ -99,6 +98,6 @@ impl JobRunner<'_> {
 /// The environment of the job: the file for its steps, and the folder from which Python loads the hooks.
 fn environment(file: &Path, modules: &Path) -> Vec<(String, OsString)> {
     let folders = foreground::with_first(MODULES, modules);
-    let told: [(&str, OsString); 3] = [(VARIABLE, file.into()), (MODULES, folders), ("PYTHONUNBUFFERED", "1".into())];
-    told.map(|(name, value)| (name.to_owned(), value)).into()
+    let own: [(&str, OsString); 3] = [(VARIABLE, file.into()), (MODULES, folders), ("PYTHONUNBUFFERED", "1".into())];
+    own.map(|(name, value)| (name.to_owned(), value)).into()
 }

@@ -285,7 +285,6 @@ impl Section for Sensitivity {
 }
 
 impl Sensitivity {
-    /// Checks the settings alone.
     fn check(&self) -> Result<()> {
         self.nodes.as_ref().map_or(Ok(()), Nodes::check)?;
         if self.command.is_empty() {
@@ -408,8 +407,8 @@ fn findings(profile: &Profile) -> Vec<Finding> {
     let doubts = profile.knees.iter().filter(|knee| !knee.verified).map(|knee| {
         let ([low, high], percent) = (knee.between, percent(knee));
         let column = Column::text(format!("cpus_{percent}_percent_doubt"), format!("for {percent} %, doubt"));
-        let told = if low == high { String::new() } else { format!(": {low} to {high}") };
-        (column, Cell::Text(format!("not verified{told}")))
+        let range = if low == high { String::new() } else { format!(": {low} to {high}") };
+        (column, Cell::Text(format!("not verified{range}")))
     });
     cells.chain(doubts).map(|(column, cell)| Finding { about: profile.job.name.clone(), column, cell }).collect()
 }

@@ -54,7 +54,6 @@ impl<'a> Monitor<'a> {
         measured.is_known() && iterations >= self.goal.least || self.asked.max_iterations.is_some_and(reached)
     }
 
-    /// The run with its outcome.
     pub fn outcome(&self, ended: &Ended) -> Run {
         let measured = self.progress.measured(self.goal.span()).or_else(|| self.divided(ended));
         let last_lines = || ended.last_lines.clone();
@@ -62,8 +61,8 @@ impl<'a> Monitor<'a> {
             (Verdict::OutOfMemory, _) => Outcome::OutOfMemory,
             (Verdict::Crashed(how), _) => Outcome::Crashed { how, last_lines: last_lines() },
             (Verdict::Disturbed(_) | Verdict::Sound, None) => {
-                let told = self.progress.fewest();
-                Outcome::NoRate { how: self.without_rate(ended, told), told, last_lines: last_lines() }
+                let reported = self.progress.fewest();
+                Outcome::NoRate { how: self.without_rate(ended, reported), reported, last_lines: last_lines() }
             }
             (Verdict::Disturbed(how), Some(_)) => Outcome::Disturbed { how },
             (Verdict::Sound, Some(_)) => Outcome::Sound,
@@ -96,19 +95,19 @@ impl<'a> Monitor<'a> {
     }
 
     /// Why there is no rate.
-    fn without_rate(&self, ended: &Ended, told: usize) -> String {
+    fn without_rate(&self, ended: &Ended, reported: usize) -> String {
         let end = match ended.end {
             JobEnd::Exited(_) => "it ended by itself",
             JobEnd::Enough | JobEnd::TimeUp => "its time was up",
             JobEnd::WantedTerminal => "it wanted a terminal",
         };
         let after = humantime::format_duration(Duration::from_millis(ended.wall.as_millis() as u64));
-        let why = match (told, self.progress.rubbish()) {
+        let why = match (reported, self.progress.rubbish()) {
             (0, 0) => self.progress.unmatched().unwrap_or_else(|| "no iteration was reported".to_owned()),
             (0, lines) => format!("{lines} lines of the file of iterations are none"),
-            (told, _) => {
-                let told = format!("{told} iterations were reported, too few or in too short a time for a rate");
-                [told].into_iter().chain(self.progress.doubts()).collect::<Vec<_>>().join("; ")
+            (count, _) => {
+                let few = format!("{count} iterations were reported, too few or in too short a time for a rate");
+                [few].into_iter().chain(self.progress.doubts()).collect::<Vec<_>>().join("; ")
             }
         };
         format!("{end} after {after}: {why}")

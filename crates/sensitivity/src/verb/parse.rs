@@ -11,9 +11,6 @@ use perf4sight_verb::config::Values;
 use std::path::PathBuf;
 
 /// Parses the command line: measures a job, or shows or compares a profile.
-///
-/// # Errors
-/// See [`Sensitivity::parse`].
 pub(super) fn verb(values: &Values<'_>) -> Result<Box<dyn Verb>> {
     let Some(profile) = values.get::<Option<PathBuf>>("profile")? else {
         return Ok(Box::new(Sensitivity::parse(values)?));

@@ -115,7 +115,7 @@ fn gives(storage: f64, between: Option<[f64; 2]>) -> String {
 fn beyond(asked: &Sensitivity, around: &Surroundings) -> Vec<String> {
     let by = |resource: Resource| around.survey.by(resource).is_some();
     let known = asked.data.is_some() && asked.batch.is_some() && around.storage.is_some();
-    let told = [
+    let runs = [
         (
             by(Resource::Storage),
             format!(
@@ -128,7 +128,7 @@ fn beyond(asked: &Sensitivity, around: &Surroundings) -> Vec<String> {
             "then three epochs with little memory, where it matters how the machine keeps what was read".to_owned(),
         ),
     ];
-    told.into_iter().filter(|(can, _)| *can && known).map(|(_, words)| words).collect()
+    runs.into_iter().filter(|(can, _)| *can && known).map(|(_, words)| words).collect()
 }
 
 #[cfg(test)]
@@ -137,12 +137,12 @@ mod tests {
 
     #[test]
     fn what_is_found_is_told_with_what_becomes_of_it() {
-        let told = |points, due| Found { points, due }.words(Path::new("out"));
-        assert_eq!(told(0, 0), None);
-        assert_eq!(told(1, 0).unwrap(), "1 point of it is in out: 1 is not measured again");
+        let words = |points, due| Found { points, due }.words(Path::new("out"));
+        assert_eq!(words(0, 0), None);
+        assert_eq!(words(1, 0).unwrap(), "1 point of it is in out: 1 is not measured again");
         let all = "3 points of it are in out: 1 is run once more, for others disturbed it every time, and 2 are not measured again";
-        assert_eq!(told(3, 1).unwrap(), all);
-        assert!(told(2, 2).unwrap().ends_with(": 2 are run once more, for others disturbed them every time"));
+        assert_eq!(words(3, 1).unwrap(), all);
+        assert!(words(2, 2).unwrap().ends_with(": 2 are run once more, for others disturbed them every time"));
     }
 
     #[test]

@@ -6,7 +6,6 @@ use perf4sight_base::units::Bytes;
 use perf4sight_report::significant;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The resources of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Configuration {
     pub cpus: f64,
@@ -20,25 +19,19 @@ pub(super) struct Configuration {
 /// A measured configuration with all its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Point {
-    /// The resources of the job.
     #[serde(flatten)]
     pub configuration: Configuration,
     /// One run, and repeats of those that were disturbed.
     pub runs: Vec<Run>,
 }
 
-/// One run of the job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Run {
-    /// How it ended.
     pub outcome: Outcome,
-    /// How its iterations were counted.
     pub way: Option<Way>,
-    /// Its measured rate.
     pub measured: Option<Measured>,
     /// Seconds from start to end.
     pub seconds: f64,
-    /// Seconds of CPU time.
     pub cpu_seconds: Option<f64>,
     /// Seconds that its CPU limit throttled it.
     pub throttled_seconds: Option<f64>,
@@ -47,7 +40,6 @@ pub(super) struct Run {
     /// Its peak own memory, without pages of files.
     #[serde(default)]
     pub own_memory: Option<Bytes>,
-    /// Bytes it read from storage.
     pub bytes_read: Option<Bytes>,
     /// Share of the time that something on the host waited for a CPU.
     pub pressure: Option<f64>,
@@ -65,34 +57,24 @@ pub(super) struct Run {
     pub nodes: Vec<Run>,
 }
 
-/// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "what")]
 pub(super) enum Outcome {
-    /// It counts.
     Sound,
-    /// Other programs disturbed it.
     Disturbed {
-        /// The evidence.
         how: String,
     },
     /// It did not fit into its memory.
     OutOfMemory,
-    /// It failed.
     Crashed {
-        /// The cause.
         how: String,
-        /// Its last lines of output.
         last_lines: Vec<String>,
     },
     /// It ended, or its time was up, before it reported enough iterations for a rate.
     NoRate {
-        /// The reason.
         how: String,
-        /// Iterations that were reported.
-        #[serde(default)]
-        told: usize,
-        /// Its last lines of output.
+        #[serde(default, rename = "told")]
+        reported: usize,
         last_lines: Vec<String>,
     },
 }
@@ -176,7 +158,6 @@ impl Point {
         Some(crate::Point { cpus: self.configuration.cpus, rate: self.rate()? })
     }
 
-    /// Whether it ran out of memory.
     pub fn is_out_of_memory(&self) -> bool {
         self.rate().is_none() && self.runs.last().is_some_and(|run| run.outcome == Outcome::OutOfMemory)
     }

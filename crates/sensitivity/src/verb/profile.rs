@@ -18,15 +18,12 @@ const NUMBERS: f64 = 1e6;
 /// All measurements and results of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Profile {
-    /// Version of this format.
     pub format: u32,
-    /// The job.
     pub job: JobFacts,
     /// The machine's settings that affect measurements and that a run does not change, of each node by rank; format 1
     /// had one host.
     #[serde(alias = "host", deserialize_with = "one_or_several")]
     pub hosts: Vec<Setting>,
-    /// The limiters in use, by resource.
     pub limits: Vec<Limit>,
     /// All measured points, with all their runs.
     pub points: Vec<Point>,
@@ -46,52 +43,38 @@ pub(super) struct Profile {
     /// Epochs over bandwidths of storage and memory, with the CPUs of the last knee.
     #[serde(default)]
     pub storage_matrix: Vec<StorageEpoch>,
-    /// What to request.
     pub request: Option<Requested>,
-    /// Warnings for the reader.
     pub warnings: Vec<String>,
-    /// The origin of this file.
     pub provenance: Provenance,
 }
 
-/// The job that was measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct JobFacts {
     pub name: String,
-    /// Its command, with the arguments that were passed.
     pub command: Vec<String>,
     pub gpus: u32,
     /// Batch size on each GPU.
     pub batch: Option<u64>,
-    /// The most CPUs to try.
     pub most_cpus: f64,
     /// The step between the numbers of CPUs to try; none in older files.
     #[serde(default)]
     pub cpu_step: Option<f64>,
-    /// The memory limit of the curve.
     pub memory: Option<Bytes>,
     /// The bandwidth that storage was held to for the curve, in bytes a second.
     #[serde(default)]
     pub storage: Option<Bytes>,
-    /// The data that an epoch reads.
     pub data: Option<DataFacts>,
 }
 
-/// The data that an epoch reads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct DataFacts {
-    /// Its path.
     pub path: PathBuf,
-    /// The size of its files.
     pub bytes: Bytes,
-    /// The number of its files.
     pub files: u64,
 }
 
-/// The limiter of a resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Limit {
-    /// The limited resource.
     pub axis: String,
     /// The limiter; none where nothing can limit it.
     pub by: Option<String>,
@@ -102,7 +85,6 @@ pub(super) struct Limit {
 /// The inputs from which epochs are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct ModelFacts {
-    /// Iterations of an epoch.
     pub iterations: f64,
     /// The data that an epoch reads, and the bandwidths.
     pub data: Data,
@@ -113,17 +95,14 @@ pub(super) struct ModelFacts {
     pub overlap: Option<MeasuredOverlap>,
 }
 
-/// A predicted epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Epoch {
     pub cpus: f64,
     /// The share of the data that fits in memory, in percent.
     pub memory_percent: u32,
-    /// Seconds it takes.
     pub seconds: Estimate,
     /// Bytes a second that storage must deliver so that the epoch waits for computing only.
     pub storage_needed: Option<Estimate>,
-    /// The resource that limits it.
     pub bound: Option<Bound>,
 }
 
@@ -154,7 +133,6 @@ pub(super) struct StorageEpoch {
 /// The recommended request, and its form for other tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Requested {
-    /// The request in numbers.
     #[serde(flatten)]
     pub request: Request,
     /// Bytes a second that storage must deliver; none where that is unknown, or memory itself is too slow.
@@ -165,11 +143,9 @@ pub(super) struct Requested {
     pub docker: String,
 }
 
-/// The origin of a profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Provenance {
     pub perf4sight: String,
-    /// When it was written.
     pub date: String,
     /// Whether everything that was requested was measured.
     pub complete: bool,
@@ -180,7 +156,6 @@ fn is_positive(number: f64) -> bool {
 }
 
 impl ModelFacts {
-    /// Whether its numbers are valid.
     fn can_be(&self) -> bool {
         let Data { bytes, memory_bandwidth, storage_bandwidth, storage_between } = self.data;
         let between = storage_between.is_none_or(|[low, high]| is_positive(low) && low <= high);
@@ -192,7 +167,6 @@ impl ModelFacts {
         between && overlap && cache && positive
     }
 
-    /// The model of these facts with a curve.
     pub fn model(self, curve: Curve) -> Model {
         Model { curve, iterations: self.iterations, data: self.data, cache: self.cache, overlap: self.overlap }
     }
@@ -273,7 +247,6 @@ impl Profile {
         Curve::of(&self.curve_points().filter_map(Point::on_curve).collect::<Vec<_>>())
     }
 
-    /// The model that epochs are computed with.
     pub fn model(&self) -> Option<Model> {
         Some(self.model?.model(self.curve()?))
     }

@@ -18,7 +18,6 @@ pub(super) enum Way {
     Hook,
     /// Lines that the job appends to the file in `PERF4SIGHT_STEPS`.
     File,
-    /// Lines of its output.
     Output,
     /// The number of iterations divided by the time of the whole command.
     Division,
@@ -26,14 +25,12 @@ pub(super) enum Way {
 
 /// The variable with the path of the file.
 pub(super) const VARIABLE: &str = "PERF4SIGHT_STEPS";
-/// The name of the file.
 const FILE: &str = "steps.jsonl";
 /// The prefix of the files that hooks write next to it, one for each process.
 const HOOKED: &str = "hooked-";
 /// The most files of hooks: processes of one job on one machine.
 const MOST_FILES: usize = 1024;
 
-/// The progress of one run.
 pub(super) struct Progress<'a> {
     folder: PathBuf,
     /// The file of PERF4SIGHT_STEPS.
@@ -47,7 +44,6 @@ pub(super) struct Progress<'a> {
 }
 
 impl Way {
-    /// The source, as text.
     pub fn words(self) -> &'static str {
         match self {
             Way::Hook => "hooks in PyTorch",
@@ -73,13 +69,12 @@ impl<'a> Progress<'a> {
         Progress { folder: folder.to_owned(), own, hooked: BTreeMap::new(), pattern, matched: Vec::new(), lines: 0 }
     }
 
-    /// The file of steps for the job.
     pub fn file(&self) -> PathBuf {
         self.folder.join(FILE)
     }
 
     /// Adds lines of output, and reads a piece of each file.
-    pub fn hear(&mut self, lines: &[Line]) {
+    pub fn add(&mut self, lines: &[Line]) {
         self.read();
         let Some(pattern) = self.pattern else { return };
         self.lines += lines.len();

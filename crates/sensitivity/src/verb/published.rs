@@ -84,7 +84,6 @@ pub(super) fn throughput(profile: &Profile, host: Host) -> Table {
     table
 }
 
-/// The resources of a host.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Host {
     pub cpus: f64,
@@ -105,11 +104,11 @@ mod tests {
             let estimate = Estimate { least: 20.0, likely, most };
             Epoch { cpus: 1.0, memory_percent, seconds: estimate, storage_needed: Some(estimate), bound: None }
         };
-        let told = |epochs: &[Epoch]| -> Vec<Option<f64>> {
+        let bandwidths = |epochs: &[Epoch]| -> Vec<Option<f64>> {
             numbers(epochs, &|epoch| epoch.storage_needed).into_iter().map(|(_, number)| number).collect()
         };
-        assert_eq!(told(&[epoch(0, Some(30.4), 60.0), epoch(10, None, 55.0)]), [Some(60.0), Some(55.0)]);
-        assert_eq!(told(&[epoch(0, Some(30.4), 60.0), epoch(10, Some(28.0), 55.0)]), [Some(30.4), Some(28.0)]);
+        assert_eq!(bandwidths(&[epoch(0, Some(30.4), 60.0), epoch(10, None, 55.0)]), [Some(60.0), Some(55.0)]);
+        assert_eq!(bandwidths(&[epoch(0, Some(30.4), 60.0), epoch(10, Some(28.0), 55.0)]), [Some(30.4), Some(28.0)]);
     }
 
     /// Where some values are only known as intervals, all are compared by their upper ends: no ratio mixes an upper end

@@ -5,9 +5,6 @@ use super::points::{Outcome, Point, last_lines, on};
 use perf4sight_base::error::{Error, Result};
 
 /// Rejects a job without a result at the most CPUs, because fewer will hardly help.
-///
-/// # Errors
-/// A point without a rate.
 pub(super) fn check_runs(point: &Point, asked: &Sensitivity) -> Result<()> {
     let Some(run) = point.runs.last().filter(|_| point.rate().is_none()) else { return Ok(()) };
     let with = point.configuration.words();
@@ -22,8 +19,8 @@ pub(super) fn check_runs(point: &Point, asked: &Sensitivity) -> Result<()> {
     };
     let error = Error::device(format!("{how}{}", last_lines(lines)));
     Err(match run.outcome {
-        Outcome::NoRate { told: 0, .. } if asked.step_pattern.is_some() => error.help(PATTERN),
-        Outcome::NoRate { told: 0, .. } => error.help(WAYS),
+        Outcome::NoRate { reported: 0, .. } if asked.step_pattern.is_some() => error.help(PATTERN),
+        Outcome::NoRate { reported: 0, .. } => error.help(WAYS),
         Outcome::NoRate { .. } if !run.doubts.is_empty() => error.help(LINES),
         Outcome::NoRate { .. } => error.help(LONGER),
         Outcome::Sound | Outcome::Disturbed { .. } | Outcome::OutOfMemory | Outcome::Crashed { .. } => error,
@@ -40,5 +37,5 @@ the line before of its rank, and wait no longer than the time between the two; p
 const PATTERN: &str = "a pattern is looked for in each line of output and of errors, and what is written over a carriage return is a line: compare it with what the job \
 writes";
 /// The remedy for a job that reports no iteration.
-const WAYS: &str = "PyTorch's optimizers and loaders tell by themselves; else have the job append {\"step\": 1, \"time\": 0.5} to the file that PERF4SIGHT_STEPS names, \
+const WAYS: &str = "PyTorch's optimizers and loaders report by themselves; else have the job append {\"step\": 1, \"time\": 0.5} to the file that PERF4SIGHT_STEPS names, \
 or say what its output matches (--step-pattern), or how many iterations the whole of it makes (--iterations)";

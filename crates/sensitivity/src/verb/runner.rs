@@ -15,7 +15,6 @@ pub(super) trait Runner {
     /// The limits that are possible where it runs.
     fn survey(&self) -> &Survey;
 
-    /// The number of nodes.
     fn nodes(&self) -> usize;
 
     /// Time since this measurement began.
@@ -29,7 +28,6 @@ pub(super) trait Runner {
     fn run(&self, configuration: Configuration, goal: Goal) -> Result<Option<Run>>;
 }
 
-/// The length of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Goal {
     /// Warm-up iterations, which do not count.
@@ -43,7 +41,6 @@ pub(super) struct Goal {
 }
 
 impl Goal {
-    /// The steps that count.
     pub fn span(self) -> Span {
         Span { warm_up: self.warm_up as usize, most: self.most }
     }

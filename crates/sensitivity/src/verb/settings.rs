@@ -89,7 +89,7 @@ Examples:
   perf4sight sensitivity sensitivity/profile.json
   perf4sight sensitivity --compare measured.csv sensitivity/profile.json
 
-The job runs several times, with limits on its CPUs and memory, and its script is not changed. Its iterations are told by hooks in PyTorch;
+The job runs several times, with limits on its CPUs and memory, and its script is not changed. Its iterations are counted by hooks in PyTorch;
 else by lines such as {\"step\": 12, \"time\": 3.25, \"wait\": 0.01} that it appends to the file that PERF4SIGHT_STEPS names, from any language;
 else by lines of its output (--step-pattern); else its whole run is divided by --iterations.
 

@@ -18,14 +18,13 @@ impl Verb for Show {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let mut profile = Profile::read(&self.profile)?;
         let missing: Vec<String> =
-            of_points(&profile).into_iter().filter(|told| !profile.warnings.contains(told)).collect();
+            of_points(&profile).into_iter().filter(|warning| !profile.warnings.contains(warning)).collect();
         profile.warnings.extend(missing);
         profile.warnings.iter().for_each(|warning| context.warn(warning));
         Ok(summary(&profile))
     }
 }
 
-/// The summary of a profile.
 pub(super) fn summary(profile: &Profile) -> Summary {
     Summary {
         answer: profile.answer() + &tables::requests(profile),

@@ -3,6 +3,7 @@
 use super::Sensitivity;
 use super::command::Command;
 use super::monitor::Monitor;
+use super::nodes::together;
 use super::points::{Configuration, Run};
 use super::progress::Progress;
 use super::runner::{Goal, Runner};
@@ -14,6 +15,7 @@ use perf4sight_machine::Setting;
 use perf4sight_machine::data::DataSize;
 use std::cell::{Cell, RefCell};
 use std::fmt::Write;
+use std::iter;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -26,7 +28,6 @@ static SIMULATED: BackendInfo =
 
 /// The polling interval of a simulated run.
 const LOOK: Duration = Duration::from_millis(50);
-/// The memory of the simulated machine.
 const MEMORY: Bytes = Bytes(1 << 40);
 
 /// A job and its machine.
@@ -48,6 +49,8 @@ pub struct SimulatedJob {
     pub limited: &'static [Resource],
     /// The fate of a run with so many CPUs, by the number of earlier runs with the same CPUs.
     pub fate: fn(f64, usize) -> Fate,
+    /// The job on the other nodes, of which the pace, the memory and the fate count.
+    pub other_nodes: Vec<SimulatedJob>,
 }
 
 /// The fate of a simulated run.
@@ -76,6 +79,7 @@ impl Default for SimulatedJob {
             storage: 1e9,
             limited: &Resource::ALL,
             fate: |_, _| Fate::Sound,
+            other_nodes: Vec::new(),
         }
     }
 }
@@ -99,7 +103,7 @@ impl SimulatedJob {
             gpus: asked.num_gpus.unwrap_or(0),
             command: Command::of(asked),
             fits: true,
-            hosts: vec![Setting::new()],
+            hosts: vec![Setting::new(); self.nodes().count()],
             doubts: Vec::new(),
         }
     }
@@ -112,6 +116,10 @@ impl SimulatedJob {
     ) -> impl Runner {
         let (elapsed, runs) = (Cell::default(), RefCell::default());
         SimulatedRunner { job: self, asked, survey: &around.survey, cancel, elapsed, runs }
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &SimulatedJob> {
+        iter::once(self).chain(&self.other_nodes)
     }
 
     /// Seconds of an iteration, which reads one file of the data, if it is not in memory.
@@ -135,7 +143,6 @@ struct SimulatedRunner<'a> {
     survey: &'a Survey,
     cancel: Arc<AtomicBool>,
     elapsed: Cell<Duration>,
-    /// The CPUs of all runs so far.
     runs: RefCell<Vec<f64>>,
 }
 
@@ -145,7 +152,7 @@ impl Runner for SimulatedRunner<'_> {
     }
 
     fn nodes(&self) -> usize {
-        1
+        self.job.nodes().count()
     }
 
     fn elapsed(&self) -> Duration {
@@ -155,35 +162,43 @@ impl Runner for SimulatedRunner<'_> {
     fn run(&self, configuration: Configuration, goal: Goal) -> Result<Option<Run>> {
         let before = self.runs.borrow().iter().filter(|cpus| **cpus == configuration.cpus).count();
         self.runs.borrow_mut().push(configuration.cpus);
-        let fate = (self.job.fate)(configuration.cpus, before);
-        if fate == Fate::Interrupted {
+        let fates: Vec<Fate> = self.job.nodes().map(|job| (job.fate)(configuration.cpus, before)).collect();
+        if fates.contains(&Fate::Interrupted) {
             self.cancel.store(true, Ordering::Relaxed);
             return Ok(None);
         }
-        let progress = Progress::new(Path::new("/nonexistent"), None);
-        let mut monitor = Monitor::new(self.asked, goal, progress);
-        let mut ended = self.started(configuration, fate);
-        let is_short = ended.ran_out_of_memory || matches!(fate, Fate::Exits(..));
-        let last = if is_short { Duration::from_secs(1) } else { goal.time };
-        let (seconds, mut steps) = (self.job.seconds(configuration), 0);
-        while ended.wall < last && !monitor.is_enough(ended.wall) {
-            ended.wall += LOOK;
-            let done = (ended.wall.as_secs_f64() / seconds) as u64;
-            if !is_short && fate != Fate::Silent {
-                monitor.progress.write(&lines(steps + 1..=done, seconds, self.job.wait));
-            }
-            steps = done;
-        }
-        self.elapsed.set(self.elapsed.get() + ended.wall);
-        ended.cpu_seconds = Some(ended.wall.as_secs_f64() * used(configuration.cpus, fate));
-        Ok(Some(monitor.outcome(&ended)))
+        let nodes = self.job.nodes().zip(fates);
+        let mut runs: Vec<Run> = nodes.map(|(job, fate)| self.run_on(job, fate, configuration, goal)).collect();
+        let longest = runs.iter().map(|run| run.seconds).fold(0.0, f64::max);
+        self.elapsed.set(self.elapsed.get() + Duration::from_secs_f64(longest));
+        let names: Vec<String> = (0..runs.len()).map(|rank| format!("node {rank}")).collect();
+        Ok(if runs.len() == 1 { runs.pop() } else { together(runs, &names) })
     }
 }
 
 impl SimulatedRunner<'_> {
-    /// A run that has just started.
+    fn run_on(&self, job: &SimulatedJob, fate: Fate, configuration: Configuration, goal: Goal) -> Run {
+        let mut monitor = Monitor::new(self.asked, goal, Progress::new(Path::new("/nonexistent"), None));
+        let mut ended = job.started(configuration, fate);
+        let is_short = ended.ran_out_of_memory || matches!(fate, Fate::Exits(..));
+        let last = if is_short { Duration::from_secs(1) } else { goal.time };
+        let (seconds, mut steps) = (job.seconds(configuration), 0);
+        while ended.wall < last && !monitor.is_enough(ended.wall) {
+            ended.wall += LOOK;
+            let done = (ended.wall.as_secs_f64() / seconds) as u64;
+            if !is_short && fate != Fate::Silent {
+                monitor.progress.write(&lines(steps + 1..=done, seconds, job.wait));
+            }
+            steps = done;
+        }
+        ended.cpu_seconds = Some(ended.wall.as_secs_f64() * used(configuration.cpus, fate));
+        monitor.outcome(&ended)
+    }
+}
+
+impl SimulatedJob {
     fn started(&self, configuration: Configuration, fate: Fate) -> Ended {
-        let own = self.job.own_memory;
+        let own = self.own_memory;
         let ran_out_of_memory = configuration.memory.is_some_and(|memory| memory < own);
         let (end, last_lines) = match fate {
             Fate::Exits(code, line) => (JobEnd::Exited(ExitStatus::from_raw(code << 8)), vec![line.to_owned()]),
@@ -209,7 +224,6 @@ impl SimulatedRunner<'_> {
     }
 }
 
-/// CPUs that a run uses.
 fn used(cpus: f64, fate: Fate) -> f64 {
     match fate {
         Fate::Disturbed(share) => cpus * (1.0 - share),
@@ -217,7 +231,6 @@ fn used(cpus: f64, fate: Fate) -> f64 {
     }
 }
 
-/// The lines of some steps.
 fn lines(steps: impl Iterator<Item = u64>, seconds: f64, wait: f64) -> String {
     steps.fold(String::new(), |mut lines, step| {
         let time = step as f64 * seconds;

@@ -16,7 +16,6 @@ const LONGEST: usize = 4 << 10;
 
 pub(super) struct StepsFile {
     pub path: PathBuf,
-    /// The steps so far.
     pub steps: Steps,
     /// Why the file is not read, or not completely.
     pub refused: Option<&'static str>,

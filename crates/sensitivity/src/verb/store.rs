@@ -6,9 +6,7 @@ use perf4sight_base::{atomic_write, input_file};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The name of the file.
 const FILE: &str = "points.json";
-/// The version of its format.
 const FORMAT: u32 = 1;
 
 /// All points of a job, in a file.
@@ -24,7 +22,6 @@ pub(super) struct Store {
     due: Vec<Configuration>,
 }
 
-/// The content of the file.
 #[derive(Serialize, Deserialize)]
 struct Contents {
     format: u32,
@@ -62,9 +59,6 @@ impl Store {
     }
 
     /// Stores a point, replacing earlier data of it.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
     pub fn add(&mut self, point: Point) -> Result<()> {
         self.due.retain(|configuration| *configuration != point.configuration);
         self.unfinished.retain(|begun| begun.configuration != point.configuration);
@@ -76,9 +70,6 @@ impl Store {
     }
 
     /// Stores the runs of a point that is to be run again.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
     pub fn begin(&mut self, point: &Point) -> Result<()> {
         self.unfinished.retain(|begun| begun.configuration != point.configuration);
         self.unfinished.push(point.clone());
@@ -90,7 +81,6 @@ impl Store {
         !self.unfinished.is_empty()
     }
 
-    /// A point with its stored runs.
     pub fn begun(&self, configuration: Configuration) -> Point {
         let kept = self.unfinished.iter().find(|point| point.configuration == configuration);
         kept.or(self.at(configuration)).cloned().unwrap_or(Point { configuration, runs: Vec::new() })

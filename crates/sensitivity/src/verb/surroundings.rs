@@ -23,11 +23,9 @@ const WHOLE: f64 = 1.0;
 
 /// The machine and the data of a job.
 pub(super) struct Surroundings {
-    /// The possible limits.
     pub survey: Survey,
     /// Whether a daemon of the job ends with it even if this process is killed.
     pub holds_daemons: bool,
-    /// The most CPUs to try.
     pub most: f64,
     /// The numbers of CPUs to try.
     pub grid: Grid,
@@ -97,7 +95,7 @@ impl Surroundings {
 /// Counts the data, if there is any; the outer none after Ctrl-C.
 fn counted(data: Option<&Path>, watch: &Watch<'_>, context: &Context) -> Result<Option<Option<DataSize>>> {
     let Some(path) = data else { return Ok(Some(None)) };
-    let mut told = |size: &DataSize| {
+    let mut show = |size: &DataSize| {
         context.console.note(format_args!(
             "{}: {} files, {} until now",
             path.display(),
@@ -105,7 +103,7 @@ fn counted(data: Option<&Path>, watch: &Watch<'_>, context: &Context) -> Result<
             size.bytes()
         ))
     };
-    let Some(size) = count(path, watch, &mut told)? else { return Ok(None) };
+    let Some(size) = count(path, watch, &mut show)? else { return Ok(None) };
     match size.bytes {
         0 => Err(Error::input("there is no data in it").file(path).expected("files of what the job reads")),
         _ => Ok(Some(Some(size))),

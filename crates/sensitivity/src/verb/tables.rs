@@ -2,128 +2,81 @@
 
 use super::points::cpus_words;
 use super::points::{Point, remark};
-use super::profile::{Epoch, Profile, StorageEpoch};
+use super::profile::{Epoch, Profile, Throttled};
 use crate::Estimate;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Cell, Column, Table, significant};
+use perf4sight_report::{Cell, Column, Rows, Table, significant};
 
 /// The points of the curve, by CPUs.
 pub(super) fn curve(profile: &Profile) -> Table {
-    let columns = [
-        Column::number("cpus", "CPUs"),
-        Column::number("iterations_per_second", "iterations/s"),
-        Column::number("low", "95 % from"),
-        Column::number("high", "to"),
-        Column::number("of_best_percent", "of the best"),
-        Column::number("waiting_percent", "waits for data"),
-        Column::number("iterations", "iterations"),
-        Column::text("remark", "remark"),
-    ];
-    let mut table = Table::new(format!("Rate of {} over CPUs", profile.job.name), columns);
     let best = profile.curve().map(|curve| curve.best().rate.per_second);
     let mut points: Vec<&Point> = profile.curve_points().collect();
     points.sort_by(|a, b| a.configuration.cpus.total_cmp(&b.configuration.cpus));
-    for point in points {
-        let measured = point.counts().map(|(_, measured)| measured);
-        let rate = measured.map(|measured| measured.rate.per_second);
-        let interval = point.interval();
-        table.row([
-            point.configuration.cpus.into(),
-            rate.into(),
-            interval.map(|interval| interval[0]).into(),
-            interval.map(|interval| interval[1]).into(),
-            rate.zip(best).map(|(rate, best)| Percent(100.0 * rate / best)).into(),
-            measured.and_then(|measured| measured.waiting).map(|waiting| Percent(100.0 * waiting)).into(),
-            measured.map(|measured| measured.iterations).into(),
-            remark(point).into(),
-        ]);
-    }
-    table
+    let measured = |point: &Point| point.counts().map(|(_, measured)| measured);
+    let rate = |point: &Point| Some(measured(point)?.rate.per_second);
+    let of_best = |point: &Point| Some(Percent(100.0 * rate(point)? / best?));
+    let waiting = |point: &Point| Some(Percent(100.0 * measured(point)?.waiting?));
+    Rows::new(format!("Rate of {} over CPUs", profile.job.name), points)
+        .number("cpus", "CPUs", |point| point.configuration.cpus)
+        .number("iterations_per_second", "iterations/s", |point| rate(point))
+        .number("low", "95 % from", |point| Some(point.interval()?[0]))
+        .number("high", "to", |point| Some(point.interval()?[1]))
+        .number("of_best_percent", "of the best", |point| of_best(point))
+        .number("waiting_percent", "waits for data", |point| waiting(point))
+        .number("iterations", "iterations", |point| Some(measured(point)?.iterations))
+        .text("remark", "remark", |point| remark(point))
+        .table()
 }
 
 /// Epochs over CPUs and memory, one row each.
 pub(super) fn matrix(profile: &Profile) -> Table {
-    let columns = [
-        Column::number("cpus", "CPUs"),
-        Column::number("memory_percent", "data in memory"),
-        Column::number("memory_bytes", "memory"),
-        Column::number("epoch_ms", "epoch"),
-        Column::number("least_ms", "at least"),
-        Column::number("most_ms", "at most"),
-        Column::number("storage_mb_s", "needs MB/s"),
-        Column::number("storage_least_mb_s", "at least"),
-        Column::number("storage_most_mb_s", "at most"),
-        Column::text("bound", "waits for"),
-    ];
-    let mut table = Table::new("Epochs over CPUs and memory", columns);
-    for epoch in &profile.matrix {
-        let needed =
-            |of: fn(&Estimate) -> Option<f64>| epoch.storage_needed.as_ref().and_then(of).map(|bytes| bytes / 1e6);
-        table.row([
-            epoch.cpus.into(),
-            Percent(f64::from(epoch.memory_percent)).into(),
-            profile.memory(epoch.memory_percent).into(),
-            epoch.seconds.likely.map(milliseconds).into(),
-            milliseconds(epoch.seconds.least).into(),
-            milliseconds(epoch.seconds.most).into(),
-            needed(|needed| needed.likely).into(),
-            needed(|needed| Some(needed.least)).into(),
-            needed(|needed| Some(needed.most)).into(),
-            epoch.bound.map_or("unknown", |bound| profile.bound_words(bound)).into(),
-        ]);
-    }
-    table
+    let needed = |epoch: &Epoch, of: fn(&Estimate) -> Option<f64>| Some(of(epoch.storage_needed.as_ref()?)? / 1e6);
+    Rows::new("Epochs over CPUs and memory", &profile.matrix)
+        .number("cpus", "CPUs", |epoch| epoch.cpus)
+        .number("memory_percent", "data in memory", |epoch| Percent(epoch.memory_percent.into()))
+        .number("memory_bytes", "memory", |epoch| profile.memory(epoch.memory_percent))
+        .number("epoch_ms", "epoch", |epoch| epoch.seconds.likely.map(milliseconds))
+        .number("least_ms", "at least", |epoch| milliseconds(epoch.seconds.least))
+        .number("most_ms", "at most", |epoch| milliseconds(epoch.seconds.most))
+        .number("storage_mb_s", "needs MB/s", |epoch| needed(epoch, |needed| needed.likely))
+        .number("storage_least_mb_s", "at least", |epoch| needed(epoch, |needed| Some(needed.least)))
+        .number("storage_most_mb_s", "at most", |epoch| needed(epoch, |needed| Some(needed.most)))
+        .text("bound", "waits for", |epoch| bound(profile, epoch))
+        .table()
+}
+
+fn bound(profile: &Profile, epoch: &Epoch) -> &'static str {
+    epoch.bound.map_or("unknown", |bound| profile.bound_words(bound))
 }
 
 /// Epochs over bandwidths of storage and memory, one row each.
 pub(super) fn storage_matrix(profile: &Profile) -> Table {
-    let columns = [
-        Column::number("cpus", "CPUs"),
-        Column::number("storage_mb_s", "storage MB/s"),
-        Column::number("memory_percent", "data in memory"),
-        Column::number("epoch_ms", "epoch"),
-        Column::number("least_ms", "at least"),
-        Column::number("most_ms", "at most"),
-        Column::text("bound", "waits for"),
-    ];
-    let mut table = Table::new("Epochs over storage and memory", columns);
-    for StorageEpoch { storage_bandwidth, epoch } in &profile.storage_matrix {
-        table.row([
-            epoch.cpus.into(),
-            (storage_bandwidth / 1e6).into(),
-            Percent(f64::from(epoch.memory_percent)).into(),
-            epoch.seconds.likely.map(milliseconds).into(),
-            milliseconds(epoch.seconds.least).into(),
-            milliseconds(epoch.seconds.most).into(),
-            epoch.bound.map_or("unknown", |bound| profile.bound_words(bound)).into(),
-        ]);
-    }
-    table
+    Rows::new("Epochs over storage and memory", &profile.storage_matrix)
+        .number("cpus", "CPUs", |of| of.epoch.cpus)
+        .number("storage_mb_s", "storage MB/s", |of| of.storage_bandwidth / 1e6)
+        .number("memory_percent", "data in memory", |of| Percent(of.epoch.memory_percent.into()))
+        .number("epoch_ms", "epoch", |of| of.epoch.seconds.likely.map(milliseconds))
+        .number("least_ms", "at least", |of| milliseconds(of.epoch.seconds.least))
+        .number("most_ms", "at most", |of| milliseconds(of.epoch.seconds.most))
+        .text("bound", "waits for", |of| bound(profile, &of.epoch))
+        .table()
 }
 
 /// The measured epochs with storage held to a bandwidth; none where there were none.
 pub(super) fn throttled(profile: &Profile) -> Option<Table> {
-    let columns = [
-        Column::number("cpus", "CPUs"),
-        Column::number("storage_mb_s", "storage MB/s"),
-        Column::number("measured_ms", "epoch"),
-        Column::number("side_by_side_ms", "side by side"),
-        Column::number("model_ms", "model"),
-        Column::text("use", "what for"),
-    ];
-    let mut table = Table::new("Epochs from storage that was held to a bandwidth", columns);
-    for (number, held) in profile.throttled.iter().enumerate() {
-        let places = number == 0 && profile.model.is_some_and(|model| model.overlap.is_some());
-        table.row([
-            held.cpus.into(),
-            (held.storage_bandwidth / 1e6).into(),
-            milliseconds(held.seconds).into(),
-            milliseconds(held.side_by_side).into(),
-            held.model.likely.map(milliseconds).into(),
-            if places { "measures the overlap" } else { "verifies the model" }.into(),
-        ]);
-    }
-    (!profile.throttled.is_empty()).then_some(table)
+    let measures = profile.throttled.first().filter(|_| profile.model.is_some_and(|model| model.overlap.is_some()));
+    let purpose = |held: &Throttled| if measures == Some(held) { "measures the overlap" } else { "verifies the model" };
+    let title = "Epochs from storage that was held to a bandwidth";
+    (!profile.throttled.is_empty()).then(|| {
+        Rows::new(title, &profile.throttled)
+            .number("cpus", "CPUs", |held| held.cpus)
+            .number("storage_mb_s", "storage MB/s", |held| held.storage_bandwidth / 1e6)
+            .number("measured_ms", "epoch", |held| milliseconds(held.seconds))
+            .number("side_by_side_ms", "side by side", |held| milliseconds(held.side_by_side))
+            .number("model_ms", "model", |held| held.model.likely.map(milliseconds))
+            .text("use", "what for", |held| purpose(held))
+            .table()
+    })
 }
 
 /// Epochs over CPUs and memory, for the console.

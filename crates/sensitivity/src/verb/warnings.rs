@@ -17,7 +17,6 @@ const EXCEEDING: f64 = 1.15;
 /// From this share of the time that a job may have waited for others, there is a warning.
 const SHARED: f64 = 0.1;
 
-/// All warnings.
 pub(super) fn warnings(around: &Surroundings, campaign: &Campaign<'_>, profile: &Profile, stop: Stop) -> Vec<String> {
     let mut warnings = around.doubts.clone();
     warnings.extend(around.command.kept.iter().map(|option| {
@@ -85,7 +84,7 @@ fn doubtful(point: &Point) -> Option<String> {
     };
     let [low, high] = point.rate()?.interval.map(significant);
     Some(format!(
-        "with {words}: other programs ran {tries} ({how}). The true rate lies between {low} and {high} iterations/s. The same command measures it once more"
+        "with {words}: other programs ran {tries} ({how}). The true rate is between {low} and {high} iterations/s. The same command measures it once more"
     ))
 }
 

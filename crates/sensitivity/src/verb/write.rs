@@ -23,9 +23,6 @@ pub(super) fn check_room(out: &Path) -> Result<()> {
 }
 
 /// The same for a folder that is not created: its nearest existing ancestor must be writable.
-///
-/// # Errors
-/// See [`check_room`].
 pub(super) fn check_writable(out: &Path) -> Result<()> {
     let there = out.ancestors().find(|folder| folder.exists() || folder.as_os_str().is_empty());
     let there = there.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -38,7 +35,6 @@ fn has_room(folder: &Path, out: &Path) -> Result<()> {
     })
 }
 
-/// The names of the files.
 const NAMES: [&str; 7] =
     ["profile.json", "published.json", "throughput.csv", "curve.csv", "matrix.csv", "storage.csv", "report.html"];
 
@@ -51,9 +47,6 @@ pub(super) fn check_files(out: &Path, has_points: bool, overwrite: bool) -> Resu
 }
 
 /// Writes all files, and returns the path of the report.
-///
-/// # Errors
-/// A file that cannot be written.
 pub(super) fn files(out: &Path, profile: &Profile) -> Result<PathBuf> {
     let here = Description::here();
     // If the driver lists no GPUs, the machine has at least those of the job.

@@ -1,22 +1,22 @@
 //! Number formats of a step: of its computation and of its weights.
 
-use super::parse;
-use perf4sight_base::error::Result;
 use serde::{Deserialize, Serialize};
 
-/// The precision of a step.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Precision {
-    /// Single precision throughout.
-    #[default]
-    Fp32,
-    /// Weights in single precision; forward and loss under PyTorch's autocast, which casts the operands of products to bfloat16.
-    AmpBf16,
-    /// The same with half precision, whose gradients a scaler keeps within range.
-    AmpFp16,
-    /// bfloat16 throughout: weights, gradients and optimizer state too.
-    Bf16,
+perf4sight_base::words! {
+    /// The precision of a step.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Precision: "precision" {
+        /// Single precision throughout.
+        #[default]
+        Fp32 = "fp32",
+        /// Weights in single precision; forward and loss under PyTorch's autocast, which casts the operands of products to bfloat16.
+        AmpBf16 = "amp_bf16",
+        /// The same with half precision, whose gradients a scaler keeps within range.
+        AmpFp16 = "amp_fp16",
+        /// bfloat16 throughout: weights, gradients and optimizer state too.
+        Bf16 = "bf16",
+    }
 }
 
 /// A kind of number.
@@ -40,27 +40,6 @@ pub enum Lists {
 }
 
 impl Precision {
-    /// All of them, in the order they are listed to people.
-    pub const ALL: [Precision; 4] = [Precision::Fp32, Precision::AmpBf16, Precision::AmpFp16, Precision::Bf16];
-
-    /// The word in configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Precision::Fp32 => "fp32",
-            Precision::AmpBf16 => "amp_bf16",
-            Precision::AmpFp16 => "amp_fp16",
-            Precision::Bf16 => "bf16",
-        }
-    }
-
-    /// The precision of that name.
-    ///
-    /// # Errors
-    /// An unknown word, with the nearest known one.
-    pub fn parse(word: &str) -> Result<Self> {
-        parse("precision", word, &Self::ALL, Self::name)
-    }
-
     /// The format of weights and data.
     pub const fn held(self) -> Number {
         match self {

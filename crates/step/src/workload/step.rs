@@ -59,25 +59,60 @@ fn is_published<T: Default + PartialEq>(part: &T) -> bool {
     *part == T::default()
 }
 
-/// One part of a step, by its key in configurations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Setting {
-    /// [`Step::optimizer`].
-    Optimizer,
-    /// [`Step::zero_grad`].
-    ZeroGrad,
-    /// [`Step::precision`].
-    Precision,
-    /// [`Step::trainable`].
-    Trainable,
-    /// [`Step::frozen_normalisation`].
-    FrozenNormalisation,
-    /// [`Step::accumulate`].
-    Accumulate,
-    /// [`Step::checkpoint`].
-    Checkpoint,
-    /// [`Step::loss`].
-    Loss,
+/// The settings of a step from its parts: each is called as its type, and its key in configurations is its field.
+macro_rules! settings {
+    ($($Part:ident $part:ident,)+) => {
+        /// One part of a step, by its key in configurations.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Setting {
+            $(#[doc = concat!("[`Step::", stringify!($part), "`].")] $Part,)+
+        }
+
+        impl Setting {
+            /// All of them, in the order they are written.
+            pub const ALL: [Setting; [$(stringify!($part)),+].len()] = [$(Setting::$Part),+];
+
+            /// The key in configurations and in requests to workers.
+            pub fn key(self) -> &'static str {
+                match self {
+                    $(Setting::$Part => stringify!($part),)+
+                }
+            }
+        }
+
+        impl Step {
+            /// The same with one setting as in another step.
+            pub fn taking(self, setting: Setting, other: Step) -> Self {
+                match setting {
+                    $(Setting::$Part => Step { $part: other.$part, ..self },)+
+                }
+            }
+
+            /// The same with one setting of that word.
+            fn with_word(self, setting: Setting, word: &str) -> Result<Self> {
+                Ok(match setting {
+                    $(Setting::$Part => Step { $part: $Part::parse(word)?, ..self },)+
+                })
+            }
+
+            fn word(self, setting: Setting) -> String {
+                match setting {
+                    $(Setting::$Part => self.$part.to_string(),)+
+                }
+            }
+        }
+    };
+}
+
+settings! {
+    Optimizer optimizer,
+    ZeroGrad zero_grad,
+    Precision precision,
+    Trainable trainable,
+    FrozenNormalisation frozen_normalisation,
+    Accumulate accumulate,
+    Checkpoint checkpoint,
+    Loss loss,
 }
 
 /// Changes to a step apart from its stage; a field without a value leaves that part as it is.
@@ -166,32 +201,6 @@ impl fmt::Display for Accumulate {
 }
 
 impl Setting {
-    /// All of them, in the order they are written.
-    pub const ALL: [Setting; 8] = [
-        Setting::Optimizer,
-        Setting::ZeroGrad,
-        Setting::Precision,
-        Setting::Trainable,
-        Setting::FrozenNormalisation,
-        Setting::Accumulate,
-        Setting::Checkpoint,
-        Setting::Loss,
-    ];
-
-    /// The key in configurations and in requests to workers.
-    pub fn key(self) -> &'static str {
-        match self {
-            Setting::Optimizer => "optimizer",
-            Setting::ZeroGrad => "zero_grad",
-            Setting::Precision => "precision",
-            Setting::Trainable => "trainable",
-            Setting::FrozenNormalisation => "frozen_normalisation",
-            Setting::Accumulate => "accumulate",
-            Setting::Checkpoint => "checkpoint",
-            Setting::Loss => "loss",
-        }
-    }
-
     /// Whether steps of a stage have it.
     pub fn is_of(self, stage: Stage) -> bool {
         match self {
@@ -271,20 +280,6 @@ impl Step {
         words.into_iter().filter(move |(setting, word)| *word != other.word(*setting))
     }
 
-    /// The same with one setting as in another step.
-    pub fn taking(self, setting: Setting, other: Step) -> Self {
-        match setting {
-            Setting::Optimizer => Step { optimizer: other.optimizer, ..self },
-            Setting::ZeroGrad => Step { zero_grad: other.zero_grad, ..self },
-            Setting::Precision => Step { precision: other.precision, ..self },
-            Setting::Trainable => Step { trainable: other.trainable, ..self },
-            Setting::FrozenNormalisation => Step { frozen_normalisation: other.frozen_normalisation, ..self },
-            Setting::Accumulate => Step { accumulate: other.accumulate, ..self },
-            Setting::Checkpoint => Step { checkpoint: other.checkpoint, ..self },
-            Setting::Loss => Step { loss: other.loss, ..self },
-        }
-    }
-
     /// The differences from the published step as a cell of a row: `optimizer=adamw; zero_grad=free`, or `published`.
     pub fn cell(self) -> String {
         let words: Vec<String> = self.settings().map(|(setting, word)| format!("{}={word}", setting.key())).collect();
@@ -307,29 +302,7 @@ impl Step {
             return Err(Error::input(format!("\"{word}\" says nothing of a step"))
                 .expected("published, or what is not, such as optimizer=adamw; zero_grad=free"));
         };
-        Ok(match setting {
-            Setting::Optimizer => Step { optimizer: Optimizer::parse(value)?, ..self },
-            Setting::ZeroGrad => Step { zero_grad: ZeroGrad::parse(value)?, ..self },
-            Setting::Precision => Step { precision: Precision::parse(value)?, ..self },
-            Setting::Trainable => Step { trainable: Trainable::parse(value)?, ..self },
-            Setting::FrozenNormalisation => Step { frozen_normalisation: FrozenNormalisation::parse(value)?, ..self },
-            Setting::Accumulate => Step { accumulate: Accumulate::parse(value)?, ..self },
-            Setting::Checkpoint => Step { checkpoint: Checkpoint::parse(value)?, ..self },
-            Setting::Loss => Step { loss: Loss::parse(value)?, ..self },
-        })
-    }
-
-    fn word(self, setting: Setting) -> String {
-        match setting {
-            Setting::Optimizer => self.optimizer.name().to_owned(),
-            Setting::ZeroGrad => self.zero_grad.name().to_owned(),
-            Setting::Precision => self.precision.name().to_owned(),
-            Setting::Trainable => self.trainable.to_string(),
-            Setting::FrozenNormalisation => self.frozen_normalisation.name().to_owned(),
-            Setting::Accumulate => self.accumulate.to_string(),
-            Setting::Checkpoint => self.checkpoint.to_string(),
-            Setting::Loss => self.loss.name().to_owned(),
-        }
+        self.with_word(setting, value)
     }
 }
 
@@ -378,9 +351,9 @@ mod tests {
         for step in [published, step, Step::published(Stage::Inference)] {
             assert_eq!(Step::from_cell(step.stage, &step.cell()).unwrap(), step);
         }
-        for (cell, told) in [("optimiser=adam", "optimiser"), ("optimizer=adamm", "adam"), ("", "published")] {
+        for (cell, expected) in [("optimiser=adam", "optimiser"), ("optimizer=adamm", "adam"), ("", "published")] {
             let problem = Step::from_cell(Stage::Training, cell).unwrap_err().to_string();
-            assert!(problem.contains(told), "{problem}");
+            assert!(problem.contains(expected), "{problem}");
         }
     }
 

@@ -1,6 +1,5 @@
 //! The weights that a training step changes, and the mode of normalisations with frozen weights.
 
-use super::parse;
 use internment::Intern;
 use perf4sight_base::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -30,15 +29,17 @@ pub enum Trainable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Patterns(Intern<String>);
 
-/// The mode of a batch normalisation with frozen weights in training.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FrozenNormalisation {
-    /// With the statistics of the batch, as PyTorch does in `train()`.
-    #[default]
-    Train,
-    /// With the statistics it keeps, as in `eval()`.
-    Eval,
+perf4sight_base::words! {
+    /// The mode of a batch normalisation with frozen weights in training.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum FrozenNormalisation: "frozen_normalisation" {
+        /// With the statistics of the batch, as PyTorch does in `train()`.
+        #[default]
+        Train = "train",
+        /// With the statistics it keeps, as in `eval()`.
+        Eval = "eval",
+    }
 }
 
 /// The word before the number of operations.
@@ -84,27 +85,6 @@ impl Patterns {
 fn refused(word: &str) -> Error {
     Error::config(format!("\"{word}\" names no weights"))
         .expected("all, classifier, last and a number of operations, bias, normalisation, or patterns of layer names such as layer4.*,fc")
-}
-
-impl FrozenNormalisation {
-    /// Both, in the order they are listed to people.
-    pub const ALL: [FrozenNormalisation; 2] = [FrozenNormalisation::Train, FrozenNormalisation::Eval];
-
-    /// The word in configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            FrozenNormalisation::Train => "train",
-            FrozenNormalisation::Eval => "eval",
-        }
-    }
-
-    /// The value of that name.
-    ///
-    /// # Errors
-    /// An unknown word, with the nearest known one.
-    pub fn parse(word: &str) -> Result<Self> {
-        parse("frozen_normalisation", word, &Self::ALL, Self::name)
-    }
 }
 
 /// The word that is parsed to it.

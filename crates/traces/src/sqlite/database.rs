@@ -12,7 +12,6 @@ pub(super) struct Database {
     file: PathBuf,
 }
 
-/// A value of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Value {
     Nothing,
@@ -64,15 +63,11 @@ impl Database {
         Error::input(problem).file(&self.file)
     }
 
-    /// Whether it has a table.
     pub fn has(&self, table: &str) -> Result<bool> {
         Ok(!self.columns(table)?.is_empty())
     }
 
     /// Whether it has a table with at least one row.
-    ///
-    /// # Errors
-    /// A damaged file.
     pub fn has_rows(&self, table: &str) -> Result<bool> {
         let question = format!("SELECT EXISTS (SELECT 1 FROM \"{table}\")");
         let some = || self.connection.query_row(&question, [], |row| row.get(0));
@@ -80,18 +75,12 @@ impl Database {
     }
 
     /// The given columns that a table with rows lacks.
-    ///
-    /// # Errors
-    /// A damaged file.
     pub fn lacking<'a>(&self, table: &str, columns: &[&'a str]) -> Result<Vec<&'a str>> {
         let there = if self.has_rows(table)? { self.columns(table)? } else { return Ok(Vec::new()) };
         Ok(columns.iter().filter(|column| !there.iter().any(|known| known == *column)).copied().collect())
     }
 
     /// Calls `each` for every row of a table, if it exists, with the requested columns, which may be missing.
-    ///
-    /// # Errors
-    /// A damaged file.
     pub fn rows<const N: usize>(
         &self,
         table: &str,

@@ -64,8 +64,8 @@ fn without_version(name: &str) -> &str {
 /// The category and name of a range: PyTorch's `emit_nvtx` makes ranges of its operators, with arguments after the
 /// name.
 fn range(name: &str) -> (Category, &str) {
-    let told = [", seq = ", ", op_id = ", ", sizes = "].iter().filter_map(|told| name.find(told)).min();
-    match told {
+    let fields = [", seq = ", ", op_id = ", ", sizes = "].iter().filter_map(|part| name.find(part)).min();
+    match fields {
         Some(end) => (Category::Operator, &name[..end]),
         None if name.starts_with("aten::") => (Category::Operator, name),
         None => (Category::Annotation, name),

@@ -165,14 +165,14 @@ impl Export<'_> {
 
     /// Warns about tables with times that are not read.
     fn passed_over(&mut self) -> Result<()> {
-        let mut told = Vec::new();
+        let mut unread = Vec::new();
         for (table, holds) in PASSED_OVER {
             if self.database.has_rows(table)? {
-                told.push(format!("{holds} ({table})"));
+                unread.push(format!("{holds} ({table})"));
             }
         }
-        if !told.is_empty() {
-            self.processes.tell(format!("not read: {}", told.join(", ")));
+        if !unread.is_empty() {
+            self.processes.warn(format!("not read: {}", unread.join(", ")));
         }
         Ok(())
     }
@@ -191,17 +191,17 @@ impl Export<'_> {
         }
         if !lacking.is_empty() {
             self.processes
-                .tell(format!("this export has no columns {}: what they tell is unknown", lacking.join(", ")));
+                .warn(format!("this export has no columns {}: what they hold is unknown", lacking.join(", ")));
         }
         if !self.whose.is_empty() {
-            self.processes.tell(format!(
+            self.processes.warn(format!(
                 "rows without globalPid are taken to be of the one process that calls CUDA: in {}",
                 self.whose.join(", ")
             ));
         }
         if self.database.has_rows(GRAPHS)? {
-            self.processes.tell(
-                "graphs of CUDA were recorded as wholes: the GPU counts as busy from the first to the last that is in one (nsys profile --cuda-graph-trace=node tells its kernels)".to_owned(),
+            self.processes.warn(
+                "graphs of CUDA were recorded as wholes: the GPU counts as busy from the first to the last that is in one (nsys profile --cuda-graph-trace=node records its kernels)".to_owned(),
             );
         }
         for table in ABOUT {
@@ -223,7 +223,7 @@ impl Export<'_> {
         if let (Some(version), Some(major)) = (found, major)
             && major > SCHEMA
         {
-            self.processes.tell(format!(
+            self.processes.warn(format!(
                 "this export's tables are of schema {version}, and those that are known of {SCHEMA} and earlier: look whether its times are those that nsys shows"
             ));
         }

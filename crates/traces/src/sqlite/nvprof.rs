@@ -63,7 +63,7 @@ pub(super) fn read(database: &Database, processes: &mut Processes) -> Result<boo
         return Ok(false);
     }
     let texts = database.texts("StringTable", "_id_")?;
-    processes.tell(
+    processes.warn(
         "files of nvprof are read as other programs read them, and none that it wrote has been tried: look whether times are those that nvprof shows"
             .to_owned(),
     );
@@ -95,7 +95,6 @@ fn kernels(database: &Database, texts: &Texts) -> Result<HashMap<i64, String>> {
     Ok(names)
 }
 
-/// The demangled name of a kernel.
 fn demangled(name: &str) -> Cow<'_, str> {
     let symbol = cpp_demangle::Symbol::new(name).ok();
     symbol.and_then(|symbol| symbol.demangle().ok()).map_or(Cow::Borrowed(name), Cow::Owned)

@@ -14,7 +14,7 @@ pub(super) struct Processes {
     traces: BTreeMap<i64, Process>,
     header: Header,
     /// Warnings about the file as a whole, in sentences.
-    told: Vec<String>,
+    warnings: Vec<String>,
     /// The memory limit in bytes, and the memory used.
     room: u64,
     taken: u64,
@@ -24,7 +24,6 @@ pub(super) struct Processes {
     strange: u64,
 }
 
-/// A process.
 #[derive(Default)]
 struct Process {
     trace: Trace,
@@ -34,9 +33,7 @@ struct Process {
 /// The thread or stream of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Place {
-    /// A thread of the process.
     Thread(i64),
-    /// A stream of a device.
     Stream(i64, i64),
 }
 
@@ -60,7 +57,7 @@ impl Processes {
             file: file.to_owned(),
             traces: BTreeMap::new(),
             header: Header::default(),
-            told: Vec::new(),
+            warnings: Vec::new(),
             room: room::of(file),
             taken: 0,
             left_out: 0,
@@ -74,8 +71,8 @@ impl Processes {
     }
 
     /// Adds a warning about the file as a whole.
-    pub fn tell(&mut self, sentence: String) {
-        self.told.push(sentence);
+    pub fn warn(&mut self, sentence: String) {
+        self.warnings.push(sentence);
     }
 
     /// Adds an event to the trace of process `of`; `number` is the process number in the output. The event is left out
@@ -105,10 +102,10 @@ impl Processes {
     /// The traces, ordered by process number.
     pub fn finish(mut self) -> Vec<Trace> {
         if self.left_out > 0 {
-            self.told.push(format!("{}: {}", left_out(self.left_out), room::full(self.room)));
+            self.warnings.push(format!("{}: {}", left_out(self.left_out), room::full(self.room)));
         }
         if self.strange > 0 {
-            self.told.push(format!("{}: of processes beyond the first {MOST}", left_out(self.strange)));
+            self.warnings.push(format!("{}: of processes beyond the first {MOST}", left_out(self.strange)));
         }
         let on_device = |process: &Process| process.trace.events.iter().any(|event| event.category.on_device());
         let any_on_device = self.traces.values().any(on_device);
@@ -120,7 +117,7 @@ impl Processes {
             let mut trace = Trace { file: self.file.clone(), header: self.header.clone(), ..process.trace };
             trace.events.sort_by_key(|event| (event.start, Reverse(event.duration)));
             trace.events.shrink_to_fit();
-            trace.damage.others.extend(self.told.iter().cloned());
+            trace.damage.others.extend(self.warnings.iter().cloned());
             trace
         };
         kept.map(finish).collect()

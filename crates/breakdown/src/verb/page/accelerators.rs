@@ -6,13 +6,12 @@ use crate::verb::bars::Bars;
 use crate::verb::run::Run;
 use crate::verb::tables;
 use crate::verb::tables::Whose;
-use crate::{Idle, Work};
+use crate::{Idle, RankBreakdown, Work};
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Block, Chart, Colour, Column, Plot, Series, Table, Texture};
-use perf4sight_traces::Trace;
+use perf4sight_report::{Block, Chart, Colour, Plot, Rows, Series, Table, Texture};
+use perf4sight_traces::{Ranked, Trace};
 use std::collections::BTreeMap;
 
-/// The value that bars show.
 const VALUE: &str = "time per iteration (ms)";
 /// A longer table of streams is folded.
 const FEW: usize = 8;
@@ -34,7 +33,7 @@ fn work(run: &Run) -> Chart {
     let bars = Bars(vec![("", run)]);
     let exposed = Work::ALL.map(|work| {
         let times = bars.milliseconds(|own| Some(own.device.exposed(work) as f64));
-        Series::new(work.label(), times).coloured(of_work(work)).textured(Texture::Plain)
+        Series::new(work.name(), times).coloured(of_work(work)).textured(Texture::Plain)
     });
     let idle = bars.milliseconds(|own| Some(own.device.idle as f64));
     let idle = Series::new("idle", idle).coloured(Colour::Rival).textured(Texture::Level);
@@ -48,7 +47,7 @@ fn idle(run: &Run) -> Chart {
     let time = |(place, cause): (usize, Idle)| {
         let times = bars.milliseconds(|own| Some(own.idle?.get(cause)? as f64));
         let texture = [Texture::Plain, Texture::Rising, Texture::Falling, Texture::Crossed, Texture::Level][place];
-        Series::new(cause.label(), times).coloured(of_cause(cause)).textured(texture)
+        Series::new(cause.name(), times).coloured(of_cause(cause)).textured(texture)
     };
     let plot = bars.plot(VALUE, Idle::ALL.into_iter().enumerate().map(time).collect(), Vec::new());
     let caption = "Why no stream works: the host has asked for nothing yet, what it asked for has not begun, it waits for the accelerator or for another rank.";
@@ -61,50 +60,53 @@ fn of_cause(cause: Idle) -> Colour {
         Idle::KernelLaunch => Colour::Nth(2),
         Idle::Synchronisation => Colour::Variation,
         Idle::AnotherRank => Colour::Nth(4),
-        Idle::Untold => Colour::Rival,
+        Idle::NoLaunch => Colour::Rival,
     }
+}
+
+/// The busy time of a stream.
+struct Stream {
+    rank: u32,
+    name: String,
+    /// Nanoseconds over all iterations.
+    time: i64,
+    /// Milliseconds of a mean iteration.
+    each: f64,
+    share: Option<Percent>,
+}
+
+fn streams_of((ranked, rank): (&Ranked, &RankBreakdown)) -> Vec<Stream> {
+    let mut works: BTreeMap<_, i64> = BTreeMap::new();
+    for (track, time) in rank.counted().flat_map(|iteration| &iteration.device.streams) {
+        *works.entry(*track).or_default() += time;
+    }
+    let all: i64 = rank.counted().map(|iteration| iteration.sets.total()).sum();
+    let count = rank.counted().count().max(1) as f64;
+    let stream = |(track, time)| Stream {
+        rank: rank.rank,
+        name: name_of_stream(&ranked.trace, track),
+        time,
+        each: milliseconds(time as f64 / count),
+        share: (all > 0).then(|| Percent(100.0 * time as f64 / all as f64)),
+    };
+    works.into_iter().map(stream).collect()
 }
 
 /// The busy time of each stream.
 fn streams(run: &Run) -> Table {
-    let columns = [
-        Column::number("rank", "rank"),
-        Column::text("stream", "stream"),
-        Column::number("busy_ms", "works"),
-        Column::number("percent", "share"),
-    ];
-    let mut rows = Vec::new();
-    for (ranked, rank) in run.ranks() {
-        let mut works: BTreeMap<_, i64> = BTreeMap::new();
-        let mut all = 0;
-        for iteration in rank.counted() {
-            all += iteration.sets.total();
-            iteration.device.streams.iter().for_each(|(track, time)| *works.entry(*track).or_default() += time);
-        }
-        let count = rank.counted().count().max(1) as f64;
-        rows.extend(works.into_iter().map(|(track, time)| {
-            let share = (all > 0).then(|| Percent(100.0 * time as f64 / all as f64));
-            let name = name_of_stream(&ranked.trace, track);
-            (
-                time,
-                [
-                    u64::from(rank.rank).into(),
-                    name.into(),
-                    Milliseconds(milliseconds(time as f64 / count)).into(),
-                    share.into(),
-                ],
-            )
-        }));
-    }
+    let mut rows: Vec<Stream> = run.ranks().flat_map(streams_of).collect();
     let title = match rows.len().saturating_sub(STREAMS) {
         0 => "Streams, per iteration".to_owned(),
         more => format!("Streams, per iteration; {more} more, which work less, are not listed"),
     };
-    rows.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.time));
     rows.truncate(STREAMS);
-    let mut table = Table::new(title, columns);
-    rows.into_iter().for_each(|(_, row)| table.row(row));
-    table
+    Rows::new(title, rows)
+        .number("rank", "rank", |row| u64::from(row.rank))
+        .text("stream", "stream", |row| row.name.clone())
+        .number("busy_ms", "works", |row| Milliseconds(row.each))
+        .number("percent", "share", |row| row.share)
+        .table()
 }
 
 /// `stream 7 of GPU 0`.

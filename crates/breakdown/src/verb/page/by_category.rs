@@ -30,7 +30,6 @@ pub(super) fn before_and_after(shown: &Shown) -> Vec<Block> {
     vec![Block::Chart(chart(&title, &bars)), Block::Table(differences::table(comparison))]
 }
 
-/// The bars of a run.
 struct Group<'a> {
     name: &'static str,
     run: &'a Run,

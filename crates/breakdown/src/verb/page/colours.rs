@@ -3,7 +3,6 @@
 use crate::{TimeCategory, Work};
 use perf4sight_report::{Colour, Texture};
 
-/// The colour of a category.
 pub(super) fn of_category(category: TimeCategory) -> Colour {
     match category {
         TimeCategory::Cpp | TimeCategory::CppOrCudaApi => Colour::Nth(0),
@@ -17,7 +16,6 @@ pub(super) fn of_category(category: TimeCategory) -> Colour {
 /// The colour of GPU work in general.
 pub(super) const GPU: Colour = Colour::Nth(3);
 
-/// The colour of a kind of work.
 pub(super) fn of_work(work: Work) -> Colour {
     match work {
         Work::Kernel => GPU,

@@ -32,7 +32,7 @@ fn chart(typical: &Typical) -> Chart {
     };
     let of = |category: TimeCategory| {
         let own = stacks.frames().iter().enumerate().filter(|(_, frame)| frame.category == category);
-        Series::new(category.label(), own.map(call)).coloured(of_category(category)).textured(Texture::Plain)
+        Series::new(category.name(), own.map(call)).coloured(of_category(category)).textured(Texture::Plain)
     };
     let series = TimeCategory::ALL.map(of).into_iter().filter(|series: &Series<Call>| !series.data.is_empty());
     let plot =
@@ -42,10 +42,10 @@ fn chart(typical: &Typical) -> Chart {
         if python { "" } else { " Without Python in the trace there are operators and calls of the runtime alone." };
     let merged = match stacks.merged {
         0 => String::new(),
-        merged => format!(" What lies too deep, {}, counts as what calls it.", counted(merged as u64, "event")),
+        merged => format!(" Events that are too deep, {}, count as their caller.", counted(merged as u64, "event")),
     };
     let caption = format!(
-        "A call lies below the one that makes it and is as wide as its time, the longest on the left; calls that hardly do anything but make one other are drawn with that. What another thread does while the main one waits lies below what waits. The folded stacks beside this page are for other viewers.{only}{merged}"
+        "A call is below its caller and as wide as its time, the longest on the left; calls that hardly do anything but make one other are drawn with that. The work of another thread while the main one waits is below the waiting call. The folded stacks next to this page are for other viewers.{only}{merged}"
     );
     Chart::new(format!("Stacks{}", typical.whose()), caption, Plot::Flame(plot))
 }

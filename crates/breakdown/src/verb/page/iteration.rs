@@ -14,7 +14,6 @@ const STREAMS: usize = 8;
 /// A span shorter than the iteration divided by this number has no name, because it is too small to point at.
 const NAMED: i64 = 500;
 
-/// The timeline of the iteration.
 pub(super) fn chart(typical: &Typical) -> Chart {
     let (trace, iteration) = (&typical.ranked.trace, typical.iteration);
     let mut all = lanes(trace, typical.rank, iteration);
@@ -110,10 +109,10 @@ impl Shown {
 
     fn looks(self) -> (&'static str, Colour) {
         match self {
-            Shown::TimeCategory(category) => (category.label(), of_category(category)),
+            Shown::TimeCategory(category) => (category.name(), of_category(category)),
             Shown::Busy => ("GPU busy", GPU),
             Shown::Operation => ("operation", Colour::Subject),
-            Shown::Work(work) => (work.label(), of_work(work)),
+            Shown::Work(work) => (work.name(), of_work(work)),
         }
     }
 }

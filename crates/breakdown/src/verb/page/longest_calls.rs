@@ -4,7 +4,7 @@ use super::{Typical, milliseconds};
 use crate::verb::run::Run;
 use crate::{Cost, RankBreakdown, Stacks, WorkCost, work_costs};
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Block, Cell, Column, Table};
+use perf4sight_report::{Block, Cell, Rows, Table};
 use perf4sight_traces::shortened::brief;
 use perf4sight_traces::{Category, Ranked};
 
@@ -80,71 +80,44 @@ impl Scale {
 }
 
 fn calls(costs: &[Cost], one: &str, title: String, scale: Scale) -> Table {
-    let columns = [
-        Column::text("name", one),
-        Column::number("own_ms", "own time"),
-        Column::number("own_percent", "share"),
-        Column::number("total_ms", "total time"),
-        Column::number("total_percent", "share"),
-        Column::number("calls", "calls"),
-    ];
-    let mut table = Table::new(title, columns);
-    for cost in scale.lines(costs, |cost| cost.total) {
-        table.row([
-            brief(&cost.name).into(),
-            scale.time(cost.own),
-            scale.share(cost.own),
-            scale.time(cost.total),
-            scale.share(cost.total),
-            scale.calls(cost.calls),
-        ]);
-    }
-    table
+    Rows::new(title, scale.lines(costs, |cost| cost.total))
+        .text("name", one, |cost| brief(&cost.name))
+        .number("own_ms", "own time", |cost| scale.time(cost.own))
+        .number("own_percent", "share", |cost| scale.share(cost.own))
+        .number("total_ms", "total time", |cost| scale.time(cost.total))
+        .number("total_percent", "share", |cost| scale.share(cost.total))
+        .number("calls", "calls", |cost| scale.calls(cost.calls))
+        .table()
 }
 
 fn work_table(costs: &[WorkCost], title: String, scale: Scale) -> Table {
-    let columns = [
-        Column::text("name", "kernel"),
-        Column::text("work", "of"),
-        Column::number("total_ms", "time"),
-        Column::number("total_percent", "share"),
-        Column::number("calls", "times"),
-        Column::number("each_ms", "each"),
-    ];
-    let mut table = Table::new(title, columns);
-    for cost in scale.lines(costs, |cost| cost.total) {
-        let each = milliseconds(cost.total as f64 / cost.calls.max(1) as f64);
-        table.row([
-            brief(&cost.name).into(),
-            cost.work.label().into(),
-            scale.time(cost.total),
-            scale.share(cost.total),
-            scale.calls(cost.calls),
-            Milliseconds(each).into(),
-        ]);
-    }
-    table
+    let each = |cost: &WorkCost| Milliseconds(milliseconds(cost.total as f64 / cost.calls.max(1) as f64));
+    Rows::new(title, scale.lines(costs, |cost| cost.total))
+        .text("name", "kernel", |cost| brief(&cost.name))
+        .text("work", "of", |cost| cost.work.name())
+        .number("total_ms", "time", |cost| scale.time(cost.total))
+        .number("total_percent", "share", |cost| scale.share(cost.total))
+        .number("calls", "times", |cost| scale.calls(cost.calls))
+        .number("each_ms", "each", |cost| each(cost))
+        .table()
 }
 
 /// The table of another rank, with all kinds of calls.
 fn other(run: &Run, ranked: &Ranked, rank: &RankBreakdown) -> Option<Table> {
     let stacks = run.stacks_of(rank)?;
     let scale = Scale::of(stacks);
-    let columns = [
-        Column::text("kind", "kind"),
-        Column::text("name", "name"),
-        Column::number("own_ms", "own time"),
-        Column::number("own_percent", "share"),
-        Column::number("calls", "calls"),
-    ];
-    let mut table = Table::new(format!("Rank {}: what takes longest", rank.rank), columns);
-    let mut line = |kind: &str, name: &str, time: i64, calls: u64| {
-        table.row([kind.into(), brief(name).into(), scale.time(time), scale.share(time), scale.calls(calls)]);
-    };
-    for (kind, one, _) in KINDS {
-        stacks.costs(kind).iter().take(FEWER).for_each(|cost| line(one, &cost.name, cost.own, cost.calls));
-    }
-    let work = work_costs(&ranked.trace, rank);
-    work.iter().take(FEWER).for_each(|cost| line(cost.work.label(), &cost.name, cost.total, cost.calls));
-    Some(table)
+    let calls = KINDS.into_iter().flat_map(|(kind, one, _)| {
+        stacks.costs(kind).into_iter().take(FEWER).map(move |cost| (one, cost.name, cost.own, cost.calls))
+    });
+    let work = work_costs(&ranked.trace, rank).into_iter().take(FEWER);
+    let work = work.map(|cost| (cost.work.name(), cost.name, cost.total, cost.calls));
+    Some(
+        Rows::new(format!("Rank {}: what takes longest", rank.rank), calls.chain(work))
+            .text("kind", "kind", |row| row.0)
+            .text("name", "name", |row| brief(&row.1))
+            .number("own_ms", "own time", |row| scale.time(row.2))
+            .number("own_percent", "share", |row| scale.share(row.2))
+            .number("calls", "calls", |row| scale.calls(row.3))
+            .table(),
+    )
 }

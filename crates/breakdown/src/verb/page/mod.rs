@@ -15,11 +15,10 @@ use super::{Shown, differences, headline, tables};
 use crate::{Iteration, Metric, RankBreakdown, Stacks, TimeCategory};
 use perf4sight_base::summary::Summary;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Block, Cell, Fact, Page, sentence};
+use perf4sight_report::{Block, Cell, Fact, Page, Rows, Table, sentence};
 use perf4sight_traces::Ranked;
 use tables::Whose;
 
-/// The whole page.
 pub(super) fn of(shown: &Shown) -> Page {
     let run = &shown.run;
     let mut page = Page::new(format!("Where an iteration of {} spends its time", origin::name(run)), subtitle(run));
@@ -153,34 +152,22 @@ fn headline(run: &Run, whose: Whose) -> Vec<Fact> {
 }
 
 /// The eleven published metrics.
-fn metrics(run: &Run) -> perf4sight_report::Table {
-    use perf4sight_report::{Column, Table};
-    let columns = [
-        Column::text("metric", "metric"),
-        Column::text("unit", "in"),
-        Column::number("mean", "mean"),
-        Column::number("spread", "spread"),
-        Column::number("low", "95 % from"),
-        Column::number("high", "to"),
-        Column::text("about", "which is"),
-    ];
-    let mut table = Table::new("Published metrics, per iteration", columns);
-    let Some(whose) = Whose::main(run) else { return table };
-    for metric in Metric::ALL {
-        let summary = whose.summary(|iteration| metric.of(&iteration.sets));
-        if metric.is_of_gpu() && !run.has_accelerators() && summary.is_some_and(|none| none.mean == 0.0) {
-            continue;
-        }
-        let (low, high) = summary.and_then(|summary| summary.interval).map(|[low, high]| (low, high)).unzip();
-        table.row([
-            metric.name().into(),
-            metric.unit().label().into(),
-            summary.map_or("unknown".into(), |summary| summary.mean.into()),
-            summary.and_then(|summary| summary.spread).into(),
-            low.into(),
-            high.into(),
-            metric.about().into(),
-        ]);
-    }
-    table
+fn metrics(run: &Run) -> Table {
+    let whose = Whose::main(run);
+    let summary = |metric: Metric| whose?.summary(|iteration| metric.of(&iteration.sets));
+    let is_shown = |metric: &Metric| {
+        let is_zero = || summary(*metric).is_some_and(|none| none.mean == 0.0);
+        !(metric.is_of_gpu() && !run.has_accelerators() && is_zero())
+    };
+    let mean = |metric: Metric| summary(metric).map_or(Cell::from("unknown"), |summary| summary.mean.into());
+    let shown = Metric::ALL.into_iter().filter(|metric| whose.is_some() && is_shown(metric));
+    Rows::new("Published metrics, per iteration", shown)
+        .text("metric", "metric", |metric| metric.name())
+        .text("unit", "in", |metric| metric.unit().name())
+        .number("mean", "mean", |metric| mean(*metric))
+        .number("spread", "spread", |metric| summary(*metric)?.spread)
+        .number("low", "95 % from", |metric| Some(summary(*metric)?.interval?[0]))
+        .number("high", "to", |metric| Some(summary(*metric)?.interval?[1]))
+        .text("about", "which is", |metric| metric.about())
+        .table()
 }

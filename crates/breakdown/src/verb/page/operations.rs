@@ -38,7 +38,6 @@ const NAMED: usize = 5;
 const REST: usize = 6;
 const OTHER: usize = 7;
 
-/// The operations of all ranks.
 struct Operations {
     /// In the order of a training step; ranges of the script are ordered by time.
     names: Vec<Name>,
@@ -62,12 +61,12 @@ impl Operations {
         let least = LEAST * totals.values().sum::<f64>();
         let mut named: Vec<(Name, f64)> = totals.into_iter().filter(|((place, _), _)| *place == NAMED).collect();
         named.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let told: Vec<Name> =
+        let separate: Vec<Name> =
             named.into_iter().take(RANGES).filter(|(_, time)| *time >= least).map(|(name, _)| name).collect();
-        ranks.iter_mut().for_each(|rank| rank.tell_together(&told));
+        ranks.iter_mut().for_each(|rank| rank.merge_others(&separate));
         let mut names: Vec<Name> =
             ranks.iter().flat_map(|rank| rank.times.keys()).map(|(name, _)| name.clone()).collect();
-        names.sort_by_key(|name| (name.0, told.iter().position(|other| other == name)));
+        names.sort_by_key(|name| (name.0, separate.iter().position(|other| other == name)));
         names.dedup();
         Operations { names, ranks, has_accelerators: run.has_accelerators() }
     }
@@ -109,7 +108,7 @@ impl Operations {
         columns.push(Column::number("mean_ms", "mean"));
         columns.push(Column::number("percent", "share"));
         columns.extend(self.has_accelerators.then(|| Column::number("busy_ms", "with the GPU busy")));
-        columns.extend(categories.iter().map(|category| Column::number(category.label(), category.label())));
+        columns.extend(categories.iter().map(|category| Column::number(category.name(), category.name())));
         let mut table = Table::new("Time by operation, per iteration", columns);
         for (rank, name) in every() {
             let (whole, time) = (rank.times.values().sum::<f64>(), rank.sum(name, |_| true));
@@ -148,11 +147,11 @@ impl OfRank {
         format!("rank {}", self.rank)
     }
 
-    /// Merges the ranges that are not in `told`.
-    fn tell_together(&mut self, told: &[Name]) {
+    /// Merges the ranges that are not in `separate`.
+    fn merge_others(&mut self, separate: &[Name]) {
         let mut times = BTreeMap::new();
         for ((name, set), time) in std::mem::take(&mut self.times) {
-            let together = name.0 == NAMED && !told.contains(&name);
+            let together = name.0 == NAMED && !separate.contains(&name);
             let name = if together { (REST, "other ranges".to_owned()) } else { name };
             *times.entry((name, set)).or_default() += time;
         }

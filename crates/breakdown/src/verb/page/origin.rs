@@ -2,7 +2,7 @@
 
 use crate::verb::run::Run;
 use crate::{Markers, RankBreakdown};
-use perf4sight_report::{Block, Column, Fact, Table};
+use perf4sight_report::{Block, Fact, Rows, Table};
 use perf4sight_traces::Ranked;
 use perf4sight_traces::shortened::cut;
 use std::collections::BTreeSet;
@@ -60,32 +60,18 @@ fn markers(markers: &Markers) -> String {
 }
 
 fn ranks(run: &Run) -> Table {
-    let columns = [
-        Column::number("rank", "rank"),
-        Column::number("events", "events"),
-        Column::number("threads", "threads"),
-        Column::number("streams", "streams"),
-        Column::number("iterations", "iterations"),
-        Column::number("warm_up", "left out as warm-up"),
-        Column::text("file", "file"),
-    ];
-    let mut table = Table::new("Traces", columns);
     let streams = |rank: &RankBreakdown| {
         let all = rank.iterations.iter().flat_map(|iteration| &iteration.device.streams);
         all.map(|(track, _)| *track).collect::<BTreeSet<_>>().len()
     };
-    let row = |(ranked, rank): (&Ranked, &RankBreakdown)| {
-        let file = ranked.trace.file.file_name().map(|name| name.to_string_lossy().into_owned());
-        [
-            u64::from(rank.rank).into(),
-            ranked.trace.events.len().into(),
-            rank.threads.len().into(),
-            streams(rank).into(),
-            rank.counted().count().into(),
-            rank.warm_up.iterations.into(),
-            file.map(|name| cut(&name, ROOM)).into(),
-        ]
-    };
-    run.ranks().for_each(|ranked| table.row(row(ranked)));
-    table
+    let file = |ranked: &Ranked| Some(cut(&ranked.trace.file.file_name()?.to_string_lossy(), ROOM));
+    Rows::new("Traces", run.ranks())
+        .number("rank", "rank", |(_, rank)| u64::from(rank.rank))
+        .number("events", "events", |(ranked, _)| ranked.trace.events.len())
+        .number("threads", "threads", |(_, rank)| rank.threads.len())
+        .number("streams", "streams", |(_, rank)| streams(rank))
+        .number("iterations", "iterations", |(_, rank)| rank.counted().count())
+        .number("warm_up", "left out as warm-up", |(_, rank)| rank.warm_up.iterations)
+        .text("file", "file", |(ranked, _)| file(ranked))
+        .table()
 }

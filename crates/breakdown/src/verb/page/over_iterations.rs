@@ -34,7 +34,7 @@ fn ranks(run: &Run, typical: &Typical) -> Chart {
 fn categories(run: &Run, typical: &Typical) -> Chart {
     let time = |category| {
         let values = line(typical.rank, move |own| own.sets.category(category).map(|time| time as f64));
-        Series::new(category.label(), values).coloured(of_category(category))
+        Series::new(category.name(), values).coloured(of_category(category))
     };
     let some = |series: &Series<Value>| series.data.iter().any(|value| value.y > 0.0);
     let mut series: Vec<Series<Value>> = TimeCategory::ALL.map(time).into_iter().filter(some).collect();

@@ -16,9 +16,9 @@ fn what_a_knee_that_is_not_verified_leaves_open_is_said() {
         job: JobFacts { gpus: 1, ..profile_of(Vec::new(), 3.0).job },
         ..profile_of([1.0, 2.0, 3.0].map(point).to_vec(), 3.0)
     };
-    let told = |verified, between| profile.waits_for_cpus(&Knee { share: 0.9, cpus: 1.0, verified, between }).unwrap();
-    assert!(told(true, [1.0, 1.0]).starts_with("even with 1 CPU it does not wait for CPUs, but for "));
-    let open = told(false, [1.0, 3.0]);
+    let words = |verified, between| profile.waits_for_cpus(&Knee { share: 0.9, cpus: 1.0, verified, between }).unwrap();
+    assert!(words(true, [1.0, 1.0]).starts_with("even with 1 CPU it does not wait for CPUs, but for "));
+    let open = words(false, [1.0, 3.0]);
     assert!(open.starts_with("from 3 CPUs on it does not wait for CPUs, but for "), "{open}");
     assert!(open.ends_with("; with fewer that is open"), "{open}");
 }
@@ -37,12 +37,12 @@ fn what_storage_does_is_told_as_far_as_it_is_known() {
 /// 2^0.1 is 1.0718; an epoch that is less than 5 % longer is not reported.
 #[test]
 fn an_overlap_is_told_with_its_interval() {
-    let told = |in_turn: f64, between: [f64; 2]| together(MeasuredOverlap { in_turn, between });
+    let overlap = |in_turn: f64, between: [f64; 2]| together(MeasuredOverlap { in_turn, between });
     assert_eq!(
-        told(0.1, [0.0, 1.0]).unwrap(),
+        overlap(0.1, [0.0, 1.0]).unwrap(),
         "where reading and computing take as long, an epoch takes 7.2 % (0.0 % to 100.0 %) longer than either"
     );
-    assert_eq!(told(0.005, [0.0, 0.02]), None);
+    assert_eq!(overlap(0.005, [0.0, 0.02]), None);
 }
 
 /// Of a job that was always disturbed, only the measured rate is known.

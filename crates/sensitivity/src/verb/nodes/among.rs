@@ -66,12 +66,12 @@ fn together(which: usize, machines: &[(&str, &Machine)]) -> Option<f64> {
 /// Warnings about nodes whose data differs from that of node 0, or whose data or bandwidth is unknown.
 fn other_data(machines: &[(&str, &Machine)]) -> Vec<String> {
     let own = machines.first().and_then(|(_, machine)| machine.data);
-    let told = |data: Option<[u64; 2]>| match data {
+    let described = |data: Option<[u64; 2]>| match data {
         Some([bytes, files]) => format!("{} in {files} files", Bytes(bytes)),
         None => "none".to_owned(),
     };
     let differ = machines.iter().filter(|(_, machine)| machine.data != own).map(|(name, machine)| {
-        let (other, own) = (told(machine.data), told(own));
+        let (other, own) = (described(machine.data), described(own));
         format!("{name} has other data than node 0 (--data): {other}, and not {own}, which counts")
     });
     let slow = machines.iter().filter(|(_, machine)| own.is_some() && machine.bandwidths[0].is_none());
@@ -130,16 +130,16 @@ mod tests {
     #[test]
     fn nodes_that_read_other_data_are_told() {
         let with = |data: Option<[u64; 2]>, storage: Option<f64>| Machine { data, ..machine(None, storage) };
-        let told = |other: Machine| {
+        let described = |other: Machine| {
             let own = with(Some([600, 2]), Some(1e6));
             other_data(&[("node 0", &own), ("node 1", &other)]).join("; ")
         };
-        assert_eq!(told(with(Some([600, 2]), Some(2e6))), "");
+        assert_eq!(described(with(Some([600, 2]), Some(2e6))), "");
         assert!(
-            told(with(Some([300, 1]), Some(1e6)))
+            described(with(Some([300, 1]), Some(1e6)))
                 .contains("node 1 has other data than node 0 (--data): 300 B in 1 files")
         );
-        let nothing = told(with(None, None));
+        let nothing = described(with(None, None));
         assert!(nothing.contains("(--data): none") && nothing.contains("node 1 does not know how fast"), "{nothing}");
     }
 

@@ -14,7 +14,7 @@ use perf4sight_limit::Limiter;
 use perf4sight_machine::Limits;
 use perf4sight_machine::Watch;
 use perf4sight_machine::description::Description;
-use perf4sight_machine::link::{Heard, Link};
+use perf4sight_machine::link::{Link, Received};
 use perf4sight_machine::measurement_lock::{self, MeasurementLock};
 use perf4sight_verb::{Context, Summary};
 use serde_json::json;
@@ -107,7 +107,7 @@ impl Leader {
     /// Why it ended, if it reported that.
     fn last_words(&self) -> Option<Error> {
         loop {
-            match self.hear(LOOK) {
+            match self.receive(LOOK) {
                 Ok(Some(Order::End { why, .. })) => return Some(ended(&why)),
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => return None,
@@ -116,11 +116,11 @@ impl Leader {
     }
 
     /// Its next order; none where none arrives within this time.
-    fn hear(&self, patience: Duration) -> Result<Option<Order>> {
-        match self.link.hear(patience) {
+    fn receive(&self, patience: Duration) -> Result<Option<Order>> {
+        match self.link.receive(patience) {
             None => Ok(None),
-            Some(Heard::Lost(why)) => Err(gone(&why)),
-            Some(Heard::Line(line)) => message::message(&line).map(Some).map_err(|why| gone(&why)),
+            Some(Received::Lost(why)) => Err(gone(&why)),
+            Some(Received::Line(line)) => message::message(&line).map(Some).map_err(|why| gone(&why)),
         }
     }
 }
@@ -134,7 +134,6 @@ fn gone(why: &str) -> Error {
         .help("points that were finished are kept there: start the same command on all nodes again")
 }
 
-/// A node that is ready.
 struct Follower<'a> {
     asked: &'a Sensitivity,
     nodes: &'a Nodes,
@@ -142,11 +141,9 @@ struct Follower<'a> {
     limiter: &'a Limiter,
     watch: Watch<'a>,
     leader: &'a Leader,
-    /// The prepared run.
     next: Option<Wanted>,
     /// Keeps other measurements from starting.
     lock: Option<MeasurementLock>,
-    /// Number of runs so far.
     runs: usize,
 }
 
@@ -166,7 +163,7 @@ impl Follower<'_> {
     fn follow(mut self, context: &Context) -> Result<Option<Summary>> {
         self.introduce()?;
         while !self.watch.cancelled() {
-            let Some(order) = self.leader.hear(LOOK)? else { continue };
+            let Some(order) = self.leader.receive(LOOK)? else { continue };
             if let Next::Break(end) = self.obey(order, context)? {
                 return Ok(end);
             }
@@ -299,7 +296,7 @@ impl Led<'_> {
             self.leader.report(&Report::Look { point: self.point, enough: known })?;
             self.known = known;
         }
-        while let Some(order) = self.leader.hear(Duration::ZERO)? {
+        while let Some(order) = self.leader.receive(Duration::ZERO)? {
             match order {
                 Order::Close { point } if point == self.point => {
                     self.phase = Phase::Closing;

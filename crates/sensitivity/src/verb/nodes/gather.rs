@@ -8,7 +8,7 @@ use super::{job, name};
 use crate::verb::Sensitivity;
 use crate::verb::surroundings::Surroundings;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_machine::link::{Heard, Link, Listener};
+use perf4sight_machine::link::{Link, Listener, Received};
 use perf4sight_machine::{Deadline, Setting, Watch};
 use perf4sight_report::Console;
 use perf4sight_verb::Context;
@@ -16,14 +16,13 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-/// The polling interval.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a new connection may take to introduce itself.
 const INTRODUCTION: Duration = Duration::from_secs(10);
 /// The most connections that have not introduced themselves.
 const STRANGERS: usize = 64;
 /// The interval of reports about missing nodes.
-const TOLD: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// Waits for all nodes; none after Ctrl-C.
 ///
@@ -42,9 +41,8 @@ pub(in super::super) fn gather(
         Error::device(format!("the other nodes cannot be waited for at port {port}: {cause}"))
             .help("choose another one, on all nodes (node_port); node 0 is to run where master_addr leads")
     })?;
-    let mut gathering =
-        Gathering { nodes, job, console, strangers: Vec::new(), members: BTreeMap::new(), refused: Vec::new() };
-    let (deadline, mut told) = (Deadline::after(nodes.wait), Deadline::after(Duration::ZERO));
+    let mut gathering = Gathering::new(nodes, job, console);
+    let (deadline, mut again) = (Deadline::after(nodes.wait), Deadline::after(Duration::ZERO));
     while gathering.members.len() + 1 < nodes.count as usize {
         if watch.cancelled() {
             return Ok(None);
@@ -52,10 +50,10 @@ pub(in super::super) fn gather(
         if deadline.is_over() {
             return Err(gathering.missing());
         }
-        if told.is_over() {
+        if again.is_over() {
             let missing = gathering.ranks();
             console.note(format_args!("waiting at {address}:{port} for node_rank {missing} of {} nodes", nodes.count));
-            told = Deadline::after(TOLD);
+            again = Deadline::after(AGAIN);
         }
         gathering.look(&listener)?;
         thread::sleep(LOOK);
@@ -63,8 +61,7 @@ pub(in super::super) fn gather(
     Ok(Some(Team::new(name(0, &own.name), own, gathering.members.into_values().collect())))
 }
 
-/// The connections so far.
-struct Gathering<'a> {
+pub(super) struct Gathering<'a> {
     nodes: &'a Nodes,
     job: Setting,
     console: &'a Console,
@@ -75,9 +72,13 @@ struct Gathering<'a> {
     refused: Vec<String>,
 }
 
-impl Gathering<'_> {
+impl<'a> Gathering<'a> {
+    pub fn new(nodes: &'a Nodes, job: Setting, console: &'a Console) -> Self {
+        Gathering { nodes, job, console, strangers: Vec::new(), members: BTreeMap::new(), refused: Vec::new() }
+    }
+
     /// Accepts connections, and checks that all members are still connected.
-    fn look(&mut self, listener: &Listener) -> Result<()> {
+    pub fn look(&mut self, listener: &Listener) -> Result<()> {
         let failed = |cause| Error::device(format!("no more nodes can come: {cause}"));
         while let Some(link) = listener.next().map_err(failed)? {
             self.strangers.push((link, Deadline::after(INTRODUCTION)));
@@ -85,16 +86,16 @@ impl Gathering<'_> {
         // Connections beyond the limit are not from our nodes.
         self.strangers.truncate(STRANGERS);
         for (link, until) in std::mem::take(&mut self.strangers) {
-            match link.hear(Duration::ZERO) {
-                Some(Heard::Line(line)) => self.introduce(link, &line)?,
+            match link.receive(Duration::ZERO) {
+                Some(Received::Line(line)) => self.introduce(link, &line)?,
                 None if !until.is_over() => self.strangers.push((link, until)),
-                None | Some(Heard::Lost(_)) => {}
+                None | Some(Received::Lost(_)) => {}
             }
         }
         // A member sends nothing before the first order.
-        let heard: Vec<u32> =
+        let talking: Vec<u32> =
             self.members.values().filter(|member| !is_quiet(member)).map(|member| member.rank).collect();
-        for rank in heard {
+        for rank in talking {
             let gone = self.members.remove(&rank).map_or(String::new(), |member| member.name);
             self.console.note(format_args!("{gone} is gone again"));
         }
@@ -153,12 +154,12 @@ impl Gathering<'_> {
     }
 
     /// The missing ranks, as `1, 3`.
-    fn ranks(&self) -> String {
+    pub fn ranks(&self) -> String {
         let missing = (1..self.nodes.count).filter(|rank| !self.members.contains_key(rank));
         missing.map(|rank| rank.to_string()).collect::<Vec<_>>().join(", ")
     }
 
-    fn missing(&self) -> Error {
+    pub fn missing(&self) -> Error {
         let wait = humantime::format_duration(self.nodes.wait);
         let turned_away: String = self.refused.iter().map(|refused| format!("\n  {refused}")).collect();
         let missing = self.ranks();
@@ -172,16 +173,16 @@ impl Gathering<'_> {
 
 /// Whether a member is still connected and sends nothing.
 fn is_quiet(member: &Member) -> bool {
-    member.link.hear(Duration::ZERO).is_none()
+    member.link.receive(Duration::ZERO).is_none()
 }
 
 /// The differences between two jobs that should be the same.
 fn different(ours: &Setting, theirs: &Setting) -> Option<String> {
     let of = |job: &Setting, name: &String| job.get(name).cloned().unwrap_or_else(|| "unknown".to_owned());
     let differ = ours.keys().filter(|name| ours.get(*name) != theirs.get(*name));
-    let told: Vec<String> =
+    let differences: Vec<String> =
         differ.map(|name| format!("{name} is {} there and {} on node 0", of(theirs, name), of(ours, name))).collect();
-    (!told.is_empty()).then(|| format!("it measures another job: {}", told.join("; ")))
+    (!differences.is_empty()).then(|| format!("it measures another job: {}", differences.join("; ")))
 }
 
 #[cfg(test)]
@@ -195,7 +196,8 @@ mod tests {
             Setting::from(job.map(|(name, value)| (name.to_owned(), value.to_owned())))
         };
         assert_eq!(different(&job("a", "1"), &job("a", "1")), None);
-        let told = "it measures another job: --batch is 2 there and 1 on node 0; command is b there and a on node 0";
-        assert_eq!(different(&job("a", "1"), &job("b", "2")).as_deref(), Some(told));
+        let expected =
+            "it measures another job: --batch is 2 there and 1 on node 0; command is b there and a on node 0";
+        assert_eq!(different(&job("a", "1"), &job("b", "2")).as_deref(), Some(expected));
     }
 }

@@ -2,13 +2,12 @@
 
 use super::message::{self, Machine, Order, Report};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_machine::link::{Heard, Link};
+use perf4sight_machine::link::{Link, Received};
 use std::time::Duration;
 
 /// A node that takes part.
 pub(super) struct Member {
     pub rank: u32,
-    /// Its display name.
     pub name: String,
     pub machine: Machine,
     pub link: Link,
@@ -16,9 +15,6 @@ pub(super) struct Member {
 
 impl Member {
     /// Sends an order.
-    ///
-    /// # Errors
-    /// A lost connection.
     pub fn order(&self, order: &Order) -> Result<()> {
         // The node's last report is more useful than the broken connection.
         match self.link.say(&message::line(order)) {
@@ -31,11 +27,11 @@ impl Member {
     ///
     /// # Errors
     /// A node that disconnects or leaves, or an invalid report.
-    pub fn hear(&self, patience: Duration) -> Result<Option<Report>> {
-        let line = match self.link.hear(patience) {
+    pub fn receive(&self, patience: Duration) -> Result<Option<Report>> {
+        let line = match self.link.receive(patience) {
             None => return Ok(None),
-            Some(Heard::Lost(why)) => return Err(self.gone(&why)),
-            Some(Heard::Line(line)) => line,
+            Some(Received::Lost(why)) => return Err(self.gone(&why)),
+            Some(Received::Line(line)) => line,
         };
         match message::message(&line) {
             Err(why) => Err(self.gone(&why)),
@@ -47,7 +43,7 @@ impl Member {
     /// Why it left, if it reported that.
     fn last_words(&self) -> Option<Error> {
         loop {
-            match self.hear(Duration::ZERO) {
+            match self.receive(Duration::ZERO) {
                 Ok(Some(_)) => {}
                 Ok(None) => return None,
                 Err(error) => return Some(error),

@@ -13,8 +13,9 @@ mod member;
 mod message;
 mod rendezvous;
 mod run;
-
 mod team;
+#[cfg(test)]
+mod tests;
 mod together;
 
 pub use rendezvous::Nodes;
@@ -23,6 +24,7 @@ pub(super) use follow::follow;
 pub(super) use gather::gather;
 pub(super) use rendezvous::MOST;
 pub(super) use team::Team;
+pub(super) use together::together;
 
 use super::Sensitivity;
 use super::surroundings::Surroundings;
@@ -82,7 +84,6 @@ impl Machine {
     }
 }
 
-/// The display name of a node.
 fn name(rank: u32, machine: &str) -> String {
     format!("node {rank} ({machine})")
 }

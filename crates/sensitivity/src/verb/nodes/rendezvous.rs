@@ -5,7 +5,6 @@ use perf4sight_base::error::{Error, Result};
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// The most nodes of a job.
 pub(in super::super) const MOST: u32 = 4096;
 
 /// The settings of a job on several nodes.
@@ -26,7 +25,6 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Checks the settings alone.
     pub(in super::super) fn check(&self) -> Result<()> {
         let Nodes { count, rank, master_port, .. } = self;
         if rank >= count {
@@ -50,7 +48,6 @@ impl Nodes {
         self.rank > 0
     }
 
-    /// A description of this node.
     pub(in super::super) fn words(&self) -> String {
         let Nodes { count, rank, master_addr, .. } = self;
         let port = self.port();
@@ -85,11 +82,11 @@ impl Nodes {
     /// A command in which the profiler's values replace those of the same options.
     pub fn in_command(&self, words: &[String]) -> Vec<String> {
         let before = std::iter::once("").chain(words.iter().map(String::as_str));
-        let told = before.zip(words).map(|(before, word)| {
+        let replaced = before.zip(words).map(|(before, word)| {
             let named = |(name, _): (&str, &str)| Some(format!("{name}={}", self.option(name)?));
             self.option(before).or_else(|| word.split_once('=').and_then(named)).unwrap_or_else(|| word.clone())
         });
-        told.collect()
+        replaced.collect()
     }
 
     /// The environment variables of the job: the names that `env://` and scripts read, and those that torchrun uses for
@@ -138,20 +135,20 @@ mod tests {
     fn what_a_launcher_is_given_is_what_the_profiler_was_given() {
         let given =
             "torchrun --nnodes=1:4 --node-rank 0 --master_addr x --master-port=1 --nproc-per-node 8 train.py -b 2";
-        let told = "torchrun --nnodes=2 --node-rank 1 --master_addr 10.0.0.1 --master-port=29500 --nproc-per-node 8 train.py -b 2";
-        assert_eq!(nodes().in_command(&words(given)), words(told));
+        let expected = "torchrun --nnodes=2 --node-rank 1 --master_addr 10.0.0.1 --master-port=29500 --nproc-per-node 8 train.py -b 2";
+        assert_eq!(nodes().in_command(&words(given)), words(expected));
         assert_eq!(nodes().in_command(&words("python3 train.py --nnodes")), words("python3 train.py --nnodes"));
         assert_eq!(nodes().leader().in_command(&words("torchrun --node_rank 1")), words("torchrun --node_rank 0"));
     }
 
     #[test]
     fn a_process_without_a_launcher_is_a_rank_and_launchers_make_their_own() {
-        let told = |processes: usize, name: &str| {
-            nodes().environment(processes).into_iter().find(|(told, _)| told == name).map(|(_, value)| value)
+        let variable = |processes: usize, name: &str| {
+            nodes().environment(processes).into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
         };
-        assert_eq!(told(1, "RANK"), Some("1".into()));
-        assert_eq!((told(8, "RANK"), told(8, "PET_NODE_RANK")), (None, Some("1".into())));
-        assert_eq!(told(8, "MASTER_PORT"), Some("29500".into()));
+        assert_eq!(variable(1, "RANK"), Some("1".into()));
+        assert_eq!((variable(8, "RANK"), variable(8, "PET_NODE_RANK")), (None, Some("1".into())));
+        assert_eq!(variable(8, "MASTER_PORT"), Some("29500".into()));
     }
 
     #[test]

@@ -24,7 +24,6 @@ pub(super) struct TeamRun<'a> {
     failure: Option<Error>,
 }
 
-/// The run of another node.
 struct Other<'a> {
     member: &'a Member,
     /// Its rate is known well enough.
@@ -60,9 +59,6 @@ impl<'a> TeamRun<'a> {
     }
 
     /// Waits for the runs of the other nodes after our own; none after Ctrl-C.
-    ///
-    /// # Errors
-    /// A node that disconnects.
     pub fn finish(mut self, own: &Run, watch: &Watch<'_>) -> Result<Option<Vec<Run>>> {
         self.failure.take().map_or(Ok(()), Err)?;
         while self.others.iter().any(|other| other.run.is_none()) {
@@ -77,7 +73,7 @@ impl<'a> TeamRun<'a> {
 
     /// Reads the reports and advances the phase; `known` and `failed` describe our own run.
     fn go_on(&mut self, known: bool, failed: bool) -> Result<()> {
-        self.others.iter_mut().try_for_each(|other| other.hear(self.point))?;
+        self.others.iter_mut().try_for_each(|other| other.receive(self.point))?;
         let runs = || self.others.iter().filter_map(|other| other.run.as_ref());
         let failed = failed || runs().any(|run| has_failed(&run.outcome));
         let enough = known && self.others.iter().all(|other| other.enough || other.run.is_some());
@@ -102,8 +98,8 @@ impl<'a> TeamRun<'a> {
 }
 
 impl Other<'_> {
-    fn hear(&mut self, current: u64) -> Result<()> {
-        while let Some(report) = self.member.hear(Duration::ZERO)? {
+    fn receive(&mut self, current: u64) -> Result<()> {
+        while let Some(report) = self.member.receive(Duration::ZERO)? {
             match report {
                 Report::Look { point, enough } if point == current => self.enough = enough,
                 Report::Closing { point } if point == current => self.aware = true,

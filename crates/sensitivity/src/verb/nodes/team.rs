@@ -38,9 +38,6 @@ impl Team {
 
     /// Orders the other nodes to get ready. Of several nodes on one machine the first takes the measurement lock; on
     /// ours, this one does.
-    ///
-    /// # Errors
-    /// A node that disconnects.
     pub fn begin(&self) -> Result<()> {
         let boots: Vec<Option<&String>> = self.machines().map(|(_, machine)| machine.boot.as_ref()).collect();
         for (before, member) in (1..).zip(&self.members) {
@@ -52,21 +49,9 @@ impl Team {
     }
 
     /// Waits until all are ready; false after Ctrl-C.
-    ///
-    /// # Errors
-    /// A node that disconnects.
     pub fn assembled(&self, watch: &Watch<'_>, context: &Context) -> Result<bool> {
         let watch = Watch { waiting: &|why| context.console.note(why), ..*watch };
-        self.all(&watch, &|report| match report {
-            Report::Here => true,
-            Report::Hello(_)
-            | Report::Waiting { .. }
-            | Report::Ready { .. }
-            | Report::Look { .. }
-            | Report::Closing { .. }
-            | Report::Ended { .. }
-            | Report::Leaving { .. } => false,
-        })
+        self.all(&watch, &|report| *report == Report::Here)
     }
 
     /// Runs one point on all nodes at once; `here` runs it on ours. None after Ctrl-C.
@@ -116,7 +101,7 @@ impl Team {
         while !missing.is_empty() && !watch.cancelled() {
             let mut still = Vec::new();
             for member in missing {
-                match member.hear(LOOK)? {
+                match member.receive(LOOK)? {
                     Some(Report::Waiting { why }) => {
                         (watch.waiting)(&format!("waiting for {}: {why}", member.name));
                         still.push(member);

@@ -4,7 +4,7 @@ use crate::verb::points::{Outcome, Run};
 
 /// The combined run: the slowest one where all have a rate, otherwise that of the failed node, with the largest memory
 /// of any. `names` are the nodes of the runs, in the same order.
-pub(super) fn together(runs: Vec<Run>, names: &[String]) -> Option<Run> {
+pub(in super::super) fn together(runs: Vec<Run>, names: &[String]) -> Option<Run> {
     let named = runs.into_iter().zip(names).map(|(run, name)| Run { node: Some(name.clone()), ..run });
     let nodes: Vec<Run> = named.collect();
     let worst = nodes.iter().map(|run| severity(&run.outcome)).max()?;
@@ -47,19 +47,17 @@ fn outcome(counts: &Run, failed: &[&Run]) -> Outcome {
     let mut failed = failed.to_vec();
     failed.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     let name = |run: &Run| run.node.clone().unwrap_or_default();
-    let told = |how: fn(&Outcome) -> &str| {
-        let told: Vec<String> = failed.iter().map(|run| format!("{} on {}", how(&run.outcome), name(run))).collect();
-        told.join(", ")
+    let how = || {
+        let each: Vec<String> = failed.iter().map(|run| format!("{} on {}", how(&run.outcome), name(run))).collect();
+        each.join(", ")
     };
     match &failed[0].outcome {
         Outcome::Sound => Outcome::Sound,
         Outcome::OutOfMemory => Outcome::OutOfMemory,
-        Outcome::Disturbed { .. } => Outcome::Disturbed { how: told(how) },
-        Outcome::Crashed { .. } => {
-            Outcome::Crashed { how: told(how), last_lines: counts.outcome.last_lines().to_vec() }
-        }
-        Outcome::NoRate { told: iterations, .. } => {
-            Outcome::NoRate { how: told(how), told: *iterations, last_lines: counts.outcome.last_lines().to_vec() }
+        Outcome::Disturbed { .. } => Outcome::Disturbed { how: how() },
+        Outcome::Crashed { .. } => Outcome::Crashed { how: how(), last_lines: counts.outcome.last_lines().to_vec() },
+        Outcome::NoRate { reported, .. } => {
+            Outcome::NoRate { how: how(), reported: *reported, last_lines: counts.outcome.last_lines().to_vec() }
         }
     }
 }
@@ -117,7 +115,7 @@ mod tests {
         let all = of(&[crashed(2.0), crashed(1.0), run(20.0, 2.0)]);
         let how = "exit code 1 on node 1 (b), exit code 1 on node 0 (a)".to_owned();
         assert_eq!(all.outcome, Outcome::Crashed { how, last_lines: vec!["after 1 s".to_owned()] });
-        let silent = failed(Outcome::NoRate { how: "nothing".to_owned(), told: 0, last_lines: Vec::new() }, 1.0);
+        let silent = failed(Outcome::NoRate { how: "nothing".to_owned(), reported: 0, last_lines: Vec::new() }, 1.0);
         assert!(matches!(of(&[silent, crashed(2.0)]).outcome, Outcome::Crashed { .. }));
     }
 }

@@ -15,9 +15,9 @@ fn the_way_that_comes_first_counts() {
     let mut progress = Progress::new(folder.path(), Some(&pattern));
     assert_eq!(progress.steps(), None);
     assert_eq!(progress.unmatched().unwrap(), r#"it wrote no line that "step (?<step>\d+)" could match"#);
-    progress.hear(&[line(5, "stop 10")]);
+    progress.add(&[line(5, "stop 10")]);
     assert_eq!(progress.unmatched().unwrap(), r#"of 1 lines that it wrote none matches "step (?<step>\d+)""#);
-    progress.hear(&[line(10, "step 10"), line(20, "hello"), line(30, "step 20")]);
+    progress.add(&[line(10, "step 10"), line(20, "hello"), line(30, "step 20")]);
     let steps = |progress: &Progress| progress.steps().map(|(way, ranks)| (way, ranks[0].last().unwrap().number));
     assert_eq!(steps(&progress), Some((Way::Output, 20)));
     fs::write(progress.file(), "{\"step\": 7, \"time\": 1}\nwhat\n").unwrap();
@@ -53,7 +53,7 @@ fn times_that_fall_are_a_doubt() {
 fn lines_without_numbers_are_counted_and_those_of_one_breath_are_one_time() {
     let (folder, pattern) = (TempDir::new().unwrap(), pattern("iteration").unwrap());
     let mut progress = Progress::new(folder.path(), Some(&pattern));
-    progress.hear(&[line(10, "iteration"), line(10, "iteration"), line(20, "iteration")]);
+    progress.add(&[line(10, "iteration"), line(10, "iteration"), line(20, "iteration")]);
     let (_, ranks) = progress.steps().unwrap();
     assert_eq!(ranks[0].iter().map(|step| (step.number, step.time)).collect::<Vec<_>>(), [(2, 0.01), (3, 0.02)]);
     assert!(super::pattern("(").is_err());
