@@ -20,11 +20,14 @@ struct Written {
     file: Option<String>,
 }
 
+/// A replica: its nodes (kind of GPU, number, zone) and its degree of tensor parallelism.
+type Nodes = (Vec<(String, u64, String)>, u64);
+
 #[derive(Deserialize)]
 struct Pipeline {
     layers_per_stage: Vec<Vec<u64>>,
-    /// By stage and replica: its nodes (kind of GPU, number, zone) and its degree of tensor parallelism.
-    tmp_per_stage: Vec<Vec<(Vec<(String, u64, String)>, u64)>>,
+    /// By stage.
+    tmp_per_stage: Vec<Vec<Nodes>>,
 }
 
 /// Reads plans.
@@ -93,8 +96,6 @@ impl Written {
         Ok(MeasuredStagedPlan { plan, step_s: self.real, peak_bytes: self.max_mem })
     }
 }
-
-type Nodes = (Vec<(String, u64, String)>, u64);
 
 fn stage((layers, replicas): (Vec<u64>, Vec<Nodes>)) -> Stage {
     let replica = |(nodes, tensor_parallel): Nodes| Replica {

@@ -99,7 +99,7 @@ fn of_table(file: &Path, model: &StepModel, budget: Option<Bytes>, context: &mut
     if budget.is_some() {
         context.warn("memory is computed from published formulas, nothing of it was measured: ± 20 % are assumed");
     }
-    let every: Vec<usize> = (0..NUMBERS).collect();
+    let every: Vec<usize> = (0..plans[0].numbers().len()).collect();
     let numbers = |places: &[usize], plan: &Plan| {
         plan_table::columns(places, plan).into_iter().zip(plan_table::cells(places, plan)).collect()
     };
@@ -120,9 +120,6 @@ fn of_table(file: &Path, model: &StepModel, budget: Option<Bytes>, context: &mut
     });
     Ok(candidates.collect())
 }
-
-/// How many numbers a plan has.
-const NUMBERS: usize = 11;
 
 fn of_stages(file: &Path, model: &StagedModel, budget: Option<Bytes>, context: &mut Context) -> Result<Vec<Candidate>> {
     let plans = staged::plans(file)?;
