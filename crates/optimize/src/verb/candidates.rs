@@ -36,8 +36,8 @@ pub(super) struct Candidate {
     pub unmeasured: String,
 }
 
-/// Whether a plan fits into the budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whether a plan fits into the budget, the surest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fit {
     /// The upper end of its memory fits.
     Fits,
@@ -72,7 +72,7 @@ impl Candidate {
     }
 }
 
-/// The plans with their predictions, the fastest first, those that do not fit last.
+/// The plans with their predictions: those that fit, those that may, those that do not, each the fastest first.
 ///
 /// # Errors
 /// Files that cannot be read or are of different kinds; plans of several networks.
@@ -84,7 +84,7 @@ pub(super) fn rank(plans: &Path, model: &Path, budget: Option<Bytes>, context: &
     let mut candidates = candidates.map_err(|error| error.file(plans))?;
     candidates.sort_by(|one, other| {
         let rates = other.rate_at(other.step_ms).total_cmp(&one.rate_at(one.step_ms));
-        (one.fit == Fit::Exceeds).cmp(&(other.fit == Fit::Exceeds)).then(rates)
+        one.fit.cmp(&other.fit).then(rates)
     });
     Ok(candidates)
 }
@@ -178,7 +178,10 @@ pub(super) fn table(candidates: &[Candidate], numbers: fn(&Candidate) -> &Number
         Column::text("fits", "fits"),
         Column::text("unmeasured", "never measured"),
     ];
-    let mut table = Table::new("Plans, the fastest first, those that do not fit last", described.chain(predicted));
+    let mut table = Table::new(
+        "Plans: those that fit, those that may, those that do not; each the fastest first",
+        described.chain(predicted),
+    );
     for one in candidates {
         let times = [one.rate_at(one.step_ms), one.step_ms, one.interval_ms.0, one.interval_ms.1].map(Cell::from);
         let end = [Cell::from(one.peak), one.fit.name().into(), one.unmeasured.as_str().into()];

@@ -115,19 +115,35 @@ impl Section for Optimize {
 
 fn answer(best: &Candidate, candidates: &[Candidate]) -> String {
     let step = [best.step_ms, best.interval_ms.0, best.interval_ms.1].map(significant);
-    let perhaps = if best.fit == Fit::Uncertain { " It fits only if its memory is below the upper end." } else { "" };
-    let others = candidates.iter().skip(1).filter(|one| one.fit != Fit::Exceeds);
-    let rivals = match others.filter(|one| one.rate_at(one.interval_ms.0) >= best.rate_at(best.interval_ms.1)).count() {
-        0 => " No other plan that fits can be as fast, by the intervals.".to_owned(),
-        count => format!(" {} may be as fast, by the intervals.", counted(count as u64, "other plan")),
-    };
     format!(
-        "The fastest plan is {}: {} ms a step ({} to {}), {} samples/s, about {} of memory.{perhaps}{rivals}",
+        "The fastest plan{} is {}: {} ms a step ({} to {}), {} samples/s, about {} of memory. {}{}",
+        if best.fit == Fit::Uncertain { " that may fit (none surely does)" } else { "" },
         best.name,
         step[0],
         step[1],
         step[2],
         significant(best.rate_at(best.step_ms)),
-        best.peak
+        best.peak,
+        rivals(best, candidates),
+        faster_that_may_fit(best, candidates)
     )
+}
+
+/// How many others that fit as surely may be as fast.
+fn rivals(best: &Candidate, candidates: &[Candidate]) -> String {
+    let others = candidates.iter().skip(1).filter(|one| one.fit == best.fit);
+    match others.filter(|one| one.rate_at(one.interval_ms.0) >= best.rate_at(best.interval_ms.1)).count() {
+        0 => "No other one can be as fast, by the intervals.".to_owned(),
+        count => format!("{} may be as fast, by the intervals.", counted(count as u64, "other plan")),
+    }
+}
+
+/// The fastest plan that may fit, where it is faster than the best that surely does.
+fn faster_that_may_fit(best: &Candidate, candidates: &[Candidate]) -> String {
+    let rate = |one: &Candidate| one.rate_at(one.step_ms);
+    let uncertain = candidates.iter().find(|one| one.fit == Fit::Uncertain);
+    match uncertain.filter(|one| best.fit == Fit::Fits && rate(one) > rate(best)) {
+        None => String::new(),
+        Some(one) => format!(" {} is faster ({} samples/s) and may fit.", one.name, significant(rate(one))),
+    }
 }
