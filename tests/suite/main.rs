@@ -13,6 +13,7 @@ mod command_line;
 mod config;
 mod conformance;
 mod console;
+mod cost_model;
 mod dataset;
 mod dependency_groups;
 mod detection;

@@ -1,69 +1,93 @@
-//! The file of a step model.
+//! The file of a model of steps.
 
+use crate::staged::StagedModel;
 use crate::step::{Fitted, StepModel};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{input_file, overwrite};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What the file says that it is.
-const FORMAT: &str = "perf4sight step model";
+/// Of plans whose stages are alike, as a table holds them.
+const PLANS: &str = "perf4sight model of plans";
+/// Of plans in stages.
+const STAGED: &str = "perf4sight model of staged plans";
 /// Changes whenever a parameter or its meaning does: models of other versions are trained again.
 const VERSION: u32 = 1;
 /// The remedy for a file of another version or kind.
-const TRAIN: &str = "perf4sight cost-model train --plans PLANS.csv --out MODEL.json fits one";
+const TRAIN: &str = "perf4sight cost-model train --plans PLANS --out MODEL.json fits one";
 
-#[derive(Serialize, Deserialize)]
+/// A model that was fitted.
+#[derive(Debug, Clone)]
+pub enum Model {
+    /// Of plans whose stages are alike.
+    Plans(Box<StepModel>),
+    /// Of plans in stages.
+    Staged(Box<StagedModel>),
+}
+
+#[derive(Deserialize)]
 struct Head {
     format: String,
     version: u32,
 }
 
 #[derive(Serialize)]
-struct Written<'a> {
+struct Written<T> {
     format: &'static str,
     version: u32,
-    fitted: &'a Fitted,
+    fitted: T,
 }
 
 #[derive(Deserialize)]
-struct Body {
-    fitted: Fitted,
+struct Body<T> {
+    fitted: T,
 }
 
 /// Writes a model.
 ///
 /// # Errors
 /// A file of others in its place, unless `overwrite`; a failed write.
-pub fn save(model: &StepModel, file: &Path, overwrite: bool) -> Result<()> {
-    let written = Written { format: FORMAT, version: VERSION, fitted: model.fitted() };
-    let text = serde_json::to_string(&written)
-        .map_err(|cause| Error::input(format!("the model cannot be written as JSON: {cause}")).file(file))?;
+pub fn save(model: &Model, file: &Path, overwrite: bool) -> Result<()> {
+    let text = match model {
+        Model::Plans(model) => text(PLANS, model.fitted()),
+        Model::Staged(model) => text(STAGED, model),
+    };
+    let text =
+        text.map_err(|cause| Error::input(format!("the model cannot be written as JSON: {cause}")).file(file))?;
     overwrite::save(file, text, overwrite)
+}
+
+fn text(format: &'static str, fitted: impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string(&Written { format, version: VERSION, fitted })
 }
 
 /// Reads a model.
 ///
 /// # Errors
 /// A file that cannot be read, is no model, or one of another version.
-pub fn load(file: &Path) -> Result<StepModel> {
+pub fn load(file: &Path) -> Result<Model> {
     let text = input_file::text(file, "read the model of steps")?;
     parse(&text).map_err(|error| error.file(file))
 }
 
-fn parse(text: &str) -> Result<StepModel> {
+fn parse(text: &str) -> Result<Model> {
     let head: Head = serde_json::from_str(text).map_err(|cause| no_model(&cause))?;
-    if head.format != FORMAT {
-        return Err(Error::input(format!("this is a \"{}\"", head.format)).expected(FORMAT).help(TRAIN));
-    }
     if head.version != VERSION {
         let problem = format!("this model has version {}", head.version);
         return Err(Error::input(problem).expected(format!("version {VERSION}")).help(TRAIN));
     }
-    let body: Body = serde_json::from_str(text).map_err(|cause| no_model(&cause))?;
-    StepModel::try_from(body.fitted)
+    match head.format.as_str() {
+        PLANS => Ok(Model::Plans(Box::new(StepModel::try_from(body::<Fitted>(text)?)?))),
+        STAGED => Ok(Model::Staged(Box::new(body(text)?))),
+        other => Err(Error::input(format!("this is a \"{other}\"")).expected(format!("a {PLANS}")).help(TRAIN)),
+    }
+}
+
+fn body<T: DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str::<Body<T>>(text).map(|body| body.fitted).map_err(|cause| no_model(&cause))
 }
 
 fn no_model(cause: &serde_json::Error) -> Error {
-    Error::input(format!("this is no model of steps: {cause}")).expected(format!("JSON of a {FORMAT}")).help(TRAIN)
+    Error::input(format!("this is no model of steps: {cause}")).expected(format!("JSON of a {PLANS}")).help(TRAIN)
 }

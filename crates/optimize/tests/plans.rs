@@ -2,7 +2,7 @@
 
 use perf4sight_base::error::Result;
 use perf4sight_optimize::{
-    AllReduce, MeasuredPlan, PredictedStep, StepModel, load_model, read_measured_plans, save_model,
+    AllReduce, MeasuredPlan, Model, PredictedStep, StepModel, load_model, read_measured_plans, save_model,
 };
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -106,8 +106,8 @@ fn the_same_rows_give_the_same_model_and_a_stored_one_the_same_predictions() -> 
     let file = folder.path().join("model.json");
     let model = StepModel::fit(rows.clone(), tables()?)?;
     assert_eq!(model.fitted(), StepModel::fit(rows.clone(), tables()?)?.fitted());
-    save_model(&model, &file, false)?;
-    let stored = load_model(&file)?;
+    save_model(&Model::Plans(Box::new(model.clone())), &file, false)?;
+    let Model::Plans(stored) = load_model(&file)? else { panic!("another kind of model was stored") };
     for row in &rows {
         assert_eq!(model.predict(&row.plan), stored.predict(&row.plan));
     }

@@ -85,15 +85,16 @@ pub fn check(gradients: &[Gradient], link: Link) -> Result<()> {
         return Err(Error::input(format!("a link of {} ms and {} ms a byte", link.alpha_ms, link.ms_per_byte))
             .expected("a latency and a time a byte, each a number from 0"));
     }
-    let Some(first) = gradients.first() else {
+    if gradients.is_empty() {
         return Err(Error::input("there are no gradients").expected("at least one"));
+    }
+    let is_late = |place: &usize| {
+        let before = place.checked_sub(1).map_or(0.0, |before| gradients[before].ready_ms);
+        !is_time(gradients[*place].ready_ms) || gradients[*place].ready_ms < before
     };
-    let late = gradients.windows(2).position(|pair| !(pair[1].ready_ms >= pair[0].ready_ms));
-    match late {
-        None if is_time(first.ready_ms) && gradients.iter().all(|gradient| is_time(gradient.ready_ms)) => Ok(()),
-        late => {
-            Err(Error::input(format!("gradient {} is not ready after the one before", late.map_or(0, |at| at + 1)))
-                .expected("times in milliseconds from 0, in ascending order"))
-        }
+    match (0..gradients.len()).find(is_late) {
+        None => Ok(()),
+        Some(place) => Err(Error::input(format!("gradient {place} is ready after {} ms", gradients[place].ready_ms))
+            .expected("times in milliseconds from 0, in ascending order")),
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn calibrate(marginal: &Marginal, plans: &[Plan]) -> Result<(Calibrat
             let block = Factor::new(block(&inverse, &group))?;
             off.extend(&block.solve_vector(solved.select(Axis(0), &group)), &block.inverse().diag().to_owned());
         }
-        left_out.push(off.left_out(&format!("all plans of a {name}")));
+        left_out.push(off.left_out(&format!("all with the same {name}")));
         unlike.extend(off.deviations);
     }
     let alike = quantile(&each.deviations);

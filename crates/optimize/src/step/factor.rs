@@ -5,6 +5,9 @@ use linfa_linalg::triangular::{SolveTriangularInplace, UPLO};
 use ndarray::{Array1, Array2, Axis};
 use perf4sight_base::error::{Error, Result};
 
+/// Why a triangular system is never refused.
+const SQUARE: &str = "a factor is square, and as large as what it solves";
+
 /// The lower factor L of a covariance `L Lᵀ`.
 #[derive(Debug, Clone)]
 pub(super) struct Factor(Array2<f64>);
@@ -23,7 +26,7 @@ impl Factor {
 
     /// `L⁻¹ M`.
     pub fn whiten(&self, mut matrix: Array2<f64>) -> Array2<f64> {
-        self.solve(&mut matrix, UPLO::Lower);
+        self.0.solve_triangular_inplace(&mut matrix, UPLO::Lower).expect(SQUARE);
         matrix
     }
 
@@ -35,7 +38,7 @@ impl Factor {
     /// `(L Lᵀ)⁻¹ v`.
     pub fn solve_vector(&self, vector: Array1<f64>) -> Array1<f64> {
         let mut column = self.whiten(vector.insert_axis(Axis(1)));
-        self.solve_transposed(&mut column);
+        self.0.t().solve_triangular_inplace(&mut column, UPLO::Upper).expect(SQUARE);
         column.remove_axis(Axis(1))
     }
 
@@ -48,14 +51,5 @@ impl Factor {
     /// The logarithm of the covariance's determinant.
     pub fn log_determinant(&self) -> f64 {
         2.0 * self.0.diag().mapv(f64::ln).sum()
-    }
-
-    fn solve(&self, matrix: &mut Array2<f64>, part: UPLO) {
-        // Only matrices that are not square or of other sizes are refused, and those of this module are neither.
-        let _ = self.0.solve_triangular_inplace(matrix, part);
-    }
-
-    fn solve_transposed(&self, matrix: &mut Array2<f64>) {
-        let _ = self.0.t().solve_triangular_inplace(matrix, UPLO::Upper);
     }
 }

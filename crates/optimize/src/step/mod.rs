@@ -86,10 +86,9 @@ impl StepModel {
         let expected = self.posterior.predict(&Prepared::new(*plan, &self.fitted.all_reduce));
         let unmeasured = self.unmeasured(plan);
         let calibration = &self.fitted.calibration;
-        // Each number that was never measured adds what is not known of it.
-        let deviations = match unmeasured.len() {
-            0 => calibration.alike,
-            count => calibration.unlike * (count as f64).sqrt(),
+        let deviations = match unmeasured.is_empty() {
+            true => calibration.alike,
+            false => calibration.unlike * self.doublings(&unmeasured).sqrt(),
         };
         let off = deviations * expected.variance.sqrt();
         let step_ms = expected.mean.exp();
@@ -124,6 +123,17 @@ impl StepModel {
     /// Whether times of all-reduces come from a formula instead of a table.
     pub fn assumes_all_reduce(&self) -> bool {
         self.fitted.all_reduce.is_assumed()
+    }
+
+    /// How many doublings these numbers are from the nearest measured ones, each at least one. Errors add up over
+    /// doublings as the steps of a random walk do: their variance is proportional to it.
+    fn doublings(&self, unmeasured: &[(&'static str, u64)]) -> f64 {
+        let numbers = self.fitted.rows.iter().flat_map(|row| row.plan.numbers());
+        let nearest = |name: &str, value: u64| {
+            let measured = numbers.clone().filter(|(measured, _)| *measured == name);
+            measured.map(|(_, one)| (value as f64 / one as f64).log2().abs()).fold(f64::INFINITY, f64::min)
+        };
+        unmeasured.iter().map(|&(name, value)| nearest(name, value).max(1.0)).sum()
     }
 
     fn unmeasured(&self, plan: &Plan) -> Vec<(&'static str, u64)> {

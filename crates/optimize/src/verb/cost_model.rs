@@ -1,17 +1,18 @@
 //! `[cost_model]` and `perf4sight cost-model`: fits a model of steps on measured plans, and predicts other plans.
 
-use super::plan_table;
+use super::{plan_table, staged};
 use crate::all_reduce::AllReduce;
-use crate::model_file;
+use crate::model_file::{self, Model};
 use crate::plan::Plan;
 use crate::plans_csv::{self, Row};
+use crate::staged::Shape;
 use crate::step::{PredictedStep, StepModel};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::{Percent, counted};
 use perf4sight_report::{Cell, Column, Table, significant};
 use perf4sight_verb::config::Missing::Unset;
-use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, path, word};
+use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, path, text, word};
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ pub static SPEC: Spec = Spec {
     table: Settings {
         section: "cost_model",
         about: "fits a model of the time of a step on measured plans of parallel training",
-        groups: &[&[PLANS, ALLREDUCE, OUT, OVERWRITE]],
+        groups: &[&[PLANS, ALLREDUCE, LAYERS, LINKS, SHAPE, OUT, OVERWRITE]],
     },
     subject: Noun { one: "model", several: "models" },
     parse: |values| Ok(Box::new(Train::parse(values, values.get("out")?)?)),
@@ -32,7 +33,7 @@ pub static VERB: VerbSpec = VerbSpec {
     table: Settings {
         section: "cost-model",
         about: "predicts what a step of a parallel transformer takes, from few measured plans",
-        groups: &[&[ACTION, MODEL, PLANS, ALLREDUCE, OUT, OVERWRITE]],
+        groups: &[&[ACTION, MODEL, PLANS, ALLREDUCE, LAYERS, LINKS, SHAPE, OUT, OVERWRITE]],
     },
     after_help: AFTER_HELP,
     parse,
@@ -51,11 +52,22 @@ const ACTION: Setting = word("action", || vec!["train", "predict"])
 
 const MODEL: Setting = path("model").on_command_line().positional("MODEL.json").help("The model to predict with.");
 
-const PLANS: Setting = path("plans").required().value("FILE.csv")
-    .help("Plans, one a row: gpus, global_batch, micro_batch, hidden, heads, layers, sequence, tensor_parallel, data_parallel, pipeline_parallel; to fit, with step_ms or step_s.");
+const PLANS: Setting = path("plans").required().value("FILE")
+    .help("Plans, one a row: gpus, global_batch, micro_batch, hidden, heads, layers, sequence, tensor_parallel, data_parallel, pipeline_parallel; to fit, with step_ms or step_s. Or JSON of plans in stages, as Sailor writes it.");
 
 const ALLREDUCE: Setting = path("allreduce").many().value("FILE")
     .help("Times of all-reduces by bytes: output of all_reduce_perf, or CSV whose name ends in the number of ranks; may be given several times.");
+
+const LAYERS: Setting = path("layers").many().value("FILE.json")
+    .help("For plans in JSON: times of layers by micro-batch, tensor degree and layer, a file for each kind of GPU, which its name ends in.");
+
+const LINKS: Setting = path("links")
+    .value("FILE.json")
+    .help("For plans in JSON: bandwidths between nodes by kind of GPU, as polynomials.");
+
+const SHAPE: Setting = text("shape")
+    .value("NUMBERS")
+    .help("For plans in JSON: the network, such as hidden=1024,heads=16,sequence=2048,vocabulary=50272.");
 
 const OUT: Setting = path("out")
     .or("model.json")
@@ -68,19 +80,22 @@ const OVERWRITE: Setting = flag("overwrite").help("Replace files that perf4sight
 /// A fit of measured plans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Train {
-    plans: PathBuf,
+    pub(super) plans: PathBuf,
     allreduce: Vec<PathBuf>,
-    out: PathBuf,
-    overwrite: bool,
+    pub(super) layers: Vec<PathBuf>,
+    pub(super) links: Option<PathBuf>,
+    pub(super) shape: Option<Shape>,
+    pub(super) out: PathBuf,
+    pub(super) overwrite: bool,
 }
 
 /// Predictions of plans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Predict {
     model: PathBuf,
-    plans: PathBuf,
-    out: Option<PathBuf>,
-    overwrite: bool,
+    pub(super) plans: PathBuf,
+    pub(super) out: Option<PathBuf>,
+    pub(super) overwrite: bool,
 }
 
 fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
@@ -102,8 +117,41 @@ fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
 
 impl Train {
     fn parse(values: &Values<'_>, out: PathBuf) -> Result<Self> {
-        let allreduce = values.get::<Option<_>>("allreduce")?.unwrap_or_default();
-        Ok(Train { plans: values.get("plans")?, allreduce, out, overwrite: values.get("overwrite")? })
+        let files = |key| Ok(values.get::<Option<_>>(key)?.unwrap_or_default());
+        let train = Train {
+            plans: values.get("plans")?,
+            allreduce: files("allreduce")?,
+            layers: files("layers")?,
+            links: values.get("links")?,
+            shape: values.named_if_set("shape", staged::shape)?,
+            out,
+            overwrite: values.get("overwrite")?,
+        };
+        train.check()?;
+        Ok(train)
+    }
+
+    /// Refuses inputs that the plans have no use for, or lack.
+    fn check(&self) -> Result<()> {
+        let is_staged = staged::is_staged(&self.plans);
+        let for_staged = !self.layers.is_empty() || self.links.is_some() || self.shape.is_some();
+        let complete = !self.layers.is_empty() && self.links.is_some() && self.shape.is_some();
+        match (is_staged, for_staged, complete) {
+            (false, true, _) => {
+                Err(Error::usage("layers, links and shape are for plans in JSON").help("leave them out"))
+            }
+            (true, _, false) => Err(Error::usage("plans in JSON need more")
+                .expected("times of layers (layers), bandwidths (links) and the network (shape)")),
+            (true, _, true) if !self.allreduce.is_empty() => {
+                Err(Error::usage("allreduce is for plans in CSV").help("leave it out"))
+            }
+            (true, _, true) | (false, false, _) => Ok(()),
+        }
+    }
+
+    pub(super) fn findings(&self, left_out_percent: f64) -> Vec<Finding> {
+        let column = Column::number("left_out_percent", "error of plans left out");
+        vec![Finding { about: self.out.display().to_string(), column, cell: Percent(left_out_percent).into() }]
     }
 
     fn fit(&self) -> Result<StepModel> {
@@ -120,11 +168,14 @@ impl Verb for Train {
     /// # Errors
     /// Files that cannot be read or contradict themselves; too few plans; a file of others in the model's place.
     fn run(&self, context: &mut Context) -> Result<Summary> {
+        if staged::is_staged(&self.plans) {
+            return staged::train(self, context);
+        }
         let model = self.fit()?;
         if model.assumes_all_reduce() {
             context.warn("no times of all-reduces are given: a ring over NVLink is assumed (allreduce)");
         }
-        model_file::save(&model, &self.out, self.overwrite)?;
+        model_file::save(&Model::Plans(Box::new(model.clone())), &self.out, self.overwrite)?;
         let count = counted(model.rows().count() as u64, "measured plan");
         let off = model.left_out_percent();
         let tables = vec![left_out(&model), parameters(&model)];
@@ -133,11 +184,7 @@ impl Verb for Train {
                 "A step of a plan like these is predicted to {}: the mean error for each of {count}, left out of the fit.",
                 Percent(off)
             ),
-            findings: vec![Finding {
-                about: self.out.display().to_string(),
-                column: Column::number("left_out_percent", "error of plans left out"),
-                cell: Percent(off).into(),
-            }],
+            findings: self.findings(off),
             files: vec![("model", self.out.clone())],
             json: json!({
                 "plans": model.rows().count(),
@@ -157,7 +204,11 @@ impl Section for Train {
         let plans = [&self.plans].into_iter().map(read("plans"));
         Ok(Outline {
             steps: vec![format!("fits the plans of {}", self.plans.display())],
-            reads: plans.chain(self.allreduce.iter().map(read("allreduce"))).collect(),
+            reads: plans
+                .chain(self.allreduce.iter().map(read("allreduce")))
+                .chain(self.layers.iter().map(read("layers")))
+                .chain(self.links.iter().map(read("links")))
+                .collect(),
             writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
             ..Outline::default()
         })
@@ -203,7 +254,16 @@ impl Verb for Predict {
     /// # Errors
     /// Files that cannot be read or contradict themselves; a file of others in the predictions' place.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let model = model_file::load(&self.model)?;
+        match model_file::load(&self.model)? {
+            Model::Plans(model) => self.predict(&model, context),
+            Model::Staged(model) => staged::predict(self, &model, context),
+        }
+    }
+}
+
+impl Predict {
+    fn predict(&self, model: &StepModel, context: &mut Context) -> Result<Summary> {
+        staged::check_is_table(&self.plans)?;
         let rows = plans_csv::read(&self.plans)?;
         let steps: Vec<PredictedStep> = rows.iter().map(|row| model.predict(&row.plan)).collect();
         plan_table::warn_of_unmeasured(&steps, context);

@@ -1,0 +1,188 @@
+//! Plans whose stages are of their own layers, GPUs and tensor degrees: time and memory of a step, from times of layers
+//! and a few measured plans.
+
+mod links;
+mod memory;
+mod plan;
+mod plans_json;
+mod time;
+mod times_of_layers;
+
+pub use links::Links;
+pub use plan::{MeasuredStagedPlan, Replica, Shape, Stage, StagedPlan};
+pub use plans_json::read as read_staged_plans;
+pub use times_of_layers::LayerTimes;
+
+use crate::minimize::{minimize, robust};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::stats;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// The fewest measured plans of a fit.
+pub const LEAST_PLANS: usize = 4;
+/// What single measurements scatter by, as a share: distances of the fit are in it, and far ones count by their size.
+const SCATTER: f64 = 0.03;
+/// The percentile of errors of plans left out that intervals reach.
+const HELD: f64 = 90.0;
+/// Intervals of plans with GPUs, or numbers of stages, that were never measured are wider by this factor; nothing
+/// in the few plans of one cluster says by how much.
+const UNLIKE: f64 = 2.0;
+
+/// What is known of a network and a cluster before plans are measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// The network.
+    pub shape: Shape,
+    /// Times of its layers.
+    pub layers: LayerTimes,
+    /// Bandwidths between nodes.
+    pub links: Links,
+}
+
+/// A model of staged plans, fitted on measured ones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StagedModel {
+    cluster: Cluster,
+    time: Fit,
+    memory: Option<Fit>,
+    /// Numbers of stages that were measured, and GPUs.
+    stages: BTreeSet<u64>,
+    gpus: BTreeSet<String>,
+}
+
+/// Parameters of one quantity, and how far off they are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Fit {
+    logs: Vec<f64>,
+    /// Logarithms by which predictions were off for plans left out of the fit, by their size.
+    off: Vec<f64>,
+}
+
+/// A predicted quantity.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The value.
+    pub value: f64,
+    /// The interval that nine of ten measurements are expected in.
+    pub interval: (f64, f64),
+}
+
+/// The predictions of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PredictedStagedPlan {
+    /// Seconds of a step.
+    pub step_s: Estimate,
+    /// Peak bytes of the fullest GPU, where memory was measured.
+    pub peak_bytes: Option<Estimate>,
+    /// What no measured plan has.
+    pub unmeasured: Vec<String>,
+}
+
+/// A quantity of plans as a function of parameters.
+trait Quantity<const N: usize> {
+    /// Medians of the parameters' priors.
+    const MEDIANS: [f64; N];
+    /// Standard deviations of their logarithms.
+    const SPREADS: [f64; N];
+    /// Its value.
+    fn value(&self, logs: &[f64; N]) -> f64;
+}
+
+impl StagedModel {
+    /// Fits measured plans.
+    ///
+    /// # Errors
+    /// Too few plans; plans without a time; layers, GPUs or links that the cluster does not know.
+    pub fn fit(plans: &[MeasuredStagedPlan], cluster: Cluster) -> Result<Self> {
+        let timed = measured(plans, |plan| plan.step_s, "a step", |plan| time::Step::new(plan, &cluster))?;
+        let kept =
+            measured(plans, |plan| plan.peak_bytes, "memory", |plan| Ok(memory::Peak::new(plan, &cluster.shape)));
+        Ok(StagedModel {
+            time: Fit::new(&timed)?,
+            memory: kept.ok().map(|kept| Fit::new(&kept)).transpose()?,
+            stages: plans.iter().map(|measured| measured.plan.stages.len() as u64).collect(),
+            gpus: plans.iter().flat_map(|measured| measured.plan.gpus().map(str::to_owned)).collect(),
+            cluster,
+        })
+    }
+
+    /// Predicts a plan.
+    ///
+    /// # Errors
+    /// Layers, GPUs or links that the cluster does not know.
+    pub fn predict(&self, plan: &StagedPlan) -> Result<PredictedStagedPlan> {
+        let unmeasured = self.unmeasured(plan);
+        let step = time::Step::new(plan, &self.cluster)?;
+        let peak = memory::Peak::new(plan, &self.cluster.shape);
+        let known = unmeasured.is_empty();
+        let peak_bytes = self.memory.as_ref().map(|fit| fit.estimate(&peak, known)).transpose()?;
+        Ok(PredictedStagedPlan { step_s: self.time.estimate(&step, known)?, peak_bytes, unmeasured })
+    }
+
+    /// Mean errors of time and memory in percent, each plan left out of the fit.
+    pub fn left_out_percent(&self) -> (f64, Option<f64>) {
+        (self.time.left_out_percent(), self.memory.as_ref().map(Fit::left_out_percent))
+    }
+
+    fn unmeasured(&self, plan: &StagedPlan) -> Vec<String> {
+        let stages = plan.stages.len() as u64;
+        let stages = (!self.stages.contains(&stages)).then(|| format!("{stages} stages"));
+        let gpus: BTreeSet<&str> = plan.gpus().filter(|gpu| !self.gpus.contains(*gpu)).collect();
+        stages.into_iter().chain(gpus.into_iter().map(str::to_owned)).collect()
+    }
+}
+
+/// Plans with a measured quantity, prepared for the fit.
+fn measured<Q>(
+    plans: &[MeasuredStagedPlan],
+    value: impl Fn(&MeasuredStagedPlan) -> Option<f64>,
+    what: &str,
+    prepare: impl Fn(&StagedPlan) -> Result<Q>,
+) -> Result<Vec<(Q, f64)>> {
+    let known = plans.iter().filter_map(|plan| Some((&plan.plan, value(plan)?)));
+    let known = known.map(|(plan, value)| Ok((prepare(plan)?, value))).collect::<Result<Vec<_>>>()?;
+    match known.len() >= LEAST_PLANS {
+        true => Ok(known),
+        false => Err(Error::input(format!("{what} was measured of {} plans", known.len()))
+            .expected(format!("{LEAST_PLANS} measured plans or more"))),
+    }
+}
+
+impl Fit {
+    fn new<Q: Quantity<N>, const N: usize>(plans: &[(Q, f64)]) -> Result<Self> {
+        let off = (0..plans.len()).map(|left_out| {
+            // A measurement that occurs twice would leave nothing out.
+            let others = plans.iter().filter(|(_, value)| *value != plans[left_out].1);
+            let logs = fit(&others.collect::<Vec<_>>())?;
+            Ok((plans[left_out].0.value(&logs) / plans[left_out].1).ln().abs())
+        });
+        let off = off.collect::<Result<_>>()?;
+        Ok(Fit { logs: fit(&plans.iter().collect::<Vec<_>>())?.to_vec(), off })
+    }
+
+    fn estimate<Q: Quantity<N>, const N: usize>(&self, quantity: &Q, is_known: bool) -> Result<Estimate> {
+        let logs: &[f64; N] = self.logs.as_slice().try_into().map_err(|_| {
+            Error::input(format!("the model has {} parameters", self.logs.len())).expected(format!("{N} parameters"))
+        })?;
+        let value = quantity.value(logs);
+        let count = self.off.len() as f64;
+        let off = stats::percentile(&self.off, (HELD * (count + 1.0) / count).min(100.0));
+        let off = if is_known { off } else { UNLIKE * off };
+        Ok(Estimate { value, interval: (value * (-off).exp(), value * off.exp()) })
+    }
+
+    fn left_out_percent(&self) -> f64 {
+        100.0 * stats::mean(&self.off.iter().map(|off| off.exp_m1()).collect::<Vec<_>>())
+    }
+}
+
+/// The most probable parameters; plans that are far off count less.
+fn fit<Q: Quantity<N>, const N: usize>(plans: &[&(Q, f64)]) -> Result<[f64; N]> {
+    let medians = Q::MEDIANS.map(f64::ln);
+    minimize(medians, |logs| {
+        let plans = plans.iter().map(|(plan, value)| robust((plan.value(logs) / value).ln() / SCATTER));
+        let priors = (0..N).map(|place| robust((logs[place] - medians[place]) / Q::SPREADS[place]));
+        plans.chain(priors).collect()
+    })
+}

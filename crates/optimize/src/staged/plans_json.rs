@@ -1,0 +1,106 @@
+//! Reads plans as Sailor writes them: a list of plans, or an object that holds one.
+
+use super::plan::{MeasuredStagedPlan, Replica, Stage, StagedPlan};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::input_file;
+use serde::Deserialize;
+use serde_json::Value;
+use std::path::Path;
+
+/// A plan as the file holds it; what else is there is ignored.
+#[derive(Deserialize)]
+struct Written {
+    pipeline_list: Vec<Pipeline>,
+    mbs: u64,
+    gbs: u64,
+    /// Seconds of a step.
+    real: Option<f64>,
+    /// Bytes.
+    max_mem: Option<f64>,
+    file: Option<String>,
+}
+
+/// A replica: its nodes (kind of GPU, number, zone) and its degree of tensor parallelism.
+type Nodes = (Vec<(String, u64, String)>, u64);
+
+#[derive(Deserialize)]
+struct Pipeline {
+    layers_per_stage: Vec<Vec<u64>>,
+    /// By stage.
+    tmp_per_stage: Vec<Vec<Nodes>>,
+}
+
+/// Reads plans.
+///
+/// # Errors
+/// A file that cannot be read or holds no plans; plans that contradict themselves.
+pub fn read(file: &Path) -> Result<Vec<MeasuredStagedPlan>> {
+    let text = input_file::text(file, "read the plans")?;
+    parse(&text).map_err(|error| error.file(file))
+}
+
+fn parse(text: &str) -> Result<Vec<MeasuredStagedPlan>> {
+    let no_plans = |cause: serde_json::Error| {
+        Error::input(format!("these are no plans: {cause}"))
+            .expected("JSON with a list of plans, each with pipeline_list, mbs and gbs")
+    };
+    let written: Vec<Written> = match serde_json::from_str(text).map_err(no_plans)? {
+        // One list, whatever it is called.
+        Value::Object(fields) => {
+            let list = fields.into_iter().map(|(_, value)| value).find(Value::is_array).unwrap_or(Value::Null);
+            serde_json::from_value(list).map_err(no_plans)?
+        }
+        list => serde_json::from_value(list).map_err(no_plans)?,
+    };
+    if written.is_empty() {
+        return Err(Error::input("there are no plans").expected("at least one plan"));
+    }
+    written.into_iter().enumerate().map(|(place, plan)| plan.check(place + 1)).collect()
+}
+
+impl Written {
+    fn check(self, number: usize) -> Result<MeasuredStagedPlan> {
+        let name = self.file.clone().unwrap_or_else(|| format!("plan {number}"));
+        let wrong =
+            |problem: &str, expected: &str| Error::input(format!("{name}: {problem}")).expected(expected.to_owned());
+        let [pipeline] = <[Pipeline; 1]>::try_from(self.pipeline_list)
+            .map_err(|all| wrong(&format!("it has {} pipelines", all.len()), "one pipeline"))?;
+        if pipeline.layers_per_stage.len() != pipeline.tmp_per_stage.len() || pipeline.layers_per_stage.is_empty() {
+            return Err(wrong("its stages differ in number", "as many lists of layers as of replicas"));
+        }
+        let stages: Vec<Stage> = pipeline.layers_per_stage.into_iter().zip(pipeline.tmp_per_stage).map(stage).collect();
+        let plan = StagedPlan { name: name.clone(), stages, micro_batch: self.mbs, global_batch: self.gbs };
+        let replicas = plan.replicas();
+        if replicas == 0
+            || plan.stages.iter().any(|stage| stage.replicas.len() as u64 != replicas || stage.layers.is_empty())
+        {
+            return Err(wrong("its stages differ in their replicas, or are empty", "as many replicas in each stage"));
+        }
+        if plan
+            .stages
+            .iter()
+            .flat_map(|stage| &stage.replicas)
+            .any(|replica| replica.tensor_parallel == 0 || replica.gpu.is_empty())
+        {
+            return Err(wrong(
+                "a replica has no GPUs",
+                "the kind of its GPUs, and a degree of tensor parallelism from 1",
+            ));
+        }
+        if self.mbs == 0 || self.gbs == 0 || !self.gbs.is_multiple_of(self.mbs.saturating_mul(replicas)) {
+            return Err(wrong("gbs is no multiple of mbs x replicas", "whole micro-batches in each replica"));
+        }
+        if [self.real, self.max_mem].into_iter().flatten().any(|value| !(value.is_finite() && value > 0.0)) {
+            return Err(wrong("what was measured is no positive number", "real in seconds, max_mem in bytes"));
+        }
+        Ok(MeasuredStagedPlan { plan, step_s: self.real, peak_bytes: self.max_mem })
+    }
+}
+
+fn stage((layers, replicas): (Vec<u64>, Vec<Nodes>)) -> Stage {
+    let replica = |(nodes, tensor_parallel): Nodes| Replica {
+        gpu: nodes.into_iter().next().map_or(String::new(), |(gpu, _, _)| gpu),
+        tensor_parallel,
+    };
+    Stage { layers, replicas: replicas.into_iter().map(replica).collect() }
+}

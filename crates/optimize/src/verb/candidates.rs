@@ -1,0 +1,191 @@
+//! Plans to choose from, with what is predicted of them.
+
+use super::{plan_table, staged};
+use crate::memory;
+use crate::model_file::{self, Model};
+use crate::plan::Plan;
+use crate::plans_csv;
+use crate::staged::{MeasuredStagedPlan, PredictedStagedPlan, StagedModel};
+use crate::step::{PredictedStep, StepModel};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Bytes;
+use perf4sight_report::{Cell, Column, Table};
+use perf4sight_verb::Context;
+use std::path::Path;
+
+/// Numbers that say which network a plan trains.
+const NETWORK: [&str; 5] = ["hidden", "heads", "layers", "sequence", "vocabulary"];
+
+/// Cells under their columns.
+type Numbers = Vec<(Column, Cell)>;
+
+/// A plan with what is predicted of it.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate {
+    /// What it is called in sentences.
+    pub name: String,
+    /// All that describes it, and what of that differs among the plans.
+    pub numbers: Numbers,
+    pub differing: Numbers,
+    pub global_batch: u64,
+    pub step_ms: f64,
+    pub interval_ms: (f64, f64),
+    pub peak: Bytes,
+    pub fit: Fit,
+    /// What no measured plan has.
+    pub unmeasured: String,
+}
+
+/// Whether a plan fits into the budget, the surest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fit {
+    /// The upper end of its memory fits.
+    Fits,
+    /// Only the lower end does.
+    Uncertain,
+    Exceeds,
+}
+
+impl Fit {
+    fn new((low, high): (f64, f64), budget: Option<Bytes>) -> Self {
+        let budget = budget.map_or(f64::INFINITY, |Bytes(budget)| budget as f64);
+        match (low <= budget, high <= budget) {
+            (_, true) => Fit::Fits,
+            (true, false) => Fit::Uncertain,
+            (false, false) => Fit::Exceeds,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Fit::Fits => "yes",
+            Fit::Uncertain => "perhaps",
+            Fit::Exceeds => "no",
+        }
+    }
+}
+
+impl Candidate {
+    /// Samples a second, where a step takes so long.
+    pub fn rate_at(&self, step_ms: f64) -> f64 {
+        1e3 * self.global_batch as f64 / step_ms
+    }
+}
+
+/// The plans with their predictions: those that fit, those that may, those that do not, each the fastest first.
+///
+/// # Errors
+/// Files that cannot be read or are of different kinds; plans of several networks.
+pub(super) fn rank(plans: &Path, model: &Path, budget: Option<Bytes>, context: &mut Context) -> Result<Vec<Candidate>> {
+    let candidates = match model_file::load(model)? {
+        Model::Plans(model) => of_table(plans, &model, budget, context),
+        Model::Staged(model) => of_stages(plans, &model, budget, context),
+    };
+    let mut candidates = candidates.map_err(|error| error.file(plans))?;
+    candidates.sort_by(|one, other| {
+        let rates = other.rate_at(other.step_ms).total_cmp(&one.rate_at(one.step_ms));
+        one.fit.cmp(&other.fit).then(rates)
+    });
+    Ok(candidates)
+}
+
+fn of_table(file: &Path, model: &StepModel, budget: Option<Bytes>, context: &mut Context) -> Result<Vec<Candidate>> {
+    staged::check_is_table(file)?;
+    let plans: Vec<Plan> = plans_csv::read(file)?.iter().map(|row| row.plan).collect();
+    let differing = plan_table::differing(&plans);
+    check_network(&plans, &differing)?;
+    let steps: Vec<PredictedStep> = plans.iter().map(|plan| model.predict(plan)).collect();
+    plan_table::warn_of_unmeasured(&steps, context);
+    if budget.is_some() {
+        context.warn("memory is computed from published formulas, nothing of it was measured: ± 20 % are assumed");
+    }
+    let every: Vec<usize> = (0..plans[0].numbers().len()).collect();
+    let numbers = |places: &[usize], plan: &Plan| {
+        plan_table::columns(places, plan).into_iter().zip(plan_table::cells(places, plan)).collect()
+    };
+    let candidates = plans.iter().zip(steps).map(|(plan, step)| {
+        let peak = memory::peak(plan);
+        let ends = [1.0 - memory::ASSUMED_ERROR, 1.0 + memory::ASSUMED_ERROR].map(|factor| factor * peak.0 as f64);
+        Candidate {
+            name: plan_table::words(plan),
+            numbers: numbers(&every, plan),
+            differing: numbers(&differing, plan),
+            global_batch: plan.global_batch,
+            step_ms: step.step_ms,
+            interval_ms: step.interval_ms,
+            peak,
+            fit: Fit::new(ends.into(), budget),
+            unmeasured: plan_table::unmeasured(&step),
+        }
+    });
+    Ok(candidates.collect())
+}
+
+fn of_stages(file: &Path, model: &StagedModel, budget: Option<Bytes>, context: &mut Context) -> Result<Vec<Candidate>> {
+    let plans = staged::plans(file)?;
+    let predicted: Vec<PredictedStagedPlan> =
+        plans.iter().map(|plan| model.predict(&plan.plan)).collect::<Result<_>>()?;
+    staged::warn_of_unmeasured(&predicted, context);
+    if budget.is_some() && predicted.iter().any(|plan| plan.peak_bytes.is_none()) {
+        return Err(Error::input("the model knows nothing of memory")
+            .help("fit it on plans with max_mem, or leave --memory-budget out"));
+    }
+    Ok(plans.iter().zip(predicted).map(|(plan, predicted)| staged_candidate(plan, predicted, budget)).collect())
+}
+
+fn staged_candidate(measured: &MeasuredStagedPlan, predicted: PredictedStagedPlan, budget: Option<Bytes>) -> Candidate {
+    let plan = &measured.plan;
+    let numbers: Numbers = vec![
+        (Column::text("plan", "plan"), plan.name.as_str().into()),
+        (Column::number("stages", "stages"), plan.stages.len().into()),
+        (Column::number("replicas", "replicas"), plan.replicas().into()),
+        (Column::number("micro_batch", "micro batch"), plan.micro_batch.into()),
+    ];
+    let step = predicted.step_s;
+    Candidate {
+        name: plan.name.clone(),
+        differing: numbers.clone(),
+        numbers,
+        global_batch: plan.global_batch,
+        step_ms: 1e3 * step.value,
+        interval_ms: (1e3 * step.interval.0, 1e3 * step.interval.1),
+        peak: Bytes(predicted.peak_bytes.map_or(0, |peak| peak.value as u64)),
+        fit: Fit::new(predicted.peak_bytes.map_or((0.0, 0.0), |peak| peak.interval), budget),
+        unmeasured: predicted.unmeasured.join(", "),
+    }
+}
+
+/// Plans of several networks have no common best.
+fn check_network(plans: &[Plan], differing: &[usize]) -> Result<()> {
+    let names = plans.first().map(Plan::numbers);
+    let named = names.iter().flat_map(|names| differing.iter().map(|place| names[*place].0));
+    match named.into_iter().find(|name| NETWORK.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(Error::input(format!("the plans are of several networks: {name} differs"))
+            .expected("plans that train the same network")),
+    }
+}
+
+/// The plans in their order, described by some of their numbers.
+pub(super) fn table(candidates: &[Candidate], numbers: fn(&Candidate) -> &Numbers) -> Table {
+    let described = candidates.first().into_iter().flat_map(numbers).map(|(column, _)| column.clone());
+    let predicted = [
+        Column::number("samples_per_second", "samples/s"),
+        Column::number("predicted_ms", "step (ms)"),
+        Column::number("low_ms", "from (ms)"),
+        Column::number("high_ms", "to (ms)"),
+        Column::number("peak_bytes", "memory, about"),
+        Column::text("fits", "fits"),
+        Column::text("unmeasured", "never measured"),
+    ];
+    let mut table = Table::new(
+        "Plans: those that fit, those that may, those that do not; each the fastest first",
+        described.chain(predicted),
+    );
+    for one in candidates {
+        let times = [one.rate_at(one.step_ms), one.step_ms, one.interval_ms.0, one.interval_ms.1].map(Cell::from);
+        let end = [Cell::from(one.peak), one.fit.name().into(), one.unmeasured.as_str().into()];
+        table.row(numbers(one).iter().map(|(_, cell)| cell.clone()).chain(times).chain(end));
+    }
+    table
+}

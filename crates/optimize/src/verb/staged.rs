@@ -1,0 +1,183 @@
+//! `cost-model` with plans in stages: what is read, fitted, predicted and shown.
+
+use super::cost_model::{Predict, Train};
+use crate::model_file::{self, Model};
+use crate::staged::{
+    Cluster, Estimate, LayerTimes, Links, MeasuredStagedPlan, PredictedStagedPlan, Shape, StagedModel,
+    read_staged_plans,
+};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::overwrite;
+use perf4sight_base::units::{Bytes, Percent, counted};
+use perf4sight_report::{Cell, Column, Table};
+use perf4sight_verb::{Context, Summary};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Whether a file of plans holds them in stages: JSON.
+pub(super) fn is_staged(plans: &Path) -> bool {
+    plans.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
+}
+
+/// Refuses plans in stages where the model is of another kind.
+pub(super) fn check_is_table(plans: &Path) -> Result<()> {
+    match is_staged(plans) {
+        false => Ok(()),
+        true => Err(Error::usage("the model is of plans in CSV, these are in JSON")
+            .file(plans)
+            .help("perf4sight cost-model train fits a model of plans in JSON")),
+    }
+}
+
+/// Parses "hidden=1024,heads=16,sequence=2048,vocabulary=50272".
+pub(super) fn shape(text: &str) -> Result<Shape> {
+    let wrong = |problem: String| {
+        Error::usage(problem).expected("four numbers such as hidden=1024,heads=16,sequence=2048,vocabulary=50272")
+    };
+    let mut numbers = BTreeMap::new();
+    for word in text.split(',') {
+        let (name, value) = word.split_once('=').ok_or_else(|| wrong(format!("\"{word}\" is no name=number")))?;
+        let value: u64 = value
+            .trim()
+            .parse()
+            .ok()
+            .filter(|value| *value > 0)
+            .ok_or_else(|| wrong(format!("\"{value}\" is no number from 1")))?;
+        numbers.insert(name.trim(), value);
+    }
+    let mut take = |name: &str| numbers.remove(name).ok_or_else(|| wrong(format!("{name} is missing")));
+    let shape = Shape {
+        hidden: take("hidden")?,
+        heads: take("heads")?,
+        sequence: take("sequence")?,
+        vocabulary: take("vocabulary")?,
+    };
+    match numbers.first_key_value() {
+        Some((name, _)) => Err(wrong(format!("there is no {name}"))),
+        None => Ok(shape),
+    }
+}
+
+/// Fits a model, writes it, and reports how far it is off.
+pub(super) fn train(train: &Train, context: &mut Context) -> Result<Summary> {
+    let plans = read_staged_plans(&train.plans)?;
+    let model = StagedModel::fit(&plans, cluster(train)?).map_err(|error| error.file(&train.plans))?;
+    let (time, memory) = model.left_out_percent();
+    if memory.is_none() {
+        context.warn("too few plans have a measured max_mem: memory is not predicted");
+    }
+    model_file::save(&Model::Staged(Box::new(model)), &train.out, train.overwrite)?;
+    let memory_words = memory.map_or(String::new(), |off| format!(", its memory to {}", Percent(off)));
+    Ok(Summary {
+        answer: format!(
+            "A step of a plan like these is predicted to {}{memory_words}: mean errors of each of {}, left out of the fit.",
+            Percent(time),
+            counted(plans.len() as u64, "plan")
+        ),
+        findings: train.findings(time),
+        files: vec![("model", train.out.clone())],
+        json: json!({ "plans": plans.len(), "step_left_out_percent": time, "memory_left_out_percent": memory, "warnings": context.warnings() }),
+        ..Summary::default()
+    })
+}
+
+fn cluster(train: &Train) -> Result<Cluster> {
+    let mut layers = LayerTimes::default();
+    train.layers.iter().try_for_each(|file| layers.add(file))?;
+    let (Some(links), Some(shape)) = (&train.links, train.shape) else {
+        return Err(Error::usage("plans in JSON need links and shape"));
+    };
+    Ok(Cluster { shape, layers, links: Links::read(links)? })
+}
+
+/// Predicts plans; compares with what was measured where the file holds it.
+pub(super) fn predict(predict: &Predict, model: &StagedModel, context: &mut Context) -> Result<Summary> {
+    let plans = plans(&predict.plans)?;
+    let predicted = plans.iter().map(|plan| model.predict(&plan.plan)).collect::<Result<Vec<_>>>();
+    let predicted = predicted.map_err(|error| error.file(&predict.plans))?;
+    warn_of_unmeasured(&predicted, context);
+    let table = table(&plans, &predicted);
+    if let Some(out) = &predict.out {
+        overwrite::save(out, table.to_csv(), predict.overwrite)?;
+    }
+    Ok(Summary {
+        answer: compared(&plans, &predicted),
+        files: predict.out.iter().map(|out| ("predictions", out.clone())).collect(),
+        json: json!({ "predictions": table.to_json(), "warnings": context.warnings() }),
+        tables: vec![table],
+        ..Summary::default()
+    })
+}
+
+/// Plans in stages.
+///
+/// # Errors
+/// See [`read_staged_plans`]; a table, for which the model is not.
+pub(super) fn plans(file: &Path) -> Result<Vec<MeasuredStagedPlan>> {
+    match is_staged(file) {
+        true => read_staged_plans(file),
+        false => Err(Error::usage("the model is of plans in JSON, these are in another file")
+            .file(file)
+            .expected("a file that ends in .json")),
+    }
+}
+
+/// Warns once of all that no measured plan has.
+pub(super) fn warn_of_unmeasured(predicted: &[PredictedStagedPlan], context: &mut Context) {
+    let unmeasured: BTreeSet<&str> = predicted.iter().flat_map(|plan| &plan.unmeasured).map(String::as_str).collect();
+    for one in unmeasured {
+        context.warn(format_args!("no measured plan has {one}: intervals of plans with it are twice as wide"));
+    }
+}
+
+fn table(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan]) -> Table {
+    let columns = [
+        Column::text("plan", "plan"),
+        Column::number("predicted_s", "step (s)"),
+        Column::number("low_s", "from (s)"),
+        Column::number("high_s", "to (s)"),
+        Column::number("measured_s", "measured (s)"),
+        Column::number("peak_bytes", "memory"),
+        Column::number("peak_high_bytes", "to"),
+        Column::number("measured_bytes", "measured"),
+        Column::text("unmeasured", "never measured"),
+    ];
+    let mut table = Table::new("Predicted plans; nine of ten measurements are expected in the interval", columns);
+    let bytes = |value: Option<f64>| value.map_or(Cell::from(""), |value| Bytes(value as u64).into());
+    for (plan, step) in plans.iter().zip(predicted) {
+        let time = step.step_s;
+        table.row([
+            Cell::from(plan.plan.name.as_str()),
+            time.value.into(),
+            time.interval.0.into(),
+            time.interval.1.into(),
+            plan.step_s.map_or(Cell::from(""), Cell::from),
+            bytes(step.peak_bytes.map(|peak| peak.value)),
+            bytes(step.peak_bytes.map(|peak| peak.interval.1)),
+            bytes(plan.peak_bytes),
+            step.unmeasured.join(", ").into(),
+        ]);
+    }
+    table
+}
+
+/// How far predictions are from what was measured; empty where nothing was.
+fn compared(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan]) -> String {
+    let pairs = || plans.iter().zip(predicted);
+    let steps = pairs().filter_map(|(plan, step)| Some((plan.step_s?, step.step_s)));
+    let peaks = pairs().filter_map(|(plan, step)| Some((plan.peak_bytes?, step.peak_bytes?)));
+    let quantities = [("steps", steps.collect::<Vec<_>>()), ("peaks of memory", peaks.collect())];
+    let sentences = quantities.iter().filter(|(_, pairs)| !pairs.is_empty()).map(|(what, pairs)| sentence(what, pairs));
+    sentences.collect::<Vec<_>>().join(" ")
+}
+
+fn sentence(what: &str, pairs: &[(f64, Estimate)]) -> String {
+    let errors: Vec<f64> = pairs.iter().map(|(truth, one)| 100.0 * (one.value / truth - 1.0).abs()).collect();
+    let held = pairs.iter().filter(|(truth, one)| (one.interval.0..=one.interval.1).contains(truth)).count();
+    format!(
+        "Of {} measured {what}, predictions are {} off in the median, {held} are within their interval.",
+        pairs.len(),
+        Percent(perf4sight_base::stats::median(&errors))
+    )
+}

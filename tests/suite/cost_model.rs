@@ -1,0 +1,152 @@
+//! `cost-model` and `optimize` from the command line: what they write and print, and bad input.
+
+use crate::ROOT;
+use crate::fixtures::Scene;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+fn published(name: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join("crates/optimize/tests").join(name)).unwrap()
+}
+
+/// A scene with plans to fit, others of one network to choose from, and times of all-reduces.
+fn scene() -> Scene {
+    let plans = published("vtrain/plans.csv");
+    let header = plans.lines().next().unwrap();
+    let rows = |keep: fn(usize) -> bool| {
+        let rows: Vec<&str> =
+            plans.lines().skip(1).enumerate().filter(|(row, _)| keep(*row)).map(|(_, text)| text).collect();
+        format!("{header}\n{}\n", rows.join("\n"))
+    };
+    let candidates: Vec<&str> =
+        plans.lines().filter(|row| row.contains(",2048,16,24,1024,") || *row == header).collect();
+    Scene::new()
+        .file("fit.csv", rows(|row| row % 3 == 0))
+        .file("others.csv", rows(|row| row % 3 != 0))
+        .file("candidates.csv", candidates.join("\n"))
+        .file("allreduce_8.csv", published("vtrain/allreduce_a100_8.csv"))
+}
+
+fn trained() -> Scene {
+    let scene = scene();
+    scene.run("cost-model train --plans fit.csv --allreduce allreduce_8.csv --out model.json").succeeds();
+    scene
+}
+
+#[test]
+fn a_model_is_trained_and_predicts_other_plans() {
+    let scene = trained();
+    let outcome = scene.run("cost-model predict model.json --plans others.csv --out predictions.csv").succeeds();
+    assert!(outcome.stdout().contains("within their interval"), "{}", outcome.stdout());
+    let predictions = scene.read("predictions.csv");
+    assert_eq!(predictions.lines().count(), scene.read("others.csv").lines().count());
+    let (mut off, mut count) = (0.0, 0.0);
+    let header: Vec<&str> = predictions.lines().next().unwrap().split(',').collect();
+    let place = |name: &str| header.iter().position(|column| *column == name).unwrap();
+    for row in predictions.lines().skip(1) {
+        let number = |name: &str| row.split(',').nth(place(name)).unwrap().parse::<f64>().unwrap();
+        off += (number("predicted_ms") / number("measured_ms") - 1.0).abs();
+        count += 1.0;
+    }
+    assert!(off / count < 0.05, "{} off", off / count);
+}
+
+/// The best of the candidates by what was measured, in samples a second, is at most 2 % better than the one named.
+#[test]
+fn optimize_names_a_plan_that_is_as_good_as_the_best_measured() {
+    let scene = trained();
+    scene.run("optimize --plans candidates.csv --model model.json --out ranked.csv").succeeds();
+    let ranked = scene.read("ranked.csv");
+    let first: Vec<&str> = ranked.lines().nth(1).unwrap().split(',').collect();
+    let candidates = scene.read("candidates.csv");
+    let rate = |row: &str| {
+        let cells: Vec<f64> = row.split(',').map(|cell| cell.parse().unwrap()).collect();
+        cells[1] / cells[10]
+    };
+    let best = candidates.lines().skip(1).map(rate).fold(0.0, f64::max);
+    // Columns of the ranking have the vocabulary behind the sequence, those of the candidates do not.
+    let is_first = |row: &&str| {
+        let cells: Vec<&str> = row.split(',').collect();
+        cells[..7] == first[..7] && cells[7..10] == first[8..11]
+    };
+    let named = candidates.lines().skip(1).find(is_first).map(rate).unwrap();
+    assert!(named > 0.98 * best, "{named} of {best}");
+}
+
+#[test]
+fn a_budget_that_no_plan_meets_ends_with_7_and_names_the_leanest() {
+    let scene = trained();
+    let outcome = scene.run("optimize --plans candidates.csv --model model.json --memory-budget 1GiB --out ranked.csv");
+    let outcome = outcome.fails(7);
+    assert!(outcome.stderr().contains("the leanest takes about"), "{}", outcome.stderr());
+    assert!(!scene.path("ranked.csv").exists());
+}
+
+#[test]
+fn plans_in_stages_are_trained_predicted_and_ranked() {
+    let scene = Scene::new()
+        .file("plans.json", published("sailor/plans.json"))
+        .file("layers_GH-96.json", published("sailor/layers_OPT-350_GH-96.json"))
+        .file("links.json", published("sailor/network_coefficients.json"));
+    let train = "cost-model train --plans plans.json --layers layers_GH-96.json --links links.json --out model.json";
+    scene.run(&format!("{train} --shape hidden=1024,heads=16,sequence=2048,vocabulary=50272")).succeeds();
+    scene.run("cost-model predict model.json --plans plans.json --out predictions.csv").succeeds();
+    assert_eq!(scene.read("predictions.csv").lines().count(), 16);
+    let outcome = scene.run("optimize --plans plans.json --model model.json --memory-budget 30GiB").succeeds();
+    // The fastest measured plan with at most 30 GiB: 1,024 samples in 1.22 s on 32 nodes in two stages.
+    assert!(outcome.stdout().contains("The fastest plan is plan_config_N32_D16.json"), "{}", outcome.stdout());
+    scene.run(train).fails(2);
+}
+
+/// One message with place and remedy; nothing is written.
+#[test]
+fn bad_input_is_refused_with_its_place() {
+    let good = published("vtrain/plans.csv");
+    let lines: Vec<&str> = good.lines().take(20).collect();
+    let changed = |line: usize, from: &str, to: &str| {
+        let mut lines: Vec<String> = lines.iter().map(|line| line.to_string()).collect();
+        assert!(lines[line].contains(from), "{}", lines[line]);
+        lines[line] = lines[line].replace(from, to);
+        lines.join("\n")
+    };
+    let first: Vec<&str> = lines[1].split(',').collect();
+    let time = first[10];
+    for (name, text, expected) in [
+        ("degrees", changed(1, &format!("{},", first[0]), "3,"), "do not give 3 GPUs"),
+        ("seconds", changed(1, time, &(time.parse::<f64>().unwrap() / 1e6).to_string()), "same unit"),
+        ("nan", changed(1, time, "NaN"), "a positive number"),
+        ("column", changed(0, "hidden", "hiden"), "is \"hiden\" meant?"),
+        ("twice", changed(0, "heads", "hidden_size"), "is there twice"),
+        ("few", lines[..4].join("\n"), "3 measured plans"),
+        ("empty", lines[0].to_owned(), "no plans"),
+        ("nothing", String::new(), "there is no column"),
+    ] {
+        let scene = Scene::new().file("plans.csv", text);
+        let outcome = scene.run("cost-model train --plans plans.csv --out model.json").fails(4);
+        assert!(
+            outcome.stderr().contains(expected) && outcome.stderr().contains("plans.csv"),
+            "{name}: {}",
+            outcome.stderr()
+        );
+        assert!(!scene.path("model.json").exists(), "{name}");
+    }
+}
+
+#[test]
+fn models_of_other_versions_and_tables_of_other_ranks_are_refused() {
+    let scene = trained();
+    let mut model: Value = serde_json::from_str(&scene.read("model.json")).unwrap();
+    model["version"] = 99.into();
+    let scene = scene
+        .file("old.json", model.to_string())
+        .file("allreduce_4.csv", published("vtrain/allreduce_a100_8.csv"))
+        .file("mine.json", "{\"mine\": 1}");
+    let outcome = scene.run("cost-model predict old.json --plans others.csv").fails(4);
+    assert!(outcome.stderr().contains("version 99"), "{}", outcome.stderr());
+    let outcome = scene.run("cost-model train --plans fit.csv --allreduce allreduce_4.csv --out new.json").fails(4);
+    assert!(outcome.stderr().contains("on 4 ranks"), "{}", outcome.stderr());
+    scene.run("cost-model train --plans fit.csv --out mine.json").fails(2);
+    assert_eq!(scene.read("mine.json"), "{\"mine\": 1}");
+    scene.run("cost-model predict mine.json --plans others.csv").fails(4);
+}
