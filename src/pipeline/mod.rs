@@ -78,7 +78,8 @@ pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<
     let jobs = chosen(parse(specs, &tables, &document)?, &options.only, &document)?;
     // Checked even where it is not used.
     let settings = slurm_settings(&document, &tables)?;
-    let slurm = options.slurm.map(|Slurm { detach, print_script }| slurm::Settings { detach, print_script, ..settings });
+    let slurm =
+        options.slurm.map(|Slurm { detach, print_script }| slurm::Settings { detach, print_script, ..settings });
     let outlines = check::outlines(&jobs, slurm.is_some(), context)?;
     if options.check {
         check::show(&jobs, &outlines, &context.console);

@@ -56,5 +56,8 @@ fn with_section<T>(
     let jobs: Vec<Job<'_>> = parse(specs, &tables, document)?;
     let job = jobs.iter().find(|job| job.name() == name);
     let section = job.and_then(|job| job.section.divisible());
-    work(section.ok_or_else(|| Error::config(format!("no section [{name}] that can be divided")).file(document.file()))?)
+    work(
+        section
+            .ok_or_else(|| Error::config(format!("no section [{name}] that can be divided")).file(document.file()))?,
+    )
 }

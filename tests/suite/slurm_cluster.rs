@@ -41,7 +41,9 @@ impl Cluster {
         let controller = start("slurmctld", &folder, &["-D", "-i"]);
         let nodes = BOARDS.iter().map(|board| start("slurmd", &folder, &["-D", "-N", board]));
         let cluster = Cluster { others: nodes.chain([munged]).collect(), controller, folder };
-        within_patience("three idle nodes", || cluster.slurm("sinfo", &["-h", "-N", "-o", "%t"]).matches("idle").count() == 3);
+        within_patience("three idle nodes", || {
+            cluster.slurm("sinfo", &["-h", "-N", "-o", "%t"]).matches("idle").count() == 3
+        });
         Some(cluster)
     }
 
@@ -156,7 +158,9 @@ fn configuration(folder: &Path) -> String {
     let user = nix::unistd::User::from_uid(getuid()).unwrap().map_or_else(|| getuid().to_string(), |user| user.name);
     let ports = ports();
     let nodes: String = (BOARDS.iter().zip(&ports))
-        .map(|(board, port)| format!("NodeName={board} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1 RealMemory=500\n"))
+        .map(|(board, port)| {
+            format!("NodeName={board} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1 RealMemory=500\n")
+        })
         .collect();
     format!(
         "ClusterName=test\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={}\nSlurmUser={user}\nSlurmdUser={user}\n\

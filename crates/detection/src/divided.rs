@@ -3,7 +3,7 @@
 
 use super::store::{self, Row, Store};
 use super::trainer::Trainer;
-use super::{Became, Detection, Machine, SETTINGS, Setting, Tried, REPORT};
+use super::{Became, Detection, Machine, REPORT, SETTINGS, Setting, Tried};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::counted;
@@ -55,7 +55,8 @@ impl Divisible for Detection {
         let own = Detection { out: part.folder.to_owned(), settings, ..self.with_whole_path() };
         own.check()?;
         let now = own.circumstances(&Trainer::open(&own)?).setting();
-        let known = store::read(&self.out)?.into_iter().find(|row| self.is_asked(row)).map(|row| row.circumstances.setting());
+        let known =
+            store::read(&self.out)?.into_iter().find(|row| self.is_asked(row)).map(|row| row.circumstances.setting());
         check_kind(&known.map_or_else(|| claim(&part.run.join(MACHINE_FILE), &now), Ok)?, &now)?;
         own.measure(context)
     }
@@ -86,7 +87,9 @@ impl Divisible for Detection {
 impl Detection {
     fn check_divisible(&self) -> Result<()> {
         if self.route.is_some() {
-            return Err(Error::config("host and --slurm at once").expected("one of them").help("leave host out: Slurm chooses the machine"));
+            return Err(Error::config("host and --slurm at once")
+                .expected("one of them")
+                .help("leave host out: Slurm chooses the machine"));
         }
         match self.overwrite {
             false => Ok(()),

@@ -29,7 +29,9 @@ use perf4sight_machine::Seen;
 use perf4sight_machine::remote::Route;
 use perf4sight_report::{Cell, Column};
 use perf4sight_step::detection::{Measured, Memory};
-use perf4sight_verb::{Context, Divisible, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{
+    Context, Divisible, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec,
+};
 use serde_json::json;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -66,11 +66,10 @@ impl Cluster {
     pub fn fate(self, job: u64, index: usize) -> Option<String> {
         let words = ["show".to_owned(), "job".to_owned(), "--oneliner".to_owned(), format!("{job}_{index}")];
         let printed = call("scontrol", &words).ok()?;
-        let field = |name: &str| {
-            printed.split_whitespace().find_map(|word| word.strip_prefix(name)).map(str::to_owned)
-        };
+        let field = |name: &str| printed.split_whitespace().find_map(|word| word.strip_prefix(name)).map(str::to_owned);
         let state = field("JobState=")?;
-        let node = field("NodeList=").filter(|node| node != "(null)").map_or(String::new(), |node| format!(" on {node}"));
+        let node =
+            field("NodeList=").filter(|node| node != "(null)").map_or(String::new(), |node| format!(" on {node}"));
         let code = field("ExitCode=").map_or(String::new(), |code| format!(", exit code {code}"));
         Some(format!("{state}{node}{code}"))
     }

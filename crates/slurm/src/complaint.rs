@@ -17,9 +17,18 @@ const SILENT: [&str; 6] = [
 /// What Slurm refuses, by its own words, with the remedy.
 const REFUSALS: [(&str, &str); 11] = [
     ("invalid license", "scontrol show licenses lists the licences; correct licence in [slurm]"),
-    ("time limit is invalid", "the partition allows less: set time in [slurm], and more chunks, so that a task fits into it"),
-    ("node configuration is not available", "no node of the partition has what extra, licence or exclusive ask for; sinfo -N -l lists the nodes"),
-    ("invalid feature", "no node has the feature that --constraint in extra of [slurm] names; sinfo -o '%N %f' lists them"),
+    (
+        "time limit is invalid",
+        "the partition allows less: set time in [slurm], and more chunks, so that a task fits into it",
+    ),
+    (
+        "node configuration is not available",
+        "no node of the partition has what extra, licence or exclusive ask for; sinfo -N -l lists the nodes",
+    ),
+    (
+        "invalid feature",
+        "no node has the feature that --constraint in extra of [slurm] names; sinfo -o '%N %f' lists them",
+    ),
     ("memory specification", "no node has the memory that extra of [slurm] asks for"),
     ("invalid account", "set your account, as by extra = ['--account=NAME'] in [slurm]"),
     ("invalid qos", "correct --qos in extra of [slurm]"),
@@ -33,8 +42,9 @@ const REFUSALS: [(&str, &str); 11] = [
 pub(super) fn explain(program: &str, arguments: &[String], words: &str, status: ExitStatus) -> Error {
     let plain = plain(program, words);
     if SILENT.iter().any(|silent| words.contains(silent)) {
-        return Error::device(format!("Slurm's controller does not answer {program}: {plain}"))
-            .help("scontrol ping shows whether it runs; nothing is lost, and the same command goes on when it is back");
+        return Error::device(format!("Slurm's controller does not answer {program}: {plain}")).help(
+            "scontrol ping shows whether it runs; nothing is lost, and the same command goes on when it is back",
+        );
     }
     let partition = arguments.iter().find_map(|word| word.strip_prefix("--partition="));
     if let (Some(partition), true) = (partition, words.to_lowercase().contains("invalid partition")) {
@@ -56,6 +66,7 @@ pub(super) fn explain(program: &str, arguments: &[String], words: &str, status: 
 /// The complaint in one line, without what every line of Slurm begins with.
 fn plain(program: &str, words: &str) -> String {
     let prefixes = [format!("{program}: error: "), format!("{program}: fatal: "), format!("{program}: ")];
-    let line = |line: &str| prefixes.iter().find_map(|prefix| line.strip_prefix(prefix.as_str())).unwrap_or(line).to_owned();
+    let line =
+        |line: &str| prefixes.iter().find_map(|prefix| line.strip_prefix(prefix.as_str())).unwrap_or(line).to_owned();
     words.lines().map(str::trim).filter(|line| !line.is_empty()).map(line).collect::<Vec<_>>().join("; ")
 }

@@ -21,7 +21,9 @@ pub(crate) fn count(items: &[Item], at_once: usize) -> usize {
 pub fn divide(items: &[Item], count: usize) -> Vec<Vec<Item>> {
     let mut groups = groups(items);
     while groups.len() < count {
-        let Some(longest) = groups.iter().enumerate().max_by_key(|(at, group)| (group.len(), Reverse(*at))) else { break };
+        let Some(longest) = groups.iter().enumerate().max_by_key(|(at, group)| (group.len(), Reverse(*at))) else {
+            break;
+        };
         if longest.1.len() < 2 {
             break;
         }
@@ -64,7 +66,8 @@ mod tests {
     #[test]
     fn groups_stay_together_and_the_longest_goes_first() {
         // Groups of 3, 4, 5 s, two items each; by hand: {5} and {4, 3}.
-        let items: Vec<Item> = [0, 1, 2, 0, 1, 2].iter().zip(0..).map(|(&group, name)| item(name, group, 3 + group as u64)).collect();
+        let items: Vec<Item> =
+            [0, 1, 2, 0, 1, 2].iter().zip(0..).map(|(&group, name)| item(name, group, 3 + group as u64)).collect();
         assert_eq!(names(&divide(&items, 2)), [vec!["2", "5"], vec!["0", "1", "3", "4"]]);
     }
 

@@ -53,7 +53,8 @@ pub(crate) fn follow(runs: &[Run], settings: &Settings, cluster: Cluster, contex
         for (run, standing) in standings.iter().enumerate() {
             jobs.extend(standing.live.iter().map(|(task, live)| ((run, *task), live.clone())));
         }
-        progress.doing(standings.iter().map(|standing| words(standing, settings, context)).collect::<Vec<_>>().join("; "));
+        progress
+            .doing(standings.iter().map(|standing| words(standing, settings, context)).collect::<Vec<_>>().join("; "));
         let now = standings.iter().map(Standing::done).sum::<usize>();
         progress.advance((now - done.min(now)) as u64);
         done = done.max(now);
@@ -132,11 +133,20 @@ fn cancel(runs: &[Run], cluster: Cluster, context: &mut Context) -> Result<Endin
 
 /// Reasons for which Slurm keeps a task waiting until somebody does something, with what to do.
 const STUCK: [(&str, &str); 8] = [
-    ("PartitionTimeLimit", "the partition allows less time: cancel (Ctrl-C), then set time, and more chunks, in [slurm]"),
-    ("PartitionConfig", "the partition cannot run such tasks (scontrol show partition lists its limits): cancel (Ctrl-C), then correct [slurm]"),
+    (
+        "PartitionTimeLimit",
+        "the partition allows less time: cancel (Ctrl-C), then set time, and more chunks, in [slurm]",
+    ),
+    (
+        "PartitionConfig",
+        "the partition cannot run such tasks (scontrol show partition lists its limits): cancel (Ctrl-C), then correct [slurm]",
+    ),
     ("PartitionDown", "the partition is down; sinfo shows it"),
     ("BadConstraints", "no node fits extra of [slurm]: cancel (Ctrl-C), then correct it"),
-    ("held", "they are held; scontrol release JOB lets them run when the cause is gone, which the log of the node says"),
+    (
+        "held",
+        "they are held; scontrol release JOB lets them run when the cause is gone, which the log of the node says",
+    ),
     ("Held", "they are held; scontrol release JOB lets them run"),
     ("InvalidAccount", "cancel (Ctrl-C), then set --account in extra of [slurm]"),
     ("ReqNodeNotAvail", "the nodes are drained, down or reserved; sinfo -R says why"),
@@ -154,7 +164,9 @@ fn warn_of_stuck(standings: &[Standing<'_>], known: &mut BTreeSet<String>, conte
 
 /// Warns where a task runs for a while and nothing of it is seen here.
 fn warn_of_unseen(standings: &[Standing<'_>], began: SystemTime, context: &mut Context) -> bool {
-    let runs_unseen = |standing: &Standing<'_>| standing.live.iter().any(|(task, live)| live.waits.is_none() && standing.run.note(*task).is_none());
+    let runs_unseen = |standing: &Standing<'_>| {
+        standing.live.iter().any(|(task, live)| live.waits.is_none() && standing.run.note(*task).is_none())
+    };
     let Some(standing) = standings.iter().find(|standing| runs_unseen(standing)) else { return false };
     if elapsed(Some(began), context) < SIGHT {
         return false;
@@ -191,7 +203,10 @@ fn failure(run: &Run, task: usize, note: Option<&Note>, fate: impl Fn() -> Optio
         ),
         Some(Note { state: State::Finished, .. }) => return None,
         Some(Note { state: State::Running, node, .. }) => {
-            format!("task {task} was killed on {node}{}: what it had measured of its {items} configurations is kept", slurm())
+            format!(
+                "task {task} was killed on {node}{}: what it had measured of its {items} configurations is kept",
+                slurm()
+            )
         }
         Some(Note { state: State::Stopped, node, .. }) => {
             format!("task {task} was ended on {node}{} before its {items} configurations were measured", slurm())
@@ -211,10 +226,15 @@ mod tests {
         let share = Share { items: vec!["a".into(), "b".into()], seconds: 1.0 };
         let run = Run::new(Path::new("/absent/runs"), "profile", 5, vec![share])?;
         let fate = || Some("FAILED on board2, exit code 0:9".to_owned());
-        let words = |state| failure(&run, 0, Some(&Note { state, node: "board2".into(), words: "no GPU".into() }), fate);
+        let words =
+            |state| failure(&run, 0, Some(&Note { state, node: "board2".into(), words: "no GPU".into() }), fate);
         assert_eq!(words(State::Finished), None);
         let killed = words(State::Running).unwrap_or_default();
-        assert!(killed.contains("killed on board2 (Slurm: FAILED on board2, exit code 0:9)") && killed.contains("2 configurations"), "{killed}");
+        assert!(
+            killed.contains("killed on board2 (Slurm: FAILED on board2, exit code 0:9)")
+                && killed.contains("2 configurations"),
+            "{killed}"
+        );
         assert_eq!(words(State::Failed).as_deref(), Some("task 0 failed on board2: no GPU"));
         let unseen = failure(&run, 0, None, || None).unwrap_or_default();
         assert!(unseen.contains("/absent/runs/1") && unseen.contains("NFS"), "{unseen}");

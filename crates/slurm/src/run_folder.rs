@@ -109,11 +109,12 @@ impl Run {
                 .help("the nodes must see the folder of the results under the same path, as on NFS: set log_dir or out to such a folder")
         })?;
         let unknown = |problem: String| {
-            Error::input(problem)
-                .file(&file)
-                .help("it was submitted by another version of perf4sight: finish it with that version, or remove its folder")
+            Error::input(problem).file(&file).help(
+                "it was submitted by another version of perf4sight: finish it with that version, or remove its folder",
+            )
         };
-        let run: Run = serde_json::from_str(&text).map_err(|cause| unknown(format!("this run cannot be understood: {cause}")))?;
+        let run: Run =
+            serde_json::from_str(&text).map_err(|cause| unknown(format!("this run cannot be understood: {cause}")))?;
         match run.format == FORMAT {
             true => Ok(Run { folder: folder.to_owned(), ..run }),
             false => Err(unknown(format!("the run has format {} instead of {FORMAT}", run.format))),
@@ -127,7 +128,10 @@ impl Run {
     pub fn open(runs: &Path) -> Result<Vec<Self>> {
         let folders = numbers(runs)?.into_iter().map(|number| runs.join(number.to_string()));
         // A program that was killed while it submitted left a folder without a run.
-        folders.filter(|folder| folder.join(RUN).exists() && !folder.join(MERGED).exists()).map(|folder| Run::load(&folder)).collect()
+        folders
+            .filter(|folder| folder.join(RUN).exists() && !folder.join(MERGED).exists())
+            .map(|folder| Run::load(&folder))
+            .collect()
     }
 
     /// The configuration.

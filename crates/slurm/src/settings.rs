@@ -93,9 +93,9 @@ impl Settings {
 /// A task gets its notice minutes before the limit, so that a shorter one would leave it no time.
 fn time_limit(values: &Values<'_>) -> Result<Option<Duration>> {
     match values.get::<Option<Duration>>("time")? {
-        Some(time) if time < LEAST_TIME => {
-            Err(values.error("time", format!("{} leaves a task no time", humantime::format_duration(time))).expected("5min or more"))
-        }
+        Some(time) if time < LEAST_TIME => Err(values
+            .error("time", format!("{} leaves a task no time", humantime::format_duration(time)))
+            .expected("5min or more")),
         time => Ok(time),
     }
 }

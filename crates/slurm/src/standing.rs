@@ -56,12 +56,19 @@ impl<'a> Standing<'a> {
 
     /// The items of tasks in the queue.
     pub fn claimed(&self) -> impl Iterator<Item = &str> {
-        self.live.keys().filter_map(|task| self.run.tasks.get(*task)).flat_map(|share| share.items.iter().map(String::as_str))
+        self.live
+            .keys()
+            .filter_map(|task| self.run.tasks.get(*task))
+            .flat_map(|share| share.items.iter().map(String::as_str))
     }
 
     /// The tasks that have ended, with what they wrote.
     pub fn ended(&self) -> impl Iterator<Item = (usize, Option<&Note>)> {
-        self.notes.iter().enumerate().filter(|(task, _)| !self.live.contains_key(task)).map(|(task, note)| (task, note.as_ref()))
+        self.notes
+            .iter()
+            .enumerate()
+            .filter(|(task, _)| !self.live.contains_key(task))
+            .map(|(task, note)| (task, note.as_ref()))
     }
 
     /// The items of tasks that did their work.
@@ -74,7 +81,8 @@ impl<'a> Standing<'a> {
         let waiting = self.live.values().filter(|live| live.waits.is_some()).count();
         let done = self.ended().filter(|(_, note)| is_finished(*note)).count();
         let failed = self.ended().count() - done;
-        let mut reasons: Vec<String> = self.live.values().filter_map(|live| live.waits.clone()).filter(|reason| reason != "None").collect();
+        let mut reasons: Vec<String> =
+            self.live.values().filter_map(|live| live.waits.clone()).filter(|reason| reason != "None").collect();
         reasons.sort();
         reasons.dedup();
         Counts { waiting, running: self.live.len() - waiting, done, failed, reasons }
@@ -82,8 +90,13 @@ impl<'a> Standing<'a> {
 
     /// The expected seconds of tasks that have not ended, and of those that did their work.
     pub fn seconds(&self) -> [f64; 2] {
-        let sum = |tasks: &mut dyn Iterator<Item = usize>| tasks.filter_map(|task| self.run.tasks.get(task)).map(|share| share.seconds).sum();
-        [sum(&mut self.live.keys().copied()), sum(&mut self.ended().filter(|(_, note)| is_finished(*note)).map(|(task, _)| task))]
+        let sum = |tasks: &mut dyn Iterator<Item = usize>| {
+            tasks.filter_map(|task| self.run.tasks.get(task)).map(|share| share.seconds).sum()
+        };
+        [
+            sum(&mut self.live.keys().copied()),
+            sum(&mut self.ended().filter(|(_, note)| is_finished(*note)).map(|(task, _)| task)),
+        ]
     }
 }
 
@@ -105,7 +118,11 @@ pub(crate) struct Counts {
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = if self.reasons.is_empty() { String::new() } else { format!(" ({})", self.reasons.join(", ")) };
-        write!(f, "tasks: {} queued{why}, {} running, {} done, {} failed", self.waiting, self.running, self.done, self.failed)
+        write!(
+            f,
+            "tasks: {} queued{why}, {} running, {} done, {} failed",
+            self.waiting, self.running, self.done, self.failed
+        )
     }
 }
 
@@ -137,7 +154,11 @@ mod tests {
         run.write(0, &note(State::Finished))?;
         run.write(1, &note(State::Running))?;
         let queued = |task: usize, state: &str| format!("7|{task}|{state}|Resources||{}2\n", run.name);
-        let text = format!("{}9|N/A|PENDING|Dependency||{}merge\n9|0|RUNNING|None|b|other-0\n", queued(0, "PENDING"), run.name);
+        let text = format!(
+            "{}9|N/A|PENDING|Dependency||{}merge\n9|0|RUNNING|None|b|other-0\n",
+            queued(0, "PENDING"),
+            run.name
+        );
         let queue = super::super::queue::parse(&text)?;
         let standing = Standing::of(&run, &queue);
         // Task 0 did its work, 1 was killed, 2 waits, 3 never began.

@@ -74,7 +74,10 @@ fn runs(section: &dyn Divisible) -> Result<PathBuf> {
 }
 
 fn cancelled(tasks: usize) -> Summary {
-    let headline = format!("interrupted; cancelled {} of Slurm: the same command goes on from what they measured", counted(tasks as u64, "task"));
+    let headline = format!(
+        "interrupted; cancelled {} of Slurm: the same command goes on from what they measured",
+        counted(tasks as u64, "task")
+    );
     Summary { headline, ..Summary::default() }
 }
 
@@ -91,7 +94,8 @@ impl Submission<'_> {
             merge_ended(self.section, &standing, context)?;
             claimed.extend(standing.claimed().map(str::to_owned));
         }
-        let items: Vec<Item> = self.section.items(context)?.into_iter().filter(|item| !claimed.contains(&item.name)).collect();
+        let items: Vec<Item> =
+            self.section.items(context)?.into_iter().filter(|item| !claimed.contains(&item.name)).collect();
         if !items.is_empty() {
             self.submit(&items, context)?;
         }
@@ -101,10 +105,14 @@ impl Submission<'_> {
     fn submit(&self, items: &[Item], context: &mut Context) -> Result<()> {
         let run = self.plan(items)?;
         let place = self.place(context)?;
-        run.save(&context.config, &[("task.sh", task_script(&run, &place)?), ("merge.sh", merge_script(&run, &place)?)])?;
+        run.save(
+            &context.config,
+            &[("task.sh", task_script(&run, &place)?), ("merge.sh", merge_script(&run, &place)?)],
+        )?;
         let mut jobs = Vec::new();
         for array in Array::cut(run.tasks.len(), self.cluster.array_size()?) {
-            let submitted = array_arguments(&run, &place, array, jobs.last().copied()).and_then(|words| self.cluster.submit(&words));
+            let submitted = array_arguments(&run, &place, array, jobs.last().copied())
+                .and_then(|words| self.cluster.submit(&words));
             match submitted {
                 Ok(job) => jobs.push(job),
                 Err(error) => {
@@ -125,7 +133,9 @@ impl Submission<'_> {
             run.folder.display()
         ));
         if let Err(error) = merge_arguments(&run, &place, &jobs).and_then(|words| self.cluster.submit(&words)) {
-            context.warn(format!("no job will merge the results, so the same command has to when the tasks have ended: {error}"));
+            context.warn(format!(
+                "no job will merge the results, so the same command has to when the tasks have ended: {error}"
+            ));
         }
         Ok(())
     }
@@ -139,7 +149,8 @@ impl Submission<'_> {
         };
         let tasks = divide(items, count).into_iter().map(share).collect();
         let mut run = Run::new(&self.runs, self.name, 0, tasks)?;
-        let limit = self.settings.time.unwrap_or_else(|| run.longest().saturating_mul(MARGIN.0).saturating_add(MARGIN.1));
+        let limit =
+            self.settings.time.unwrap_or_else(|| run.longest().saturating_mul(MARGIN.0).saturating_add(MARGIN.1));
         run.minutes = limit.as_secs().div_ceil(60);
         Ok(run)
     }
@@ -154,7 +165,8 @@ impl Submission<'_> {
         let items = self.section.items(context)?;
         let (run, place) = (self.plan(&items)?, self.place(context)?);
         let words = array_arguments(&run, &place, Array { first: 0, count: run.tasks.len().max(1) }, None)?;
-        let quoted = shlex::try_join(words.iter().map(String::as_str)).map_err(|cause| Error::usage(cause.to_string()))?;
+        let quoted =
+            shlex::try_join(words.iter().map(String::as_str)).map_err(|cause| Error::usage(cause.to_string()))?;
         context.console.line(format_args!("sbatch {quoted}\n\n{}", task_script(&run, &place)?));
         let headline = format!(
             "{} in {}; nothing was submitted",
@@ -167,10 +179,8 @@ impl Submission<'_> {
     /// Where the runs stand, for whoever does not wait.
     fn leave(&self, active: &[Run], context: &Context) -> Result<Summary> {
         let queue = self.cluster.queue()?;
-        let words: Vec<String> = active
-            .iter()
-            .map(|run| follow::words(&Standing::of(run, &queue), self.settings, context))
-            .collect();
+        let words: Vec<String> =
+            active.iter().map(|run| follow::words(&Standing::of(run, &queue), self.settings, context)).collect();
         let headline = format!("{}; the same command shows where it stands, and merges what is done", words.join("; "));
         Ok(Summary { headline, ..Summary::default() })
     }
@@ -198,7 +208,8 @@ impl Submission<'_> {
 }
 
 fn missing_error(missing: usize, active: &[Run]) -> Error {
-    let outputs: Vec<String> = active.iter().map(|run| run.folder.join(super::run_folder::OUTPUT).display().to_string()).collect();
+    let outputs: Vec<String> =
+        active.iter().map(|run| run.folder.join(super::run_folder::OUTPUT).display().to_string()).collect();
     Error::device(format!("{} have no result", counted(missing as u64, "configuration")))
         .help(format!("the same command submits them again; the output of the tasks is in {}", outputs.join(", ")))
 }

@@ -30,7 +30,9 @@ impl Task {
         let run = Run::load(folder)?;
         if index >= run.tasks.len() {
             let problem = format!("the run has no task {index}");
-            return Err(Error::usage(problem).file(folder).expected(format!("a task from 0 to {}", run.tasks.len() - 1)));
+            return Err(Error::usage(problem)
+                .file(folder)
+                .expected(format!("a task from 0 to {}", run.tasks.len() - 1)));
         }
         Ok(Task { run, index, node: node.to_owned(), job: job.to_owned() })
     }
@@ -91,8 +93,10 @@ impl Task {
         let (own, other) = (env!("CARGO_PKG_VERSION"), &self.run.version);
         match own == other {
             true => Ok(()),
-            false => Err(Error::device(format!("perf4sight {other} submitted this, and {} has version {own}", self.node))
-                .help("install the same version on all nodes, or set program in [slurm] to one that they share")),
+            false => {
+                Err(Error::device(format!("perf4sight {other} submitted this, and {} has version {own}", self.node))
+                    .help("install the same version on all nodes, or set program in [slurm] to one that they share"))
+            }
         }
     }
 
@@ -113,7 +117,17 @@ impl Task {
 
 fn bytes(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| if entry.path().is_dir() { bytes(&entry.path()) } else { entry.metadata().map_or(0, |about| about.len()) }).sum()
+    entries
+        .map(
+            |entry| {
+                if entry.path().is_dir() {
+                    bytes(&entry.path())
+                } else {
+                    entry.metadata().map_or(0, |about| about.len())
+                }
+            },
+        )
+        .sum()
 }
 
 /// The section and the configuration of a run.

@@ -54,12 +54,10 @@ impl Attempt {
 
 fn append(log_dir: &Path, lines: std::io::Result<String>) -> Result<()> {
     let file = log_dir.join(CONDITIONS_FILE);
-    let append = |lines: String| {
-        OpenOptions::new().create(true).append(true).open(&file)?.write_all(lines.as_bytes())
-    };
-    lines.and_then(append).map_err(|cause| {
-        Error::io(&file, "append a line", &cause).help("make room or permit writing, then run again")
-    })
+    let append = |lines: String| OpenOptions::new().create(true).append(true).open(&file)?.write_all(lines.as_bytes());
+    lines
+        .and_then(append)
+        .map_err(|cause| Error::io(&file, "append a line", &cause).help("make room or permit writing, then run again"))
 }
 
 /// Adds the runs of other folders to those in `log_dir`, each once.
@@ -70,7 +68,13 @@ pub fn merge_attempts(log_dir: &Path, folders: &[PathBuf]) -> Result<()> {
     let text = |folder: &Path| {
         let text = input_file::text_if_there(&folder.join(CONDITIONS_FILE), "read the conditions")?;
         // A line that a crash cut off has no end.
-        Ok::<_, Error>(text.unwrap_or_default().split_inclusive('\n').filter(|line| line.ends_with('\n')).map(str::to_owned).collect::<Vec<_>>())
+        Ok::<_, Error>(
+            text.unwrap_or_default()
+                .split_inclusive('\n')
+                .filter(|line| line.ends_with('\n'))
+                .map(str::to_owned)
+                .collect::<Vec<_>>(),
+        )
     };
     let there = text(log_dir)?;
     let offered: Vec<Vec<String>> = folders.iter().map(|folder| text(folder)).collect::<Result<_>>()?;

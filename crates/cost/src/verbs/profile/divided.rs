@@ -112,15 +112,21 @@ impl Profile {
     /// Refuses what one machine has to decide as a whole.
     fn check_divisible(&self) -> Result<()> {
         if self.choice == Choice::Adaptive {
-            return Err(Error::config("plan = adaptive decides after every row what to measure next, so it cannot be divided among tasks")
-                .help("set plan = grid, or leave --slurm out"));
+            return Err(Error::config(
+                "plan = adaptive decides after every row what to measure next, so it cannot be divided among tasks",
+            )
+            .help("set plan = grid, or leave --slurm out"));
         }
         if !self.device.routes.is_empty() {
-            return Err(Error::config("host and --slurm at once").expected("one of them").help("leave host and hosts out: Slurm chooses the machine"));
+            return Err(Error::config("host and --slurm at once")
+                .expected("one of them")
+                .help("leave host and hosts out: Slurm chooses the machine"));
         }
         match self.save {
             true => Ok(()),
-            false => Err(Error::config("save = False keeps no rows, and tasks of Slurm show none").help("set save = True")),
+            false => {
+                Err(Error::config("save = False keeps no rows, and tasks of Slurm show none").help("set save = True"))
+            }
         }
     }
 
@@ -139,8 +145,7 @@ impl Profile {
         }
         let Some(provenance) = Provenance::load(&self.places.log_dir)? else { return Ok(1.0) };
         let ledger: Ledger = profile_log::look(&self.places.log_dir, planned)?;
-        let done: Vec<Planned> =
-            planned.iter().filter(|one| ledger.runs(&one.configuration) > 0).cloned().collect();
+        let done: Vec<Planned> = planned.iter().filter(|one| ledger.runs(&one.configuration) > 0).cloned().collect();
         let estimated: f64 = estimate::each(done.iter(), &self.device).iter().sum();
         Ok(if estimated > 0.0 { profile_log::seconds(&provenance) / estimated } else { 1.0 })
     }
@@ -150,7 +155,8 @@ impl Profile {
         let mut own = self.clone();
         part.folder.clone_into(&mut own.places.log_dir);
         let spent = Provenance::load(&self.places.log_dir)?.map_or(0.0, |provenance| profile_log::seconds(&provenance));
-        let left = |budget: Duration| budget.saturating_sub(Duration::try_from_secs_f64(spent).unwrap_or(Duration::MAX));
+        let left =
+            |budget: Duration| budget.saturating_sub(Duration::try_from_secs_f64(spent).unwrap_or(Duration::MAX));
         own.budget = self.budget.map(|budget| left(budget).mul_f64(part.share));
         Ok(own)
     }
@@ -232,7 +238,8 @@ fn merge_rows(log_dir: &Path, folders: &[PathBuf], variant: &Variant, quantity: 
     if offered.is_empty() {
         return Ok(());
     }
-    let (appender, log) = open(log_dir, quantity.into(), || Appender::open(log_dir, variant, quantity, Stage::Training))?;
+    let (appender, log) =
+        open(log_dir, quantity.into(), || Appender::open(log_dir, variant, quantity, Stage::Training))?;
     appender.append_all(&absent(&log.map_or(Vec::new(), |log| log.records), offered))
 }
 
