@@ -88,8 +88,8 @@ fn a_sweep_on_three_boards_equals_one_on_this_machine_row_by_row() {
     assert!(!scene.path("profiling_csvs/simulated/imagenet/slurm/2").exists());
     // More tasks than an array may have.
     let seven = "--config-file config.ini --slurm --set slurm.chunks=7 --set profile.device_name=seven";
-    let told = cluster.run(&scene, seven).succeeds();
-    assert!(7 > ARRAY_SIZE && told.stderr().contains("in 7 tasks as job"), "{told}");
+    let words = cluster.run(&scene, seven).succeeds();
+    assert!(7 > ARRAY_SIZE && words.stderr().contains("in 7 tasks as job"), "{words}");
     assert_eq!(rows(&scene.path("profiling_csvs/seven/imagenet")), local);
     hostile_words_stay_words(&scene, &cluster, &local);
     shown_and_left(&scene, &cluster, &local);
@@ -119,8 +119,8 @@ fn hostile_words_stay_words(scene: &Scene, cluster: &Cluster, local: &[String]) 
     ] {
         let mut command = cluster.command(scene, "--config-file config.ini --slurm --set profile.device_name=refused");
         let output = command.args(["--set", &format!("slurm.{key}={word}")]).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).to_lowercase();
-        assert!(!output.status.success() && told.contains(&problem.to_lowercase()), "{key} {word}: {told}");
+        let words = String::from_utf8_lossy(&output.stderr).to_lowercase();
+        assert!(!output.status.success() && words.contains(&problem.to_lowercase()), "{key} {word}: {words}");
     }
     assert!(!scene.path("pwned").exists() && cluster.is_idle());
 }
@@ -152,18 +152,18 @@ fn whatever_happens_to_tasks_nothing_is_lost_and_nothing_measured_twice() {
     Cluster::kill_task(&run, 0);
     cluster.restart_controller();
     let output = waiting.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success(), "{told}");
-    for words in ["task 0 was killed on board", "have no result", "the same command submits them again"] {
-        assert!(told.contains(words), "{words}: {told}");
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{words}");
+    for expected in ["task 0 was killed on board", "have no result", "the same command submits them again"] {
+        assert!(words.contains(expected), "{expected}: {words}");
     }
     // 6 networks of 4 batches, latency and memory.
     let log_dir = scene.path("profiling_csvs/tx2/imagenet");
     let (before, _) = identities(&log_dir);
-    assert!((1..48).contains(&before), "{before} rows after: {told}");
+    assert!((1..48).contains(&before), "{before} rows after: {words}");
     cluster.slurm("scontrol", &["update", "nodename=board3", "state=resume"]);
     cluster.run(&scene, "--config-file config.ini --slurm").succeeds();
-    assert_eq!(identities(&log_dir), (48, 48), "{told}");
+    assert_eq!(identities(&log_dir), (48, 48), "{words}");
     if geteuid().is_root() {
         let _ = Command::new("umount").arg(run.join("task-2")).status();
     }
