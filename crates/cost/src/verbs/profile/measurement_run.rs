@@ -144,6 +144,8 @@ impl MeasurementRun<'_> {
         let worked = context.now().duration_since(began).unwrap_or_default().saturating_sub(waited);
         match &measurement {
             Measurement::Interrupted => return Ok(()),
+            // A signal to this program may have reached the worker, too (scancel).
+            Measurement::Broken { .. } if context.cancelled() => return Ok(()),
             Measurement::Broken { outcome, reason } => {
                 let failure = Failure::of(*outcome, reason, &job.allowance, worked);
                 context.warn(format!("{name}: {outcome}: {}", failure.reason));
