@@ -63,8 +63,7 @@ def made(name):
     if name in TIMM:
         import timm
         pixels = TIMM[name]
-        sized = {"img_size": pixels} if "halonet" in name and False else {}
-        return timm.create_model(name, **sized).train(), torch.rand(2, 3, pixels, pixels)
+        return timm.create_model(name).train(), torch.rand(2, 3, pixels, pixels)
     import drawn_by_hand
     make, shape = drawn_by_hand.NETS[name]
     return make().train(), torch.rand(shape)
@@ -142,31 +141,29 @@ def by_file(name, dynamo):
             torch.onnx.export(network, given, path, input_names=names, dynamic_axes={one: {0: "batch"} for one in names}, dynamo=False,
                               training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, opset_version=17)
         batch = next(iter(inputs.values())).shape[0] if isinstance(inputs, dict) else inputs.shape[0]
-        reply = _program.ask("predict", path, "--target=cpu", "--bs=%d" % batch, "--optimizer=adamw", "--zero-grad=free")
-    return {"bytes": reply["networks"][0]["predictions"][0]["tensors_bytes"], "warnings": reply["warnings"]}
+        told = _program.ask("predict", path, "--target=cpu", "--bs=%d" % batch, "--optimizer=adamw", "--zero-grad=free")
+    return {"bytes": told["networks"][0]["predictions"][0]["tensors_bytes"], "warnings": told["warnings"]}
 
 
 def answer(name, way):
-    import torch
-    torch.set_num_threads(2)
-    warnings.filterwarnings("ignore")
-    if way == "counted":
-        return counted(name)
-    if way == "module":
-        return by_module(name)
-    return by_file(name, way == "default")
-
-
-def asked(name, way):
-    """The answer of a process of its own, or the problem it ended with."""
+    """What one way says, or the problem that it ended with."""
     try:
-        child = subprocess.run([sys.executable, __file__, name, "--answer", way], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               universal_newlines=True, timeout=LIMIT_S)
-        return json.loads(child.stdout.splitlines()[-1])
+        return {"counted": counted, "module": by_module}[way](name) if way in ("counted", "module") else by_file(name, way == "default")
+    except Exception as problem:  # a refusal is one of the results
+        return {"problem": "%s: %s" % (type(problem).__name__, str(problem)[:400])}
+
+
+def asked(name, ways):
+    """The answers of a process of its own, as far as it got."""
+    command = [sys.executable, __file__, name, "--answer", ",".join(ways)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True)
+    try:
+        lines, ended = child.communicate(timeout=LIMIT_S * len(ways))[0].splitlines(), "ended without a word"
     except subprocess.TimeoutExpired:
-        return {"problem": "not within %d s" % LIMIT_S}
-    except (ValueError, IndexError):
-        return {"problem": (child.stderr.strip().splitlines() or ["ended without a word"])[-1][:300]}
+        child.kill()
+        lines, ended = child.communicate()[0].splitlines(), "not within %d s" % LIMIT_S
+    found = [json.loads(line) for line in lines if line.startswith('{"')]
+    return {way: told for way, told in zip(ways, found + [{"problem": ended}] * len(ways))}
 
 
 def off(row, way):
@@ -198,19 +195,20 @@ def main():
     parser.add_argument("--answer", help=argparse.SUPPRESS)
     asks = parser.parse_args()
     if asks.answer:
-        try:
-            reply = answer(asks.names[0], asks.answer)
-        except Exception as problem:  # a refusal is one of the results
-            reply = {"problem": "%s: %s" % (type(problem).__name__, str(problem)[:400])}
-        return print(json.dumps(reply))
+        import torch
+        torch.set_num_threads(2)
+        warnings.filterwarnings("ignore")
+        for way in asks.answer.split(","):
+            print(json.dumps(answer(asks.names[0], way)), flush=True)
+        return
     known = [json.loads(line) for line in open(asks.rows)] if asks.rows and os.path.exists(asks.rows) else []
     rows = []
     print("| network | counted | %s |\n|%s" % (" | ".join(WAYS), "---|" * (2 + len(WAYS))))
     for name in asks.names or [*drawn_by_hand.NETS, *TRANSFORMERS, *TIMM]:
         row = next((row for row in known if row["name"] == name), None)
         if row is None:
-            row = {"name": name, **{way: asked(name, way) for way in ("counted", *WAYS) if way == "counted" or way in (asks.way or WAYS)}}
-            row.update({way: {"problem": "not asked"} for way in WAYS if way not in row})
+            row = {"name": name, **{way: {"problem": "not asked"} for way in WAYS}}
+            row.update(asked(name, ["counted"]), **asked(name, asks.way or WAYS))
             if asks.rows:
                 with open(asks.rows, "a") as file:
                     file.write(json.dumps(row) + "\n")

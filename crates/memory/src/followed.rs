@@ -2,6 +2,7 @@
 
 use crate::each_operation::{each_operation, sum};
 use crate::memo::Memo;
+use crate::run_through::run_through;
 use crate::step::Period;
 use crate::tensor::Phase;
 use perf4sight_network::{FollowedPass, Kernels, NodeId};
@@ -15,7 +16,8 @@ pub(crate) fn beyond<'a>(inside: &Memo<'a>, outside: &Memo<'a>, step: Step, pass
     let plain = Step { optimizer, zero_grad, accumulate: Accumulate::default(), ..step };
     let of_passes = |memo: &Memo<'a>| {
         let (schedule, samples) = memo.schedule(plain, pass.samples);
-        memo.outcome(plain, (&schedule, samples)).of_passes
+        // As the graph has it: an outcome of the memo asks for what is found here.
+        run_through(&schedule, memo.platform, samples, 0).of_passes
     };
     let taken = taken(inside, outside, plain, pass)
         .unwrap_or_else(|| pass.most.saturating_add(of_passes(inside).saturating_sub(of_passes(outside))));
@@ -53,4 +55,65 @@ fn totals(memo: &Memo, plain: Step, samples: u64) -> BTreeMap<(usize, NodeId), u
     let (schedule, samples) = memo.schedule(plain, samples);
     let each = each_operation(&schedule, samples, Period::First).into_iter();
     each.map(|(mark, bytes)| ((mark.phase as usize, mark.node), sum(&bytes))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Simulation;
+    use perf4sight_base::error::Result;
+    use perf4sight_base::units::Bytes;
+    use perf4sight_network::{Activation, Followed, FollowedPass, Linear, Network, NetworkBuilder, Op, Shape};
+    use perf4sight_platform::Platform;
+    use perf4sight_step::workload::{Checkpoint, Optimizer, Stage, Step, ZeroGrad};
+    use std::collections::BTreeMap;
+
+    const PLAIN: Step = Step {
+        optimizer: Optimizer::SgdWithoutMomentum,
+        zero_grad: ZeroGrad::Free,
+        ..Step::published(Stage::Training)
+    };
+
+    fn network() -> Result<Network> {
+        let mut builder = NetworkBuilder::new("perceptron", Shape::new([64]));
+        let read = builder.add("read", Op::Linear(Linear { out_features: 512, bias: true }), &[builder.input()])?;
+        let bent = builder.add("bent", Op::Activation(Activation::Gelu), &[read])?;
+        let write = builder.add("write", Op::Linear(Linear { out_features: 10, bias: true }), &[bent])?;
+        Ok(builder.finish(write))
+    }
+
+    /// Passes that take so many bytes more than the graph's, of 64 samples and of 128.
+    fn with(network: &Network, platform: &Platform, more: u64) -> Network {
+        let simulation = Simulation::new(network, PLAIN, platform);
+        let pass = |samples| FollowedPass {
+            samples,
+            most: simulation.peak(samples).allocated.0 + more * samples,
+            operators: BTreeMap::new(),
+        };
+        network.clone().following(Followed::new(PLAIN, [64, 128].map(pass).to_vec()))
+    }
+
+    #[test]
+    fn a_pass_takes_what_the_module_takes_whatever_becomes_of_its_gradients() -> Result<()> {
+        let (network, cpu) = (network()?, Platform::named("cpu")?);
+        let peak = |network: &Network, step| Simulation::new(network, step, &cpu).peak(256).allocated;
+        for optimizer in Optimizer::ALL {
+            let step = Step { optimizer, ..PLAIN };
+            let own = peak(&network, step);
+            assert_eq!(peak(&with(&network, &cpu, 0), step), own);
+            assert_eq!(peak(&with(&network, &cpu, 4096), step), Bytes(own.0 + 256 * 4096), "{optimizer:?}");
+        }
+        let again = Step { checkpoint: Checkpoint::EveryBlock, ..PLAIN };
+        assert_eq!(peak(&with(&network, &cpu, 4096), again), peak(&network, again));
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_alive_at_the_peak_adds_up_to_it() -> Result<()> {
+        let (network, cpu) = (network()?, Platform::named("cpu")?);
+        let more = with(&network, &cpu, 4096);
+        let simulation = Simulation::new(&more, PLAIN, &cpu);
+        let alive: u64 = simulation.alive(128).tensors.iter().map(|tensor| tensor.bytes.0).sum();
+        assert_eq!(Bytes(alive), simulation.peak(128).allocated);
+        Ok(())
+    }
 }

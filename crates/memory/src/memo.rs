@@ -4,7 +4,7 @@ use crate::followed::beyond;
 use crate::run_through::{Outcome, run_through};
 use crate::step::{Kernels, Operations, Pass, Schedule, SetUp, StepContext, Updates, rules_step};
 use perf4sight_base::cache::Cache;
-use perf4sight_network::{Network, Trainings};
+use perf4sight_network::{FollowedPass, Network, Trainings};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Accumulate, Step};
 use std::sync::{Arc, OnceLock};
@@ -32,6 +32,8 @@ pub(crate) struct Memo<'a> {
     passes: Cache<(Step, u64), Pass>,
     updates: Cache<(Step, u64), Updates>,
     schedules: Cache<(Step, u64), Schedule>,
+    /// By the samples of followed passes.
+    beyond: Cache<(Step, u64), i64>,
     /// By the samples of a pass.
     outcomes: Cache<(Step, u64), Outcome>,
 }
@@ -49,6 +51,7 @@ impl<'a> Memo<'a> {
             passes: Cache::default(),
             updates: Cache::default(),
             schedules: Cache::default(),
+            beyond: Cache::default(),
             outcomes: Cache::default(),
         }
     }
@@ -69,8 +72,11 @@ impl<'a> Memo<'a> {
     /// module's own passes are not known.
     pub fn beyond(&self, step: Step, samples: u64) -> i64 {
         let followed = self.network.followed().filter(|followed| self.within_kernels && followed.is_of(step));
-        followed
-            .map_or(0, |followed| followed.beyond(samples, |pass| beyond(self, self.outside_of_kernels(), step, pass)))
+        let found = |pass: &FollowedPass| {
+            let key = (Step { accumulate: Accumulate::default(), ..step }, pass.samples);
+            *self.beyond.of(key, || beyond(self, self.outside_of_kernels(), step, pass))
+        };
+        followed.map_or(0, |followed| followed.beyond(samples, found))
     }
 
     /// The same without the memory that kernels borrow.

@@ -4,10 +4,10 @@ use super::normalisation;
 use crate::align::aligned;
 use crate::call::{Call, Misfit, Outcome};
 use crate::curves;
-use crate::curves::{Curve, recognised};
+use crate::curves::{Curve, is_spelled_out, recognised};
 use crate::fold;
 use crate::names;
-use crate::notes::reads_parameter;
+use crate::notes::{self, reads_parameter};
 use crate::schema::tensor_proto::DataType;
 use crate::tensor::{Constant, is_float};
 use crate::translate::{Translation, own_name, single};
@@ -102,7 +102,11 @@ fn unknown(to: &Translation, call: &Call, input: Feature) -> Op {
 }
 
 fn recognise_or(to: &mut Translation, call: &Call, inputs: &[Feature], curves: Vec<Curve>, op: Op) -> Outcome {
-    let node = match recognised(&curves) {
+    let spelled = |activation| !to.ours && is_spelled_out(activation, notes::operation(call.node), call.opset);
+    // A step that is an operator of its own, such as ONNX's Softplus, is not spelled out.
+    let is_own = |activation| op == Op::Activation(activation);
+    let found = recognised(&curves).filter(|(activation, _)| is_own(*activation) || !spelled(*activation));
+    let node = match found {
         Some((activation, root)) => {
             let root = Feature { id: root, ..inputs[0] };
             to.add_like(own_name(call), Op::Activation(activation), &[root])?

@@ -11,6 +11,9 @@ use perf4sight_network::{Activation, Affine, Binary, NodeId, Op, Reduction, Shap
 #[cfg(test)]
 mod tests;
 
+/// The operator set since which exporters write a layer normalisation as one operator: several are steps of the program from then on.
+const LAYER_NORMALISATION: i64 = 17;
+
 /// Reads the training and the inference form: further outputs are running statistics. The batch may share its axis with others,
 /// as for all tokens of all samples.
 pub(super) fn batch(to: &mut Translation, call: &Call) -> Outcome {
@@ -206,6 +209,7 @@ pub(super) fn softmax(to: &mut Translation, call: &Call) -> Outcome {
 /// Records the scaling of a layer normalisation that is written as several operators.
 pub(super) fn scaled(to: &mut Translation, input: Feature, result: Feature, binary: Binary) {
     if binary == Binary::Mul
+        && to.opset < LAYER_NORMALISATION
         && let Some((input, axis)) = normalised(to, input)
     {
         to.pending.insert(result.id, Pending::Normalised(input, axis));

@@ -1,7 +1,9 @@
 //! Files with several graphs or several outputs, and files that are refused.
 
+use super::followed_pass;
 use crate::schema::FunctionProto;
 use crate::tests::*;
+use perf4sight_network::Kernels;
 
 fn relu(input: &str, output: &str) -> NodeProto {
     NodeProto {
@@ -166,4 +168,30 @@ fn every_network_that_teaches_operations_is_read_as_it_was_written() {
         assert!(read.coverage().is_full(), "{}: {:?}", network.name(), read.coverage());
         assert_eq!((read.macs(), read.parameters()), (network.macs(), network.parameters()), "{}", network.name());
     }
+}
+
+#[test]
+fn passes_of_the_module_are_read_from_its_note() {
+    let pass =
+        followed_pass("4 1000 attention=/ convolution=10,20/30,40").expect("the form that python/perf4sight writes");
+    assert_eq!((pass.samples, pass.most, pass.operators.len()), (4, 1000, 2));
+    assert_eq!(pass.operators[&Kernels::Convolution], [vec![10, 20], vec![30, 40]]);
+    for wrong in ["", "4", "4 x", "4 1000 cow=1/2", "4 1000 convolution=1,2", "4 1000 convolution=1,x/2"] {
+        assert_eq!(followed_pass(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn two_parameters_of_a_layer_that_are_stored_once_count_twice() {
+    // A normalisation of one channel has a scale and a shift (torch.nn.BatchNorm2d), equal numbers of which exporters store once.
+    let draft = Draft::new().weight("gate.weight", [1, 3, 1, 1]).weight("norm.weight", [1]);
+    let draft = draft.weight("norm.running_mean", [1]).weight("norm.running_var", [1]).node(
+        "Conv",
+        &["x", "gate.weight"],
+        "gate",
+        vec![],
+    );
+    let stored_once = ["gate", "norm.weight", "norm.weight", "norm.running_mean", "norm.running_var"];
+    let draft = draft.node("BatchNormalization", &stored_once, "/norm/BatchNormalization", vec![]);
+    assert_eq!(draft.output("/norm/BatchNormalization").load().network.parameters(), 3 + 2);
 }
