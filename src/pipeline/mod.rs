@@ -40,6 +40,8 @@ pub enum Ending {
 /// A section that passed all checks of its own.
 pub(crate) struct Job<'a> {
     spec: &'a Spec,
+    /// Its place among all sections, which are listed in the order in which they usually run.
+    rank: usize,
     values: Values<'a>,
     section: Box<dyn Section>,
 }
@@ -87,15 +89,16 @@ pub fn run_verb(verb: &dyn Verb, context: &mut Context) -> Result<Ending> {
 /// Checks the values of all sections before the first is parsed, for defaults reach into other sections.
 fn parse<'a>(specs: &[&'a Spec], tables: &'a [&'a Table], document: &'a Document) -> Result<Vec<Job<'a>>> {
     let checked = document.sections().iter().map(|section| {
-        let spec = spec(specs, section, document)?;
-        Ok((spec, Values::check(document, section, &spec.table, tables)?))
+        let (rank, spec) = spec(specs, section, document)?;
+        Ok((rank, spec, Values::check(document, section, &spec.table, tables)?))
     });
-    let checked: Vec<(&Spec, Values)> = checked.collect::<Result<_>>()?;
-    checked.into_iter().map(|(spec, values)| Ok(Job { spec, values, section: (spec.parse)(&values)? })).collect()
+    let checked: Vec<(usize, &Spec, Values)> = checked.collect::<Result<_>>()?;
+    let jobs = checked.into_iter();
+    jobs.map(|(rank, spec, values)| Ok(Job { spec, rank, values, section: (spec.parse)(&values)? })).collect()
 }
 
-fn spec<'a>(specs: &[&'a Spec], section: &SectionText, document: &Document) -> Result<&'a Spec> {
-    specs.iter().copied().find(|spec| spec.table.section == section.name).ok_or_else(|| {
+fn spec<'a>(specs: &[&'a Spec], section: &SectionText, document: &Document) -> Result<(usize, &'a Spec)> {
+    specs.iter().copied().enumerate().find(|(_, spec)| spec.table.section == section.name).ok_or_else(|| {
         let known: Vec<&str> = specs.iter().map(|spec| spec.table.section).collect();
         Error::config(format!("there is no section [{}]", section.name))
             .file(document.file())

@@ -295,11 +295,16 @@ mod tests {
                 return TensorProto::default();
             };
             let sizes = tensor.shape.unwrap_or_default().dim.into_iter().filter_map(|size| size.value);
-            let dims: Vec<i64> = sizes
-                .map(|size| if let dimension::Value::DimValue(size) = size { size } else { 0 })
-                .collect();
+            let dims: Vec<i64> =
+                sizes.map(|size| if let dimension::Value::DimValue(size) = size { size } else { 0 }).collect();
             let values = (0..dims.iter().product::<i64>()).map(|value| value as f32);
-            TensorProto { name: input.name, dims, data_type: Some(1), float_data: values.collect(), ..TensorProto::default() }
+            TensorProto {
+                name: input.name,
+                dims,
+                data_type: Some(1),
+                float_data: values.collect(),
+                ..TensorProto::default()
+            }
         });
         graph.initializer = weights.collect();
         model.encode_to_vec()
@@ -310,14 +315,18 @@ mod tests {
         let bytes = std::fs::read(file).expect("it was written");
         let model = ModelProto::decode(bytes.as_slice()).expect("it is ONNX");
         let tensors = model.graph.unwrap_or_default().initializer.into_iter();
-        let values = |tensor: &TensorProto| tensor::Constant::from_message(tensor).map_or(Vec::new(), |constant| constant.values);
+        let values = |tensor: &TensorProto| {
+            tensor::Constant::from_message(tensor).map_or(Vec::new(), |constant| constant.values)
+        };
         tensors.map(|tensor| (tensor.name().to_owned(), (tensor.dims.clone(), values(&tensor)))).collect()
     }
 
     /// 2 channels, a convolution to `filters`, a normalisation, a depthwise convolution, and one back to 2.
     fn network(filters: usize) -> Result<Network> {
         let mut builder = NetworkBuilder::new("small", Shape::new([2, 4, 4]));
-        let conv = |out_channels, groups| Op::Conv(Conv { out_channels, window: Window::square(1, 1, 0), groups, bias: groups == 1 });
+        let conv = |out_channels, groups| {
+            Op::Conv(Conv { out_channels, window: Window::square(1, 1, 0), groups, bias: groups == 1 })
+        };
         let mut at = builder.input();
         let layers = [
             ("wide", conv(filters, 1)),
