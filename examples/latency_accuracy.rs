@@ -128,7 +128,8 @@ fn drifting(profile: &Profile, slopes: &[f64]) -> Result<()> {
     let middle = (batches.clone().fold(f64::INFINITY, f64::min) * batches.fold(1.0, f64::max)).sqrt();
     let mut cases = vec![[Vec::new(), Vec::new()]; slopes.len()];
     for name in names {
-        let (own, others): (Vec<Row>, Vec<Row>) = rows.iter().cloned().partition(|row| row.record.variant.network == *name);
+        let (own, others): (Vec<Row>, Vec<Row>) =
+            rows.iter().cloned().partition(|row| row.record.variant.network == *name);
         let observations = Observations { rows: &others, taught: &[], failed: &[], platform };
         let Protocol { subject, recipe } = profile.protocol.clone();
         let fingerprint = Fingerprint::fit(subject, recipe, &observations)?;
@@ -236,7 +237,9 @@ fn compare(profile: &Profile) -> Result<()> {
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [latency, networks, platform, names, rest @ ..] = arguments.as_slice() else {
-        panic!("expected LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [variants | intervals SIZE... | drift SLOPE...]");
+        panic!(
+            "expected LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [variants | intervals SIZE... | drift SLOPE...]"
+        );
     };
     let profile = Profile::read(latency, networks, platform, names)?;
     let start = Instant::now();

@@ -179,13 +179,15 @@ impl Level {
         mean(&self.residuals)
     }
 
-    /// The slope of the residuals by least squares, if the batch sizes show one.
+    /// The slope of the residuals, if the batch sizes show one: the median of those between two rows (Theil 1950, Sen 1968), which one
+    /// disturbed row hardly moves.
     fn slope(&self) -> Option<f64> {
-        let ends = [f64::min, f64::max].map(|end| self.batches.iter().copied().reduce(end).unwrap_or_default());
-        let apart = deviations(&self.batches);
-        let products = apart.iter().zip(&self.residuals).map(|(apart, residual)| apart * residual);
-        let is_shown = self.batches.len() > 2 && ends[1] - ends[0] > REACH;
-        is_shown.then(|| products.sum::<f64>() / apart.iter().map(|apart| apart * apart).sum::<f64>())
+        let rows: Vec<(f64, f64)> = self.batches.iter().copied().zip(self.residuals.iter().copied()).collect();
+        let pairs =
+            rows.iter().enumerate().flat_map(|(index, row)| rows[index + 1..].iter().map(move |other| (row, other)));
+        let far = pairs.filter(|(row, other)| (other.0 - row.0).abs() > REACH);
+        let slopes: Vec<f64> = far.map(|(row, other)| (other.1 - row.1) / (other.0 - row.0)).collect();
+        (!slopes.is_empty()).then(|| median(&slopes))
     }
 
     /// Deviations of the residuals from a line of this slope.
