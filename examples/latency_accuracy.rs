@@ -138,10 +138,10 @@ fn drifting(profile: &Profile, slopes: &[f64]) -> Result<()> {
                 row.measured *= (row.record.workload.batch as f64 / middle).powf(*slope);
                 row
             });
-            let (known, asked): (Vec<Row>, Vec<Row>) = drifted.partition(|row| among(two)(row));
+            let (known, others): (Vec<Row>, Vec<Row>) = drifted.partition(|row| among(two)(row));
             let calibrated = fingerprint.calibrate(&known, &[])?;
             for (fingerprint, cases) in [&fingerprint, &calibrated].into_iter().zip(cases) {
-                cases.extend(Evaluation::of(fingerprint, &asked).cases);
+                cases.extend(Evaluation::of(fingerprint, &others).cases);
             }
         }
     }
