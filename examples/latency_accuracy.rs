@@ -1,14 +1,15 @@
 //! How far predicted latencies are from a profile's: the tables of `docs/accuracy/latency.md`.
 //!
 //! `cargo run --release --example latency_accuracy -- LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [MORE]`
-//! where TARGET is a known device (`cpu@1` on one thread) or a JSON file that describes one. MORE is one of two words: `variants` compares changed
+//! where TARGET is a known device (`cpu@1` on one thread) or a JSON file that describes one. MORE is one of three words: `variants` compares changed
 //! descriptions of the device, and chooses among them by leaving out once more; `intervals 3 4` fits on every set of 3 and of 4 of the
-//! networks, or on twenty of them, and asks about the others. Either takes some minutes.
+//! networks, or on twenty of them, and asks about the others; `drift 0.08` leaves out each network, and takes its rows to last
+//! (batch / middle)^0.08 times as long. Each takes some minutes.
 
 use perf4sight_base::error::Result;
 use perf4sight_cost::evaluation::{Candidate, Evaluation, Intervals, Noise, Protocol};
 use perf4sight_cost::fingerprint::{
-    Fingerprint, Gathered, Levels, Method, Networks, Recipe, Row, Selection, Subject, gather,
+    Fingerprint, Gathered, Levels, Method, Networks, Observations, Recipe, Row, Selection, Subject, gather,
 };
 use perf4sight_platform::{Parameter, Platform};
 use perf4sight_step::workload::{Quantity, Stage, Step};
@@ -119,6 +120,42 @@ fn intervals(profile: &Profile, sizes: &[usize]) -> Result<()> {
     Ok(())
 }
 
+/// How networks left out are predicted that drift over batch sizes as no profiled one does, before and after two of their rows.
+fn drifting(profile: &Profile, slopes: &[f64]) -> Result<()> {
+    let Profile { gathered: Gathered { rows, .. }, names, platform, .. } = profile;
+    let (_, two) = calibration(rows)[0];
+    let batches = rows.iter().map(|row| row.record.workload.batch as f64);
+    let middle = (batches.clone().fold(f64::INFINITY, f64::min) * batches.fold(1.0, f64::max)).sqrt();
+    let mut cases = vec![[Vec::new(), Vec::new()]; slopes.len()];
+    for name in names {
+        let (own, others): (Vec<Row>, Vec<Row>) =
+            rows.iter().cloned().partition(|row| row.record.variant.network == *name);
+        let observations = Observations { rows: &others, taught: &[], failed: &[], platform };
+        let Protocol { subject, recipe } = profile.protocol.clone();
+        let fingerprint = Fingerprint::fit(subject, recipe, &observations)?;
+        for (slope, cases) in slopes.iter().zip(&mut cases) {
+            let drifted = own.iter().cloned().map(|mut row| {
+                row.measured *= (row.record.workload.batch as f64 / middle).powf(*slope);
+                row
+            });
+            let (known, others): (Vec<Row>, Vec<Row>) = drifted.partition(|row| among(two)(row));
+            let calibrated = fingerprint.calibrate(&known, &[])?;
+            for (fingerprint, cases) in [&fingerprint, &calibrated].into_iter().zip(cases) {
+                cases.extend(Evaluation::of(fingerprint, &others).cases);
+            }
+        }
+    }
+    for (slope, cases) in slopes.iter().zip(cases) {
+        let [before, after] = cases.map(|cases| {
+            let evaluation = Evaluation { cases };
+            let error = evaluation.mean_over_networks().unwrap_or(f64::NAN);
+            format!("{error:.2} % off, {:.1} % inside", evaluation.coverage_90().unwrap_or(f64::NAN))
+        });
+        println!("slope {slope}: left out {before}; two rows {after}");
+    }
+    Ok(())
+}
+
 /// Left out, calibrated, unseen levels, in sample.
 fn protocols(profile: &Profile) -> Result<()> {
     let observations = profile.gathered.observations(&profile.platform);
@@ -200,7 +237,9 @@ fn compare(profile: &Profile) -> Result<()> {
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [latency, networks, platform, names, rest @ ..] = arguments.as_slice() else {
-        panic!("expected LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [variants | intervals SIZE...]");
+        panic!(
+            "expected LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [variants | intervals SIZE... | drift SLOPE...]"
+        );
     };
     let profile = Profile::read(latency, networks, platform, names)?;
     let start = Instant::now();
@@ -211,6 +250,10 @@ fn main() -> Result<()> {
         Some("intervals") => {
             let sizes: Vec<usize> = rest[1..].iter().filter_map(|size| size.parse().ok()).collect();
             intervals(&profile, &sizes)
+        }
+        Some("drift") => {
+            let slopes: Vec<f64> = rest[1..].iter().filter_map(|slope| slope.parse().ok()).collect();
+            drifting(&profile, &slopes)
         }
         _ => protocols(&profile),
     }

@@ -3,7 +3,7 @@
 use super::Job;
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
-use perf4sight_base::error::Result;
+use perf4sight_base::error::{Error, Result};
 use perf4sight_report::Console;
 use perf4sight_verb::{Context, Foreseen, KeyedPath, Outline};
 use serde_json::{Value, json};
@@ -16,13 +16,11 @@ pub(super) fn outlines(jobs: &[Job], elsewhere: bool, context: &mut Context) -> 
     let mut foreseen = Foreseen::default();
     let mut outlines = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
-        let outline = match job.section.divisible().filter(|_| elsewhere) {
-            Some(section) => section.outline_elsewhere(&foreseen, context)?,
-            None => job.section.outline(&foreseen, context)?,
-        };
-        let later = &jobs[index + 1..];
-        outline.reads.iter().try_for_each(|read| readable(read, job, &foreseen, || writer(read, later, context)))?;
-        outline.writes.iter().try_for_each(|written| writable(written, job))?;
+        let outline =
+            foresee(job, elsewhere, &foreseen, context).map_err(|error| match misplaced(&jobs[index..]) {
+                Some(late) => in_order(error, late, job.name()),
+                None => error,
+            })?;
         foreseen.add(&outline);
         outlines.push(outline);
     }
@@ -34,35 +32,38 @@ pub(super) fn outlines(jobs: &[Job], elsewhere: bool, context: &mut Context) -> 
     Ok(outlines)
 }
 
-fn readable<'a>(
-    read: &KeyedPath,
-    job: &Job,
-    foreseen: &Foreseen,
-    writer: impl FnOnce() -> Option<&'a str>,
-) -> Result<()> {
-    if foreseen.exists(&read.path) {
-        return Ok(());
-    }
-    let error = job
-        .values
-        .error(read.key, format!("{} does not exist", read.path.display()))
-        .expected("a path, relative to the current directory, that exists or that an earlier section writes");
-    Err(match writer() {
-        Some(late) => error.help(format!(
-            "sections run in the order of the file, and [{late}], which writes it, stands below: move it above [{}]",
-            job.name()
-        )),
-        None => error,
-    })
+fn foresee(job: &Job, elsewhere: bool, foreseen: &Foreseen, context: &Context) -> Result<Outline> {
+    let outline = match job.section.divisible().filter(|_| elsewhere) {
+        Some(section) => section.outline_elsewhere(foreseen, context)?,
+        None => job.section.outline(foreseen, context)?,
+    };
+    outline.reads.iter().try_for_each(|read| readable(read, job, foreseen))?;
+    outline.writes.iter().try_for_each(|written| writable(written, job))?;
+    Ok(outline)
 }
 
-/// The first of some sections that writes a path.
-fn writer<'a>(read: &KeyedPath, jobs: &[Job<'a>], context: &Context) -> Option<&'a str> {
-    let writes = |job: &&Job| {
-        let outline = job.section.outline(&Foreseen::default(), context);
-        outline.is_ok_and(|outline| touches(read, &outline))
-    };
-    jobs.iter().find(writes).map(Job::name)
+fn readable(read: &KeyedPath, job: &Job, foreseen: &Foreseen) -> Result<()> {
+    let path = read.path.display();
+    match foreseen.exists(&read.path) {
+        true => Ok(()),
+        false => Err(job
+            .values
+            .error(read.key, format!("{path} does not exist"))
+            .expected("a path, relative to the current directory, that exists or that an earlier section writes")),
+    }
+}
+
+/// A section that usually runs before the first of these, and stands behind it.
+fn misplaced<'a>(jobs: &[Job<'a>]) -> Option<&'a str> {
+    let (first, later) = jobs.split_first()?;
+    later.iter().find(|job| job.rank < first.rank).map(Job::name)
+}
+
+/// The same error with what may be behind it.
+fn in_order(error: Error, late: &str, early: &str) -> Error {
+    let order = format!("sections run in the order of the file, and [{late}] stands below [{early}]");
+    let help = error.remedy().map_or(order.clone(), |remedy| format!("{remedy}; {order}"));
+    error.help(help)
 }
 
 fn touches(read: &KeyedPath, writes: &Outline) -> bool {

@@ -53,6 +53,8 @@ pub enum Ending {
 /// A section that passed all checks of its own.
 pub(crate) struct Job<'a> {
     spec: &'a Spec,
+    /// Its place among all sections, which are listed in the order in which they usually run.
+    rank: usize,
     values: Values<'a>,
     section: Box<dyn Section>,
 }
@@ -117,15 +119,16 @@ pub fn run_verb(verb: &dyn Verb, context: &mut Context) -> Result<Ending> {
 fn parse<'a>(specs: &[&'a Spec], tables: &'a [&'a Table], document: &'a Document) -> Result<Vec<Job<'a>>> {
     let sections = document.sections().iter().filter(|section| section.name != slurm::TABLE.section);
     let checked = sections.map(|section| {
-        let spec = spec(specs, section, document)?;
-        Ok((spec, Values::check(document, section, &spec.table, tables)?))
+        let (rank, spec) = spec(specs, section, document)?;
+        Ok((rank, spec, Values::check(document, section, &spec.table, tables)?))
     });
-    let checked: Vec<(&Spec, Values)> = checked.collect::<Result<_>>()?;
-    checked.into_iter().map(|(spec, values)| Ok(Job { spec, values, section: (spec.parse)(&values)? })).collect()
+    let checked: Vec<(usize, &Spec, Values)> = checked.collect::<Result<_>>()?;
+    let jobs = checked.into_iter();
+    jobs.map(|(rank, spec, values)| Ok(Job { spec, rank, values, section: (spec.parse)(&values)? })).collect()
 }
 
-fn spec<'a>(specs: &[&'a Spec], section: &SectionText, document: &Document) -> Result<&'a Spec> {
-    specs.iter().copied().find(|spec| spec.table.section == section.name).ok_or_else(|| {
+fn spec<'a>(specs: &[&'a Spec], section: &SectionText, document: &Document) -> Result<(usize, &'a Spec)> {
+    specs.iter().copied().enumerate().find(|(_, spec)| spec.table.section == section.name).ok_or_else(|| {
         let known = specs.iter().map(|spec| spec.table.section).chain([slurm::TABLE.section]);
         let known: Vec<&str> = known.collect();
         Error::config(format!("there is no section [{}]", section.name))

@@ -34,6 +34,37 @@ fn totals_are_those_of_paper_and_pencil() {
 }
 
 #[test]
+fn modules_hold_the_sums_of_their_layers() {
+    let shown = Scene::new().run("inspect resnet18 --tree --json").succeeds().json();
+    let modules = shown["modules"].as_array().unwrap();
+    let sum = |key: &str| modules.iter().map(|module| module[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((sum("parameters"), sum("forward_macs")), (11_689_512, 1_814_073_344));
+    // By hand: four 3x3 convolutions from 64 to 64 channels, each with two numbers of normalisation a channel.
+    let layer1 = modules.iter().find(|module| module["module"] == "layer1").unwrap();
+    assert_eq!(layer1["parameters"], 4 * (64 * 64 * 9 + 2 * 64));
+    let parts: Vec<&str> =
+        layer1["parts"].as_array().unwrap().iter().map(|part| part["module"].as_str().unwrap()).collect();
+    assert_eq!(parts, ["layer1.0", "layer1.1"]);
+    Scene::new().run("inspect resnet18 --tree").succeeds().prints("14 operations").prints("147,968");
+    Scene::new().run("inspect resnet18 --tree --memory").fails(2).says("--memory");
+}
+
+#[test]
+fn layers_are_sorted_by_what_they_cost() {
+    let first = |order: &str| {
+        let json = Scene::new().run(&format!("inspect alexnet --sort {order} --json")).succeeds().json();
+        json["layers"][0]["layer"].as_str().unwrap().to_owned()
+    };
+    // Krizhevsky 2014 as torchvision lays it out: 9,216 x 4,096 weights in the first layer of the classifier; 192 filters of 5x5x64 at
+    // 27x27 places are the most products, 224,000,000; 64 maps of 55x55 are the largest result.
+    assert_eq!(first("parameters"), "classifier.1");
+    assert_eq!(first("macs"), "features.3");
+    assert_eq!(first("memory"), "features.0");
+    assert_eq!(first("run"), "input");
+    Scene::new().run("inspect alexnet --sort size").fails(2).says("parameters");
+}
+
+#[test]
 fn unknown_operations_are_named_with_their_parameters() {
     let mut builder = NetworkBuilder::new("odd", Shape::new([3, 8, 8]));
     let unknown = Unknown::new("Frobnicate", Shape::new([3, 8, 8]), 12);

@@ -1,7 +1,7 @@
 //! Networks: files of every form, shapes and costs.
 
 use crate::fixtures::shared;
-use perf4sight_network::Network;
+use perf4sight_network::{Network, zoo};
 use perf4sight_onnx as onnx;
 use std::path::PathBuf;
 
@@ -63,6 +63,25 @@ fn real_exports_are_covered_with_exact_parameters() {
         assert!(loaded.network.coverage().is_full(), "{name}");
         assert_eq!(loaded.network.parameters(), parameters, "{name}");
         assert_survives_writing(&loaded.network);
+    }
+}
+
+#[test]
+fn known_networks_are_those_that_torchvision_exports() {
+    for name in ["densenet121", "mobilenet_v3_small", "resnext50_32x4d"] {
+        let Some(loaded) = exported(name) else { return };
+        let known = zoo::build(name, zoo::Dataset::Imagenet).unwrap();
+        assert_eq!(
+            (known.macs(), known.activations()),
+            (loaded.network.macs(), loaded.network.activations()),
+            "{name}"
+        );
+        let convolutions = |network: &Network| -> Vec<(String, u64)> {
+            let nodes = network.nodes().iter().filter(|node| node.op.kind() == "conv");
+            nodes.map(|node| (node.shape.to_string(), network.macs_of(node))).collect()
+        };
+        assert_eq!(convolutions(&known), convolutions(&loaded.network), "{name}");
+        assert_survives_writing(&known);
     }
 }
 

@@ -193,11 +193,27 @@ fn nothing_runs_where_any_section_is_wrong() {
         ("[write]\nfile = @/a\n[read]\nfil = @/a\n", ["@/config.ini:4: [read] fil: no such key", "\"file\""]),
         ("[write]\nfile = @/a\n[read]\nfile = @/b\n", ["@/config.ini:4: [read] file: @/b does not exist", "earlier"]),
         ("[read]\nfile = @/a\n[write]\nfile = @/a\n", ["@/config.ini:2: [read] file: @/a does not exist", "earlier"]),
+        ("[read]\nfile = @/a\n[write]\nfile = @/a\n", ["order of the file", "[write] stands below [read]"]),
         ("[write]\nfile = @/config.ini/a\n", ["@/config.ini:2: [write] file: cannot write", "config.ini is a file"]),
     ] {
         let refusal = config(text).refusal();
         assert!(messages.iter().all(|message| refusal.contains(message)), "{text:?} was refused with {refusal}");
     }
+}
+
+#[test]
+fn what_is_read_before_it_is_written_anew_is_warned_of() {
+    let run = config("[read]\nfile = @/deep\n[write]\nfile = @/deep\n");
+    fs::write(run.scene.path("deep"), "old").unwrap();
+    assert_eq!(run.go(Mode::Normal).unwrap(), Ending::Finished);
+    assert!(
+        run.err.text().contains("warning: [read] reads what [write] writes, and runs before it"),
+        "{}",
+        run.err.text()
+    );
+    let run = config(BOTH);
+    run.go(Mode::Normal).unwrap();
+    assert!(!run.err.text().contains("runs before it"), "{}", run.err.text());
 }
 
 #[test]

@@ -25,6 +25,26 @@ fn number(value: &Value) -> f64 {
 }
 
 #[test]
+fn boards_are_said_to_share_their_memory() {
+    // Of 7,859 MiB no published step of a TX2 used more than 6,304: 1,555 are the system's, which leaves 6,637 of 8,192.
+    let shown = predict("resnet18 --target orin --bs 4 --mem-limit 8GiB").succeeds();
+    shown.prints("share with their system (orin)").prints("leaves about 6.48 GiB");
+    assert!(!predict("resnet18 --target cpu --bs 4").succeeds().stdout().contains("share with their system"));
+    let Some(folder) = shared("tx2/profiling_csvs/memory") else { return };
+    let mut most = 0.0f64;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let mut rows = csv::ReaderBuilder::new().delimiter(b'|').from_path(file.unwrap().path()).unwrap();
+        let rows = rows.deserialize::<BTreeMap<String, String>>().map(Result::unwrap);
+        let used = rows.filter(|row| row["passed"] == "True").filter_map(|row| row["mem_used"].parse().ok());
+        most = used.fold(most, f64::max);
+    }
+    for name in ["tx2", "jetson", "orin"] {
+        let kept = Platform::named(name).unwrap().system.unwrap() as f64 / 1048576.0;
+        assert!((kept - (7859.0 - most)).abs() < 1.0, "{name}: {kept} MiB, {most} used at most");
+    }
+}
+
+#[test]
 fn tensors_take_what_a_counting_allocator_counted() {
     // MiB at batch sizes 1, 4 and 16, counted (`docs/accuracy/simulated-memory.md`).
     let counted = [

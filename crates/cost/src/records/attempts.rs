@@ -120,3 +120,29 @@ pub fn absent<T: PartialEq>(there: &[T], offered: Vec<T>) -> Vec<T> {
     };
     offered.into_iter().filter(|item| is_new(item)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lines_of_runs_are_added_to() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let file = folder.path().join(CONDITIONS_FILE);
+        assert!(check_conditions(folder.path()).is_ok());
+        let run = r#"{"network": "resnet18", "level": 0, "outcome": "measured"}"#;
+        // The last one was cut off by a crash.
+        for good in [String::new(), format!("{run}\n"), format!("{run}\n{run}\n{{\"netw")] {
+            std::fs::write(&file, &good).unwrap();
+            assert!(check_conditions(folder.path()).is_ok(), "{good}");
+        }
+        for (line, other) in [(1, "notes\n".to_owned()), (1, "notes".to_owned()), (2, format!("{run}\n[1, 2]\n"))] {
+            std::fs::write(&file, &other).unwrap();
+            let refused = check_conditions(folder.path()).unwrap_err().to_string();
+            assert!(
+                refused.contains(&format!("{CONDITIONS_FILE}:{line}:")) && refused.contains("move the file"),
+                "{refused}"
+            );
+        }
+    }
+}

@@ -145,6 +145,7 @@ impl Prune {
         let source = Path::new(&self.network);
         let is_itself = matches!((file.canonicalize(), source.canonicalize()), (Ok(out), Ok(own)) if out == own);
         if is_itself && !self.overwrite {
+            onnx::check_replaced(file, false)?;
             return Err(Error::usage("the network would be replaced by what is left of it")
                 .file(file)
                 .help("choose another place, or replace it (--overwrite)"));

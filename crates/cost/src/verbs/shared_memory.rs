@@ -6,13 +6,18 @@ use perf4sight_base::units::Bytes;
 /// Memory of the boards that most people have, as an example.
 const BOARD: Bytes = Bytes(8 << 30);
 
-/// How much of a board's memory its system leaves.
-pub(super) fn shared_memory(fingerprints: &Fingerprints) -> Option<String> {
-    let kept = fingerprints.memory.as_ref()?.kept_by_system()?;
-    let (name, left) = (&fingerprints.subject().device, Bytes(BOARD.0.saturating_sub(kept.0)));
+/// How much of their memory the systems of boards leave, in a sentence; none where no board is among the devices.
+pub(super) fn shared_memory<'a>(devices: impl IntoIterator<Item = &'a Fingerprints>) -> Option<String> {
+    let kept = |device: &'a Fingerprints| Some((device, device.memory.as_ref()?.kept_by_system()?));
+    let boards: Vec<(&Fingerprints, Bytes)> = devices.into_iter().filter_map(kept).collect();
+    // They are taken to keep as much as the one that was measured.
+    let (_, kept) = boards.first()?;
+    let names: Vec<&str> = boards.iter().map(|(board, _)| board.subject().device.as_str()).collect();
     Some(format!(
-        "{name} shares its memory with its system, which keeps about {kept} by default, as on a TX2 whose steps used at most 6.16 of its 7.67 GiB: a board \
-         of {} leaves about {left}, which is what --mem-limit (mem_limit) should say",
-        BOARD.in_full()
+        "memory that boards share with their system ({}): about {kept} is the system's by default, as on a TX2 whose steps used at most 6.16 of its 7.67 GiB; \
+         a board of {} leaves about {}, which is what --mem-limit (mem_limit) should say",
+        names.join(", "),
+        BOARD.in_full(),
+        Bytes(BOARD.0.saturating_sub(kept.0))
     ))
 }

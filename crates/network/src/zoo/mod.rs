@@ -176,6 +176,29 @@ mod tests {
         }
     }
 
+    /// Multiply-accumulates of a forward pass in training of torchvision 0.26, by `torch.utils.flop_counter` of PyTorch 2.11 (half
+    /// of its FLOPs of a sample).
+    const COUNTED: [(&str, u64); 11] = [
+        ("vgg16_bn", 15_470_264_320),
+        ("resnext50_32x4d", 4_230_479_872),
+        ("wide_resnet50_2", 11_398_021_120),
+        ("densenet121", 2_834_161_664),
+        ("shufflenet_v2_x1_0", 144_907_992),
+        ("mobilenet_v3_small", 56_510_400),
+        ("mobilenet_v3_large", 216_589_760),
+        ("efficientnet_b0", 385_814_752),
+        ("regnet_y_400mf", 401_842_848),
+        ("convnext_tiny", 4_455_531_264),
+        ("vit_b_16", 17_563_828_224),
+    ];
+
+    #[test]
+    fn macs_are_those_that_pytorch_counts() {
+        for (name, macs) in COUNTED {
+            assert_eq!(build(name, Dataset::Imagenet).unwrap().macs(), macs, "{name}");
+        }
+    }
+
     #[test]
     fn names_of_nodes_are_unique() {
         for name in names() {

@@ -21,10 +21,10 @@ const LEVEL: f64 = 0.03;
 const WITHIN: f64 = 0.03;
 
 /// Prior standard deviations of the slopes of networks and levels: of logarithms of time for every factor of e in the
-/// batch size. Those of the TX2's networks are 0.01 to 0.035, those of one network's levels lie as far apart
+/// batch size. Those of the TX2's networks are 0.01 to 0.04, and those of one network's levels scatter by 0.02 to 0.035
 /// (`docs/accuracy/latency.md`).
-const NETWORK_SLOPE: f64 = 0.01;
-const LEVEL_SLOPE: f64 = 0.03;
+const NETWORK_SLOPE: f64 = 0.02;
+const LEVEL_SLOPE: f64 = 0.04;
 
 /// Weights of these priors, in networks, levels and rows.
 const PRIOR_NETWORKS: f64 = 4.0;
@@ -179,13 +179,15 @@ impl Level {
         mean(&self.residuals)
     }
 
-    /// The slope of the residuals by least squares, if the batch sizes show one.
+    /// The slope of the residuals, if the batch sizes show one: the median of those between two rows (Theil 1950, Sen 1968), which one
+    /// disturbed row hardly moves.
     fn slope(&self) -> Option<f64> {
-        let ends = [f64::min, f64::max].map(|end| self.batches.iter().copied().reduce(end).unwrap_or_default());
-        let apart = deviations(&self.batches);
-        let products = apart.iter().zip(&self.residuals).map(|(apart, residual)| apart * residual);
-        let is_shown = self.batches.len() > 2 && ends[1] - ends[0] > REACH;
-        is_shown.then(|| products.sum::<f64>() / apart.iter().map(|apart| apart * apart).sum::<f64>())
+        let rows: Vec<(f64, f64)> = self.batches.iter().copied().zip(self.residuals.iter().copied()).collect();
+        let pairs =
+            rows.iter().enumerate().flat_map(|(index, row)| rows[index + 1..].iter().map(move |other| (row, other)));
+        let far = pairs.filter(|(row, other)| (other.0 - row.0).abs() > REACH);
+        let slopes: Vec<f64> = far.map(|(row, other)| (other.1 - row.1) / (other.0 - row.0)).collect();
+        (!slopes.is_empty()).then(|| median(&slopes))
     }
 
     /// Deviations of the residuals from a line of this slope.

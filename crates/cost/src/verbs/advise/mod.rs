@@ -149,7 +149,7 @@ impl Advise {
             asked,
             asked_limit: self.limit,
             limit: about.limit(),
-            basis: basis(&findings).into_iter().chain(shared_memory(fingerprints)).collect(),
+            basis: basis(&findings).into_iter().chain(shared_memory([fingerprints])).collect(),
             findings,
             withheld,
             normalises: normalises(network),

@@ -19,7 +19,7 @@ impl Predictions {
             [DeviceAnswers { answers, fingerprints, step }] => lines(answers, fingerprints, *step),
             devices => vec![prior_basis(devices.len())],
         };
-        lines.extend(self.devices.iter().filter_map(|device| shared_memory(&device.fingerprints)));
+        lines.extend(shared_memory(self.devices.iter().map(|device| &device.fingerprints)));
         lines
     }
 }

@@ -1,0 +1,119 @@
+//! What is left of the weights of small networks, by hand.
+
+use super::*;
+use perf4sight_network::{Conv, NetworkBuilder, Op, Shape, Window};
+
+#[test]
+fn rows_and_columns_stay_in_order() {
+    // A matrix of 3 rows and 4 columns of one byte each.
+    let matrix = || Values { dims: vec![3, 4], raw: (0..12).collect() };
+    let mut values = matrix();
+    values.keep(0, Some(&[0, 2]));
+    values.keep(1, Some(&[1, 3]));
+    assert_eq!((values.dims, values.raw), (vec![2, 2], vec![1, 3, 9, 11]));
+    let mut whole = matrix();
+    whole.keep(0, Some(&[5]));
+    whole.keep(7, Some(&[0]));
+    whole.keep(1, None);
+    assert_eq!(whole.raw, matrix().raw);
+}
+
+/// A file of a network, with weights that count up from 0 in every tensor.
+fn counted(network: &Network) -> Vec<u8> {
+    let mut model = ModelProto::decode(crate::to_bytes(network).as_slice()).expect("what was written can be read");
+    let graph = model.graph.as_mut().expect("a network has a graph");
+    let weights = graph.input.split_off(1).into_iter().map(|input| {
+        let Some(type_proto::Value::TensorType(tensor)) = input.r#type.and_then(|kind| kind.value) else {
+            return TensorProto::default();
+        };
+        let sizes = tensor.shape.unwrap_or_default().dim.into_iter().filter_map(|size| size.value);
+        let dims: Vec<i64> =
+            sizes.map(|size| if let dimension::Value::DimValue(size) = size { size } else { 0 }).collect();
+        let values = (0..dims.iter().product::<i64>()).map(|value| value as f32);
+        TensorProto {
+            name: input.name,
+            dims,
+            data_type: Some(1),
+            float_data: values.collect(),
+            ..TensorProto::default()
+        }
+    });
+    graph.initializer = weights.collect();
+    model.encode_to_vec()
+}
+
+/// The values of every initializer of a file, by name.
+fn weights(file: &Path) -> BTreeMap<String, (Vec<i64>, Vec<f64>)> {
+    let bytes = std::fs::read(file).expect("it was written");
+    let model = ModelProto::decode(bytes.as_slice()).expect("it is ONNX");
+    let tensors = model.graph.unwrap_or_default().initializer.into_iter();
+    let values =
+        |tensor: &TensorProto| tensor::Constant::from_message(tensor).map_or(Vec::new(), |constant| constant.values);
+    tensors.map(|tensor| (tensor.name().to_owned(), (tensor.dims.clone(), values(&tensor)))).collect()
+}
+
+/// 2 channels, a convolution to `filters`, a normalisation, a depthwise convolution, and one back to 2.
+fn network(filters: usize) -> Result<Network> {
+    let mut builder = NetworkBuilder::new("small", Shape::new([2, 4, 4]));
+    let conv = |out_channels, groups| {
+        Op::Conv(Conv { out_channels, window: Window::square(1, 1, 0), groups, bias: groups == 1 })
+    };
+    let mut at = builder.input();
+    let layers = [
+        ("wide", conv(filters, 1)),
+        ("norm", Op::BatchNorm { axis: 0 }),
+        ("deep", conv(filters, filters)),
+        ("back", conv(2, 1)),
+    ];
+    for (name, op) in layers {
+        at = builder.add(name, op, &[at])?;
+    }
+    Ok(builder.finish(at))
+}
+
+#[test]
+fn the_remaining_weights_are_those_of_the_original() -> Result<()> {
+    let folder = tempfile::TempDir::new().expect("a folder for the test");
+    let [source, out] = ["small.onnx", "smaller.onnx"].map(|name| folder.path().join(name));
+    std::fs::write(&source, counted(&network(3)?)).expect("a new folder can be written to");
+    // The middle one of three filters goes.
+    let left = [0, 2];
+    let kept = |inputs, outputs| Kept { inputs, outputs, axis_from_last: 3 };
+    let kept = BTreeMap::from([
+        ("wide", kept(None, Some(left.as_slice()))),
+        ("norm", kept(Some(&left), Some(&left))),
+        ("deep", kept(Some(&left), Some(&left))),
+        ("back", kept(Some(&left), None)),
+    ]);
+    write_pruned([&source, &out], &Dims::new(), &network(2)?, &kept, false)?;
+    let weights = weights(&out);
+    // Rows of two of the first matrix of 3 x 2, columns of the last of 2 x 3, by hand.
+    let expected = [
+        ("wide.weight", vec![2, 2, 1, 1], vec![0.0, 1.0, 4.0, 5.0]),
+        ("wide.bias", vec![2], vec![0.0, 2.0]),
+        ("norm.running_var", vec![2], vec![0.0, 2.0]),
+        ("deep.weight", vec![2, 1, 1, 1], vec![0.0, 2.0]),
+        ("back.weight", vec![2, 2, 1, 1], vec![0.0, 2.0, 3.0, 5.0]),
+        ("back.bias", vec![2], vec![0.0, 1.0]),
+    ];
+    for (name, dims, values) in expected {
+        assert_eq!(weights.get(name), Some(&(dims, values)), "{name} of {:?}", weights.keys());
+    }
+    // What was written is the pruned network, and is not replaced without `replace`.
+    assert_eq!(crate::read(&out)?.network.nodes().len(), network(2)?.nodes().len());
+    assert!(write_pruned([&source, &out], &Dims::new(), &network(2)?, &kept, false).is_err());
+    // Without the cut of the depthwise layer it would be another network.
+    let less = kept.into_iter().filter(|(layer, _)| *layer != "deep").collect();
+    let refused = write_pruned([&source, &out], &Dims::new(), &network(2)?, &less, true);
+    assert!(refused.is_err_and(|error| error.to_string().contains("perf4sight.prune")));
+    Ok(())
+}
+
+#[test]
+fn filters_of_groups_keep_the_channels_of_their_group() {
+    // Four filters in two groups, each of which reads three of six channels: filter 2 is the first of the second group.
+    let mut values = Values { dims: vec![4, 3, 1], raw: (0..12).collect() };
+    let kept = Kept { inputs: Some(&[0, 2, 4, 5]), outputs: Some(&[1, 2]), axis_from_last: 3 };
+    values.keep_of_groups(2, &kept);
+    assert_eq!((values.dims, values.raw), (vec![2, 2, 1], vec![3, 5, 7, 8]));
+}
