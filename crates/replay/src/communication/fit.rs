@@ -8,25 +8,32 @@ use crate::simulate::simulate;
 use perf4sight_base::stats::{median, percentile};
 
 /// Periods have to differ by this factor in bytes per message, for latency to show.
-const SPREAD: f64 = 4.0;
+const SPREAD: f64 = 2.0;
 
 /// Nanoseconds of a message where the traces do not show them. Sockets: half of what a barrier of two gloo ranks on one host
 /// took, whose two messages wait for each other. Accelerators: within a node; between nodes it is some microseconds more.
 const ASSUMED_BY_SOCKETS: f64 = 100_000.0;
 const ASSUMED_ON_STREAMS: f64 = 3_000.0;
+/// How many times the assumed latency a message may take at most.
+const MOST: f64 = 3.0;
 
 /// The costs of a job's groups: the medians over the recorded steps of what fits each, with the interval of the median.
 pub fn fit(recorded: &Recorded, algorithm: Algorithm) -> Communication {
     let steps: Vec<_> = (0..recorded.steps.len()).map(|index| recorded.step(index)).collect();
     let schedules: Vec<_> = steps.iter().map(|step| simulate(&step.graph)).collect();
-    let of_group = |group| {
+    let of_group = |group, times: f64| {
         let periods =
             steps.iter().zip(&schedules).map(|(step, schedule)| periods::of(step, schedule, group, algorithm));
-        let assumed = assumed_latency(&recorded.typical, group);
+        let assumed = times * assumed_latency(&recorded.typical, group);
         cost(&periods.filter(|periods| !periods.is_empty()).collect::<Vec<_>>(), assumed)
     };
-    let groups = (0..recorded.typical.groups.len()).map(of_group).collect();
-    Communication { algorithm, groups, slow_down: SlowDown::fit(&recorded.typical) }
+    let with = |times| -> Vec<Option<Cost>> {
+        (0..recorded.typical.groups.len()).map(|group| of_group(group, times)).collect()
+    };
+    let groups = with(1.0);
+    let unknown = groups.iter().flatten().any(|cost| !cost.latency_known);
+    let alternatives = if unknown { vec![with(0.0), with(MOST)] } else { Vec::new() };
+    Communication { algorithm, groups, alternatives, slow_down: SlowDown::fit(&recorded.typical) }
 }
 
 fn assumed_latency(step: &StepGraph, group: usize) -> f64 {
@@ -45,10 +52,9 @@ fn cost(steps: &[Vec<Period>], assumed: f64) -> Option<Cost> {
     let lines: Vec<(f64, f64)> = steps.iter().map(|step| line(step, assumed)).collect();
     let (latencies, per_byte): (Vec<f64>, Vec<f64>) = lines.into_iter().unzip();
     let latency_known = steps.iter().any(|step| shows_latency(step));
-    let shortest = steps.iter().flat_map(|step| step.iter()).map(|period| period.time / period.shape.messages.max(1.0));
     let mut latency = interval_of_median(&latencies);
     if !latency_known {
-        [latency.low, latency.high] = [0.0, shortest.fold(f64::INFINITY, f64::min)];
+        [latency.low, latency.high] = [0.0, MOST * latency.value];
     }
     Some(Cost { latency, latency_known, per_byte: interval_of_median(&per_byte) })
 }
@@ -118,9 +124,9 @@ mod tests {
         let cost = cost(&[vec![period; 3]], 10_000.0);
         let expected = |cost: Cost| {
             !cost.latency_known
-                && cost.latency.value == 0.0
-                && cost.latency.high == 500_000.0
-                && cost.per_byte.value == 10.0
+                && cost.latency.value == 10_000.0
+                && cost.latency.high == 30_000.0
+                && (cost.per_byte.value - 9.8).abs() < 1e-9
         };
         assert!(cost.is_some_and(expected), "{cost:?}");
     }

@@ -29,7 +29,7 @@ pub struct Cost {
     /// Nanoseconds of a message (alpha).
     pub latency: Estimate,
     /// Whether the latency was fitted. Where all operations have nearly the same size it cannot be: it is assumed, and
-    /// its interval goes from nothing to all of the shortest operation.
+    /// its interval goes from nothing to three times that.
     pub latency_known: bool,
     /// Nanoseconds per byte (beta).
     pub per_byte: Estimate,
@@ -42,6 +42,8 @@ pub struct Communication {
     pub algorithm: Algorithm,
     /// None for a group without a transfer whose size is known.
     pub groups: Vec<Option<Cost>>,
+    /// Other costs that fit the traces as well: with the least and the greatest latency where it is not known.
+    pub alternatives: Vec<Vec<Option<Cost>>>,
     /// What communication costs operations that run at the same time.
     pub slow_down: SlowDown,
 }

@@ -2,6 +2,7 @@
 
 use super::{Change, Scenario};
 use crate::communication::{Communication, overlap};
+use crate::graph::StepGraph;
 use crate::graph::recorded::Recorded;
 use crate::simulate::{Share, critical_path, shares, simulate};
 use perf4sight_base::error::Result;
@@ -34,8 +35,8 @@ pub struct Outcome {
 /// The percentiles over the recorded steps that bound a prediction.
 const BOUNDS: [f64; 2] = [5.0, 95.0];
 
-/// Predicts the typical step with changes, made one after the other. The interval is that of the relative changes of the
-/// recorded steps, each with its own durations.
+/// Predicts the typical step with changes, made one after the other. The interval holds the relative changes of the
+/// recorded steps, each with its own durations, and those with other costs of communication that fit the traces as well.
 ///
 /// # Errors
 /// A change that cannot be made to the step.
@@ -46,17 +47,31 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
     let schedule = simulate(&changed.step.graph);
     let time = changed.step.time(&schedule) as f64;
     let critical = shares(&changed.step.graph, &critical_path(&changed.step.graph, &schedule));
-    let mut ratios = Vec::new();
-    for index in 0..recorded.steps.len() {
-        let step = Scenario { step: recorded.step(index), communication: communication.clone() };
-        let own = step.step.time(&simulate(&step.step.graph)) as f64;
-        let changed = with(step, changes)?;
-        ratios.push(changed.step.time(&simulate(&changed.step.graph)) as f64 / own);
-    }
-    let [low, high] = BOUNDS.map(|bound| percentile(&ratios, bound) * before as f64);
+    let [low, high] = bounds(recorded, communication, changes)?.map(|ratio| ratio * before as f64);
     let after = Prediction { time, low: low.min(time), high: high.max(time) };
     let assumptions = changes.iter().filter_map(|change| change.assumption()).collect();
     Ok(Outcome { before, after, critical, assumptions })
+}
+
+/// The least and the greatest relative time of a step with changes.
+fn bounds(recorded: &Recorded, communication: &Communication, changes: &[Box<dyn Change>]) -> Result<[f64; 2]> {
+    let of_steps: Result<Vec<f64>> =
+        (0..recorded.steps.len()).map(|index| ratio(recorded.step(index), communication.clone(), changes)).collect();
+    let of_steps = of_steps?;
+    let mut bounds = BOUNDS.map(|bound| percentile(&of_steps, bound));
+    for groups in &communication.alternatives {
+        let other = Communication { groups: groups.clone(), ..communication.clone() };
+        let ratio = ratio(recorded.typical.clone(), other, changes)?;
+        bounds = [bounds[0].min(ratio), bounds[1].max(ratio)];
+    }
+    Ok(bounds)
+}
+
+/// The time of a step with changes as a multiple of that without.
+fn ratio(step: StepGraph, communication: Communication, changes: &[Box<dyn Change>]) -> Result<f64> {
+    let before = step.time(&simulate(&step.graph)).max(1) as f64;
+    let changed = with(Scenario { step, communication }, changes)?;
+    Ok(changed.step.time(&simulate(&changed.step.graph)) as f64 / before)
 }
 
 /// A scenario with changes, in which operations are as slow as the communication during them makes them then.
