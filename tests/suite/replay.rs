@@ -29,7 +29,10 @@ fn unzipped(scene: &Scene, name: &str) -> Value {
 #[test]
 fn the_rank_that_sleeps_is_named_with_what_it_does() {
     let scene = recorded("straggler");
-    replayed(&scene, "ranks").succeeds().says("rank 1 makes the others wait").says("before DistributedDataParallel.forward");
+    replayed(&scene, "ranks")
+        .succeeds()
+        .says("rank 1 makes the others wait")
+        .says("before DistributedDataParallel.forward");
     let json: Value = serde_json::from_str(&scene.read("replay/replay.json")).unwrap();
     let first = &json["stragglers"][0];
     assert_eq!(first["rank"], 1);

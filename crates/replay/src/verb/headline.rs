@@ -1,6 +1,7 @@
 //! The answer in a sentence: which rank makes the others wait, and what it does longer than they do.
 
 use crate::Analysis;
+use crate::replayed::Replayed;
 use crate::waiting::Straggler;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_traces::shortened::brief;
@@ -13,7 +14,19 @@ const EXPLAINS: f64 = 0.2;
 const NAMED: usize = 3;
 
 /// The answer.
-pub(super) fn of(analysis: &Analysis) -> String {
+pub(super) fn of(analysis: &Analysis, replayed: Option<&Replayed>) -> String {
+    let replay = replayed.filter(|replayed| !replayed.steps.is_empty()).map(|replayed| {
+        format!(
+            "; replayed steps are {:.2} % off the recorded ones (median; at most {:.2} %)",
+            replayed.error(),
+            replayed.worst()
+        )
+    });
+    format!("{}{}", who_waits(analysis), replay.unwrap_or_default())
+}
+
+/// Which rank makes the others wait.
+fn who_waits(analysis: &Analysis) -> String {
     if analysis.job.ranks.len() == 1 {
         return "one rank alone: who waits for whom is not known".to_owned();
     }
