@@ -57,6 +57,9 @@ impl SlowDown {
 
     /// Fits the durations of operations to how much of each is overlapped now, where it was `before` until now.
     pub fn adjust(&self, step: &mut StepGraph, before: &[f64]) {
+        if self.factor == 1.0 {
+            return;
+        }
         let slowed = |share: f64| 1.0 + (self.factor - 1.0) * share;
         let was = |id: NodeId| before.get(id.index()).copied().unwrap_or(0.0);
         let own: Vec<(NodeId, f64)> = step
