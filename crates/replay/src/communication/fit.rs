@@ -72,22 +72,12 @@ fn shows_latency(step: &[Period]) -> bool {
 /// Latency and time per byte by least squares of the relative errors; with the assumed latency, but at most half of each
 /// period, where it does not show or would be negative.
 fn line(step: &[Period], assumed: f64) -> (f64, f64) {
-    let rows = step.iter().map(|period| (period.shape.messages / period.time, period.shape.bytes / period.time));
-    let [mut aa, mut ab, mut bb, mut a, mut b] = [0.0; 5];
-    for (messages, bytes) in rows {
-        aa += messages * messages;
-        ab += messages * bytes;
-        bb += bytes * bytes;
-        a += messages;
-        b += bytes;
-    }
-    let determinant = aa * bb - ab * ab;
-    let [latency, per_byte] = [(a * bb - b * ab) / determinant, (b * aa - a * ab) / determinant];
-    if shows_latency(step) && latency >= 0.0 && per_byte >= 0.0 {
+    let line = periods::line(step).filter(|[latency, per_byte]| *latency >= 0.0 && *per_byte >= 0.0);
+    if let Some([latency, per_byte]) = line.filter(|_| shows_latency(step)) {
         return (latency, per_byte);
     }
     let most = step.iter().map(|period| period.time / period.shape.messages.max(1.0) / 2.0).fold(assumed, f64::min);
-    (most, (b - most * ab) / bb)
+    (most, periods::per_byte(step, most))
 }
 
 /// The median, and the order statistics around it that hold the median of all steps in 95 of 100 cases: by the normal
