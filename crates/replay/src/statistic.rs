@@ -19,7 +19,7 @@ pub struct Operation {
     pub deviation: Option<f64>,
     /// Milliseconds of it in a step of a rank, on average.
     pub total: f64,
-    /// Its share of a step, from 0; operations within and beside each other count each.
+    /// Its share of a step, from 0; nested and concurrent operations count each.
     pub share: f64,
 }
 
