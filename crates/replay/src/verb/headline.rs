@@ -37,16 +37,29 @@ fn who_waits(analysis: &Analysis) -> String {
     match first.share >= WORTH && certain(analysis, first) {
         true => format!("{}{}", blame(analysis, first, whole), reason(first)),
         false => format!(
-            "no rank makes the others wait: at most {} of a step's {} are waited for one rank",
+            "no rank in particular makes the others wait: rank {} most, for {} of a step's {}, {}",
+            analysis.job.ranks[first.rank].number,
             Milliseconds(first.caused.mean),
-            Milliseconds(whole)
+            Milliseconds(whole),
+            steadiness(first)
         ),
     }
 }
 
-/// Whether waiting for the first straggler is longer than the clocks are uncertain.
+/// A straggler is the one that the others wait for longest in at least this share of the steps.
+const STEADY: f64 = 0.5;
+
+/// Whether waiting for the first straggler is longer than chance and uncertain clocks explain.
 fn certain(analysis: &Analysis, first: &Straggler) -> bool {
-    first.caused.mean * 1e6 > analysis.clocks.uncertainty()
+    let above_zero = first.caused.interval.is_none_or(|[low, _]| low > 0.0);
+    above_zero && first.steadiness >= STEADY && first.caused.mean > analysis.waiting.uncertainty
+}
+
+fn steadiness(first: &Straggler) -> String {
+    match first.steadiness {
+        all if all >= 1.0 => "in every step".to_owned(),
+        share => format!("longest of all ranks in {} of the steps", Percent(100.0 * share)),
+    }
 }
 
 fn blame(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
@@ -54,15 +67,12 @@ fn blame(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
         .caused
         .interval
         .map_or(String::new(), |[low, high]| format!(" (95 %: {} – {})", Milliseconds(low), Milliseconds(high)));
-    let steps = match first.steadiness {
-        all if all >= 1.0 => "in every step".to_owned(),
-        share => format!("most of all ranks in {} of the steps", Percent(100.0 * share)),
-    };
     format!(
-        "rank {} makes the others wait {}{interval} of a step's {}, {steps}",
+        "rank {} makes the others wait {}{interval} of a step's {}, {}",
         analysis.job.ranks[first.rank].number,
         Milliseconds(first.caused.mean),
-        Milliseconds(whole)
+        Milliseconds(whole),
+        steadiness(first)
     )
 }
 

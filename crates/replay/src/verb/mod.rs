@@ -52,7 +52,7 @@ pub struct Replay {
 /// What the results show.
 struct Shown {
     analysis: Analysis,
-    /// None where the traces cannot be replayed, which a warning says.
+    /// None if the traces cannot be replayed; a warning gives the reason.
     replayed: Option<Replayed>,
     answer: String,
     warnings: Vec<String>,
@@ -155,7 +155,7 @@ impl Replay {
         })
     }
 
-    /// Replays a job. Where that fails, who waits for whom is shown all the same, unless a change was asked for.
+    /// Replays a job. Where that fails, who waits for whom is shown all the same, unless a change was requested.
     fn replay(&self, analysis: Analysis) -> Result<Shown> {
         let mut warnings = analysis.warnings();
         let replayed = match Replayed::of(&analysis, &self.request) {
@@ -175,7 +175,7 @@ impl Replay {
         files::new(&self.out, self.traces.iter().map(PathBuf::as_path))
     }
 
-    /// Refuses one rank of several, unless it was asked to stand for all.
+    /// Refuses one rank of several, unless it was requested to stand for all.
     fn check_alone(&self, job: &Job) -> Result<()> {
         let [alone] = job.ranks.as_slice() else { return Ok(()) };
         match job.world_size {
@@ -198,7 +198,7 @@ fn algorithm(word: &str) -> Result<Algorithm> {
     }
 }
 
-/// From this difference between record and replay on, in percent, a warning says so.
+/// From this difference between record and replay on, in percent, it is warned about.
 const FAR: f64 = 2.0;
 
 /// Warnings about the replay.

@@ -150,13 +150,10 @@ fn series(state: &State) -> &'static str {
 fn timeline(analysis: &Analysis) -> Chart {
     let (ranks, step) = (drawn(analysis), analysis.typical());
     let (begin, end) = crate::timeline::window(analysis, step);
-    let Analysis { job, exchanges, clocks, waiting, .. } = analysis;
     let all: Vec<(usize, Span)> = ranks
         .iter()
         .enumerate()
-        .flat_map(|(track, rank)| {
-            spans(job, exchanges, clocks, waiting, *rank, step).into_iter().map(move |span| (track, span))
-        })
+        .flat_map(|(track, rank)| spans(analysis, *rank, step).into_iter().map(move |span| (track, span)))
         .collect();
     let place = |(track, span): &(usize, Span)| {
         let [start, stop] = [span.time.0, span.time.1].map(|at| (at - begin) as f64 / 1e6);
@@ -174,7 +171,7 @@ fn timeline(analysis: &Analysis) -> Chart {
     };
     let caption = format!(
         "{}, a step of median length, on one clock. Where a rank computes and exchanges data at the same time, its computation is drawn on CPUs, the exchange on GPUs unless a kernel runs. timeline.json.gz holds all its events.",
-        job.steps[step].name
+        analysis.job.steps[step].name
     );
     Chart::new("One step on all ranks", caption, Plot::Timeline(plot))
 }

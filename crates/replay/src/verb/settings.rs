@@ -16,12 +16,12 @@ pub(super) const TABLE: Table = Table {
         path("out").or("replay").value("DIR").help(
             "Folder for report.html, replay.json, replay.csv and timeline.json.gz. Earlier results in it are replaced.",
         ),
-        flag("as_all_ranks").or("False").help("One rank's trace stands for all ranks: nothing is said about waiting."),
+        flag("as_all_ranks").or("False").help("One rank's trace stands for all ranks; waiting is then unknown."),
         text("what_if").several().value("CHANGE")
             .help("What to change: 'bandwidth x 0.5', 'ranks = 64', 'rank 3 as the others', 'bucket_cap_mb = 8'. Several changes of one case have semicolons between them."),
         word("algorithm", algorithms).or("ring")
             .help("How collective operations are done."),
-        number("plain_step_ms", 0.0).value("MS")
+        number("plain_step_ms", 1e-9).value("MS")
             .help("Milliseconds of a step without the profiler; what recording adds is then taken out."),
     ]],
 };

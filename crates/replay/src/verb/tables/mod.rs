@@ -68,8 +68,7 @@ fn mean(summary: Option<Summary>) -> Cell {
 /// Milliseconds of a step that a rank waits for others.
 pub(in crate::verb) fn waits(analysis: &Analysis, rank: usize) -> Option<Summary> {
     let ranks = 0..analysis.job.ranks.len();
-    let sum = |step: &crate::waiting::Matrix| ranks.clone().map(|other| step.waits(rank, other)).sum::<i64>() as f64;
-    Summary::of(&analysis.waiting.steps.iter().map(|step| sum(step) / 1e6).collect::<Vec<_>>())
+    analysis.waiting.over_steps(|step| ranks.clone().map(|other| step.waits(rank, other)).sum::<i64>() as f64)
 }
 
 fn caused(analysis: &Analysis, rank: usize) -> Option<Summary> {
