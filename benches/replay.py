@@ -28,19 +28,25 @@ def pieces(event):
     return before, float(event["ts"]), after
 
 
-def write(target, rank, recorded):
+def read(rank):
+    """The events of a recorded rank that take time, and the times between which its steps are."""
+    with gzip.open(RECORDED / f"rank{rank}.json.gz", "rt") as source:
+        recorded = json.load(source)
     events = [event for event in recorded["traceEvents"] if event.get("ph") == "X"]
     steps = [event for event in events if event["name"].startswith("ProfilerStep#")]
-    begin = min(step["ts"] for step in steps)
-    length = max(step["ts"] + step["dur"] for step in steps) - begin + 1000
-    texts = [pieces(event) for event in events]
-    head = {"distributedInfo": {"rank": rank, "world_size": RANKS}, "baseTimeNanoseconds": recorded["baseTimeNanoseconds"]}
+    begin, end = min(step["ts"] for step in steps), max(step["ts"] + step["dur"] for step in steps)
+    return events, recorded["baseTimeNanoseconds"], begin, end
+
+
+def write(target, rank, events, base, length):
+    head = {"distributedInfo": {"rank": rank, "world_size": RANKS}, "baseTimeNanoseconds": base}
     written = target.write(json.dumps(head)[:-1] + ', "traceEvents": [\n')
+    texts = [(*pieces(event), event["name"].startswith("ProfilerStep#")) for event in events]
     repeats = 0
     while written < BYTES:
         rows = []
-        for (before, start, after), event in zip(texts, events):
-            if event["name"].startswith("ProfilerStep#"):
+        for before, start, after, is_step in texts:
+            if is_step:
                 before = before.replace("ProfilerStep#", f"ProfilerStep#{repeats}0")
             rows.append(f"{before}{start + repeats * length:.3f}{after}")
         written += target.write(",\n".join(rows) + ",\n")
@@ -50,14 +56,16 @@ def write(target, rank, recorded):
 
 def main():
     program = pathlib.Path(sys.argv[1]).resolve()
+    recorded = [read(rank) for rank in range(4)]
+    # The same for all ranks, whose steps would drift apart otherwise.
+    length = max(end for *_, end in recorded) - min(begin for *_, begin, _ in recorded) + 1000
     with tempfile.TemporaryDirectory() as folder:
         traces = pathlib.Path(folder) / "traces"
         traces.mkdir()
         for rank in range(RANKS):
-            with gzip.open(RECORDED / f"rank{rank % 4}.json.gz", "rt") as source:
-                recorded = json.load(source)
+            events, base, *_ = recorded[rank % 4]
             with open(traces / f"rank{rank}.json", "w") as target:
-                write(target, rank, recorded)
+                write(target, rank, events, base, length)
         begin = time.monotonic()
         command = [program, "replay", traces, "--out", pathlib.Path(folder) / "replay"]
         subprocess.run(command, check=True, preexec_fn=lambda: os.sched_setaffinity(0, {0}))

@@ -1,13 +1,13 @@
 //! `breakdown` from the command line: what it prints and writes, runs compared, traces of others, and bad input.
 
 use crate::ROOT;
-use crate::fixtures::{Outcome, Scene, shared};
+use crate::fixtures::{Outcome, Scene, shared, shows_what_is_printed};
 use perf4sight_base::temporary_folder;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::fs;
 use std::path::Path;
 use std::process::Stdio;
-use std::{env, fs};
 
 /// A scene with the traces of the repository, under `examples/training`.
 fn recorded() -> Scene {
@@ -64,22 +64,7 @@ fn steps(first: u32) -> Vec<String> {
 
 #[test]
 fn what_readme_and_docs_show_is_what_it_prints() {
-    ["README.md", "docs/breakdown.md"].into_iter().for_each(shows_what_is_printed);
-}
-
-fn shows_what_is_printed(page: &str) {
-    let readme = Path::new(ROOT).join(page);
-    let text = fs::read_to_string(&readme).unwrap();
-    let begin = text.find("$ perf4sight breakdown ").unwrap();
-    let end = begin + text[begin..].find("```").unwrap();
-    let (command, _) = text[begin..end].split_once('\n').unwrap();
-    let printed = recorded().run(command.trim_start_matches("$ perf4sight ")).succeeds();
-    let now = format!("{command}\n{}", printed.stdout().trim_start());
-    if env::var_os("UPDATE_DOCS").is_some() {
-        fs::write(readme, format!("{}{now}{}", &text[..begin], &text[end..])).unwrap();
-        return;
-    }
-    assert_eq!(text[begin..end], now, "{page} is out of date; run UPDATE_DOCS=1 cargo test --test suite breakdown");
+    ["README.md", "docs/breakdown.md"].into_iter().for_each(|page| shows_what_is_printed(page, "breakdown", recorded));
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! What several topics need: where the development-only data lies, and a folder to run the real program in.
 #![allow(dead_code)] // Not every topic uses every word of the test language.
 
+use crate::ROOT;
 use perf4sight_report::{Console, Mode, Settings};
 use perf4sight_verb::Context;
+use std::env;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -244,4 +246,32 @@ pub fn field(number: u8, content: &[u8]) -> Vec<u8> {
     bytes.push(length as u8);
     bytes.extend(content);
     bytes
+}
+
+/// The words of a command line; words between single quotes are one.
+fn words(line: &str) -> Vec<&str> {
+    let part = |(number, part)| -> Vec<&str> {
+        let part: &str = part;
+        if number % 2 == 1 { vec![part] } else { part.split_whitespace().collect() }
+    };
+    line.split('\'').enumerate().flat_map(part).collect()
+}
+
+/// Compares the output of the first command of a verb that a page shows with what the verb prints; with UPDATE_DOCS, the
+/// page is rewritten.
+pub fn shows_what_is_printed(page: &str, verb: &str, scene: fn() -> Scene) {
+    let file = Path::new(ROOT).join(page);
+    let text = fs::read_to_string(&file).unwrap();
+    let begin = text.find(&format!("$ perf4sight {verb} ")).unwrap();
+    let end = begin + text[begin..].find("```").unwrap();
+    let (command, _) = text[begin..end].split_once('\n').unwrap();
+    let arguments = command.trim_start_matches("$ perf4sight ");
+    let output = scene().command().args(words(arguments)).output().expect("the program starts");
+    let printed = Outcome::of(arguments, output).succeeds();
+    let now = format!("{command}\n{}", printed.stdout().trim_start());
+    if env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(file, format!("{}{now}{}", &text[..begin], &text[end..])).unwrap();
+        return;
+    }
+    assert_eq!(text[begin..end], now, "{page} is out of date; run UPDATE_DOCS=1 cargo test --test suite {verb}");
 }

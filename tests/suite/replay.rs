@@ -1,7 +1,7 @@
 //! `replay`, `statistic` and `collect` from the command line, on the recorded ranks of the repository and on bad input.
 
 use crate::ROOT;
-use crate::fixtures::{Outcome, Scene};
+use crate::fixtures::{Outcome, Scene, shows_what_is_printed};
 use flate2::read::GzDecoder;
 use serde_json::Value;
 use std::fs::{self, File};
@@ -9,12 +9,28 @@ use std::path::Path;
 
 /// A scene with recorded ranks of the repository, under `ranks`.
 fn recorded(name: &str) -> Scene {
+    with(Scene::new(), name, "ranks")
+}
+
+/// A scene with all recorded ranks of the repository, where they are.
+fn examples() -> Scene {
+    ["straggler", "two"]
+        .into_iter()
+        .fold(Scene::new(), |scene, name| with(scene, name, &format!("examples/ranks/{name}")))
+}
+
+fn with(scene: Scene, name: &str, below: &str) -> Scene {
     let folder = Path::new(ROOT).join("examples/ranks").join(name);
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    files.fold(Scene::new(), |scene, file| {
-        let name = format!("ranks/{}", file.file_name().unwrap().to_string_lossy());
+    files.fold(scene, |scene, file| {
+        let name = format!("{below}/{}", file.file_name().unwrap().to_string_lossy());
         scene.file(&name, fs::read(&file).unwrap())
     })
+}
+
+#[test]
+fn what_readme_and_docs_show_is_what_it_prints() {
+    ["README.md", "docs/replay.md"].into_iter().for_each(|page| shows_what_is_printed(page, "replay", examples));
 }
 
 fn replayed(scene: &Scene, arguments: &str) -> Outcome {

@@ -82,7 +82,7 @@ pub(crate) fn find(trace: &Trace, main: TrackId, found: &Found, python: bool) ->
     let mut spans = ranges(trace, main, found);
     spans.extend(if python { calls(trace, main) } else { passes(trace, main, &spans) });
     spans.sort_by_key(|((start, end), _)| (*start, Reverse(*end)));
-    let mut nest = Innermost::new();
+    let mut nest = Innermost::default();
     let mut backward = i64::MIN;
     for (window, operation) in spans {
         if operation == Operation::Forward && window.0 < backward {

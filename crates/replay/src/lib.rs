@@ -21,6 +21,7 @@ pub mod communication;
 pub mod exposed;
 pub mod graph;
 pub mod ranks;
+pub mod replayed;
 pub mod simulate;
 pub mod statistic;
 pub mod synthetic;

@@ -19,7 +19,7 @@ pub struct Operation {
     pub deviation: Option<f64>,
     /// Milliseconds of it in a step of a rank, on average.
     pub total: f64,
-    /// Its share of a step, from 0; operations within and beside each other count each.
+    /// Its share of a step, from 0; nested and concurrent operations count each.
     pub share: f64,
 }
 
@@ -82,7 +82,7 @@ pub fn operations(job: &Job) -> Vec<Operation> {
         let windows: Vec<_> = job.steps.iter().map(|step| rank.steps[step.of[index]].window).collect();
         steps += windows.iter().map(|(begin, end)| (end - begin) as f64 / 1e6).sum::<f64>();
         for ((kind, name), own) in of_rank(&rank.trace, &windows) {
-            let all = moments.entry((kind, rank.trace.names.get(name).to_owned())).or_default();
+            let all = moments.entry((kind, without_number(rank.trace.names.get(name)).to_owned())).or_default();
             *all = joined(*all, own);
         }
     }
@@ -102,6 +102,12 @@ pub fn operations(job: &Job) -> Vec<Operation> {
     let mut operations: Vec<Operation> = moments.into_iter().map(operation).collect();
     operations.sort_by(|one, other| one.kind.cmp(&other.kind).then(other.total.total_cmp(&one.total)));
     operations
+}
+
+/// `ProfilerStep#` from `ProfilerStep#7`; a name without a number as it is.
+fn without_number(name: &str) -> &str {
+    let short = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    if short.ends_with('#') { short } else { name }
 }
 
 /// The moments of two sets of values together (Chan, Golub and LeVeque 1983).

@@ -121,7 +121,7 @@ fn exchanges_are_matched_by_their_numbers_where_traces_have_them() {
     }
 }
 
-/// A ring of three: each sends to the next and receives from the one before, of which only the names say who.
+/// A ring of three: each sends to the next and receives from the one before; only the names hold the peers.
 #[test]
 fn sends_and_receives_are_matched_by_peer_and_order() {
     let folder = TempDir::new().unwrap();

@@ -1,5 +1,5 @@
 //! Recorded ranks: clocks, matched exchanges, waiting and stragglers. Those from `../shared/traces` are not part of the
-//! repository: skipped, and said so, where they are absent.
+//! repository: skipped with a message where they are absent.
 
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 

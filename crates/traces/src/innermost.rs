@@ -12,12 +12,13 @@ pub struct Innermost<T> {
     clipped: u64,
 }
 
-impl<T: Copy> Innermost<T> {
-    /// Nothing is open.
-    pub fn new() -> Self {
+impl<T> Default for Innermost<T> {
+    fn default() -> Self {
         Innermost { open: Vec::new(), at: i64::MIN, pieces: Vec::new(), clipped: 0 }
     }
+}
 
+impl<T: Copy> Innermost<T> {
     /// Begins an item; calls must be ordered by beginning, the longer item first. An item that ends after the one
     /// around it is cut at that end.
     pub fn begin(&mut self, (start, mut end): Interval, thing: T) {

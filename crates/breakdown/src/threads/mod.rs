@@ -39,7 +39,7 @@ pub struct Thread {
 /// All threads with events that show their state, in the order of the trace's tracks.
 pub fn threads(trace: &Trace) -> Vec<Thread> {
     let mut states = States::of(trace);
-    let mut nests: Vec<Innermost<(u32, State)>> = trace.tracks.iter().map(|_| Innermost::new()).collect();
+    let mut nests: Vec<Innermost<(u32, State)>> = trace.tracks.iter().map(|_| Innermost::default()).collect();
     for (place, event) in trace.events.iter().enumerate() {
         let (Some(state), true) = (states.get(event), event.duration > 0) else { continue };
         nests[event.track.index()].begin((event.start, event.end()), (place as u32, state));

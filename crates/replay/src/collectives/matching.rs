@@ -15,7 +15,7 @@ enum Key {
     Order(Alike),
 }
 
-/// Calls that only their order tells apart.
+/// Calls that differ only in their order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Alike {
     /// The name of the step and how often it occurred before; none outside of steps.

@@ -19,21 +19,25 @@ const MOST: f64 = 3.0;
 
 /// The costs of a job's groups: the medians over the recorded steps of what fits each, with the interval of the median.
 pub fn fit(recorded: &Recorded, algorithm: Algorithm) -> Communication {
-    let steps: Vec<_> = (0..recorded.steps.len()).map(|index| recorded.step(index)).collect();
-    let schedules: Vec<_> = steps.iter().map(|step| simulate(&step.graph)).collect();
-    let of_group = |group, times: f64| {
-        let periods =
-            steps.iter().zip(&schedules).map(|(step, schedule)| periods::of(step, schedule, group, algorithm));
-        let assumed = times * assumed_latency(&recorded.typical, group);
-        cost(&periods.filter(|periods| !periods.is_empty()).collect::<Vec<_>>(), assumed)
+    let groups = recorded.typical.groups.len();
+    let periods: Vec<Vec<Vec<Period>>> =
+        (0..recorded.steps.len()).map(|step| periods_of(recorded, step, algorithm)).collect();
+    let of_group = |group: usize, times: f64| {
+        let steps = periods.iter().map(|step| step[group].as_slice()).filter(|periods| !periods.is_empty());
+        cost(&steps.collect::<Vec<_>>(), times * assumed_latency(&recorded.typical, group))
     };
-    let with = |times| -> Vec<Option<Cost>> {
-        (0..recorded.typical.groups.len()).map(|group| of_group(group, times)).collect()
-    };
+    let with = |times| -> Vec<Option<Cost>> { (0..groups).map(|group| of_group(group, times)).collect() };
     let groups = with(1.0);
     let unknown = groups.iter().flatten().any(|cost| !cost.latency_known);
     let alternatives = if unknown { vec![with(0.0), with(MOST)] } else { Vec::new() };
     Communication { algorithm, groups, alternatives, slow_down: SlowDown::fit(&recorded.typical) }
+}
+
+/// The busy periods of each group's link in a recorded step.
+fn periods_of(recorded: &Recorded, step: usize, algorithm: Algorithm) -> Vec<Vec<Period>> {
+    let step = recorded.step(step);
+    let schedule = simulate(&step.graph);
+    (0..step.groups.len()).map(|group| periods::of(&step, &schedule, group, algorithm)).collect()
 }
 
 fn assumed_latency(step: &StepGraph, group: usize) -> f64 {
@@ -43,9 +47,9 @@ fn assumed_latency(step: &StepGraph, group: usize) -> f64 {
 }
 
 /// The cost that fits the periods of several steps; `assumed` is the latency where they do not show it.
-fn cost(steps: &[Vec<Period>], assumed: f64) -> Option<Cost> {
-    let with_bytes = |step: &&Vec<Period>| step.iter().any(|period| period.shape.bytes > 0.0);
-    let steps: Vec<&Vec<Period>> = steps.iter().filter(with_bytes).collect();
+fn cost(steps: &[&[Period]], assumed: f64) -> Option<Cost> {
+    let with_bytes = |step: &&[Period]| step.iter().any(|period| period.shape.bytes > 0.0);
+    let steps: Vec<&[Period]> = steps.iter().copied().filter(with_bytes).collect();
     if steps.is_empty() {
         return None;
     }
@@ -68,22 +72,12 @@ fn shows_latency(step: &[Period]) -> bool {
 /// Latency and time per byte by least squares of the relative errors; with the assumed latency, but at most half of each
 /// period, where it does not show or would be negative.
 fn line(step: &[Period], assumed: f64) -> (f64, f64) {
-    let rows = step.iter().map(|period| (period.shape.messages / period.time, period.shape.bytes / period.time));
-    let [mut aa, mut ab, mut bb, mut a, mut b] = [0.0; 5];
-    for (messages, bytes) in rows {
-        aa += messages * messages;
-        ab += messages * bytes;
-        bb += bytes * bytes;
-        a += messages;
-        b += bytes;
-    }
-    let determinant = aa * bb - ab * ab;
-    let [latency, per_byte] = [(a * bb - b * ab) / determinant, (b * aa - a * ab) / determinant];
-    if shows_latency(step) && latency >= 0.0 && per_byte >= 0.0 {
+    let line = periods::line(step).filter(|[latency, per_byte]| *latency >= 0.0 && *per_byte >= 0.0);
+    if let Some([latency, per_byte]) = line.filter(|_| shows_latency(step)) {
         return (latency, per_byte);
     }
     let most = step.iter().map(|period| period.time / period.shape.messages.max(1.0) / 2.0).fold(assumed, f64::min);
-    (most, (b - most * ab) / bb)
+    (most, periods::per_byte(step, most))
 }
 
 /// The median, and the order statistics around it that hold the median of all steps in 95 of 100 cases: by the normal
@@ -111,6 +105,7 @@ mod tests {
             vec![period(1e4), period(1e6), period(4e6)]
         };
         let steps: Vec<Vec<Period>> = [0.99, 1.0, 1.01, 1.02, 0.98].map(step).to_vec();
+        let steps: Vec<&[Period]> = steps.iter().map(Vec::as_slice).collect();
         let cost = cost(&steps, 0.0).filter(|cost| cost.latency_known);
         let near = |estimate: Estimate, truth: f64| {
             (estimate.value / truth - 1.0).abs() < 1e-9 && estimate.low < truth && truth < estimate.high
@@ -121,7 +116,7 @@ mod tests {
     #[test]
     fn of_equal_sizes_latency_is_not_known_but_bounded() {
         let period = Period { time: 1_000_000.0, shape: Shape { messages: 2.0, bytes: 100_000.0 } };
-        let cost = cost(&[vec![period; 3]], 10_000.0);
+        let cost = cost(&[&[period; 3]], 10_000.0);
         let expected = |cost: Cost| {
             !cost.latency_known
                 && cost.latency.value == 10_000.0

@@ -5,10 +5,12 @@ mod fit;
 mod periods;
 mod shape;
 mod slow_down;
+mod table;
 
 pub use fit::fit;
 pub use shape::{Algorithm, Shape, shape};
 pub use slow_down::{SlowDown, overlap};
+pub use table::cost_of_table;
 
 use crate::collectives::Operation;
 

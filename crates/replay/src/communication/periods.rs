@@ -49,3 +49,46 @@ impl Period {
         Period { time: self.time + other.time, shape }
     }
 }
+
+/// Sums over periods of products of messages and bytes, each as a share of the period's time: the normal equations of
+/// least squares of the relative errors.
+struct Sums {
+    messages: f64,
+    bytes: f64,
+    messages_squared: f64,
+    bytes_squared: f64,
+    both: f64,
+}
+
+impl Sums {
+    fn of(periods: &[Period]) -> Self {
+        let mut sums = Sums { messages: 0.0, bytes: 0.0, messages_squared: 0.0, bytes_squared: 0.0, both: 0.0 };
+        for Period { time, shape } in periods {
+            let [messages, bytes] = [shape.messages / time, shape.bytes / time];
+            sums.messages += messages;
+            sums.bytes += bytes;
+            sums.messages_squared += messages * messages;
+            sums.bytes_squared += bytes * bytes;
+            sums.both += messages * bytes;
+        }
+        sums
+    }
+}
+
+/// Latency and time per byte by least squares of the relative errors; none where all periods have the same bytes for each
+/// message.
+pub(super) fn line(periods: &[Period]) -> Option<[f64; 2]> {
+    let sums = Sums::of(periods);
+    let determinant = sums.messages_squared * sums.bytes_squared - sums.both * sums.both;
+    (determinant > 1e-9 * sums.messages_squared * sums.bytes_squared).then(|| {
+        let latency = sums.messages * sums.bytes_squared - sums.bytes * sums.both;
+        let per_byte = sums.bytes * sums.messages_squared - sums.messages * sums.both;
+        [latency / determinant, per_byte / determinant]
+    })
+}
+
+/// The time per byte that fits best where the latency is given.
+pub(super) fn per_byte(periods: &[Period], latency: f64) -> f64 {
+    let sums = Sums::of(periods);
+    (sums.bytes - latency * sums.both) / sums.bytes_squared
+}

@@ -3,9 +3,9 @@
 
 use crate::graph::{Graph, Kind, NodeId, StepGraph};
 use crate::simulate::{Schedule, simulate};
-use perf4sight_base::stats::{mean, weighted_quantile};
+use perf4sight_base::stats::{median, weighted_quantile};
 use perf4sight_traces::intervals::{Interval, union};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The factor by which operations take longer while their rank communicates.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,6 +25,10 @@ const LEAST: usize = 3;
 /// Repetitions after which durations and overlap agree: a change of overlap changes durations by a fraction of itself.
 const ROUNDS: usize = 3;
 
+/// Equal operations have to take equally long while they run alone: their median absolute deviation from the median, as a
+/// share of it. Operations of one name with inputs of other sizes differ by more.
+const ALIKE: f64 = 0.15;
+
 /// Times of operations of a kind: overlapped, and alone.
 type Times = [Vec<f64>; 2];
 
@@ -33,18 +37,19 @@ impl SlowDown {
     /// median over the kinds of operations, each counted by its time.
     pub fn fit(step: &StepGraph) -> Self {
         let shares = overlap(step, &simulate(&step.graph));
+        let places = places(&step.graph);
         let mut kinds: BTreeMap<_, Times> = BTreeMap::new();
         for id in step.graph.ids().filter(|id| is_slowed(&step.graph, *id)) {
             let (node, share) = (step.graph.node(id), shares[id.index()]);
-            let place = usize::from(share < OVERLAPPED);
+            let alone = usize::from(share < OVERLAPPED);
             if node.duration >= SHORTEST && !(1.0 - OVERLAPPED..OVERLAPPED).contains(&share) {
-                kinds.entry((node.call, step.graph.resource_of(id).rank)).or_default()[place]
-                    .push(node.duration as f64);
+                let kind = (node.call, places[id.index()], step.graph.resource_of(id).rank);
+                kinds.entry(kind).or_default()[alone].push(node.duration as f64);
             }
         }
-        kinds.retain(|_, times| times.iter().all(|times| times.len() >= LEAST));
+        kinds.retain(|_, times| times.iter().all(|times| times.len() >= LEAST) && are_alike(&times[1]));
         let total = |times: &Times| times.iter().flatten().sum::<f64>();
-        let weighted = kinds.values().map(|times| (mean(&times[0]) / mean(&times[1]), total(times))).collect();
+        let weighted = kinds.values().map(|times| (median(&times[0]) / median(&times[1]), total(times))).collect();
         let half = kinds.values().map(total).sum::<f64>() / 2.0;
         let factor = weighted_quantile(weighted, half).unwrap_or(1.0);
         SlowDown { factor: factor.max(1.0), operations: kinds.len() }
@@ -52,6 +57,9 @@ impl SlowDown {
 
     /// Fits the durations of operations to how much of each is overlapped now, where it was `before` until now.
     pub fn adjust(&self, step: &mut StepGraph, before: &[f64]) {
+        if self.factor == 1.0 {
+            return;
+        }
         let slowed = |share: f64| 1.0 + (self.factor - 1.0) * share;
         let was = |id: NodeId| before.get(id.index()).copied().unwrap_or(0.0);
         let own: Vec<(NodeId, f64)> = step
@@ -67,6 +75,36 @@ impl SlowDown {
             }
         }
     }
+}
+
+fn are_alike(times: &[f64]) -> bool {
+    let middle = median(times);
+    let deviations: Vec<f64> = times.iter().map(|time| (time - middle).abs()).collect();
+    median(&deviations) <= ALIKE * middle
+}
+
+/// For each node how many of the same call came before it inside the same operation: of the two products of a layer's
+/// backward pass, which have one name, one is the first and one the second. An operation begins behind a node of the
+/// operation around it.
+fn places(graph: &Graph) -> Vec<u32> {
+    let calls = graph.calls();
+    let mut last_begin: HashMap<_, usize> = HashMap::new();
+    let mut last_seen: HashMap<_, (usize, u32)> = HashMap::new();
+    let place = |id: NodeId| {
+        let node = graph.node(id);
+        let begin = calls
+            .around(node.call)
+            .and_then(|operation| last_begin.get(&(node.resource, calls.around(operation))).copied());
+        let place = match last_seen.get(&(node.resource, node.call)) {
+            Some((seen, place)) if begin.is_some_and(|begin| begin < *seen) => place + 1,
+            Some(_) | None => 0,
+        };
+        let around = (node.kind != Kind::Gap).then_some(node.call);
+        last_begin.insert((node.resource, around), id.index());
+        last_seen.insert((node.resource, node.call), (id.index(), place));
+        place
+    };
+    graph.ids().map(place).collect()
 }
 
 fn is_slowed(graph: &Graph, id: NodeId) -> bool {

@@ -1,9 +1,10 @@
 //! Makes a graph from nodes and edges, and refuses cycles and graphs that memory has no place for.
 
-use super::{CallId, Calls, EdgeKind, Graph, Node, NodeId, Resource, ResourceId, cycle};
+use super::{CallId, Calls, EdgeKind, Graph, Node, NodeId, Resource, ResourceId, Structure, cycle};
 use crate::simulate;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::grouped;
+use std::sync::Arc;
 
 /// An edge: from, to, why.
 pub(super) type Edge = (u32, u32, EdgeKind);
@@ -24,8 +25,8 @@ impl Builder {
         Builder {
             nodes: graph.nodes.clone(),
             edges: graph.edges().map(|(from, to, kind)| (from.0, to.0, kind)).collect(),
-            resources: graph.resources.clone(),
-            calls: graph.calls.clone(),
+            resources: graph.structure.resources.clone(),
+            calls: graph.structure.calls.clone(),
             removed: Vec::new(),
         }
     }
@@ -86,7 +87,8 @@ impl Builder {
         self.leave_out_removed();
         let (ends, targets, kinds) = by_source(self.nodes.len(), &self.edges);
         let Builder { nodes, resources, calls, .. } = self;
-        let graph = Graph { nodes, ends, targets, kinds, resources, calls };
+        let structure = Structure { ends, targets, kinds, resources, calls };
+        let graph = Graph { nodes, structure: Arc::new(structure) };
         cycle::refuse(&graph)?;
         Ok(graph)
     }

@@ -29,7 +29,7 @@ pub(super) fn refuse(graph: &Graph) -> Result<()> {
 /// For each node how many edges lead to it.
 pub(crate) fn predecessors(graph: &Graph) -> Vec<u32> {
     let mut counts = vec![0; graph.nodes.len()];
-    graph.targets.iter().for_each(|&target| counts[target as usize] += 1);
+    graph.structure.targets.iter().for_each(|&target| counts[target as usize] += 1);
     counts
 }
 

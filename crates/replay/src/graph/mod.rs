@@ -7,16 +7,25 @@ mod node;
 pub mod recorded;
 mod step;
 
+use std::sync::Arc;
+
 pub use builder::Builder;
 pub use calls::{CallId, Calls};
 pub(crate) use cycle::predecessors;
 pub use node::{EdgeKind, Kind, Node, NodeId, Resource, ResourceId, ResourceKind};
 pub use step::{Gradient, Group, RankNodes, StepGraph, Transfer, TransferPart};
 
-/// An immutable graph without cycles; [`Graph::edit`] makes changed copies.
+/// A graph without cycles, whose durations can be changed; [`Graph::edit`] makes copies with other nodes and edges. Clones
+/// share all but the nodes.
 #[derive(Debug, Clone, Default)]
 pub struct Graph {
     nodes: Vec<Node>,
+    structure: Arc<Structure>,
+}
+
+/// What graphs with other durations have in common.
+#[derive(Debug, Default)]
+struct Structure {
     /// For each node the end of its edges in `targets`; the next node's edges begin there.
     ends: Vec<u32>,
     targets: Vec<u32>,
@@ -49,7 +58,7 @@ impl Graph {
     /// Nodes that wait for a node, each with the reason.
     pub fn successors(&self, id: NodeId) -> impl Iterator<Item = (NodeId, EdgeKind)> + '_ {
         let range = self.range(id.index());
-        range.map(|edge| (NodeId(self.targets[edge]), self.kinds[edge]))
+        range.map(|edge| (NodeId(self.structure.targets[edge]), self.structure.kinds[edge]))
     }
 
     /// All edges: a node, one that waits for it, and the reason.
@@ -59,37 +68,37 @@ impl Graph {
 
     /// The number of edges.
     pub fn edge_count(&self) -> usize {
-        self.targets.len()
+        self.structure.targets.len()
     }
 
     /// The indices of the nodes that wait for a node.
     pub(crate) fn targets_of(&self, node: usize) -> &[u32] {
-        &self.targets[self.range(node)]
+        &self.structure.targets[self.range(node)]
     }
 
     fn range(&self, node: usize) -> std::ops::Range<usize> {
-        let start = node.checked_sub(1).map_or(0, |before| self.ends[before]);
-        start as usize..self.ends[node] as usize
+        let start = node.checked_sub(1).map_or(0, |before| self.structure.ends[before]);
+        start as usize..self.structure.ends[node] as usize
     }
 
     /// Threads, streams and links; a [`ResourceId`] is an index here.
     pub fn resources(&self) -> &[Resource] {
-        &self.resources
+        &self.structure.resources
     }
 
     /// The resource that a node runs on.
     pub fn resource_of(&self, id: NodeId) -> &Resource {
-        &self.resources[self.node(id).resource.index()]
+        &self.structure.resources[self.node(id).resource.index()]
     }
 
     /// The names of the operations, and inside which others they ran.
     pub fn calls(&self) -> &Calls {
-        &self.calls
+        &self.structure.calls
     }
 
     /// The name of a node.
     pub fn name(&self, id: NodeId) -> &str {
-        self.calls.name(self.node(id).call)
+        self.structure.calls.name(self.node(id).call)
     }
 
     /// A builder that holds all of this graph, to add and remove nodes and edges. Ids of nodes stay valid.
@@ -99,7 +108,7 @@ impl Graph {
 
     /// The memory of the graph in bytes, without names.
     pub fn bytes(&self) -> u64 {
-        Graph::bytes_of(self.nodes.len() as u64, self.targets.len() as u64)
+        Graph::bytes_of(self.nodes.len() as u64, self.structure.targets.len() as u64)
     }
 
     /// The memory in bytes that a graph of so many nodes and edges takes, to be known before it is built.

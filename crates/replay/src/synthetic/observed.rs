@@ -1,7 +1,7 @@
 //! Traces of a made-up cluster, as PyTorch's profiler would write them, each by the clock of its rank.
 
 use super::Made;
-use crate::graph::{Kind, NodeId};
+use crate::graph::{Graph, Kind, NodeId};
 use crate::simulate::{Schedule, simulate};
 use perf4sight_base::error::{Error, Result};
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// A recorded event of a made-up rank: times in nanoseconds.
 struct Observed<'a> {
     category: &'a str,
-    name: &'a str,
+    name: String,
     thread: u32,
     start: i64,
     duration: u64,
@@ -52,7 +52,7 @@ fn events<'a>(step: &'a Made, schedule: &Schedule, rank: usize, begin: i64, numb
     let is_own = |id: &NodeId| graph.resource_of(*id).rank == Some(step.job.ranks[rank].number);
     let operation = |id: NodeId| Observed {
         category: "cpu_op",
-        name: graph.name(id),
+        name: full_name(graph, id),
         thread: 1,
         start: begin + schedule.start(id) as i64,
         duration: graph.node(id).duration,
@@ -62,7 +62,7 @@ fn events<'a>(step: &'a Made, schedule: &Schedule, rank: usize, begin: i64, numb
     let end = own.iter().map(|id| schedule.end(graph, *id)).max().unwrap_or(0);
     let mark = Observed {
         category: "user_annotation",
-        name: "ProfilerStep#",
+        name: "ProfilerStep#".to_owned(),
         thread: 1,
         start: begin,
         duration: end,
@@ -75,7 +75,7 @@ fn events<'a>(step: &'a Made, schedule: &Schedule, rank: usize, begin: i64, numb
             let ready = schedule.end(graph, part.launch);
             Observed {
                 category: "user_annotation",
-                name: "gloo:all_reduce",
+                name: "gloo:all_reduce".to_owned(),
                 thread: 2,
                 start: begin + ready as i64,
                 duration: schedule.end(graph, transfer.node) - ready,
@@ -87,6 +87,13 @@ fn events<'a>(step: &'a Made, schedule: &Schedule, rank: usize, begin: i64, numb
         })
     });
     std::iter::once(mark).chain(operations).chain(exchanges).collect()
+}
+
+/// The name of a node behind that of its pass: `forward::norm`.
+fn full_name(graph: &Graph, id: NodeId) -> String {
+    let mut names: Vec<&str> = graph.calls().path(graph.node(id).call).collect();
+    names.reverse();
+    names.join("::")
 }
 
 impl Observed<'_> {

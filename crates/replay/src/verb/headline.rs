@@ -1,6 +1,7 @@
 //! The answer in a sentence: which rank makes the others wait, and what it does longer than they do.
 
 use crate::Analysis;
+use crate::replayed::Replayed;
 use crate::waiting::Straggler;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_traces::shortened::brief;
@@ -13,7 +14,19 @@ const EXPLAINS: f64 = 0.2;
 const NAMED: usize = 3;
 
 /// The answer.
-pub(super) fn of(analysis: &Analysis) -> String {
+pub(super) fn of(analysis: &Analysis, replayed: Option<&Replayed>) -> String {
+    let replay = replayed.filter(|replayed| !replayed.steps.is_empty()).map(|replayed| {
+        format!(
+            "; replayed steps are {:.2} % off the recorded ones (median; at most {:.2} %)",
+            replayed.error(),
+            replayed.worst()
+        )
+    });
+    format!("{}{}", who_waits(analysis), replay.unwrap_or_default())
+}
+
+/// Which rank makes the others wait.
+fn who_waits(analysis: &Analysis) -> String {
     if analysis.job.ranks.len() == 1 {
         return "one rank alone: who waits for whom is not known".to_owned();
     }
@@ -24,16 +37,29 @@ pub(super) fn of(analysis: &Analysis) -> String {
     match first.share >= WORTH && certain(analysis, first) {
         true => format!("{}{}", blame(analysis, first, whole), reason(first)),
         false => format!(
-            "no rank makes the others wait: at most {} of a step's {} are waited for one rank",
+            "no rank in particular makes the others wait: rank {} most, for {} of a step's {}, {}",
+            analysis.job.ranks[first.rank].number,
             Milliseconds(first.caused.mean),
-            Milliseconds(whole)
+            Milliseconds(whole),
+            steadiness(first)
         ),
     }
 }
 
-/// Whether waiting for the first straggler is longer than the clocks are uncertain.
+/// A straggler is the one that the others wait for longest in at least this share of the steps.
+const STEADY: f64 = 0.5;
+
+/// Whether waiting for the first straggler is longer than chance and uncertain clocks explain.
 fn certain(analysis: &Analysis, first: &Straggler) -> bool {
-    first.caused.mean * 1e6 > analysis.clocks.uncertainty()
+    let above_zero = first.caused.interval.is_none_or(|[low, _]| low > 0.0);
+    above_zero && first.steadiness >= STEADY && first.caused.mean > analysis.waiting.uncertainty
+}
+
+fn steadiness(first: &Straggler) -> String {
+    match first.steadiness {
+        all if all >= 1.0 => "in every step".to_owned(),
+        share => format!("longest of all ranks in {} of the steps", Percent(100.0 * share)),
+    }
 }
 
 fn blame(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
@@ -41,15 +67,12 @@ fn blame(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
         .caused
         .interval
         .map_or(String::new(), |[low, high]| format!(" (95 %: {} – {})", Milliseconds(low), Milliseconds(high)));
-    let steps = match first.steadiness {
-        all if all >= 1.0 => "in every step".to_owned(),
-        share => format!("most of all ranks in {} of the steps", Percent(100.0 * share)),
-    };
     format!(
-        "rank {} makes the others wait {}{interval} of a step's {}, {steps}",
+        "rank {} makes the others wait {}{interval} of a step's {}, {}",
         analysis.job.ranks[first.rank].number,
         Milliseconds(first.caused.mean),
-        Milliseconds(whole)
+        Milliseconds(whole),
+        steadiness(first)
     )
 }
 

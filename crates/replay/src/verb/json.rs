@@ -1,14 +1,16 @@
 //! Writes `replay.json`.
 
-use super::tables;
+use super::{Shown, tables};
 use crate::Analysis;
+use crate::replayed::Replayed;
 use serde_json::{Value, json};
 
 /// The version of the format.
 pub(super) const FORMAT: u32 = 1;
 
 /// The whole file.
-pub(super) fn of(analysis: &Analysis, answer: &str, warnings: &[String]) -> Value {
+pub(super) fn of(shown: &Shown) -> Value {
+    let Shown { analysis, replayed, answer, warnings } = shown;
     json!({
         "format": FORMAT,
         "answer": answer,
@@ -21,7 +23,23 @@ pub(super) fn of(analysis: &Analysis, answer: &str, warnings: &[String]) -> Valu
         "communication": tables::communication(analysis).to_json(),
         "exchanges": analysis.exchanges.all.len(),
         "unmatched": unmatched(analysis),
+        "replay": replayed.as_ref().map(|replayed| replay(analysis, replayed)),
         "warnings": warnings,
+    })
+}
+
+fn replay(analysis: &Analysis, replayed: &Replayed) -> Value {
+    let assumptions =
+        replayed.what_ifs.iter().map(|(text, outcome)| json!({"what_if": text, "assumes": outcome.assumptions}));
+    json!({
+        "operations": replayed.nodes,
+        "typical_ms": replayed.typical as f64 / 1e6,
+        "steps": tables::replayed::steps(analysis, replayed).to_json(),
+        "critical_path": tables::replayed::critical(replayed).to_json(),
+        "operations_on_critical_path": tables::replayed::names(replayed).to_json(),
+        "communication": tables::replayed::communication(replayed).to_json(),
+        "what_ifs": tables::replayed::what_ifs(replayed).to_json(),
+        "assumptions": assumptions.collect::<Vec<_>>(),
     })
 }
 

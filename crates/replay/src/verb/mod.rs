@@ -11,7 +11,9 @@ pub mod statistic;
 mod tables;
 mod traces;
 
+use crate::communication::Algorithm;
 use crate::ranks::Job;
+use crate::replayed::{Replayed, Request};
 use crate::{Analysis, timeline};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -39,15 +41,25 @@ pub static VERB: VerbSpec = VerbSpec {
 };
 
 /// The settings of a replay.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
     traces: Vec<PathBuf>,
     out: PathBuf,
     as_all_ranks: bool,
+    request: Request,
+}
+
+/// What the results show.
+struct Shown {
+    analysis: Analysis,
+    /// None if the traces cannot be replayed; a warning gives the reason.
+    replayed: Option<Replayed>,
+    answer: String,
+    warnings: Vec<String>,
 }
 
 /// The parts of a run that its progress shows.
-const PARTS: u64 = 3;
+const PARTS: u64 = 4;
 
 impl Verb for Replay {
     /// Reads the traces, analyses them, and writes the results.
@@ -64,20 +76,23 @@ impl Verb for Replay {
         progress.doing("comparing ranks");
         let analysis = Analysis::of(job);
         progress.advance(1);
+        progress.doing("replaying");
+        let shown = self.replay(analysis)?;
+        progress.advance(1);
         if context.cancelled() {
             return Ok(Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() });
         }
         progress.doing("drawing");
-        let (answer, warnings) = (headline::of(&analysis), analysis.warnings());
-        let json = write(files, &analysis, &answer, &warnings)?;
+        let json = write(files, &shown)?;
         progress.advance(1);
         drop(progress);
-        warnings.iter().for_each(|warning| context.warn(warning));
+        shown.warnings.iter().for_each(|warning| context.warn(warning));
+        let replayed = shown.replayed.iter().flat_map(tables::replayed::of);
         Ok(Summary {
-            tables: tables::of(&analysis),
-            findings: findings(&analysis),
+            tables: tables::of(&shown.analysis).into_iter().chain(replayed).filter(|table| !table.is_empty()).collect(),
+            findings: findings(&shown.analysis),
             files: vec![("report", self.out.join(files::REPORT)), ("timeline", self.out.join(files::TIMELINE))],
-            headline: answer,
+            headline: shown.answer,
             json,
             ..Summary::default()
         })
@@ -85,11 +100,11 @@ impl Verb for Replay {
 }
 
 /// Draws and writes all files; returns the contents of `replay.json`.
-fn write(mut files: ResultFiles, analysis: &Analysis, answer: &str, warnings: &[String]) -> Result<Value> {
-    files.add(files::CSV, csv::of(analysis).to_csv());
-    files.add(files::REPORT, page::of(analysis, answer, warnings).to_html());
-    files.add(files::TIMELINE, zipped_step(analysis)?);
-    let json = json::of(analysis, answer, warnings);
+fn write(mut files: ResultFiles, shown: &Shown) -> Result<Value> {
+    files.add(files::CSV, csv::of(&shown.analysis).to_csv());
+    files.add(files::REPORT, page::of(shown).to_html());
+    files.add(files::TIMELINE, zipped_step(&shown.analysis)?);
+    let json = json::of(shown);
     files.add(files::JSON, format!("{json:#}\n"));
     files.place()?;
     Ok(json)
@@ -126,18 +141,41 @@ impl Section for Replay {
 
 impl Replay {
     fn parse(values: &Values<'_>) -> Result<Self> {
+        let request = Request {
+            what_ifs: values.get::<Option<Vec<String>>>("what_if")?.unwrap_or_default(),
+            algorithm: values.named("algorithm", algorithm)?,
+            plain: values.get::<Option<f64>>("plain_step_ms")?.map(|milliseconds| (milliseconds * 1e6) as u64),
+        };
+        request.check()?;
         Ok(Replay {
             traces: traces::traces(values)?,
             out: values.get("out")?,
             as_all_ranks: values.get("as_all_ranks")?,
+            request,
         })
+    }
+
+    /// Replays a job. Where that fails, who waits for whom is shown all the same, unless a change was requested.
+    fn replay(&self, analysis: Analysis) -> Result<Shown> {
+        let mut warnings = analysis.warnings();
+        let replayed = match Replayed::of(&analysis, &self.request) {
+            Ok(replayed) => Some(replayed),
+            Err(error) if self.request.what_ifs.is_empty() => {
+                warnings.push(format!("the steps cannot be replayed: {error}"));
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        warnings.extend(replayed.iter().flat_map(|replayed| replay_warnings(&analysis, replayed)));
+        let answer = headline::of(&analysis, replayed.as_ref());
+        Ok(Shown { analysis, replayed, answer, warnings })
     }
 
     fn files(&self) -> Result<ResultFiles> {
         files::new(&self.out, self.traces.iter().map(PathBuf::as_path))
     }
 
-    /// Refuses one rank of several, unless it was asked to stand for all.
+    /// Refuses one rank of several, unless it was requested to stand for all.
     fn check_alone(&self, job: &Job) -> Result<()> {
         let [alone] = job.ranks.as_slice() else { return Ok(()) };
         match job.world_size {
@@ -150,4 +188,31 @@ impl Replay {
             Some(_) | None => Ok(()),
         }
     }
+}
+
+fn algorithm(word: &str) -> Result<Algorithm> {
+    match word {
+        "tree" => Ok(Algorithm::Tree),
+        "ring" => Ok(Algorithm::Ring),
+        _ => Err(Error::usage(format!("{word:?} is no algorithm")).expected("ring or tree")),
+    }
+}
+
+/// From this difference between record and replay on, in percent, it is warned about.
+const FAR: f64 = 2.0;
+
+/// Warnings about the replay.
+fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
+    let (all, alike) = (analysis.job.steps.len(), replayed.steps.len());
+    let unlike = (alike < all)
+        .then(|| format!("{} of {all} steps are replayed: in the others the ranks do something else", alike));
+    let far = (replayed.worst() > FAR)
+        .then(|| format!("the replay of a step is up to {} off what was recorded", Percent(replayed.worst())));
+    let distorted = replayed.distortion.map(|distortion| {
+        format!("recorded steps take {} longer than plain ones, which was taken out", Percent(distortion.percent()))
+    });
+    let assumed = replayed.what_ifs.iter().flat_map(|(text, outcome)| {
+        outcome.assumptions.iter().map(move |assumption| format!("what-if \"{text}\": {assumption}"))
+    });
+    [unlike, far, distorted].into_iter().flatten().chain(assumed).collect()
 }

@@ -1,9 +1,10 @@
 //! Writes `report.html`: the answer, who waits for whom, one step of all ranks, exposed communication, clocks.
 
-use super::tables;
+use super::{Shown, tables};
 use crate::Analysis;
+use crate::replayed::Replayed;
 use crate::waiting::{Activity, Span, State, spans};
-use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_base::units::{Milliseconds, Percent, grouped};
 use perf4sight_report as report;
 use perf4sight_report::{
     Axis, Block, Chart, Colour, Content, Fact, Group, HeatCell, Heatmap, Page, Plot, Series, Sign, StackedBars,
@@ -17,7 +18,8 @@ const DRAWN: usize = 32;
 const NAMED: f64 = 500.0;
 
 /// The whole page.
-pub(super) fn of(analysis: &Analysis, answer: &str, warnings: &[String]) -> Page {
+pub(super) fn of(shown: &Shown) -> Page {
+    let Shown { analysis, replayed, answer, warnings } = shown;
     let mut page = Page::new("Who waits for whom in distributed training", subtitle(analysis));
     page.chapter("Which rank makes the others wait", answers(analysis, answer, warnings));
     if analysis.job.ranks.len() > 1 {
@@ -25,8 +27,29 @@ pub(super) fn of(analysis: &Analysis, answer: &str, warnings: &[String]) -> Page
         page.chapter("One step on all ranks", [timeline(analysis)].map(Block::Chart));
     }
     page.chapter("Communication", [Block::Chart(bars(analysis)), Block::Folded(tables::communication(analysis))]);
+    if let Some(replayed) = replayed {
+        page.chapter("Replay", replay(analysis, replayed));
+    }
     page.chapter("Ranks and clocks", [Block::Table(tables::ranks(analysis))]);
     page
+}
+
+fn replay(analysis: &Analysis, replayed: &Replayed) -> Vec<Block> {
+    let facts = vec![
+        Fact::new("a typical step, replayed", Milliseconds(replayed.typical as f64 / 1e6))
+            .remark(format!("{} operations", grouped(replayed.nodes as u64))),
+        Fact::new("off what was recorded", Percent(replayed.error()))
+            .remark(format!("median of the steps; at most {}", Percent(replayed.worst()))),
+    ];
+    let tables = [
+        tables::replayed::what_ifs(replayed),
+        tables::replayed::critical(replayed),
+        tables::replayed::names(replayed),
+        tables::replayed::communication(replayed),
+    ];
+    let tables = tables.into_iter().filter(|table| !table.is_empty()).map(Block::Table);
+    let steps = Block::Folded(tables::replayed::steps(analysis, replayed));
+    std::iter::once(Block::Headline(facts)).chain(tables).chain([steps]).collect()
 }
 
 fn subtitle(analysis: &Analysis) -> String {
@@ -127,13 +150,10 @@ fn series(state: &State) -> &'static str {
 fn timeline(analysis: &Analysis) -> Chart {
     let (ranks, step) = (drawn(analysis), analysis.typical());
     let (begin, end) = crate::timeline::window(analysis, step);
-    let Analysis { job, exchanges, clocks, waiting, .. } = analysis;
     let all: Vec<(usize, Span)> = ranks
         .iter()
         .enumerate()
-        .flat_map(|(track, rank)| {
-            spans(job, exchanges, clocks, waiting, *rank, step).into_iter().map(move |span| (track, span))
-        })
+        .flat_map(|(track, rank)| spans(analysis, *rank, step).into_iter().map(move |span| (track, span)))
         .collect();
     let place = |(track, span): &(usize, Span)| {
         let [start, stop] = [span.time.0, span.time.1].map(|at| (at - begin) as f64 / 1e6);
@@ -151,7 +171,7 @@ fn timeline(analysis: &Analysis) -> Chart {
     };
     let caption = format!(
         "{}, a step of median length, on one clock. Where a rank computes and exchanges data at the same time, its computation is drawn on CPUs, the exchange on GPUs unless a kernel runs. timeline.json.gz holds all its events.",
-        job.steps[step].name
+        analysis.job.steps[step].name
     );
     Chart::new("One step on all ranks", caption, Plot::Timeline(plot))
 }

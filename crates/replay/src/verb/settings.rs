@@ -1,7 +1,7 @@
 //! The settings of `[replay]` and `perf4sight replay`.
 
 use perf4sight_verb::config::Missing::Required;
-use perf4sight_verb::config::{Table, flag, path};
+use perf4sight_verb::config::{Table, flag, number, path, text, word};
 
 pub(super) const TABLE: Table = Table {
     section: "replay",
@@ -16,15 +16,26 @@ pub(super) const TABLE: Table = Table {
         path("out").or("replay").value("DIR").help(
             "Folder for report.html, replay.json, replay.csv and timeline.json.gz. Earlier results in it are replaced.",
         ),
-        flag("as_all_ranks").or("False").help("One rank's trace stands for all ranks: nothing is said about waiting."),
+        flag("as_all_ranks").or("False").help("One rank's trace stands for all ranks; waiting is then unknown."),
+        text("what_if").several().value("CHANGE")
+            .help("What to change: 'bandwidth x 0.5', 'ranks = 64', 'rank 3 as the others', 'bucket_cap_mb = 8'. Several changes of one case have semicolons between them."),
+        word("algorithm", algorithms).or("ring")
+            .help("How collective operations are done."),
+        number("plain_step_ms", 1e-9).value("MS")
+            .help("Milliseconds of a step without the profiler; what recording adds is then taken out."),
     ]],
 };
+
+fn algorithms() -> Vec<&'static str> {
+    vec!["ring", "tree"]
+}
 
 pub(super) const AFTER_HELP: &str = "\
 Examples:
   perf4sight replay traces/
   perf4sight replay rank*.json.gz --out by-rank
   perf4sight replay rank0.json.gz --as-all-ranks
+  perf4sight replay traces/ --what-if 'bandwidth x 0.5' --what-if 'bandwidth x 0.5; bucket_cap_mb = 8'
 
 Steps are those of PyTorch's profiler, else those of an optimizer. timeline.json.gz holds one step of all ranks on one
 clock; Perfetto and chrome://tracing open it.";

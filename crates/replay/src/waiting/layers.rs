@@ -96,7 +96,7 @@ const STEP: &str = "ProfilerStep#";
 /// The ranges in which the main thread loads data, and the innermost range or Python function of all others.
 fn script(rank: &Rank) -> [Pieces; 2] {
     let trace = &rank.trace;
-    let (mut loading, mut nest) = (Pieces::new(), Innermost::new());
+    let (mut loading, mut nest) = (Pieces::new(), Innermost::default());
     let own = |event: &&Event| Some(event.track) == rank.main && event.phase == Phase::Complete && event.duration > 0;
     for event in trace.events.iter().filter(own) {
         let (time, name) = ((event.start, event.end()), trace.name(event));

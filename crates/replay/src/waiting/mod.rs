@@ -24,6 +24,8 @@ pub struct Waiting {
     pub exchanges: Vec<Timed>,
     /// For each step of [`Job::steps`], who waits for whom.
     pub steps: Vec<Matrix>,
+    /// By how many milliseconds waiting may be off because clocks are uncertain, to either side.
+    pub uncertainty: f64,
 }
 
 /// How long each rank waits for each other one in a step.
@@ -67,12 +69,21 @@ impl Waiting {
                 waited = waited.max(timed.begun);
             }
         }
-        Waiting { exchanges: timed, steps }
+        Waiting { exchanges: timed, steps, uncertainty: clocks.uncertainty() / 1e6 }
     }
 
     /// Milliseconds that a rank waits for another one in a step, over the steps; none without steps.
     pub fn summary(&self, rank: usize, other: usize) -> Option<Summary> {
-        Summary::of(&self.steps.iter().map(|step| step.waits(rank, other) as f64 / 1e6).collect::<Vec<_>>())
+        self.over_steps(|step| step.waits(rank, other) as f64)
+    }
+
+    /// Milliseconds of a step from nanoseconds of each, over the steps; none without steps. The interval holds the
+    /// uncertainty of the clocks, too, which is the same in all steps.
+    pub fn over_steps(&self, nanoseconds: impl Fn(&Matrix) -> f64) -> Option<Summary> {
+        let mut summary = Summary::of(&self.steps.iter().map(|step| nanoseconds(step) / 1e6).collect::<Vec<_>>())?;
+        summary.interval =
+            summary.interval.map(|[low, high]| [(low - self.uncertainty).max(0.0), high + self.uncertainty]);
+        Some(summary)
     }
 }
 

@@ -2,9 +2,7 @@
 
 use super::layers;
 use super::{Activity, Timed, Waiting, activity};
-use crate::clocks::Clocks;
-use crate::collectives::Exchanges;
-use crate::ranks::Job;
+use crate::Analysis;
 use perf4sight_traces::intervals::{Interval, union};
 
 /// A time in which a rank does one thing.
@@ -27,15 +25,9 @@ pub enum State {
     Transfer,
 }
 
-/// The spans of a rank in a step of [`Job::steps`], in order; moments without one are not recorded.
-pub fn spans(
-    job: &Job,
-    exchanges: &Exchanges,
-    clocks: &Clocks,
-    waiting: &Waiting,
-    rank: usize,
-    step: usize,
-) -> Vec<Span> {
+/// The spans of a rank in a step of [`crate::ranks::Job::steps`], in order; moments without one are not recorded.
+pub fn spans(analysis: &Analysis, rank: usize, step: usize) -> Vec<Span> {
+    let Analysis { job, exchanges, clocks, waiting, .. } = analysis;
     let own = &job.ranks[rank];
     let (begin, end) = own.steps[job.steps[step].of[rank]].window;
     let waits = waits(waiting, rank);

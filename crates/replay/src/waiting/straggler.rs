@@ -47,9 +47,8 @@ const WORTH: f64 = 0.02;
 pub fn stragglers(job: &Job, waiting: &Waiting, activities: &[Vec<BTreeMap<Activity, i64>>]) -> Vec<Straggler> {
     let means: Vec<BTreeMap<&Activity, f64>> = activities.iter().map(|steps| typical(steps)).collect();
     let straggler = |rank: usize| {
-        let caused: Vec<f64> = waiting.steps.iter().map(|step| step.caused(rank) / 1e6).collect();
         let length: Vec<f64> = waiting.steps.iter().map(|step| step.length as f64 / 1e6).collect();
-        let summary = Summary::of(&caused)?;
+        let summary = waiting.over_steps(|step| step.caused(rank))?;
         let most = |step: &&super::Matrix| {
             (0..job.ranks.len()).all(|other| step.caused(other) <= step.caused(rank)) && step.caused(rank) > 0.0
         };

@@ -7,12 +7,14 @@ mod bucket_cap;
 mod clause;
 mod devices;
 mod latency;
+mod one_rank;
 mod operations;
 mod outcome;
 mod precision;
 mod rank;
 mod ranks;
 
+pub use one_rank::one_rank;
 pub use outcome::{Outcome, Prediction, predict};
 
 use crate::communication::Communication;

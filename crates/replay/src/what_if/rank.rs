@@ -18,7 +18,7 @@ impl Change for AsOthers {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let step = &mut scenario.step;
         let own = nodes_of(step, self.0);
-        if own.is_empty() {
+        if !step.ranks.iter().any(|rank| rank.number == self.0) {
             let known: Vec<String> = step.ranks.iter().map(|rank| rank.number.to_string()).collect();
             return Err(
                 Error::usage(format!("rank {} has no trace", self.0)).expected(format!("one of {}", known.join(", ")))

@@ -1,5 +1,7 @@
 //! Traces in `../shared/traces`, which is not part of the repository: a test that reads them is skipped, and says so, where it is absent.
 
+#![allow(clippy::unwrap_used)] // in a test it is the assertion
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

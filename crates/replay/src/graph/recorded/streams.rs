@@ -27,7 +27,9 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
             into.rows.push(Row { call: calls.intern(NO_EVENT, None), kind: Kind::Gap, end: kernel.start });
             let exchange = exchanges.get(&index);
             let kind = if exchange.is_some() { Kind::Wait } else { Kind::Kernel };
-            into.rows.push(Row { call: calls.intern(trace.name(kernel), None), kind, end: kernel.end() });
+            let launching = launch.map(|launch| into.rows[launch]).filter(|row| row.kind == Kind::Operation);
+            let call = calls.intern(trace.name(kernel), launching.map(|row| row.call));
+            into.rows.push(Row { call, kind, end: kernel.end() });
             if let Some(exchange) = exchange {
                 let part = PartRows { launch: row, wait: Some(row + 1), end: kernel.end(), issuing: (row, row) };
                 into.parts.insert(*exchange, part);

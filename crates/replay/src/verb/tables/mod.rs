@@ -1,4 +1,6 @@
-//! The tables of a replay: ranks, who waits for whom, what the straggler does longer, communication by kind.
+//! The tables of an analysis: ranks, who waits for whom, what the straggler does longer, communication by kind.
+
+pub(in crate::verb) mod replayed;
 
 use crate::Analysis;
 use crate::exposed::Exposed;
@@ -15,13 +17,13 @@ const EXCESS: usize = 5;
 const PAIRS: usize = 20;
 
 /// All tables for the console.
-pub(super) fn of(analysis: &Analysis) -> Vec<Table> {
+pub(in crate::verb) fn of(analysis: &Analysis) -> Vec<Table> {
     let tables = [ranks(analysis), pairs(analysis), excess(analysis), communication(analysis)];
     tables.into_iter().filter(|table| !table.is_empty()).collect()
 }
 
 /// A row for each rank.
-pub(super) fn ranks(analysis: &Analysis) -> Table {
+pub(in crate::verb) fn ranks(analysis: &Analysis) -> Table {
     let columns = [
         Column::number("rank", "rank"),
         Column::number("steps", "steps"),
@@ -64,10 +66,9 @@ fn mean(summary: Option<Summary>) -> Cell {
 }
 
 /// Milliseconds of a step that a rank waits for others.
-pub(super) fn waits(analysis: &Analysis, rank: usize) -> Option<Summary> {
+pub(in crate::verb) fn waits(analysis: &Analysis, rank: usize) -> Option<Summary> {
     let ranks = 0..analysis.job.ranks.len();
-    let sum = |step: &crate::waiting::Matrix| ranks.clone().map(|other| step.waits(rank, other)).sum::<i64>() as f64;
-    Summary::of(&analysis.waiting.steps.iter().map(|step| sum(step) / 1e6).collect::<Vec<_>>())
+    analysis.waiting.over_steps(|step| ranks.clone().map(|other| step.waits(rank, other)).sum::<i64>() as f64)
 }
 
 fn caused(analysis: &Analysis, rank: usize) -> Option<Summary> {
@@ -75,7 +76,7 @@ fn caused(analysis: &Analysis, rank: usize) -> Option<Summary> {
 }
 
 /// Who waits for whom, the longest waiting first.
-pub(super) fn pairs(analysis: &Analysis) -> Table {
+pub(in crate::verb) fn pairs(analysis: &Analysis) -> Table {
     let columns = [
         Column::number("rank", "rank"),
         Column::number("for_rank", "waits for rank"),
@@ -110,7 +111,7 @@ pub(super) fn pairs(analysis: &Analysis) -> Table {
 }
 
 /// What the first straggler does longer than the other ranks.
-pub(super) fn excess(analysis: &Analysis) -> Table {
+pub(in crate::verb) fn excess(analysis: &Analysis) -> Table {
     let columns = [
         Column::text("activity", "what"),
         Column::text("kind", "which is"),
@@ -134,7 +135,7 @@ pub(super) fn excess(analysis: &Analysis) -> Table {
 }
 
 /// Communication of each rank by group and kind.
-pub(super) fn communication(analysis: &Analysis) -> Table {
+pub(in crate::verb) fn communication(analysis: &Analysis) -> Table {
     let columns = [
         Column::number("rank", "rank"),
         Column::text("group", "group"),

@@ -1,0 +1,143 @@
+//! The tables of the replay: steps, the critical path, what communication costs, what changes would bring.
+
+use crate::Analysis;
+use crate::graph::Kind;
+use crate::replayed::Replayed;
+use crate::simulate::Share;
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_report::{Cell, Column, Table};
+use perf4sight_traces::shortened::brief;
+
+/// Rows of the critical path.
+const ROWS: usize = 8;
+
+/// The tables for the console.
+pub(in crate::verb) fn of(replayed: &Replayed) -> Vec<Table> {
+    vec![critical(replayed), what_ifs(replayed)]
+}
+
+fn milliseconds(nanoseconds: f64) -> Milliseconds {
+    Milliseconds(nanoseconds / 1e6)
+}
+
+/// Each step, recorded and replayed.
+pub(in crate::verb) fn steps(analysis: &Analysis, replayed: &Replayed) -> Table {
+    let columns = [
+        Column::text("step", "step"),
+        Column::number("recorded_ms", "recorded"),
+        Column::number("replayed_ms", "replayed"),
+        Column::number("error_percent", "difference"),
+    ];
+    let mut table = Table::new("Each step, recorded and replayed", columns);
+    for step in &replayed.steps {
+        table.row([
+            analysis.job.steps[step.step].name.as_str().into(),
+            milliseconds(step.recorded as f64).into(),
+            milliseconds(step.replayed as f64).into(),
+            Percent(step.error()).into(),
+        ]);
+    }
+    table
+}
+
+/// The time on the critical path by rank and kind.
+pub(in crate::verb) fn critical(replayed: &Replayed) -> Table {
+    let columns = [
+        Column::text("what", "what"),
+        Column::number("rank", "rank"),
+        Column::number("time_ms", "takes"),
+        Column::number("percent", "share"),
+    ];
+    let mut table = Table::new("The critical path of a typical step", columns);
+    for share in replayed.critical.iter().take(ROWS) {
+        table.row([
+            kind(share.kind).into(),
+            rank(share),
+            milliseconds(share.time as f64).into(),
+            Percent(100.0 * share.time as f64 / replayed.typical.max(1) as f64).into(),
+        ]);
+    }
+    table
+}
+
+/// The operations on the critical path: how much shorter the step gets with each, as long as the path stays.
+pub(in crate::verb) fn names(replayed: &Replayed) -> Table {
+    let columns = [Column::text("name", "operation"), Column::number("time_ms", "on the critical path")];
+    let mut table = Table::new("Operations on the critical path", columns);
+    for (name, time) in replayed.names.iter().take(2 * ROWS) {
+        table.row([brief(name).into(), milliseconds(*time as f64).into()]);
+    }
+    table
+}
+
+fn rank(share: &Share) -> Cell {
+    share.rank.map(u64::from).into()
+}
+
+pub(in crate::verb) fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Start => "later start",
+        Kind::Operation => "operations on the CPU",
+        Kind::Gap => "nothing recorded: Python, delays",
+        Kind::Kernel => "kernels and copies",
+        Kind::Launch => "launch of exchanges",
+        Kind::Transfer => "transfer",
+        Kind::Wait => "end of exchanges",
+    }
+}
+
+/// What each scenario brings.
+pub(in crate::verb) fn what_ifs(replayed: &Replayed) -> Table {
+    let columns = [
+        Column::text("what_if", "what if"),
+        Column::number("step_ms", "a step"),
+        Column::number("low_ms", "95 % from"),
+        Column::number("high_ms", "to"),
+        Column::number("change_percent", "change"),
+        Column::text("critical", "then most on the critical path"),
+    ];
+    let mut table = Table::new("What changes would bring", columns);
+    for (text, outcome) in &replayed.what_ifs {
+        let after = outcome.after;
+        let most = outcome.critical.first().map_or(String::new(), |share| match share.rank {
+            Some(rank) => format!("{} of rank {rank}", kind(share.kind)),
+            None => kind(share.kind).to_owned(),
+        });
+        table.row([
+            text.as_str().into(),
+            milliseconds(after.time).into(),
+            milliseconds(after.low).into(),
+            milliseconds(after.high).into(),
+            Percent(100.0 * (after.time / outcome.before.max(1) as f64 - 1.0)).into(),
+            most.into(),
+        ]);
+    }
+    table
+}
+
+/// What communication costs, by group.
+pub(in crate::verb) fn communication(replayed: &Replayed) -> Table {
+    let columns = [
+        Column::text("group", "group"),
+        Column::number("gigabits", "Gb/s"),
+        Column::number("gigabits_low", "95 % from"),
+        Column::number("gigabits_high", "to"),
+        Column::number("latency_ms", "a message"),
+        Column::text("latency_is", "which is"),
+    ];
+    let mut table = Table::new("What communication costs", columns);
+    for (name, cost) in replayed.groups.iter().zip(&replayed.communication.groups) {
+        let Some(cost) = cost else { continue };
+        // Nanoseconds per byte to gigabits a second.
+        let rate = |per_byte: f64| if per_byte > 0.0 { Cell::from(8.0 / per_byte) } else { Cell::Missing };
+        table.row([
+            name.as_str().into(),
+            rate(cost.per_byte.value),
+            rate(cost.per_byte.high),
+            rate(cost.per_byte.low),
+            milliseconds(cost.latency.value).into(),
+            if cost.latency_known { "fitted" } else { "assumed" }.into(),
+        ]);
+    }
+    table
+}
