@@ -16,11 +16,10 @@ pub(super) fn outlines(jobs: &[Job], elsewhere: bool, context: &mut Context) -> 
     let mut foreseen = Foreseen::default();
     let mut outlines = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
-        let outline =
-            foresee(job, elsewhere, &foreseen, context).map_err(|error| match misplaced(&jobs[index..]) {
-                Some(late) => in_order(error, late, job.name()),
-                None => error,
-            })?;
+        let outline = foresee(job, elsewhere, &foreseen, context).map_err(|error| match misplaced(&jobs[index..]) {
+            Some(late) => in_order(error, late, job.name()),
+            None => error,
+        })?;
         foreseen.add(&outline);
         outlines.push(outline);
     }
