@@ -107,7 +107,7 @@ fn bad_input_is_refused_with_its_place() {
     let changed = |line: usize, from: &str, to: &str| {
         let mut lines: Vec<String> = lines.iter().map(|line| line.to_string()).collect();
         assert!(lines[line].contains(from), "{}", lines[line]);
-        lines[line] = lines[line].replace(from, to);
+        lines[line] = lines[line].replacen(from, to, 1);
         lines.join("\n")
     };
     let first: Vec<&str> = lines[1].split(',').collect();

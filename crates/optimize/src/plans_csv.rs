@@ -35,6 +35,9 @@ const TIMES: [(&str, f64); 2] = [("step_ms", 1.0), ("step_s", 1e3)];
 /// cluster differ by less: between the most and the least efficient row of vTrain's table is a factor of 25.
 const LARGEST_RATIO: f64 = 100.0;
 
+/// FLOPs a millisecond that no GPU reaches: ten PFLOP/s, twice what a B200 does in 8 bits without sparsity.
+const IMPOSSIBLE: f64 = 1e13;
+
 const fn column(name: &'static str, aliases: &'static [&'static str]) -> Column {
     Column { name, aliases, default: None }
 }
@@ -201,6 +204,13 @@ fn plan(values: [u64; COLUMNS.len()]) -> Plan {
 fn check_units(measured: &[MeasuredPlan], rows: &[Row]) -> Result<()> {
     let rate = |one: &MeasuredPlan| one.plan.flops_per_gpu() / one.step_ms;
     let usual = stats::median(&measured.iter().map(rate).collect::<Vec<_>>());
+    if usual > IMPOSSIBLE {
+        return Err(Error::input(format!(
+            "the median plan would do {:.0} TFLOP/s a GPU, more than any does",
+            usual / 1e9
+        ))
+        .expected("milliseconds as step_ms, seconds as step_s"));
+    }
     let odd = measured.iter().zip(rows).find(|(one, _)| (rate(one) / usual).ln().abs() > LARGEST_RATIO.ln());
     let Some((one, row)) = odd else { return Ok(()) };
     let problem = format!(
