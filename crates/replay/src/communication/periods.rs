@@ -34,10 +34,7 @@ pub(super) fn of(step: &StepGraph, schedule: &Schedule, group: usize, algorithm:
 }
 
 fn own(step: &StepGraph, transfer: &Transfer, time: f64, algorithm: Algorithm) -> Option<Period> {
-    let bytes = match transfer.operation {
-        crate::collectives::Operation::Barrier => 0,
-        _ => transfer.bytes?,
-    };
+    let bytes = transfer.payload()?;
     let ranks = step.groups[transfer.group].size;
     Some(Period { time, shape: shape(transfer.operation, algorithm, ranks, bytes) })
 }
