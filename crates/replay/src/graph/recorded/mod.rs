@@ -59,8 +59,8 @@ impl Recorded {
         let read: Vec<(usize, Vec<RankStep>)> = steps.iter().map(read).collect();
         let alike = alike(&read);
         let alike: Vec<(usize, Vec<RankStep>)> = read.into_iter().filter(|(step, _)| alike.contains(step)).collect();
-        let assembly = Assembly::of(job, exchanges, &alike, calls)?;
-        let durations = durations::of(&assembly, &alike);
+        let assembly = Assembly::build(job, exchanges, &alike, calls)?;
+        let durations = durations::compute(&assembly, &alike);
         let mut typical = assembly.step;
         let recorded: Vec<u64> =
             alike.iter().map(|(_, ranks)| ranks.iter().map(RankStep::time).max().unwrap_or(0)).collect();
