@@ -2,12 +2,16 @@
 //! changes would bring.
 
 use crate::Analysis;
-use crate::communication::{Algorithm, Communication, fit};
+use crate::collectives::Operation;
+use crate::communication::{Algorithm, Communication, cost_of_table, fit};
 use crate::graph::recorded::{Distortion, Recorded};
 use crate::simulate::{Share, critical_path, of_names, shares, simulate};
 use crate::what_if::{Change, Outcome, parse, predict};
-use perf4sight_base::error::Result;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::input_file;
 use perf4sight_base::stats::median;
+use std::io::Read;
+use std::path::PathBuf;
 
 /// The replay of a job's steps.
 #[derive(Debug, Clone)]
@@ -51,7 +55,7 @@ impl ReplayedStep {
 }
 
 /// What to replay.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// Scenarios: each one or several changes, with semicolons between them.
     pub what_ifs: Vec<String>,
@@ -59,6 +63,8 @@ pub struct Request {
     pub algorithm: Algorithm,
     /// Nanoseconds of a step without the profiler, if measured.
     pub plain: Option<u64>,
+    /// What `all_reduce_perf` of nccl-tests printed, whose costs are taken instead of fitted ones.
+    pub nccl_tests: Option<PathBuf>,
 }
 
 impl Request {
@@ -70,6 +76,25 @@ impl Request {
         self.what_ifs.iter().try_for_each(|text| changes(text).map(drop))
     }
 }
+
+impl Request {
+    /// What communication costs: read from the table, else fitted.
+    fn communication(&self, recorded: &Recorded) -> Result<Communication> {
+        let mut communication = fit(recorded, self.algorithm);
+        if let Some(file) = &self.nccl_tests {
+            let mut text = String::new();
+            let read = input_file::open(file, READ_TABLE)?.read_to_string(&mut text);
+            read.map_err(|cause| Error::io(file, READ_TABLE, &cause))?;
+            for (cost, group) in communication.groups.iter_mut().zip(&recorded.typical.groups) {
+                let table = cost_of_table(&text, Operation::AllReduce, self.algorithm, group.size);
+                *cost = Some(table.map_err(|error| error.file(file))?);
+            }
+        }
+        Ok(communication)
+    }
+}
+
+const READ_TABLE: &str = "read what nccl-tests measured";
 
 /// The changes of a scenario.
 fn changes(text: &str) -> Result<Vec<Box<dyn Change>>> {
@@ -85,7 +110,7 @@ impl Replayed {
         let mut recorded = Recorded::of(&analysis.job, &analysis.exchanges, &analysis.clocks)?;
         let steps = steps(&recorded);
         let distortion = request.plain.map(|plain| recorded.take_out_distortion(plain));
-        let communication = fit(&recorded, request.algorithm);
+        let communication = request.communication(&recorded)?;
         let predicted = |text: &String| Ok((text.clone(), predict(&recorded, &communication, &changes(text)?)?));
         let what_ifs = request.what_ifs.iter().map(predicted).collect::<Result<_>>()?;
         let graph = &recorded.typical.graph;

@@ -37,7 +37,7 @@ pub fn fit(recorded: &Recorded, algorithm: Algorithm) -> Communication {
 fn periods_of(recorded: &Recorded, step: usize, algorithm: Algorithm) -> Vec<Vec<Period>> {
     let step = recorded.step(step);
     let schedule = simulate(&step.graph);
-    (0..step.groups.len()).map(|group| periods::of(&step, &schedule, group, algorithm)).collect()
+    (0..step.groups.len()).map(|group| periods::busy(&step, &schedule, group, algorithm)).collect()
 }
 
 fn assumed_latency(step: &StepGraph, group: usize) -> f64 {

@@ -15,7 +15,7 @@ pub(super) struct Period {
 }
 
 /// The busy periods of a group's link in a replayed step, without transfers whose size is not known.
-pub(super) fn of(step: &StepGraph, schedule: &Schedule, group: usize, algorithm: Algorithm) -> Vec<Period> {
+pub(super) fn busy(step: &StepGraph, schedule: &Schedule, group: usize, algorithm: Algorithm) -> Vec<Period> {
     let mut transfers: Vec<&Transfer> = step.transfers.iter().filter(|transfer| transfer.group == group).collect();
     transfers.sort_by_key(|transfer| schedule.start(transfer.node));
     let mut periods: Vec<(u64, Option<Period>)> = Vec::new();
@@ -34,10 +34,7 @@ pub(super) fn of(step: &StepGraph, schedule: &Schedule, group: usize, algorithm:
 }
 
 fn own(step: &StepGraph, transfer: &Transfer, time: f64, algorithm: Algorithm) -> Option<Period> {
-    let bytes = match transfer.operation {
-        crate::collectives::Operation::Barrier => 0,
-        _ => transfer.bytes?,
-    };
+    let bytes = transfer.payload()?;
     let ranks = step.groups[transfer.group].size;
     Some(Period { time, shape: shape(transfer.operation, algorithm, ranks, bytes) })
 }
@@ -61,7 +58,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(periods: &[Period]) -> Self {
+    fn over(periods: &[Period]) -> Self {
         let mut sums = Sums { messages: 0.0, bytes: 0.0, messages_squared: 0.0, bytes_squared: 0.0, both: 0.0 };
         for Period { time, shape } in periods {
             let [messages, bytes] = [shape.messages / time, shape.bytes / time];
@@ -78,7 +75,7 @@ impl Sums {
 /// Latency and time per byte by least squares of the relative errors; none where all periods have the same bytes for each
 /// message.
 pub(super) fn line(periods: &[Period]) -> Option<[f64; 2]> {
-    let sums = Sums::of(periods);
+    let sums = Sums::over(periods);
     let determinant = sums.messages_squared * sums.bytes_squared - sums.both * sums.both;
     (determinant > 1e-9 * sums.messages_squared * sums.bytes_squared).then(|| {
         let latency = sums.messages * sums.bytes_squared - sums.bytes * sums.both;
@@ -89,6 +86,6 @@ pub(super) fn line(periods: &[Period]) -> Option<[f64; 2]> {
 
 /// The time per byte that fits best where the latency is given.
 pub(super) fn per_byte(periods: &[Period], latency: f64) -> f64 {
-    let sums = Sums::of(periods);
+    let sums = Sums::over(periods);
     (sums.bytes - latency * sums.both) / sums.bytes_squared
 }

@@ -80,6 +80,13 @@ pub struct TransferPart {
     pub issuing: (NodeId, NodeId),
 }
 
+impl Transfer {
+    /// Bytes that a rank passes in, if known; a barrier passes none.
+    pub fn payload(&self) -> Option<u64> {
+        if self.operation == Operation::Barrier { Some(0) } else { self.bytes }
+    }
+}
+
 impl StepGraph {
     /// The nanoseconds of a replayed step for each rank: from when it begins until its last work ends.
     pub fn rank_times(&self, schedule: &Schedule) -> Vec<u64> {

@@ -1,12 +1,13 @@
 //! The discrete-event simulation.
 
 use super::Schedule;
+use super::schedule::Row;
 use crate::graph::{Graph, predecessors};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Start, cause and order of a node, and how many nodes it still waits for; and for a time it is in a queue.
-pub(super) const BYTES_OF_NODE: u64 = 8 + 4 + 4 + 4 + 16;
+/// The row of a node, its place in the order, how many nodes it waited for at first; and for a time it is in a queue.
+pub(super) const BYTES_OF_NODE: u64 = size_of::<Row>() as u64 + 4 + 4 + size_of::<Ready>() as u64;
 pub(super) const BYTES_OF_RESOURCE: u64 = size_of::<Queue>() as u64;
 
 /// A node that is ready: its priority, when it became ready, its index. The lowest runs first.
@@ -26,7 +27,6 @@ struct Queue {
 struct Simulation<'a> {
     graph: &'a Graph,
     schedule: Schedule,
-    waiting_for: Vec<u32>,
     queues: Vec<Queue>,
     /// Ends of the nodes that run: time and node.
     running: BinaryHeap<Reverse<(u64, u32)>>,
@@ -39,7 +39,7 @@ struct Simulation<'a> {
 pub fn simulate(graph: &Graph) -> Schedule {
     let mut simulation = Simulation::new(graph);
     for node in 0..graph.nodes().len() as u32 {
-        if simulation.waiting_for[node as usize] == 0 {
+        if simulation.schedule.rows[node as usize].waiting_for == 0 {
             simulation.is_ready(node, 0);
         }
     }
@@ -68,14 +68,13 @@ impl PopAt for BinaryHeap<Reverse<(u64, u32)>> {
 impl<'a> Simulation<'a> {
     fn new(graph: &'a Graph) -> Self {
         let nodes = graph.nodes().len();
+        let row = |waiting_for| Row { start: 0, cause: Schedule::NONE, waiting_for };
         Simulation {
             graph,
             schedule: Schedule {
-                start: vec![0; nodes],
-                cause: vec![Schedule::NONE; nodes],
+                rows: predecessors(graph).into_iter().map(row).collect(),
                 order: Vec::with_capacity(nodes),
             },
-            waiting_for: predecessors(graph),
             queues: graph.resources().iter().map(|_| Queue::default()).collect(),
             running: BinaryHeap::with_capacity(graph.resources().len()),
             changed: Vec::with_capacity(graph.resources().len()),
@@ -103,9 +102,9 @@ impl<'a> Simulation<'a> {
             queue.busy = true;
             if ready < now {
                 // It was ready, so that it waited for what ran before.
-                self.schedule.cause[node as usize] = last - 1;
+                self.schedule.rows[node as usize].cause = last - 1;
             }
-            self.schedule.start[node as usize] = now;
+            self.schedule.rows[node as usize].start = now;
             self.schedule.order.push(node);
             self.running.push(Reverse((now + self.graph.nodes()[node as usize].duration, node)));
         }
@@ -121,10 +120,10 @@ impl<'a> Simulation<'a> {
         }
         let graph = self.graph;
         for &target in graph.targets_of(node as usize) {
-            let waiting_for = &mut self.waiting_for[target as usize];
-            *waiting_for -= 1;
-            if *waiting_for == 0 {
-                self.schedule.cause[target as usize] = node;
+            let row = &mut self.schedule.rows[target as usize];
+            row.waiting_for -= 1;
+            if row.waiting_for == 0 {
+                row.cause = node;
                 self.is_ready(target, now);
             }
         }

@@ -5,11 +5,19 @@ use crate::graph::{Graph, NodeId};
 /// When each node starts, and what it waited for last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
-    pub(super) start: Vec<u64>,
-    /// The index of the node whose end let a node start; [`Schedule::NONE`] if it started at once.
-    pub(super) cause: Vec<u32>,
+    pub(super) rows: Vec<Row>,
     /// Indices of nodes in the order of their starts; what a node waits for comes before it, even if it takes no time.
     pub(super) order: Vec<u32>,
+}
+
+/// What becomes of a node. All of it is needed at the same time, so that it is in one place of the memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Row {
+    pub start: u64,
+    /// The index of the node whose end let it start; [`Schedule::NONE`] if it started at once.
+    pub cause: u32,
+    /// The number of nodes that it waits for; 0 after the simulation.
+    pub waiting_for: u32,
 }
 
 impl Schedule {
@@ -17,7 +25,7 @@ impl Schedule {
 
     /// When a node starts: nanoseconds after the first rank begins.
     pub fn start(&self, id: NodeId) -> u64 {
-        self.start[id.index()]
+        self.rows[id.index()].start
     }
 
     /// When a node ends, in the graph that was simulated.
@@ -27,7 +35,7 @@ impl Schedule {
 
     /// The node whose end let a node start: one that it waits for, or one that kept its resource busy.
     pub fn cause(&self, id: NodeId) -> Option<NodeId> {
-        Some(self.cause[id.index()]).filter(|cause| *cause != Schedule::NONE).map(NodeId)
+        Some(self.rows[id.index()].cause).filter(|cause| *cause != Schedule::NONE).map(NodeId)
     }
 
     /// Nodes in the order of their starts; what a node waits for comes before it.

@@ -22,7 +22,7 @@ use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Column};
 use perf4sight_verb::config::Values;
-use perf4sight_verb::{Context, Finding, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ pub static VERB: VerbSpec = VerbSpec {
 };
 
 /// The settings of a replay.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replay {
     traces: Vec<PathBuf>,
     out: PathBuf,
@@ -135,7 +135,10 @@ fn findings(analysis: &Analysis) -> Vec<Finding> {
 impl Section for Replay {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
         self.files().map_err(Error::configured)?;
-        Ok(traces::outline("compares the ranks in", &self.traces, &self.out))
+        let mut outline = traces::outline("compares the ranks in", &self.traces, &self.out);
+        let table = |path: &PathBuf| KeyedPath { key: "nccl_tests", path: path.clone() };
+        outline.reads.extend(self.request.nccl_tests.iter().map(table));
+        Ok(outline)
     }
 }
 
@@ -145,6 +148,7 @@ impl Replay {
             what_ifs: values.get::<Option<Vec<String>>>("what_if")?.unwrap_or_default(),
             algorithm: values.named("algorithm", algorithm)?,
             plain: values.get::<Option<f64>>("plain_step_ms")?.map(|milliseconds| (milliseconds * 1e6) as u64),
+            nccl_tests: values.get("nccl_tests")?,
         };
         request.check()?;
         Ok(Replay {

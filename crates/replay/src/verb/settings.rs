@@ -23,6 +23,8 @@ pub(super) const TABLE: Table = Table {
             .help("How collective operations are done."),
         number("plain_step_ms", 1e-9).value("MS")
             .help("Milliseconds of a step without the profiler; what recording adds is then taken out."),
+        path("nccl_tests").value("FILE")
+            .help("The output of all_reduce_perf of nccl-tests, whose costs of communication replace fitted ones in what-ifs."),
     ]],
 };
 

@@ -48,11 +48,7 @@ fn share_of_bytes(
     algorithm: crate::communication::Algorithm,
 ) -> f64 {
     let ranks = step.groups[transfer.group].size;
-    let bytes = match transfer.operation {
-        crate::collectives::Operation::Barrier => Some(0),
-        _ => transfer.bytes,
-    };
-    let Some(bytes) = bytes else { return 1.0 };
+    let Some(bytes) = transfer.payload() else { return 1.0 };
     let shape = crate::communication::shape(transfer.operation, algorithm, ranks, bytes);
     let time = cost.time(shape);
     match time > 0.0 {

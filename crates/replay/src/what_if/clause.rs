@@ -14,7 +14,7 @@ pub(super) enum Clause {
 }
 
 impl Clause {
-    pub fn of(text: &str) -> Self {
+    pub fn read(text: &str) -> Self {
         let text = text.trim();
         let parts = |(subject, value): (&str, &str)| (subject.trim().to_owned(), value.trim().to_owned());
         // The name of an operation may contain these letters; the last ones count.
@@ -74,10 +74,10 @@ mod tests {
     #[test]
     fn clauses_are_read_with_any_spaces() {
         let scale = |subject: &str, factor: &str| Clause::Scale(subject.to_owned(), factor.to_owned());
-        assert_eq!(Clause::of(" bandwidth x  0.5 "), scale("bandwidth", "0.5"));
-        assert_eq!(Clause::of("operations 'a x b' * 2"), scale("operations 'a", "b' * 2"));
-        assert_eq!(Clause::of("bucket_cap_mb=8"), Clause::Set("bucket_cap_mb".to_owned(), "8".to_owned()));
-        assert_eq!(Clause::of("rank  3 as the others").after("rank"), Some("3 as the others"));
+        assert_eq!(Clause::read(" bandwidth x  0.5 "), scale("bandwidth", "0.5"));
+        assert_eq!(Clause::read("operations 'a x b' * 2"), scale("operations 'a", "b' * 2"));
+        assert_eq!(Clause::read("bucket_cap_mb=8"), Clause::Set("bucket_cap_mb".to_owned(), "8".to_owned()));
+        assert_eq!(Clause::read("rank  3 as the others").after("rank"), Some("3 as the others"));
         assert_eq!(pattern("operations 'gelu*'"), Some("gelu*"));
         assert_eq!((pattern("operations"), pattern("rank 3")), (None, None));
     }

@@ -77,7 +77,7 @@ pub const FORMS: [Form; 11] = [
 /// # Errors
 /// A text of no known form, or with a value that makes no sense.
 pub fn parse(text: &str) -> Result<Box<dyn Change>> {
-    let clause = Clause::of(text);
+    let clause = Clause::read(text);
     match FORMS.iter().find_map(|form| (form.parse)(&clause)) {
         Some(change) => change.map_err(|error| named(&error, text)),
         None => Err(unknown(text)),

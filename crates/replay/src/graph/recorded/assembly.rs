@@ -31,7 +31,7 @@ struct Assembling<'a> {
 
 impl Assembly {
     /// The graph of steps in which all ranks did the same, still without durations.
-    pub fn of(job: &Job, exchanges: &Exchanges, steps: &Steps, calls: Calls) -> Result<Self> {
+    pub fn build(job: &Job, exchanges: &Exchanges, steps: &Steps, calls: Calls) -> Result<Self> {
         let Some((reference_step, reference)) = reference(steps) else {
             let nothing = StepGraph { graph: Builder::with_calls(calls).finish()?, ..StepGraph::default() };
             return Ok(Assembly { step: nothing, first_rows: Vec::new(), exchanges: Vec::new() });

@@ -7,6 +7,7 @@
 mod assembly;
 mod distortion;
 mod durations;
+mod memory;
 mod rows;
 mod streams;
 mod threads;
@@ -20,6 +21,7 @@ use crate::collectives::Exchanges;
 use crate::ranks::Job;
 use assembly::Assembly;
 use perf4sight_base::error::Result;
+use perf4sight_machine::description::Description;
 use rows::RankStep;
 use std::collections::BTreeMap;
 
@@ -40,7 +42,7 @@ impl Recorded {
     /// Builds the graph of the steps in which all ranks did most often the same.
     ///
     /// # Errors
-    /// Traces whose operations wait for each other in a circle.
+    /// Traces whose operations wait for each other in a circle, or whose graph takes more memory than there is.
     pub fn of(job: &Job, exchanges: &Exchanges, clocks: &Clocks) -> Result<Self> {
         let all: Vec<usize> = (0..job.steps.len()).collect();
         Recorded::of_steps(job, exchanges, clocks, &all)
@@ -51,13 +53,14 @@ impl Recorded {
     /// # Errors
     /// As for [`Recorded::of`].
     pub fn of_steps(job: &Job, exchanges: &Exchanges, clocks: &Clocks, steps: &[usize]) -> Result<Self> {
+        memory::check(job, steps, Description::here().available().0)?;
         let mut calls = super::Calls::default();
         let read = |step: &usize| (*step, rows::read(job, exchanges, clocks, *step, &mut calls));
         let read: Vec<(usize, Vec<RankStep>)> = steps.iter().map(read).collect();
         let alike = alike(&read);
         let alike: Vec<(usize, Vec<RankStep>)> = read.into_iter().filter(|(step, _)| alike.contains(step)).collect();
-        let assembly = Assembly::of(job, exchanges, &alike, calls)?;
-        let durations = durations::of(&assembly, &alike);
+        let assembly = Assembly::build(job, exchanges, &alike, calls)?;
+        let durations = durations::compute(&assembly, &alike);
         let mut typical = assembly.step;
         let recorded: Vec<u64> =
             alike.iter().map(|(_, ranks)| ranks.iter().map(RankStep::time).max().unwrap_or(0)).collect();
