@@ -321,7 +321,7 @@ fn a_badly_described_device_is_refused_before_anything_is_measured() {
         ("\"name\": \"orin\"", "\"nmae\": \"orin\"", "board.json:2: ", "unknown field `nmae`"),
         ("\"round\": 512", "\"round\": 0", "board.json: ", "its allocator has a size of 0"),
         ("[1, 2, 4", "[4, 2, 1", "board.json: ", "its batch sizes are not ascending"),
-        ("\"batches\": [1,", "\"batches\": [-1,", "board.json:5: ", "invalid value"),
+        ("\"batches\": [1,", "\"batches\": [-1,", "board.json:6: ", "invalid value"),
         ("{\n", "", "board.json:1: ", "no description of a device"),
     ] {
         assert!(good.contains(from), "the description no longer says {from}");

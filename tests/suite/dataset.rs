@@ -248,7 +248,7 @@ fn the_zoo_is_listed_and_exported() {
     let scene = Scene::new();
     let outcome = scene.run("networks --export out --json").succeeds();
     let listed = outcome.json();
-    assert_eq!(listed.as_array().unwrap().len(), 14);
+    assert_eq!(listed.as_array().unwrap().len(), 25);
     assert_eq!(listed[5]["network"], "resnet18");
     assert_eq!(listed[5]["parameters"], 11_689_512);
     let committed = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("models/imagenet"));

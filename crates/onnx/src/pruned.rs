@@ -181,7 +181,7 @@ impl Cuts<'_> {
         }
         let Values { dims, raw } = values;
         tensor.dims = dims.into_iter().map(|dim| dim as i64).collect();
-        tensor.raw_data = Some(raw.into());
+        tensor.raw_data = Some(raw);
         tensor.float_data.clear();
         tensor.external_data.clear();
         tensor.data_location = None;

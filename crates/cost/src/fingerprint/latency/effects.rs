@@ -84,11 +84,10 @@ impl Variance {
         self.weight += weight;
     }
 
-    /// Adds the variance of what the levels of one network have, if there are several.
-    fn add_scatter(&mut self, levels: &[f64]) {
-        let free = levels.len().saturating_sub(1);
-        if let Some(variance) = variance(levels, free) {
-            self.add(variance, free.min(MOST_LEVELS) as f64);
+    /// Adds the variance of one network's values, if there are several; `free` of them, or at most so many, count.
+    fn add_scatter(&mut self, variance: Option<f64>, free: [usize; 2]) {
+        if let Some(variance) = variance {
+            self.add(variance, free[0].min(free[1]) as f64);
         }
     }
 
@@ -112,17 +111,18 @@ impl Effects {
             let means: Vec<f64> = levels.iter().map(Level::mean).collect();
             let own_slopes: Vec<f64> = levels.iter().filter_map(Level::slope).collect();
             squares.push(square(&means));
+            // The median, and a robust scatter: a disturbed row tilts its level, and must not tilt the network.
+            let slope = if own_slopes.is_empty() { 0.0 } else { median(&own_slopes) };
             if !own_slopes.is_empty() {
-                slopes.push(square(&own_slopes));
+                slopes.push(square(&[slope]));
             }
-            level.add_scatter(&means);
-            level_slope.add_scatter(&own_slopes);
-            let slope = if own_slopes.is_empty() { 0.0 } else { mean(&own_slopes) };
-            let deviations: Vec<f64> = levels.iter().flat_map(|level| level.deviations(slope)).collect();
+            let free = means.len() - 1;
+            level.add_scatter(variance(&means, free), [free, MOST_LEVELS]);
+            let free = own_slopes.len().saturating_sub(1);
+            level_slope.add_scatter(robust(&deviations(&own_slopes), free), [free, MOST_LEVELS]);
+            let apart: Vec<f64> = levels.iter().flat_map(|level| level.deviations(slope)).collect();
             let free = (samples.len() - means.len()).saturating_sub(usize::from(!own_slopes.is_empty()));
-            if let Some(variance) = robust(&deviations, free) {
-                within.add(variance, free.min(MOST_ROWS) as f64);
-            }
+            within.add_scatter(robust(&apart, free), [free, MOST_ROWS]);
         }
         Effects {
             network: mean_square(&squares, NETWORK),
