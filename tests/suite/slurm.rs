@@ -229,7 +229,7 @@ fn what_slurm_refuses_is_said_with_what_to_do() {
     outcome().fails(5).says("controller does not answer squeue").says("nothing is lost");
     fake("squeue", "");
     fake("scontrol", "echo 'MaxArraySize            = 1001'");
-    let refuse = |words: &str| fake("sbatch", &format!("echo 'sbatch: error: {words}' >&2; exit 1"));
+    let refuse = |words: &str| fake("sbatch", &format!("echo \"sbatch: error: {words}\" >&2; exit 1"));
     for (words, remedy) in [
         ("Batch job submission failed: Invalid account or account/partition combination specified", "--account=NAME"),
         (

@@ -153,8 +153,8 @@ fn ports() -> Vec<u16> {
 /// As in slurm.conf(5): no accounting, no process tracking that needs root, no delays before a job starts.
 fn configuration(folder: &Path) -> String {
     let at = folder.display();
-    let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
-    let host = host.split('.').next().unwrap();
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let host = host.trim().split('.').next().unwrap();
     let user = nix::unistd::User::from_uid(getuid()).unwrap().map_or_else(|| getuid().to_string(), |user| user.name);
     let ports = ports();
     let nodes: String = (BOARDS.iter().zip(&ports))

@@ -15,7 +15,7 @@ use perf4sight_base::output_folder::lock_folder;
 use perf4sight_machine::{Setting, check_kind, claim, differences};
 use perf4sight_step::workload::{Quantity, Stage, Variable};
 use perf4sight_verb::{Context, Divisible, Foreseen, Item, Outline, Part, Summary};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -54,8 +54,8 @@ impl Divisible for Profile {
         let planned = self.planned(&tests, &present);
         let (seconds, factor) = (estimate::each(planned.iter(), &self.device), self.pace(&planned)?);
         let ahead = self.ahead(&planned)?;
-        let item = |at: &usize| Item {
-            name: name(&planned[*at]),
+        let item = |(at, variables): &(usize, Vec<Variable>)| Item {
+            name: format!("{}{VARIABLES}{}", name(&planned[*at]), words(variables)),
             group: group(&planned[*at].configuration),
             time: Duration::try_from_secs_f64(factor * seconds[*at]).unwrap_or(Duration::MAX),
         };
@@ -130,11 +130,14 @@ impl Profile {
         }
     }
 
-    /// The indices of the configurations that have to be measured.
-    fn ahead(&self, planned: &[Planned]) -> Result<Vec<usize>> {
+    /// The indices of the configurations that have to be measured, each with the variables that it lacks.
+    fn ahead(&self, planned: &[Planned]) -> Result<Vec<(usize, Vec<Variable>)>> {
         let ledger = profile_log::look(&self.places.log_dir, planned)?;
-        let is_ahead = |at: &usize| matches!(ledger.status(&planned[*at].configuration), Status::Measure(_));
-        Ok((0..planned.len()).filter(is_ahead).collect())
+        let lacks = |(at, one): (usize, &Planned)| match ledger.status(&one.configuration) {
+            Status::Measure(variables) => Some((at, variables)),
+            Status::Done | Status::UnderWay | Status::Skip { .. } => None,
+        };
+        Ok(planned.iter().enumerate().filter_map(lacks).collect())
     }
 
     /// How many times as long as estimated earlier measurements took; 1 where there are none. A device that computes or
@@ -189,13 +192,27 @@ fn group(configuration: &Configuration) -> String {
     format!("{} {}", configuration.variant, configuration.workload.step)
 }
 
-/// The configurations with these names.
+/// The end of the name of an item begins with this.
+const VARIABLES: &str = ": ";
+
+fn words(variables: &[Variable]) -> String {
+    variables.iter().map(|variable| variable.name()).collect::<Vec<_>>().join(" ")
+}
+
+/// The configurations with these names, each with the variables that its name ends with: a row that is there is not
+/// measured again.
 fn chosen(planned: Vec<Planned>, names: &[String]) -> Result<Vec<Planned>> {
-    let mut wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-    let chosen: Vec<Planned> = planned.into_iter().filter(|planned| wanted.remove(name(planned).as_str())).collect();
-    match wanted.first() {
+    let mut wanted: BTreeMap<&str, &str> = names.iter().filter_map(|name| name.rsplit_once(VARIABLES)).collect();
+    let mut chosen = Vec::new();
+    for mut one in planned {
+        if let Some(variables) = wanted.remove(name(&one).as_str()) {
+            one.configuration.variables = variables.split(' ').map(Variable::parse).collect::<Result<_>>()?;
+            chosen.push(one);
+        }
+    }
+    match wanted.first_key_value() {
         None => Ok(chosen),
-        Some(unknown) => Err(Error::input(format!("there is no configuration {unknown} here"))
+        Some((unknown, _)) => Err(Error::input(format!("there is no configuration {unknown} here"))
             .help("networks were removed since this was submitted, or the node sees other files than the machine that submitted: both need the same folder")),
     }
 }
