@@ -781,7 +781,7 @@ fn one_second_of_each_is_told_apart() {
     assert_eq!(rank.iterations.len(), 2);
     for (iteration, truth) in rank.iterations.iter().zip(&truth[7..9]) {
         for category in [TimeCategory::Python, TimeCategory::Cpp, TimeCategory::Wait] {
-            let expected = truth[category.label()].as_f64().unwrap();
+            let expected = truth[category.name()].as_f64().unwrap();
             let found = iteration.sets.category(category).unwrap() as f64 / 1e9;
             let within = (0.02 * expected).max(0.02);
             assert!((found - expected).abs() < within, "{category:?}: {found} s, not {expected}: {iteration:?}");
