@@ -185,27 +185,3 @@ class OneNumber(nn.Module):
 
     def forward(self, x):
         return self.write(torch.relu(self.read(x)) * self.scale)
-
-
-class Decoder(nn.Module):
-    """Learned queries that attend to what was read, as in DETR (Carion et al. 2020)."""
-
-    def __init__(self):
-        super().__init__()
-        self.read, self.queries = nn.Linear(16, 32), nn.Parameter(torch.rand(10, 32))
-        self.layer, self.write = nn.TransformerDecoderLayer(32, 4, 64, batch_first=True), nn.Linear(32, 6)
-
-    def forward(self, x):
-        return self.write(self.layer(self.queries.unsqueeze(0).expand(x.shape[0], -1, -1), self.read(x)))
-
-
-class Sampled(nn.Module):
-    """What PyTorch's older exporter has no operator for: `col2im` of overlapping patches."""
-
-    def __init__(self):
-        super().__init__()
-        self.mix, self.write = nn.Linear(27, 27), nn.Linear(3, 4)
-
-    def forward(self, x):
-        patches = self.mix(nn.functional.unfold(x, 3, padding=1).transpose(1, 2)).transpose(1, 2)
-        return self.write(nn.functional.fold(patches, x.shape[-2:], 3, padding=1).mean((2, 3)))

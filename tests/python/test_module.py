@@ -16,7 +16,7 @@ from torch import nn
 
 import perf4sight
 from perf4sight import _private
-from networks import Decoder, Doubtful, Guarded, Images, OneNumber, Placed, Recurrent, Sampled, Scaled, Spelled, Tokens, Twice, Words
+from networks import Doubtful, Guarded, Images, OneNumber, Placed, Recurrent, Scaled, Spelled, Tokens, Twice, Words
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FINGERPRINT = os.path.join(ROOT, "fingerprinting", "epyc-1-core", "imagenet")
@@ -349,11 +349,6 @@ class Pruning(unittest.TestCase):
             self.assertEqual(smaller.scale.shape, (smaller.stem.out_channels,), form)
             self.assertLess(smaller.stem.out_channels, 16)
             smaller(IMAGES).sum().backward()
-
-    def test_cross_attention_leaves_the_rest_to_be_cut(self):
-        smaller = perf4sight.prune(Decoder(), 0.1, torch.rand(2, 20, 16))
-        self.assertEqual(smaller.layer.multihead_attn.in_proj_weight.shape, (96, 32))
-        self.assertLess(smaller.layer.linear1.out_features, 64)
 
     def test_perceptrons_on_vectors_are_cut(self):
         model = nn.Sequential(nn.Linear(80, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 3))

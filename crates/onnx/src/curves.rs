@@ -57,27 +57,20 @@ impl Curves {
     }
 }
 
-/// The activations that exporters spell out though PyTorch runs them as one operator, by its name. Files in which an operator of ONNX stands
-/// for it have it from that operator set on.
-const SPELLED_OUT: [(Activation, &str, i64); 5] = [
-    (Activation::Silu, "silu", i64::MAX),
-    (Activation::HardSwish, "hardswish", 14),
-    (Activation::Gelu, "gelu", 20),
-    (Activation::Mish, "mish", i64::MAX),
-    (Activation::Softplus, "softplus", 1),
+/// The activations that exporters spell out though PyTorch runs them as one operator, by its name.
+const SPELLED_OUT: [(Activation, &str); 5] = [
+    (Activation::Silu, "silu"),
+    (Activation::HardSwish, "hardswish"),
+    (Activation::Gelu, "gelu"),
+    (Activation::Mish, "mish"),
+    (Activation::Softplus, "softplus"),
 ];
 
 /// Whether the program computed an activation step by step, each of which autograd keeps: `original` is the operator of PyTorch that the
 /// last step came from, empty where no note names it.
-pub(super) fn is_spelled_out(activation: Activation, original: &str, opset: i64) -> bool {
-    let (_, operator, since) = match SPELLED_OUT.iter().find(|(known, ..)| *known == activation) {
-        Some(known) => known,
-        None => return false,
-    };
-    match original.is_empty() {
-        true => opset >= *since,
-        false => !original.contains(operator),
-    }
+pub(super) fn is_spelled_out(activation: Activation, original: &str) -> bool {
+    let operator = SPELLED_OUT.iter().find(|(known, _)| *known == activation);
+    operator.is_some_and(|(_, operator)| !original.is_empty() && !original.contains(operator))
 }
 
 /// The activation that one of the curves is, and its input node.

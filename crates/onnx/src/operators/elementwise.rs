@@ -102,7 +102,7 @@ fn unknown(to: &Translation, call: &Call, input: Feature) -> Op {
 }
 
 fn recognise_or(to: &mut Translation, call: &Call, inputs: &[Feature], curves: Vec<Curve>, op: Op) -> Outcome {
-    let spelled = |activation| !to.ours && is_spelled_out(activation, notes::operation(call.node), call.opset);
+    let spelled = |activation| !to.ours && is_spelled_out(activation, notes::operation(call.node));
     // A step that is an operator of its own, such as ONNX's Softplus, is not spelled out.
     let is_own = |activation| op == Op::Activation(activation);
     let found = recognised(&curves).filter(|(activation, _)| is_own(*activation) || !spelled(*activation));
