@@ -77,13 +77,13 @@ fn every_key_says_what_it_means_and_no_cell_breaks_the_table() {
 
 #[test]
 fn exit_codes_are_those_of_the_help() {
-    let readme = fs::read_to_string(path("README.md")).unwrap();
+    let page = fs::read_to_string(path("docs/configuration.md")).unwrap();
     let help = crate::fixtures::Scene::new().run("--help").succeeds();
     let codes = help.stdout().split("Exit codes:\n").nth(1).unwrap();
     for line in codes.lines() {
         let (code, meaning) = line.trim().split_once(' ').unwrap();
         let row = format!("| {code} | {} |", meaning.trim());
-        assert!(readme.contains(&row), "README.md lacks {row}");
+        assert!(page.contains(&row), "docs/configuration.md lacks {row}");
     }
 }
 

@@ -257,21 +257,32 @@ fn words(line: &str) -> Vec<&str> {
     line.split('\'').enumerate().flat_map(part).collect()
 }
 
-/// Compares the output of the first command of a verb that a page shows with what the verb prints; with UPDATE_DOCS, the
-/// page is rewritten.
+/// Compares the output of the first command of a verb that a page shows with what the verb prints, of which `...` leaves
+/// lines out; with UPDATE_DOCS, a page that shows all of it is rewritten.
 pub fn shows_what_is_printed(page: &str, verb: &str, scene: fn() -> Scene) {
     let file = Path::new(ROOT).join(page);
     let text = fs::read_to_string(&file).unwrap();
     let begin = text.find(&format!("$ perf4sight {verb} ")).unwrap();
     let end = begin + text[begin..].find("```").unwrap();
-    let (command, _) = text[begin..end].split_once('\n').unwrap();
+    let (command, shown) = text[begin..end].split_once('\n').unwrap();
     let arguments = command.trim_start_matches("$ perf4sight ");
     let output = scene().command().args(words(arguments)).output().expect("the program starts");
     let printed = Outcome::of(arguments, output).succeeds();
+    if shown.lines().any(|line| line == "...") {
+        return shows_parts(page, shown, printed.stdout());
+    }
     let now = format!("{command}\n{}", printed.stdout().trim_start());
     if env::var_os("UPDATE_DOCS").is_some() {
         fs::write(file, format!("{}{now}{}", &text[..begin], &text[end..])).unwrap();
         return;
     }
     assert_eq!(text[begin..end], now, "{page} is out of date; run UPDATE_DOCS=1 cargo test --test suite {verb}");
+}
+
+/// The parts between lines of `...`, in their order.
+fn shows_parts(page: &str, shown: &str, mut printed: &str) {
+    for part in shown.split("...\n").filter(|part| !part.is_empty()) {
+        let at = printed.find(part).unwrap_or_else(|| panic!("{page} shows\n{part}which is not printed:\n{printed}"));
+        printed = &printed[at + part.len()..];
+    }
 }
