@@ -17,7 +17,7 @@ const NAMED: usize = 3;
 pub(super) fn of(analysis: &Analysis, replayed: Option<&Replayed>) -> String {
     let replay = replayed.filter(|replayed| !replayed.steps.is_empty()).map(|replayed| {
         format!(
-            "; replayed steps are {:.2} % off the recorded ones (median; at most {:.2} %)",
+            "; the replay gives recorded steps back to {:.2} % (median; at most {:.2} %)",
             replayed.error(),
             replayed.worst()
         )

@@ -12,6 +12,7 @@ mod tables;
 mod traces;
 
 use crate::communication::Algorithm;
+use crate::graph::recorded::{Correction, Distortion};
 use crate::ranks::Job;
 use crate::replayed::{Replayed, Request};
 use crate::{Analysis, timeline};
@@ -212,11 +213,20 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
         .then(|| format!("{} of {all} steps are replayed: in the others the ranks do something else", alike));
     let far = (replayed.worst() > FAR)
         .then(|| format!("the replay of a step is up to {} off what was recorded", Percent(replayed.worst())));
-    let distorted = replayed.distortion.map(|distortion| {
-        format!("recorded steps take {} longer than plain ones, which was taken out", Percent(distortion.percent()))
-    });
+    let distorted = replayed.distortion.map(distorted);
     let assumed = replayed.what_ifs.iter().flat_map(|(text, outcome)| {
         outcome.assumptions.iter().map(move |assumption| format!("what-if \"{text}\": {assumption}"))
     });
     [unlike, far, distorted].into_iter().flatten().chain(assumed).collect()
+}
+
+/// How recorded steps differ from plain ones, and what was done about it.
+fn distorted(distortion: Distortion) -> String {
+    let longer = if distortion.percent() < 0.0 { "less" } else { "longer" };
+    let done = match distortion.correction {
+        Correction::Threads(_) => "the work of threads was shortened by that",
+        Correction::All(_) => "all times were stretched by that: something disturbed the plain steps",
+        Correction::None => "recording does not explain it, and nothing was corrected",
+    };
+    format!("recorded steps take {} {longer} than plain ones; {done}", Percent(distortion.percent().abs()))
 }
