@@ -80,7 +80,7 @@ class Advice(Shown):
         return cls(
             network=network.name, device=reply["device"], answer="\n".join(reply["answer"]), limit_bytes=reply["limit_bytes"], prior=reply["prior"],
             asked=Way._from(reply["asked"]), fitting=tuple(Way._from(row) for kind in kinds for row in reply["fits"][kind]),
-            nearest=Way._from(reply["nearest"]) if reply["nearest"] else None, single=tuple(map(Way._told, reply["single"])),
+            nearest=Way._from(reply["nearest"]) if reply["nearest"] else None, single=tuple(map(Way._from, reply["single"])),
             helps_most=tuple(Way._from(row) for row in helps if row), remarks=tuple(reply["remarks"]),
             warnings=(*network.warnings, *reply["warnings"]))
 

@@ -89,7 +89,7 @@ class Prediction(Shown):
         limit, largest = network["limit"] or {}, network["max_batch"] or {}
         return cls(
             network=name, device=device["device"], stage=device["stage"], step=device["step"], answer=network["answer"],
-            points=tuple(map(Point._told, network["predictions"])), limit_bytes=limit.get("bytes"), safe_batch=largest.get("safe"),
+            points=tuple(map(Point._from, network["predictions"])), limit_bytes=limit.get("bytes"), safe_batch=largest.get("safe"),
             likely_batch=largest.get("likely"), prior=any(one["prior"] for one in device["fingerprints"].values()),
             unlike=tuple(network["unlike"]), warnings=tuple(warnings), components=_shares(parts, "component", "memory_bytes"),
             classes=_shares(parts, "class", "latency_ms"), layers=_shares(parts, "layer", "latency_ms"))

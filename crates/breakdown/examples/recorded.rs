@@ -1,5 +1,5 @@
 //! What recording cost, how far corrected iterations are off plain ones, and what was recorded of them, of recordings in folders, as the
-//! tables of `docs/recording.md`: `cargo run --release -p perf4sight-breakdown --example recorded -- recording/*`. Of one that comes twice, as
+//! tables of `docs/accuracy/recording.md`: `cargo run --release -p perf4sight-breakdown --example recorded -- recording/*`. Of one that comes twice, as
 //! `first/tiny_mlp` and `second/tiny_mlp`, the later one is printed next to the first.
 
 use perf4sight_base::error::{Error, Result};

@@ -7,7 +7,7 @@ use crate::recording::Times;
 /// More long iterations than this share of all are many.
 const MANY: f64 = 0.1;
 /// Nanoseconds that the system needs to give a process a new page of memory: about 700 to 1,000 on one machine
-/// (`docs/recording.md`).
+/// (`docs/accuracy/recording.md`).
 const PAGE: f64 = 700.0;
 
 /// Whether long iterations are many, or make the mean much longer.
@@ -58,7 +58,7 @@ pub(crate) fn memory(faults: &Times, plain: f64) -> Option<String> {
         format!(
             "the iterations without recording get {least:.0} to {most:.0} pages of memory anew from the system, in one period or another; \
              so many take some {:.0} % of an iteration. Perhaps an allocator gives memory back and asks for it again: to try, record -- \
-             env MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_MAX_=0 before the command (docs/recording.md)",
+             env MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_MAX_=0 before the command (docs/accuracy/recording.md)",
             100.0 * share
         )
     })

@@ -59,7 +59,7 @@ const ONE_PROCESSOR: std::ops::Range<f64> = 0.95..1.05;
 /// corrected iterations.
 pub const DOUBTFUL: f64 = 0.05;
 /// Recording cannot slow an iteration down by more than this factor: a loop of built-in functions of Python, the
-/// shortest events recorded, takes three times as long (`docs/recording.md`).
+/// shortest events recorded, takes three times as long (`docs/accuracy/recording.md`).
 const MOST_TIMES: f64 = 20.0;
 /// With fewer recorded periods, the spread between periods cannot be estimated.
 const PERIODS: usize = 3;

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 pub(crate) type Costs = BTreeMap<Operation, [f64; TimeCategory::ALL.len()]>;
 
 /// The cost of an event within its own duration, in microseconds: two reads of the clock, as long as the shortest
-/// recorded operators and calls (`docs/recording.md`).
+/// recorded operators and calls (`docs/accuracy/recording.md`).
 const WITHIN: f64 = 0.02;
 
-/// The cost of one event in microseconds, measured with five programs on one machine (`docs/recording.md`). Except for
+/// The cost of one event in microseconds, measured with five programs on one machine (`docs/accuracy/recording.md`). Except for
 /// [`WITHIN`], it falls before the event's beginning and after its end. Only the proportions count, because the sum is
 /// scaled to the measured overhead. Runtime calls and ranges are assumed to cost as much as operators.
 fn cost(trace: &Trace, event: &Event) -> Option<f64> {

@@ -22,7 +22,7 @@ use result::{Corrected, Correction, Divided};
 /// between programs.
 const EXPLAINED: f64 = 4.0;
 /// A range may be longer than the time measured within it by this many nanoseconds plus this share of that time. That
-/// is more than in five programs with iterations of 0.1 to 50 ms (`docs/recording.md`).
+/// is more than in five programs with iterations of 0.1 to 50 ms (`docs/accuracy/recording.md`).
 const AROUND: (f64, f64) = (20_000.0, 0.05);
 /// Nanoseconds by which two clocks may differ: some versions of PyTorch write traces in whole microseconds.
 const CLOCKS: f64 = 1000.0;
