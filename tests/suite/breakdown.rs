@@ -213,7 +213,7 @@ fn what_no_breakdown_wrote_is_never_replaced() {
     broken_down(&scene, "fast.json --out mine").fails(2).says("mine/report.html");
     // Its own input.
     let scene = scene.file("self/breakdown.json", trace(&steps(0)));
-    broken_down(&scene, "self/breakdown.json --out self").fails(2).says("is to be broken down");
+    broken_down(&scene, "self/breakdown.json --out self").fails(2).says("an input would be replaced");
     assert_eq!(scene.read("self/breakdown.json"), trace(&steps(0)));
     // What a breakdown that was killed left goes, and what is only called so stays.
     let scene = scene.file("killed/.breakdown.mine/report.html", "somebody's");

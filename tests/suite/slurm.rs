@@ -196,7 +196,9 @@ fn ctrl_c_cancels_the_array_and_a_requeued_task_goes_on() {
     let job = cluster.slurm("squeue", &["-h", "-r", "-t", "R", "-o", "%i"]);
     cluster.slurm("scontrol", &["requeue", job.trim()]);
     // Slurm lets a requeued job wait for two minutes.
-    within_patience("a waiting task", || cluster.running() == 0);
+    within_patience("a waiting task", || {
+        cluster.slurm("squeue", &["-h", "-t", "PD", "-o", "%r"]).contains("BeginTime")
+    });
     cluster.slurm("scontrol", &["update", &format!("jobid={}", job.trim()), "starttime=now"]);
     let output = waiting.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
