@@ -317,8 +317,10 @@ pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter) -> Result<Value,
     let problem = || impossible(tensor);
     let dims = tensor::dims(tensor).ok_or_else(problem)?;
     let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
-    // A single number is a constant, unless it has the name of a layer's weight, such as the slope of a PReLU.
-    let several = dims.iter().any(|&dim| dim > 1) || tensor.name().ends_with(".weight");
+    // A single number is a constant, unless it has the name of a layer's weight or bias, such as the slope of a PReLU or the
+    // shift of a normalisation of one channel.
+    let is_named = [".weight", ".bias"].iter().any(|end| tensor.name().ends_with(end));
+    let several = dims.iter().any(|&dim| dim > 1) || is_named;
     let trainable = tensor::is_float(kind)
         && (several || exporter.is_parameter(tensor.name()))
         && !exporter.is_buffer(tensor.name());

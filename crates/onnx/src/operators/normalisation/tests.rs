@@ -67,6 +67,21 @@ fn tokens_are_normalised_as_samples_of_their_own() {
 }
 
 #[test]
+fn a_normalisation_of_one_channel_has_a_scale_and_a_shift() {
+    // nn.Conv2d(3, 1, 1) and nn.BatchNorm2d(1), stored with their values: 3 + 1 and 1 + 1 parameters, as PyTorch counts.
+    let one = |value| floats(&[1], &[value]);
+    let stored = [("gate.bias", 0.1), ("norm.weight", 1.0), ("norm.bias", 0.0)];
+    let statistics = [("norm.running_mean", 0.0), ("norm.running_var", 1.0)];
+    let draft = Draft::new().weight("gate.weight", [1, 3, 1, 1]);
+    let draft = stored.into_iter().chain(statistics).fold(draft, |draft, (name, value)| draft.stored(name, one(value)));
+    let draft = draft.node("Conv", &["x", "gate.weight", "gate.bias"], "g", vec![]);
+    let inputs = ["g", "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var"];
+    let network = draft.node("BatchNormalization", &inputs, "y", vec![]).output("y").load().network;
+    assert_eq!(network.nodes()[2].op, Op::BatchNorm { axis: 0 });
+    assert_eq!(network.parameters(), 6);
+}
+
+#[test]
 fn batch_norm_that_the_default_exporter_folded_is_taken_from_its_notes() {
     let normalisation = "%norm : [num_users=3] = call_function[target=torch.ops.aten._native_batch_norm_legit_functional.default]\
                          (args = (%conv2d, %p_n_1_weight, %p_n_1_bias, %b_n_1_running_mean, %b_n_1_running_var, True, 0.1, 1e-05))";
