@@ -195,13 +195,15 @@ fn ctrl_c_cancels_the_array_and_a_requeued_task_goes_on() {
     within_patience("a measurement of the second run", || measured(&scene) > count + 1);
     let job = cluster.slurm("squeue", &["-h", "-r", "-t", "R", "-o", "%i"]);
     cluster.slurm("scontrol", &["requeue", job.trim()]);
-    // Slurm lets a requeued job wait for two minutes.
+    // Slurm lets a requeued job wait for two minutes. It takes the late end of the earlier step for the end of a job that began
+    // again at once, so that ten seconds remain.
     within_patience("a waiting task", || {
         cluster.slurm("squeue", &["-h", "-t", "PD", "-o", "%r"]).contains("BeginTime")
     });
-    cluster.slurm("scontrol", &["update", &format!("jobid={}", job.trim()), "starttime=now"]);
+    cluster.slurm("scontrol", &["update", &format!("jobid={}", job.trim()), "starttime=now+10"]);
     let output = waiting.wait_with_output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    let printed = fs::read_to_string(log_dir.join("slurm/2/output/0+0"));
+    assert!(output.status.success(), "{output:?} {printed:?}");
     assert_eq!(identities(&log_dir), (48, 48));
     // 24 configurations twice, those of the interrupted run at least once; an interrupted measurement of each run once more.
     assert!((48 - before / 2..=50).contains(&measured(&scene)), "{} measurements, {before} rows", measured(&scene));

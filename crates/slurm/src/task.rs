@@ -6,10 +6,14 @@ use super::run_folder::{Note, Run, State};
 use super::standing::Standing;
 use super::submission::{lock, merge_ended};
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::output_folder::lock_folder;
 use perf4sight_verb::{Context, Divisible, Part, Summary};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// How long the earlier process of a requeued task may take to end; Slurm kills it 30 s after SIGTERM by default (KillWait).
+const EARLIER: Duration = Duration::from_secs(60);
 
 /// A task on its node.
 #[derive(Debug)]
@@ -83,9 +87,11 @@ impl Task {
         self.run.results(self.index)
     }
 
+    /// A requeued task may begin while its earlier process still ends, which holds the folder until then.
     fn make_folder(&self) -> Result<()> {
         let folder = self.folder();
-        fs::create_dir_all(&folder).map_err(|cause| Error::io(&folder, "make this folder", &cause))
+        fs::create_dir_all(&folder).map_err(|cause| Error::io(&folder, "make this folder", &cause))?;
+        lock_folder(&folder, EARLIER, "wait for it to finish, then run the same command again").map(drop)
     }
 
     /// Rows of two versions may mean different things.
