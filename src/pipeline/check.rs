@@ -31,6 +31,21 @@ pub(super) fn outlines(jobs: &[Job], elsewhere: bool, context: &mut Context) -> 
     Ok(outlines)
 }
 
+/// Refuses a configuration that leaves nothing to Slurm, and names the sections that run here all the same.
+pub(super) fn divisible(jobs: &[Job], context: &Context) -> Result<()> {
+    let local: Vec<String> =
+        (jobs.iter().filter(|job| job.section.divisible().is_none())).map(|job| format!("[{}]", job.name())).collect();
+    if local.len() == jobs.len() {
+        return Err(Error::usage("--slurm: none of these sections can be divided among tasks")
+            .expected("[profile] or [detection]")
+            .help("leave --slurm out; sbatch can run the whole command on a node"));
+    }
+    if !local.is_empty() {
+        context.console.note(format_args!("on this machine, not by Slurm: {}", local.join(", ")));
+    }
+    Ok(())
+}
+
 fn foresee(job: &Job, elsewhere: bool, foreseen: &Foreseen, context: &Context) -> Result<Outline> {
     let outline = match job.section.divisible().filter(|_| elsewhere) {
         Some(section) => section.outline_elsewhere(foreseen, context)?,

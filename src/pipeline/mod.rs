@@ -83,6 +83,9 @@ pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<
     let slurm =
         options.slurm.map(|Slurm { detach, print_script }| slurm::Settings { detach, print_script, ..settings });
     let outlines = check::outlines(&jobs, slurm.is_some(), context)?;
+    if slurm.is_some() {
+        check::divisible(&jobs, context)?;
+    }
     if options.check {
         check::show(&jobs, &outlines, &context.console);
         return Ok(Ending::Finished);

@@ -213,6 +213,15 @@ fn measured(scene: &Scene) -> usize {
     fs::read_to_string(scene.path("measured")).map_or(0, |text| text.lines().count())
 }
 
+/// `[sensitivity]` would measure the machine where the command is typed.
+#[test]
+fn a_configuration_that_leaves_nothing_to_slurm_is_refused() {
+    let scene = Scene::new().file("config.ini", "[sensitivity]\ncommand = touch ran\n[slurm]\ntasks = 2\n");
+    let refused = scene.run("--config-file config.ini --slurm").fails(2);
+    refused.says("none of these sections can be divided").says("[profile] or [detection]");
+    assert!(!scene.path("ran").exists());
+}
+
 /// The words of Slurm's own commands, recorded from 22.05, without a cluster.
 #[test]
 fn what_slurm_refuses_is_said_with_what_to_do() {

@@ -1,6 +1,6 @@
 //! `[collect]` and `perf4sight collect`: the traces of all ranks as one file, on one clock.
 
-use super::traces;
+use super::traces::{self, TRACES};
 use crate::ranks::Job;
 use crate::{Analysis, timeline};
 use flate2::Compression;
@@ -10,7 +10,6 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::temporary_folder::TemporaryFolder;
 use perf4sight_base::units::counted;
-use perf4sight_verb::config::Missing::Required;
 use perf4sight_verb::config::{self, Values, flag, path};
 use perf4sight_verb::{Context, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
@@ -22,12 +21,7 @@ const TABLE: config::Table = config::Table {
     section: "collect",
     about: "joins the traces of all ranks into one file on one clock, which Perfetto and Chrome's viewer open",
     groups: &[&[
-        path("traces")
-            .many()
-            .or("{record.out}")
-            .or_on_command_line(Required)
-            .positional("PATH")
-            .help("Traces of one job, one of each rank, or a folder of them."),
+        TRACES,
         path("out").or("collected.json.gz").value("FILE").help("The joined trace, gzipped."),
         flag("overwrite").or("False").help("Replace a file that perf4sight did not write, too."),
     ]],

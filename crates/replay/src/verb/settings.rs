@@ -1,18 +1,13 @@
 //! The settings of `[replay]` and `perf4sight replay`.
 
-use perf4sight_verb::config::Missing::Required;
+use super::traces::TRACES;
 use perf4sight_verb::config::{Table, flag, number, path, text, word};
 
 pub(super) const TABLE: Table = Table {
     section: "replay",
     about: "shows from the traces of all ranks who waits for whom in distributed training, and which communication is exposed",
     groups: &[&[
-        path("traces")
-            .many()
-            .or("{record.out}")
-            .or_on_command_line(Required)
-            .positional("PATH")
-            .help("Traces of one job, one of each rank, or a folder of them."),
+        TRACES,
         path("out").or("replay").value("DIR").help(
             "Folder for report.html, replay.json, replay.csv and timeline.json.gz. Earlier results in it are replaced.",
         ),

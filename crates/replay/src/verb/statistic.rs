@@ -1,6 +1,6 @@
 //! `[statistic]` and `perf4sight statistic`: how often every operation runs, how long, and its share of a step.
 
-use super::traces;
+use super::traces::{self, TRACES};
 use crate::ranks::Job;
 use crate::statistic::{Kind, Operation, operations};
 use perf4sight_base::error::Result;
@@ -8,7 +8,6 @@ use perf4sight_base::overwrite;
 use perf4sight_base::units::{Milliseconds, Percent, counted};
 use perf4sight_report::{Column, Table};
 use perf4sight_traces::shortened::brief;
-use perf4sight_verb::config::Missing::Required;
 use perf4sight_verb::config::{self, Values, flag, path};
 use perf4sight_verb::{Context, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use std::path::PathBuf;
@@ -17,12 +16,7 @@ const TABLE: config::Table = config::Table {
     section: "statistic",
     about: "lists how often every operation of a recorded job runs, how long, and its share of a step",
     groups: &[&[
-        path("traces")
-            .many()
-            .or("{record.out}")
-            .or_on_command_line(Required)
-            .positional("PATH")
-            .help("Traces of one job, one of each rank, or a folder of them."),
+        TRACES,
         path("out").or("statistic.csv").value("FILE").help("The table of all operations."),
         flag("overwrite").or("False").help("Replace a file that perf4sight did not write, too."),
     ]],

@@ -1,9 +1,18 @@
 //! What the verbs that read traces have in common.
 
 use perf4sight_base::error::Result;
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::Missing::Required;
+use perf4sight_verb::config::{Setting, Values, path};
 use perf4sight_verb::{KeyedPath, Outline};
 use std::path::{Path, PathBuf};
+
+/// The declaration of the key `traces`.
+pub(super) const TRACES: Setting = path("traces")
+    .many()
+    .or("{record.out}")
+    .or_on_command_line(Required)
+    .positional("PATH")
+    .help("Traces of one job, one of each rank, or a folder of them.");
 
 /// The key `traces`; at least one file or folder.
 ///
