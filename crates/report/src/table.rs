@@ -249,58 +249,26 @@ pub fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-impl From<&str> for Cell {
-    fn from(value: &str) -> Self {
-        Cell::Text(value.to_string())
-    }
+macro_rules! cells {
+    ($($Value:ty => $cell:expr;)+) => {$(
+        impl From<$Value> for Cell {
+            fn from(value: $Value) -> Self {
+                ($cell)(value)
+            }
+        }
+    )+};
 }
 
-impl From<String> for Cell {
-    fn from(value: String) -> Self {
-        Cell::Text(value)
-    }
-}
-
-impl From<u64> for Cell {
-    fn from(value: u64) -> Self {
-        Cell::Count(value)
-    }
-}
-
-impl From<usize> for Cell {
-    fn from(value: usize) -> Self {
-        Cell::Count(value as u64)
-    }
-}
-
-impl From<f64> for Cell {
-    fn from(value: f64) -> Self {
-        Cell::Float(value)
-    }
-}
-
-impl From<bool> for Cell {
-    fn from(value: bool) -> Self {
-        Cell::Bool(value)
-    }
-}
-
-impl From<Milliseconds> for Cell {
-    fn from(value: Milliseconds) -> Self {
-        Cell::Milliseconds(value)
-    }
-}
-
-impl From<Bytes> for Cell {
-    fn from(value: Bytes) -> Self {
-        Cell::Bytes(value)
-    }
-}
-
-impl From<Percent> for Cell {
-    fn from(value: Percent) -> Self {
-        Cell::Percent(value)
-    }
+cells! {
+    &str => |text: &str| Cell::Text(text.to_owned());
+    String => Cell::Text;
+    u64 => Cell::Count;
+    usize => |count| Cell::Count(count as u64);
+    f64 => Cell::Float;
+    bool => Cell::Bool;
+    Milliseconds => Cell::Milliseconds;
+    Bytes => Cell::Bytes;
+    Percent => Cell::Percent;
 }
 
 impl<T: Into<Cell>> From<Option<T>> for Cell {
