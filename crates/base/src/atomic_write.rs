@@ -9,7 +9,6 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// The mode of a new file, before the umask.
 const MODE: u32 = 0o666;
 
 /// Links in a row that are followed, as in the kernel.
@@ -119,7 +118,7 @@ pub fn try_folder(folder: &Path, bytes: usize) -> io::Result<()> {
     probe.as_file().sync_all()
 }
 
-/// The folder of a file.
+/// The folder that a file is in, `.` for a bare name.
 pub fn folder_of(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -104,7 +104,7 @@ impl Error {
         Self::new(Kind::Io, format!("cannot {doing}: {cause}")).file(path)
     }
 
-    /// The file with the failure.
+    /// The path that the message begins with.
     #[must_use]
     pub fn file(mut self, path: impl AsRef<Path>) -> Self {
         self.file = Some(path.as_ref().to_path_buf());
@@ -164,7 +164,7 @@ impl Error {
         Error { kind, ..self }
     }
 
-    /// The remedy, where one is given.
+    /// What [`Error::help`] set.
     pub fn remedy(&self) -> Option<&str> {
         self.help.as_deref()
     }

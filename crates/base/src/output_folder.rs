@@ -9,7 +9,6 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// The pause between two attempts.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// All output folders of this process, for an exit that runs no destructors.

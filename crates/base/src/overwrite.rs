@@ -16,7 +16,6 @@ pub const PROGRAM: &str = "perf4sight";
 const GENERATOR: &str = r#"<meta name="generator" content="perf4sight">"#;
 /// The beginning, without blanks, of pages by earlier versions, which named no generator.
 const EARLIER: &str = r#"<!doctypehtml><htmllang="en"><head><metacharset="utf-8"><metaname="viewport"content="width=device-width,initial-scale=1"><metaname="color-scheme"content="lightdark"><title>"#;
-/// A colour in their style.
 const COLOUR: &str = "--paper:";
 /// Bytes at the beginning of a page or a table that are searched.
 const HEAD: u64 = 64 << 10;

@@ -25,7 +25,7 @@ pub struct Results {
     pub is_ours: fn(&Path) -> bool,
     /// The problem if an input is in the place of a file.
     pub replaces_input: &'static str,
-    /// The names of all files, with that of the mark.
+    /// The names of all files that a run may write, with that of the mark.
     pub names: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl ResultFiles {
         Ok(ResultFiles { out: out.to_owned(), results, files: Vec::new() })
     }
 
-    /// Adds a file.
+    /// Adds a file, which [`ResultFiles::place`] writes.
     pub fn add(&mut self, name: impl Into<String>, contents: impl Into<Vec<u8>>) {
         self.files.push((name.into(), contents.into()));
     }

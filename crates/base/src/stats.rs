@@ -79,7 +79,7 @@ impl Scores {
     }
 }
 
-/// Arithmetic mean.
+/// Arithmetic mean; not a number of no values.
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }

@@ -8,9 +8,9 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 pub struct Summary {
     /// How many values there were; one at least.
     pub count: usize,
-    /// Their arithmetic mean.
+    /// Arithmetic mean of the values.
     pub mean: f64,
-    /// The middle one.
+    /// Median of the values.
     pub median: f64,
     /// Their standard deviation, as estimated from a sample; none for a single value.
     pub spread: Option<f64>,

@@ -14,11 +14,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The prefix of their names.
 const PREFIX: &str = "perf4sight.";
 /// Only their owner may read or write them.
 const MODE: u32 = 0o700;
-/// The file that marks them.
 const MARK: &str = ".perf4sight-temporary";
 
 /// A folder that is removed when it is dropped, or by the next program.
@@ -58,7 +56,7 @@ impl TemporaryFolder {
         Ok(TemporaryFolder(held))
     }
 
-    /// Its path.
+    /// Where it is, until it is dropped.
     pub fn path(&self) -> &Path {
         &self.0.folder
     }
@@ -87,7 +85,7 @@ pub fn make_marked(prefix: &str, parent: &Path) -> io::Result<PathBuf> {
     make(prefix, parent).map(|(folder, _)| folder)
 }
 
-/// Whether a folder is marked as ours.
+/// Whether a folder has the mark of [`make_marked`], and so may be removed.
 pub fn is_marked(folder: &Path) -> bool {
     matches!(open(folder), Ok(Some(_)))
 }

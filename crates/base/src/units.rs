@@ -47,7 +47,7 @@ impl Bytes {
         Bytes((mib * MIB).round() as u64)
     }
 
-    /// In mebibytes.
+    /// Mebibytes, 2^20 bytes each.
     pub fn mib(self) -> f64 {
         self.0 as f64 / MIB
     }

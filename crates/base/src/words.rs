@@ -23,10 +23,11 @@ use crate::error::{Error, Result};
 /// ```
 #[macro_export]
 macro_rules! words {
-    ($(#[$about:meta])* pub enum $Words:ident $(: $noun:literal)? { $($(#[$of:meta])* $Word:ident = $name:literal,)+ }) => {
+    ($(#[$about:meta])* $vis:vis enum $Words:ident $(: $noun:literal)? { $($(#[$of:meta])* $Word:ident = $name:literal,)+ }) => {
         $(#[$about])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $Words {
+        #[allow(missing_docs)] // where the word of a variant says it all, it needs no documentation
+        $vis enum $Words {
             $($(#[$of])* $Word,)+
         }
 
@@ -41,7 +42,7 @@ macro_rules! words {
                 }
             }
 
-            /// Its index in `ALL`.
+            /// Its index in `ALL`, for arrays with a value for each.
             pub const fn index(self) -> usize {
                 self as usize
             }

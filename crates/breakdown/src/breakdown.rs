@@ -1,6 +1,6 @@
 //! The breakdown of one run: its ranks, and their iterations.
 
-use crate::categories::category::TimeCategory;
+use crate::categories::TimeCategory;
 use crate::categories::recorded::Recorded;
 use crate::categories::sets::Sets;
 use crate::correction::result::{Corrected, Correction};
@@ -17,10 +17,8 @@ use perf4sight_traces::intervals::Interval;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A rank and the number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The rank given in the trace.
     pub rank: u32,
     /// The number of ranks, if the trace contains it.
     pub of: Option<u32>,
@@ -29,7 +27,6 @@ pub struct Place {
 /// Where the iterations of a run spend their time.
 #[derive(Debug, Clone)]
 pub struct Breakdown {
-    /// Every rank, in order.
     pub ranks: Vec<RankBreakdown>,
     /// Warnings about the run as a whole, in sentences.
     pub warnings: Vec<String>,
@@ -39,15 +36,11 @@ pub struct Breakdown {
 #[derive(Debug, Clone)]
 pub struct RankBreakdown {
     pub rank: u32,
-    /// The rank and the number of ranks at the time of recording.
     pub place: Place,
     /// The kinds of events in its trace.
     pub recorded: Recorded,
-    /// The marks that delimit iterations.
     pub markers: Markers,
-    /// The iterations, in order.
     pub iterations: Vec<Iteration>,
-    /// The number of iterations left out as warm-up.
     pub warm_up: WarmUp,
     /// The thread that runs the script; none if no thread has any events.
     pub main: Option<TrackId>,
@@ -82,7 +75,6 @@ pub struct Iteration {
     pub device: DeviceTime,
     /// The idle time by cause; none if the trace has no accelerators.
     pub idle: Option<IdleTime>,
-    /// Whether it is left out of summaries as warm-up.
     pub warm_up: bool,
 }
 
@@ -116,7 +108,6 @@ impl Breakdown {
         self.summary_of(|_, iteration| number(iteration))
     }
 
-    /// The same for a number that depends on the rank, too.
     pub fn summary_of(&self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<Summary> {
         Summary::of(&self.values(number)?)
     }
@@ -145,7 +136,6 @@ impl RankBreakdown {
         self.summary_of(|_, iteration| number(iteration))
     }
 
-    /// The same for a number that depends on the rank, too.
     pub fn summary_of(&self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<Summary> {
         let values = self.counted().map(|iteration| number(self, iteration));
         Summary::of(&values.collect::<Option<Vec<f64>>>()?)
@@ -169,7 +159,6 @@ impl RankBreakdown {
         Some((sets.total() - waits - self.processor(iteration)?.cast_signed()).max(0))
     }
 
-    /// All warnings about the rank, in sentences.
     pub fn all_warnings(&self) -> impl Iterator<Item = &String> {
         self.warnings.iter().chain(&self.correction.warnings)
     }

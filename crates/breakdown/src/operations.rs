@@ -10,19 +10,15 @@ use perf4sight_traces::{Category, Event, Innermost, NameId, Names, Phase, Trace,
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// An operation of a training step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// Modules of the network, and operators that have a backward operator.
     Forward,
     Backward,
     Optimizer,
-    /// Loading the next batch from a data loader.
     DataLoading,
-    /// Setting the gradients to zero.
     ZeroGrad,
     Named(NameId),
-    /// Time outside all other operations.
     Other,
 }
 
@@ -183,7 +179,6 @@ fn is_node(trace: &Trace, event: &Event) -> bool {
     NODES.iter().any(|known| trace.name(event).starts_with(known))
 }
 
-/// The nodes of backward passes, on any thread.
 fn backward_nodes(trace: &Trace) -> impl Iterator<Item = (Interval, Operation)> {
     let operators =
         trace.events.iter().filter(|event| event.category == Category::Operator && event.phase == Phase::Complete);

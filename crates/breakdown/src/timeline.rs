@@ -1,7 +1,7 @@
 //! One iteration as rows of spans: category, operation, each thread and each stream.
 
 use crate::breakdown::{Iteration, RankBreakdown};
-use crate::categories::category::TimeCategory;
+use crate::categories::TimeCategory;
 use crate::categories::recorded::Recorded;
 use crate::gpu::device::Work;
 use crate::operations::Operation;

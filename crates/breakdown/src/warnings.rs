@@ -1,7 +1,7 @@
 //! Warnings about a breakdown, in sentences.
 
 use crate::breakdown::{Breakdown, RankBreakdown};
-use crate::calls::names::label;
+use crate::calls::label;
 use crate::categories::recorded::{Recorded, is_cut_off};
 use crate::gpu::device::Device;
 use crate::iterations;

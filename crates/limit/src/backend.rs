@@ -36,7 +36,7 @@ pub(super) fn all(around: &Surroundings<'_>, disc: Option<&Disc>) -> Vec<Box<dyn
 pub struct BackendInfo {
     /// Its name, in surveys and in `profile.json`.
     pub name: &'static str,
-    /// The resources that it can limit.
+    /// What it can limit anywhere; [`Survey`](crate::Survey) says what it can here.
     pub resources: &'static [Resource],
     /// How it controls a job.
     pub grip: Grip,
@@ -118,11 +118,9 @@ pub(super) trait Hold {
         Vec::new()
     }
 
-    /// Resources that the job used until now.
     fn usage(&mut self) -> Usage;
 }
 
-/// Memory of a job at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Memory {
     /// Without pages of files.

@@ -11,7 +11,7 @@ use perf4sight_machine::{Invocation, LocalMachine, Machine, Output, Watch};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// A part of this machine.
+/// A machine with fewer CPUs and less memory than this one, enforced by the kernel.
 #[derive(Debug)]
 pub struct ConfinedMachine {
     limiter: Limiter,

@@ -114,7 +114,6 @@ impl CpuThrottler {
         CpuThrottler { over, watching: Some(watching) }
     }
 
-    /// Continues the job.
     fn finish(mut self) -> Option<Usage> {
         self.over.store(true, Ordering::Relaxed);
         self.watching.take().and_then(|watching| watching.join().ok())

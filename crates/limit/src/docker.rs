@@ -103,7 +103,6 @@ fn docker(words: &[&str], watch: &Watch<'_>) -> Result<String, String> {
     output_of(&words, watch)
 }
 
-/// The command that ends and removes a container.
 fn remove(name: &str) -> Vec<String> {
     ["docker", "rm", "--force", name].map(str::to_owned).to_vec()
 }

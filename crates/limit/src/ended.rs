@@ -15,7 +15,7 @@ const COUNTS: f64 = 0.05;
 /// The outcome of a job; values that the back-end does not count are none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
-    /// How it ended.
+    /// By itself, or by us.
     pub end: JobEnd,
     /// Time from its start to its end.
     pub wall: Duration,
@@ -31,7 +31,7 @@ pub struct Ended {
     pub cpu_seconds: Option<f64>,
     /// Seconds that its CPU limit throttled it.
     pub throttled_seconds: Option<f64>,
-    /// Bytes it read from storage.
+    /// From storage, not from the page cache.
     pub bytes_read: Option<Bytes>,
     /// Pressure on the host meanwhile.
     pub pressure: Pressure,
@@ -39,14 +39,14 @@ pub struct Ended {
     pub last_lines: Vec<String>,
 }
 
-/// How a job ended.
+/// Who ended a job, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobEnd {
     /// By itself, or killed by another process.
     Exited(ExitStatus),
     /// Ended by us: its caller had enough.
     Enough,
-    /// Ended by us: its time was up.
+    /// Ended by us, at its time limit.
     TimeUp,
     /// Ended by us: it was stopped because it read from a terminal.
     WantedTerminal,
@@ -67,7 +67,7 @@ pub struct Pressure {
     pub stolen: Option<f64>,
 }
 
-/// The verdict on a job that ended.
+/// What the measurements of a job are worth.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Its measurements count.

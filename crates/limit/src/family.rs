@@ -8,7 +8,6 @@ use nix::unistd::Pid;
 use perf4sight_base::units::Bytes;
 use std::collections::BTreeMap;
 
-/// The descendants of a process.
 #[derive(Debug)]
 pub(super) struct Family {
     first: i32,
@@ -25,7 +24,6 @@ pub(super) struct Family {
 }
 
 impl Family {
-    /// The family of a process, without its guard.
     pub fn of(first: i32, guard: i32) -> Self {
         Family {
             first,

@@ -20,7 +20,7 @@ pub struct Job<'a> {
     /// Its processes that compute and share the CPUs, such as the ranks of a training; it determines how many threads
     /// each may start.
     pub processes: usize,
-    /// Time after which it is ended.
+    /// It is ended after this time; none: only its caller ends it.
     pub timeout: Option<Duration>,
     /// Whether it takes the measurement lock, so that no other measurement runs on this machine.
     pub alone: bool,
@@ -45,6 +45,6 @@ impl Default for Job<'_> {
 pub struct Seen {
     /// Time since the job was started.
     pub after: Duration,
-    /// Lines that it has written.
+    /// What it has written since the last poll.
     pub lines: Vec<Line>,
 }

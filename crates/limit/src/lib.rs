@@ -60,19 +60,14 @@ pub use survey::{Limitable, Refused, Survey, check_cpus, cpus};
 use perf4sight_machine::Limits;
 
 perf4sight_base::words! {
-    /// A resource that can be limited.
     pub enum Resource {
-        /// CPUs.
         Cpus = "CPUs",
-        /// Memory and page cache.
         Memory = "memory",
-        /// Bandwidth of storage.
         Storage = "storage",
     }
 }
 
 impl Resource {
-    /// Whether these limits include it.
     fn is_limited(self, limits: &Limits) -> bool {
         match self {
             Resource::Cpus => limits.cpus.is_some(),

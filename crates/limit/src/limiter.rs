@@ -73,7 +73,6 @@ impl Limiter {
         self.in_image
     }
 
-    /// The CPUs that a job may run on.
     pub(super) fn cpus_of(&self, limits: &Limits) -> Vec<usize> {
         limits.cpus.map_or_else(|| self.allowed.clone(), |cpus| affinity::filled(cpus, &self.allowed))
     }

@@ -11,7 +11,6 @@ use std::io;
 /// The most rounds of ending orphans: ended processes leave their children to us.
 const ROUNDS: usize = 100;
 
-/// Distinguishes orphans of a job from processes that this program starts itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Orphans {
     us: i32,
@@ -36,7 +35,6 @@ impl Orphans {
         entry.parent == self.us && entry.session != self.session
     }
 
-    /// Ends all of them and their descendants.
     pub fn end(&self) {
         for _ in 0..ROUNDS {
             let orphans: Vec<Pid> =

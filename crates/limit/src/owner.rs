@@ -4,7 +4,6 @@ use std::fs;
 
 const PREFIX: &str = "perf4sight";
 
-/// The process that owns a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owner {
     space: String,

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Peaks(BTreeMap<i32, Seen>);
 
-/// The state of a process.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     most: Bytes,
@@ -16,7 +15,6 @@ struct Seen {
     others: i64,
 }
 
-/// Memory of one process: current and peak.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProcessPeak {
     pub process: i32,

@@ -6,7 +6,6 @@ use procfs::{CpuPressure, Current, IoPressure, MemoryPressure};
 use std::fs;
 use std::time::Instant;
 
-/// The counters of a host at one moment.
 #[derive(Debug)]
 pub(super) struct Host {
     at: Instant,

@@ -35,10 +35,8 @@ const BLOCKS: u64 = 4096;
 const ROUND: Duration = Duration::from_millis(100);
 /// The longest time of dropping in a round: a tenth of a CPU.
 const LONGEST: Duration = Duration::from_millis(10);
-/// The most files that are kept open.
 const OPEN: usize = 256;
 
-/// The residency governor as a back-end.
 #[derive(Debug)]
 pub(super) struct Residency {
     data: Option<PathBuf>,
@@ -119,7 +117,6 @@ pub(super) fn evict(data: &Path) -> io::Result<usize> {
     Ok(evicted)
 }
 
-/// The parts of the data to drop.
 struct Ranges {
     files: Vec<FileRanges>,
 }

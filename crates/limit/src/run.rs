@@ -199,7 +199,6 @@ impl Running {
         }
     }
 
-    /// Its usage until now; a paused job continues.
     fn usage(&mut self) -> Usage {
         self.holds.0.iter_mut().map(|hold| hold.usage()).fold(Usage::default(), Usage::or)
     }
@@ -261,7 +260,6 @@ fn missing(program: &str, cause: &io::Error) -> Error {
     Error::io(program, "start this command", cause).help("name a program on the path, or a file with its folder")
 }
 
-/// Whether it was killed, as by the kernel when memory runs out.
 fn was_killed(end: JobEnd) -> bool {
     match end {
         JobEnd::Exited(status) => status.signal() == Some(Signal::SIGKILL as i32) || status.code() == Some(KILLED),

@@ -17,14 +17,14 @@ pub struct Survey {
     pub cpus: f64,
     /// Memory available to this process.
     pub memory: Bytes,
-    /// One for each resource, in the order of [`Resource::ALL`].
+    /// One for each of [`Resource::ALL`], in that order.
     pub resources: Vec<Limitable>,
 }
 
-/// How one resource can be limited.
+/// By what a resource can be limited here, or why it cannot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limitable {
-    /// The resource.
+    /// What is limited.
     pub resource: Resource,
     /// Its back-end; none where no back-end works.
     pub by: Option<&'static BackendInfo>,
@@ -37,9 +37,9 @@ pub struct Limitable {
 /// A back-end that does not work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// The back-end.
+    /// The one that was tried.
     pub backend: &'static BackendInfo,
-    /// The reason.
+    /// Why it cannot, in words.
     pub reason: String,
 }
 
@@ -49,7 +49,7 @@ impl Survey {
         self.of(resource).and_then(|limitable| limitable.by)
     }
 
-    /// How a resource can be limited.
+    /// By what a resource can be limited here; none if by nothing.
     pub fn of(&self, resource: Resource) -> Option<&Limitable> {
         self.resources.iter().find(|limitable| limitable.resource == resource)
     }

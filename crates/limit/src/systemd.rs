@@ -26,7 +26,6 @@ const KEEP: &str = r#"(sleep 2147483647 < /dev/null > /dev/null 2>&1 &) ; exec "
 /// Prints the controllers of its own control group.
 const CONTROLLERS: &str = r#"cat "/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/cgroup.controllers""#;
 
-/// The systemd manager that creates a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manager {
     User,
@@ -34,7 +33,6 @@ pub(super) enum Manager {
 }
 
 impl Manager {
-    /// The option of systemd-run and systemctl.
     fn option(self) -> &'static str {
         match self {
             Manager::User => "--user",
@@ -43,7 +41,6 @@ impl Manager {
     }
 }
 
-/// A systemd manager as a back-end.
 #[derive(Debug)]
 pub(super) struct Systemd {
     manager: Manager,
@@ -165,7 +162,6 @@ fn scope(manager: Manager, name: &str, limits: &Limits, disc: Option<&Disc>) -> 
     words
 }
 
-/// The command that ends everything in a scope.
 fn end_scope(manager: Manager, name: &str) -> Vec<String> {
     let scope = format!("{name}.scope");
     ["systemctl", manager.option(), "kill", "--signal=KILL", &scope].map(str::to_owned).to_vec()

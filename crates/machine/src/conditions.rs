@@ -62,7 +62,7 @@ pub struct Moment {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Conditions {
-    /// Before any load.
+    /// Before the steps.
     pub start: Moment,
     /// Right after the last step, with clocks still under load.
     pub end: Moment,

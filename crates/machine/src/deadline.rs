@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// A deadline after this time from now.
+    /// So much time from now.
     pub fn after(time: Duration) -> Self {
         Deadline(Instant::now().checked_add(time))
     }
 
-    /// Whether it has passed.
+    /// Whether no time is left.
     pub fn is_over(&self) -> bool {
         self.0.is_some_and(|until| Instant::now() >= until)
     }

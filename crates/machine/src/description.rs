@@ -18,7 +18,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// This machine.
+    /// The machine that this process runs on.
     pub fn here() -> Self {
         Description { root: "/".into(), architecture: std::env::consts::ARCH.to_owned() }
     }
@@ -52,7 +52,7 @@ impl Description {
         Bytes((self.available().0 as f64 * DEFAULT_SHARE) as u64)
     }
 
-    /// Its host name.
+    /// Its host name, or `unknown`.
     pub fn name(&self) -> String {
         self.text("proc/sys/kernel/hostname").map_or("unknown".to_owned(), |text| text.trim().to_owned())
     }

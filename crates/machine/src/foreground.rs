@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_secs(4);
 pub struct Foreground<'a> {
     /// The executable, then its arguments. No shell parses them.
     pub words: &'a [String],
-    /// Its environment variables.
+    /// Variables that are set in addition to our own.
     pub environment: &'a [(&'a str, OsString)],
     /// A variable with a list of folders, and the folder to prepend to it.
     pub first_folder: (&'a str, &'a Path),
@@ -33,7 +33,7 @@ pub struct Foreground<'a> {
     pub limit: Option<Duration>,
 }
 
-/// How a command ended.
+/// The exit status of a command, and why we ended it if we did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
     /// Its exit status; none where it had to be killed.
@@ -45,9 +45,9 @@ pub struct Ended {
 /// Why a command was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
-    /// Ctrl-C.
+    /// After Ctrl-C.
     Cancelled,
-    /// The time limit.
+    /// At its time limit.
     TimeUp,
     /// The caller had enough.
     Done,

@@ -48,7 +48,7 @@ const EXECUTING: Duration = Duration::from_millis(5);
 /// A process with its descendants; all of them end when this is dropped.
 #[derive(Debug)]
 pub struct Guarded {
-    /// The process.
+    /// Started in a process group of its own.
     pub child: Child,
     guard: Child,
     /// `name=value` in the environment of its descendants; none where those may live on.
@@ -118,7 +118,6 @@ impl Drop for Guarded {
     }
 }
 
-/// A unique mark.
 fn mark() -> String {
     static STARTED: AtomicU64 = AtomicU64::new(0);
     format!("{MARK}={}.{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed))
@@ -129,13 +128,11 @@ fn group(leader: &Child) -> Pid {
     Pid::from_raw(leader.id() as i32)
 }
 
-/// Kills a guard's group.
 fn end(guard: &mut Child) {
     let _ = killpg(group(guard), Signal::SIGKILL);
     let _ = guard.wait();
 }
 
-/// The processes whose environment contains an entry.
 struct Marked {
     processes: Vec<Pid>,
     /// Whether the list is complete: false if a process showed no environment yet.
@@ -167,7 +164,6 @@ impl Marked {
     }
 }
 
-/// The visible environment of a process.
 enum Environment {
     /// All entries; empty where this user may not inspect it.
     Entries(Vec<u8>),

@@ -48,7 +48,7 @@ pub trait Machine: Debug + Send + Sync {
     /// Threads that run at the same time, by control groups and affinity.
     fn threads(&self) -> usize;
 
-    /// The limits of its processes.
+    /// CPUs and memory that its processes are held to.
     fn limits(&self) -> Limits {
         Limits::default()
     }
@@ -82,7 +82,7 @@ pub trait Machine: Debug + Send + Sync {
 pub struct Invocation<'a> {
     /// The executable, then its arguments. No shell parses them.
     pub words: &'a [String],
-    /// The line it reads.
+    /// Written to its standard input, without the line end.
     pub line: &'a str,
     /// Threads of its compute libraries.
     pub threads: usize,

@@ -11,11 +11,8 @@ use std::time::{Duration, Instant};
 const LONGEST: usize = 64 << 10;
 /// The most bytes of unread lines; a process that writes more between two polls loses the oldest of them.
 const UNSEEN: usize = 4 << 20;
-/// Overhead of a line in addition to its text, in bytes.
 const EACH: usize = size_of::<Line>();
-/// Number of last lines that are kept for a report.
 const LAST: usize = 20;
-/// The most characters that are shown of each of them.
 const SHOWN: usize = 400;
 /// A line with this share of invalid characters is not text.
 const RUBBISH: f64 = 0.1;
@@ -25,22 +22,22 @@ const RUBBISH: f64 = 0.1;
 pub struct Line {
     /// Time since the start of the process.
     pub after: Duration,
-    /// Its stream.
+    /// Where the process wrote it.
     pub stream: Stream,
     /// Its text, without the line end; truncated where it is very long.
     pub text: String,
 }
 
-/// An output stream.
+/// Where a process writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output.
+    /// stdout
     Output,
-    /// Standard error.
+    /// stderr
     Error,
 }
 
-/// The lines of a process.
+/// What a process writes, line by line, without blocking it.
 #[derive(Debug)]
 pub struct Lines {
     begun: Instant,
@@ -62,7 +59,7 @@ impl Lines {
         Lines { begun, kept: Arc::default(), readers: Vec::new() }
     }
 
-    /// Reads a stream to its end.
+    /// Starts a thread that reads a stream to its end.
     pub fn listen(&mut self, pipe: impl Read + Send + 'static, stream: Stream) {
         let (kept, begun) = (Arc::clone(&self.kept), self.begun);
         self.readers.push(thread::spawn(move || {
@@ -89,7 +86,7 @@ impl Lines {
         }
     }
 
-    /// The last lines, unchanged.
+    /// The last 20 lines as they are, for a report.
     pub fn last(&self) -> Vec<String> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).last.iter().cloned().collect()
     }

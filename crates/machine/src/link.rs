@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// The longest line, in bytes.
 const LONGEST: u64 = 1 << 20;
 /// Received lines that are queued; beyond that, flow control slows the sender down.
 const QUEUED: usize = 64;
@@ -27,7 +26,7 @@ const REMINDER: Duration = Duration::from_secs(10);
 /// How long the other side may take to receive the last line.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// A connection.
+/// A TCP connection that exchanges lines and notices its loss.
 #[derive(Debug)]
 pub struct Link {
     stream: Arc<Mutex<TcpStream>>,
@@ -36,7 +35,7 @@ pub struct Link {
     _beating: Sender<()>,
 }
 
-/// A received event.
+/// What the other side sent, or that it is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
     /// A line, without the line end.
@@ -45,7 +44,7 @@ pub enum Received {
     Lost(String),
 }
 
-/// Listens for connections.
+/// A TCP port that waits for connections.
 #[derive(Debug)]
 pub struct Listener(TcpListener);
 

@@ -25,7 +25,7 @@ const LAST_OUTPUT: Duration = Duration::from_millis(500);
 /// How long a process that has answered may take to end: GPU libraries shut down for seconds, and some hang.
 const WIND_UP: Duration = Duration::from_secs(10);
 
-/// How a process ended.
+/// Who ended a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// By itself, or killed by another process.
@@ -36,10 +36,10 @@ pub enum End {
     Lost(usize),
 }
 
-/// The result of a process.
+/// What a process wrote, and how it ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Output {
-    /// How it ended.
+    /// By itself, by us, or unknown.
     pub end: End,
     /// The beginning of its standard output.
     pub stdout: String,
@@ -52,7 +52,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// A result with its output only.
+    /// A result without conditions and waiting times.
     pub fn new(end: End, stdout: String, stderr: String) -> Self {
         Output { end, stdout, stderr, killed_for_memory: false, conditions: Box::default() }
     }
@@ -60,13 +60,13 @@ impl Output {
 
 /// The input of a process and its supervision.
 pub struct Call {
-    /// Its standard input.
+    /// Written to its standard input.
     pub input: Box<dyn Read + Send>,
     /// Whether its input stays open until it has ended.
     pub keeps_input: bool,
     /// Whether it answers with one line, and no descendant outlives it.
     pub one_line: bool,
-    /// Time after which it is killed.
+    /// It is killed after this time.
     pub timeout: Duration,
     /// Its affinity and cleanup.
     pub bounds: Bounds,
@@ -88,7 +88,7 @@ impl Call {
         Call { input, keeps_input: false, one_line: true, timeout, bounds: Bounds::default() }
     }
 
-    /// The same, within bounds.
+    /// The same call with time limit and cancellation.
     pub fn within(self, bounds: Bounds) -> Self {
         Call { bounds, ..self }
     }
@@ -198,7 +198,6 @@ impl Beginning {
     }
 }
 
-/// The end of the error output, for a report.
 fn complaint(lines: &Lines) -> String {
     let text = lines.last().join("\n");
     let from = text.ceil_char_boundary(text.len().saturating_sub(LONGEST_COMPLAINT));

@@ -17,13 +17,11 @@ mod recording;
 mod settings;
 mod warm_up;
 mod watcher;
-mod without_recording;
 
 pub use long_iterations::LongIterations;
-pub use overhead::{Clock, DOUBTFUL, Overhead, both};
+pub use overhead::{Clock, DOUBTFUL, Overhead, WithoutRecording, both};
 pub use recording::{Recording, Times};
 pub use warm_up::WarmUp;
-pub use without_recording::WithoutRecording;
 
 use crate::python::Python;
 use outcome::Outcome;
@@ -59,9 +57,8 @@ pub static VERB: VerbSpec = VerbSpec {
     parse: |values| Ok(Box::new(Record::parse(values)?)),
 };
 
-/// The settings of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+struct Record {
     command: Vec<String>,
     iterations: u64,
     warm_up: u64,
@@ -73,9 +70,6 @@ pub struct Record {
 
 impl Verb for Record {
     /// Runs the command until enough is recorded, or until it ends by itself.
-    ///
-    /// # Errors
-    /// A command that cannot be started or recorded; a folder that contains a recording or cannot be written to.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check_room()?;
         fs::create_dir_all(&self.out).map_err(|cause| Error::io(&self.out, "make this folder", &cause))?;

@@ -11,11 +11,11 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 /// iterations contain none or several of them by chance, and yet they may take most of the time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LongIterations {
-    /// The number of long iterations.
+    /// How many of them there are.
     pub count: usize,
-    /// The number of all iterations.
+    /// How many iterations there are in all.
     pub of: usize,
-    /// Mean nanoseconds of a long iteration.
+    /// Mean nanoseconds of one of them, without the profiler.
     pub mean: f64,
     /// Mean nanoseconds of the others, without the profiler.
     pub others: f64,

@@ -14,7 +14,6 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 
-/// The number that a shell adds to the signal that ended a command, for its exit code.
 const SIGNALLED: i32 = 128;
 
 pub(super) struct Outcome<'a> {
@@ -190,7 +189,6 @@ impl Outcome<'_> {
         format!("{} {noun}{ranks} {are} recorded in {out}{python}", iterations.join(" to "))
     }
 
-    /// The error for a run that recorded nothing.
     fn nothing(&self) -> Error {
         let sentence = |why: &str| format!("nothing was recorded: {why}; the command {}", self.end());
         let failed = |why: &str| match self.exit_code() {

@@ -1,6 +1,5 @@
 //! Measures the overhead of recording: iterations with the profiler compared with those without it.
 
-use crate::WithoutRecording;
 use crate::doubts;
 use crate::long_iterations::LongIterations;
 use crate::ordinary::Ordinary;
@@ -36,16 +35,44 @@ pub struct Overhead {
     /// Whether each recorded iteration counts for these numbers: all do except the warm-up and those that took much
     /// longer than their neighbours.
     pub ordinary: Vec<bool>,
-    /// The iterations that took much longer, if there are any.
+    /// None if no iteration took much longer than its neighbours.
     pub long: Option<LongIterations>,
     /// Reasons to doubt these numbers, in sentences.
     pub doubts: Vec<String>,
 }
 
+/// The time of an iteration without the overhead of recording.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WithoutRecording {
+    /// Mean nanoseconds.
+    pub mean: f64,
+    /// The 95 % confidence interval of the mean over many more iterations. It covers the uncertainty of the overhead
+    /// and of the frequency of long iterations, and includes the interval of the iterations measured without recording
+    /// if that differs; none if the overhead is unknown ([`crate::Overhead::either_way`]).
+    pub interval: Option<[f64; 2]>,
+}
+
+impl WithoutRecording {
+    /// The mean of several recordings. They may have the same error, so their common interval is no narrower.
+    pub fn of_several(all: &[WithoutRecording]) -> Self {
+        let of = |number: fn(&WithoutRecording) -> Option<f64>| {
+            all.iter().map(number).collect::<Option<Vec<f64>>>().map(|numbers| mean(&numbers))
+        };
+        let ends = of(|one| Some(one.interval?[0])).zip(of(|one| Some(one.interval?[1])));
+        let means: Vec<f64> = all.iter().map(|one| one.mean).collect();
+        WithoutRecording { mean: mean(&means), interval: ends.map(<[f64; 2]>::from) }
+    }
+
+    /// A mean and its confidence interval, which is given relative to it.
+    pub fn around(mean: f64, either_way: Option<[f64; 2]>) -> Self {
+        WithoutRecording { mean, interval: either_way.map(|ends| ends.map(|end| (mean + end).max(0.0))) }
+    }
+}
+
 /// The clock that times are measured with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
-    /// Wall-clock time.
+    /// Time that passed, also while other programs ran.
     Wall,
     /// Processor time of the process. If a script keeps one processor busy, this equals the time of its iterations
     /// without the time that other programs take from them.
@@ -171,7 +198,6 @@ impl Overhead {
     }
 }
 
-/// The added time by one clock.
 pub(crate) struct Added {
     pub plain: f64,
     pub recorded: f64,

@@ -7,7 +7,6 @@ use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The file name extension of traces.
 const TRACE: &str = ".json.gz";
 
 /// The report of one Python process while it runs; any field may still be missing.
@@ -25,7 +24,6 @@ pub(super) struct ProcessReport {
     pub done: u64,
     /// The number of iterations to time or record.
     pub of: u64,
-    /// The number of them that were recorded, as of this report.
     pub recorded: u64,
     /// The number of iterations before the first recorded one.
     pub before_recorded: u64,
@@ -79,7 +77,6 @@ pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether a file is a recording and not a trace.
 pub(super) fn is_recording(file: &Path) -> bool {
     file.to_string_lossy().ends_with(RECORDING)
 }

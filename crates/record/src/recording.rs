@@ -28,11 +28,11 @@ struct Head {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(expecting = "an object")]
 pub struct Recording {
-    /// Its format.
+    /// 1 or 2; a newer program may write a higher one.
     pub format: u32,
-    /// The name of the trace.
+    /// The file name of the trace next to it.
     pub trace: String,
-    /// The rank that it belongs to.
+    /// The rank that it belongs to, 0 for a single process.
     pub rank: u32,
     /// The version of PyTorch; files of other programs may lack it.
     #[serde(default)]
@@ -84,7 +84,6 @@ pub struct Times {
     pub recorded: Vec<Vec<u64>>,
 }
 
-/// Times as they are stored in the file.
 #[derive(Deserialize)]
 #[serde(
     untagged,
@@ -93,9 +92,7 @@ pub struct Times {
                  \"plain_after\", without periods)"
 )]
 enum StoredTimes {
-    /// From format 2 on.
     ByTurns { plain: Vec<Vec<u64>>, recorded: Vec<Vec<u64>> },
-    /// In format 1.
     Once { plain_before: Vec<u64>, recorded: Vec<u64>, plain_after: Vec<u64> },
 }
 

@@ -5,7 +5,7 @@ use perf4sight_base::stats::median;
 /// The number of warm-up iterations, and the limit that identified them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WarmUp {
-    /// The number of warm-up iterations.
+    /// How many iterations at the beginning are left out.
     pub iterations: usize,
     /// Leading iterations longer than this many nanoseconds count as warm-up; none if there are too few iterations.
     pub limit: Option<f64>,

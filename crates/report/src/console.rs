@@ -37,7 +37,7 @@ impl Mode {
     }
 }
 
-/// The settings of a console.
+/// How this process prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// The amount and format of the output.
@@ -82,7 +82,7 @@ impl Settings {
 }
 
 impl Console {
-    /// The console of this process.
+    /// Prints to stdout and stderr.
     pub fn new(settings: Settings) -> Self {
         Self::writing_to(settings, io::stdout(), io::stderr())
     }
@@ -103,7 +103,7 @@ impl Console {
         self.settings.mode
     }
 
-    /// One line of results.
+    /// Prints a result to stdout, with a line end.
     pub fn line(&self, text: impl Display) {
         self.result(&format!("{}\n", printable(&text.to_string())));
     }

@@ -14,19 +14,19 @@ pub struct Page {
     pub chapters: Vec<Chapter>,
 }
 
-/// One part of a page.
+/// A heading and what is below it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chapter {
-    /// Its heading.
+    /// The heading.
     pub title: String,
     /// Its contents, in reading order.
     pub blocks: Vec<Block>,
 }
 
-/// One block on a page.
+/// What a chapter consists of.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
-    /// A paragraph.
+    /// A paragraph in plain text.
     Text(String),
     /// The answer the reader came for, in plain words.
     Verdict(Tone, String),
@@ -36,7 +36,7 @@ pub enum Block {
     Facts(Vec<Fact>),
     /// Short lines, such as skipped items.
     List(Vec<String>),
-    /// A table.
+    /// With all rows and columns.
     Table(Table),
     /// A table that most readers skip: closed on the screen, open in print.
     Folded(Table),
@@ -49,7 +49,7 @@ pub enum Block {
 /// The quality of the answer; a better one is smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tone {
-    /// All well.
+    /// Nothing to be done.
     Good,
     /// Read on before relying on it.
     Caution,
@@ -60,28 +60,28 @@ pub enum Tone {
 /// A named value, with a remark if necessary.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fact {
-    /// Its name.
+    /// What the value is of.
     pub name: String,
-    /// Its value.
+    /// Formatted as in a table.
     pub value: Cell,
     /// A remark on the value; may be empty.
     pub remark: String,
 }
 
 impl Page {
-    /// A page without chapters.
+    /// A page with nothing below its title.
     pub fn new(title: impl Into<String>, subtitle: impl Into<String>) -> Self {
         Page { title: title.into(), subtitle: subtitle.into(), chapters: Vec::new() }
     }
 
-    /// Appends a chapter.
+    /// Appends a chapter, also one without blocks.
     pub fn chapter(&mut self, title: impl Into<String>, blocks: impl IntoIterator<Item = Block>) {
         self.chapters.push(Chapter { title: title.into(), blocks: blocks.into_iter().collect() });
     }
 }
 
 impl Fact {
-    /// A value without a remark.
+    /// A fact without explanation.
     pub fn new(name: impl Into<String>, value: impl Into<Cell>) -> Self {
         Fact { name: name.into(), value: value.into(), remark: String::new() }
     }

@@ -26,7 +26,6 @@ pub fn paragraph(text: &str) -> String {
     lines.fold(first, |text, line| text + if line.starts_with("  ") { "\n" } else { "\n  " } + &line)
 }
 
-/// The same on one line.
 pub(super) fn one_line(text: &str) -> String {
     printable(text).replace('\n', "\\n").replace('\t', " ")
 }

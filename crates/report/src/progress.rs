@@ -17,7 +17,6 @@ const TICK: Duration = Duration::from_secs(1);
 pub struct Progress {
     bar: ProgressBar,
     log: Option<Log>,
-    /// The maximum duration of the task.
     most: Duration,
 }
 

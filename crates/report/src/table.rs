@@ -14,22 +14,22 @@ pub enum Cell {
     Count(u64),
     /// A number without a unit; written with three significant digits.
     Float(f64),
-    /// A duration.
+    /// Formatted as ms, s or h for people, in ms for programs.
     Milliseconds(Milliseconds),
     /// An amount of memory.
     Bytes(Bytes),
-    /// A share.
+    /// Formatted with the sign for people, as a number for programs.
     Percent(Percent),
-    /// Yes or no.
+    /// `yes` or `no` for people.
     Bool(bool),
     /// No value; different from zero.
     Missing,
 }
 
-/// The alignment of a column.
+/// To which edge of a column its cells go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// Words.
+    /// For words.
     Left,
     /// Numbers, so that their digits line up.
     Right,
@@ -40,7 +40,7 @@ pub enum Align {
 pub struct Column {
     /// CSV header and JSON key, with the unit if there is one: `peak_bytes`, `latency_ms`.
     pub key: String,
-    /// The heading for people.
+    /// What people read above it.
     pub heading: String,
     /// Left for words, right for numbers.
     pub align: Align,
@@ -68,28 +68,28 @@ pub struct Column {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// The title.
+    /// What people read above the table; may be empty.
     pub title: String,
-    /// One head per column.
+    /// From the left.
     pub columns: Vec<Column>,
-    /// Rows, each with one cell per column.
+    /// Each as long as the columns.
     pub rows: Vec<Vec<Cell>>,
 }
 
 impl Column {
-    /// A column of words.
+    /// A column that is aligned to the left.
     pub fn text(key: impl Into<String>, heading: impl Into<String>) -> Self {
         Column { key: key.into(), heading: heading.into(), align: Align::Left }
     }
 
-    /// A column of numbers.
+    /// A column that is aligned to the right and never cut.
     pub fn number(key: impl Into<String>, heading: impl Into<String>) -> Self {
         Column { key: key.into(), heading: heading.into(), align: Align::Right }
     }
 }
 
 impl Table {
-    /// An empty table.
+    /// A table that rows are added to.
     pub fn new(title: impl Into<String>, columns: impl IntoIterator<Item = Column>) -> Self {
         Table { title: title.into(), columns: columns.into_iter().collect(), rows: Vec::new() }
     }
@@ -104,7 +104,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Whether it has no row.
+    /// Whether there are only headings.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -175,7 +175,7 @@ impl<T> Rows<T> {
         self
     }
 
-    /// The finished table.
+    /// All rows with their columns.
     pub fn table(self) -> Table {
         self.table
     }
@@ -249,58 +249,26 @@ pub fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-impl From<&str> for Cell {
-    fn from(value: &str) -> Self {
-        Cell::Text(value.to_string())
-    }
+macro_rules! cells {
+    ($($Value:ty => $cell:expr;)+) => {$(
+        impl From<$Value> for Cell {
+            fn from(value: $Value) -> Self {
+                ($cell)(value)
+            }
+        }
+    )+};
 }
 
-impl From<String> for Cell {
-    fn from(value: String) -> Self {
-        Cell::Text(value)
-    }
-}
-
-impl From<u64> for Cell {
-    fn from(value: u64) -> Self {
-        Cell::Count(value)
-    }
-}
-
-impl From<usize> for Cell {
-    fn from(value: usize) -> Self {
-        Cell::Count(value as u64)
-    }
-}
-
-impl From<f64> for Cell {
-    fn from(value: f64) -> Self {
-        Cell::Float(value)
-    }
-}
-
-impl From<bool> for Cell {
-    fn from(value: bool) -> Self {
-        Cell::Bool(value)
-    }
-}
-
-impl From<Milliseconds> for Cell {
-    fn from(value: Milliseconds) -> Self {
-        Cell::Milliseconds(value)
-    }
-}
-
-impl From<Bytes> for Cell {
-    fn from(value: Bytes) -> Self {
-        Cell::Bytes(value)
-    }
-}
-
-impl From<Percent> for Cell {
-    fn from(value: Percent) -> Self {
-        Cell::Percent(value)
-    }
+cells! {
+    &str => |text: &str| Cell::Text(text.to_owned());
+    String => Cell::Text;
+    u64 => Cell::Count;
+    usize => |count| Cell::Count(count as u64);
+    f64 => Cell::Float;
+    bool => Cell::Bool;
+    Milliseconds => Cell::Milliseconds;
+    Bytes => Cell::Bytes;
+    Percent => Cell::Percent;
 }
 
 impl<T: Into<Cell>> From<Option<T>> for Cell {

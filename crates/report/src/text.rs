@@ -4,7 +4,6 @@ use super::printable::one_line;
 use super::table::{Align, Table};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Blanks between two columns.
 const GAP: usize = 2;
 /// The minimum width of a text column when it is cut.
 const NARROWEST: usize = 8;

@@ -45,7 +45,6 @@ impl Ink {
         ink("series-7", 0x7a4a35, 0xc99a83),
     ];
 
-    /// Colours that only pages use.
     const OF_PAGES: [Ink; 6] = [
         ink("card", 0xf7f8fa, 0x1a2027),
         ink("line", 0xdfe3e8, 0x2d353f),

@@ -37,7 +37,7 @@ pub struct DetectionTask {
     pub weights: bool,
     /// Folder in the layout of Oxford-IIIT Pet.
     pub data: PathBuf,
-    /// The boxes to detect.
+    /// What boxes are drawn around.
     pub boxes: Boxes,
     /// Images of a step.
     pub batch: u64,
@@ -47,7 +47,7 @@ pub struct DetectionTask {
     pub prefetch_factor: u64,
     /// Pixels of the shorter side of images; none: the network's own.
     pub size: Option<u64>,
-    /// The precision of the computation.
+    /// Of weights and computation.
     pub precision: Precision,
     /// Whether images are stored channels-last (pixel by pixel) instead of channel by channel.
     pub channels_last: bool,
@@ -55,7 +55,7 @@ pub struct DetectionTask {
     pub pin_memory: bool,
     /// How weights change.
     pub optimizer: Optimizer,
-    /// How far.
+    /// Factor on the gradients.
     pub learning_rate: f64,
     /// The norm that gradients are clipped to.
     pub clip: Option<f64>,
@@ -72,13 +72,13 @@ pub struct DetectionTask {
 /// and the head that runs on each proposal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GraphsTask {
-    /// As in [`DetectionTask`].
+    /// As in [`DetectionTask::network`].
     pub network: String,
-    /// Likewise.
+    /// As in [`DetectionTask::weights`].
     pub weights: bool,
-    /// Likewise.
+    /// As in [`DetectionTask::data`].
     pub data: PathBuf,
-    /// Likewise.
+    /// As in [`DetectionTask::boxes`].
     pub boxes: Boxes,
     /// Heights and widths of batches that were measured.
     pub shapes: Vec<[u64; 2]>,
@@ -89,7 +89,7 @@ pub struct GraphsTask {
 /// A batch of images of a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
-    /// Images.
+    /// Images per step.
     pub batch: u64,
     /// Pixels of the shorter side; none: the network's own.
     pub size: Option<u64>,
@@ -98,16 +98,15 @@ pub struct Asked {
 /// How far a worker is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// Steps that are done.
+    /// Steps so far, over all epochs.
     pub step: u64,
-    /// Steps in all.
+    /// Steps that there will be.
     pub of: u64,
-    /// Epochs that have begun.
+    /// Epochs so far, with the one that runs.
     pub epoch: u64,
 }
 
 perf4sight_base::words! {
-    /// The boxes to detect.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Boxes: "boxes" {
@@ -119,13 +118,13 @@ perf4sight_base::words! {
     }
 }
 
-/// The reply to a [`DetectionTask`].
+/// What the worker answers to a [`DetectionTask`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Reply {
     /// The steps ran.
     Measured(Box<Measured>),
-    /// There was not enough memory for one.
+    /// A step did not fit.
     OutOfMemory {
         /// Memory in use until then; none where the kernel ended the worker.
         #[serde(default)]
@@ -133,20 +132,20 @@ pub enum Reply {
     },
     /// Anything else that stopped the worker, in its own words.
     Failed {
-        /// Why.
+        /// In the worker's own words.
         reason: String,
     },
 }
 
-/// The reply to a [`GraphsTask`].
+/// What the worker answers to a [`GraphsTask`].
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum GraphsReply {
-    /// The graphs.
+    /// One graph for each part of the step.
     Described(Box<Graphs>),
     /// Whatever stopped the worker, in its own words.
     Failed {
-        /// Why.
+        /// In the worker's own words.
         reason: String,
     },
 }
@@ -191,7 +190,7 @@ pub struct Drawn {
 /// Steps that ran. Times are in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// The first steps.
+    /// The first steps, which warm up.
     pub first: Phase,
     /// Steps that ran freely: half of them before the exact ones, half after.
     pub plain: Phase,
@@ -199,7 +198,7 @@ pub struct Measured {
     pub exact: Phase,
     /// The loss of each step in their order; none where it was no finite number.
     pub losses: Vec<Option<f64>>,
-    /// Peaks.
+    /// Peaks over all steps.
     pub memory: Memory,
     /// Images in the data set.
     pub images: u64,
@@ -207,7 +206,7 @@ pub struct Measured {
     pub epoch_starts: Vec<f64>,
     /// Samples that were left out, and why.
     pub damaged: BTreeMap<String, String>,
-    /// Of everything.
+    /// Seconds of everything that the task did.
     pub seconds: f64,
     /// The backbone's input in each step, in the order of the steps; empty where the network has no known backbone.
     #[serde(default)]
@@ -215,7 +214,7 @@ pub struct Measured {
     /// Height and width of the largest batch that the data may give, which the last of the first steps took.
     #[serde(default)]
     pub largest: Option<[u64; 2]>,
-    /// Weights of the network.
+    /// Numbers in all of its parameters.
     #[serde(default)]
     pub weights: u64,
     /// State of the machine before and after the steps: clocks and temperatures.
@@ -237,7 +236,7 @@ pub struct Batch {
 /// Steps in a row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// Of each step.
+    /// Seconds of the parts of each step.
     pub parts: Vec<Parts>,
     /// By a clock around all of them.
     pub seconds: f64,
@@ -251,11 +250,11 @@ pub struct Phase {
 pub struct Parts {
     /// Waiting for the batch, or loading it where no other process does.
     pub wait: f64,
-    /// Copying it to the device.
+    /// Seconds to copy the batch to the device.
     pub copy: f64,
     /// From images to the loss.
     pub forward: f64,
-    /// Gradients.
+    /// Seconds of the backward pass.
     pub backward: f64,
     /// Changing the weights.
     pub optimizer: f64,

@@ -96,7 +96,7 @@ pub fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
 /// The line a worker reads from its standard input: one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// [`PROTOCOL`].
+    /// [`PROTOCOL`] of the program that asks.
     pub protocol: u32,
     /// The device: `cpu`, or `cuda:` and the number of the GPU.
     pub place: String,
@@ -106,7 +106,7 @@ pub struct Request {
     pub mem_limit: Option<u64>,
     /// Seed of weights and data.
     pub seed: u64,
-    /// The requested task.
+    /// What the worker is asked to do.
     #[serde(flatten)]
     pub task: Task,
 }
@@ -126,7 +126,7 @@ pub enum Task {
 impl Task {
     /// The name of [`Task::Step`], which a request is of that names none.
     pub const STEP: &str = "step";
-    /// The name of [`Task::Detection`].
+    /// How [`About::tasks`] names [`Task::Detection`].
     pub const DETECTION: &str = "detection";
 }
 
@@ -141,9 +141,9 @@ pub struct StepTask {
     /// The nodes after which it is cut where a part of forward is to run again in backward: `Network::cuts`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cuts: Vec<String>,
-    /// Whether steps are timed.
+    /// Whether to time steps.
     pub latency: bool,
-    /// Whether memory is counted.
+    /// Whether to read peaks of memory.
     pub memory: bool,
     /// Whether every operation of a step is timed.
     pub layers: bool,
@@ -192,13 +192,13 @@ pub fn read_request(line: &str) -> Result<Request, String> {
 /// The line a worker writes about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    /// The [`PROTOCOL`] it speaks.
+    /// [`PROTOCOL`] of the worker.
     pub protocol: u32,
     /// The software that runs networks: names and versions.
     pub software: Setting,
     /// The devices it can use, as [`Request::place`] names them, with the facts on which measurements there depend.
     pub places: BTreeMap<String, Setting>,
-    /// The tasks it supports, by name.
+    /// Names of the tasks that it can do.
     #[serde(default = "steps")]
     pub tasks: Vec<String>,
     /// Settings of a step in which it can differ from the published profiler, by the keys of requests.
@@ -225,9 +225,9 @@ fn steps() -> Vec<String> {
 /// A GPU that networks can run on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gpu {
-    /// Its model name.
+    /// The model, such as `NVIDIA H100`.
     pub name: String,
-    /// Its memory in bytes.
+    /// Bytes in total.
     pub memory: u64,
     /// Whether that is the machine's main memory.
     pub unified: bool,
@@ -272,7 +272,7 @@ pub enum Reply {
     },
     /// Anything else that stopped the worker, in its own words.
     Failed {
-        /// Why.
+        /// In the worker's own words.
         reason: String,
     },
 }
@@ -284,7 +284,7 @@ pub struct LatencyReading {
     pub median: f64,
     /// Half-width of the median's confidence interval, relative to the median.
     pub spread: f64,
-    /// Number of steps in the median.
+    /// How many steps the median is of.
     pub steps: usize,
     /// Samples thrown away because something else used the processor.
     pub discarded: usize,
@@ -299,7 +299,7 @@ pub struct LayersReading {
     pub step: f64,
     /// Half-width of that median's confidence interval, relative to it.
     pub step_spread: f64,
-    /// Number of steps in every time.
+    /// How many steps each time is the median of.
     pub steps: usize,
     /// Whether other programs used the processor so much that the medians are of disturbed steps.
     pub disturbed: bool,

@@ -22,7 +22,7 @@ pub struct Load {
 /// One timed step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// Its duration.
+    /// From its beginning to its end.
     pub wall: Duration,
     /// The processor time of the process during it.
     pub load: Load,
@@ -157,9 +157,7 @@ impl LapSamples {
 /// Wall times, sorted.
 #[derive(Default)]
 struct Samples {
-    /// Milliseconds.
     sorted: Vec<f64>,
-    /// Seconds in all.
     total: f64,
 }
 

@@ -16,7 +16,6 @@ pub enum Category {
     Set,
     /// A range of the script, on the timeline of the accelerator.
     DeviceAnnotation,
-    /// A synchronisation between streams or with the host.
     Synchronisation,
     /// Overhead of the profiler, as recorded by the profiler itself.
     Overhead,

@@ -17,7 +17,6 @@ pub struct Collective {
     pub element_type: String,
     /// The number of ranks that take part; 0 if unknown.
     pub group_size: u32,
-    /// The name of their group.
     pub group: String,
     /// The list of their ranks as written: `[0, 1]`; of more than thirty, PyTorch leaves out all but the first and the
     /// last: `[0, 1, ..., 63]`.
@@ -101,21 +100,9 @@ impl Trace {
     /// library on the CPU.
     pub fn is_exchange(&self, event: &Event) -> bool {
         let name = self.name(event);
-        match event.category {
-            Category::Kernel => self.collective(event).is_some() || KERNELS.iter().any(|known| name.contains(known)),
-            Category::Annotation => ON_CPU.iter().any(|known| name.starts_with(known)),
-            Category::Operator
-            | Category::Python
-            | Category::Runtime
-            | Category::Copy
-            | Category::Set
-            | Category::DeviceAnnotation
-            | Category::Synchronisation
-            | Category::Overhead
-            | Category::ForwardBackward
-            | Category::Launch
-            | Category::Other => false,
-        }
+        let kernel = || self.collective(event).is_some() || KERNELS.iter().any(|known| name.contains(known));
+        let range = || ON_CPU.iter().any(|known| name.starts_with(known));
+        event.category == Category::Kernel && kernel() || event.category == Category::Annotation && range()
     }
 }
 
@@ -145,7 +132,6 @@ fn product(dims: &[Value]) -> Option<u64> {
     dims.iter().try_fold(1u64, |product, size| product.checked_mul(size.as_u64()?))
 }
 
-/// The first of a list of types.
 fn first(types: Option<&[u8]>) -> String {
     let types: Option<Vec<String>> = types.and_then(|types| serde_json::from_slice(types).ok());
     types.and_then(|types| types.into_iter().next()).unwrap_or_default()

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Cycles {
     trace: Trace,
     rank: Option<u32>,
-    /// Numbers of the processes that have events on the host.
     processes: BTreeSet<String>,
     /// Each file, with its first and last moment by the clock of the trace.
     parts: Vec<(PathBuf, Interval)>,
@@ -63,7 +62,6 @@ impl Cycles {
     }
 }
 
-/// The number of files named in the warning.
 const NAMED: usize = 3;
 
 fn warning(cycles: &Cycles) -> String {
@@ -126,7 +124,6 @@ fn track_of(trace: &mut Trace, track: &crate::trace::Track) -> Option<TrackId> {
     u16::try_from(place).ok().map(TrackId)
 }
 
-/// The first and last moment, by the clock of the trace.
 fn extent(trace: &Trace) -> Option<Interval> {
     let ends = trace.events.iter().map(Event::end).max()?;
     let base = trace.header.base;

@@ -18,7 +18,6 @@ pub enum Kind {
     OutOfRange,
     /// It is longer than a real event: a name of many megabytes, or endless nesting.
     TooLong,
-    /// There are more threads and streams than a trace can have.
     TooManyTracks,
     /// It is only the beginning or end of a span (phases `B` and `E`, `b` and `e`, and older ones), which no profiler
     /// of PyTorch writes.
@@ -40,12 +39,10 @@ impl Damage {
         self.events.entry(kind).or_insert((0, at)).0 += 1;
     }
 
-    /// Whether there was no damage.
     pub fn is_none(&self) -> bool {
         self.truncated.is_none() && self.others.is_empty() && self.events.is_empty()
     }
 
-    /// One sentence for each problem.
     pub fn warnings(&self) -> Vec<String> {
         let event = |(kind, (count, at)): (&Kind, &(u64, Option<u64>))| {
             let place = at.map_or(String::new(), |at| format!(" (the first at byte {at} of the JSON)"));
@@ -55,7 +52,6 @@ impl Damage {
     }
 }
 
-/// "1 event was left out"
 pub(crate) fn left_out(events: u64) -> String {
     let were = if events == 1 { "was" } else { "were" };
     format!("{} {were} left out", counted(events, "event"))

@@ -12,15 +12,12 @@ pub struct NameId(pub(crate) u32);
 pub struct Names {
     /// All texts, one after the other.
     texts: String,
-    /// The end of each text.
     ends: Vec<usize>,
-    /// The ids of the names by hash.
     ids: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
 
 impl NameId {
-    /// Its index in [`Names::all`].
     pub fn index(self) -> usize {
         self.0 as usize
     }

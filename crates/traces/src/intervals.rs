@@ -24,9 +24,7 @@ pub fn length(union: &[Interval]) -> i64 {
     union.iter().map(|(start, end)| end - start).sum()
 }
 
-/// An item with a time of its own.
 pub trait Timed {
-    /// Its first nanosecond and the one after its last.
     fn interval(&self) -> Interval;
 }
 

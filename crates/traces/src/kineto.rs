@@ -69,7 +69,6 @@ struct Reader {
     open: bool,
 }
 
-/// Tracks by how events name them.
 #[derive(Default)]
 struct Tracks {
     known: HashMap<Vec<u8>, TrackId>,
@@ -261,7 +260,6 @@ fn odd_rank(key: &str, value: &Value) -> Option<String> {
     })
 }
 
-/// Adds an event to a trace, or returns its problem.
 fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result::Result<(), Kind> {
     let phase = match event.ph.as_deref().unwrap_or_default() {
         b"X" => Phase::Complete,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-/// The largest number of ranges of ranks that are listed.
 const LISTED: usize = 6;
 
 /// "ranks 0 to 3, 6 and 7"; of many that do not follow one another, their number.

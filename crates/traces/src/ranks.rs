@@ -30,7 +30,6 @@ pub fn read(file: &Path) -> Result<Trace> {
     }
 }
 
-/// The traces of a file; at least one.
 fn read_all(file: &Path) -> Result<Vec<Trace>> {
     match sqlite::is_sqlite(file) {
         true => sqlite::read(file),
@@ -175,7 +174,6 @@ fn add_further(rank: u32, mut trace: Trace, ranks: &mut BTreeMap<u32, Trace>) {
     ranks.insert(number, trace);
 }
 
-/// The number of files named in a warning.
 const NAMED: usize = 3;
 
 /// The warning that some files of a folder are no traces.

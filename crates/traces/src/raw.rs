@@ -27,7 +27,6 @@ pub(crate) struct RawEvent<'a> {
     pub args: Args<'a>,
 }
 
-/// The arguments of an event that are used.
 #[derive(Default)]
 pub(crate) struct Args<'a> {
     pub correlation: Option<&'a [u8]>,
@@ -37,13 +36,10 @@ pub(crate) struct Args<'a> {
     pub collective: Option<Text<'a>>,
     pub sent: Option<&'a [u8]>,
     pub received: Option<&'a [u8]>,
-    /// `dtype`.
     pub element_type: Option<&'a [u8]>,
     pub group_size: Option<&'a [u8]>,
     pub group: Option<&'a [u8]>,
-    /// `Process Group Ranks`.
     pub ranks: Option<&'a [u8]>,
-    /// `Seq`.
     pub sequence: Option<&'a [u8]>,
     pub comms_id: Option<&'a [u8]>,
     /// `Src Rank` and `Dst Rank`.
@@ -182,7 +178,6 @@ impl Visitor<'_> for BytesVisitor {
     }
 }
 
-/// Skips any value.
 pub(crate) struct Anything;
 
 impl Shape for Anything {

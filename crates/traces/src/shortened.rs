@@ -26,12 +26,10 @@ pub fn briefest(name: &str) -> String {
     }
 }
 
-/// The last two parts of a path.
 fn tail(path: &str) -> &str {
     path.rmatch_indices(['/', '\\']).nth(1).map_or(path, |(at, _)| &path[at + 1..])
 }
 
-/// The beginning of a text.
 pub fn cut(text: &str, room: usize) -> String {
     match text.char_indices().nth(room) {
         Some((end, _)) => format!("{}…", &text[..end]),

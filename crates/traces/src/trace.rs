@@ -50,10 +50,8 @@ pub struct Event {
     pub phase: Phase,
 }
 
-/// The metadata of a trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Header {
-    /// The rank of the process, if it was one of several.
     pub rank: Option<u32>,
     pub world_size: Option<u32>,
     /// Names of the accelerators, in their order.
@@ -78,7 +76,6 @@ pub struct Trace {
 }
 
 impl TrackId {
-    /// Its index in [`Trace::tracks`].
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -92,13 +89,11 @@ impl Event {
 }
 
 impl Trace {
-    /// The ids of its tracks, in their order.
     pub fn track_ids(&self) -> impl Iterator<Item = TrackId> + use<> {
         // There are no more tracks than ids: reading leaves out events on further tracks.
         (0..self.tracks.len()).map(|track| TrackId(track as u16))
     }
 
-    /// The arguments of a collective operation.
     pub fn collective(&self, event: &Event) -> Option<&Collective> {
         self.arguments(event).filter(|arguments| !arguments.is_gradient())
     }

@@ -21,7 +21,6 @@ const UNPACKED: (u64, u64) = (50, 100_000_000);
 /// The byte order mark in UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The result of reading a value.
 pub(crate) enum Parsed<T> {
     Value(T),
     /// The value has another type or a syntax error at this byte.
@@ -32,7 +31,6 @@ pub(crate) enum Parsed<T> {
     Endless,
 }
 
-/// The window of a file that is in memory.
 pub(crate) struct Window {
     source: Box<dyn Read>,
     /// The data read from the file, up to `end`; the part before `start` has been used.
@@ -109,7 +107,6 @@ impl Window {
         }
     }
 
-    /// Skips bytes that are in memory.
     pub fn skip(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
     }

@@ -7,7 +7,6 @@ use perf4sight_traces::{Event, Trace};
 /// recursion.
 const DEEPEST: usize = 128;
 
-/// The caller of each event of a trace.
 pub(crate) struct Callers {
     /// By index in [`Trace::events`]; [`Callers::NONE`] for the outermost.
     above: Vec<u32>,
@@ -45,7 +44,6 @@ impl Callers {
         if self.deeper[event as usize] { self.above[event as usize] } else { event }
     }
 
-    /// The caller of an event.
     pub fn above(&self, event: u32) -> Option<u32> {
         Some(self.above[event as usize]).filter(|above| *above != Self::NONE)
     }

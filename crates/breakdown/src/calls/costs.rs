@@ -1,7 +1,7 @@
 //! The most expensive calls by name: functions, operators, runtime calls, and the work of accelerators.
 
 use crate::breakdown::RankBreakdown;
-use crate::calls::names::label;
+use crate::calls::label;
 use crate::calls::stacks::{Frame, Stacks};
 use crate::gpu::device::Work;
 use perf4sight_traces::intervals::Interval;

@@ -2,8 +2,8 @@
 
 use crate::breakdown::RankBreakdown;
 use crate::calls::callers::Callers;
-use crate::calls::names::label;
-use crate::categories::category::TimeCategory;
+use crate::calls::label;
+use crate::categories::TimeCategory;
 use crate::categories::recorded::Recorded;
 use crate::categories::thread_state::States;
 use crate::threads::Span;
@@ -18,7 +18,6 @@ use std::io::{self, Write};
 pub struct Stacks {
     /// All frames, each after its caller.
     frames: Vec<Frame>,
-    /// The names of frames, by [`Frame::name`].
     names: Vec<String>,
     /// Nanoseconds of the iterations that count; time outside of all frames is not recorded.
     pub window: i64,
@@ -43,7 +42,6 @@ pub struct Frame {
     pub calls: u64,
 }
 
-/// The largest number of frames.
 const MOST: usize = 100_000;
 
 impl Stacks {
@@ -56,7 +54,6 @@ impl Stacks {
         growing.finish(length(&windows), windows.len())
     }
 
-    /// All frames, each after its caller.
     pub fn frames(&self) -> &[Frame] {
         &self.frames
     }
@@ -87,7 +84,6 @@ impl Stacks {
     }
 }
 
-/// A tree under construction.
 struct Growing<'a> {
     trace: &'a Trace,
     callers: Callers,
@@ -148,7 +144,6 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// The event of the main thread at a moment.
     fn waiting(&mut self, moment: i64) -> Option<u32> {
         let behind = self.own.partition_point(|span| span.end <= moment);
         self.own = &self.own[behind..];

@@ -4,7 +4,7 @@
 //! the call that launched it, and time could be counted twice. Here each difference is one of sets: `CppTimeSec` is the
 //! time in calls *while* the GPU is idle, and so on.
 
-use crate::categories::category::TimeCategory;
+use crate::categories::TimeCategory;
 use crate::categories::sets::Sets;
 
 perf4sight_base::words! {
@@ -42,7 +42,6 @@ perf4sight_base::words! {
 }
 
 impl Metric {
-    /// Its unit, and its meaning in a few words.
     fn facts(self) -> (Unit, &'static str) {
         match self {
             Metric::TotalTimeSec => (Unit::Seconds, "an iteration"),

@@ -1,6 +1,6 @@
 //! The kinds of events in a trace. Times of missing kinds are unknown rather than zero.
 
-use crate::categories::category::TimeCategory;
+use crate::categories::TimeCategory;
 use crate::categories::thread_state::State;
 use perf4sight_traces::{Category, Event, Phase, Trace};
 
@@ -13,7 +13,6 @@ pub struct Recorded {
     pub cpp: bool,
     /// Calls of the accelerator's runtime.
     pub cuda_api: bool,
-    /// The work of accelerators.
     pub gpu: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Divides a window of time into disjoint sets by category and by whether a GPU was busy.
 
-use crate::categories::category::TimeCategory;
+use crate::categories::TimeCategory;
 use crate::categories::recorded::Recorded;
 use crate::categories::thread_state::State;
 use crate::threads::Span;
@@ -70,7 +70,6 @@ impl Sets {
         self.synchronising = self.synchronising.min(idle + busy);
     }
 
-    /// Nanoseconds of all sets together.
     pub fn total(&self) -> i64 {
         self.nanoseconds.iter().flatten().sum()
     }
@@ -86,7 +85,6 @@ impl Sets {
         Some(self.get(category, false)? + self.get(category, true)?)
     }
 
-    /// Nanoseconds in which a GPU is busy.
     pub fn gpu_busy(&self) -> i64 {
         self.nanoseconds.iter().map(|[_, busy]| busy).sum()
     }

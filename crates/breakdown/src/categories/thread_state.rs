@@ -1,12 +1,11 @@
 //! The state of a thread, from the category and name of its innermost event.
 
-use crate::categories::category::TimeCategory;
+use crate::categories::TimeCategory;
 use perf4sight_traces::{Category, Event, NameId, Trace};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
     Python,
-    /// Running C++.
     Cpp,
     /// In a call whose work other threads do: `run_backward`.
     Delegates,
@@ -150,25 +149,18 @@ const SYNCHRONISING_CALLS: &[&str] =
 /// The state of a thread during an event of this category and name; none if the event does not show it, such as a range
 /// of the script.
 fn state_of(category: Category, name: &str) -> Option<State> {
-    match category {
-        Category::Python => Some(state_of_python(name)),
-        Category::Operator => Some(State::Cpp),
-        Category::Overhead => Some(State::CudaApi),
-        Category::Runtime => {
-            let call = ["cuda", "hip", "cu", "ze"].iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
-            let waits = SYNCHRONISING_CALLS.iter().any(|known| call.starts_with(known));
-            Some(if waits { State::Synchronises } else { State::CudaApi })
-        }
-        Category::Annotation
-        | Category::Kernel
-        | Category::Copy
-        | Category::Set
-        | Category::DeviceAnnotation
-        | Category::Synchronisation
-        | Category::ForwardBackward
-        | Category::Launch
-        | Category::Other => None,
+    if category == Category::Python {
+        return Some(state_of_python(name));
     }
+    let runtime = (Category::Runtime, state_of_runtime(name));
+    let states = [runtime, (Category::Operator, State::Cpp), (Category::Overhead, State::CudaApi)];
+    states.into_iter().find(|(known, _)| *known == category).map(|(_, state)| state)
+}
+
+fn state_of_runtime(name: &str) -> State {
+    let call = ["cuda", "hip", "cu", "ze"].iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+    let waits = SYNCHRONISING_CALLS.iter().any(|known| call.starts_with(known));
+    if waits { State::Synchronises } else { State::CudaApi }
 }
 
 fn state_of_python(name: &str) -> State {

@@ -1,11 +1,9 @@
 //! Comparison of two runs: what changed, and whether iterations of one run differ by as much anyway.
 
-pub(crate) mod machine_load;
-
 use crate::breakdown::{Breakdown, Iteration, RankBreakdown};
-use crate::categories::category::TimeCategory;
+use crate::categories::TimeCategory;
 use crate::categories::metrics::{Metric, Unit};
-use crate::correction::drift::Drift;
+use crate::correction::result::Drift;
 use perf4sight_base::summary::{MISSES, Spread, Summary, is_rounding, quantile};
 use perf4sight_record::WithoutRecording;
 use std::collections::BTreeSet;
@@ -13,24 +11,23 @@ use std::collections::BTreeSet;
 /// The share of false alarms left to the other numbers if the iteration time did not change.
 const UNASKED: f64 = 0.1;
 
-/// A number of an iteration that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Measure {
     /// Nanoseconds of one category while the GPU is busy or idle.
-    Set { category: TimeCategory, gpu_busy: bool },
+    Set {
+        category: TimeCategory,
+        gpu_busy: bool,
+    },
     /// Nanoseconds of processor time, which excludes other programs on the machine.
     Processor,
-    /// A published metric, in its unit.
     Metric(Metric),
 }
 
-/// A number before and after.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Difference {
     pub of: Measure,
     /// Summary of the first run: of its iterations, or of the means of several recordings.
     pub before: Summary,
-    /// Summary of the run that it is compared with.
     pub after: Summary,
     /// The mean after minus the mean before.
     pub change: f64,
@@ -48,10 +45,8 @@ pub enum Verdict {
     Noise,
 }
 
-/// What changed from one run to another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// Every number that both runs have.
     pub differences: Vec<Difference>,
     /// The number of recordings before and after. With one recording each, the intervals do not cover the variation
     /// between starts of the script.
@@ -59,6 +54,16 @@ pub struct Comparison {
     /// An iteration before and after, without the overhead of recording; none if any recording lacks it.
     pub without_recording: Option<[WithoutRecording; 2]>,
 }
+
+/// The side of a comparison on which other programs used the machine more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BusierSide {
+    Before,
+    After,
+}
+
+/// A part explains a change if it is at least this share of it.
+const EXPLAINS: f64 = 0.5;
 
 impl Measure {
     /// All of them: the sets, then the metrics.
@@ -136,7 +141,9 @@ impl Comparison {
         let is_total = |of: Measure| of == Measure::Metric(Metric::TotalTimeSec);
         let total = compared.iter().find(|(of, _)| is_total(*of));
         let alike = total.and_then(|(_, samples)| shape(samples));
-        let changed = total.and_then(|(_, [before, after])| welch(before, after, MISSES)).is_some_and(excludes_zero);
+        let changed = total
+            .and_then(|(_, [before, after])| welch(before, after, MISSES))
+            .is_some_and(|[low, high]| low > 0.0 || high < 0.0);
         let distinct: BTreeSet<Vec<i64>> = compared.iter().filter_map(|(_, samples)| shape(samples)).collect();
         let others = distinct.iter().filter(|shape| Some(*shape) != alike.as_ref()).count().max(1) as f64;
         let among_others = if changed { MISSES / others } else { UNASKED * MISSES / others };
@@ -165,6 +172,27 @@ impl Comparison {
     pub fn get(&self, measure: Measure) -> Option<&Difference> {
         self.differences.iter().find(|difference| difference.of == measure)
     }
+
+    /// The side on which other programs took the processor from the script, which makes its times longer without more
+    /// work. The wall-clock time changed, and neither the change of processor time, anywhere in its interval, nor that
+    /// of known waiting explains half of it. None if processor time was not recorded, or if there is a GPU, which the
+    /// script waits for. Waiting for a disk in a call that is not known to wait looks the same; without recorded Python
+    /// calls, so does all waiting.
+    pub fn busier(&self) -> Option<BusierSide> {
+        let total = self.get(Measure::Metric(Metric::TotalTimeSec))?;
+        let processor = self.get(Measure::Processor)?.interval?;
+        let busier = match total.verdict() {
+            Verdict::More => BusierSide::After,
+            Verdict::Less => BusierSide::Before,
+            Verdict::Noise => return None,
+        };
+        // The share of the change, positive for the same sign.
+        let explained = |nanoseconds: f64| nanoseconds / (1e9 * total.change) >= EXPLAINS;
+        let waits = self.get(Measure::Set { category: TimeCategory::Wait, gpu_busy: false });
+        let waits_more = waits.is_some_and(|waits| explained(waits.change));
+        let works_more = processor.into_iter().any(explained);
+        (!works_more && !waits_more && !self.has_gpu()).then_some(busier)
+    }
 }
 
 /// Whether all ranks of all recordings have Python calls, or none has.
@@ -189,7 +217,6 @@ impl Difference {
     }
 }
 
-/// A number of one side of a comparison.
 struct Sample {
     /// The value of each iteration, or the mean of each recording if there are several.
     values: Vec<f64>,
@@ -241,10 +268,6 @@ fn shape(samples: &[Sample; 2]) -> Option<Vec<i64>> {
     let scale = (before.summary.mean.abs() + after.summary.mean.abs()) / 1e9;
     (scale > 0.0)
         .then(|| before.values.iter().chain(&after.values).map(|value| (value / scale).round() as i64).collect())
-}
-
-fn excludes_zero([low, high]: [f64; 2]) -> bool {
-    low > 0.0 || high < 0.0
 }
 
 /// The second mean minus the first; rounding errors count as no change.

@@ -1,7 +1,7 @@
 //! Where recording spent its time: around the recorded events.
 
 use crate::breakdown::{Iteration, RankBreakdown};
-use crate::categories::category::TimeCategory;
+use crate::categories::TimeCategory;
 use crate::operations::Operation;
 use perf4sight_traces::intervals::Timed;
 use perf4sight_traces::{Category, Event, Phase, Trace};
@@ -18,20 +18,10 @@ const WITHIN: f64 = 0.02;
 /// [`WITHIN`], it falls before the event's beginning and after its end. Only the proportions count, because the sum is
 /// scaled to the measured overhead. Runtime calls and ranges are assumed to cost as much as operators.
 fn cost(trace: &Trace, event: &Event) -> Option<f64> {
-    match event.category {
-        Category::Operator | Category::Runtime | Category::Annotation => Some(0.4),
-        Category::Python if trace.name(event).starts_with('<') => Some(0.09),
-        Category::Python => Some(0.24),
-        Category::Kernel
-        | Category::Copy
-        | Category::Set
-        | Category::DeviceAnnotation
-        | Category::Synchronisation
-        | Category::Overhead
-        | Category::ForwardBackward
-        | Category::Launch
-        | Category::Other => None,
-    }
+    let python = if trace.name(event).starts_with('<') { 0.09 } else { 0.24 };
+    let costs =
+        [(Category::Python, python), (Category::Operator, 0.4), (Category::Runtime, 0.4), (Category::Annotation, 0.4)];
+    costs.into_iter().find(|(category, _)| *category == event.category).map(|(_, cost)| cost)
 }
 
 /// The parts of an event's cost at the moments around its beginning and its end.
@@ -41,7 +31,6 @@ fn moments(event: &Event, cost: f64) -> [(i64, f64); 4] {
     [(begin.saturating_sub(1), around), (begin, within), (end.saturating_sub(1), within), (end, around)]
 }
 
-/// The cost of recording in each iteration, by operation and category.
 pub(crate) fn costs(rank: &RankBreakdown, trace: &Trace) -> Vec<Costs> {
     let seen = trace.events.iter().filter(|event| event.phase == Phase::Complete && is_seen(rank, trace, event));
     let costly = seen.filter_map(|event| Some(moments(event, cost(trace, event)?)));

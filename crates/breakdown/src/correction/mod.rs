@@ -1,21 +1,19 @@
 //! Estimates the iteration time without the profiler, from the times that `perf4sight record` stores next to a trace.
 
 mod costs;
-pub(crate) mod drift;
 pub(crate) mod result;
 mod take_out;
 mod without_recording;
 
 use crate::breakdown::{Iteration, RankBreakdown};
-use crate::categories::category::TimeCategory;
+use crate::categories::TimeCategory;
 use crate::categories::sets::Sets;
 use crate::iterations::marks::Markers;
-use drift::Drift;
 use perf4sight_base::stats::{mean, median};
 use perf4sight_record::Recording;
 use perf4sight_record::{DOUBTFUL, Overhead, Times};
 use perf4sight_traces::Trace;
-use result::{Corrected, Correction, Divided};
+use result::{Corrected, Correction, Divided, Drift};
 
 /// If recording costs more than this many times the known cost of its events, the events do not explain it. The factor
 /// allows for other machines and versions of PyTorch than those of [`costs`], and for operators whose cost differs

@@ -3,7 +3,7 @@
 use super::costs::Costs;
 use super::result::Divided;
 use crate::breakdown::Iteration;
-use crate::categories::category::TimeCategory;
+use crate::categories::TimeCategory;
 use crate::operations::Operation;
 
 impl Divided {
@@ -28,9 +28,7 @@ impl Divided {
     }
 }
 
-/// A part of an iteration to subtract from.
 struct Cell {
-    /// Its nanoseconds.
     holds: i64,
     /// Its cost of recording relative to the other cells.
     costs: f64,

@@ -44,7 +44,6 @@ impl RankBreakdown {
 }
 
 impl Breakdown {
-    /// Whether the correction holds on every rank.
     pub fn correction_holds(&self) -> bool {
         self.ranks.iter().all(RankBreakdown::correction_holds)
     }

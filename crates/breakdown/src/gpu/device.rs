@@ -17,11 +17,9 @@ perf4sight_base::words! {
 /// The busy times of a process's streams.
 #[derive(Debug, Clone, Default)]
 pub struct Device {
-    /// When any stream is busy.
     pub busy: Vec<Interval>,
     /// When any stream is busy with one kind of work, by [`Work::index`].
     works: [Vec<Interval>; 4],
-    /// When each stream is busy.
     streams: BTreeMap<TrackId, Vec<Interval>>,
     /// Work that seems to end long after the next work on its stream began. It is cut at that beginning.
     pub(crate) doubted: Vec<Doubted>,
@@ -46,35 +44,20 @@ const OVERLAP: i64 = 10_000;
 pub struct DeviceTime {
     /// Time in which any stream is busy.
     pub busy: i64,
-    /// Time in which no stream is busy.
     pub idle: i64,
     /// Time in which any stream is busy with one kind of work, by [`Work::index`]; kinds on several streams overlap.
     totals: [i64; 4],
     /// The same, but only while no kind that comes earlier in [`Work::ALL`] is running.
     exposed: [i64; 4],
-    /// The busy time of each stream.
     pub streams: Vec<(TrackId, i64)>,
 }
 
 impl Work {
     /// The kind of work of an event; none if the event is not work of an accelerator.
     pub fn of(trace: &Trace, event: &Event) -> Option<Self> {
-        match event.category {
-            Category::Kernel if trace.is_exchange(event) => Some(Work::Collective),
-            Category::Kernel => Some(Work::Kernel),
-            Category::Copy => Some(Work::Copy),
-            Category::Set => Some(Work::Set),
-            Category::Annotation
-            | Category::Operator
-            | Category::Python
-            | Category::Runtime
-            | Category::DeviceAnnotation
-            | Category::Synchronisation
-            | Category::Overhead
-            | Category::ForwardBackward
-            | Category::Launch
-            | Category::Other => None,
-        }
+        let works = [(Category::Kernel, Work::Kernel), (Category::Copy, Work::Copy), (Category::Set, Work::Set)];
+        let (_, work) = works.into_iter().find(|(category, _)| *category == event.category)?;
+        Some(if work == Work::Kernel && trace.is_exchange(event) { Work::Collective } else { work })
     }
 }
 

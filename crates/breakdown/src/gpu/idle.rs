@@ -24,7 +24,6 @@ perf4sight_base::words! {
 /// Nanoseconds in which no stream is busy, by cause; they add up to [`DeviceTime::idle`](crate::DeviceTime::idle).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdleTime {
-    /// By [`Idle::index`].
     nanoseconds: [i64; 5],
     /// Whether waiting for another rank would be visible.
     shows_ranks: bool,
@@ -38,7 +37,6 @@ impl IdleTime {
     }
 }
 
-/// The data that the causes are derived from.
 pub(crate) struct Causes {
     /// The beginning of each work on a stream and the moment of its launch, ordered by beginning.
     launches: Vec<(i64, i64)>,

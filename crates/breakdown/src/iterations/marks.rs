@@ -3,7 +3,6 @@
 use perf4sight_traces::TrackId;
 use perf4sight_traces::intervals::Interval;
 
-/// The marks that delimit iterations.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Markers {
     /// Events with a name that the user gave.
@@ -21,7 +20,6 @@ pub enum Markers {
         /// events that are in iterations; less if there are few iterations.
         certainty: f64,
     },
-    /// No marks and no repetition: the whole trace counts as one iteration.
     WholeTrace,
 }
 
@@ -66,7 +64,6 @@ impl Found {
     }
 }
 
-/// Iterations between neighbouring moments, numbered.
 pub(crate) fn between(moments: &[i64], markers: Markers, track: TrackId) -> Found {
     let windows = || moments.windows(2).map(|pair| (pair[0], pair[1])).filter(is_window);
     let mark = |(at, window): (usize, Interval)| Mark::new(format!("iteration {}", at + 1), window);

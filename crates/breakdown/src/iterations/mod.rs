@@ -4,7 +4,7 @@ pub(crate) mod marks;
 mod recorder_calls;
 mod repetition;
 
-use crate::calls::names::label;
+use crate::calls::label;
 use crate::categories::thread_state::States;
 use marks::{Found, MOST, Mark, Markers, between, is_window};
 use perf4sight_base::error::{Error, Result};
@@ -67,7 +67,6 @@ fn unknown(trace: &Trace, name: &str) -> Error {
     }
 }
 
-/// Ranges of one track, in order.
 struct Ranges<'a> {
     track: TrackId,
     events: Vec<&'a Event>,

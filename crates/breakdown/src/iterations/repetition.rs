@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, HashMap};
 
 /// With fewer occurrences, there are too few spans to distinguish repetition from chance.
 const FEWEST: usize = 5;
-/// The upper limit for the certainty of a repetition.
 const MOST_CERTAIN: f64 = 0.99;
 /// The number of candidates: the numbers of occurrences that most names share.
 const TRIED: usize = 8;

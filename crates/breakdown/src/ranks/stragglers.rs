@@ -18,7 +18,6 @@ const NAMED: usize = 3;
 struct Waits {
     /// Nanoseconds, summed over all ranks and iterations.
     all: i64,
-    /// Nanoseconds of those iterations, and their number.
     time: i64,
     parts: usize,
     /// Nanoseconds of waiting by the index of the last rank, summed over exchanges, which may overlap.
@@ -69,7 +68,6 @@ impl Waits {
         self.all += waiting.into_iter().map(|waits| length(&union(waits))).sum::<i64>();
     }
 
-    /// "93 % of it for rank 1, 7 % for rank 0"
     fn shares(&self, ranks: &[Ranked]) -> String {
         let all: i64 = self.last.values().sum();
         let mut last: Vec<(usize, f64)> =

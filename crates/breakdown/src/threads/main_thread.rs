@@ -17,7 +17,6 @@ pub(crate) fn find(trace: &Trace, threads: &[Thread], marking: Option<TrackId>) 
     (0..threads.len()).max_by_key(|&thread| (rank(&threads[thread]), std::cmp::Reverse(thread)))
 }
 
-/// Whether Python calls were recorded on a thread.
 pub(crate) fn has_python(trace: &Trace, thread: &Thread) -> bool {
     events(trace, thread).any(|(category, _)| category == Category::Python)
 }
@@ -71,7 +70,6 @@ impl<'a> Own<'a> {
     }
 }
 
-/// The intervals in which other threads may count instead of the main thread.
 struct Blocked {
     parts: Vec<Interval>,
 }
@@ -123,7 +121,6 @@ fn keep(works: Option<(usize, i64)>, other: usize, busiest: &mut [Busiest]) {
     }
 }
 
-/// The main thread's spans, with those of other threads where they count instead.
 fn stand_in(own: &Own, others: &[&Thread]) -> Vec<Span> {
     let blocked = Blocked::of(own);
     let mut busiest = vec![Busiest::default(); blocked.parts.len()];

@@ -15,7 +15,6 @@ pub struct Span {
     pub start: i64,
     /// The nanosecond after its last.
     pub end: i64,
-    /// The event's index in [`Trace::events`].
     pub event: u32,
     pub state: State,
 }

@@ -12,7 +12,6 @@ const RANKS: usize = 64;
 pub(super) struct Bars<'a>(pub Vec<(&'static str, &'a Run)>);
 
 impl<'a> Bars<'a> {
-    /// The ranks that have bars, from the top.
     pub fn ranks(&self) -> impl Iterator<Item = (&'static str, &'a Ranked, &'a RankBreakdown)> + use<'a, '_> {
         let of_run = |(name, run): &(&'static str, &'a Run)| {
             let name = *name;

@@ -6,7 +6,6 @@ use crate::{Markers, Operation};
 use perf4sight_base::error::{Error, Result};
 use std::collections::BTreeSet;
 
-/// The recordings of each side.
 pub(super) struct Sides<'a>(pub [Vec<&'a Run>; 2]);
 
 const NAMES: [&str; 2] = ["before", "after"];
@@ -128,7 +127,6 @@ fn one(values: BTreeSet<String>) -> Option<String> {
     (!all.is_empty()).then_some(all)
 }
 
-/// The marks that delimit iterations.
 fn marked(markers: &Markers) -> String {
     match markers {
         Markers::Named(name) => format!("{name:?}"),

@@ -1,39 +1,47 @@
 //! Writes `breakdown.csv`: one row for each rank, iteration, category and GPU state.
 
 use super::Shown;
-use super::data_rows::{Data, runs};
+use super::data_rows::{self, runs};
 use super::run::Run;
-use crate::TimeCategory;
+use crate::{Iteration, TimeCategory};
+use perf4sight_report::Table;
 
-/// The number of iterations with rows, over all ranks.
 const LISTED: usize = 50_000;
 
 /// All rows; those of the compared run follow.
-pub(super) fn of(shown: &Shown) -> Data {
-    let mut data = Data::new(shown, &["rank", "iteration", "warm_up", "class", "gpu", "nanoseconds"]);
-    runs(shown).into_iter().for_each(|(name, run)| add(run, name, &mut data));
-    data
+pub(super) fn of(shown: &Shown) -> Table {
+    let rows = runs(shown).into_iter().flat_map(|(name, run)| rows(run).into_iter().map(move |row| (name, row)));
+    // Never negative: a part of a window.
+    let time = |row: &Row| row.iteration.sets.get(row.category, row.gpu_busy).map(|time| time.unsigned_abs());
+    data_rows::rows(shown, rows)
+        .text("rank", "rank", |(_, row)| u64::from(row.rank))
+        .text("iteration", "iteration", |(_, row)| row.iteration.name.clone())
+        .text("warm_up", "warm_up", |(_, row)| row.iteration.warm_up)
+        .text("class", "class", |(_, row)| row.category.name())
+        .text("gpu", "gpu", |(_, row)| if row.gpu_busy { "busy" } else { "idle" })
+        .text("nanoseconds", "nanoseconds", |(_, row)| time(row))
+        .table()
 }
 
-fn add(run: &Run, name: &str, data: &mut Data) {
+struct Row<'a> {
+    rank: u32,
+    iteration: &'a Iteration,
+    category: TimeCategory,
+    gpu_busy: bool,
+}
+
+fn rows(run: &Run) -> Vec<Row<'_>> {
+    let mut rows = Vec::new();
     for rank in &run.breakdown.ranks {
         for iteration in rank.iterations.iter().take(run.listed(LISTED)) {
             // Joint categories replace the categories that they join.
             let listed =
                 |category: &TimeCategory| !category.is_joint() || iteration.sets.recorded.distinguishes(*category);
-            let categories = TimeCategory::ALL.into_iter().filter(listed);
-            for (category, busy) in categories.flat_map(|category| [(category, false), (category, true)]) {
-                let cells = [
-                    u64::from(rank.rank).into(),
-                    iteration.name.as_str().into(),
-                    iteration.warm_up.into(),
-                    category.name().into(),
-                    if busy { "busy" } else { "idle" }.into(),
-                    // Never negative: a part of a window.
-                    iteration.sets.get(category, busy).map(|time| time.unsigned_abs()).into(),
-                ];
-                data.row(name, cells);
+            for category in TimeCategory::ALL.into_iter().filter(listed) {
+                let row = |gpu_busy| Row { rank: rank.rank, iteration, category, gpu_busy };
+                rows.extend([false, true].map(row));
             }
         }
     }
+    rows
 }

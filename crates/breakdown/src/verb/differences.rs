@@ -6,7 +6,6 @@ use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_record::WithoutRecording;
 use perf4sight_report::{Cell, Rows, Table};
 
-/// The text for a change within the noise.
 const NOISE: &str = "no difference that can be distinguished from noise";
 
 /// Whether an iteration takes less or more time, in one line.
@@ -44,7 +43,6 @@ pub(super) fn answer(comparison: &Comparison) -> String {
     )
 }
 
-/// The explanation of a change by a busier machine.
 fn busier(comparison: &Comparison) -> Option<String> {
     let side = match comparison.busier()? {
         BusierSide::Before => "before",
@@ -130,7 +128,6 @@ fn verdict(difference: &Difference, busier: Option<BusierSide>) -> String {
     }
 }
 
-/// The reason why a change has no interval.
 fn unknown(difference: &Difference) -> &'static str {
     match difference.before.count.min(difference.after.count) {
         1 => "of a single one nobody knows how much is noise",

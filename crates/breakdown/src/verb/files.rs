@@ -17,10 +17,6 @@ const REPORT: &str = "report.html";
 /// The other files, in addition to those of the published toolkit.
 const OTHERS: [&str; 2] = ["breakdown.csv", "stacks.folded"];
 
-/// An empty list of files.
-///
-/// # Errors
-/// A folder in which a file would be replaced that is an input, or that is not from an earlier breakdown.
 pub(super) fn new<'a>(out: &Path, inputs: impl Iterator<Item = &'a Path>) -> Result<ResultFiles> {
     let results = Results {
         mark: MARK,

@@ -19,10 +19,8 @@ const MOST: f64 = 0.5;
 /// two clocks are read one after the other.
 pub(super) const NOT_RUNNING: f64 = 0.05;
 
-/// The maximum length of an operation's name.
 const NAME: usize = 60;
 
-/// The name of a part of an iteration, and its share.
 type Part = (&'static str, f64);
 
 /// The headline: the dominant operation and function of the script, then the dominant category.
@@ -83,7 +81,6 @@ fn function(run: &Run) -> Option<String> {
     Some(format!("{file}:{line} {function} ({})", Percent(100.0 * share)))
 }
 
-/// Means over the iterations that count.
 struct Means<'a>(Whose<'a>);
 
 impl Means<'_> {

@@ -4,8 +4,8 @@ use super::Shown;
 use super::run::Run;
 use super::tables::Whose;
 use crate::{
-    BusierSide, Comparison, Corrected, Difference, Idle, Iteration, Markers, Measure, Metric, Operation, RankBreakdown,
-    Recorded, Sets, TimeCategory, Verdict, Work,
+    BusierSide, Corrected, Difference, Idle, Iteration, Markers, Measure, Metric, Operation, RankBreakdown, Recorded,
+    Sets, TimeCategory, Verdict, Work,
 };
 use perf4sight_base::summary::Summary;
 use perf4sight_record::{Clock, LongIterations, Overhead};
@@ -13,7 +13,6 @@ use perf4sight_traces::{Ranked, Trace};
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
 
-/// The newest format.
 pub(super) const FORMAT: u32 = 1;
 /// The number of listed iterations, over all ranks: each takes kilobytes.
 const LISTED: usize = 5000;
@@ -28,7 +27,7 @@ pub(super) fn of(shown: &Shown) -> Value {
         document["after"] = run(after);
         let [before, after] = comparison.recordings;
         document["recordings"] = json!({ "before": before, "after": after });
-        document["comparison"] = differences(comparison);
+        document["comparison"] = comparison.differences.iter().map(difference).collect();
         document["longer_but_not_of_the_processor"] = comparison.busier().map(busier).into();
     }
     document
@@ -76,7 +75,7 @@ fn markers(markers: &Markers) -> Value {
 }
 
 fn iteration(rank: &RankBreakdown, one: &Iteration, trace: &Trace) -> Value {
-    let operation = |(operation, part): (&Operation, &Sets)| json!({ "operation": operation.label(&trace.names), "sets": named(TimeCategory::ALL, |category| sets(part, category)) });
+    let operation = |(operation, part): (&Operation, &Sets)| json!({ "operation": operation.label(&trace.names), "sets": named(TimeCategory::ALL, of_category, |category| sets(part, category)) });
     let stream = |(track, works): &(perf4sight_traces::TrackId, i64)| {
         let track = &trace.tracks[track.index()];
         json!({ "gpu": track.process, "stream": track.thread, "busy_ns": works })
@@ -90,16 +89,16 @@ fn iteration(rank: &RankBreakdown, one: &Iteration, trace: &Trace) -> Value {
         "start_ns": one.window.0,
         "end_ns": one.window.1,
         "warm_up": one.warm_up,
-        "sets": named(TimeCategory::ALL, |category| sets(&one.sets, category)),
+        "sets": named(TimeCategory::ALL, of_category, |category| sets(&one.sets, category)),
         "cuda_api_waiting_ns": one.sets.synchronising,
         "not_running_ns": rank.not_running(one),
         "operations": one.operations.iter().map(operation).collect::<Value>(),
-        "gpu_work": named(Work::ALL, of_work),
+        "gpu_work": named(Work::ALL, Work::name, of_work),
         "gpu_streams": streams.iter().copied().take(STREAMS).map(stream).collect::<Value>(),
         "gpu_streams_left_out": streams.len().saturating_sub(STREAMS),
-        "gpu_idle_ns": one.idle.map(|idle| named(Idle::ALL, |cause| idle.get(cause).into())),
-        "metrics": named(Metric::ALL, |metric| metric.of(&one.sets).into()),
-        "corrected": rank.corrected(one).and_then(Corrected::sets).map(|of| named(TimeCategory::ALL, |category| sets(of, category))),
+        "gpu_idle_ns": one.idle.map(|idle| named(Idle::ALL, of_cause, |cause| idle.get(cause).into())),
+        "metrics": named(Metric::ALL, Metric::name, |metric| metric.of(&one.sets).into()),
+        "corrected": rank.corrected(one).and_then(Corrected::sets).map(|of| named(TimeCategory::ALL, of_category, |category| sets(of, category))),
     })
 }
 
@@ -122,7 +121,6 @@ fn overhead(overhead: &Overhead) -> Value {
     })
 }
 
-/// Iterations that took much longer than their neighbours.
 fn long(long: &LongIterations) -> Value {
     json!({
         "count": long.count,
@@ -139,7 +137,6 @@ fn sets(sets: &Sets, category: TimeCategory) -> Value {
     both.map(|(idle, busy)| json!({ "gpu_idle_ns": idle, "gpu_busy_ns": busy })).into()
 }
 
-/// The summary of every number over the iterations that count.
 fn summary(whose: Whose) -> Value {
     let number = |number: &dyn Fn(&Iteration) -> Option<f64>| whose.summary(number).map(described);
     let set = |category: TimeCategory, busy: bool| number(&|one| Some(one.sets.get(category, busy)? as f64));
@@ -163,15 +160,15 @@ fn summary(whose: Whose) -> Value {
         "iterations": whose.count(),
         "total_ns": number(&|one| Some(one.sets.total() as f64)),
         "not_running_ns": whose.summary_of(|rank, one| Some(rank.not_running(one)? as f64)).map(described),
-        "sets": named(TimeCategory::ALL, |category| both(category).into()),
-        "gpu_work": named(Work::ALL, of_work),
-        "gpu_idle_ns": named(Idle::ALL, |cause| number(&|one| Some(one.idle?.get(cause)? as f64)).into()),
-        "metrics": named(Metric::ALL, |metric| number(&|one| metric.of(&one.sets)).into()),
+        "sets": named(TimeCategory::ALL, of_category, |category| both(category).into()),
+        "gpu_work": named(Work::ALL, Work::name, of_work),
+        "gpu_idle_ns": named(Idle::ALL, of_cause, |cause| number(&|one| Some(one.idle?.get(cause)? as f64)).into()),
+        "metrics": named(Metric::ALL, Metric::name, |metric| number(&|one| metric.of(&one.sets)).into()),
         "without_recording": whose.without_recording().map(|one| json!({
             "mean_ns": whose.correction_holds().then_some(one.mean),
             "interval_95": one.interval,
         })),
-        "corrected_metrics": corrected(&|one| Some(one.total as f64)).map(|_| named(Metric::ALL, |metric| without(metric).into())),
+        "corrected_metrics": corrected(&|one| Some(one.total as f64)).map(|_| named(Metric::ALL, Metric::name, |metric| without(metric).into())),
     })
 }
 
@@ -184,10 +181,6 @@ fn described(summary: Summary) -> Value {
     })
 }
 
-fn differences(comparison: &Comparison) -> Value {
-    comparison.differences.iter().map(difference).collect()
-}
-
 fn busier(busier: BusierSide) -> &'static str {
     match busier {
         BusierSide::Before => "before",
@@ -198,7 +191,7 @@ fn busier(busier: BusierSide) -> &'static str {
 fn difference(difference: &Difference) -> Value {
     let (what, unit) = match difference.of {
         Measure::Set { category, gpu_busy } => {
-            (json!({ "class": category.key(), "gpu": if gpu_busy { "busy" } else { "idle" } }), "ns")
+            (json!({ "class": of_category(category), "gpu": if gpu_busy { "busy" } else { "idle" } }), "ns")
         }
         Measure::Processor => (json!({ "processor": "all threads" }), "ns"),
         Measure::Metric(metric) => (json!({ "metric": metric.name() }), metric.unit().name()),
@@ -220,49 +213,28 @@ fn difference(difference: &Difference) -> Value {
     })
 }
 
-/// Values that have a key in JSON.
-trait Keyed: Copy {
-    fn key(self) -> &'static str;
+fn named<T: Copy>(all: impl IntoIterator<Item = T>, key: fn(T) -> &'static str, value: impl Fn(T) -> Value) -> Value {
+    all.into_iter().map(|one| (key(one).to_owned(), value(one))).collect::<Map<String, Value>>().into()
 }
 
-fn named<T: Keyed>(all: impl IntoIterator<Item = T>, value: impl Fn(T) -> Value) -> Value {
-    all.into_iter().map(|one| (one.key().to_owned(), value(one))).collect::<Map<String, Value>>().into()
-}
-
-impl Keyed for TimeCategory {
-    fn key(self) -> &'static str {
-        match self {
-            TimeCategory::Python => "python",
-            TimeCategory::Cpp => "cpp",
-            TimeCategory::CudaApi => "cuda_api",
-            TimeCategory::Wait => "wait",
-            TimeCategory::PythonOrWait => "python_or_wait",
-            TimeCategory::CppOrCudaApi => "cpp_or_cuda_api",
-            TimeCategory::Unrecorded => "not_recorded",
-        }
+fn of_category(category: TimeCategory) -> &'static str {
+    match category {
+        TimeCategory::Python => "python",
+        TimeCategory::Cpp => "cpp",
+        TimeCategory::CudaApi => "cuda_api",
+        TimeCategory::Wait => "wait",
+        TimeCategory::PythonOrWait => "python_or_wait",
+        TimeCategory::CppOrCudaApi => "cpp_or_cuda_api",
+        TimeCategory::Unrecorded => "not_recorded",
     }
 }
 
-impl Keyed for Work {
-    fn key(self) -> &'static str {
-        self.name()
-    }
-}
-
-impl Keyed for Idle {
-    fn key(self) -> &'static str {
-        match self {
-            Idle::Host => "host",
-            Idle::KernelLaunch => "kernel_launch",
-            Idle::Synchronisation => "synchronisation",
-            Idle::AnotherRank => "another_rank",
-            Idle::NoLaunch => "not_told",
-        }
-    }
-}
-
-impl Keyed for Metric {
-    fn key(self) -> &'static str {
-        self.name()
+fn of_cause(cause: Idle) -> &'static str {
+    match cause {
+        Idle::Host => "host",
+        Idle::KernelLaunch => "kernel_launch",
+        Idle::Synchronisation => "synchronisation",
+        Idle::AnotherRank => "another_rank",
+        Idle::NoLaunch => "not_told",
     }
 }

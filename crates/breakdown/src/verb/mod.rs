@@ -30,7 +30,6 @@ use run::Run;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// The section `[breakdown]`.
 pub static SPEC: Spec = Spec {
     table: settings::TABLE,
     subject: Noun { one: "rank", several: "ranks" },
@@ -45,7 +44,7 @@ pub static VERB: VerbSpec = VerbSpec {
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Breakdown {
+struct Breakdown {
     traces: Vec<PathBuf>,
     out: PathBuf,
     iteration: Option<String>,
@@ -54,18 +53,12 @@ pub struct Breakdown {
 
 struct Shown {
     run: Run,
-    /// The later run that it is compared with, and the comparison.
     after: Option<(Run, Comparison)>,
-    /// Warnings, in sentences.
     warnings: Vec<String>,
 }
 
 impl Verb for Breakdown {
     /// Reads the traces, breaks them down, and writes the results.
-    ///
-    /// # Errors
-    /// A file that is no trace, an iteration name that no trace has, a folder that cannot be written to or has files of
-    /// other programs.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let files = self.files()?;
         let runs = if self.compare.is_empty() { 1 } else { 2 };
@@ -91,7 +84,6 @@ impl Verb for Breakdown {
     }
 }
 
-/// The progress steps of reading a run.
 const READING: u64 = 2;
 
 /// Draws and writes all files; returns the contents of `breakdown.json`.

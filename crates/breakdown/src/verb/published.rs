@@ -2,18 +2,18 @@
 
 use super::Shown;
 use super::bars::Bars;
-use super::data_rows::{Data, runs};
+use super::data_rows::{self, runs};
 use super::time_breakdown;
 use crate::{Metric, RankBreakdown};
 use perf4sight_base::error::Result;
 use perf4sight_base::summary::Summary;
-use perf4sight_report::{Chart, Plot, Series, Theme};
+use perf4sight_report::{Chart, Plot, Series, Table, Theme};
 
 /// A plot and its data, with the stem of their file names.
 pub(super) struct Published {
     pub name: String,
     pub chart: Chart,
-    pub data: Data,
+    pub data: Table,
 }
 
 impl Published {
@@ -27,7 +27,6 @@ impl Published {
     }
 }
 
-/// The names of all files that may be written.
 pub(super) fn names() -> impl Iterator<Item = String> {
     let stems = Metric::ALL.map(|metric| format!("{}.summary", metric.name())).into_iter();
     let stems = stems.chain(["time_breakdown".to_owned()]);
@@ -43,21 +42,18 @@ pub(super) fn of(shown: &Shown) -> Vec<Published> {
 /// The plot of a metric for every rank; none if no trace has it.
 fn of_metric(shown: &Shown, metric: Metric) -> Option<Published> {
     let of_rank = |rank: &RankBreakdown| rank.summary(|iteration| metric.of(&iteration.sets));
-    let mut data = Data::new(shown, &["rank", "metric", "iterations", "mean", "std"]);
+    let mut ranks: Vec<(&'static str, (&RankBreakdown, Option<Summary>))> = Vec::new();
     for (name, run) in runs(shown) {
-        for rank in &run.breakdown.ranks {
-            let summary = of_rank(rank);
-            let cells = [
-                u64::from(rank.rank).into(),
-                metric.name().into(),
-                rank.counted().count().into(),
-                summary.map(|summary| summary.mean).into(),
-                summary.and_then(|summary| summary.spread).into(),
-            ];
-            data.row(name, cells);
-        }
+        ranks.extend(run.breakdown.ranks.iter().map(|rank| (name, (rank, of_rank(rank)))));
     }
-    data.has(3).then_some(())?;
+    ranks.iter().any(|(_, (_, summary))| summary.is_some()).then_some(())?;
+    let data = data_rows::rows(shown, ranks)
+        .text("rank", "rank", |(_, (rank, _))| u64::from(rank.rank))
+        .text("metric", "metric", |_| metric.name())
+        .text("iterations", "iterations", |(_, (rank, _))| rank.counted().count())
+        .text("mean", "mean", |(_, (_, summary))| summary.map(|summary| summary.mean))
+        .text("std", "std", |(_, (_, summary))| summary.and_then(|summary| summary.spread))
+        .table();
     let bars = Bars(runs(shown));
     let lengths = bars.ranks().map(|(_, _, rank)| of_rank(rank).map_or(0.0, |summary| summary.mean));
     let series = vec![Series::new(metric.name(), lengths.collect::<Vec<f64>>())];

@@ -12,7 +12,6 @@ use std::path::PathBuf;
 
 /// The traces of one run and their breakdown, rank by rank.
 pub(super) struct Run {
-    /// The traces, ordered by rank.
     pub traces: Vec<Ranked>,
     /// The breakdown, with the same ranks in the same order.
     pub breakdown: Breakdown,
@@ -80,7 +79,6 @@ impl Run {
         if whole { "the whole trace" } else { "an iteration" }
     }
 
-    /// The error for traces without any time to break down.
     fn nothing(&self) -> Error {
         let error = Error::input("nothing of threads or accelerators that takes any time is in the trace");
         let error = error.expected("a trace of iterations");
@@ -115,7 +113,6 @@ impl Run {
         self.traces.iter().flat_map(|ranked| &ranked.trace.header.devices).map(String::as_str).collect()
     }
 
-    /// The call stacks of each rank.
     pub fn stacks(&self) -> impl DoubleEndedIterator<Item = (&RankBreakdown, &Stacks)> {
         let all = || self.ranks().map(|(ranked, rank)| Stacks::of(&ranked.trace, rank)).collect();
         self.breakdown.ranks.iter().zip(self.stacks.get_or_init(all))
@@ -125,7 +122,6 @@ impl Run {
         self.stacks().find(|(rank, _)| rank.rank == wanted.rank).map(|(_, stacks)| stacks)
     }
 
-    /// Each rank with its trace.
     pub fn ranks(&self) -> impl DoubleEndedIterator<Item = (&Ranked, &RankBreakdown)> {
         self.traces.iter().zip(&self.breakdown.ranks)
     }

@@ -22,10 +22,8 @@ pub(super) fn of(shown: &Shown) -> Vec<Table> {
     tables
 }
 
-/// The iterations that a number is computed from.
 #[derive(Clone, Copy)]
 pub(super) enum Whose<'a> {
-    /// The mean over all ranks.
     All(&'a Breakdown),
     Rank(&'a RankBreakdown),
 }
@@ -45,7 +43,6 @@ impl<'a> Whose<'a> {
         self.summary_of(|_, iteration| number(iteration))
     }
 
-    /// The same for a number that depends on the rank, too.
     pub fn summary_of(self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<Summary> {
         match self {
             Whose::All(all) => all.summary_of(number),
@@ -89,7 +86,6 @@ impl<'a> Whose<'a> {
     }
 }
 
-/// The name of a category, with the state of the GPU if there is one.
 pub(super) fn category_name(category: TimeCategory, busy: bool, gpu: bool) -> String {
     match (gpu, busy) {
         (true, true) => format!("{}, GPU busy", category.name()),
@@ -255,7 +251,6 @@ pub(super) fn work(whose: Whose) -> Table {
         .table()
 }
 
-/// The causes of idle accelerators.
 pub(super) fn idle(run: &Run, whose: Whose) -> Table {
     let cause = |cause: Idle| {
         let time = whose.summary(|one| Some(one.idle?.get(cause)? as f64)).map(|time| time.mean);

@@ -2,7 +2,7 @@
 
 use super::Shown;
 use super::bars::Bars;
-use super::data_rows::{Data, runs};
+use super::data_rows::{self, runs};
 use super::published::Published;
 use crate::{Operation, RankBreakdown, Sets, TimeCategory};
 use perf4sight_report::{Chart, Colour, Plot, Series, StackedBars, Texture};
@@ -13,9 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const COLOURS: usize = 7;
 /// The maximum length of a name in the plot; the data files have full names.
 const NAME: usize = 40;
-/// The name of those further ranges.
 const MORE: &str = "more ranges";
-/// The name of the time outside all operations.
 const REST: &str = "other";
 
 /// The category of a moment: the GPU whenever it is busy, else the category of the thread.
@@ -43,17 +41,13 @@ struct Time {
 
 pub(super) fn of(shown: &Shown) -> Published {
     let parts = parts(shown);
-    let mut data = Data::new(shown, &["rank", "operation", "class", "mean_sec", "std_sec"]);
-    for part in &parts {
-        let cells = [
-            u64::from(part.rank).into(),
-            part.operation.as_str().into(),
-            part.share.label().into(),
-            (part.time.mean / 1e9).into(),
-            part.time.spread.map(|spread| spread / 1e9).into(),
-        ];
-        data.row(part.run, cells);
-    }
+    let data = data_rows::rows(shown, parts.iter().map(|part| (part.run, part)))
+        .text("rank", "rank", |(_, part)| u64::from(part.rank))
+        .text("operation", "operation", |(_, part)| part.operation.clone())
+        .text("class", "class", |(_, part)| part.share.label())
+        .text("mean_sec", "mean_sec", |(_, part)| part.time.mean / 1e9)
+        .text("std_sec", "std_sec", |(_, part)| part.time.spread.map(|spread| spread / 1e9))
+        .table();
     Published { name: "time_breakdown".to_owned(), chart: chart(shown, &parts), data }
 }
 

@@ -32,7 +32,6 @@ impl Number {
     }
 }
 
-/// Merges warnings that differ only in numbers.
 fn alike<W>(all: impl IntoIterator<Item = (W, String)>) -> Vec<MergedWarning<W>> {
     let mut merged: Vec<MergedWarning<W>> = Vec::new();
     for (whom, sentence) in all {
@@ -91,7 +90,6 @@ impl Word {
         self.before == other.before && self.after == other.after && self.range.is_some() == other.range.is_some()
     }
 
-    /// Extends the range by the numbers of another word.
     fn widen(&mut self, other: Word) {
         if let (Some([low, high]), Some([other_low, other_high])) = (&mut self.range, other.range) {
             if other_low.value < low.value {
@@ -122,7 +120,6 @@ impl<W> MergedWarning<W> {
     }
 }
 
-/// The warnings of `count` ranks.
 pub(super) fn of_ranks(all: impl IntoIterator<Item = (u32, String)>, count: usize) -> Vec<String> {
     let sentence = |warning: MergedWarning<u32>| {
         let words = warning.sentence();
@@ -137,7 +134,6 @@ pub(super) fn of_ranks(all: impl IntoIterator<Item = (u32, String)>, count: usiz
     alike(all).into_iter().map(sentence).collect()
 }
 
-/// The warnings of recordings before and after a change.
 pub(super) fn of_runs(all: impl IntoIterator<Item = (&'static str, String)>) -> Vec<String> {
     let sentence = |warning: MergedWarning<&'static str>| {
         let (words, first) = (warning.sentence(), warning.of[0]);

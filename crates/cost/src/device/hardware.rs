@@ -41,7 +41,7 @@ pub struct Hardware {
     pub machine: Arc<dyn Machine>,
     /// The index of the GPU and its options; devices without a GPU ignore them.
     pub gpu: GpuOptions,
-    /// The worker program.
+    /// The program that runs networks, here or on the machine.
     pub worker: Program,
     /// Threads of the compute library.
     pub threads: usize,
@@ -189,7 +189,6 @@ impl Hardware {
         Some(platform.on_threads(self.threads as u64).run_by(&self.worker.about.software))
     }
 
-    /// The request for a job; `network` is the path of the network on the machine.
     fn request(&self, job: &Job, network: PathBuf, cuts: Vec<String>) -> Request {
         Request {
             protocol: PROTOCOL,

@@ -7,7 +7,7 @@ use perf4sight_base::error::{Error, Result, suggestion};
 pub enum DeviceKind {
     /// libtorch on this machine's processor.
     Cpu,
-    /// A computed device.
+    /// A device whose times and memory are computed.
     Simulated,
     /// A device that answers from a profile.
     Recorded,
@@ -77,7 +77,7 @@ impl DeviceKind {
         }
     }
 
-    /// Whether it is a GPU.
+    /// Whether CUDA runs its networks.
     pub fn is_gpu(self) -> bool {
         matches!(self, DeviceKind::Gpu(..))
     }

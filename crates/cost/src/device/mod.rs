@@ -108,7 +108,7 @@ pub enum Measurement {
     Measured {
         /// Time of a step.
         latency: Option<LatencyReading>,
-        /// Memory of a step.
+        /// Peaks of the step, where memory was requested.
         memory: Option<MemoryReading>,
         /// Times of its operations.
         layers: Option<LayersReading>,

@@ -23,7 +23,7 @@ use std::time::Duration;
 /// The settings of a device in a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// The kind of device.
+    /// The value of the key `device`.
     pub kind: DeviceKind,
     /// The file that describes a simulated device, or the profile of a recorded one.
     pub source: Option<PathBuf>,
@@ -31,7 +31,7 @@ pub struct Options {
     pub worker: Vec<String>,
     /// The machines to measure on over ssh; empty: this machine.
     pub routes: Vec<Route>,
-    /// The index of the GPU and its options.
+    /// Which GPU runs networks, and how exactly.
     pub gpu: GpuOptions,
     /// Threads of the compute library; none: all hardware threads of the machine.
     pub threads: Option<usize>,
@@ -48,7 +48,7 @@ pub struct Options {
 /// The GPU settings of a configuration; other devices ignore them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GpuOptions {
-    /// The index of the GPU.
+    /// As in CUDA, from 0.
     pub index: u32,
     /// The path of the CUDA half of libtorch; none: the worker searches for it.
     pub libtorch_cuda: Option<PathBuf>,
@@ -193,7 +193,6 @@ fn hardware(options: &Options, executable: &Path) -> Result<Hardware> {
     Ok(device)
 }
 
-/// This machine and its worker.
 fn here(options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
     let words = match options.worker.as_slice() {
         [] => options.for_gpus(own_words(executable)?),

@@ -23,7 +23,7 @@ const OF_PYTHON: [&str; 2] = ["-m", "perf4sight.torch_worker"];
 /// The subcommand that starts the worker.
 pub(super) const VERB: &str = "worker";
 
-/// A worker program.
+/// A worker program that answered `--about`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// The executable, then its arguments. An executable without slashes is searched for in PATH. No shell interprets
@@ -150,9 +150,6 @@ impl Program {
 /// The command of perf4sight's own worker. If its path is not UTF-8, this program starts it, through `/proc/self/exe`.
 /// If it is missing, the command is that of the worker for any PyTorch, run by the Python in the same folder, as in a
 /// virtual environment.
-///
-/// # Errors
-/// See [`own_worker`].
 pub(super) fn own_words(executable: &Path) -> Result<Vec<String>> {
     let python = executable.with_file_name("python3");
     let worker = match (own_worker(executable), python.to_str()) {

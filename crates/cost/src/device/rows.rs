@@ -119,7 +119,6 @@ fn reading(
     }
 }
 
-/// The latency reading that gives this row.
 pub(super) fn latency(row: &Record) -> Option<LatencyReading> {
     let Reading::Latency(Some(latency)) = row.reading else { return None };
     Some(LatencyReading {
@@ -132,7 +131,6 @@ pub(super) fn latency(row: &Record) -> Option<LatencyReading> {
     })
 }
 
-/// The memory reading that gives this row.
 pub(super) fn memory(row: &Record) -> Option<MemoryReading> {
     let Reading::Memory(MemoryColumns { allocated, reserved, used, available, free, heap, .. }) = row.reading else {
         return None;

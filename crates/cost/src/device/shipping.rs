@@ -51,7 +51,6 @@ fn compiled(executable: &Path, there: &Destination<'_>) -> Result<PathBuf> {
     })
 }
 
-/// The bundle of a folder with a launcher.
 fn launched(folder: &Path, there: &Destination<'_>) -> Result<Bundle> {
     if !folder.join(LAUNCHER).is_file() {
         return Err(Error::config(format!("the worker {} is a folder without {LAUNCHER}", folder.display()))

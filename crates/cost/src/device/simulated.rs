@@ -34,7 +34,7 @@ pub struct Abilities {
     pub gmacs_per_second: f64,
     /// Memory traffic per second, in billions of bytes.
     pub gigabytes_per_second: f64,
-    /// Microseconds to start one operation.
+    /// Microseconds from one kernel launch to the next.
     pub start_microseconds: f64,
     /// Memory in MiB.
     pub capacity_mib: f64,
@@ -107,7 +107,6 @@ impl Abilities {
 struct Course {
     /// How often each operation runs, including its gradients.
     runs: Vec<f64>,
-    /// Whether its output is kept for backward.
     kept: Vec<bool>,
     /// The checkpointed segments, which run again in the backward pass.
     segments: Vec<Segment>,
@@ -170,14 +169,14 @@ fn trained(network: &Network, workload: Workload) -> u64 {
     [learned.saturating_mul(copies), kept, again.unwrap_or(0)].into_iter().fold(0, u64::saturating_add)
 }
 
-/// A computed device.
+/// A device that computes what a step would take.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
-    /// Its performance.
+    /// How fast it is, and how much memory it has.
     pub abilities: Abilities,
     /// A limit below the capacity.
     pub mem_limit: Option<Bytes>,
-    /// Seed of the noise.
+    /// The same seed gives the same noise for a job.
     pub seed: u64,
 }
 

@@ -19,11 +19,11 @@ pub struct Accuracy {
     pub level_0: Option<Scores>,
     /// All other rows.
     pub pruned: Option<Scores>,
-    /// By network.
+    /// The scores of each network by name.
     pub networks: BTreeMap<String, NetworkAccuracy>,
 }
 
-/// Scores of one network.
+/// Scores of one network, at all levels and at each.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NetworkAccuracy {
     /// Over all its levels.
@@ -31,7 +31,7 @@ pub struct NetworkAccuracy {
     pub scores: Scores,
     /// Percent of its rows inside their 90 % interval; none where there are no intervals.
     pub coverage_90: Option<f64>,
-    /// By level.
+    /// By pruning level in percent.
     pub levels: BTreeMap<u8, Scores>,
 }
 

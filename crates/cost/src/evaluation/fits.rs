@@ -27,7 +27,6 @@ pub struct Fits<'a> {
     planned: Vec<(Recipe, Fit)>,
 }
 
-/// One fit on a part of the rows.
 #[derive(Debug, Clone, PartialEq)]
 enum Fit {
     Whole,
@@ -39,7 +38,7 @@ enum Fit {
 type Answers = Vec<Result<Trial>>;
 
 impl<'a> Fits<'a> {
-    /// Plans the fits for a fingerprint that was fitted on some observations and is tested on others.
+    /// Plans the fits for a fingerprint of `fitted`, which are tested on `tested`.
     pub fn new(fingerprint: &'a Fingerprint, fitted: Observations<'a>, tested: Observations<'a>) -> Self {
         let unseen = Share::of(&tested, |variant| !fingerprint.knows(&variant.network, variant.level));
         let all = with_fitted(&tested, &fitted);
@@ -72,7 +71,7 @@ impl<'a> Fits<'a> {
         networks(&self.fitted).len() >= FEWEST_NETWORKS
     }
 
-    /// The number of fits.
+    /// How many fits will be made.
     pub fn count(&self) -> usize {
         self.planned.len()
     }

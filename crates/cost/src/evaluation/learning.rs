@@ -18,7 +18,7 @@ const DRAWS: u64 = 3;
 /// The error of fits on a number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Learned {
-    /// Rows fitted on.
+    /// How many rows the fit had.
     pub rows: usize,
     /// Mean absolute percentage error at levels not fitted on, mean over networks; the mean of a few random subsets
     /// of rows.

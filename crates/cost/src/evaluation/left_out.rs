@@ -13,14 +13,14 @@ use std::collections::BTreeSet;
 pub struct Protocol {
     /// The predicted quantity.
     pub subject: Subject,
-    /// The recipe of every fit.
+    /// What every fit is made with.
     pub recipe: Recipe,
 }
 
 /// One of several ways to fit.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
-    /// Its recipe.
+    /// What its fits are made with.
     pub recipe: Recipe,
     /// The assumed platform of the device.
     pub platform: &'a Platform,
@@ -29,9 +29,9 @@ pub struct Candidate<'a> {
 /// The candidate chosen for one network without seeing it, and its results.
 #[derive(Debug, Clone)]
 pub struct Chosen {
-    /// The network.
+    /// The network that was left out.
     pub network: String,
-    /// The index of the candidate, from 0.
+    /// The index of the candidate that was chosen for it, from 0.
     pub candidate: usize,
     /// Its predictions for that network.
     pub trial: Trial,
@@ -94,7 +94,6 @@ impl Protocol {
         Ok(chosen)
     }
 
-    /// The index of the candidate with the lowest error on networks left out.
     fn best(&self, candidates: &[Candidate], share: &Share) -> Result<Option<usize>> {
         let mut best: Option<(f64, usize)> = None;
         for (index, candidate) in candidates.iter().enumerate() {

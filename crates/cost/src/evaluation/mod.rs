@@ -41,7 +41,7 @@ pub struct Case {
     pub batch: u64,
     /// Milliseconds or MiB.
     pub measured: f64,
-    /// The prediction of the fingerprint.
+    /// What the fingerprint says of the row.
     pub predicted: Predicted,
     /// The 90 % interval of the prediction, if it has one.
     pub interval: Option<Interval>,
@@ -70,7 +70,7 @@ impl Evaluation {
         Trial::of(fingerprint, rows, &[]).evaluation
     }
 
-    /// The cases that satisfy `keep`.
+    /// The cases for which `keep` holds, in order.
     pub fn only(&self, keep: impl Fn(&Case) -> bool) -> Self {
         Evaluation { cases: self.cases.iter().filter(|case| keep(case)).cloned().collect() }
     }

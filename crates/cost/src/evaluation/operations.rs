@@ -15,7 +15,7 @@ pub struct ClassTime {
     pub variant: Variant,
     /// Samples per step.
     pub batch: u64,
-    /// The name of the class.
+    /// As [`Class::name`](crate::features::physical::Class::name).
     pub class: &'static str,
     /// The sum of the times measured in place.
     pub measured: Milliseconds,
@@ -56,7 +56,7 @@ impl ClassTime {
 }
 
 impl ClassScores {
-    /// The scores of every class.
+    /// The scores of every class over all steps.
     pub fn by_class(times: &[ClassTime]) -> BTreeMap<&'static str, ClassScores> {
         let mut classes: BTreeMap<&'static str, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
         for time in times {

@@ -5,7 +5,6 @@ use crate::records::Variant;
 use perf4sight_platform::Platform;
 use std::collections::BTreeSet;
 
-/// A subset of rows and failed measurements.
 #[derive(Debug, Clone)]
 pub(super) struct Share<'a> {
     pub rows: Vec<Row>,
@@ -34,7 +33,6 @@ impl<'a> Share<'a> {
         self.on(self.platform)
     }
 
-    /// The same on another platform.
     pub fn on<'b>(&'b self, platform: &'b Platform) -> Observations<'b> {
         Observations { rows: &self.rows, taught: self.taught, failed: &self.failed, platform }
     }

@@ -23,7 +23,7 @@ pub struct Study {
 /// One method, tested in different ways on the same rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Protocols {
-    /// The method.
+    /// What the protocols are of.
     pub method: Method,
     /// Fitted on all available rows.
     pub whole: Trial,
@@ -34,7 +34,7 @@ pub struct Protocols {
 }
 
 impl Study {
-    /// A study without further fits, with the reason for that.
+    /// Tests a fingerprint without further fits, and keeps the reason why there are none.
     pub fn without_fits(fingerprint: &Fingerprint, tested: &Gathered, reason: impl Into<String>) -> Self {
         let whole = Trial::of(fingerprint, &tested.rows, &tested.failed);
         let own = Protocols { method: fingerprint.recipe().method, whole, left_out: None, learning: Vec::new() };

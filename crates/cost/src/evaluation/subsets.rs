@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub struct Intervals {
     /// Percent of the rows inside their interval.
     pub coverage: f64,
-    /// The same by network.
+    /// The same for each network.
     pub networks: BTreeMap<String, f64>,
     /// Half of the median width, as natural logarithm of the factor between prediction and end.
     pub width: f64,
@@ -59,7 +59,6 @@ impl Protocol {
     }
 }
 
-/// All sets of `size` of the first `count` numbers.
 fn sets(count: usize, size: usize) -> Vec<Vec<usize>> {
     match (count, size) {
         (_, 0) => vec![Vec::new()],

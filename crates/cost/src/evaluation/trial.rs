@@ -44,7 +44,6 @@ impl Trial {
         trials.into_iter().collect()
     }
 
-    /// The part of it for some networks.
     pub(super) fn of_networks(&self, wanted: impl Fn(&str) -> bool) -> Self {
         let wanted = |variant: &Variant| wanted(&variant.network);
         Trial {
@@ -56,7 +55,6 @@ impl Trial {
     }
 }
 
-/// Joins trials of different rows.
 impl FromIterator<Trial> for Trial {
     fn from_iter<T: IntoIterator<Item = Trial>>(trials: T) -> Self {
         trials.into_iter().fold(Trial::default(), |mut all, trial| {

@@ -12,9 +12,9 @@ pub struct Judged {
     pub variant: Variant,
     /// Samples per step.
     pub batch: u64,
-    /// Whether it fitted.
+    /// The outcome of the row.
     pub fitted: bool,
-    /// The verdict of the fingerprint.
+    /// What the fingerprint says of its step.
     pub verdict: Verdict,
 }
 
@@ -29,9 +29,9 @@ pub struct Confusion {
     pub missed: usize,
     /// Predicted to fit, and fitted.
     pub cleared: usize,
-    /// How many of all these were borderline.
+    /// How many of all these had a probability between 10 and 90 %.
     pub borderline: usize,
-    /// Verdicts that were right.
+    /// The share of verdicts that were right, in percent.
     pub accuracy: f64,
     /// The accuracy of always predicting that a step fits: verdicts are useful where they exceed it.
     pub always_fits: f64,
@@ -49,7 +49,7 @@ impl Confusion {
         self.found + self.missed
     }
 
-    /// The number of verdicts.
+    /// How many rows were judged.
     pub fn rows(&self) -> usize {
         self.found + self.false_alarms + self.missed + self.cleared
     }

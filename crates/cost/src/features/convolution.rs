@@ -48,7 +48,6 @@ struct Tile {
 }
 
 impl Tile {
-    /// Elements of the transformed tile.
     fn elements(self) -> f64 {
         (self.output + self.kernel - 1.0).powi(2)
     }
@@ -66,7 +65,6 @@ impl Passes {
         self.forward + self.to_input + self.to_weights
     }
 
-    /// Each, the three pairs, all.
     fn with_sums(&self) -> [f64; 7] {
         let Passes { forward, to_input, to_weights } = *self;
         let pairs = [forward + to_input, forward + to_weights, to_input + to_weights];
@@ -74,7 +72,6 @@ impl Passes {
     }
 }
 
-/// The inputs of the formulas; images and kernels by their side.
 pub(super) struct Convolution {
     batch: f64,
     inputs: f64,
@@ -99,7 +96,6 @@ impl Convolution {
         }
     }
 
-    /// The values of [`TRAINING`].
     pub(super) fn training(&self) -> Vec<f64> {
         let [fine, coarse] = TILES;
         [
@@ -116,7 +112,6 @@ impl Convolution {
         .concat()
     }
 
-    /// The values of [`INFERENCE`].
     pub(super) fn inference(&self) -> Vec<f64> {
         let (weights, input, output) = (self.weights(), self.input_elements(), self.output_elements());
         let [indices, lowered, ..] = self.lowering();

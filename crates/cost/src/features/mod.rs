@@ -15,14 +15,14 @@ use std::fmt;
 /// The features that describe a step; stored with every fingerprint, so that one fitted on other features is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schema {
-    /// The name of the feature set.
+    /// Distinguishes sets of features in files.
     pub name: String,
     /// Raised whenever a formula or the order changes.
     pub version: u32,
 }
 
 impl Schema {
-    /// The schema of [`features`] for a stage.
+    /// The names of what [`features`] computes for a stage.
     pub fn of(stage: Stage) -> Self {
         Schema { name: format!("perf4sight-{stage}"), version: 1 }
     }

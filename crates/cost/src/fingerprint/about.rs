@@ -20,7 +20,6 @@ const OTHER_PRECISION: f64 = 0.06;
 /// A network prepared for predictions of its steps; shared work is done once.
 pub struct PreparedNetwork<'a> {
     fingerprint: &'a Fingerprint,
-    /// Why the network is out of distribution.
     reasons: Vec<OutOfDistribution>,
     extrapolation: Extrapolation,
     steps: Steps<'a>,
@@ -29,10 +28,8 @@ pub struct PreparedNetwork<'a> {
 /// One step of a network, ready for predictions.
 pub struct About<'a> {
     fingerprint: &'a Fingerprint,
-    /// Why the network is out of distribution.
     reasons: Vec<OutOfDistribution>,
     extrapolation: Extrapolation,
-    /// Whether this is the step that was profiled.
     is_own_step: bool,
     predictor: Box<dyn Predictor + 'a>,
 }

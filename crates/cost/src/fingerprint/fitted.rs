@@ -1,5 +1,6 @@
 //! The fitted models: one for each pair of method and quantity, and the only place that distinguishes them.
 
+use super::Subject;
 use super::distribution::Extrapolation;
 use super::latency::LatencyModel;
 use super::memory::MemoryModel;
@@ -7,7 +8,6 @@ use super::prediction::Steps;
 use super::published::PublishedModel;
 use super::recipe::{Method, Recipe};
 use super::rows::{Attempt, Observations, Row};
-use super::subject::Subject;
 use crate::records::Variant;
 use crate::trees::PUBLISHED_TREES;
 use perf4sight_base::error::{Error, Result};
@@ -18,7 +18,6 @@ use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Precision, Quantity, Step};
 use serde::{Deserialize, Serialize};
 
-/// A fitted model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Stored", into = "Stored")]
 pub(super) enum Fitted {
@@ -52,7 +51,6 @@ impl Fitted {
         }
     }
 
-    /// The same with rows of a new network.
     pub(super) fn calibrate(&self, subject: &Subject, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
         let step = subject.step;
         match self {
@@ -138,7 +136,6 @@ impl Fitted {
             .help("profile such steps and fit a fingerprint of their own"))
     }
 
-    /// The recipe of the fit, with its seed.
     pub(super) fn recipe(&self, seed: u64) -> Recipe {
         let (method, trees) = match self {
             Fitted::Published(published) => (Method::Perf4sight, published.trees()),

@@ -18,7 +18,6 @@ mod prior;
 mod published;
 mod recipe;
 mod rows;
-mod subject;
 
 pub use about::{About, PreparedNetwork};
 pub use calibrate::MOST_ROWS;
@@ -32,7 +31,6 @@ pub use prediction::{
 };
 pub use recipe::{Method, Recipe};
 pub use rows::{Attempt, Gathered, Levels, MOST_FITTED, Networks, Observations, Row, Selection, gather};
-pub use subject::Subject;
 
 use crate::records::Variant;
 use distribution::Profiled;
@@ -40,6 +38,7 @@ use fitted::Fitted;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::Scores;
 use perf4sight_machine::Setting;
+use perf4sight_step::workload::{Quantity, Step};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -48,6 +47,20 @@ pub const FEWEST_ROWS: usize = 10;
 
 /// Version of a fingerprint's file; raised whenever an older program could misread it.
 const FORMAT: u32 = 3;
+
+/// What a fingerprint predicts, and of which device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subject {
+    /// The value of the key `device_name`.
+    pub device: String,
+    /// The data set whose shapes the networks have.
+    pub dataset: String,
+    /// The step whose cost it predicts.
+    #[serde(flatten)]
+    pub step: Step,
+    /// Latency or memory.
+    pub quantity: Quantity,
+}
 
 /// A variant that a fingerprint was fitted on, with the number of its rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +90,6 @@ pub struct Fingerprint {
     format: u32,
     subject: Subject,
     fitted_on: Vec<FittedOn>,
-    /// Rows of calibration networks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     taught_by: Vec<FittedOn>,
     seed: u64,
@@ -126,7 +138,7 @@ impl Fingerprint {
         &self.subject
     }
 
-    /// The recipe of the fit.
+    /// Method, seed and number of trees that give the same fit again.
     pub fn recipe(&self) -> Recipe {
         self.fitted.recipe(self.seed)
     }
@@ -162,7 +174,6 @@ impl Fingerprint {
     }
 }
 
-/// The software that makes fingerprints.
 fn software() -> BTreeMap<String, String> {
     BTreeMap::from([("perf4sight".to_owned(), env!("CARGO_PKG_VERSION").to_owned())])
 }

@@ -1,9 +1,9 @@
 //! The published method: extremely randomised trees on the published features, fitted on the raw value.
 
+use super::Subject;
 use super::prediction::Predictor;
 use super::recipe::Recipe;
 use super::rows::Row;
-use super::subject::Subject;
 use crate::features::{Schema, features, names};
 use crate::trees::{ExtraTrees, Forest};
 use linfa::dataset::Dataset;
@@ -14,7 +14,6 @@ use perf4sight_network::Network;
 use perf4sight_step::workload::{Quantity, Step, Workload};
 use serde::{Deserialize, Serialize};
 
-/// A forest and its features.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PublishedModel {

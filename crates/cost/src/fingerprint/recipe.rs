@@ -1,13 +1,11 @@
 //! How a fit is made: the method, the seed and the number of trees.
 
 use crate::trees::PUBLISHED_TREES;
-use perf4sight_base::error::{Error, Result, suggestion};
-use std::fmt;
 
 /// How a fit is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recipe {
-    /// The method.
+    /// Decides which model is fitted.
     pub method: Method,
     /// The seed of all randomness: the same rows and recipe give the same fingerprint.
     pub seed: u64,
@@ -21,34 +19,24 @@ impl Recipe {
         Recipe { method, seed, trees: PUBLISHED_TREES }
     }
 
-    /// The same by another method.
+    /// The same seed and trees with another method.
     pub fn by(self, method: Method) -> Self {
         Recipe { method, ..self }
     }
 }
 
-/// A way to fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
-    /// The published one: extremely randomised trees on the published features, fitted on the raw value.
-    Perf4sight,
-    /// Physical: memory by simulation, latency from the time of every operation; only the residuals are fitted.
-    Hybrid,
+perf4sight_base::words! {
+    /// A way to fit.
+    pub enum Method: "method" {
+        /// Physical: memory by simulation, latency from the time of every operation; only the residuals are fitted.
+        Hybrid = "hybrid",
+        /// The published one: extremely randomised trees on the published features, fitted on the raw value.
+        Perf4sight = "perf4sight",
+    }
 }
 
 impl Method {
-    /// All methods, in the order they are listed to users.
-    pub const ALL: [Method; 2] = [Method::Hybrid, Method::Perf4sight];
-
-    /// Its name in configurations.
-    pub fn name(self) -> &'static str {
-        match self {
-            Method::Perf4sight => "perf4sight",
-            Method::Hybrid => "hybrid",
-        }
-    }
-
-    /// An explanation for reports.
+    /// What reports say of the method.
     pub fn explanation(self) -> &'static str {
         match self {
             Method::Perf4sight => "trees on the published features, fitted to the measured values",
@@ -56,22 +44,5 @@ impl Method {
                 "memory is simulated and latency computed operation by operation; what was measured corrects both"
             }
         }
-    }
-
-    /// The method of that name.
-    ///
-    /// # Errors
-    /// The name is unknown; the message has the nearest known one.
-    pub fn parse(word: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|method| method.name() == word);
-        found.ok_or_else(|| {
-            Error::config(format!("unknown method \"{word}\"")).help(suggestion(word, Self::ALL.map(Self::name)))
-        })
-    }
-}
-
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }

@@ -46,11 +46,11 @@ pub struct Pace {
 /// The next action that a plan chooses.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// Measure this.
+    /// Run this configuration.
     Measure(Configuration),
     /// Measure the time of a row again.
     Repeat {
-        /// The configuration.
+        /// As in the row, with its next round.
         configuration: Configuration,
         /// The index of its row in the ledger.
         place: usize,
@@ -68,23 +68,23 @@ pub enum Decision {
 pub enum Ending {
     /// Every configuration has its rows, does not fit or failed.
     Complete,
-    /// The budget is spent.
+    /// No time is left.
     Budget {
-        /// The budget in seconds.
+        /// The budget of the run.
         seconds: f64,
         /// An upper bound on the configurations that were still to be measured.
         unmeasured: usize,
     },
     /// The plan's maximum number of rows is reached.
     Rows {
-        /// Configurations that were measured.
+        /// How many configurations were measured.
         measured: usize,
-        /// All configurations.
+        /// How many there are.
         of: usize,
     },
     /// More rows no longer make predictions better.
     Flat {
-        /// Configurations that were measured.
+        /// How many configurations were measured.
         measured: usize,
     },
 }

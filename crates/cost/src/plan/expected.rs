@@ -85,7 +85,6 @@ fn rests(cells: &[Cell], size: [usize; 2]) -> Vec<f64> {
     tried.min_by(|a, b| sum(a).total_cmp(&sum(b))).unwrap_or_default()
 }
 
-/// The same for a start time in milliseconds.
 fn rests_after(start: f64, cells: &[Cell], [rows, columns]: [usize; 2]) -> Vec<f64> {
     let products: Vec<f64> = cells.iter().map(|cell| (cell.milliseconds - start).ln()).collect();
     let mut left = products.clone();

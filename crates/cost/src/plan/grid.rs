@@ -14,7 +14,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// All of these configurations, in this order.
+    /// A plan that measures each configuration once, in this order.
     pub fn new(configurations: Vec<Configuration>) -> Self {
         Grid { configurations, at: 0 }
     }

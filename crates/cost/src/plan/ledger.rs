@@ -23,12 +23,12 @@ pub struct Ledger {
     repeated: BTreeMap<usize, u32>,
 }
 
-/// The status of a configuration.
+/// What is to be done with a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
     /// It has all its rows, or it failed in this run.
     Done,
-    /// Measure these variables of it.
+    /// It lacks rows of these variables.
     Measure(Vec<Variable>),
     /// Check again later: the variant is being measured at this stage, and the outcome may decide.
     UnderWay,
@@ -90,7 +90,7 @@ impl Ledger {
         self.repeated.insert(place, u32::MAX);
     }
 
-    /// Replaces the row at an index.
+    /// Replaces the row at an index by that of another repetition.
     pub fn revise(&mut self, place: usize, row: Record) {
         self.rows[place] = row;
     }
@@ -126,7 +126,7 @@ impl Ledger {
         self.under_way.insert((configuration.variant.clone(), configuration.workload.step));
     }
 
-    /// Records that it has ended.
+    /// Notes that a configuration is no longer being measured.
     pub fn end(&mut self, configuration: &Configuration) {
         self.under_way.remove(&(configuration.variant.clone(), configuration.workload.step));
     }

@@ -54,12 +54,10 @@ pub struct Repetitions {
     plan: Box<dyn Plan>,
     repetitions: u32,
     budget: Option<f64>,
-    /// The number of configurations that are measured before any is repeated.
     least: usize,
     /// Repetitions follow the order of the first measurements, so that a whole profile separates two measurements of a
     /// row.
     order: BTreeMap<(Variant, Workload), usize>,
-    /// How the plan ended.
     ended: Option<Ending>,
 }
 
@@ -115,7 +113,6 @@ impl Repetitions {
         measured(ledger) >= self.least && seconds + average(ledger, seconds) * owed as f64 >= budget
     }
 
-    /// The ending when the budget is spent.
     fn spent(&self, ledger: &Ledger, budget: f64) -> Ending {
         // A plan that has ended leaves nothing to measure.
         let unmeasured = if self.ended.is_none() { self.plan.left(ledger) } else { 0 };
@@ -123,13 +120,11 @@ impl Repetitions {
     }
 }
 
-/// Configurations that ran, or did not fit.
 fn measured(ledger: &Ledger) -> usize {
     let ran = ledger.rows().iter().filter(|row| row.outcome != Outcome::Skipped && !row.outcome.broken());
     ran.map(|row| (&row.variant, row.workload)).collect::<BTreeSet<_>>().len()
 }
 
-/// The average seconds of a measurement.
 fn average(ledger: &Ledger, seconds: f64) -> f64 {
     let made: usize = ledger.rows().iter().map(|row| row.visits.len()).sum();
     seconds / made.max(1) as f64
@@ -178,7 +173,6 @@ impl Plan for Repetitions {
     }
 }
 
-/// The configuration that repeats a row, with its round.
 fn again(rows: &[Record], place: usize) -> Configuration {
     let row = &rows[place];
     let same = |other: &&Record| {

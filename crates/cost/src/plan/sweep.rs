@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Sweep {
     /// Latency, memory, layers.
     pub variables: Vec<Variable>,
-    /// Batch sizes.
+    /// Samples per step, ascending or not.
     pub batches: Vec<u64>,
     /// The steps: training, inference or both.
     pub steps: Vec<Step>,
@@ -51,7 +51,6 @@ impl Sweep {
     }
 }
 
-/// Formatted for people.
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} bs {}", self.variant, self.workload.step, self.workload.batch)

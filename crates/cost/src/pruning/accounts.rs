@@ -82,7 +82,6 @@ impl Account {
         }
     }
 
-    /// With other channels.
     pub fn with(self, inputs: u64, outputs: u64) -> Self {
         Account { inputs, outputs, ..self }
     }

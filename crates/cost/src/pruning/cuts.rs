@@ -8,7 +8,7 @@ use perf4sight_network::{Network, Node, NodeId, Spans};
 pub struct Cut {
     /// Its name, which is the stem of its weights' names.
     pub layer: String,
-    /// Its operation.
+    /// The name of the node.
     pub operation: String,
     /// The remaining positions of its input, if its weights span that axis.
     pub inputs: Option<Left>,
@@ -27,7 +27,6 @@ pub struct Left {
     pub kept: Vec<usize>,
 }
 
-/// The cuts of all layers with unshared weights that shrink when the groups marked in `gone` are removed.
 pub(super) fn cuts(network: &Network, groups: &Groups, gone: &[bool]) -> Vec<Cut> {
     let cuts = Cuts { network, groups, gone };
     let owners = network.iter().filter(|(_, node)| node.shares.is_none());

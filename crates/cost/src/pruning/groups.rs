@@ -8,10 +8,8 @@ use perf4sight_network::{Network, Node, Spans};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The index of one dependency group.
 pub(super) type Group = u32;
 
-/// The positions that go with a group.
 #[derive(Default, Clone)]
 pub(super) struct Members {
     /// Its positions in each tensor width.
@@ -28,7 +26,6 @@ pub(super) struct Width {
     pub summed: bool,
 }
 
-/// The properties of one network for pruning.
 pub(super) struct Groups {
     pub members: Vec<Members>,
     pub reasons: Vec<Option<Reason>>,

@@ -5,7 +5,6 @@ use super::groups::Group;
 use perf4sight_network::{Nature, Network, Node, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One layer with ranked filters.
 #[derive(Debug, Clone)]
 pub(super) struct Layer {
     pub node: NodeId,

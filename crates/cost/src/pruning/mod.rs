@@ -52,9 +52,9 @@ pub struct Pruner<'a> {
 pub struct Unprunable {
     /// The convolution or fully connected layer that makes them.
     pub layer: String,
-    /// Their number.
+    /// How many of a layer's channels stay.
     pub channels: usize,
-    /// The reason.
+    /// Why they stay.
     pub reason: Reason,
 }
 

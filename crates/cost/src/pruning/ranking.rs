@@ -17,37 +17,12 @@ const DECAY: f64 = 0.1;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking(Vec<Vec<f64>>);
 
-/// How filters are scored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// [`Ranking::random`].
-    Random,
-    /// [`Ranking::random_weighted`].
-    RandomWeighted,
-    /// [`Ranking::l1`].
-    L1,
-}
-
-impl Mode {
-    /// All modes, in the order they are listed to users.
-    pub const ALL: [Mode; 3] = [Mode::Random, Mode::RandomWeighted, Mode::L1];
-
-    /// Its name in the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Random => "random",
-            Mode::RandomWeighted => "random_weighted",
-            Mode::L1 => "l1",
-        }
-    }
-
-    /// The mode with that name.
-    ///
-    /// # Errors
-    /// The name is unknown; the message has the nearest known one.
-    pub fn parse(word: &str) -> Result<Self> {
-        let known = Self::ALL.into_iter().find(|mode| mode.name() == word);
-        known.ok_or_else(|| Error::config(format!("unknown mode \"{word}\"")).one_of(word, Self::ALL.map(Self::name)))
+perf4sight_base::words! {
+    /// How filters are scored.
+    pub enum Mode: "mode" {
+        Random = "random",
+        RandomWeighted = "random_weighted",
+        L1 = "l1",
     }
 }
 

@@ -5,7 +5,6 @@ use super::groups::{Group, Groups};
 use perf4sight_base::error::Result;
 use perf4sight_network::{Conv, ConvTranspose, Coupling, Embedding, Linear, Network, Node, NodeId, Op, Shape};
 
-/// Returns `network` without the groups marked in `gone`.
 pub(super) fn rebuild(network: &Network, groups: &Groups, gone: &[bool]) -> Result<Network> {
     let mut builder = network.begun();
     let left = Left { network, groups, gone };

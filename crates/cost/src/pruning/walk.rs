@@ -8,10 +8,9 @@ use super::limit::Limit;
 use super::reason::Reason;
 use perf4sight_network::Network;
 
-/// The minimum of channels in every layer.
 const MINIMUM: u32 = 2;
 
-/// The target of pruning.
+/// How small the network is to become, and how small its layers may.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
     /// Pruning ends when this many parameters or fewer are left.
@@ -23,7 +22,7 @@ pub struct Goal {
     pub percent: f64,
 }
 
-/// The result of pruning.
+/// The smaller network, and how close it is to the goal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pruned {
     /// The smaller network, under the same name.
@@ -55,7 +54,6 @@ impl Goal {
     }
 }
 
-/// The state of pruning one network.
 pub(super) struct Walk<'a> {
     groups: &'a Groups,
     goal: Goal,
@@ -113,7 +111,6 @@ impl<'a> Walk<'a> {
         self.left < self.goal.least + taken.sum::<u64>()
     }
 
-    /// Removes a group that may go.
     pub fn remove(&mut self, group: Group) {
         let index = group as usize;
         self.gone[index] = true;
@@ -143,7 +140,6 @@ impl<'a> Walk<'a> {
         &self.gone
     }
 
-    /// Parameters left.
     pub fn parameters(&self) -> u64 {
         self.left
     }

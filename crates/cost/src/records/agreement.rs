@@ -3,7 +3,7 @@
 /// The time of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Agreement {
-    /// Milliseconds.
+    /// The time that is saved.
     pub milliseconds: f64,
     /// Half of the difference to the next longer time, relative to the shortest.
     pub spread: f64,

@@ -39,7 +39,7 @@ impl Appender {
         Ok((Appender { file }, Some(log)))
     }
 
-    /// The path of the file.
+    /// Where the rows are written.
     pub fn path(&self) -> &Path {
         &self.file.path
     }
@@ -80,7 +80,6 @@ impl Appender {
     }
 }
 
-/// A file of rows of one variable.
 #[derive(Debug)]
 pub(super) struct RowFile {
     pub path: PathBuf,
@@ -167,7 +166,6 @@ impl RowFile {
     }
 }
 
-/// One line of the file, from its cells.
 fn row(cells: &[String]) -> String {
     cells.join(SEPARATOR) + "\n"
 }

@@ -8,7 +8,6 @@ use std::str::FromStr;
 /// An upper bound: no step takes this many milliseconds (31 years) or MiB.
 const MOST: f64 = 1e12;
 
-/// A cell and its position.
 pub(super) struct Cell<'a> {
     pub file: &'a Path,
     /// From 1.
@@ -29,14 +28,12 @@ impl Cell<'_> {
         self.place(Error::input(found)).expected(expected).help("correct the cell or remove the row")
     }
 
-    /// The value of `all` with this name.
     pub fn one_of<T: Copy, const N: usize>(&self, all: [T; N], name: fn(T) -> &'static str) -> Result<T> {
         let names = all.map(name);
         let found = all.into_iter().find(|value| name(*value) == self.text);
         found.ok_or_else(|| self.wrong(&names.join(", ")).help(suggestion(self.text, names)))
     }
 
-    /// A number, if the cell holds one.
     pub fn optional<T: FromStr>(&self) -> Result<Option<T>> {
         match self.text {
             NONE | "-1" | "-1.0" => Ok(None),
@@ -63,7 +60,6 @@ impl Cell<'_> {
         }
     }
 
-    /// The measured numbers in the cell.
     pub fn numbers(&self) -> Result<Vec<f64>> {
         let number = |word: &str| word.parse().ok().filter(|number: &f64| *number > 0.0 && *number <= MOST);
         let words = self.text.split_whitespace().filter(|word| *word != NONE);

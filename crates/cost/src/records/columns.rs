@@ -15,7 +15,6 @@ use std::path::PathBuf;
 /// than a step can be requested with.
 const LARGEST_READ: u64 = 1 << 32;
 
-/// One row of any file.
 pub(super) struct Line {
     pub variable: Variable,
     pub record: Record,
@@ -24,7 +23,6 @@ pub(super) struct Line {
     pub pass: Pass,
 }
 
-/// How a file that lacks the column is treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lacking {
     /// It is not a file of rows.
@@ -35,10 +33,8 @@ pub(super) enum Lacking {
     Unknown,
 }
 
-/// One column.
 pub(super) struct Column {
     pub name: &'static str,
-    /// The kinds of files that have it.
     files: &'static [Variable],
     pub lacking: Lacking,
     content: Content,
@@ -103,13 +99,11 @@ pub(super) fn of(variable: Variable) -> impl Iterator<Item = &'static Column> {
     COLUMNS.iter().filter(move |column| column.files.contains(&variable))
 }
 
-/// The first line of files of that variable.
 pub(super) fn header(variable: Variable) -> String {
     of(variable).map(|column| column.name).collect::<Vec<_>>().join(SEPARATOR)
 }
 
 impl Column {
-    /// Reads its cell into a line.
     pub fn read(&self, cell: &Cell<'_>, line: &mut Line) -> Result<()> {
         match self.content {
             Content::Line(read, _) => read(cell, line),
@@ -149,7 +143,6 @@ impl Line {
         Line { variable, record, operation: None, pass: Pass::Step }
     }
 
-    /// Its cells, in the order of the columns.
     pub fn cells(&self) -> Vec<String> {
         of(self.variable).map(|column| column.write(self)).collect()
     }

@@ -12,7 +12,6 @@ use std::path::Path;
 /// The columns whose truncated cells are never valid values.
 const CLOSING: [&str; 2] = ["model", "outcome"];
 
-/// The rows of a file.
 pub(super) struct Contents {
     pub whole: Vec<(Position, Line)>,
     /// Line of a last row that a crash cut off.
@@ -21,7 +20,6 @@ pub(super) struct Contents {
     pub bytes: u64,
 }
 
-/// The position of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Position {
     /// From 1.
@@ -30,7 +28,6 @@ pub(super) struct Position {
     pub start: u64,
 }
 
-/// The header of a file.
 struct Header<'a> {
     file: &'a Path,
     variable: Variable,

@@ -3,7 +3,6 @@
 
 use perf4sight_base::error::{Error, Result};
 
-/// The separator between the cells of a row.
 pub(super) const SEPARATOR: &str = "|";
 
 /// The marker for a missing value; published rows also use `-1`.
@@ -34,7 +33,6 @@ pub fn check_cell(word: &str) -> Result<()> {
     }
 }
 
-/// A value, or the marker for none.
 pub(super) fn written<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| NONE.to_owned(), |value| value.to_string())
 }

@@ -4,7 +4,7 @@ use super::dialect::{NONE, begins_formula, ends_cell};
 use super::record::Record;
 use perf4sight_step::workload::Pass;
 
-/// An operation that is timed.
+/// An operation that was timed one by one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Operation {
     /// The node's name in the network file, as [`node_cell`] writes it.
@@ -15,7 +15,7 @@ pub struct Operation {
     pub inputs: Vec<Vec<usize>>,
     /// Shape of its output for one sample.
     pub output: Vec<usize>,
-    /// Its trainable parameters.
+    /// Weights that training changes.
     pub parameters: u64,
 }
 

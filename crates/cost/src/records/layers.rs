@@ -33,7 +33,7 @@ impl LayerLog {
     }
 }
 
-/// The path of the layer rows of `variant`.
+/// Where the times of a variant's operations are.
 pub fn file(log_dir: &Path, variant: &Variant) -> PathBuf {
     row_file(log_dir, Variable::Layers, variant)
 }

@@ -15,7 +15,7 @@ const ENDING: &str = "-gt.csv";
 /// The rows of one file, with the problems found while reading it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Log {
-    /// The file that was read.
+    /// Where the rows are from.
     pub file: PathBuf,
     /// Every complete row, in the order of the file; [`Log::settled`] leaves out rows that are superseded.
     pub records: Vec<Record>,
@@ -88,7 +88,7 @@ pub fn log_file(log_dir: &Path, quantity: Quantity, variant: &Variant) -> PathBu
     row_file(log_dir, quantity.into(), variant)
 }
 
-/// The path of the rows of a variable.
+/// Where the rows of a variable are: `{log_dir}/{variable}/{variant}-gt.csv`.
 pub fn row_file(log_dir: &Path, variable: Variable, variant: &Variant) -> PathBuf {
     log_dir.join(variable.name()).join(format!("{variant}{ENDING}"))
 }

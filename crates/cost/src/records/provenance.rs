@@ -42,13 +42,13 @@ pub struct Run {
     /// The agreement of the repetitions of its rows, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visits: Option<Repeatability>,
-    /// Its seed.
+    /// The value of the key `seed`.
     pub seed: u64,
     /// Clocks and temperatures at the start of its first measurement and the end of its last one, if the device
     /// reports them.
     #[serde(default, skip_serializing_if = "Conditions::is_empty")]
     pub conditions: Conditions,
-    /// The configuration of the run.
+    /// The text of the configuration file.
     pub config: String,
 }
 
@@ -80,7 +80,7 @@ pub struct Repeatability {
 pub struct Learned {
     /// Configurations measured so far.
     pub measured: usize,
-    /// Seconds they took.
+    /// How long its measurements took.
     pub seconds: f64,
     /// Training or inference.
     pub stage: Stage,

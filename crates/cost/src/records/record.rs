@@ -7,66 +7,37 @@ use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
 
-/// The outcome of a configuration, as in the column `outcome`.
-///
-/// No outcome's name is a prefix of another, so that a row cut off by a crash is never read as a complete one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// The step ran.
-    Measured,
-    /// The step ran, but other programs kept using the processor: the value is doubtful.
-    Disturbed,
-    /// The step ran, but the machine throttled, mostly because of heat: the value is doubtful.
-    Throttled,
-    /// The step ran repeatedly, but took far longer or shorter than the other rows of its network predict: the value
-    /// is doubtful.
-    Unexpected,
-    /// The step did not fit: a censored observation, never a regression target.
-    OutOfMemory,
-    /// Not run, because a smaller batch of this variant and stage had run out of memory.
-    Skipped,
-    /// The worker reported that it could not run this.
-    Failed,
-    /// The worker died for a reason other than memory.
-    Crashed,
-    /// The worker was still running at the time limit.
-    TimedOut,
-    /// The worker's reply could not be parsed.
-    Garbled,
+perf4sight_base::words! {
+    /// The outcome of a configuration, as in the column `outcome`.
+    ///
+    /// No outcome's name is a prefix of another, so that a row cut off by a crash is never read as a complete one.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Outcome {
+        Measured = "measured",
+        /// The step ran, but other programs kept using the processor: the value is doubtful.
+        Disturbed = "disturbed",
+        /// The step ran, but the machine throttled, mostly because of heat: the value is doubtful.
+        Throttled = "throttled",
+        /// The step ran repeatedly, but took far longer or shorter than the other rows of its network predict: the value
+        /// is doubtful.
+        Unexpected = "unexpected",
+        /// The step did not fit: a censored observation, never a regression target.
+        OutOfMemory = "out_of_memory",
+        /// Not run, because a smaller batch of this variant and stage had run out of memory.
+        Skipped = "skipped",
+        /// The worker reported that it could not run this.
+        Failed = "failed",
+        /// The worker died for a reason other than memory.
+        Crashed = "crashed",
+        /// The worker was still running at the time limit.
+        TimedOut = "timed_out",
+        /// The worker's reply could not be parsed.
+        Garbled = "garbled",
+    }
 }
 
 impl Outcome {
-    /// Every outcome.
-    pub const ALL: [Outcome; 10] = [
-        Outcome::Measured,
-        Outcome::Disturbed,
-        Outcome::Throttled,
-        Outcome::Unexpected,
-        Outcome::OutOfMemory,
-        Outcome::Skipped,
-        Outcome::Failed,
-        Outcome::Crashed,
-        Outcome::TimedOut,
-        Outcome::Garbled,
-    ];
-
-    /// Its name in the CSV.
-    pub fn name(self) -> &'static str {
-        match self {
-            Outcome::Measured => "measured",
-            Outcome::Disturbed => "disturbed",
-            Outcome::Throttled => "throttled",
-            Outcome::Unexpected => "unexpected",
-            Outcome::OutOfMemory => "out_of_memory",
-            Outcome::Skipped => "skipped",
-            Outcome::Failed => "failed",
-            Outcome::Crashed => "crashed",
-            Outcome::TimedOut => "timed_out",
-            Outcome::Garbled => "garbled",
-        }
-    }
-
     /// The published column `passed`.
     pub fn passed(self) -> bool {
         self == Outcome::Measured || self.doubtful()
@@ -81,12 +52,6 @@ impl Outcome {
     /// Whether the step ran, but its time is doubtful; its memory is not.
     pub fn doubtful(self) -> bool {
         matches!(self, Outcome::Disturbed | Outcome::Throttled | Outcome::Unexpected)
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -111,12 +76,12 @@ pub struct MemoryColumns {
     pub heap: Option<Bytes>,
 }
 
-/// The measured value.
+/// The value, by what was measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reading {
     /// Time of a step.
     Latency(Option<Milliseconds>),
-    /// Memory of a step.
+    /// The columns of a row of memory.
     Memory(MemoryColumns),
 }
 
@@ -131,11 +96,11 @@ pub struct Record {
     pub dataset: String,
     /// The network's file as written in the row, possibly a path on another machine: only its stem is used.
     pub file: PathBuf,
-    /// Its outcome.
+    /// What became of the step.
     pub outcome: Outcome,
-    /// Its values.
+    /// What was measured; missing values where the step did not pass.
     pub reading: Reading,
-    /// The number of timed steps, if counted.
+    /// How many steps were timed; older files do not count them.
     pub steps: Option<usize>,
     /// How closely a second measurement confirms the time ([`agreement`](super::agreement())). Of a single
     /// measurement, the half-width of its median's confidence interval, if computed.
@@ -170,7 +135,7 @@ impl Record {
         }
     }
 
-    /// The identity of the measurement.
+    /// What two rows of the same measurement have in common.
     pub fn identity(&self) -> Identity {
         Identity { variant: self.variant.clone(), workload: self.workload, variable: self.quantity().into() }
     }

@@ -19,7 +19,7 @@ const MAX_LEVEL: u8 = 99;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Variant {
-    /// The network's name.
+    /// As in the name of its file.
     pub network: String,
     /// Pruning level, 0 to 99 percent.
     pub level: u8,

@@ -33,7 +33,6 @@ impl Node {
         Node::Split { feature: feature as u16, threshold, right: 0 }
     }
 
-    /// Sets the distance to the right child of a split.
     pub(super) fn set_right(&mut self, distance: usize) {
         if let Node::Split { right, .. } = self {
             *right = distance as u32;
@@ -75,12 +74,12 @@ impl Forest {
         forest
     }
 
-    /// Features per row.
+    /// How many features a row has.
     pub fn features(&self) -> usize {
         self.importance.len()
     }
 
-    /// Number of trees.
+    /// How many trees a prediction averages.
     pub fn trees(&self) -> usize {
         self.roots.len()
     }
@@ -107,7 +106,6 @@ impl Forest {
         sum / self.trees() as f64
     }
 
-    /// Value of the leaf that a row reaches from node `at`.
     fn leaf(&self, mut at: usize, row: &[f32]) -> f64 {
         loop {
             match self.nodes[at] {

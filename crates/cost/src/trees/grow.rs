@@ -38,14 +38,12 @@ impl TrainingSet {
     }
 }
 
-/// One grown tree, nodes in pre-order.
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
     /// Per feature, the share of this tree's variance reduction; all 0 where nothing was split.
     pub(super) importance: Vec<f64>,
 }
 
-/// A node still to be grown.
 struct Open {
     rows: Range<usize>,
     /// Index of the parent whose right child this is.
@@ -106,7 +104,6 @@ fn normalise(shares: &mut [f64]) {
     }
 }
 
-/// A chosen split.
 struct Split {
     feature: usize,
     threshold: f32,

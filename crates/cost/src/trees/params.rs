@@ -8,7 +8,7 @@ use linfa::traits::Fit;
 use ndarray::{ArrayBase, Data, Ix2};
 use perf4sight_base::error::Error;
 
-/// Trees of the published forest.
+/// As published.
 pub const PUBLISHED_TREES: usize = 300;
 
 /// Checked parameters of a forest; made by [`ExtraTrees::params`].

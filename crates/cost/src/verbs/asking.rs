@@ -11,7 +11,6 @@ use perf4sight_verb::config::Missing::Unset;
 use perf4sight_verb::config::{Setting, Values, flag, integer, memory, path, text, word};
 use std::path::{Path, PathBuf};
 
-/// The network.
 pub(super) const NETWORK: Setting = text("network")
     .required()
     .positional("NET.onnx|NAME|NAME@LEVEL")
@@ -66,9 +65,6 @@ pub(super) const OVERWRITE: Setting =
 pub(super) const HTML: Setting = path("html").on_command_line().value("FILE.html");
 
 /// The path given by [`HTML`], if any.
-///
-/// # Errors
-/// A path that does not end in `.html`, with its position.
 pub(super) fn html(values: &Values<'_>) -> Result<Option<PathBuf>> {
     let page: Option<PathBuf> = values.get("html")?;
     match page.as_ref().is_some_and(|page| !ends_in(page, &["html"])) {
@@ -78,9 +74,6 @@ pub(super) fn html(values: &Values<'_>) -> Result<Option<PathBuf>> {
 }
 
 /// The files given by the key `output` and by the argument [`HTML`].
-///
-/// # Errors
-/// A file with another extension, with its position.
 pub(super) fn output(values: &Values<'_>, endings: &[&str]) -> Result<Vec<PathBuf>> {
     let output: Vec<PathBuf> = values.get("output")?;
     if let Some(other) = output.iter().find(|file| !ends_in(file, endings)) {
@@ -95,7 +88,6 @@ fn ends_in(file: &Path, endings: &[&str]) -> bool {
     file.extension().is_some_and(|ending| endings.iter().any(|known| ending == *known))
 }
 
-/// The names of the known networks.
 pub(super) fn networks() -> Vec<&'static str> {
     zoo::names().collect()
 }

@@ -16,15 +16,12 @@ pub struct Extents {
     pub dims: Dims,
     /// One sample of its only input.
     pub input: Option<Shape>,
-    /// The number of classes.
+    /// Classes of the result, where it is a classifier's.
     pub classes: Option<usize>,
 }
 
 impl Extents {
     /// Parses the settings `input`, `classes` and `dim`.
-    ///
-    /// # Errors
-    /// An invalid shape, number of classes or size of a dimension, or two sizes for one dimension, with the position.
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
         let (input, classes) = (images::input(values)?, images::classes(values)?);
         let sizes = values.get::<Option<Vec<String>>>("dim")?.unwrap_or_default();
@@ -32,10 +29,6 @@ impl Extents {
         Ok(Extents { dims: dims.map_err(|error| values.placed("dim", error))?, input, classes })
     }
 
-    /// Reads a network file with these sizes.
-    ///
-    /// # Errors
-    /// A file that cannot be used, an input that it does not accept, a number of classes that it cannot have.
     pub(super) fn read(&self, file: impl AsRef<Path>) -> Result<Loaded> {
         let file = file.as_ref();
         check_exported(file)?;
@@ -46,10 +39,6 @@ impl Extents {
         loaded.and_then(|loaded| self.told_apart(loaded, file))
     }
 
-    /// The same, with the magnitudes of its filters.
-    ///
-    /// # Errors
-    /// Also a file without weights.
     pub(super) fn read_with_magnitudes(&self, file: impl AsRef<Path>) -> Result<(Loaded, Magnitudes)> {
         let file = file.as_ref();
         check_exported(file)?;

@@ -4,7 +4,7 @@ use crate::fingerprint::Fingerprint;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::units::Percent;
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Rows, Table};
 use perf4sight_step::workload::{Quantity, Stage};
 use perf4sight_verb::config::{Setting, Table as Settings, path};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
@@ -31,9 +31,8 @@ pub static VERB: VerbSpec = VerbSpec {
 
 const FOLDER: Setting = path("folder").or("fingerprinting").positional("DIR").help("Where to look.");
 
-/// The request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fingerprints {
+struct Fingerprints {
     folder: PathBuf,
 }
 
@@ -47,9 +46,6 @@ struct Stored {
 impl Verb for Fingerprints {
     /// Lists every folder and stage with fingerprints; a file that cannot be used is named, and sets
     /// [`Summary::failure`].
-    ///
-    /// # Errors
-    /// The folder cannot be read.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let mut folders = Vec::new();
         folders_below(&self.folder, DEEPEST, &mut folders)?;
@@ -137,36 +133,26 @@ impl Stored {
         fitted.map(|fitted| fitted.variant.network.as_str()).collect()
     }
 
-    /// The day of the older fit.
     fn day(&self) -> Option<&str> {
         self.fingerprints.iter().filter_map(|fingerprint| fingerprint.provenance.date.get(..DAY)).min()
-    }
-
-    fn row(&self) -> Vec<Cell> {
-        let subject = self.fingerprints[0].subject();
-        let quantities: Vec<&str> = self.fingerprints.iter().map(|one| one.subject().quantity.name()).collect();
-        let networks: Vec<&str> = self.networks().into_iter().collect();
-        let errors = Quantity::ALL.map(|quantity| self.left_out(quantity).map(Percent).into());
-        let heads: [Cell; 7] = [
-            self.folder.display().to_string().into(),
-            subject.device.as_str().into(),
-            subject.dataset.as_str().into(),
-            subject.step.to_string().into(),
-            quantities.join(", ").into(),
-            self.day().into(),
-            networks.join(", ").into(),
-        ];
-        heads.into_iter().chain(errors).collect()
     }
 }
 
 fn table(stored: &[Stored], folder: &Path) -> Table {
-    let heads = ["folder", "device", "dataset", "stage", "quantities", "fitted", "networks"];
-    let errors = Quantity::ALL.map(|quantity| {
-        Column::number(format!("{quantity}_left_out_mape"), format!("{quantity} error, network left out"))
-    });
-    let columns = heads.map(|head| Column::text(head, head)).into_iter().chain(errors);
-    let mut table = Table::new(format!("Fingerprints below {}", folder.display()), columns);
-    stored.iter().for_each(|stored| table.row(stored.row()));
-    table
+    let subject = |one: &Stored| one.fingerprints[0].subject().clone();
+    let quantities =
+        |one: &Stored| one.fingerprints.iter().map(|one| one.subject().quantity.name()).collect::<Vec<_>>();
+    let rows = Rows::new(format!("Fingerprints below {}", folder.display()), stored)
+        .text("folder", "folder", |one| one.folder.display().to_string())
+        .text("device", "device", |one| subject(one).device)
+        .text("dataset", "dataset", |one| subject(one).dataset)
+        .text("stage", "stage", |one| subject(one).step.to_string())
+        .text("quantities", "quantities", |one| quantities(one).join(", "))
+        .text("fitted", "fitted", |one| one.day().map(str::to_owned))
+        .text("networks", "networks", |one| one.networks().into_iter().collect::<Vec<_>>().join(", "));
+    let error = |rows: Rows<_>, quantity: Quantity| {
+        let heading = format!("{quantity} error, network left out");
+        rows.number(&format!("{quantity}_left_out_mape"), heading, |one: &&Stored| one.left_out(quantity).map(Percent))
+    };
+    Quantity::ALL.into_iter().fold(rows, error).table()
 }

@@ -8,26 +8,15 @@ use perf4sight_verb::config::Values;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The shape of one image, if the key `input` gives it.
-///
-/// # Errors
-/// An invalid shape, with its position.
 pub(super) fn input(values: &Values<'_>) -> Result<Option<Shape>> {
     values.named_if_set("input", parse_input)
 }
 
-/// The number of classes, if the key `classes` gives it.
-///
-/// # Errors
-/// Zero or too many classes, with the position.
 pub(super) fn classes(values: &Values<'_>) -> Result<Option<usize>> {
     values.named_if_set("classes", parse_classes)
 }
 
 /// The images given by `dataset`, `input` and `classes`.
-///
-/// # Errors
-/// A word that cannot name a folder; an unknown dataset without both other keys, with its position.
 pub(super) fn of(values: &Values<'_>) -> Result<Images> {
     let (input, classes) = (input(values)?, classes(values)?);
     Images::of(&values.folder_name("dataset")?, input.as_ref(), classes)
@@ -35,9 +24,6 @@ pub(super) fn of(values: &Values<'_>) -> Result<Images> {
 }
 
 /// Refuses existing network files whose input size differs from the one that the word for the images gives.
-///
-/// # Errors
-/// The first such file.
 pub(super) fn check<'a>(networks: impl Iterator<Item = (&'a str, &'a Path)>) -> Result<()> {
     let sized = networks.filter_map(|(word, file)| Some((Images::named(word).ok()?, file)));
     let files: BTreeMap<&Path, Images> = sized
@@ -56,10 +42,6 @@ pub(super) fn check<'a>(networks: impl Iterator<Item = (&'a str, &'a Path)>) -> 
     })
 }
 
-/// The word for the images, whichever `dataset` is.
-///
-/// # Errors
-/// See [`input`] and [`classes`].
 pub(super) fn word(values: &Values<'_>) -> Result<String> {
     let (input, classes) = (input(values)?, classes(values)?);
     Ok(Images::worded(&values.folder_name("dataset")?, input.as_ref(), classes))

@@ -24,5 +24,4 @@ mod verdict;
 
 use perf4sight_verb::Noun;
 
-/// The items that these sections report on.
 const NETWORKS: Noun = Noun { one: "network", several: "networks" };

@@ -15,13 +15,11 @@ use perf4sight_verb::Context;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A network, with remarks on how it was loaded.
 pub(super) struct Named {
     pub network: Network,
     pub remarks: Remarks,
 }
 
-/// Remarks on networks.
 #[derive(Default)]
 pub(super) struct Remarks {
     /// Problems that a reader should know of.
@@ -104,15 +102,11 @@ impl Remarks {
 }
 
 /// Refuses a word that is neither a file, nor a known network, nor a known network with a level.
-///
-/// # Errors
-/// An unknown name, a level outside 0 to 99.
 pub(super) fn check(word: &str) -> Result<()> {
     let (name, level) = word.split_once('@').unwrap_or((word, "0"));
     if is_file(word) { Ok(()) } else { check_name(name).and_then(|()| parse_level(level).map(drop)) }
 }
 
-/// A known network for the images and classes of the named dataset, unless `extents` gives others.
 fn known(name: &str, dataset: &str, extents: &Extents) -> Result<Network> {
     check_name(name)?;
     if let Some((dim, _)) = extents.dims.first_key_value() {
@@ -141,9 +135,6 @@ fn known(name: &str, dataset: &str, extents: &Extents) -> Result<Network> {
 const AS_A_FILE: &str = "name a network of your own by its file, with path and ending: nets/mine.onnx";
 
 /// Refuses invalid names for a user's network: names that make rows unreadable, and the names of calibration networks.
-///
-/// # Errors
-/// The invalid name, with a valid one.
 pub(super) fn check_own_name(name: &str) -> Result<()> {
     // Known names are resolved as a whole before anything is taken for a level.
     if !zoo::names().any(|known| known == name) {
@@ -186,7 +177,6 @@ fn near(name: &str) -> Option<String> {
     found.find_map(|file| Some(file.ok()?.display().to_string()))
 }
 
-/// Whether a word is the path of a file, existing or not.
 pub(super) fn is_file(word: &str) -> bool {
     let path = Path::new(word);
     path.extension().is_some_and(|ending| ending == "onnx") || word.contains('/') || path.exists()

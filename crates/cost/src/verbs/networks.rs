@@ -6,7 +6,7 @@ use perf4sight_network::Network;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Rows, Table};
 use perf4sight_verb::config::{Setting, Table as Settings, Values, path};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use std::fs;
@@ -28,9 +28,8 @@ pub static VERB: VerbSpec = VerbSpec {
 
 const EXPORT: Setting = path("export").value("DIR").help("Write them to this folder.");
 
-/// The request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Networks {
+struct Networks {
     export: Option<PathBuf>,
     overwrite: bool,
     dataset: Dataset,
@@ -38,9 +37,6 @@ pub struct Networks {
 
 impl Verb for Networks {
     /// Lists all networks; writes the requested ones.
-    ///
-    /// # Errors
-    /// The folder is not writable.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let table = self.list()?;
         let headline = match &self.export {
@@ -61,29 +57,18 @@ impl Networks {
     }
 
     fn list(&self) -> Result<Table> {
-        let mut table = Table::new(
-            format!(
-                "Networks for {0} ({1} classes, 3x{2}x{2})",
-                self.dataset,
-                self.dataset.classes(),
-                self.dataset.size()
-            ),
-            [
-                Column::text("network", "network"),
-                Column::number("parameters", "parameters"),
-                Column::number("macs", "MACs"),
-                Column::number("activations", "activations"),
-                Column::number("smallest_input", "smallest input"),
-            ],
-        );
-        for name in zoo::names() {
-            let network = zoo::build(name, self.dataset).ok();
-            let count = |of: fn(&Network) -> u64| -> Cell { network.as_ref().map(of).into() };
-            let counts = [count(Network::parameters), count(Network::macs), count(Network::activations)];
-            let smallest: Cell = zoo::smallest_input(name)?.into();
-            table.row(std::iter::once(name.into()).chain(counts).chain([smallest]));
-        }
-        Ok(table)
+        let networks: Vec<(&str, Option<Network>, usize)> = zoo::names()
+            .map(|name| Ok((name, zoo::build(name, self.dataset).ok(), zoo::smallest_input(name)?)))
+            .collect::<Result<_>>()?;
+        let (classes, size) = (self.dataset.classes(), self.dataset.size());
+        let count = |network: &Option<Network>, of: fn(&Network) -> u64| network.as_ref().map(of);
+        Ok(Rows::new(format!("Networks for {} ({classes} classes, 3x{size}x{size})", self.dataset), networks)
+            .text("network", "network", |(name, ..)| *name)
+            .number("parameters", "parameters", |(_, network, _)| count(network, Network::parameters))
+            .number("macs", "MACs", |(_, network, _)| count(network, Network::macs))
+            .number("activations", "activations", |(_, network, _)| count(network, Network::activations))
+            .number("smallest_input", "smallest input", |(.., smallest)| *smallest)
+            .table())
     }
 
     fn export(&self, folder: &Path, context: &mut Context) -> Result<String> {

@@ -10,7 +10,7 @@ use perf4sight_base::units::{Percent, counted};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
 use perf4sight_onnx::{Kept, Magnitudes};
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Rows, Table};
 use perf4sight_verb::config::{Conflicts, Setting, Table as Settings, Values, flag, integer, number, path, text, word};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use serde_json::{Value, json};
@@ -54,9 +54,8 @@ const WEIGHTS: Setting = flag("weights")
 const WEIGHTLESS: &str = "\nThe file holds shapes and no weights: they are inputs of its graph. With --weights it holds what is left of those of NET.onnx; to \
                           prune a module of PyTorch with its weights, call perf4sight.prune of the Python module.";
 
-/// The request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Prune {
+struct Prune {
     network: String,
     level: f64,
     mode: Mode,
@@ -71,10 +70,6 @@ pub struct Prune {
 
 impl Verb for Prune {
     /// Reports the remaining channels of every layer, and writes the smaller network if requested.
-    ///
-    /// # Errors
-    /// A network that cannot be used, or cannot be pruned to within two points of the level; patterns without a match;
-    /// magnitudes of a file without weights.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let (Named { network, remarks }, magnitudes) = self.load()?;
         remarks.report(context);
@@ -140,7 +135,6 @@ impl Prune {
         Ok((Named { network, remarks: Remarks { warnings, notes: Vec::new() } }, magnitudes))
     }
 
-    /// Writes the smaller network, but not over the larger one: what is gone could not be had back.
     fn write(&self, pruned: &Pruned, file: &Path) -> Result<()> {
         let source = Path::new(&self.network);
         let is_itself = matches!((file.canonicalize(), source.canonicalize()), (Ok(out), Ok(own)) if out == own);
@@ -191,16 +185,13 @@ fn level(values: &Values<'_>) -> Result<f64> {
 }
 
 fn table(cuts: &[Cut]) -> Table {
-    let words = ["layer", "operation"].map(|word| Column::text(word, word));
-    let numbers = [("inputs", "inputs left"), ("outputs", "outputs left")].map(|(key, head)| Column::number(key, head));
-    let mut table = Table::new("Layers that are smaller", words.into_iter().chain(numbers));
-    let left = |left: &Option<Left>| -> Cell {
-        left.as_ref().map(|left| format!("{} of {}", left.kept.len(), left.of)).into()
-    };
-    for cut in cuts {
-        table.row([cut.layer.as_str().into(), cut.operation.as_str().into(), left(&cut.inputs), left(&cut.outputs)]);
-    }
-    table
+    let left = |left: &Option<Left>| left.as_ref().map(|left| format!("{} of {}", left.kept.len(), left.of));
+    Rows::new("Layers that are smaller", cuts)
+        .text("layer", "layer", |cut| cut.layer.clone())
+        .text("operation", "operation", |cut| cut.operation.clone())
+        .number("inputs", "inputs left", |cut| left(&cut.inputs))
+        .number("outputs", "outputs left", |cut| left(&cut.outputs))
+        .table()
 }
 
 fn kept(cut: &Cut) -> Kept<'_> {

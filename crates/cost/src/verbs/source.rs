@@ -10,10 +10,8 @@ use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, KeyedPath};
 use std::path::PathBuf;
 
-/// The source of predictions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The fingerprints in a folder.
     Fingerprint(PathBuf),
     /// Priors of kinds of devices that were not measured: a known name or [`EVERY`], or the file that describes a
     /// device.
@@ -35,7 +33,6 @@ pub const EVERY: &str = "all";
 pub(super) struct Expected<'a> {
     pub stage: Stage,
     pub changes: Changes,
-    /// The device, if one is required.
     pub device: Option<&'a str>,
     /// The dataset, if one is required. For devices that were not measured it gives the images that networks read.
     pub dataset: Option<&'a str>,
@@ -44,9 +41,6 @@ pub(super) struct Expected<'a> {
 impl Source {
     /// Parses the keys `fingerprint`, `target` and `device_name` of a section: either fingerprints or targets, never
     /// both.
-    ///
-    /// # Errors
-    /// Both, or unknown kinds of devices, with their position.
     pub(super) fn parse(values: &Values<'_>, targets: Option<Vec<String>>) -> Result<Self> {
         // An empty list is treated like a missing key.
         let Some(targets) = targets.filter(|targets| !targets.is_empty()) else {
@@ -66,10 +60,6 @@ impl Source {
     }
 
     /// The fingerprints of every requested device, and the step that they predict; at least one.
-    ///
-    /// # Errors
-    /// No fingerprint of that stage, device and dataset; one that cannot be used, or cannot predict the step; an
-    /// unknown kind of device; a file that does not describe a device.
     pub(super) fn devices(&self, expected: &Expected, context: &mut Context) -> Result<Vec<Device>> {
         match self {
             Source::Fingerprint(folder) => {
@@ -83,9 +73,6 @@ impl Source {
     }
 
     /// Refuses unknown kinds of devices.
-    ///
-    /// # Errors
-    /// The unknown name.
     pub(super) fn check(&self) -> Result<()> {
         match self {
             Source::Fingerprint(_) => Ok(()),
@@ -115,7 +102,6 @@ impl Source {
         }
     }
 
-    /// Its description in an outline.
     pub(super) fn description(&self) -> String {
         match self {
             Source::Fingerprint(folder) => format!("from {}", folder.display()),

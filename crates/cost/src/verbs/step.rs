@@ -8,7 +8,6 @@ use perf4sight_step::workload::{
 use perf4sight_verb::config::Missing::Literal;
 use perf4sight_verb::config::{Setting, Values, integer, text, word};
 
-/// The stage of the step, training or inference.
 pub(super) const STAGE: Setting =
     word("stage", stages).or("{fingerprint.stage}").or_on_command_line(Literal("training")).help("What a step does.");
 
@@ -38,24 +37,18 @@ pub(super) const CHECKPOINT: Setting = text("checkpoint").value("SEGMENTS")
 pub(super) const LOSS: Setting = word("loss", || Loss::ALL.map(Loss::name).to_vec())
     .help("What the network's result is compared with: classes, also of every pixel or place, or as many numbers; by default as in the steps that were profiled.");
 
-/// All settings of a step.
 pub(super) const OF_STEPS: &[Setting] =
     &[OPTIMIZER, ZERO_GRAD, PRECISION, TRAINABLE, FROZEN_NORMALISATION, ACCUMULATE, CHECKPOINT, LOSS];
 
-/// The names of the stages.
 pub(super) fn stages() -> Vec<&'static str> {
     Stage::ALL.map(Stage::name).to_vec()
 }
 
-/// The names of the precisions.
 pub(super) fn precisions() -> Vec<&'static str> {
     Precision::ALL.map(Precision::name).to_vec()
 }
 
 /// The changes that the settings make to steps of these stages; settings that are left out change nothing.
-///
-/// # Errors
-/// An unknown word, or a setting of training where no stage is training, with its position.
 pub(super) fn changes(values: &Values<'_>, stages: &[Stage]) -> Result<Changes> {
     let vain = |part: &Part| values.writes(part.key()) && !stages.iter().any(|&stage| part.is_of(stage));
     if let Some(part) = Part::ALL.into_iter().find(vain) {
@@ -77,9 +70,6 @@ pub(super) fn changes(values: &Values<'_>, stages: &[Stage]) -> Result<Changes> 
 }
 
 /// Refuses batches with fewer samples than the step has passes.
-///
-/// # Errors
-/// The batch size, with the position of the number of passes.
 pub(super) fn check_batches(values: &Values<'_>, step: Step, batches: &[u64]) -> Result<()> {
     let mut workloads = batches.iter().map(|&batch| Workload { step, batch });
     workloads.try_for_each(Workload::check).map_err(|error| values.placed("accumulate", error))

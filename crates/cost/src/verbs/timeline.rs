@@ -2,11 +2,10 @@
 //! the peak.
 
 use perf4sight_base::units::{Bytes, Percent};
-use perf4sight_memory::{Live, Phase, Role, Timeline, TimelineEntry};
-use perf4sight_report::{Axis, Block, Chart, Column, Plot, Reference, Series, StackedArea, Table};
+use perf4sight_memory::{Phase, Role, Timeline, TimelineEntry};
+use perf4sight_report::{Axis, Block, Chart, Plot, Reference, Rows, Series, StackedArea, Table};
 use serde_json::{Value, json};
 
-/// The number of largest tensors that are shown.
 const LARGEST: usize = 10;
 
 /// The chart, the operation at the peak, and the largest tensors there; `what` names the step, `limit` is the memory
@@ -88,38 +87,25 @@ pub(super) fn at_peak(timeline: &Timeline) -> String {
 
 /// The largest tensors that are alive at the peak.
 pub(super) fn largest(timeline: &Timeline) -> Table {
-    let columns = [
-        Column::text("layer", "layer"),
-        Column::text("component", "what of it"),
-        Column::number("memory_bytes", "memory"),
-        Column::number("share_percent", "share"),
-    ];
-    let mut table = Table::new("The largest tensors at the peak", columns);
     let whole = peak(timeline).total().0 as f64;
-    for Live { layer, role, bytes } in timeline.alive.tensors.iter().take(LARGEST) {
-        let share = Percent(100.0 * bytes.0 as f64 / whole);
-        table.row([layer.as_str().into(), role.name().into(), (*bytes).into(), share.into()]);
-    }
-    table
+    Rows::new("The largest tensors at the peak", timeline.alive.tensors.iter().take(LARGEST))
+        .text("layer", "layer", |tensor| tensor.layer.clone())
+        .text("component", "what of it", |tensor| tensor.role.name())
+        .number("memory_bytes", "memory", |tensor| tensor.bytes)
+        .number("share_percent", "share", |tensor| Percent(100.0 * tensor.bytes.0 as f64 / whole))
+        .table()
 }
 
-/// The memory at the peak, by component.
 pub(super) fn components(timeline: &Timeline) -> Table {
-    let columns = [
-        Column::text("component", "component"),
-        Column::number("memory_bytes", "memory"),
-        Column::number("share_percent", "share"),
-    ];
-    let mut table = Table::new("What is in memory at the peak", columns);
     let whole = peak(timeline).total().0 as f64;
-    let parts = Role::ALL.map(|role| (role, peak(timeline).bytes[role as usize]));
-    for (role, bytes) in parts.into_iter().filter(|(_, bytes)| *bytes > 0) {
-        table.row([role.name().into(), Bytes(bytes).into(), Percent(100.0 * bytes as f64 / whole).into()]);
-    }
-    table
+    let parts = Role::ALL.map(|role| (role, peak(timeline).bytes[role as usize])).into_iter();
+    Rows::new("What is in memory at the peak", parts.filter(|(_, bytes)| *bytes > 0))
+        .text("component", "component", |(role, _)| role.name())
+        .number("memory_bytes", "memory", |(_, bytes)| Bytes(*bytes))
+        .number("share_percent", "share", |(_, bytes)| Percent(100.0 * *bytes as f64 / whole))
+        .table()
 }
 
-/// All data, for programs.
 pub(super) fn json(timeline: &Timeline) -> Value {
     let parts = |entry: &TimelineEntry| -> Value {
         Role::ALL.iter().map(|role| (role.name().replace(' ', "_"), Value::from(entry.bytes[*role as usize]))).collect()

@@ -1,12 +1,12 @@
 //! Verdicts in words. They never claim more certainty than a model can have.
 
-use crate::fingerprint::{Call, Verdict};
-use perf4sight_base::units::Percent;
+use crate::fingerprint::{Call, Counts, Interval, MemoryLimit, Prediction, Verdict};
+use perf4sight_base::units::{Bytes, Percent};
+use perf4sight_report::Cell;
 
 /// A higher probability is not written with more digits: those would describe the model, not reality.
 const SUREST: f64 = 0.999;
 
-/// "97.0 %", and never "100.0 %".
 pub(super) fn sure(probability: f64) -> String {
     match probability {
         surest if surest > SUREST => format!("> {}", Percent(100.0 * SUREST)),
@@ -22,6 +22,35 @@ pub(super) fn called(Verdict { call, fits }: Verdict) -> String {
         Call::DoesNotFit => format!("does not fit ({})", sure(1.0 - fits)),
         Call::Borderline => format!("open ({} fits)", sure(fits)),
     }
+}
+
+/// "it needs 5.10 GiB and fits into 8 GiB (> 99.9 % sure)".
+pub(super) fn stated(needs: &str, place: &str, Verdict { call, fits }: Verdict) -> String {
+    match call {
+        Call::Fits => format!("{needs} and fits into {place} ({} sure)", sure(fits)),
+        Call::DoesNotFit => format!("{needs} and does not fit into {place} ({} sure)", sure(1.0 - fits)),
+        Call::Borderline => {
+            let needs = needs.trim_end_matches(',');
+            format!("{needs}: whether it fits into {place} is open ({} that it does)", sure(fits))
+        }
+    }
+}
+
+/// What a step must fit into: the requested limit, or that of the device, which may count only `tensors`.
+pub(super) fn place(asked: Option<Bytes>, limit: Option<MemoryLimit>, device: &str, tensors: &str) -> String {
+    match (asked, limit) {
+        (Some(asked), _) => asked.in_full(),
+        (None, None) => device.to_owned(),
+        (None, Some(MemoryLimit { bytes, counts: Counts::All })) => format!("the {} of {device}", bytes.in_full()),
+        (None, Some(MemoryLimit { bytes, counts: Counts::Tensors })) => {
+            format!("the {} that the profile of {device} allowed {tensors}", bytes.in_full())
+        }
+    }
+}
+
+/// "31.0 ms – 39.2 ms".
+pub(super) fn ends(prediction: &Prediction) -> Cell {
+    prediction.interval.map(|Interval { low, high, .. }| format!("{low} – {high}")).into()
 }
 
 #[cfg(test)]

@@ -24,7 +24,6 @@ const PERIOD: f64 = 100_000.0;
 const LEAST_QUOTA: f64 = 1000.0;
 /// How long a group may take to become empty and be removed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The time between two attempts.
 const AGAIN: Duration = Duration::from_millis(10);
 /// The controller of version 1 that only counts.
 const COUNTS: &str = "cpuacct";
@@ -42,7 +41,6 @@ const SWEEP: &str = r#"for round in 1 2 3 4 5; do
 done
 while [ "$1" != -- ]; do shift; done; shift; [ $# = 0 ] || exec "$@""#;
 
-/// The groups of a job, in hierarchies of one version.
 #[derive(Debug)]
 pub(super) struct Groups {
     groups: Vec<Group>,
@@ -69,7 +67,6 @@ impl Groups {
         Groups { groups, limits_cpus: false }
     }
 
-    /// Creates a group in one hierarchy.
     pub fn in_one(hierarchy: &Hierarchy) -> io::Result<Self> {
         Ok(Groups { groups: vec![Group::make(hierarchy, &new_name())?], limits_cpus: false })
     }
@@ -92,7 +89,6 @@ impl Groups {
         Ok(self)
     }
 
-    /// The group that limits a resource.
     fn of(&self, resource: Resource) -> io::Result<&Group> {
         let group = self.groups.iter().find(|group| {
             let wanted = group.version.interface().controller(resource);
@@ -140,7 +136,6 @@ impl Drop for Groups {
     }
 }
 
-/// A unique name for a new resource of this process.
 pub(crate) fn new_name() -> String {
     static MADE: AtomicU64 = AtomicU64::new(0);
     Owner::own().name(MADE.fetch_add(1, Ordering::Relaxed))

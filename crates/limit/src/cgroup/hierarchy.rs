@@ -9,7 +9,6 @@ use procfs::{FromRead, ProcessCGroup, ProcessCGroups};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A tree of groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hierarchy {
     pub version: Version,

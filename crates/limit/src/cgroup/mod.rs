@@ -28,7 +28,6 @@ static V2: BackendInfo =
 static V1: BackendInfo =
     BackendInfo { name: "control group v1", resources: &Resource::ALL, grip: Grip::Joins, page_cache_only: false };
 
-/// A version of the kernel's interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     One,
@@ -44,7 +43,6 @@ impl Version {
     }
 }
 
-/// The controller of version 2 for a resource.
 pub(super) fn controller_v2(resource: Resource) -> &'static str {
     v2::V2.controller(resource)
 }
@@ -69,7 +67,6 @@ trait Interface: Sync {
     fn usage(&self, group: &Group) -> Usage;
 }
 
-/// Control groups of one version.
 #[derive(Debug)]
 pub(super) struct Cgroup {
     version: Version,

@@ -24,15 +24,14 @@ const LONGEST: Duration = Duration::from_secs(5);
 const TELL: Duration = Duration::from_millis(20);
 /// The most files to read; they hold enough data.
 const FILES: usize = 1000;
-/// The least data for a valid bandwidth.
 const LEAST: u64 = 16 << 20;
 
 /// A measured read bandwidth.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bandwidth {
-    /// In bytes a second.
+    /// From storage, with several reads at a time.
     pub bytes_per_second: f64,
-    /// Bytes that were read to measure it.
+    /// How much was read for that.
     pub read: Bytes,
     /// Whether the reads were direct I/O. Otherwise the data was dropped from the page cache first, and a lower cache
     /// may have served it.

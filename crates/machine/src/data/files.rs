@@ -38,7 +38,6 @@ pub(super) struct Found {
 pub(super) enum What {
     /// A regular file and its length in bytes.
     File(PathBuf, u64),
-    /// A folder, whose entries come next.
     Folder,
     /// A pipe, a device, or a link to a folder that contains it: nothing to read.
     Other,

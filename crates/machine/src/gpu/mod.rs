@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// A GPU as its driver reports it.
 pub trait Gpu {
-    /// Version of the driver.
+    /// As the driver's own tools print it.
     fn driver(&self) -> Option<String> {
         None
     }
@@ -53,22 +53,22 @@ pub fn driver() -> Option<String> {
     nvml::driver()
 }
 
-/// See [`Gpu::used`].
+/// Memory in use by all processes, of the GPU at a bus address.
 pub fn used(bus: &str) -> Option<Bytes> {
     at(bus)?.used()
 }
 
-/// See [`Gpu::add_to`].
+/// Adds what [`Gpu::add_to`] reads, of the GPU at a bus address.
 pub fn add(bus: &str, moment: &mut Moment) {
     at(bus).into_iter().for_each(|gpu| gpu.add_to(moment));
 }
 
-/// See [`Gpu::processes`].
+/// Other processes that compute on the GPU at a bus address.
 pub fn processes(bus: &str) -> Vec<String> {
     at(bus).map_or(Vec::new(), |gpu| gpu.processes())
 }
 
-/// See [`Gpu::lists_this`].
+/// Whether the GPU at a bus address lists this process.
 pub fn lists_this(bus: &str) -> bool {
     at(bus).is_some_and(|gpu| gpu.lists_this())
 }

@@ -8,7 +8,6 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The operation, for error messages.
 const TO_MACHINE: &str = "read what goes to the machine";
 
 /// The path of a file, relative to the machine's store.
@@ -16,7 +15,6 @@ const TO_MACHINE: &str = "read what goes to the machine";
 pub(super) struct StoredPath(String);
 
 impl StoredPath {
-    /// The path of a single file.
     pub fn of(file: &Path) -> Result<Self> {
         Ok(StoredPath(format!("{}/{}", checksum(content(file)?), plain(file.file_name().unwrap_or_default().as_ref()))))
     }
@@ -40,7 +38,6 @@ pub(super) struct Upload {
 }
 
 impl Upload {
-    /// Opens a file.
     pub fn open(file: &Path) -> Result<Self> {
         let content = input_file::open(file, TO_MACHINE)?;
         let about = content.metadata().map_err(|cause| Error::io(file, TO_MACHINE, &cause))?;
@@ -53,7 +50,7 @@ impl Upload {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Bundle {
     pub(super) files: Vec<(PathBuf, StoredPath)>,
-    /// The command on the machine.
+    /// With the paths that its files have there.
     pub command: Vec<String>,
 }
 
@@ -112,7 +109,7 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// Number of files to upload.
+    /// How many files are uploaded.
     pub fn files(&self) -> usize {
         self.files.len()
     }

@@ -35,10 +35,8 @@ const SSH_FAILED: i32 = 255;
 /// A folder with a short name: the path of a socket has at most 108 bytes.
 const SHORT: &str = "/tmp";
 
-/// The scripts that run on a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Script {
-    /// Report its properties.
     HostInfo,
     Put,
     Run,
@@ -73,7 +71,6 @@ pub(super) struct Reply {
     pub stderr: String,
 }
 
-/// A connection to a machine, opened by the first command and reopened after a loss.
 #[derive(Debug)]
 pub(super) struct Connection {
     host: Host,
@@ -92,7 +89,6 @@ impl Connection {
         &self.host
     }
 
-    /// A folder that is removed with the connection.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

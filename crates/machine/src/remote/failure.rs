@@ -4,7 +4,6 @@ use super::host::Host;
 use perf4sight_base::error::Error;
 use std::io;
 
-/// A command without an answer.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The connection is lost or unavailable for now, with the reason.
@@ -56,7 +55,6 @@ impl Failure {
         Failure::Lost(last.to_owned())
     }
 
-    /// As an error, without another attempt.
     pub fn into_error(self, host: &Host) -> Error {
         match self {
             Failure::Refused(error) => error,

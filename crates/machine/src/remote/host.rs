@@ -56,7 +56,6 @@ impl Host {
         format!("ssh {port}{user}{}", self.address)
     }
 
-    /// The name of the host in ssh's known_hosts.
     pub(super) fn known_as(&self) -> String {
         self.port.map_or_else(|| self.address.clone(), |port| format!("[{}]:{port}", self.address))
     }

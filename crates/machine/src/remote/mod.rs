@@ -48,7 +48,7 @@ type Attempt<T> = std::result::Result<Option<T>, Failure>;
 /// The connection settings of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// Its address.
+    /// As in the key `host`.
     pub host: Host,
     /// A file that replaces the user's own ssh configuration.
     pub config: Option<PathBuf>,
@@ -92,7 +92,7 @@ impl RemoteMachine {
         })
     }
 
-    /// Its address.
+    /// As in the key `host`.
     pub fn host(&self) -> &Host {
         self.connection.host()
     }

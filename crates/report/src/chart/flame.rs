@@ -12,18 +12,18 @@ pub struct Flame {
     pub value: Axis,
     /// The total width; calls may fill less.
     pub whole: f64,
-    /// Calls by category.
+    /// Calls by category, each with a colour.
     pub series: Vec<Series<Call>>,
 }
 
-/// A call.
+/// A call of a function, with its caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
     /// Its identifier over all categories; larger than that of its caller.
     pub number: usize,
     /// The number of its caller; none for an outermost call.
     pub under: Option<usize>,
-    /// The name of the called function.
+    /// What is written on it.
     pub name: String,
     /// Its time without its callees.
     pub own: f64,
@@ -31,9 +31,7 @@ pub struct Call {
     pub remark: String,
 }
 
-/// Height of a level in pixels.
 const LEVEL: f64 = 18.0;
-/// Deeper levels are not drawn.
 const LEVELS: usize = 60;
 /// Narrower calls are not drawn, in pixels.
 const NARROW: f64 = 1.5;

@@ -8,9 +8,9 @@ use crate::theme::Ink;
 /// A grid of cells, such as a time for each number of processors and amount of memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Heatmap {
-    /// The meaning of the rows.
+    /// Above the names of the rows.
     pub row_label: String,
-    /// The meaning of the columns.
+    /// Above the names of the columns.
     pub column_label: String,
     /// Names of the rows, from the top.
     pub rows: Vec<String>,
@@ -18,29 +18,29 @@ pub struct Heatmap {
     pub columns: Vec<String>,
     /// Row after row, as many as rows times columns.
     pub cells: Vec<HeatCell>,
-    /// The meaning of the numbers.
+    /// Label of the legend's scale, and whether it is logarithmic.
     pub value: Axis,
     /// The numbers of the faintest and the strongest colour; by default, the range of the cells.
     pub range: Option<(f64, f64)>,
-    /// Whether numbers are printed in their cells.
+    /// Whether cells show their numbers.
     pub printed: bool,
     /// The meaning of the signs for the legend, which lists the signs that occur.
     pub signs: Vec<(Sign, String)>,
 }
 
-/// One cell of a [`Heatmap`].
+/// A number or a sign, with a tooltip.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeatCell {
-    /// The content of the cell.
+    /// What is drawn.
     pub content: Content,
-    /// Its tooltip.
+    /// The tooltip.
     pub label: String,
 }
 
-/// The content of a [`Heatmap`] cell.
+/// What a [`Heatmap`] cell shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Content {
-    /// A number.
+    /// A colour by its size.
     Number(f64),
     /// The reason why there is no number.
     Sign(Sign),
@@ -59,7 +59,6 @@ pub enum Sign {
     Blank,
 }
 
-/// Height of a row in pixels.
 const ROW: f64 = 20.0;
 /// The minimum and maximum width of a column without printed numbers, in pixels.
 const NARROW: f64 = 26.0;
@@ -79,7 +78,6 @@ pub(crate) fn strength(share: f64, printed: bool) -> f64 {
     least + (most - least) * share.clamp(0.0, 1.0)
 }
 
-/// Places in the grid.
 struct Layout {
     left: f64,
     column: f64,

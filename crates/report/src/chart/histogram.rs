@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Counts of values in bins of equal width.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
-    /// The meaning of the values.
+    /// What is counted in bins.
     pub x: Axis,
     /// The counted items, such as "rows".
     pub counted: String,

@@ -8,7 +8,7 @@ use crate::theme::Ink;
 /// Lines with a marker at every value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// Horizontal.
+    /// Horizontal, with a tick at every value if there is room.
     pub x: Axis,
     /// Vertical; starts at zero.
     pub y: Axis,

@@ -32,11 +32,11 @@ pub struct Chart {
     pub title: String,
     /// One sentence below the plot that explains how to read it; also the description for readers who cannot see it.
     pub caption: String,
-    /// The data.
+    /// What is drawn, and how.
     pub plot: Plot,
 }
 
-/// The kinds of plot.
+/// One variant for each way to draw.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Plot {
     /// Two values of the same kind against each other.
@@ -51,7 +51,7 @@ pub enum Plot {
     StackedBars(StackedBars),
     /// Parts of a whole along an axis.
     StackedArea(StackedArea),
-    /// A grid of numbers.
+    /// Numbers by row and column.
     Heatmap(Heatmap),
     /// Events over time, on parallel tracks.
     Timeline(Timeline),
@@ -61,19 +61,19 @@ pub enum Plot {
     Histogram(Histogram),
 }
 
-/// One axis.
+/// What an axis means and how its values are spaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Axis {
     /// Name and unit: "measured (ms)".
     pub label: String,
-    /// The scale of values.
+    /// How values are spaced.
     pub scale: Scale,
 }
 
-/// The scale of an axis.
+/// How values are spaced along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// Evenly.
+    /// Equal differences have equal lengths.
     Linear,
     /// By their logarithm; values at or below zero are left out.
     Log,
@@ -82,11 +82,11 @@ pub enum Scale {
 /// Points or values that belong together, under one name and colour.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series<T> {
-    /// Name in the legend.
+    /// As in the legend.
     pub name: String,
-    /// The values to draw.
+    /// One item for each mark.
     pub data: Vec<T>,
-    /// The role of its colour.
+    /// By role; the theme has the colour.
     pub colour: Colour,
     /// The stripes of filled areas; by default they depend on the index of the series.
     pub texture: Option<Texture>,
@@ -99,7 +99,7 @@ pub enum Colour {
     Member,
     /// The member with that number, whatever its index.
     Nth(usize),
-    /// The subject of the page.
+    /// What the page is about.
     Subject,
     /// The subject under other circumstances.
     Variation,
@@ -129,13 +129,13 @@ impl Axis {
 }
 
 impl<T> Series<T> {
-    /// Named data.
+    /// A series in the colour of its index.
     pub fn new(name: impl Into<String>, data: impl IntoIterator<Item = impl Into<T>>) -> Self {
         let data = data.into_iter().map(Into::into).collect();
         Series { name: name.into(), data, colour: Colour::Member, texture: None }
     }
 
-    /// Sets a colour other than that of its index.
+    /// The same in a colour by role.
     #[must_use]
     pub fn coloured(self, colour: Colour) -> Self {
         Series { colour, ..self }
@@ -170,7 +170,6 @@ impl Series<f64> {
     }
 }
 
-/// A kind of plot that can be drawn.
 pub(crate) trait Draw {
     /// The widths that it is drawn in, the widest first; a page shows the one that fits.
     fn widths(&self) -> &'static [f64] {

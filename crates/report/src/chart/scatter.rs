@@ -7,17 +7,17 @@ use crate::theme::Ink;
 /// Points around the line where both values are equal. Both axes span the same range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scatter {
-    /// Horizontal.
+    /// Horizontal, over the range of both.
     pub x: Axis,
-    /// Vertical.
+    /// Vertical, over the range of both.
     pub y: Axis,
     /// Half width of the band around the line of equality, as a share: 0.1 is within 10 %.
     pub band: f64,
-    /// Points by group.
+    /// One marker for each group.
     pub series: Vec<Series<Point>>,
 }
 
-/// One point of a [`Scatter`].
+/// A marker with a tooltip.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     /// Along the horizontal axis.

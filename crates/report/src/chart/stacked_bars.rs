@@ -8,7 +8,7 @@ use crate::theme::Ink;
 /// Horizontal bars made of parts, in groups.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StackedBars {
-    /// From the top.
+    /// From the top, each under its name.
     pub groups: Vec<Group>,
     /// The meaning of the lengths.
     pub value: Axis,
@@ -34,7 +34,7 @@ pub struct Group {
 /// The meaning of a whole bar's length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whole {
-    /// The sum of its parts.
+    /// Bars are as long as their parts together.
     Sum,
     /// Always 100 %: its parts are shares.
     Share,

@@ -21,13 +21,13 @@ pub struct Timeline {
 /// A span of time. A span that does not end after its beginning, or that has no track, is not drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// The index of its track.
+    /// Index in [`Timeline::tracks`].
     pub track: usize,
-    /// Its beginning.
+    /// In the unit of the axis.
     pub start: f64,
-    /// Its end.
+    /// In the unit of the axis, after the beginning.
     pub end: f64,
-    /// Its name.
+    /// Written on it if there is room.
     pub name: String,
 }
 
@@ -41,7 +41,6 @@ const NARROW: f64 = 2.0;
 
 type Placed<'a> = (usize, &'a Span);
 
-/// Spans of a category that are drawn together.
 #[derive(Default, Clone)]
 struct Merged {
     count: usize,

@@ -7,13 +7,13 @@ use crate::drawing::{Axes, Drawing, Extent};
 /// Choices with two costs each; for both, less is better.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tradeoff {
-    /// Horizontal.
+    /// The cost to the right.
     pub x: Axis,
-    /// Vertical.
+    /// The cost upwards.
     pub y: Axis,
     /// Choices by group.
     pub series: Vec<Series<Point>>,
-    /// Values to compare with.
+    /// Limits of either cost.
     pub references: Vec<Reference>,
 }
 

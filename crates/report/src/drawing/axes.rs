@@ -14,7 +14,6 @@ use plotters::series::LineSeries;
 use std::convert::Infallible;
 use std::ops::Range;
 
-/// The largest number of ticks of an axis.
 const MOST: usize = 9;
 /// Share of the range left free at either end, so that no marker is cut.
 const MARGIN: f64 = 0.04;
@@ -102,7 +101,6 @@ impl Extent {
         self.axis.scale.position(value)
     }
 
-    /// The value at a position.
     pub fn value(&self, position: f64) -> f64 {
         match self.axis.scale {
             Scale::Linear => position,
@@ -191,7 +189,6 @@ pub fn tick_text(value: f64) -> String {
     }
 }
 
-/// A coordinate for plotters with our ticks.
 struct Coordinate {
     range: RangedCoordf64,
     ticks: Vec<Tick>,
@@ -227,7 +224,6 @@ impl ValueFormatter<f64> for Coordinate {
     }
 }
 
-/// Two axes and the area between them.
 pub struct Axes {
     pub x: Extent,
     pub y: Extent,
@@ -296,7 +292,6 @@ impl Axes {
         self.chart.draw_series(line).expect("a drawing in memory takes every shape");
     }
 
-    /// The point of a pair of positions.
     pub fn at_position(&self, x: f64, y: f64) -> Point {
         let Area { left, bottom, .. } = self.area;
         (left + self.x.share(x) * self.area.width(), bottom - self.y.share(y) * self.area.height())

@@ -17,7 +17,6 @@ use std::rc::Rc;
 
 /// Font size of labels, in pixels.
 pub const FONT: f64 = 14.0;
-/// Opacity of markers.
 pub const MARKER_ALPHA: f64 = 0.8;
 /// Opacity of the stripes of a texture.
 pub const TEXTURE_ALPHA: f64 = 0.4;
@@ -44,19 +43,22 @@ pub struct Mark {
     pub tip: String,
 }
 
-/// The kinds of shapes.
 #[derive(Debug, Clone)]
 pub enum Shape {
     /// Filled rectangles; many of them as one shape take little room in a page.
     Rects(Vec<Area>),
     /// Filled, with its centre and radius.
     Circle(Point, f64),
-    /// Filled.
     Polygon(Vec<Point>),
     /// Lines through points, and their width.
     Lines(Vec<Vec<Point>>, f64),
     /// A line of text; `at` is at half its height.
-    Text { text: String, at: Point, anchor: Anchor, size: f64 },
+    Text {
+        text: String,
+        at: Point,
+        anchor: Anchor,
+        size: f64,
+    },
 }
 
 /// The point of a text that its position refers to.
@@ -100,7 +102,6 @@ impl Area {
 }
 
 impl Shape {
-    /// Calls `change` with every point.
     fn for_each_point(&mut self, mut change: impl FnMut(&mut f64, &mut f64)) {
         match self {
             Shape::Rects(areas) => areas.iter_mut().for_each(|area| {

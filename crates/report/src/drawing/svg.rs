@@ -89,7 +89,6 @@ impl Anchor {
     }
 }
 
-/// A rectangle as part of a path.
 impl Render for Area {
     fn render_to(&self, out: &mut String) {
         let (width, height) = (Px(self.width()), Px(self.height()));
@@ -98,7 +97,6 @@ impl Render for Area {
     }
 }
 
-/// A line through points.
 struct Path<'a>(&'a [Point]);
 
 impl Render for Path<'_> {

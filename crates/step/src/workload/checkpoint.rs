@@ -21,7 +21,6 @@ pub enum Checkpoint {
 
 const NONE: &str = "none";
 const EVERY_BLOCK: &str = "every block";
-/// The word after the number of segments.
 const SEGMENTS: &str = "segments";
 
 impl Checkpoint {

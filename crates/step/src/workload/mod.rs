@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 pub const LARGEST_BATCH: u64 = 1_000_000;
 
 perf4sight_base::words! {
-    /// The stage of a step.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Stage: "stage" {
@@ -39,7 +38,6 @@ perf4sight_base::words! {
     pub enum Quantity {
         /// Milliseconds a step takes.
         Latency = "latency",
-        /// Memory a step needs.
         Memory = "memory",
     }
 }
@@ -49,7 +47,6 @@ perf4sight_base::words! {
     pub enum Variable: "profile variable" {
         /// Milliseconds a step takes.
         Latency = "latency",
-        /// Memory a step needs.
         Memory = "memory",
         /// Milliseconds each operation of a step takes.
         Layers = "layers",
@@ -59,7 +56,7 @@ perf4sight_base::words! {
 /// One step of a network, with its number of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Workload {
-    /// The step.
+    /// What is done with a batch.
     #[serde(flatten)]
     pub step: Step,
     /// Samples per step, at least 1.
@@ -75,13 +72,9 @@ perf4sight_base::words! {
         Forward = "forward",
         /// One operation's gradients, including the sum of incoming ones.
         Backward = "backward",
-        /// The loss and its gradient.
         Loss = "loss",
-        /// Setting gradients to zero.
         ZeroGrad = "zero_grad",
-        /// Updating the parameters.
         Optimizer = "optimizer",
-        /// The whole plain step.
         Step = "step",
     }
 }

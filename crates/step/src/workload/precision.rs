@@ -3,11 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 perf4sight_base::words! {
-    /// The precision of a step.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Precision: "precision" {
-        /// Single precision throughout.
         #[default]
         Fp32 = "fp32",
         /// Weights in single precision; forward and loss under PyTorch's autocast, which casts the operands of products to bfloat16.
@@ -19,10 +17,10 @@ perf4sight_base::words! {
     }
 }
 
-/// A kind of number.
+/// A floating-point format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Number {
-    /// Single precision.
+    /// IEEE 754 binary32.
     Fp32,
     /// Half precision (IEEE 754 binary16).
     Fp16,
@@ -33,7 +31,7 @@ pub enum Number {
 /// Whose lists of functions autocast uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lists {
-    /// A processor's.
+    /// Code for processors.
     Processor,
     /// CUDA's.
     Accelerator,
@@ -59,7 +57,7 @@ impl Precision {
 }
 
 impl Number {
-    /// Bytes of one.
+    /// Bytes of a number.
     pub const fn bytes(self) -> u64 {
         match self {
             Number::Fp32 => 4,

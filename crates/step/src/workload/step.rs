@@ -25,10 +25,10 @@ pub struct Step {
     /// How training changes the weights.
     #[serde(default, skip_serializing_if = "is_published")]
     pub optimizer: Optimizer,
-    /// How gradients are cleared.
+    /// What becomes of gradients between steps.
     #[serde(default, skip_serializing_if = "is_published")]
     pub zero_grad: ZeroGrad,
-    /// The precision of its computation.
+    /// What weights are stored in and what is computed in.
     #[serde(default, skip_serializing_if = "is_published")]
     pub precision: Precision,
     /// Which weights training changes.
@@ -44,12 +44,12 @@ pub struct Step {
     /// Which parts of forward run again in backward.
     #[serde(default, skip_serializing_if = "is_published")]
     pub checkpoint: Checkpoint,
-    /// The loss function.
+    /// How the result is compared with targets.
     #[serde(default, skip_serializing_if = "is_published")]
     pub loss: Loss,
 }
 
-/// A number of passes, at least one.
+/// Passes whose gradients are added up before weights change; at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub struct Accumulate(u64);
@@ -81,14 +81,13 @@ macro_rules! settings {
         }
 
         impl Step {
-            /// The same with one setting as in another step.
+            /// The same with one setting taken from another step.
             pub fn taking(self, setting: Setting, other: Step) -> Self {
                 match setting {
                     $(Setting::$Part => Step { $part: other.$part, ..self },)+
                 }
             }
 
-            /// The same with one setting of that word.
             fn with_word(self, setting: Setting, word: &str) -> Result<Self> {
                 Ok(match setting {
                     $(Setting::$Part => Step { $part: $Part::parse(word)?, ..self },)+
@@ -122,9 +121,9 @@ pub struct Changes {
     pub optimizer: Option<Optimizer>,
     /// How gradients are cleared; without a value and with another optimizer, the default of that optimizer.
     pub zero_grad: Option<ZeroGrad>,
-    /// The precision of its computation.
+    /// As [`Step::precision`].
     pub precision: Option<Precision>,
-    /// Which weights training changes.
+    /// As [`Step::trainable`].
     pub trainable: Option<Trainable>,
     /// The mode of batch normalisations with frozen weights.
     pub frozen_normalisation: Option<FrozenNormalisation>,
@@ -132,14 +131,13 @@ pub struct Changes {
     pub accumulate: Option<Accumulate>,
     /// Which parts of forward run again in backward.
     pub checkpoint: Option<Checkpoint>,
-    /// The loss function.
+    /// As [`Step::loss`].
     pub loss: Option<Loss>,
 }
 
 /// The separator between the settings of a step in rows.
 const BETWEEN: &str = "; ";
 
-/// The word for a step that equals the published one.
 const PUBLISHED: &str = "published";
 
 impl Accumulate {
@@ -151,7 +149,7 @@ impl Accumulate {
         if passes == 0 || passes > Accumulate::MOST { None } else { Some(Accumulate(passes)) }
     }
 
-    /// How many they are.
+    /// At least one.
     pub const fn passes(self) -> u64 {
         self.0
     }
@@ -201,7 +199,7 @@ impl fmt::Display for Accumulate {
 }
 
 impl Setting {
-    /// Whether steps of a stage have it.
+    /// Whether it changes anything in steps of a stage.
     pub fn is_of(self, stage: Stage) -> bool {
         match self {
             Setting::Precision => true,
@@ -274,7 +272,7 @@ impl Step {
         self.differences(Step::published(self.stage))
     }
 
-    /// The settings that differ from another step, with their words.
+    /// The settings that differ from another step, with the words for this one.
     pub fn differences(self, other: Step) -> impl Iterator<Item = (Setting, String)> {
         let words = Setting::ALL.map(|setting| (setting, self.word(setting)));
         words.into_iter().filter(move |(setting, word)| *word != other.word(*setting))

@@ -9,7 +9,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Trainable {
-    /// Every one.
+    /// Every weight that is no buffer.
     #[default]
     All,
     /// Those of the last operation that has weights.
@@ -76,7 +76,7 @@ impl Patterns {
         }
     }
 
-    /// Whether one of them matches a name.
+    /// Whether a pattern matches a name.
     pub fn match_name(self, name: &str) -> bool {
         self.0.split(',').filter_map(|pattern| glob::Pattern::new(pattern).ok()).any(|pattern| pattern.matches(name))
     }

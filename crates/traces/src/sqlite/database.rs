@@ -6,7 +6,6 @@ use rusqlite::{Connection, OpenFlags, Row};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// A file opened read-only.
 pub(super) struct Database {
     connection: Connection,
     file: PathBuf,
@@ -58,7 +57,6 @@ impl Database {
         self.connection.query_row(question, [table], |row| row.get(0)).map_err(|cause| damaged(&self.file, &cause))
     }
 
-    /// An error that names the file.
     pub fn wrong(&self, problem: impl Into<String>) -> Error {
         Error::input(problem).file(&self.file)
     }
@@ -67,7 +65,6 @@ impl Database {
         Ok(!self.columns(table)?.is_empty())
     }
 
-    /// Whether it has a table with at least one row.
     pub fn has_rows(&self, table: &str) -> Result<bool> {
         let question = format!("SELECT EXISTS (SELECT 1 FROM \"{table}\")");
         let some = || self.connection.query_row(&question, [], |row| row.get(0));
@@ -106,7 +103,6 @@ impl Database {
         read().map_err(|cause| damaged(&self.file, &cause))
     }
 
-    /// Reads a table of texts with their numbers.
     pub fn texts(&self, table: &str, id: &str) -> Result<Texts> {
         let mut texts = Texts::default();
         self.rows(table, [id, "value"], |[id, value]| {

@@ -248,7 +248,6 @@ fn ids(global: &Value) -> (i64, i64) {
     (global >> BITS & ID, global & ID)
 }
 
-/// A text, or the text with a number.
 fn text<'a>(value: &'a Value, texts: &'a Texts) -> &'a str {
     match value {
         Value::Text(text) => text,

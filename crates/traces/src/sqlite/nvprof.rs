@@ -82,7 +82,6 @@ pub(super) fn read(database: &Database, processes: &mut Processes) -> Result<boo
     Ok(true)
 }
 
-/// The names of kernels by the numbers of their texts.
 fn kernels(database: &Database, texts: &Texts) -> Result<HashMap<i64, String>> {
     let mut names = HashMap::new();
     for table in KERNELS {

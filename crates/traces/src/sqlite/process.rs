@@ -8,7 +8,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-/// The processes of a file, by their numbers.
 pub(super) struct Processes {
     file: PathBuf,
     traces: BTreeMap<i64, Process>,
@@ -20,7 +19,6 @@ pub(super) struct Processes {
     taken: u64,
     /// The number of events left out because of the memory limit.
     left_out: u64,
-    /// The number of events of processes beyond [`MOST`].
     strange: u64,
 }
 
@@ -92,7 +90,6 @@ impl Processes {
         self.taken += process.taken() - before;
     }
 
-    /// Names a thread that has events.
     pub fn name(&mut self, process: i64, thread: i64, name: &str) {
         if let Some(process) = self.traces.get_mut(&process) {
             process.name(thread, name);

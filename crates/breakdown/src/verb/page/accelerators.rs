@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 const VALUE: &str = "time per iteration (ms)";
 /// A longer table of streams is folded.
 const FEW: usize = 8;
-/// The largest number of streams in the table.
 const STREAMS: usize = 40;
 
 /// Charts of work and of idle time, and a table of streams.
@@ -64,7 +63,6 @@ fn of_cause(cause: Idle) -> Colour {
     }
 }
 
-/// The busy time of a stream.
 struct Stream {
     rank: u32,
     name: String,
@@ -92,7 +90,6 @@ fn streams_of((ranked, rank): (&Ranked, &RankBreakdown)) -> Vec<Stream> {
     works.into_iter().map(stream).collect()
 }
 
-/// The busy time of each stream.
 fn streams(run: &Run) -> Table {
     let mut rows: Vec<Stream> = run.ranks().flat_map(streams_of).collect();
     let title = match rows.len().saturating_sub(STREAMS) {
@@ -109,7 +106,6 @@ fn streams(run: &Run) -> Table {
         .table()
 }
 
-/// `stream 7 of GPU 0`.
 pub(super) fn name_of_stream(trace: &Trace, track: perf4sight_traces::TrackId) -> String {
     let track = &trace.tracks[track.index()];
     perf4sight_traces::shortened::cut(

@@ -21,7 +21,6 @@ pub(super) fn blocks(run: &Run) -> Vec<Block> {
     blocks
 }
 
-/// The changes between two runs.
 pub(super) fn before_and_after(shown: &Shown) -> Vec<Block> {
     let Some((after, comparison)) = &shown.after else { return Vec::new() };
     let of_first = if comparison.recordings == [1, 1] { "" } else { ", first recordings" };
@@ -56,7 +55,6 @@ fn corrected<'i>(rank: &'i RankBreakdown, iteration: &'i Iteration) -> Option<&'
     rank.corrected(iteration)?.sets()
 }
 
-/// A chart with groups of bars next to each other.
 fn chart(title: &str, groups: &[Group]) -> Chart {
     let gpu = groups.iter().any(|group| group.run.has_accelerators());
     let bars = Bars(groups.iter().map(|group| (group.name, group.run)).collect());

@@ -13,7 +13,6 @@ pub(super) fn of_category(category: TimeCategory) -> Colour {
     }
 }
 
-/// The colour of GPU work in general.
 pub(super) const GPU: Colour = Colour::Nth(3);
 
 pub(super) fn of_work(work: Work) -> Colour {

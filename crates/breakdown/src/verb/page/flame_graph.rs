@@ -8,7 +8,6 @@ use perf4sight_report::{Axis, Block, Call, Chart, Flame, Plot, Series, Texture};
 use perf4sight_traces::Category;
 use perf4sight_traces::shortened::briefest;
 
-/// The flame graph, or the reason why there is none.
 pub(super) fn blocks(typical: &Typical) -> Vec<Block> {
     let stacks = typical.stacks;
     if stacks.frames().iter().all(|frame| frame.parent.is_none()) {

@@ -3,7 +3,7 @@
 use super::accelerators::name_of_stream;
 use super::colours::{GPU, of_category, of_work};
 use super::{Typical, milliseconds};
-use crate::{Lane, LaneContent, LaneKind, LaneSpan, TimeCategory, Work, lanes};
+use crate::{Lane, LaneContent, LaneKind, LaneSpan, Operation, TimeCategory, Work, lanes};
 use perf4sight_report::{Axis, Chart, Colour, Plot, Series, Span, Texture, Timeline};
 use perf4sight_traces::TrackId;
 use perf4sight_traces::shortened::{briefest, cut};
@@ -20,18 +20,20 @@ pub(super) fn chart(typical: &Typical) -> Chart {
     leave_copies(typical, &mut all);
     let threads = leave(&mut all, THREADS, |of| matches!(of, LaneKind::Thread(_)));
     let streams = leave(&mut all, STREAMS, |of| matches!(of, LaneKind::Stream(_)));
-    let series = SHOWN.map(|shown| {
+    let contents = TimeCategory::ALL.map(LaneContent::TimeCategory).into_iter();
+    let contents = contents.chain([LaneContent::Operation(Operation::Other), LaneContent::Busy]);
+    let series = contents.chain(Work::ALL.map(LaneContent::Work)).map(|content| {
+        let (name, colour) = looks(content);
         let spans = all.iter().enumerate().flat_map(|(track, row)| {
-            let own = row.spans.iter().filter(move |span| Shown::of(span.what) == shown);
+            let own = row.spans.iter().filter(move |span| looks(span.what).0 == name);
             own.map(move |span| placed(typical, track, span))
         });
-        let (name, colour) = shown.looks();
         Series::new(name, spans).coloured(colour).textured(Texture::Plain)
     });
     let plot = Timeline {
         time: Axis::linear("time (ms)"),
         tracks: all.iter().map(|row| name(typical, row)).collect(),
-        series: series.into_iter().filter(|series: &Series<Span>| !series.data.is_empty()).collect(),
+        series: series.filter(|series: &Series<Span>| !series.data.is_empty()).collect(),
     };
     let left_out: Vec<String> = [(threads, "threads"), (streams, "streams")]
         .into_iter()
@@ -72,48 +74,13 @@ fn leave(rows: &mut Vec<Lane>, most: usize, kind: fn(&LaneKind) -> bool) -> usiz
     before - rows.len()
 }
 
-/// The series of the chart, each with a colour.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Shown {
-    TimeCategory(TimeCategory),
-    Busy,
-    Operation,
-    Work(Work),
-}
-
-const SHOWN: [Shown; 13] = [
-    Shown::TimeCategory(TimeCategory::Python),
-    Shown::TimeCategory(TimeCategory::Cpp),
-    Shown::TimeCategory(TimeCategory::CudaApi),
-    Shown::TimeCategory(TimeCategory::Wait),
-    Shown::TimeCategory(TimeCategory::PythonOrWait),
-    Shown::TimeCategory(TimeCategory::CppOrCudaApi),
-    Shown::TimeCategory(TimeCategory::Unrecorded),
-    Shown::Operation,
-    Shown::Busy,
-    Shown::Work(Work::Kernel),
-    Shown::Work(Work::Collective),
-    Shown::Work(Work::Copy),
-    Shown::Work(Work::Set),
-];
-
-impl Shown {
-    fn of(what: LaneContent) -> Self {
-        match what {
-            LaneContent::TimeCategory(category) => Shown::TimeCategory(category),
-            LaneContent::Work(work) => Shown::Work(work),
-            LaneContent::Operation(_) => Shown::Operation,
-            LaneContent::Busy => Shown::Busy,
-        }
-    }
-
-    fn looks(self) -> (&'static str, Colour) {
-        match self {
-            Shown::TimeCategory(category) => (category.name(), of_category(category)),
-            Shown::Busy => ("GPU busy", GPU),
-            Shown::Operation => ("operation", Colour::Subject),
-            Shown::Work(work) => (work.name(), of_work(work)),
-        }
+/// The name and colour of the series that shows a content.
+fn looks(content: LaneContent) -> (&'static str, Colour) {
+    match content {
+        LaneContent::TimeCategory(category) => (category.name(), of_category(category)),
+        LaneContent::Busy => ("GPU busy", GPU),
+        LaneContent::Operation(_) => ("operation", Colour::Subject),
+        LaneContent::Work(work) => (work.name(), of_work(work)),
     }
 }
 

@@ -46,10 +46,8 @@ pub(super) fn blocks(run: &Run, typical: &Typical) -> Vec<Block> {
     blocks
 }
 
-/// The divisors of times.
 #[derive(Clone, Copy)]
 struct Scale {
-    /// Nanoseconds of all iterations that count.
     window: f64,
     iterations: f64,
 }
@@ -72,7 +70,6 @@ impl Scale {
         if calls.fract() == 0.0 { Cell::Count(calls as u64) } else { calls.into() }
     }
 
-    /// The first lines that are not too small.
     fn lines<T>(self, costs: &[T], time: fn(&T) -> i64) -> impl Iterator<Item = &T> {
         let some = move |cost: &&T| time(cost) as f64 >= LEAST * self.window;
         costs.iter().take(LINES).filter(some)
@@ -102,7 +99,6 @@ fn work_table(costs: &[WorkCost], title: String, scale: Scale) -> Table {
         .table()
 }
 
-/// The table of another rank, with all kinds of calls.
 fn other(run: &Run, ranked: &Ranked, rank: &RankBreakdown) -> Option<Table> {
     let stacks = run.stacks_of(rank)?;
     let scale = Scale::of(stacks);

@@ -48,10 +48,8 @@ pub(super) fn of(shown: &Shown) -> Page {
 struct Typical<'a> {
     ranked: &'a Ranked,
     rank: &'a RankBreakdown,
-    /// The iteration of median length.
     iteration: &'a Iteration,
     stacks: &'a Stacks,
-    /// Whether there are other ranks.
     of_several: bool,
 }
 
@@ -77,7 +75,6 @@ impl<'a> Typical<'a> {
     }
 }
 
-/// Nanoseconds of an iteration.
 fn length(iteration: &Iteration) -> Option<f64> {
     Some(iteration.sets.total() as f64)
 }
@@ -151,7 +148,6 @@ fn headline(run: &Run, whose: Whose) -> Vec<Fact> {
     facts
 }
 
-/// The eleven published metrics.
 fn metrics(run: &Run) -> Table {
     let whose = Whose::main(run);
     let summary = |metric: Metric| whose?.summary(|iteration| metric.of(&iteration.sets));

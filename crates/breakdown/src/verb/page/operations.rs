@@ -28,9 +28,7 @@ pub(super) fn blocks(shown: &Shown, typical: &Typical) -> Vec<Block> {
     vec![Block::Chart(time_breakdown::of(shown).chart), Block::Chart(all.by_category(typical)), table]
 }
 
-/// The sort position of an operation, and its name.
 type Name = (usize, String);
-/// A category, and whether a GPU is busy.
 type Set = (TimeCategory, bool);
 
 /// Sort positions of ranges of the script, of merged ranges, and of the time outside all operations.
@@ -86,7 +84,7 @@ impl Operations {
         let plot = StackedBars {
             groups: shown.iter().map(|rank| Group { name: head(rank), bars: names.clone() }).collect(),
             value: Axis::linear("time per iteration (ms)"),
-            series: series.filter(has_any).collect(),
+            series: series.filter(|series| series.data.iter().any(|time| *time > 0.0)).collect(),
             whole: Whole::Sum,
             keys: Vec::new(),
             intervals: Vec::new(),
@@ -126,10 +124,6 @@ impl Operations {
     }
 }
 
-fn has_any(series: &Series<f64>) -> bool {
-    series.data.iter().any(|time| *time > 0.0)
-}
-
 impl OfRank {
     fn of((ranked, rank): (&Ranked, &RankBreakdown)) -> Self {
         let count = rank.counted().count().max(1) as f64;
@@ -147,7 +141,6 @@ impl OfRank {
         format!("rank {}", self.rank)
     }
 
-    /// Merges the ranges that are not in `separate`.
     fn merge_others(&mut self, separate: &[Name]) {
         let mut times = BTreeMap::new();
         for ((name, set), time) in std::mem::take(&mut self.times) {

@@ -9,7 +9,6 @@ use perf4sight_report::{Axis, Block, Chart, Line, Plot, Reference, Series, Value
 
 /// The largest number of points; more iterations are averaged in groups.
 const POINTS: usize = 100;
-/// The largest number of ranks with a line.
 const RANKS: usize = 8;
 
 /// A line for each rank, and one for each category of the rank shown in full.
@@ -53,7 +52,6 @@ fn plot(series: Vec<Series<Value>>, rank: &RankBreakdown) -> Line {
     line
 }
 
-/// The number of iterations per point.
 fn together(rank: &RankBreakdown) -> usize {
     rank.iterations.len().div_ceil(POINTS).max(1)
 }

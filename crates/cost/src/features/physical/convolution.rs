@@ -6,12 +6,10 @@ use perf4sight_network::{Conv, Shape, Volume, Window};
 
 /// The sizes that the kernels of one convolution depend on.
 struct Geometry {
-    /// Channels in and out.
     channels: [f64; 2],
     groups: f64,
     /// Pixels of one input and output channel.
     pixels: [f64; 2],
-    /// Elements of the kernel.
     area: f64,
     weights: f64,
     /// The geometry of the filter, for images.

@@ -12,44 +12,37 @@ pub struct Amount {
     pub sample: f64,
 }
 
-/// The kind of operation that a kernel belongs to; times are learned and reported by it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Class {
-    /// Dense convolution with a 1x1 kernel.
-    Pointwise,
-    /// Dense convolution with a 3x3 kernel.
-    Conv3x3,
-    /// Dense convolution with any other kernel.
-    ConvLarge,
-    /// Convolution in groups of several channels.
-    Grouped,
-    /// Convolution whose filters read one channel each.
-    Depthwise,
-    /// Fully connected layer.
-    Linear,
-    /// Product of two activations.
-    MatMul,
-    /// Batch or layer normalisation.
-    Normalisation,
-    /// Element-wise function.
-    Activation,
-    /// A random number for every element, and the elements that are kept.
-    Dropout,
-    /// Element-wise arithmetic, and the sum of gradients at a fork.
-    Arithmetic,
-    /// Tensors copied together, apart or into another order.
-    Copy,
-    /// Windows or whole images reduced to a number.
-    Pooling,
-    /// Softmax.
-    Softmax,
-    /// Loss and its gradient.
-    Loss,
-    /// zero_grad and the optimizer.
-    Update,
-    /// An operation that this crate does not support, treated as element-wise unless its products are known.
-    Unknown,
+perf4sight_base::words! {
+    /// The kind of operation that a kernel belongs to; times are learned and reported by it.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Class {
+        Pointwise = "1x1 convolution",
+        Conv3x3 = "3x3 convolution",
+        ConvLarge = "larger convolution",
+        Grouped = "grouped convolution",
+        /// Convolution whose filters read one channel each.
+        Depthwise = "depthwise convolution",
+        /// Fully connected layer.
+        Linear = "linear",
+        MatMul = "matrix product",
+        Normalisation = "normalisation",
+        /// Element-wise function.
+        Activation = "activation",
+        /// A random number for every element, and the elements that are kept.
+        Dropout = "dropout",
+        /// Element-wise arithmetic, and the sum of gradients at a fork.
+        Arithmetic = "arithmetic",
+        /// Tensors copied together, apart or into another order.
+        Copy = "copies",
+        /// Windows or whole images reduced to a number.
+        Pooling = "pooling",
+        Softmax = "softmax",
+        Loss = "loss",
+        Update = "optimizer",
+        /// An operation that this crate does not support, treated as element-wise unless its products are known.
+        Unknown = "unknown",
+    }
 }
 
 /// Which part of a step a kernel runs in.
@@ -89,9 +82,9 @@ pub enum Access {
 /// A matrix product `rows x inner` times `inner x columns`, `blocks` of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Product {
-    /// Rows of the result.
+    /// Rows of the first operand and of the result.
     pub rows: Amount,
-    /// Columns of the result.
+    /// Columns of the second operand and of the result.
     pub columns: Amount,
     /// The axis that is summed over.
     pub inner: Amount,
@@ -102,15 +95,15 @@ pub struct Product {
 /// The geometry of a convolution; pairs are height, width.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Filter {
-    /// Channels in and out.
+    /// Channels of the input and of the output.
     pub channels: [f64; 2],
     /// Blocks of channels that are independent of each other.
     pub groups: usize,
-    /// Input image.
+    /// Rows and columns of the input.
     pub image: [usize; 2],
     /// Image of the result.
     pub positions: [usize; 2],
-    /// Kernel.
+    /// Rows and columns of the filter.
     pub kernel: [usize; 2],
     /// Step between positions.
     pub stride: [usize; 2],
@@ -127,13 +120,13 @@ pub struct Filter {
 pub struct Kernel {
     /// The node it belongs to; the network's output for the loss.
     pub node: NodeId,
-    /// The class of its operation.
+    /// What its operation is counted under.
     pub class: Class,
-    /// The pass it runs in.
+    /// When it runs.
     pub pass: Pass,
     /// The matrix product it computes, if any.
     pub product: Option<Product>,
-    /// The filter it applies, if any.
+    /// None for operations that are no convolutions of images.
     pub filter: Option<Filter>,
     /// Bytes of one element of its inputs and results.
     pub element: f64,
@@ -141,7 +134,7 @@ pub struct Kernel {
     pub traffic: Amount,
     /// Bytes it reads where nothing is kept between neighbouring windows; none where it has no windows.
     pub windows: Amount,
-    /// The order of its accesses.
+    /// The order in which it reads and writes memory.
     pub access: Access,
     /// Bytes of its result; none where it works in place.
     pub result: Amount,
@@ -171,14 +164,14 @@ impl Kernel {
             && (self.row, self.function, self.repeats) == (other.row, other.function, other.repeats)
     }
 
-    /// The samples of each repetition.
+    /// Samples of each repetition for a step of `batch`.
     pub fn samples(&self, batch: f64) -> f64 {
         (batch / self.repeats).max(1.0)
     }
 }
 
 impl Amount {
-    /// The same for any batch.
+    /// The same amount for any batch size.
     pub fn fixed(fixed: f64) -> Self {
         Amount { fixed, sample: 0.0 }
     }
@@ -188,7 +181,7 @@ impl Amount {
         Amount { fixed: 0.0, sample }
     }
 
-    /// Its value for `batch` samples.
+    /// The amount for `batch` samples.
     pub fn at(self, batch: f64) -> f64 {
         self.fixed + self.sample * batch
     }
@@ -221,7 +214,7 @@ impl Filter {
         (self.positions[0] * self.positions[1]) as f64
     }
 
-    /// Elements of its kernel.
+    /// Rows times columns of the filter.
     pub fn area(&self) -> f64 {
         (self.kernel[0] * self.kernel[1]) as f64
     }
@@ -261,52 +254,6 @@ impl Product {
     /// Floating-point operations for `batch` samples: a multiplication and an addition per term.
     pub fn flops(&self, batch: f64) -> f64 {
         2.0 * [self.rows, self.columns, self.inner, self.blocks].iter().map(|amount| amount.at(batch)).product::<f64>()
-    }
-}
-
-impl Class {
-    /// All classes, in the order they are listed to users.
-    pub const ALL: [Class; 17] = [
-        Class::Pointwise,
-        Class::Conv3x3,
-        Class::ConvLarge,
-        Class::Grouped,
-        Class::Depthwise,
-        Class::Linear,
-        Class::MatMul,
-        Class::Normalisation,
-        Class::Activation,
-        Class::Dropout,
-        Class::Arithmetic,
-        Class::Copy,
-        Class::Pooling,
-        Class::Softmax,
-        Class::Loss,
-        Class::Update,
-        Class::Unknown,
-    ];
-
-    /// Its name as tables print it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Class::Pointwise => "1x1 convolution",
-            Class::Conv3x3 => "3x3 convolution",
-            Class::ConvLarge => "larger convolution",
-            Class::Grouped => "grouped convolution",
-            Class::Depthwise => "depthwise convolution",
-            Class::Linear => "linear",
-            Class::MatMul => "matrix product",
-            Class::Normalisation => "normalisation",
-            Class::Activation => "activation",
-            Class::Dropout => "dropout",
-            Class::Arithmetic => "arithmetic",
-            Class::Copy => "copies",
-            Class::Pooling => "pooling",
-            Class::Softmax => "softmax",
-            Class::Loss => "loss",
-            Class::Update => "optimizer",
-            Class::Unknown => "unknown",
-        }
     }
 }
 

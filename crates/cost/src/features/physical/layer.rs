@@ -9,7 +9,6 @@ pub(super) struct Layer<'a> {
     pub network: &'a Network,
     pub node: &'a Node,
     pub step: Step,
-    /// Its number formats.
     pub numbers: Numbers,
     /// Whether a gradient flows to each of its inputs.
     pub gradients: Vec<bool>,
@@ -137,7 +136,6 @@ impl Layer<'_> {
         f64::from(u8::from(!issued))
     }
 
-    /// Sets the number of launches of the last kernel.
     pub(super) fn launched(&mut self, launches: f64) {
         if let Some(kernel) = self.kernels.last_mut() {
             kernel.launches = launches;

@@ -4,7 +4,6 @@ use super::kernel::{Access, Amount, Class, Pass, Product};
 use super::layer::Layer;
 use perf4sight_network::Linear;
 
-/// Adds the three products of a fully connected layer; its samples may be tokens, several per sample of the network.
 pub(super) fn add_linear(layer: &mut Layer, linear: &Linear) {
     let outputs = linear.out_features as f64;
     let tokens = layer.outputs() / outputs;

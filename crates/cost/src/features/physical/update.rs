@@ -18,7 +18,6 @@ struct Functions {
     touched: f64,
 }
 
-/// `zero_`.
 const FILL: Functions = Functions { called: 1.0, touched: 1.0 };
 
 /// Tensors that the published update moves, as calibrated with the devices' speeds: some of the tensors that its

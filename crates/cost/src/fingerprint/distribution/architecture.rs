@@ -61,7 +61,6 @@ fn grouping<W>(network: &Network, node: &Node, conv: &Conv<W>) -> usize {
 pub(super) struct Families(BTreeMap<String, Vec<u64>>);
 
 impl Families {
-    /// Adds one more level.
     pub fn add(&mut self, network: &Network) {
         let widths = widths(network);
         let widest = self.0.entry(architecture(network)).or_insert_with(|| widths.clone());

@@ -4,7 +4,6 @@ use perf4sight_network::zoo::calibration;
 use perf4sight_network::{Conv, Network, Node, Op, Window};
 use std::collections::BTreeSet;
 
-/// The properties that operations of one kind share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum OperationKind<'a> {
     Other(&'a str),

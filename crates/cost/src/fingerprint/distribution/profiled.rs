@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A size is out of range when it exceeds the profiled range by this factor: pruning alone moves sizes by less.
 const REACH: f64 = 1.25;
 
-/// Properties of the profiled networks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::fingerprint) struct Profiled {
@@ -104,7 +103,6 @@ impl Profiled {
         })
     }
 
-    /// The extrapolation from the profiled networks to `network`.
     pub fn extrapolation(&self, network: &Network) -> Extrapolation {
         let far = |value: u64, [low, high]: [u64; 2]| {
             let [value, low, high] = [value, low, high].map(|size| size.max(1) as f64);
@@ -152,7 +150,6 @@ fn elements(network: &Network) -> u64 {
 /// The size whose difference is reported as another input.
 const IMAGES: &str = "elements of one input";
 
-/// Sizes that cost grows with.
 fn sizes(network: &Network) -> [(&'static str, u64); 4] {
     let channels = network.nodes().iter().map(|node| node.shape.channels() as u64).max();
     [

@@ -30,7 +30,6 @@ pub fn file_name(stage: Stage, quantity: Quantity) -> String {
     format!("{stage}_stage_{column}.json")
 }
 
-/// The part of a file that every version has.
 #[derive(Deserialize)]
 struct Head {
     format: u32,
@@ -39,7 +38,6 @@ struct Head {
 }
 
 impl Head {
-    /// Refuses a format that this program does not read.
     fn check(&self) -> Result<()> {
         let format = self.format;
         let wrong = |age: &str| {
@@ -104,10 +102,8 @@ impl Fingerprint {
     }
 }
 
-/// Start of the part that differs between equal fits, and that the checksum excludes.
 const PROVENANCE: &str = ",\n  \"provenance\": {";
 
-/// The text before and behind the checksum.
 const SEAL: [&str; 2] = [",\n  \"checksum\": \"", "\""];
 
 /// The text of a fingerprint with a checksum of all but its provenance, to detect numbers changed by hand.
@@ -150,7 +146,6 @@ fn damaged(cause: &serde_json::Error) -> Error {
     if cause.line() > 0 { error.line(cause.line()) } else { error }
 }
 
-/// A fingerprint, and whether its checksum matches.
 fn parse(text: &str) -> Result<(Fingerprint, Result<()>)> {
     let head: Head = serde_json::from_str(text).map_err(|cause| damaged(&cause))?;
     head.check()?;

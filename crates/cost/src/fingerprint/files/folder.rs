@@ -154,7 +154,6 @@ impl Fingerprints {
     }
 }
 
-/// The folder that a path refers to.
 fn located(path: &Path, stage: Stage) -> Result<PathBuf> {
     let names = Quantity::ALL.map(|quantity| file_name(stage, quantity));
     if path.is_file() {

@@ -51,7 +51,6 @@ impl Cholesky {
     }
 }
 
-/// The dot product, up to the length of the shorter vector.
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

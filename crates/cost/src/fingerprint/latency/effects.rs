@@ -164,7 +164,6 @@ fn usual(squares: &[f64], prior: f64) -> f64 {
     (0..100).fold(prior * prior, |scale, _| renewed(scale))
 }
 
-/// The rows of one level: logarithms of batch sizes, and residuals.
 #[derive(Default)]
 struct Level {
     batches: Vec<f64>,
@@ -190,7 +189,6 @@ impl Level {
         (!slopes.is_empty()).then(|| median(&slopes))
     }
 
-    /// Deviations of the residuals from a line of this slope.
     fn deviations(&self, slope: f64) -> Vec<f64> {
         let apart = deviations(&self.batches);
         deviations(&self.residuals).into_iter().zip(apart).map(|(residual, apart)| residual - slope * apart).collect()

@@ -9,7 +9,6 @@ use perf4sight_platform::Parameter;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// One measured step.
 #[derive(Debug, Clone)]
 pub(super) struct Observed {
     pub(super) step: StepTime,
@@ -36,7 +35,6 @@ pub(super) const NOISE: f64 = 0.06;
 const EVIDENCE: f64 = 10.0;
 
 impl Belief {
-    /// The likeliest parameters.
     pub(super) fn values(&self) -> Values {
         values(&self.center)
     }
@@ -51,7 +49,6 @@ impl Belief {
     }
 }
 
-/// Parameters from their logarithms.
 pub(super) fn values(logs: &Values) -> Values {
     let mut values = logs.map(f64::exp);
     let loss = &mut values[Parameter::SmallBatchLoss as usize];
@@ -60,7 +57,6 @@ pub(super) fn values(logs: &Values) -> Values {
     values
 }
 
-/// More iterations than any fit needed.
 const STEPS: usize = 60;
 
 /// Iteration stops when the loss falls by less than this share.

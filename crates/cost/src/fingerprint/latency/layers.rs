@@ -28,7 +28,6 @@ const TREES: usize = 12;
 /// A tree has at most about this many leaves, so that a file does not grow with the profile.
 const LEAVES: usize = 150;
 
-/// A timed part of a step.
 pub(super) struct Sample<'a> {
     /// The kernels that ran; not empty.
     pub(super) kernels: &'a [Kernel],
@@ -75,7 +74,6 @@ fn pace(row: &Row) -> f64 {
 #[serde(transparent)]
 pub(super) struct Corrections(BTreeMap<Route, BTreeMap<Class, Forest>>);
 
-/// An operation as input of the trees.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Operation<'a> {
     /// The kernels that run; not empty.
@@ -84,11 +82,9 @@ pub(super) struct Operation<'a> {
     /// Time relative to the simplest element-wise function.
     pub(super) effort: f64,
     pub(super) batch: f64,
-    /// Milliseconds.
     pub(super) physical: f64,
 }
 
-/// One operation of the fit.
 pub(super) struct Left {
     kind: (Route, Class),
     features: Features,
@@ -106,7 +102,6 @@ impl Left {
     }
 }
 
-/// The number of features.
 const COLUMNS: usize = 12;
 
 /// The features of an operation: the sizes of its largest product or, without one, the length of its rows, its
@@ -150,7 +145,6 @@ impl Corrections {
         Ok(Corrections(routes))
     }
 
-    /// The factor on the physical time of an operation.
     pub(super) fn factor(&self, operation: Operation<'_>) -> f64 {
         let class = operation.kernels.first().map(|kernel| kernel.class);
         let forest = |route: Route| class.and_then(|class| self.0.get(&route)?.get(&class));
@@ -159,7 +153,6 @@ impl Corrections {
         log.clamp(-BOUND, BOUND).exp()
     }
 
-    /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

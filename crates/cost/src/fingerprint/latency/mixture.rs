@@ -1,16 +1,13 @@
 //! Mixtures of normal distributions.
 
-/// One of the distributions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Component {
-    /// Relative to the others.
     pub(super) weight: f64,
     pub(super) mean: f64,
     /// Standard deviation; above 0.
     pub(super) deviation: f64,
 }
 
-/// At least one component.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Mixture(Vec<Component>);
 
@@ -46,7 +43,6 @@ impl Mixture {
         0.5 * (low + high)
     }
 
-    /// The share below a value.
     fn below(&self, value: f64) -> f64 {
         let below = |component: &Component| {
             let distance = (value - component.mean) / component.deviation;

@@ -54,7 +54,6 @@ use std::sync::Arc;
 use stepped::Stepped;
 use terms::Rules;
 
-/// The fitted latency of one device and stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LatencyModel {
@@ -188,7 +187,6 @@ impl LatencyModel {
         self.narrow.contains_key(&precision)
     }
 
-    /// Predictors for the steps of a network, given the step that was profiled, if any.
     pub fn steps<'a>(&'a self, profiled: Step, network: &'a Network, extrapolation: &Extrapolation) -> Steps<'a> {
         let steps = parts::Repertoire::new(network);
         if !self.residual.is_taught() {
@@ -227,7 +225,6 @@ impl LatencyModel {
         !self.residual.is_taught()
     }
 
-    /// The uncertainty of the device's parameters.
     fn doubt(&self) -> Option<Cholesky> {
         self.belief.doubt(&Belief::before(&self.platform))
     }
@@ -269,7 +266,6 @@ impl LatencyModel {
 }
 
 impl Belief {
-    /// The prior of a device.
     fn before(platform: &Platform) -> Self {
         // No prior is so firm that the equations could not be solved.
         const FIRMEST: f64 = 1e-6;

@@ -34,7 +34,6 @@ const NOISE: f64 = 0.09;
 /// overlap.
 const CORRECTIONS: usize = 8;
 
-/// Bytes of a number of single precision.
 const SINGLE: f64 = 4.0;
 
 /// Factors on the physical time of kernels at a narrower precision than single, as stored in a file.
@@ -68,7 +67,6 @@ impl Narrow {
         Narrow { center: [products.0, others.0], certainty: [[products.1, 0.0], [0.0, others.1]] }
     }
 
-    /// The factor on the time of this kernel.
     pub fn factor(&self, kernel: &Kernel) -> f64 {
         kind(kernel).map_or(1.0, |kind| self.center[kind])
     }

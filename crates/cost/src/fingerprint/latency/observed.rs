@@ -47,7 +47,6 @@ pub(super) fn observed(rules: Rules, rows: &[&Row]) -> Vec<Observed> {
     rows.par_iter().enumerate().flat_map_iter(observe).collect()
 }
 
-/// The residual of physics for every operation that was timed.
 pub(super) fn operations(rows: &[&Row], physics: &[Physics]) -> Vec<layers::Left> {
     let left = |(row, physics): (&&Row, &Physics)| -> Vec<layers::Left> {
         let batch = row.record.workload.batch as f64;
@@ -61,7 +60,6 @@ pub(super) fn operations(rows: &[&Row], physics: &[Physics]) -> Vec<layers::Left
     rows.par_iter().zip(physics).flat_map_iter(left).collect()
 }
 
-/// The residual of physics and corrected operations for every row.
 pub(super) fn steps(rows: &[&Row], physics: &[Physics], corrections: &Corrections) -> Vec<Left> {
     let left = |(row, physics): (&&Row, &Physics)| {
         let batch = row.record.workload.batch as f64;

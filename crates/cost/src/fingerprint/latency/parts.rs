@@ -33,13 +33,11 @@ impl Part {
 /// Identical parts, such as those of a network's repeated blocks.
 #[derive(Debug, Clone)]
 pub(super) struct Kind {
-    /// The kernels of each part; not empty.
     pub(super) kernels: Vec<Kernel>,
     pub(super) parts: Vec<Part>,
 }
 
 impl Kind {
-    /// The number of parts of this kind.
     pub(super) fn count(&self) -> f64 {
         self.parts.len() as f64
     }
@@ -50,7 +48,6 @@ pub(super) struct Parts {
     pub(super) kinds: Vec<Kind>,
 }
 
-/// Parts while they are sorted into kinds.
 #[derive(Default)]
 struct Sorting {
     kinds: Vec<Kind>,
@@ -65,7 +62,6 @@ impl Parts {
         Parts::of(&Repertoire::new(network), step)
     }
 
-    /// The same of one of several steps of a network.
     pub(super) fn of(steps: &Repertoire, step: Step) -> Self {
         let mut parts = Parts::clone(&steps.once(step));
         parts.run_again(&steps.runs_again(step));
@@ -73,7 +69,6 @@ impl Parts {
         parts
     }
 
-    /// Sorts kernels that run once.
     fn sorted(kernels: &[Kernel]) -> Self {
         let mut parts = Sorting::default();
         // The passes of a node are mixed, but all kernels of a node are contiguous.
@@ -114,7 +109,6 @@ impl Parts {
 }
 
 impl Sorting {
-    /// Adds a part with its kernels among the given ones, if any.
     fn add(&mut self, part: Part, among: &[Kernel]) {
         let kernels: Vec<&Kernel> = among.iter().filter(|kernel| Part::of(kernel) == part).collect();
         let Some(first) = kernels.first() else { return };
@@ -136,7 +130,6 @@ impl Sorting {
 pub(super) struct Repertoire<'a> {
     pub(super) network: &'a Network,
     trainings: Trainings<'a>,
-    /// For every operation whether its result is channels-last.
     channels_last: Cache<(Stage, Trainable), Vec<[bool; 2]>>,
     /// By steps of one pass without checkpoints.
     once: Cache<Step, Parts>,
@@ -154,7 +147,6 @@ impl<'a> Repertoire<'a> {
         self.once.of(once, || Parts::sorted(&self.laid_out(once)))
     }
 
-    /// Whether a step runs the forward again, for every operation.
     fn runs_again(&self, step: Step) -> Vec<bool> {
         let trained = self.trainings.of(step.trainable);
         match step.trains() {

@@ -28,14 +28,11 @@ pub(super) struct Physics<'a> {
     turns: Vec<(f64, OnceLock<f64>)>,
 }
 
-/// The times of parts of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Timed {
-    /// Milliseconds of each of their kernels.
     kernels: Vec<f64>,
     /// The time of all of them, with launches.
     physical: f64,
-    /// The factor that corrects their time.
     factor: f64,
 }
 
@@ -52,7 +49,6 @@ impl<'a> Physics<'a> {
         Physics::for_step(rules, values, &Repertoire::new(network), step)
     }
 
-    /// The same for one of several steps of a network.
     pub(super) fn for_step(rules: Rules<'a>, values: Values, steps: &Repertoire, step: Step) -> Self {
         let parts = Parts::of(steps, step);
         let launches = Launches::of(parts.kernels());
@@ -79,7 +75,6 @@ impl<'a> Physics<'a> {
         self.turns = turns.map(|turn| (turn, OnceLock::new())).collect();
     }
 
-    /// The kernels of the step, by the parts that a profile times one by one.
     pub(super) fn parts(&self) -> &Parts {
         &self.parts
     }
@@ -128,7 +123,6 @@ impl<'a> Physics<'a> {
         Operation { kernels, route, effort, batch: samples, physical: physical / repeats }
     }
 
-    /// The times of each kind of parts, and their corrections.
     pub(super) fn timed(&self, corrections: &Corrections, batch: f64) -> Vec<Timed> {
         let timed = |kind: &Kind| {
             let kernels: Vec<f64> = kind.kernels.iter().map(|kernel| self.work(kernel, batch)).collect();

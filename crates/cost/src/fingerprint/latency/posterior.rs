@@ -76,7 +76,6 @@ impl Covariance {
     }
 }
 
-/// The posterior if the effect is of one size.
 #[derive(Debug, Clone)]
 struct Hypothesis {
     covariance: Covariance,
@@ -135,7 +134,6 @@ mod tests {
     use super::*;
     use crate::fingerprint::latency::effects::tests::{networks, sample};
 
-    /// The logarithm of 8.
     const MIDDLE: f64 = 3.0 * std::f64::consts::LN_2;
 
     /// The mean, and half of the 90 % interval.

@@ -54,7 +54,6 @@ struct Own<'a> {
     posterior: Posterior<'a>,
 }
 
-/// The basis of the intervals.
 struct Widths {
     /// Half of their width, where the network was profiled at other levels and none of its rows were added since.
     profiled: Option<f64>,

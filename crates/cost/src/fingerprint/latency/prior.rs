@@ -30,7 +30,6 @@ const SEED: u64 = 1;
 /// Milliseconds that 5, 50 and 95 % of the devices stay below.
 type Quantiles = [f64; 3];
 
-/// One network, ready for predictions.
 pub(super) struct Believed<'a> {
     physics: Physics<'a>,
     devices: Arc<[Drawn]>,
@@ -40,7 +39,6 @@ pub(super) struct Believed<'a> {
     known: RefCell<BTreeMap<u64, Quantiles>>,
 }
 
-/// Devices drawn from the priors.
 pub(super) struct Drawn {
     /// The values of every parameter, in the order of [`Parameter::ALL`], one per device.
     values: [[f64; SIDE_BY_SIDE]; COUNT],

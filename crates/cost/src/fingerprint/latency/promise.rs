@@ -13,12 +13,10 @@ use perf4sight_network::Network;
 use perf4sight_step::workload::Step;
 use std::sync::Arc;
 
-/// One step of one network.
 pub(in crate::fingerprint) struct Promise<'a> {
     pub(super) network: &'a Network,
     pub(super) corrections: &'a Corrections,
     pub(super) physics: Physics<'a>,
-    /// Cached by the number of samples.
     timed: Cache<u64, (Vec<Timed>, Spent)>,
     passes: Cache<u64, Passes>,
 }

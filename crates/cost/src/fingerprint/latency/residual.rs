@@ -23,16 +23,13 @@ const SMALLEST_SPLIT: usize = 8;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Residual {
-    /// None before any measurement.
     forest: Option<Forest>,
     /// The batch sizes it was fitted on: the smallest, the largest and powers of two between them, ascending.
     knots: Vec<f64>,
 }
 
-/// The number of features.
 const COLUMNS: usize = Class::ALL.len() + 3;
 
-/// One row of the fit.
 pub(super) struct Left {
     pub(super) features: Vec<f64>,
     pub(super) batch: f64,
@@ -48,7 +45,6 @@ pub(super) fn features(spent: &Spent, batch: f64) -> Vec<f64> {
 }
 
 impl Residual {
-    /// Fits rows, at least one.
     pub(super) fn fit(seed: u64, rows: &[Left]) -> Result<Self> {
         let matrix = Array2::from_shape_fn((rows.len(), COLUMNS), |(row, column)| rows[row].features[column]);
         let residuals = rows.iter().map(|row| row.residual.clamp(-BOUND, BOUND)).collect::<Array1<f64>>();
@@ -62,7 +58,6 @@ impl Residual {
         Residual { forest: None, knots: Vec::new() }
     }
 
-    /// Whether it was fitted on any rows.
     pub(super) fn is_taught(&self) -> bool {
         self.forest.is_some()
     }

@@ -16,7 +16,6 @@ impl<'a> Rules<'a> {
         once.map(|term| term.map(|term| term.times(kernel.repeats)))
     }
 
-    /// The rules of a processor, if it is one.
     pub(super) fn processor(&self) -> Option<Processor<'a>> {
         let Rules { speed, platform } = *self;
         let (kept, cache) = (platform.kept()?, speed.cache?);
@@ -30,7 +29,6 @@ impl<'a> Rules<'a> {
         self.processor().and_then(routes).unwrap_or(Route::Library)
     }
 
-    /// Milliseconds of one kernel.
     pub(super) fn time(&self, kernel: &Kernel, batch: f64, values: &Values) -> f64 {
         self.terms(kernel, batch).iter().flatten().map(|term| term.value(values)).sum()
     }

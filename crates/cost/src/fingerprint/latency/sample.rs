@@ -35,7 +35,6 @@ pub(super) struct Sample {
     pub(super) spread: f64,
 }
 
-/// Whether a number can be omitted from a file.
 fn is_zero(number: &f64) -> bool {
     *number == 0.0
 }

@@ -6,7 +6,6 @@ use super::terms::Rules;
 use crate::features::physical::{Kernel, Pass};
 use perf4sight_platform::Parameter;
 
-/// The number of launches in one step.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Launches {
     operations: f64,

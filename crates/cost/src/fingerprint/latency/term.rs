@@ -17,18 +17,15 @@ pub(super) struct Term {
 }
 
 impl Term {
-    /// A term without losses.
     pub(super) fn new(work: f64, rate: Parameter, factors: [Option<Parameter>; 2]) -> Self {
         Term { work, rate, factors, losses: [(Parameter::Step, 0.0); 5] }
     }
 
-    /// The same, slowed down by losses.
     pub(super) fn losing<const N: usize>(mut self, losses: [(Parameter, f64); N]) -> Self {
         self.losses[..N].copy_from_slice(&losses);
         self
     }
 
-    /// The same with a multiple of the work.
     pub(super) fn times(self, factor: f64) -> Self {
         Term { work: self.work * factor, ..self }
     }
@@ -65,7 +62,6 @@ impl Term {
         }
     }
 
-    /// Whether two terms differ only in their work.
     fn is_like(&self, other: &Term) -> bool {
         self.rate == other.rate && self.factors == other.factors && self.losses == other.losses
     }
@@ -95,7 +91,6 @@ impl Terms {
         }
     }
 
-    /// The index of the sum for a term.
     fn place(&mut self, term: &Term) -> usize {
         self.0.iter().position(|known| known.is_like(term)).unwrap_or_else(|| {
             self.0.push(term.times(0.0));

@@ -69,7 +69,6 @@ pub(super) fn asked(filter: &Filter) -> Asked {
     }
 }
 
-/// The next multiple.
 pub(super) fn up(size: f64, step: f64) -> f64 {
     (size / step).ceil() * step
 }

@@ -20,12 +20,12 @@ pub struct Boundary {
     steepness: f64,
 }
 
-/// One step that was tried.
+/// A step that was tried, and what became of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Tried {
     /// Simulated MiB.
     pub demand: f64,
-    /// Whether it fitted.
+    /// False if it ran out of memory.
     pub fitted: bool,
 }
 

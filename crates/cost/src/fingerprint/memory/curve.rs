@@ -22,18 +22,15 @@ pub(super) struct Curve {
     pub cap: Option<f64>,
 }
 
-/// One measured row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
     /// The demand on the device.
     pub load: Load,
     /// MiB.
     pub used: f64,
-    /// How much it counts.
     pub weight: f64,
 }
 
-/// The inputs of the curve.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     /// MiB that the allocator took, measured where the profile has it, else simulated; plus the loaded code.
@@ -42,7 +39,6 @@ pub(super) struct Load {
     pub batch: u64,
 }
 
-/// Which bounds the curve may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bends {
     /// Where the memory of a starting process counts as used.
@@ -71,7 +67,6 @@ fn smallness(batch: u64) -> f64 {
 /// Large, small, floor, cap.
 type Numbers = [f64; 4];
 
-/// Indices of the optional numbers.
 const FLOOR: usize = 2;
 const CAP: usize = 3;
 
@@ -130,7 +125,6 @@ fn line([large, small, ..]: Numbers, load: &Load) -> f64 {
     large + (small - large) * smallness(load.batch) + load.demand
 }
 
-/// The number of points on the floor, or on the cap.
 fn bound(numbers: Numbers, index: usize, points: &[Point]) -> usize {
     let beyond = |point: &&Point| {
         let line = line(numbers, &point.load);

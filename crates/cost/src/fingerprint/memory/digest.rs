@@ -17,7 +17,6 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The rows of one variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Known {
@@ -26,7 +25,6 @@ pub(super) struct Known {
     /// All rows of a level are left out together, too.
     #[serde(default)]
     pub level: u8,
-    /// The checksum from [`architecture`].
     pub architecture: String,
     pub parameters: u64,
     /// None in files of older programs.
@@ -35,14 +33,12 @@ pub(super) struct Known {
     /// Whether a step used all of the device's memory, though it still fitted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub filled: bool,
-    /// Its rows.
     pub steps: Vec<Digested>,
 }
 
 /// Share of a device's memory that counts as full: the kernel and other programs use the rest.
 const FULL: f64 = 0.95;
 
-/// One row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(super) struct Digested {

@@ -15,7 +15,6 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 pub(super) struct Doubt {
     /// MiB, independent of the need.
     fixed: f64,
-    /// Share of the need.
     share: f64,
     /// Degrees of freedom: with few networks the scale itself is uncertain.
     freedom: f64,
@@ -126,7 +125,6 @@ impl Doubt {
         steps.iter().map(one).sum::<f64>() / steps.len() as f64
     }
 
-    /// MiB.
     fn scale(&self, need: f64) -> f64 {
         self.fixed.hypot(self.share * need)
     }

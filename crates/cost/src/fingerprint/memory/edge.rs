@@ -10,7 +10,6 @@ use perf4sight_base::units::Bytes;
 use perf4sight_platform::{Memory, Platform};
 use serde::{Deserialize, Serialize};
 
-/// The memory limit of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Edge {

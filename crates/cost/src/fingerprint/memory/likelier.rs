@@ -19,7 +19,7 @@ const CLEARLY: f64 = 2.0;
 /// A platform whose rules fit rows clearly better than the assumed ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Likelier {
-    /// Its name.
+    /// The name of the platform that fits better.
     pub platform: String,
     /// Median error of its rules in percent.
     pub error: f64,

@@ -36,7 +36,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use stored::Stored;
 
-/// The fitted memory of one device and stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]
 pub(super) struct MemoryModel {
@@ -106,7 +105,6 @@ impl MemoryModel {
         Ok(MemoryModel { model, edge, doubts, spread: spread(&known, allocator, self.seed)?, known, ..self.clone() })
     }
 
-    /// Prepares one network.
     pub fn prepare<'a>(&'a self, network: &'a Network) -> PreparedNetwork<'a> {
         PreparedNetwork::new(self, network)
     }

@@ -28,7 +28,6 @@ impl Model {
         Ok(Model { residuals: residuals(known, &curve, allocator, seed)?, curve })
     }
 
-    /// A model with a curve only.
     pub fn unfitted(curve: Curve) -> Self {
         Model { curve, residuals: BTreeMap::new() }
     }

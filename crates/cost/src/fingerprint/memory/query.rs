@@ -4,7 +4,6 @@ use super::curve::{Curve, Load};
 use super::kernels::Kernels;
 use perf4sight_memory::{Peak, Simulation};
 
-/// The inputs of the model for one step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Query {
     /// Samples of a pass: those in memory at a time.

@@ -98,7 +98,6 @@ impl Rows {
     }
 }
 
-/// One residual for every architecture with a step that fitted.
 pub(super) fn residuals(
     known: &[&Known],
     curve: &Curve,
@@ -126,7 +125,6 @@ const RAGGED: f64 = 0.3;
 /// Weight of zero, in rows of exactly this batch size: with no rows near, the correction goes to zero.
 const CHANCE: f64 = 0.1;
 
-/// The residuals of the rows of one architecture.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Offset {
     rows: Vec<Left>,

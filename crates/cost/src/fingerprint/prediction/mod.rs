@@ -16,7 +16,7 @@ use std::fmt;
 /// The prediction for one network at one batch size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
-    /// The likeliest value.
+    /// The likeliest measurement.
     pub value: Predicted,
     /// The 90 % interval of measurements; none for the published method, which has no intervals.
     pub interval: Option<Interval>,
@@ -24,12 +24,12 @@ pub struct Prediction {
     pub out_of_distribution: Vec<OutOfDistribution>,
 }
 
-/// A predicted value.
+/// Time or memory of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Predicted {
     /// Time of a step.
     Latency(Milliseconds),
-    /// Memory of a step.
+    /// As `mem_used` of a profile.
     Memory(Bytes),
 }
 
@@ -60,14 +60,14 @@ impl fmt::Display for Predicted {
     }
 }
 
-/// A 90 % prediction interval.
+/// Nine of ten measurements are in it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// Its lower end.
     pub low: Predicted,
     /// Its upper end.
     pub high: Predicted,
-    /// How the 90 % were obtained.
+    /// What the share of nine in ten rests on.
     pub basis: Basis,
 }
 
@@ -118,7 +118,6 @@ impl fmt::Display for Basis {
 pub(in crate::fingerprint) struct Band {
     /// Natural logarithms of the factors between a prediction and the lower and upper end of its interval.
     pub ends: [f64; 2],
-    /// How the 90 % were obtained.
     pub basis: Basis,
 }
 
@@ -196,7 +195,7 @@ pub struct Share {
 /// One operation of a step, forward or backward, or a part that belongs to none: measured and predicted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimedOperation {
-    /// The name of the class.
+    /// As [`Class::name`](crate::features::physical::Class::name).
     pub class: &'static str,
     /// Measured in place, as the profile timed it.
     pub measured: Milliseconds,

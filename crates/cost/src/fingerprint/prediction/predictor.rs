@@ -31,7 +31,6 @@ pub(in crate::fingerprint) trait Predictor {
         None
     }
 
-    /// The memory limit of a step.
     fn limit(&self) -> Option<MemoryLimit> {
         None
     }
@@ -51,7 +50,6 @@ pub(in crate::fingerprint) trait Predictor {
         None
     }
 
-    /// Whether a step fits.
     fn verdict(&self, _batch: u64) -> Option<Verdict> {
         None
     }
@@ -66,17 +64,14 @@ pub(in crate::fingerprint) trait Predictor {
         None
     }
 
-    /// The memory timeline of a step.
     fn timeline(&self, _batch: u64) -> Option<Timeline> {
         None
     }
 
-    /// The breakdown of the time of a step.
     fn shares(&self, _batch: u64) -> Option<Shares> {
         None
     }
 
-    /// The operations of a row that were timed one by one, measured and predicted.
     fn operations(&self, _row: &Row) -> Vec<TimedOperation> {
         Vec::new()
     }

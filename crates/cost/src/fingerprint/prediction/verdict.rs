@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryLimit {
-    /// Its size.
+    /// How much is allowed.
     pub bytes: Bytes,
     /// The memory of a step that counts against it.
     pub counts: Counts,
@@ -27,13 +27,13 @@ pub enum Counts {
 /// Whether a step fits into the available memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
-    /// Probability that it fits, from 0 to 1.
+    /// Probability from 0 to 1.
     pub fits: f64,
-    /// The verdict in one word.
+    /// What that probability is called.
     pub call: Call,
 }
 
-/// A verdict in one word.
+/// Whether a step fits, as far as it is sure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     /// Fits with a probability of at least 90 %.

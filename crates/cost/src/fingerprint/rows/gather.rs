@@ -188,7 +188,7 @@ fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<
 }
 
 impl Gathered {
-    /// These rows as observations of a device.
+    /// These rows with the facts of their device.
     pub fn observations<'a>(&'a self, platform: &'a Platform) -> Observations<'a> {
         Observations { rows: &self.rows, taught: &self.taught, failed: &self.failed, platform }
     }

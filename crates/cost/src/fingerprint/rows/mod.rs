@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// A row that passed, with the network it was measured on.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// The row.
+    /// Configuration, outcome and values.
     pub record: Record,
     /// Milliseconds or MiB; positive.
     pub measured: f64,
@@ -32,7 +32,7 @@ pub struct Row {
 /// A row that failed, with the network it was tried on: a censored observation.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    /// The row.
+    /// The row that did not fit.
     pub record: Record,
     /// The network in the file that the row names.
     pub network: Arc<Network>,
@@ -48,11 +48,11 @@ impl Attempt {
 /// The input of a fit.
 #[derive(Debug, Clone, Copy)]
 pub struct Observations<'a> {
-    /// Rows that passed.
+    /// Rows whose step passed, to fit on.
     pub rows: &'a [Row],
     /// Rows of calibration networks: used in every fit of latency, never predicted.
     pub taught: &'a [Row],
-    /// Rows that failed.
+    /// Rows whose step ran out of memory.
     pub failed: &'a [Attempt],
     /// The facts of the device.
     pub platform: &'a Platform,
@@ -63,9 +63,9 @@ pub struct Observations<'a> {
 pub struct Selection<'a> {
     /// Folders of `{variant}-gt.csv` files.
     pub folders: &'a [PathBuf],
-    /// Names of networks.
+    /// As in the names of the rows' files.
     pub networks: &'a [String],
-    /// Their levels.
+    /// Which levels of each network.
     pub levels: Levels,
     /// The step; rows without a stage count as this one's.
     pub step: Step,
@@ -91,7 +91,6 @@ impl Levels {
     }
 }
 
-/// "levels 0, 30" or "all levels but 0, 30".
 impl fmt::Display for Levels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (words, levels) = match self {

@@ -23,7 +23,7 @@ impl Networks {
         Networks { folder: folder.into(), read: BTreeMap::new() }
     }
 
-    /// The folder.
+    /// Where the network files are.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

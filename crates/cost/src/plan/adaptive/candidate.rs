@@ -15,40 +15,34 @@ use std::sync::Arc;
 /// A configuration that may be measured.
 #[derive(Debug, Clone)]
 pub struct Offer {
-    /// The configuration.
+    /// What would be measured.
     pub configuration: Configuration,
-    /// Its network.
+    /// The network of that configuration, read once.
     pub network: Arc<Network>,
 }
 
 /// The number of coordinates that locate a candidate among the others.
 pub(super) const PLACES: usize = 4;
 
-/// An offer, with the properties that distinguish it from others.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
     pub configuration: Configuration,
     pub graph: Arc<Network>,
-    /// The index of its network.
     pub network: usize,
-    /// The index of its variant.
     pub variant: usize,
     /// The memory of the step in MiB, by simulation; if too little of the network is understood to simulate it, the
     /// memory of its activations.
     pub demand: f64,
-    /// Whether the memory was simulated.
     pub simulated: bool,
     /// Natural logarithms of batch size, multiply-accumulates and activations of a sample, and memory.
     pub place: [f64; PLACES],
 }
 
-/// The memory of a step, in MiB.
 struct Demand {
     mib: f64,
     simulated: bool,
 }
 
-/// Every offer as a candidate, in the given order.
 pub(super) fn candidates(offers: Vec<Offer>, platform: &Platform) -> Vec<Candidate> {
     let variants: BTreeSet<Variant> = offers.iter().map(|offer| offer.configuration.variant.clone()).collect();
     let networks: BTreeSet<String> = variants.iter().map(|variant| variant.network.clone()).collect();

@@ -78,7 +78,6 @@ impl Design {
         lowered.sum::<f64>() / (self.variances[at] + NOISE)
     }
 
-    /// The variance of a candidate.
     pub fn variance(&self, at: usize) -> f64 {
         self.variances[at]
     }

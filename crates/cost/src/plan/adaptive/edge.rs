@@ -17,10 +17,8 @@ const AHEAD: f64 = 4.0;
 /// The maximum number of failures of one variant and stage; further failures cost more than they reveal.
 const FAILURES: usize = 2;
 
-/// The estimated chances of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Chance {
-    /// Probability that it fits.
     pub fits: f64,
     /// Whether it may be tried: its variant may fail once more, or a batch at least as large ran.
     pub may_fail: bool,
@@ -37,9 +35,6 @@ struct Bracket {
 }
 
 /// The chances of every candidate on a device with this capacity in MiB; none if the capacity is unknown.
-///
-/// # Errors
-/// Demands that no limit can be fitted to.
 pub(super) fn chances(candidates: &[Candidate], seen: &[Seen], capacity: Option<f64>) -> Result<Vec<Chance>> {
     let edges = edges(candidates, seen, capacity)?;
     let brackets = brackets(candidates, seen);

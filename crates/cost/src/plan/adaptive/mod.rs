@@ -36,7 +36,6 @@ const SURE: f64 = 0.9;
 /// One in this many measurements searches for the edge of memory.
 const EDGE_EVERY: usize = 8;
 
-/// One in this many measurements repeats a configuration.
 const REPEAT_EVERY: usize = 9;
 
 /// The number of configurations that are measured twice, for the noise floor.
@@ -45,7 +44,7 @@ const REPEATED: usize = 6;
 /// The inputs of a plan besides the rows.
 #[derive(Debug, Clone)]
 pub struct Means {
-    /// The platform of the device.
+    /// By whose rules memory is simulated.
     pub platform: Platform,
     /// The memory that it has for networks, if known.
     pub capacity: Option<Bytes>,
@@ -55,7 +54,7 @@ pub struct Means {
     pub seed: u64,
 }
 
-/// The adaptive plan.
+/// Measures what is most informative for a fit on all rows so far.
 #[derive(Debug, Clone)]
 pub struct Adaptive {
     candidates: Vec<Candidate>,
@@ -94,7 +93,6 @@ impl Adaptive {
         }
     }
 
-    /// The reason to stop, if there is one.
     fn ending(&mut self, ledger: &Ledger, measured: usize, seconds: f64) -> Result<Option<Ending>> {
         // A failed configuration adds no row; then the plan is called again with the same number of rows.
         let known = self.learned.last().is_some_and(|last| last.measured == measured);

@@ -18,13 +18,11 @@ const WORTH: f64 = 0.25;
 /// The rows grow by this factor from one estimate to the next.
 const GROWTH: f64 = 1.25;
 
-/// The number of folds in which levels are left out.
 const FOLDS: usize = 4;
 
 /// The smallest number of networks that can be left out one at a time.
 const FEWEST_NETWORKS: usize = 3;
 
-/// The estimated error of fits on the rows so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Estimate {
     /// Mean absolute percentage error for networks that were left out; with too few networks, for levels that were
@@ -34,7 +32,6 @@ pub(super) struct Estimate {
     gained: f64,
 }
 
-/// The estimates of all measured quantities.
 pub(super) type Estimates = BTreeMap<(Step, Quantity), Estimate>;
 
 /// Whether an estimate is due after this many measurements: at the first count, then whenever the count has grown by a
@@ -46,9 +43,6 @@ pub(super) fn is_due(measured: usize, first: usize) -> bool {
 }
 
 /// Estimates from the rows so far; quantities with too few rows have none.
-///
-/// # Errors
-/// When a fit fails.
 pub(super) fn estimates(rows: &Passed, platform: &Platform, seed: u64) -> Result<Estimates> {
     let mut estimates = Estimates::new();
     for (&subject, rows) in rows {
@@ -79,7 +73,6 @@ pub(super) fn is_flat(estimates: &Estimates, rows: &Passed) -> bool {
     !rows.is_empty() && rows.keys().all(flat)
 }
 
-/// The fold of each variant.
 type Groups<'a> = BTreeMap<&'a Variant, usize>;
 
 /// Each network is its own fold; none if there are too few networks.

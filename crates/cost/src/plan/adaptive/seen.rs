@@ -7,7 +7,6 @@ use crate::records::{Outcome, Record, Variant};
 use perf4sight_step::workload::{Quantity, Step, Workload};
 use std::collections::BTreeMap;
 
-/// The result of a candidate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     /// How often it was measured.
@@ -16,7 +15,6 @@ pub(super) struct Seen {
     pub ran_out: bool,
 }
 
-/// The index of each candidate.
 #[derive(Debug, Clone)]
 pub(super) struct Index(BTreeMap<(Variant, Workload), usize>);
 
@@ -54,7 +52,6 @@ impl Index {
         self.measured(ledger).filter(|(_, record)| record.quantity() == quantity).count()
     }
 
-    /// The rows to fit on.
     pub fn rows(&self, candidates: &[Candidate], ledger: &Ledger) -> Passed {
         let mut rows = Passed::new();
         for (at, record) in self.measured(ledger) {

@@ -20,7 +20,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// The share of these configurations.
+    /// How much of these configurations is measured.
     pub fn of<'a>(configurations: impl IntoIterator<Item = &'a Configuration>) -> Self {
         let mut offered: BTreeMap<Quantity, usize> = BTreeMap::new();
         let mut networks: BTreeSet<(&str, Step)> = BTreeSet::new();
@@ -34,7 +34,7 @@ impl Share {
         Share { least, most: offered.into_iter().map(|(quantity, rows)| (quantity, most(rows))).collect() }
     }
 
-    /// The maximum number of configurations.
+    /// At most this many configurations are measured.
     pub fn configurations(&self) -> usize {
         self.most.values().copied().max().unwrap_or_default()
     }

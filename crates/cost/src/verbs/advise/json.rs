@@ -5,7 +5,6 @@ use super::search::Candidate;
 use serde_json::{Value, json};
 
 impl Advice {
-    /// All results.
     pub(super) fn json(&self, warnings: &[String]) -> Value {
         let fitting = |same: bool| {
             let rows: Vec<Candidate> =

@@ -6,11 +6,9 @@ use perf4sight_base::error::Result;
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Checkpoint, Step, Trainable, Workload};
 
-/// The network and the fingerprints that predict it.
 pub(super) struct Judge<'a> {
     pub network: &'a Network,
     pub memory: PreparedNetwork<'a>,
-    /// None without a fingerprint of latency.
     pub latency: Option<PreparedNetwork<'a>>,
     /// Whether the latency fingerprint can predict the requested step.
     pub is_timed: bool,
@@ -19,7 +17,6 @@ pub(super) struct Judge<'a> {
     pub possible: Cache<(Trainable, Checkpoint), bool>,
 }
 
-/// Memory of a workload.
 #[derive(Debug, Clone)]
 pub(super) struct Need {
     /// The total memory.

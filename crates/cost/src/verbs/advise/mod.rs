@@ -4,7 +4,6 @@ mod json;
 mod judge;
 mod options;
 mod page;
-mod parse;
 mod search;
 mod sentence;
 mod settings;
@@ -38,9 +37,8 @@ pub static SPEC: Spec =
 pub static VERB: VerbSpec =
     VerbSpec { table: settings::TABLE, after_help: "", parse: |values| Ok(Box::new(Advise::parse(values)?)) };
 
-/// The request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Advise {
+struct Advise {
     network: String,
     source: Source,
     batch: u64,
@@ -54,7 +52,6 @@ pub struct Advise {
     overwrite: bool,
 }
 
-/// The results.
 struct Advice {
     network: String,
     device: String,
@@ -67,17 +64,12 @@ struct Advice {
     withheld: Withheld,
     /// The basis of the intervals of memory and latency.
     basis: Vec<String>,
-    /// Whether the network has batch normalisation.
     normalises: bool,
-    /// The memory timeline of the requested step.
     timeline: Option<Timeline>,
 }
 
 impl Verb for Advise {
     /// Tries alternative values and reports those that help.
-    ///
-    /// # Errors
-    /// No fingerprint of memory of that stage, device and dataset; several devices; a network or a step that cannot be used.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let device = self.device(context)?;
         let fingerprints = &device.fingerprints;
@@ -111,9 +103,6 @@ impl Advise {
     }
 
     /// Refuses several devices.
-    ///
-    /// # Errors
-    /// There are several devices.
     fn check(&self) -> Result<()> {
         match self.source.is_one() {
             true => Ok(()),
@@ -191,7 +180,6 @@ impl Section for Advise {
     }
 }
 
-/// Whether that file is a page for people.
 fn is_page(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending == "html")
 }

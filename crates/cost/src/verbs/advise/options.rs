@@ -123,7 +123,6 @@ impl StepOption {
     }
 }
 
-/// The alternative values of one setting in training.
 fn others(setting: Setting, Workload { step, batch }: Workload, network: &Network) -> Vec<Step> {
     match setting {
         // An optimizer with as many states per weight saves nothing.
@@ -157,7 +156,6 @@ fn others(setting: Setting, Workload { step, batch }: Workload, network: &Networ
     }
 }
 
-/// The alternative values of one setting in inference.
 fn of_inference(setting: Setting, step: Step) -> Vec<Step> {
     match setting {
         Setting::Precision => Precision::ALL.map(|precision| Step { precision, ..step }).into(),

@@ -20,7 +20,6 @@ pub(super) struct Search<'a, 'n> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Combination(Vec<Option<usize>>);
 
-/// A combination with its predictions.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
     combination: Combination,
@@ -31,10 +30,8 @@ pub(super) struct Candidate {
     pub learns_the_same: bool,
 }
 
-/// The results of a search.
 pub(super) struct Findings {
     pub asked: Candidate,
-    /// Every single change.
     pub single: Vec<Candidate>,
     /// The combinations that fit, without unnecessary changes: first those that train the same, then by time per
     /// sample.
@@ -184,7 +181,6 @@ impl Search<'_, '_> {
         Ok(group)
     }
 
-    /// The candidate of a combination, if it fits.
     fn if_fitting(&self, combination: &Combination) -> Result<Option<Candidate>> {
         // Checks the lower bound first, if there is a fast one.
         let may_fit = self.judge.at_least(self.workload(combination))?.is_none_or(|(_, fits)| fits);
@@ -292,7 +288,6 @@ impl Combination {
 }
 
 impl Candidate {
-    /// Milliseconds per sample.
     pub fn per_sample(&self) -> Option<f64> {
         self.time.as_ref().map(|time| time.value.value() / self.workload.batch as f64)
     }

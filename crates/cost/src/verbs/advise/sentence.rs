@@ -4,8 +4,8 @@
 use super::Advice;
 use super::options::Withheld;
 use super::search::Candidate;
-use crate::fingerprint::{Call, Counts};
-use crate::verbs::verdict::sure;
+use crate::fingerprint::Counts;
+use crate::verbs::verdict::{place, stated};
 use perf4sight_base::units::{Bytes, grouped};
 
 impl Advice {
@@ -14,7 +14,6 @@ impl Advice {
         format!("{} with {} {samples}", self.asked.step, grouped(self.asked.batch))
     }
 
-    /// The answer, one sentence per line.
     pub(super) fn sentences(&self) -> Vec<String> {
         let mut sentences = vec![self.as_asked()];
         sentences.extend(self.fitting());
@@ -25,16 +24,9 @@ impl Advice {
     pub(super) fn as_asked(&self) -> String {
         let asked = &self.findings.asked;
         let needs = format!("as asked, {}, it needs {}", self.asked_words(), self.counted(asked));
-        let place = self.place();
-        match asked.need.verdict.map(|verdict| (verdict.call, verdict.fits)) {
+        match asked.need.verdict {
             None => format!("{needs}; nothing says what it must fit into: give --mem-limit (mem_limit)"),
-            Some((Call::Fits, fits)) => format!("{needs} and fits into {place} ({} sure)", sure(fits)),
-            Some((Call::Borderline, fits)) => {
-                format!("{needs}: whether it fits into {place} is open ({} that it does)", sure(fits))
-            }
-            Some((Call::DoesNotFit, fits)) => {
-                format!("{needs} and does not fit into {place} ({} sure)", sure(1.0 - fits))
-            }
+            Some(verdict) => stated(&needs, &place(self.asked_limit, self.limit, &self.device, "tensors"), verdict),
         }
     }
 
@@ -47,21 +39,6 @@ impl Advice {
         }
     }
 
-    /// The memory limit in words.
-    pub(super) fn place(&self) -> String {
-        match (self.limit, self.asked_limit) {
-            (_, Some(asked)) => asked.in_full(),
-            (None, None) => self.device.clone(),
-            (Some(limit), None) => match limit.counts {
-                Counts::All => format!("the {} of {}", limit.bytes.in_full(), self.device),
-                Counts::Tensors => {
-                    format!("the {} that the profile of {} allowed tensors", limit.bytes.in_full(), self.device)
-                }
-            },
-        }
-    }
-
-    /// The changes that make the step fit, if it does not.
     pub(super) fn fitting(&self) -> Vec<String> {
         let asked = &self.findings.asked;
         if asked.need.verdict.is_none() || asked.need.fits() {

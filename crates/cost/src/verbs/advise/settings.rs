@@ -1,9 +1,14 @@
-//! The settings of `[advise]` and `perf4sight advise`.
+//! The settings of `[advise]` and `perf4sight advise`, and their checked values.
 
+use super::Advise;
 use crate::verbs::asking::{DATASET, DEVICE, EXTENTS, FINGERPRINT, HTML, MEM_LIMIT, NETWORK, OVERWRITE, TARGET};
+use crate::verbs::extents::Extents;
+use crate::verbs::source::Source;
 use crate::verbs::step::{OF_STEPS, STAGE};
-use perf4sight_step::workload::LARGEST_BATCH;
-use perf4sight_verb::config::{Setting, Table, integer, path};
+use crate::verbs::{asking, step};
+use perf4sight_base::error::Result;
+use perf4sight_step::workload::{LARGEST_BATCH, Stage, Step};
+use perf4sight_verb::config::{Setting, Table, Values, integer, path};
 
 pub(super) const TABLE: Table = Table {
     section: "advise",
@@ -32,3 +37,27 @@ const OUTPUT: Setting = path("output")
 
 const PAGE: Setting =
     HTML.help("Write a page as well: time against memory, and what is in memory while the step runs.");
+
+impl Advise {
+    pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
+        let (batch, stage): (u64, Stage) = (values.get("bs")?, values.named("stage", Stage::parse)?);
+        let changes = step::changes(values, &[stage])?;
+        // The settings of the fingerprints' step are only known when they are loaded.
+        step::check_batches(values, changes.of(Step::published(stage)), &[batch])?;
+        let advise = Advise {
+            network: values.get("network")?,
+            source: Source::parse(values, values.get::<Option<String>>("target")?.map(|target| vec![target]))?,
+            batch,
+            stage,
+            changes,
+            limit: values.get("mem_limit")?,
+            device: values.get("device_name")?,
+            dataset: values.get("dataset")?,
+            extents: Extents::parse(values)?,
+            output: asking::output(values, &["json", "html"])?,
+            overwrite: values.get("overwrite")?,
+        };
+        advise.check().map_err(|error| values.placed("target", error))?;
+        Ok(advise)
+    }
+}

@@ -2,8 +2,8 @@
 
 use super::Advice;
 use super::search::Candidate;
-use crate::fingerprint::{Call, Interval, Prediction, Verdict};
-use crate::verbs::verdict::called;
+use crate::fingerprint::{Call, Prediction, Verdict};
+use crate::verbs::verdict::{called, ends};
 use perf4sight_base::units::Bytes;
 use perf4sight_report::{Cell, Column, Table};
 use perf4sight_step::workload::Workload;
@@ -48,7 +48,6 @@ impl Advice {
         [&self.findings.asked].into_iter().chain(single).collect()
     }
 
-    /// These candidates, for people.
     pub(super) fn table(&self, title: String, rows: Vec<&Candidate>) -> Table {
         let timed = rows.iter().any(|one| one.time.is_some());
         let limited = self.findings.asked.need.verdict.is_some();
@@ -80,7 +79,6 @@ impl Advice {
         if changes.is_empty() { "as asked".to_owned() } else { changes.join(", ") }
     }
 
-    /// The changes as keys and words.
     pub(super) fn changes(&self, one: &Candidate) -> Vec<(&'static str, String)> {
         let Workload { step, batch } = self.asked;
         let of_step = one.workload.step.differences(step).map(|(setting, word)| (setting.key(), word));
@@ -93,12 +91,10 @@ impl Advice {
         self.longer(one).map(|percent| format!("{percent:+.1} %")).into()
     }
 
-    /// The same as a number.
     pub(super) fn longer(&self, one: &Candidate) -> Option<f64> {
         Some(100.0 * (one.per_sample()? / self.findings.asked.per_sample()? - 1.0))
     }
 
-    /// These candidates with all details, for programs.
     pub(super) fn flat(&self, rows: &[Candidate]) -> Table {
         let numbers = |quantity: &str, unit: &str| {
             ["", "_low", "_high"].map(|end| Column::number(format!("{quantity}{end}_{unit}"), ""))
@@ -129,7 +125,6 @@ impl Advice {
     }
 }
 
-/// A prediction and the ends of its interval.
 fn numbers(prediction: Option<&Prediction>, cell: impl Fn(f64) -> Cell) -> [Cell; 3] {
     let end = |value: Option<f64>| value.map_or(Cell::Missing, &cell);
     let interval = prediction.and_then(|prediction| prediction.interval);
@@ -138,9 +133,4 @@ fn numbers(prediction: Option<&Prediction>, cell: impl Fn(f64) -> Cell) -> [Cell
         end(interval.map(|interval| interval.low.value())),
         end(interval.map(|interval| interval.high.value())),
     ]
-}
-
-/// "12.1 ms – 13.4 ms".
-fn ends(prediction: &Prediction) -> Cell {
-    prediction.interval.map(|Interval { low, high, .. }| format!("{low} – {high}")).into()
 }

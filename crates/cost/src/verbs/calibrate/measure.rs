@@ -73,9 +73,6 @@ impl Subject<'_> {
     }
 
     /// Opens the device with as many threads as the profile used.
-    ///
-    /// # Errors
-    /// A device other than the fingerprint's, unless forced.
     fn open(&self, kind: DeviceKind, context: &mut Context) -> Result<Box<dyn Device>> {
         let profiled = self.fingerprints.iter().find_map(|one| one.settings.first()).cloned().unwrap_or_default();
         let threads = profiled.get("threads").and_then(|threads| threads.parse().ok());

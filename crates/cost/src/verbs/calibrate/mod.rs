@@ -22,9 +22,8 @@ use std::sync::Arc;
 pub static VERB: VerbSpec =
     VerbSpec { table: settings::TABLE, after_help: "", parse: |values| Ok(Box::new(Calibrate::parse(values)?)) };
 
-/// The request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Calibrate {
+struct Calibrate {
     network: String,
     fingerprints: PathBuf,
     stage: Stage,
@@ -36,12 +35,10 @@ pub struct Calibrate {
     overwrite: bool,
 }
 
-/// The source of the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+enum Source {
     /// There are none yet: suggest what to measure.
     Nowhere,
-    /// Files of a profile.
     Files(Vec<PathBuf>),
     /// Measure them now on a device.
     Device(DeviceKind),
@@ -52,7 +49,6 @@ struct Subject<'a> {
     variant: Variant,
     network: Arc<Network>,
     fingerprints: &'a Fingerprints,
-    /// The step that is measured and predicted.
     step: Step,
     /// Whether rows are used despite objections.
     force: bool,
@@ -60,10 +56,6 @@ struct Subject<'a> {
 
 impl Verb for Calibrate {
     /// Refits and shows predictions before and after; without rows it suggests batch sizes to measure.
-    ///
-    /// # Errors
-    /// A network, fingerprint or row that cannot be used, rows that contradict the fingerprint tenfold, a folder whose
-    /// fingerprints must not be replaced.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let fingerprints = Fingerprints::load(&self.fingerprints, self.stage)?;
         self.check_save(&fingerprints)?;
@@ -175,7 +167,6 @@ impl Calibrate {
     }
 }
 
-/// Tables for programs, by quantity.
 fn by_quantity(tables: &[(Quantity, Table)]) -> Map<String, Value> {
     tables.iter().map(|(quantity, table)| (quantity.name().to_owned(), table.to_json())).collect()
 }
@@ -199,7 +190,6 @@ impl Subject<'_> {
         self.fingerprints.iter().filter(learns)
     }
 
-    /// Whether a file has a name of this network.
     fn is_of(&self, file: &Path) -> bool {
         let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let plain = self.variant.level == 0 && stem.as_deref() == Some(&self.variant.network);

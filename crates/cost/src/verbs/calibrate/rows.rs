@@ -21,7 +21,6 @@ pub(super) fn variant(word: &str) -> Variant {
     parsed.unwrap_or_else(|| Variant::new(stem, 0))
 }
 
-/// The measured steps of the network.
 #[derive(Default)]
 pub(super) struct Measured {
     pub rows: Vec<Row>,
@@ -32,7 +31,6 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// The quantities of the rows.
     pub fn quantities(&self) -> impl Iterator<Item = Quantity> {
         let rows = self.rows.iter().map(|row| row.record.quantity());
         rows.chain(self.failed.iter().map(|attempt| attempt.record.quantity()))
@@ -58,7 +56,6 @@ impl Measured {
         Ok(())
     }
 
-    /// The number of steps.
     pub fn count(&self) -> usize {
         self.rows.len() + self.failed.len()
     }
@@ -118,7 +115,6 @@ impl Subject<'_> {
     }
 }
 
-/// The quantity of a file's rows, by its header.
 fn quantity(file: &Path) -> Result<Quantity> {
     let text = input_file::text(file, "read the rows")?;
     let header = text.lines().next().unwrap_or_default();

@@ -21,7 +21,6 @@ impl Subject<'_> {
         taught.map(|(quantity, pair)| (quantity, self.compared(pair, measured, batches))).collect()
     }
 
-    /// Rows outside the interval of the fingerprint that was refitted with them, in words.
     pub(super) fn misses(&self, refitted: &Fingerprints, measured: &Measured) -> Vec<String> {
         let miss = |row: &Row| {
             let after = refitted.iter().find(|one| one.subject().quantity == row.record.quantity())?;

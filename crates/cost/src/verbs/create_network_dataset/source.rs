@@ -15,8 +15,11 @@ use std::path::{Path, PathBuf};
 /// A network that was found, but not read yet.
 pub(super) enum Source {
     /// In a file; with the magnitudes of its filters if requested.
-    File { name: String, path: PathBuf, magnitudes: bool },
-    /// In the zoo.
+    File {
+        name: String,
+        path: PathBuf,
+        magnitudes: bool,
+    },
     Zoo(Network),
 }
 

@@ -4,62 +4,34 @@ use super::Made;
 use super::source::Loaded;
 use crate::pruning::Pruner;
 use perf4sight_base::units::Percent;
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Cell, Rows, Table};
 use std::collections::BTreeMap;
 
-/// One row per variant.
 pub(super) fn variants(made: &[&Made]) -> Table {
-    let mut table = Table::new(
-        "Pruned networks",
-        [
-            Column::text("variant", "variant"),
-            Column::number("asked_percent", "asked"),
-            Column::number("reached_percent", "reached"),
-            Column::number("parameters", "parameters"),
-            Column::number("macs", "MACs"),
-            Column::number("activations", "activations"),
-            Column::text("limit", "stopped by"),
-        ],
-    );
-    for Made { variant, pruned } in made {
-        table.row([
-            variant.to_string().into(),
-            Percent(f64::from(variant.level)).into(),
-            Percent(pruned.percent).into(),
-            pruned.network.parameters().into(),
-            pruned.network.macs().into(),
-            pruned.network.activations().into(),
-            pruned.limit.map(|limit| limit.to_string()).into(),
-        ]);
-    }
-    table
+    Rows::new("Pruned networks", made)
+        .text("variant", "variant", |made| made.variant.to_string())
+        .number("asked_percent", "asked", |made| Percent(f64::from(made.variant.level)))
+        .number("reached_percent", "reached", |made| Percent(made.pruned.percent))
+        .number("parameters", "parameters", |made| made.pruned.network.parameters())
+        .number("macs", "MACs", |made| made.pruned.network.macs())
+        .number("activations", "activations", |made| made.pruned.network.activations())
+        .text("limit", "stopped by", |made| made.pruned.limit.map(|limit| limit.to_string()))
+        .table()
 }
 
 /// One row per layer and reason.
 pub(super) fn unprunable(networks: &[Loaded]) -> Table {
-    let mut table = Table::new(
-        "Channels that stay",
-        [
-            Column::text("network", "network"),
-            Column::text("layer", "layer"),
-            Column::number("channels", "channels"),
-            Column::text("reason", "reason"),
-        ],
-    );
-    for network in networks.iter().map(|loaded| &loaded.network) {
-        for stays in Pruner::new(network).unprunable() {
-            table.row([
-                network.name().into(),
-                stays.layer.into(),
-                stays.channels.into(),
-                stays.reason.to_string().into(),
-            ]);
-        }
-    }
-    table
+    let networks = networks.iter().map(|loaded| &loaded.network);
+    let rows =
+        networks.flat_map(|network| Pruner::new(network).unprunable().into_iter().map(move |stays| (network, stays)));
+    Rows::new("Channels that stay", rows)
+        .text("network", "network", |(network, _)| network.name().to_owned())
+        .text("layer", "layer", |(_, stays)| stays.layer.clone())
+        .number("channels", "channels", |(_, stays)| stays.channels)
+        .text("reason", "reason", |(_, stays)| stays.reason.to_string())
+        .table()
 }
 
-/// The same with one row per network and reason.
 pub(super) fn reasons(unprunable: &Table) -> Table {
     let mut rows: BTreeMap<(String, String), (u64, Vec<String>)> = BTreeMap::new();
     for row in &unprunable.rows {
@@ -68,19 +40,12 @@ pub(super) fn reasons(unprunable: &Table) -> Table {
         *sum += channels;
         layers.push(layer.to_string());
     }
-    let mut table = Table::new(
-        "Channels that stay",
-        [
-            Column::text("network", "network"),
-            Column::number("channels", "channels"),
-            Column::text("reason", "reason"),
-            Column::text("layers", "layers"),
-        ],
-    );
-    for ((network, reason), (channels, layers)) in rows {
-        table.row([network.into(), channels.into(), reason.into(), listed(&layers)]);
-    }
-    table
+    Rows::new("Channels that stay", rows)
+        .text("network", "network", |((network, _), _)| network.clone())
+        .number("channels", "channels", |(_, (channels, _))| *channels)
+        .text("reason", "reason", |((_, reason), _)| reason.clone())
+        .text("layers", "layers", |(_, (_, layers))| listed(layers))
+        .table()
 }
 
 /// The first layers by name, and the number of the others.

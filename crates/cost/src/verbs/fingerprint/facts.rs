@@ -17,7 +17,6 @@ impl FingerprintSection {
         self.platform.as_deref().map_or(Ok(()), |word| Platform::named_or_read(word).map(drop))
     }
 
-    /// The platform of the device that was profiled.
     pub(super) fn platform(&self, source: &Source) -> Result<Facts> {
         if let Some(named) = &self.platform {
             return Platform::named_or_read(named).map(|platform| Facts { platform, assumed: false });

@@ -24,9 +24,8 @@ pub static SPEC: Spec = Spec {
     parse: |values| Ok(Box::new(FingerprintSection::parse(values)?)),
 };
 
-/// The settings of the section.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FingerprintSection {
+struct FingerprintSection {
     evaluate: bool,
     overwrite: bool,
     step: Step,
@@ -111,7 +110,6 @@ impl FingerprintSection {
     }
 }
 
-/// The provenance of the profiles of some folders of rows, each once.
 fn profiles<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Provenance>> {
     let mut profiles: Vec<&Path> = folders.filter_map(|folder| folder.parent()).collect();
     profiles.sort_unstable();
@@ -169,9 +167,6 @@ impl Verb for FingerprintSection {
 impl FingerprintSection {
     /// Levels to fit on for which no file of rows exists or will exist, in words; none if no level is missing, or no
     /// file is known.
-    ///
-    /// # Errors
-    /// A folder that cannot be read.
     fn lacking(&self, source: &Source, foreseen: &Foreseen) -> Result<Option<String>> {
         let Levels::Only(wanted) = &self.fit.levels else { return Ok(None) };
         let networks = self.fit.networks.iter().map(String::as_str);

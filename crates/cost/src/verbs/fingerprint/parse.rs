@@ -31,14 +31,12 @@ impl FingerprintSection {
         })
     }
 
-    /// The subject of the fingerprint of a quantity.
     pub(super) fn subject(&self, quantity: Quantity) -> Subject {
         let FingerprintSection { device, dataset, step, .. } = self;
         Subject { device: device.clone(), dataset: dataset.clone(), step: *step, quantity }
     }
 }
 
-/// The quantities that are enabled, with their folders.
 fn sources(values: &Values<'_>) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     for quantity in Quantity::ALL {

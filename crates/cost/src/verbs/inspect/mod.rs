@@ -69,9 +69,8 @@ const TARGET: Setting = text("target")
 
 const PAGE: Setting = asking::HTML.help("Write a page, with --memory with a chart of it over the step.");
 
-/// The request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inspect {
+struct Inspect {
     network: String,
     dataset: Dataset,
     workload: Workload,
@@ -85,9 +84,6 @@ pub struct Inspect {
 
 impl Verb for Inspect {
     /// The table of layers, the totals, the coverage.
-    ///
-    /// # Errors
-    /// A network that cannot be used.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let network = Named::asked(&self.network, self.dataset.name(), &self.extents)?.report_remarks(context);
         let step = self.workload.step;
@@ -168,7 +164,6 @@ struct Sheets<'a> {
     inspect: &'a Inspect,
     layers: &'a Table,
     totals: &'a Table,
-    /// Only if memory was requested.
     timeline: Option<&'a Timeline>,
 }
 
@@ -187,7 +182,6 @@ impl Sheets<'_> {
         }
     }
 
-    /// Writes the page, if requested.
     fn write(&self) -> Result<Vec<(&'static str, PathBuf)>> {
         let Some(file) = &self.inspect.html else { return Ok(Vec::new()) };
         let Workload { step, batch } = self.inspect.workload;

@@ -4,12 +4,11 @@ use super::order::Order;
 use super::tree::{self, Branch};
 use perf4sight_base::units::Bytes;
 use perf4sight_network::{Network, Node};
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Rows, Table};
 use perf4sight_step::workload::{Stage, Workload};
 use serde_json::{Value, json};
 use std::ops::AddAssign;
 
-/// What a layer or a module costs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Costs {
     pub parameters: u64,
@@ -27,12 +26,13 @@ impl AddAssign for Costs {
     }
 }
 
-/// A network's costs at one workload.
+/// Name, operation, output shape and costs of a layer, or of a module without a shape.
+type Row = (String, String, Option<String>, Costs);
+
 pub(super) struct Sheet<'a> {
     network: &'a Network,
     workload: Workload,
     order: Order,
-    /// Of every node.
     costs: Vec<Costs>,
 }
 
@@ -56,36 +56,29 @@ impl<'a> Sheet<'a> {
         format!("{} ({step}, batch size {batch})", self.network.name())
     }
 
-    /// Every layer, in the order of the sheet.
     pub fn layers(&self) -> Table {
-        let mut table = self.table(self.title());
         let mut all: Vec<(&Node, &Costs)> = self.network.nodes().iter().zip(&self.costs).collect();
         self.order.sort(&mut all, |(_, costs)| **costs);
-        for (node, costs) in all {
-            table.row(self.row(&node.name, node, costs));
-        }
-        table
+        let rows = all.into_iter().map(|(node, costs)| self.layer(node.name.clone(), node, *costs));
+        self.rows(self.title(), rows.collect())
     }
 
     /// Every module with the sums of its layers, as a tree; modules next to each other in the order of the sheet.
     pub fn tree(&self) -> Table {
-        let mut table = self.table(format!("{}, by module", self.title()));
-        self.grow(&self.branches(), 0, &mut table);
-        table
+        let mut rows = Vec::new();
+        self.grow(&self.branches(), 0, &mut rows);
+        self.rows(format!("{}, by module", self.title()), rows)
     }
 
-    fn grow(&self, branches: &[Branch], depth: usize, table: &mut Table) {
+    fn grow(&self, branches: &[Branch], depth: usize, rows: &mut Vec<Row>) {
         for Branch { name, layers, costs, parts, .. } in branches {
             // Blanks at the start of a line are kept neither in HTML nor by readers of CSV.
             let name = format!("{}{name}", "\u{a0}\u{a0}".repeat(depth));
-            match (parts.as_slice(), layers.as_slice()) {
-                ([], [layer, ..]) => table.row(self.row(&name, &self.network.nodes()[*layer], costs)),
-                _ => {
-                    let count = format!("{} operations", layers.len());
-                    table.row([name.into(), count.into(), Cell::Missing].into_iter().chain(self.cells(costs)));
-                }
-            }
-            self.grow(parts, depth + 1, table);
+            rows.push(match (parts.as_slice(), layers.as_slice()) {
+                ([], [layer, ..]) => self.layer(name, &self.network.nodes()[*layer], *costs),
+                _ => (name, format!("{} operations", layers.len()), None, *costs),
+            });
+            self.grow(parts, depth + 1, rows);
         }
     }
 
@@ -117,45 +110,40 @@ impl<'a> Sheet<'a> {
     /// The sums of the whole network.
     pub fn totals(&self) -> Table {
         let (network, batch) = (self.network, self.workload.batch);
-        let heads = [Column::number("operations", "operations"), Column::number("activations", "conv outputs")];
-        let mut table = Table::new("Totals", heads.into_iter().chain(self.columns()));
-        let counts = [network.coverage().operations.into(), network.activations().saturating_mul(batch).into()];
         let mut sum = Costs::default();
         self.costs.iter().for_each(|costs| sum += *costs);
         // Layers that share weights each read them, but they exist once.
         sum.parameters = network.parameters();
-        table.row(counts.into_iter().chain(self.cells(&sum)));
-        table
+        let rows = Rows::new("Totals", [sum])
+            .number("operations", "operations", |_| network.coverage().operations)
+            .number("activations", "conv outputs", |_| network.activations().saturating_mul(batch));
+        self.with_costs(rows, |sum| sum)
     }
 
-    fn table(&self, title: String) -> Table {
-        let words = ["layer", "operation"].map(|word| Column::text(word, word));
-        Table::new(title, words.into_iter().chain([Column::number("output", "output")]).chain(self.columns()))
+    fn layer(&self, name: String, node: &Node, costs: Costs) -> Row {
+        (name, node.op.kind().to_owned(), Some(output(node, self.workload.batch)), costs)
     }
 
-    fn row(&self, name: &str, node: &Node, costs: &Costs) -> Vec<Cell> {
-        let words: [Cell; 3] = [name.into(), node.op.kind().into(), output(node, self.workload.batch).into()];
-        words.into_iter().chain(self.cells(costs)).collect()
+    fn rows(&self, title: String, rows: Vec<Row>) -> Table {
+        let rows = Rows::new(title, rows)
+            .text("layer", "layer", |row| row.0.clone())
+            .text("operation", "operation", |row| row.1.clone())
+            .number("output", "output", |row| row.2.clone());
+        self.with_costs(rows, |row| &row.3)
     }
 
-    /// The headings of [`cells`](Self::cells).
-    fn columns(&self) -> Vec<Column> {
-        let mut columns =
-            vec![Column::number("parameters", "parameters"), Column::number("forward_macs", "forward MACs")];
+    fn with_costs<T>(&self, rows: Rows<T>, costs: impl Fn(&T) -> &Costs) -> Table {
+        let mut rows = rows.number("parameters", "parameters", |row| costs(row).parameters).number(
+            "forward_macs",
+            "forward MACs",
+            |row| costs(row).macs[0],
+        );
         if self.workload.step.stage == Stage::Training {
-            columns.push(Column::number("backward_macs", "backward MACs"));
+            rows = rows.number("backward_macs", "backward MACs", |row| costs(row).macs[1]);
         }
-        columns.extend([Column::number("bytes_in", "read"), Column::number("bytes_out", "written")]);
-        columns
-    }
-
-    fn cells(&self, costs: &Costs) -> Vec<Cell> {
-        let mut cells = vec![costs.parameters.into(), costs.macs[0].into()];
-        if self.workload.step.stage == Stage::Training {
-            cells.push(costs.macs[1].into());
-        }
-        cells.extend(costs.bytes.map(|bytes| Bytes(bytes).into()));
-        cells
+        rows.number("bytes_in", "read", |row| Bytes(costs(row).bytes[0]))
+            .number("bytes_out", "written", |row| Bytes(costs(row).bytes[1]))
+            .table()
     }
 }
 

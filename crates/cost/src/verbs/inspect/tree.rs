@@ -12,7 +12,6 @@ const DEEPEST: usize = 16;
 pub(super) struct Branch {
     /// Its name within the module around it.
     pub name: String,
-    /// Its name within the network.
     pub path: String,
     /// The layers in it, as positions among all layers.
     pub layers: Vec<usize>,

@@ -12,9 +12,7 @@ use perf4sight_network::Network;
 use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
 
-/// All predictions for one network.
 pub(super) struct Answer {
-    /// The name as requested.
     pub network: String,
     /// The expected errors of latency and memory, if they were tested.
     pub expected: BTreeMap<Quantity, Expected>,
@@ -28,7 +26,6 @@ pub(super) struct Answer {
     pub breakdown: Option<Breakdown>,
 }
 
-/// One batch size.
 pub(super) struct Point {
     pub batch: u64,
     pub latency: Option<Prediction>,
@@ -40,7 +37,6 @@ pub(super) struct Point {
     pub verdict: Option<Verdict>,
 }
 
-/// The components of a step's latency and memory.
 pub(super) struct Breakdown {
     pub batch: u64,
     pub shares: Option<Shares>,
@@ -48,7 +44,6 @@ pub(super) struct Breakdown {
     pub timeline: Option<Timeline>,
 }
 
-/// The request about every network.
 pub(super) struct Question<'a> {
     /// The fingerprints of every device; at least one device.
     pub devices: &'a [Device],

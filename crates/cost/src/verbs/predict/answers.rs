@@ -10,7 +10,6 @@ use perf4sight_step::workload::Step;
 use perf4sight_verb::Context;
 
 pub(super) struct Predictions {
-    /// At least one.
     pub devices: Vec<DeviceAnswers>,
     /// Networks that could not be predicted.
     pub skipped: Vec<(String, Error)>,
@@ -18,7 +17,6 @@ pub(super) struct Predictions {
 
 pub(super) struct DeviceAnswers {
     pub fingerprints: Fingerprints,
-    /// The step that was predicted.
     pub step: Step,
     pub answers: Vec<Answer>,
 }
@@ -56,7 +54,6 @@ impl Predictions {
 }
 
 impl DeviceAnswers {
-    /// The device's name.
     pub fn name(&self) -> &str {
         &self.fingerprints.subject().device
     }
@@ -67,7 +64,6 @@ impl DeviceAnswers {
     }
 }
 
-/// The maximum number of networks that are named.
 const NAMED: usize = 5;
 
 /// The names of networks, shortened if there are many.

@@ -5,9 +5,6 @@ use std::fs;
 use std::path::Path;
 
 /// The networks that the words refer to, in their order; the files of a folder or pattern are sorted.
-///
-/// # Errors
-/// A folder that cannot be read or holds no network, a pattern without a match.
 pub(super) fn expand(words: &[String]) -> Result<Vec<String>> {
     let expanded: Vec<Vec<String>> = words.iter().map(|word| files(word)).collect::<Result<_>>()?;
     Ok(expanded.concat())
@@ -22,7 +19,6 @@ fn files(word: &str) -> Result<Vec<String>> {
     }
 }
 
-/// Whether a word is a glob pattern.
 pub(super) fn is_pattern(word: &str) -> bool {
     word.contains(['*', '?', '['])
 }

@@ -5,7 +5,6 @@ mod answers;
 mod asked;
 mod output;
 mod page;
-mod parse;
 mod sentence;
 mod settings;
 mod summary;
@@ -37,18 +36,14 @@ pub static SPEC: Spec =
 pub static VERB: VerbSpec =
     VerbSpec { table: settings::TABLE, after_help: "", parse: |values| Ok(Box::new(Predict::parse(values)?)) };
 
-/// The request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Predict {
+struct Predict {
     /// Known networks, `NAME@LEVEL` for one pruned to that percentage, ONNX files, folders of them, patterns.
     pub networks: Vec<String>,
-    /// The source of predictions.
     pub source: Source,
     /// Batch sizes, in the order they are shown.
     pub batches: Vec<u64>,
-    /// Training or inference.
     pub stage: Stage,
-    /// The changes to the step that was profiled.
     pub changes: Changes,
     /// The memory limit, if it is not the memory of the profiled device.
     pub limit: Option<Bytes>,
@@ -59,20 +54,16 @@ pub struct Predict {
     /// The dataset that the fingerprints must be of, if one is required; for devices that were not measured it gives
     /// the images that networks read.
     pub dataset: Option<String>,
-    /// The sizes of networks' inputs and outputs.
     pub extents: Extents,
     /// `.csv`, `.json` and `.html` files to write in addition.
     pub output: Vec<PathBuf>,
     /// Whether existing files that perf4sight did not write are replaced.
     pub overwrite: bool,
-    /// The format of the printed answer.
     pub form: Form,
 }
 
-/// The format of the printed answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// Tables for people.
+enum Form {
     Tables,
     /// Comma-separated rows and nothing else.
     Csv,
@@ -81,15 +72,10 @@ pub enum Form {
 /// With at least this many networks a progress bar is shown.
 const AWHILE: u64 = 100;
 
-/// The answers for one network, on every device.
 type Answered = Result<(Vec<Answer>, Remarks)>;
 
 impl Verb for Predict {
     /// Predicts every network; those that cannot be used are skipped, named, and make [`Summary::failure`].
-    ///
-    /// # Errors
-    /// No fingerprint of that stage, device and dataset; one that cannot be used; an unknown kind of device; a single
-    /// network that cannot be used.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let expected = Expected {
             stage: self.stage,
@@ -201,7 +187,6 @@ fn ask_all(words: &[String], question: &Question, context: &Context) -> Vec<Opti
     asked.collect()
 }
 
-/// Loads and predicts one network.
 fn ask(word: &str, question: &Question) -> Answered {
     let Named { network, remarks } = Named::asked(word, question.dataset(), question.extents)?;
     Ok((question.ask(word, &network)?, remarks))

@@ -58,7 +58,6 @@ impl DeviceAnswers {
         table
     }
 
-    /// All data, for programs.
     fn json(&self, asked: Option<Bytes>) -> Value {
         let Subject { device, dataset, .. } = self.fingerprints.subject();
         let fitted = self.fingerprints.iter().map(|one| {

@@ -2,8 +2,8 @@
 
 use super::answer::{Answer, Point};
 use super::answers::{DeviceAnswers, Predictions, listed};
-use crate::fingerprint::{Call, Counts, Verdict};
-use crate::verbs::verdict::sure;
+use crate::fingerprint::{Call, Counts};
+use crate::verbs::verdict::{self, stated};
 use perf4sight_base::units::{Bytes, grouped};
 
 /// The reason why there is no verdict, and the remedy.
@@ -92,19 +92,12 @@ impl DeviceAnswers {
             Some(believed) => format!("{step} needs {believed}"),
             None => format!("{step} needs {need}{all}"),
         };
-        let ended = needs.trim_end_matches(',');
         let place = self.place(answer, asked);
         match point.verdict {
-            None if self.fingerprints.are_priors() => format!("{ended}; {UNLIMITED}"),
+            None if self.fingerprints.are_priors() => format!("{}; {UNLIMITED}", needs.trim_end_matches(',')),
             None if asked.is_some() => format!("{needs}; whether it fits into {place} the published method cannot say"),
             None => format!("{needs}; nothing says how much {place} gives it"),
-            Some(Verdict { call: Call::Fits, fits }) => format!("{needs} and fits into {place} ({} sure)", sure(fits)),
-            Some(Verdict { call: Call::DoesNotFit, fits }) => {
-                format!("{needs} and does not fit into {place} ({} sure)", sure(1.0 - fits))
-            }
-            Some(Verdict { call: Call::Borderline, fits }) => {
-                format!("{ended}: whether it fits into {place} is open ({} that it does)", sure(fits))
-            }
+            Some(verdict) => stated(&needs, &place, verdict),
         }
     }
 
@@ -114,17 +107,8 @@ impl DeviceAnswers {
         Some(format!("{} for its tensors, {} – {} in all,", point.tensors?, interval.low, interval.high))
     }
 
-    /// The memory limit in words.
     fn place(&self, answer: &Answer, asked: Option<Bytes>) -> String {
-        let device = &self.fingerprints.subject().device;
-        match (asked, answer.limit) {
-            (Some(asked), _) => asked.in_full(),
-            (None, None) => device.clone(),
-            (None, Some(limit)) => match limit.counts {
-                Counts::All => format!("the {} of {device}", limit.bytes.in_full()),
-                Counts::Tensors => format!("the {} that the profile of {device} allowed them", limit.bytes.in_full()),
-            },
-        }
+        verdict::place(asked, answer.limit, self.name(), "them")
     }
 
     fn of_several(&self, answers: &[Answer], asked: Option<Bytes>) -> String {
@@ -142,7 +126,6 @@ impl DeviceAnswers {
     }
 }
 
-/// "a step of 16 samples".
 fn step(batch: u64) -> String {
     let samples = if batch == 1 { "sample" } else { "samples" };
     format!("a step of {} {samples}", grouped(batch))

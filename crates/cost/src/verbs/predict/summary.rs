@@ -24,7 +24,6 @@ impl Predictions {
         Summary { files, json, failure: self.failure().or_else(unfit), ..shown }
     }
 
-    /// An error for the first network that may not fit, if there is one.
     fn unfit(&self) -> Option<Error> {
         let unfit: Vec<(&DeviceAnswers, &Answer)> =
             self.devices.iter().flat_map(|device| device.unfit().map(move |answer| (device, answer))).collect();

@@ -3,12 +3,11 @@
 use super::answer::{Answer, Breakdown, Point};
 use super::answers::{DeviceAnswers, Predictions};
 use crate::fingerprint::{Interval, Prediction, Share};
-use crate::verbs::verdict::called;
+use crate::verbs::verdict::{called, ends};
 use perf4sight_base::units::{Bytes, Percent};
 use perf4sight_memory::{Alive, Role};
 use perf4sight_report::{Cell, Column, Table};
 
-/// The number of most expensive layers that are shown.
 const LAYERS: usize = 5;
 
 impl Predictions {
@@ -96,11 +95,6 @@ fn table<'a>(
 
 fn interval(quantity: &str) -> Column {
     Column::number(format!("{quantity}_interval"), "90 %")
-}
-
-/// "31.0 ms – 39.2 ms".
-fn ends(prediction: &Prediction) -> Cell {
-    prediction.interval.map(|Interval { low, high, .. }| format!("{low} – {high}")).into()
 }
 
 /// "-11/+13 %".

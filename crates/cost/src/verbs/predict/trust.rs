@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 const REASONS: usize = 3;
 
 impl Predictions {
-    /// How to interpret the numbers.
     pub fn remarks(&self) -> Vec<String> {
         let mut lines = match self.devices.as_slice() {
             [DeviceAnswers { answers, fingerprints, step }] => lines(answers, fingerprints, *step),
@@ -126,7 +125,6 @@ fn prediction(answer: &Answer, quantity: Quantity) -> Option<&Prediction> {
     }
 }
 
-/// The basis of the intervals.
 fn basis(answer: &Answer, quantity: Quantity) -> Option<String> {
     Some(match prediction(answer, quantity)?.interval {
         Some(interval) => format!("{quantity} intervals: {}", interval.basis),

@@ -31,7 +31,6 @@ pub(super) fn parse(values: &Values<'_>, variables: &[Variable]) -> Result<bool>
     }
 }
 
-/// Whether it measures a calibration network.
 pub(super) fn is_calibration(planned: &Planned) -> bool {
     calibration::is_reserved(&planned.configuration.variant.network)
 }
@@ -72,9 +71,6 @@ impl Profile {
 
     /// Writes their files next to the other networks. Existing files are not replaced, because rows may have been
     /// measured with them.
-    ///
-    /// # Errors
-    /// A folder that is not writable.
     pub(super) fn write_calibration_networks(&self) -> Result<()> {
         let missing: Vec<(Variant, PathBuf)> = self.calibration_files().filter(|(_, file)| !file.exists()).collect();
         if missing.is_empty() {

@@ -22,7 +22,6 @@ use std::time::Duration;
 /// How often every row is measured, at different times.
 pub(super) const REPETITIONS: u32 = 2;
 
-/// A plan by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
     /// Everything, in order.
@@ -90,9 +89,6 @@ impl Profile {
     }
 
     /// The plan, with repetitions if they give new values.
-    ///
-    /// # Errors
-    /// A network that cannot be read.
     pub(super) fn plan(&self, offered: &[Planned], device: &dyn Device) -> Result<Box<dyn Plan>> {
         // A recorded device would only return the same values again.
         let anew = offered.iter().any(|planned| device.offers(&planned.again().job()));

@@ -6,7 +6,7 @@ use crate::plan::Ending;
 use crate::records::{Outcome, Reading, Record, Repeatability};
 use perf4sight_base::error::Error;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Column, Rows, Table};
 use perf4sight_verb::{Finding, Summary};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,7 @@ pub struct Counts {
 /// The time that configurations took.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Spent {
-    /// Seconds of work.
+    /// Seconds from the start of a worker to its end.
     pub seconds: f64,
     /// Seconds of them that the device spent in steps; the rest is start-up and bookkeeping.
     pub measuring: f64,
@@ -88,12 +88,10 @@ fn measurement(row: &Record) -> Value {
 }
 
 impl Counts {
-    /// With this many earlier rows.
     pub(super) fn new(earlier: usize) -> Self {
         Counts { earlier, ..Counts::default() }
     }
 
-    /// The same, with the networks in the requested order.
     pub(super) fn of_networks(self, asked: impl Iterator<Item = String>) -> Self {
         Counts { asked: asked.collect(), ..self }
     }
@@ -118,7 +116,6 @@ impl Counts {
         all
     }
 
-    /// The summary of the section.
     pub(super) fn summary(&self, files: Vec<(&'static str, PathBuf)>) -> Summary {
         let (table, failures) = (self.table(), self.failures.table(self.is_spent()));
         let Spent { seconds, measuring, waiting } = self.spent();
@@ -199,17 +196,12 @@ impl Counts {
     }
 
     fn table(&self) -> Table {
-        let counts = COUNTS.map(|(key, heading, _)| Column::number(key, heading));
-        let ends = [Column::text("network", "network"), Column::number("milliseconds", "time")];
-        let [network_column, time_column] = ends;
-        let columns = [vec![network_column], counts.to_vec(), vec![time_column]].concat();
-        let mut table = Table::new("Rows of the profile", columns);
-        for network in self.networks() {
-            let counts = COUNTS.map(|(_, _, outcomes)| Cell::from(self.count(network, outcomes)));
-            let time = self.spent.get(network).map(|spent| Milliseconds(spent.seconds * 1e3));
-            table.row([vec![network.into()], counts.to_vec(), vec![time.into()]].concat());
-        }
-        table
+        let time = |network: &&str| self.spent.get(*network).map(|spent| Milliseconds(spent.seconds * 1e3));
+        let rows = Rows::new("Rows of the profile", self.networks()).text("network", "network", |network| *network);
+        let count = |rows: Rows<_>, (key, heading, outcomes): (&str, &str, &[Outcome])| {
+            rows.number(key, heading, |network: &&str| self.count(network, outcomes))
+        };
+        COUNTS.into_iter().fold(rows, count).number("milliseconds", "time", time).table()
     }
 
     /// For the last lines of the run: rows measured, and rows that ran out of memory.

@@ -21,31 +21,23 @@ pub(super) struct DevicePool<'scope, 'env> {
     messages: Receiver<Message>,
 }
 
-/// A message from a busy device.
 pub(super) enum Message {
-    /// It waits for this.
     Waiting(String),
     /// It has finished a configuration.
     Done(Box<Done>),
 }
 
-/// The work given to a device.
 pub(super) struct Assignment {
     /// The configuration with its network file.
     pub planned: Planned,
     /// The index of the row that it repeats; none: it has no row yet.
     pub place: Option<usize>,
-    /// The job for the device.
     pub job: Job,
-    /// When it began.
     pub began: SystemTime,
 }
 
-/// The result of an assignment.
 pub(super) struct Done {
-    /// The index of the device.
     pub device: usize,
-    /// The assignment.
     pub assignment: Assignment,
     /// How long it waited for other measurements, or for its machine.
     pub waited: Duration,
@@ -54,7 +46,6 @@ pub(super) struct Done {
 }
 
 impl<'scope, 'env> DevicePool<'scope, 'env> {
-    /// A pool in which all devices are free.
     pub fn new(
         scope: &'scope Scope<'scope, 'env>,
         devices: &'env [&'env dyn Device],
@@ -64,7 +55,6 @@ impl<'scope, 'env> DevicePool<'scope, 'env> {
         DevicePool { scope, devices, cancelled, free: (0..devices.len()).rev().collect(), busy: 0, sender, messages }
     }
 
-    /// Whether a device is free.
     pub fn has_free(&self) -> bool {
         !self.free.is_empty()
     }

@@ -4,7 +4,7 @@ use crate::device::Allowance;
 use crate::plan::Configuration;
 use crate::records::Outcome;
 use perf4sight_base::error::Error;
-use perf4sight_report::{Column, Table};
+use perf4sight_report::{Rows, Table};
 use std::time::Duration;
 
 /// The maximum number of configurations that are named; the rest is only counted.
@@ -21,7 +21,6 @@ struct Alike {
     configurations: Vec<String>,
 }
 
-/// The failure of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Failure {
     pub outcome: Outcome,
@@ -39,7 +38,6 @@ impl Failure {
         Failure { outcome, reason: format!("{reason}{share}"), of_budget }
     }
 
-    /// The remedy.
     fn remedy(&self) -> &'static str {
         match self.outcome {
             _ if self.of_budget => "give profile.budget more time, or leave this batch size out",
@@ -60,7 +58,6 @@ impl Failure {
 }
 
 impl Failures {
-    /// Adds a failure.
     pub(super) fn add(&mut self, configuration: &Configuration, failure: Failure) {
         let name = configuration.to_string();
         match self.0.iter_mut().find(|alike| alike.failure == failure) {
@@ -69,7 +66,7 @@ impl Failures {
         }
     }
 
-    /// The number of failures.
+    /// How many configurations failed.
     pub fn count(&self) -> usize {
         self.0.iter().map(|alike| alike.configurations.len()).sum()
     }
@@ -77,27 +74,21 @@ impl Failures {
     /// The failures with reasons and remedies; none without failures. If the budget is `spent`, the same run would
     /// measure nothing more.
     pub(super) fn table(&self, spent: bool) -> Option<Table> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let columns = [
-            Column::text("outcome", "what"),
-            Column::number("configurations", "how many"),
-            Column::text("which", "which"),
-            Column::text("why", "why"),
-            Column::text("remedy", "what to do"),
-        ];
+        let which = |alike: &Alike| {
+            let (all, count) = (&alike.configurations, alike.configurations.len());
+            let more = if count > NAMED { format!(" and {} more", count - NAMED) } else { String::new() };
+            format!("{}{more}", all[..count.min(NAMED)].join(", "))
+        };
         let more = if spent { " with a larger budget" } else { "" };
         let title = format!("What failed, and is tried again when the same command is run again{more}");
-        let mut table = Table::new(title, columns);
-        for Alike { failure, configurations } in &self.0 {
-            let count = configurations.len();
-            let named = configurations[..count.min(NAMED)].join(", ");
-            let more = if count > NAMED { format!(" and {} more", count - NAMED) } else { String::new() };
-            let cells = [format!("{named}{more}"), failure.reason.clone(), failure.remedy().to_owned()];
-            table.row([failure.outcome.to_string().into(), count.into()].into_iter().chain(cells.map(Into::into)));
-        }
-        Some(table)
+        let table = Rows::new(title, &self.0)
+            .text("outcome", "what", |alike| alike.failure.outcome.to_string())
+            .number("configurations", "how many", |alike| alike.configurations.len())
+            .text("which", "which", |alike| which(alike))
+            .text("why", "why", |alike| alike.failure.reason.clone())
+            .text("remedy", "what to do", |alike| alike.failure.remedy())
+            .table();
+        (!table.is_empty()).then_some(table)
     }
 
     /// The error of a run that measured nothing.

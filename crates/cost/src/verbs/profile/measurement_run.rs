@@ -29,7 +29,6 @@ pub struct MeasurementRun<'a> {
     pub till_first_fail: bool,
 }
 
-/// The state of a run.
 struct State {
     ledger: Ledger,
     counts: Counts,
@@ -66,7 +65,6 @@ impl MeasurementRun<'_> {
         state.close()
     }
 
-    /// The state after earlier runs.
     fn state(&self, plan: &dyn Plan, log: Option<ProfileLog>, context: &mut Context) -> State {
         let earlier = log.as_ref().map_or(Vec::new(), |log| self.asked(&log.earlier));
         let mut ledger = Ledger::of(&earlier);
@@ -183,7 +181,6 @@ impl MeasurementRun<'_> {
         }
     }
 
-    /// The planned configuration of a plan's choice.
     fn find(&self, configuration: Configuration) -> Result<Planned> {
         let same = |planned: &&Planned| {
             let Configuration { variant, workload, .. } = &planned.configuration;
@@ -195,7 +192,6 @@ impl MeasurementRun<'_> {
         Ok(Planned { configuration, ..found.clone() })
     }
 
-    /// The entry that one configuration adds to the profile.
     fn entry(
         &self,
         planned: &Planned,
@@ -254,7 +250,6 @@ impl State {
         self.progress.advance(1);
     }
 
-    /// Saves the result of a repetition of a row.
     fn repeat(&mut self, planned: &Planned, place: usize, run: &Measurement, spent: Spent) -> Result<()> {
         self.ledger.repeat(place);
         if !matches!(run, Measurement::Measured { .. }) {
@@ -290,7 +285,6 @@ impl State {
     }
 }
 
-/// A row that is not saved, for people.
 fn shown(row: &Record) -> String {
     let value = match row.reading {
         _ if !row.outcome.passed() => String::new(),

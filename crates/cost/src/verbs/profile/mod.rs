@@ -21,7 +21,7 @@ pub mod test_config;
 #[cfg(test)]
 mod tests;
 
-pub use check_noise::{CheckNoise, VERB};
+pub use check_noise::VERB;
 use choice::Choice;
 pub use counts::{Counts, Spent};
 pub use failures::Failures;

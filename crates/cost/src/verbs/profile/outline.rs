@@ -13,7 +13,6 @@ use std::path::Path;
 use std::time::Duration;
 
 impl Profile {
-    /// The outline of the section; refuses settings that are certain to fail.
     pub(super) fn foresee(&self, foreseen: &Foreseen, executable: &Path) -> Result<Outline> {
         let tests = self.tests(foreseen)?;
         let mut outline = Outline::default();
@@ -91,7 +90,6 @@ impl Profile {
         Ok(())
     }
 
-    /// Adds the files of the rows.
     pub(super) fn foresee_rows(&self, planned: &[Planned], outline: &mut Outline) {
         let log_dir = &self.places.log_dir;
         outline.steps.push(format!("appends rows to {}/{{{}}}/{{variant}}-gt.csv", log_dir.display(), self.words()));
@@ -100,7 +98,6 @@ impl Profile {
         outline.writes.extend(rows.map(place));
     }
 
-    /// The folders of rows, in words.
     fn words(&self) -> String {
         let asked = Variable::ALL.into_iter().filter(|variable| self.variables.contains(variable));
         asked.map(Variable::name).collect::<Vec<_>>().join(",")

@@ -91,10 +91,6 @@ fn steps(values: &Values<'_>) -> Result<Vec<Step>> {
     distinct(values, "stage", stages.into_iter().map(|stage| changes.of(Step::published(stage))).collect())
 }
 
-/// The device to measure on.
-///
-/// # Errors
-/// An unknown kind of device or machine, with its position.
 pub(super) fn device(values: &Values<'_>) -> Result<device::Options> {
     Ok(device::Options {
         kind: DeviceKind::parse(&values.get::<String>("device")?).map_err(|error| values.located("device", error))?,
@@ -156,7 +152,6 @@ fn recorded(values: &Values<'_>, key: &str) -> Result<String> {
     values.folder_name(key)
 }
 
-/// A list without repeats and with at least one value.
 fn distinct<T: PartialEq + std::fmt::Display>(values: &Values<'_>, key: &str, list: Vec<T>) -> Result<Vec<T>> {
     match list.iter().enumerate().find(|(at, item)| list[..*at].contains(item)) {
         Some((_, twice)) => Err(values.error(key, format!("{twice} is there twice")).help("write it once")),

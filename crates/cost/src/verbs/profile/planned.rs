@@ -40,7 +40,6 @@ impl Planned {
         }
     }
 
-    /// The same with only one variable.
     pub(super) fn only(&self, variable: Variable) -> Planned {
         let configuration = Configuration { variables: vec![variable], ..self.configuration.clone() };
         Planned { configuration, ..self.clone() }
@@ -51,7 +50,6 @@ impl Planned {
         Planned { configuration: Configuration { round: 2, ..self.configuration.clone() }, ..self.clone() }
     }
 
-    /// The identities of its rows.
     pub(super) fn identities(&self) -> impl Iterator<Item = Identity> {
         let Configuration { variant, workload, variables, .. } = &self.configuration;
         variables.iter().map(|&variable| Identity { variant: variant.clone(), workload: *workload, variable })

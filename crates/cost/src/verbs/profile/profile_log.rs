@@ -38,9 +38,6 @@ pub(super) struct Entry {
 }
 
 /// The existing rows of `planned`, read only.
-///
-/// # Errors
-/// Rows that cannot be read, or conditions of runs that are none.
 pub(super) fn look(log_dir: &Path, planned: &[Planned]) -> Result<Ledger> {
     records::check_conditions(log_dir)?;
     let (mut rows, mut timed_layers) = (Vec::new(), Vec::new());
@@ -62,7 +59,6 @@ pub(super) fn seconds(provenance: &Provenance) -> f64 {
     provenance.runs.iter().map(|run| run.seconds).sum()
 }
 
-/// The configurations of layer rows.
 fn timed(log: &LayerLog) -> impl Iterator<Item = (&Variant, Workload)> {
     let steps = log.records.iter().filter(|layer| layer.pass == Pass::Step);
     steps.map(|layer| (&layer.record.variant, layer.record.workload))
@@ -182,7 +178,6 @@ impl ProfileLog {
         rows.map_or(Ok(()), |(old, new)| self.appender(old)?.replace(old, new))
     }
 
-    /// Replaces a row with one that has another mark.
     pub(super) fn mark(&self, old: &Record, new: &Record) -> Result<()> {
         self.appender(old)?.replace(old, new)
     }
@@ -217,15 +212,11 @@ impl ProfileLog {
     }
 }
 
-/// The files of the rows of `planned`.
 pub(super) fn files(planned: &[Planned]) -> BTreeSet<(Variant, Variable)> {
     planned.iter().flat_map(Planned::identities).map(|identity| (identity.variant, identity.variable)).collect()
 }
 
 /// The existing provenance, or a new one if there are no rows.
-///
-/// # Errors
-/// Rows that were measured under another setting than `now`, or without a provenance.
 pub(super) fn provenance(log_dir: &Path, now: &Setting) -> Result<Provenance> {
     let fresh = Provenance { setting: now.clone(), runs: Vec::new() };
     if !records::any_rows(log_dir) {

@@ -17,7 +17,6 @@ pub(super) const TABLE: Table = Table {
     groups: &[MEASURED, OF_DEVICES, OF_STEPS],
 };
 
-/// Settings of the measured configurations and the output files.
 const MEASURED: &[Setting] = &[
     flag("create_config").or("True").help("Write what to measure to test_config."),
     text("dataset").or("{create_network_dataset.dataset}")
@@ -53,7 +52,6 @@ const MEASURED: &[Setting] = &[
     text("device_name").or("{device}").help("The device's name in folders; set it to separate two machines."),
 ];
 
-/// Settings of the device and of measuring.
 pub(super) const OF_DEVICES: &[Setting] = &[
     text("device").or("cpu").value("NAME")
         .help("What to measure on: cpu, simulated, recorded, or a GPU: cuda, 2080ti, jetson, orin; with a worker also tx2."),
@@ -89,7 +87,6 @@ pub(super) const OF_DEVICES: &[Setting] = &[
         .help("Seed of the networks' weights, of their input and of simulated noise."),
 ];
 
-/// Settings of the step.
 const OF_STEPS: &[Setting] = &[
     word("stage", stages).many().or("training").help("What a step does: training, inference or both."),
     OPTIMIZER.or("sgd")

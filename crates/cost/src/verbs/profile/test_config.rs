@@ -104,7 +104,6 @@ pub fn read(file: &Path) -> Result<Vec<NetworkTests>> {
     document.sections().iter().map(|section| Reader { file, section }.tests()).collect()
 }
 
-/// The parser of one section.
 struct Reader<'a> {
     file: &'a Path,
     section: &'a SectionText,
@@ -132,7 +131,6 @@ impl Reader<'_> {
         Ok(NetworkTests { dataset: self.only("dataset")?, network, sweep, files })
     }
 
-    /// The step, without its stage.
     fn step(&self) -> Result<Step> {
         let published = Step::published(Stage::Training);
         if self.section.entry(EXEC_STEP).is_none() {

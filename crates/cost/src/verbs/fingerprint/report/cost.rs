@@ -3,12 +3,10 @@
 use super::Evidence;
 use crate::records::{Outcome, Provenance, Reading, Record, Run};
 use perf4sight_base::units::Milliseconds;
-use perf4sight_report::{Block, Cell, Column, Fact, Table};
+use perf4sight_report::{Block, Cell, Fact, Rows, Table};
 
-/// Milliseconds in a second.
 const MILLISECONDS: f64 = 1000.0;
 
-/// The blocks of the section.
 pub fn blocks(evidence: &Evidence) -> Vec<Block> {
     let runs: Vec<&Run> = evidence.profiles.iter().flat_map(|profile| &profile.runs).collect();
     let rows = evidence.records().count();
@@ -35,30 +33,22 @@ fn headline(runs: &[&Run], rows: usize) -> Vec<Fact> {
 
 /// Rows by outcome, and the time in timed steps if the rows count them.
 fn by_network(evidence: &Evidence) -> Table {
-    let columns = [
-        Column::text("network", "network"),
-        Column::number("rows", "rows"),
-        Column::number("passed", "passed"),
-        Column::number("disturbed", "disturbed"),
-        Column::number("throttled", "throttled"),
-        Column::number("out_of_memory", "out of memory"),
-        Column::number("skipped", "not tried"),
-        Column::number("other", "other failures"),
-        Column::number("steps_ms", "time in timed steps"),
-    ];
-    let mut table = Table::new("Rows of this report", columns);
-    for network in evidence.networks() {
-        let records: Vec<&Record> = evidence.records().filter(|record| record.variant.network == network).collect();
-        let count = |outcome: Outcome| records.iter().filter(|record| record.outcome == outcome).count();
-        let [disturbed, throttled] = [Outcome::Disturbed, Outcome::Throttled].map(count);
-        let [ran_out, skipped] = [Outcome::OutOfMemory, Outcome::Skipped].map(count);
-        let passed = records.iter().filter(|record| record.outcome.passed()).count();
-        let other = records.len() - passed - ran_out - skipped;
-        let counts = [records.len(), passed, disturbed, throttled, ran_out, skipped, other];
-        let cells = counts.into_iter().map(Cell::from);
-        table.row([network.into()].into_iter().chain(cells).chain([time_in_steps(&records)]));
-    }
-    table
+    let of_network = |network: &String| -> Vec<&Record> {
+        evidence.records().filter(|record| record.variant.network == *network).collect()
+    };
+    let networks = evidence.networks().into_iter().map(|network| (of_network(&network), network));
+    let count = |records: &[&Record], is: fn(Outcome) -> bool| records.iter().filter(|one| is(one.outcome)).count();
+    Rows::new("Rows of this report", networks)
+        .text("network", "network", |(_, network)| network.clone())
+        .number("rows", "rows", |(records, _)| records.len())
+        .number("passed", "passed", |(records, _)| count(records, Outcome::passed))
+        .number("disturbed", "disturbed", |(records, _)| count(records, |one| one == Outcome::Disturbed))
+        .number("throttled", "throttled", |(records, _)| count(records, |one| one == Outcome::Throttled))
+        .number("out_of_memory", "out of memory", |(records, _)| count(records, |one| one == Outcome::OutOfMemory))
+        .number("skipped", "not tried", |(records, _)| count(records, |one| one == Outcome::Skipped))
+        .number("other", "other failures", |(records, _)| count(records, Outcome::broken))
+        .number("steps_ms", "time in timed steps", |(records, _)| time_in_steps(records))
+        .table()
 }
 
 fn time_in_steps(records: &[&Record]) -> Cell {
@@ -70,25 +60,14 @@ fn time_in_steps(records: &[&Record]) -> Cell {
 }
 
 fn by_run(profiles: &[Provenance]) -> Table {
-    let columns = [
-        Column::text("date", "date"),
-        Column::number("rows", "rows added"),
-        Column::number("milliseconds", "took"),
-        Column::number("seed", "seed"),
-        Column::text("conditions_at_start", "at the start"),
-        Column::text("conditions_at_end", "at the end"),
-    ];
-    let mut table = Table::new("Runs of the profile", columns);
-    for run in profiles.iter().flat_map(|profile| &profile.runs) {
-        let took = duration(run.seconds * MILLISECONDS);
-        let conditions = [&run.conditions.start, &run.conditions.end].map(|moment| Cell::from(moment.to_string()));
-        table.row(
-            [run.date.as_str().into(), run.rows.into(), took, run.seed.to_string().into()]
-                .into_iter()
-                .chain(conditions),
-        );
-    }
-    table
+    Rows::new("Runs of the profile", profiles.iter().flat_map(|profile| &profile.runs))
+        .text("date", "date", |run| run.date.clone())
+        .number("rows", "rows added", |run| run.rows)
+        .number("milliseconds", "took", |run| duration(run.seconds * MILLISECONDS))
+        .number("seed", "seed", |run| run.seed.to_string())
+        .text("conditions_at_start", "at the start", |run| run.conditions.start.to_string())
+        .text("conditions_at_end", "at the end", |run| run.conditions.end.to_string())
+        .table()
 }
 
 fn duration(milliseconds: f64) -> Cell {

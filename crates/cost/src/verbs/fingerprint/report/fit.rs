@@ -5,15 +5,13 @@ use super::Evidence;
 use crate::evaluation::{Confusion, Judged, Largest, LargestScores, Trial};
 use crate::fingerprint::Method;
 use perf4sight_base::units::{Percent, counted, grouped};
-use perf4sight_report::{Axis, Block, Chart, Column, Fact, Plot, Point, Scatter, Series, Table, Tone};
+use perf4sight_report::{Axis, Block, Chart, Fact, Plot, Point, Rows, Scatter, Series, Table, Tone};
 
 /// The half-width of the band around the largest batch that ran.
 const BAND: f64 = 0.1;
 /// With fewer failures than this, correct verdicts on all of them are still mostly luck.
 const TELLING: usize = 10;
-/// The maximum number of failures that are named.
 const NAMED: usize = 4;
-/// How to get more failures.
 const REMEDY: &str = "profile larger batches, or set mem_limit";
 
 /// The section on verdicts, the hardest test first.
@@ -138,15 +136,12 @@ fn limits(scores: &LargestScores) -> Vec<Fact> {
 }
 
 fn confusion(scores: &Confusion) -> Table {
-    let columns = [
-        Column::text("happened", "what happened"),
-        Column::number("fits", "said to fit"),
-        Column::number("does_not_fit", "said not to fit"),
-    ];
-    let mut table = Table::new("Verdicts at even odds", columns);
-    table.row(["ran".into(), scores.cleared.into(), scores.false_alarms.into()]);
-    table.row(["ran out of memory".into(), scores.missed.into(), scores.found.into()]);
-    table
+    let happened = [("ran", scores.cleared, scores.false_alarms), ("ran out of memory", scores.missed, scores.found)];
+    Rows::new("Verdicts at even odds", happened)
+        .text("happened", "what happened", |row| row.0)
+        .number("fits", "said to fit", |row| row.1)
+        .number("does_not_fit", "said not to fit", |row| row.2)
+        .table()
 }
 
 /// The largest safe batch and the largest batch with an even chance, each compared with the largest batch that ran.

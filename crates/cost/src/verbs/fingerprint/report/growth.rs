@@ -3,7 +3,7 @@
 use super::Evidence;
 use crate::records::Learned;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Axis, Block, Chart, Colour, Column, Line, Plot, Series, Table};
+use perf4sight_report::{Axis, Block, Chart, Colour, Line, Plot, Rows, Series, Table};
 use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
 
@@ -40,19 +40,12 @@ fn chart(growth: &Growth, quantity: Quantity) -> Option<Chart> {
 }
 
 fn table(growth: &Growth) -> Table {
-    let columns = [
-        Column::number("measured", "configurations"),
-        Column::number("milliseconds", "took"),
-        Column::text("quantity", "quantity"),
-        Column::number("error", "estimated error"),
-    ];
-    let mut table = Table::new("As the profile grew", columns);
     let mut points: Vec<&Learned> = growth.values().collect();
     points.sort_by_key(|learned| (learned.measured, learned.quantity));
-    for learned in points {
-        let took = Milliseconds(1000.0 * learned.seconds);
-        let (name, error) = (learned.quantity.name(), Percent(learned.error));
-        table.row([learned.measured.into(), took.into(), name.into(), error.into()]);
-    }
-    table
+    Rows::new("As the profile grew", points)
+        .number("measured", "configurations", |learned| learned.measured)
+        .number("milliseconds", "took", |learned| Milliseconds(1000.0 * learned.seconds))
+        .text("quantity", "quantity", |learned| learned.quantity.name())
+        .number("error", "estimated error", |learned| Percent(learned.error))
+        .table()
 }

@@ -165,7 +165,6 @@ impl Assessment<'_> {
         self.fitted.into_iter().flat_map(records).chain(tested)
     }
 
-    /// Its predictions for the rows it was tested on.
     fn evaluation(&self) -> &Evaluation {
         &self.study.own.whole.evaluation
     }

@@ -3,7 +3,7 @@
 use super::{Assessment, tables};
 use crate::evaluation::{ClassScores, ClassTime};
 use perf4sight_base::units::Percent;
-use perf4sight_report::{Axis, Bars, Block, Chart, Colour, Column, Plot, Series, Table};
+use perf4sight_report::{Axis, Bars, Block, Chart, Colour, Plot, Rows, Series, Table};
 
 /// Charts and a table; none if no operation was timed.
 pub(super) fn blocks(part: &Assessment) -> Vec<Block> {
@@ -65,19 +65,12 @@ fn errors(classes: &[(&str, ClassScores)]) -> Chart {
 }
 
 fn table(classes: &[(&str, ClassScores)]) -> Table {
-    let columns = [
-        Column::text("class", "class"),
-        Column::number("rows", "steps"),
-        Column::number("share", "share of the time"),
-        Column::number("predicted_share", "predicted"),
-        Column::number("mape", "mean error"),
-        Column::number("bias", "bias"),
-    ];
-    let mut table = Table::new("Classes of operations", columns);
-    for (class, ClassScores { share, predicted_share, scores }) in classes {
-        let bias = format!("{:+.1} %", scores.bias);
-        let shares = [*share, *predicted_share, scores.mape].map(|share| Percent(share).into());
-        table.row([tables::capital(class).into(), scores.rows.into()].into_iter().chain(shares).chain([bias.into()]));
-    }
-    table
+    Rows::new("Classes of operations", classes)
+        .text("class", "class", |(class, _)| tables::capital(class))
+        .number("rows", "steps", |(_, class)| class.scores.rows)
+        .number("share", "share of the time", |(_, class)| Percent(class.share))
+        .number("predicted_share", "predicted", |(_, class)| Percent(class.predicted_share))
+        .number("mape", "mean error", |(_, class)| Percent(class.scores.mape))
+        .number("bias", "bias", |(_, class)| format!("{:+.1} %", class.scores.bias))
+        .table()
 }

@@ -38,7 +38,6 @@ fn facts(evidence: &Evidence) -> Vec<Fact> {
     facts
 }
 
-/// The settings of the profiles, each once.
 fn settings<'a>(evidence: &'a Evidence) -> Vec<&'a Setting> {
     let profiled = evidence.profiles.iter().map(|profile| &profile.setting);
     let kept = evidence.assessments.iter().flat_map(|part| &part.fingerprint.settings);

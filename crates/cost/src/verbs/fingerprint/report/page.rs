@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The number of rows among the worst predictions.
 const WORST: usize = 10;
 
-/// The page.
 pub fn page(evidence: &Evidence) -> Page {
     let title = format!("{} fingerprint of {}", tables::capital(evidence.step.stage.name()), evidence.device);
     let subtitle = "How far its predictions of latency and memory can be trusted, judged by rows that were measured.";
@@ -48,7 +47,6 @@ pub fn page(evidence: &Evidence) -> Page {
     page
 }
 
-/// All protocols side by side.
 fn side_by_side(evidence: &Evidence) -> Vec<Block> {
     let parts = &evidence.assessments;
     let missing: BTreeSet<&String> = parts.iter().flat_map(|part| &part.study.missing).collect();
@@ -60,7 +58,6 @@ fn side_by_side(evidence: &Evidence) -> Vec<Block> {
     missing.chain(charts).chain([Block::Table(protocols::table(evidence))]).collect()
 }
 
-/// The blocks, or a sentence if there are none.
 fn said(blocks: Vec<Block>, otherwise: &str) -> Vec<Block> {
     if blocks.is_empty() { vec![Block::Text(otherwise.into())] } else { blocks }
 }

@@ -2,51 +2,52 @@
 
 use super::{Assessment, Evidence, unit};
 use crate::evaluation::{Case, Protocols, Trial};
-use crate::fingerprint::Interval;
 use crate::records::Variant;
 use perf4sight_base::units::Percent;
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Rows, Table};
 use std::collections::{BTreeMap, VecDeque};
+
+/// A tested row, and its cases in the trials of other fits.
+struct Row<'a> {
+    part: &'a Assessment<'a>,
+    case: &'a Case,
+    left_out: Option<&'a Case>,
+    published: [Option<&'a Case>; 2],
+}
 
 /// Every tested row; measured and predicted values are in the row's `unit`.
 pub fn table(evidence: &Evidence) -> Table {
-    let mut table = Table::new(
-        "Predictions",
-        [
-            Column::text("quantity", "quantity"),
-            Column::text("variant", "variant"),
-            Column::text("network", "network"),
-            Column::number("level", "level"),
-            Column::number("bs", "batch size"),
-            Column::text("unit", "unit"),
-            Column::number("measured", "measured"),
-            Column::number("predicted", "predicted"),
-            Column::number("error_percent", "error"),
-            Column::text("fitted", "level fitted on"),
-            Column::number("low_90", "interval from"),
-            Column::number("high_90", "interval to"),
-            Column::number("left_out", "predicted with the network left out"),
-            Column::number("left_out_low_90", "interval from"),
-            Column::number("left_out_high_90", "interval to"),
-            Column::number("published", "predicted by the published method"),
-            Column::number("published_left_out", "by the published method with the network left out"),
-        ],
-    );
-    evidence.assessments.iter().flat_map(rows).for_each(|row| table.row(row));
-    table
+    Rows::new("Predictions", evidence.assessments.iter().flat_map(rows))
+        .text("quantity", "quantity", |row| row.part.quantity().name())
+        .text("variant", "variant", |row| row.case.variant.to_string())
+        .text("network", "network", |row| row.case.variant.network.clone())
+        .number("level", "level", |row| u64::from(row.case.variant.level))
+        .number("bs", "batch size", |row| row.case.batch)
+        .text("unit", "unit", |row| unit(row.part.quantity()))
+        .number("measured", "measured", |row| row.case.measured)
+        .number("predicted", "predicted", |row| row.case.predicted.value())
+        .number("error_percent", "error", |row| Percent(row.case.error()))
+        .text("fitted", "level fitted on", |row| row.case.fitted)
+        .number("low_90", "interval from", |row| Some(row.case.interval?.low.value()))
+        .number("high_90", "interval to", |row| Some(row.case.interval?.high.value()))
+        .number("left_out", "predicted with the network left out", |row| value(row.left_out))
+        .number("left_out_low_90", "interval from", |row| Some(row.left_out?.interval?.low.value()))
+        .number("left_out_high_90", "interval to", |row| Some(row.left_out?.interval?.high.value()))
+        .number("published", "predicted by the published method", |row| value(row.published[0]))
+        .number("published_left_out", "by the published method with the network left out", |row| {
+            value(row.published[1])
+        })
+        .table()
 }
 
-fn rows(part: &Assessment) -> Vec<Vec<Cell>> {
+fn rows<'a>(part: &'a Assessment) -> Vec<Row<'a>> {
     let published = part.study.published();
-    let mut without = left_out(&part.study.own);
+    let mut own = left_out(&part.study.own);
     let mut theirs = published.map(|published| Queue::new(&published.whole)).unwrap_or_default();
-    let mut theirs_without = published.map(left_out).unwrap_or_default();
-    let row = |case: &Case| {
-        let own = interval(case.interval);
-        let without = without.next(case);
-        let others = [theirs.next(case), theirs_without.next(case)].map(value);
-        let cells = identity(part, case).into_iter().chain(own).chain([value(without)]);
-        cells.chain(interval(without.and_then(|case| case.interval))).chain(others).collect()
+    let mut theirs_left_out = published.map(left_out).unwrap_or_default();
+    let row = |case: &'a Case| {
+        let published = [theirs.next(case), theirs_left_out.next(case)];
+        Row { part, case, left_out: own.next(case), published }
     };
     part.evaluation().cases.iter().map(row).collect()
 }
@@ -55,31 +56,10 @@ fn left_out(protocols: &Protocols) -> Queue<'_> {
     protocols.left_out.as_ref().map(Queue::new).unwrap_or_default()
 }
 
-fn identity(part: &Assessment, case: &Case) -> [Cell; 10] {
-    [
-        part.quantity().name().into(),
-        case.variant.to_string().into(),
-        case.variant.network.as_str().into(),
-        u64::from(case.variant.level).into(),
-        case.batch.into(),
-        unit(part.quantity()).into(),
-        case.measured.into(),
-        case.predicted.value().into(),
-        Percent(case.error()).into(),
-        case.fitted.into(),
-    ]
+fn value(case: Option<&Case>) -> Option<f64> {
+    Some(case?.predicted.value())
 }
 
-fn value(case: Option<&Case>) -> Cell {
-    case.map(|case| case.predicted.value()).into()
-}
-
-fn interval(interval: Option<Interval>) -> [Cell; 2] {
-    let end = |end: fn(&Interval) -> f64| interval.as_ref().map(end).into();
-    [end(|interval| interval.low.value()), end(|interval| interval.high.value())]
-}
-
-/// Cases of another trial of the same rows; repeated measurements have the same order in both.
 #[derive(Default)]
 struct Queue<'a>(BTreeMap<(Variant, u64), VecDeque<&'a Case>>);
 

@@ -5,7 +5,7 @@ use crate::evaluation::{Case, Evaluation, Learned, Protocols};
 use crate::fingerprint::Method;
 use perf4sight_base::stats::Scores;
 use perf4sight_base::units::Percent;
-use perf4sight_report::{Axis, Bars, Cell, Chart, Colour, Column, Line, Plot, Series, Table, Value};
+use perf4sight_report::{Axis, Bars, Chart, Colour, Line, Plot, Rows, Series, Table, Value};
 use std::collections::BTreeSet;
 
 /// The nominal coverage of intervals, in percent.
@@ -13,7 +13,6 @@ const PROMISED: f64 = 90.0;
 /// Bars longer than this multiple of the fingerprint's longest bar would flatten the others.
 const FLATTENING: f64 = 2.5;
 
-/// A test protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// Levels that were not fitted on, of networks that were; if no such level was tested, those that were fitted on.
@@ -66,42 +65,26 @@ fn level(case: &Case) -> (&str, u8) {
 
 /// One row per protocol and quantity: the error, the published method's error, and the coverage of the intervals.
 pub fn table(evidence: &Evidence) -> Table {
-    let columns = [
-        Column::text("quantity", "quantity"),
-        Column::text("protocol", "tested on"),
-        Column::number("rows", "rows"),
-        Column::number("mape", "mean error"),
-        Column::number("published_mape", "published method"),
-        Column::number("coverage_90", "inside 90 % interval"),
-    ];
-    let mut table =
-        Table::new("How far off predictions are, mean over networks, the same rows for every method", columns);
-    for part in &evidence.assessments {
-        let name = part.quantity().name();
-        for protocol in Protocol::ALL {
+    let rows = evidence.assessments.iter().flat_map(|part| {
+        let protocols = Protocol::ALL.into_iter().map(move |protocol| {
             let cases = protocol.cases(part, &part.study.own).unwrap_or_default();
             let published = part.study.published().and_then(|published| protocol.scores(part, published));
-            table.row([
-                name.into(),
-                protocol.name(part).into(),
-                cases.cases.len().into(),
-                percent(cases.scores_over_networks()),
-                percent(published),
-                cases.coverage_90().map(Percent).into(),
-            ]);
-        }
+            let mape = |scores: Scores| scores.mape;
+            let errors = [cases.scores_over_networks().map(mape), published.map(mape), cases.coverage_90()];
+            (part, protocol.name(part), Some(cases.cases.len()), errors)
+        });
         let noise = part.study.noise;
-        let (rows, error) = (noise.map(|noise| noise.repeated), noise.map(|noise| Percent(noise.mape)));
-        let nothing = [Cell::Missing, Cell::Missing];
-        table.row(
-            [name.into(), "the device against itself".into(), rows.into(), error.into()].into_iter().chain(nothing),
-        );
-    }
-    table
-}
-
-fn percent(scores: Option<Scores>) -> Cell {
-    scores.map(|scores| Percent(scores.mape)).into()
+        let (repeated, errors) = (noise.map(|noise| noise.repeated), [noise.map(|noise| noise.mape), None, None]);
+        protocols.chain([(part, "the device against itself", repeated, errors)])
+    });
+    Rows::new("How far off predictions are, mean over networks, the same rows for every method", rows)
+        .text("quantity", "quantity", |row| row.0.quantity().name())
+        .text("protocol", "tested on", |row| row.1)
+        .number("rows", "rows", |row| row.2)
+        .number("mape", "mean error", |row| row.3[0].map(Percent))
+        .number("published_mape", "published method", |row| row.3[1].map(Percent))
+        .number("coverage_90", "inside 90 % interval", |row| row.3[2].map(Percent))
+        .table()
 }
 
 /// Mean error by protocol, a bar per method.

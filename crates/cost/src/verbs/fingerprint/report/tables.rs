@@ -1,11 +1,10 @@
 //! The tables of a fingerprint's report.
 
 use super::{Assessment, Evidence, unseen_column};
-use crate::evaluation::Case;
 use crate::records::Outcome;
 use perf4sight_base::stats::Scores;
 use perf4sight_base::units::{Bytes, Milliseconds, Percent};
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Cell, Column, Rows, Table};
 use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
 
@@ -52,73 +51,49 @@ fn error_on_unseen(part: &Assessment, network: &str) -> Cell {
 
 /// All scores of one quantity, a row per network and one for all of them.
 pub fn by_network(part: &Assessment) -> Table {
-    let mut table =
-        scores_table(format!("{} by network", title(part.quantity())), [Column::text("network", "network")]);
-    for (network, scores) in part.evaluation().by(|case| case.variant.network.clone()) {
-        table.row([network.into()].into_iter().chain(score_cells(&scores)));
-    }
-    if let Some(scores) = part.evaluation().scores() {
-        table.row(["all".into()].into_iter().chain(score_cells(&scores)));
-    }
-    table
+    let evaluation = part.evaluation();
+    let networks = evaluation.by(|case| case.variant.network.clone());
+    let all = evaluation.scores().map(|scores| ("all".to_owned(), scores));
+    let rows = Rows::new(format!("{} by network", title(part.quantity())), networks.into_iter().chain(all));
+    with_scores(rows.text("network", "network", |(network, _)| network.clone()))
 }
 
 /// All scores of one quantity, a row per network and level.
 pub fn by_level(part: &Assessment) -> Table {
-    let keys =
-        [Column::text("network", "network"), Column::number("level", "level"), Column::text("fitted", "fitted on")];
-    let mut table = scores_table(format!("{} by network and level", title(part.quantity())), keys);
     let fitted: BTreeMap<_, _> =
         part.evaluation().cases.iter().map(|case| ((&case.variant.network, case.variant.level), case.fitted)).collect();
-    for ((network, level), scores) in part.evaluation().by(|case| (case.variant.network.clone(), case.variant.level)) {
-        let known = fitted.get(&(&network, level)).copied();
-        let keys = [network.as_str().into(), u64::from(level).into(), known.into()];
-        table.row(keys.into_iter().chain(score_cells(&scores)));
-    }
-    table
+    let levels = part.evaluation().by(|case| (case.variant.network.clone(), case.variant.level));
+    let rows = Rows::new(format!("{} by network and level", title(part.quantity())), levels)
+        .text("network", "network", |((network, _), _)| network.clone())
+        .number("level", "level", |((_, level), _)| u64::from(*level))
+        .text("fitted", "fitted on", |((network, level), _)| fitted.get(&(network, *level)).copied());
+    with_scores(rows)
 }
 
 /// All scores of one quantity, a row per batch size.
 pub fn by_batch(part: &Assessment) -> Table {
-    let keys = [Column::number("bs", "batch size")];
-    let mut table = scores_table(format!("{} by batch size", title(part.quantity())), keys);
-    for (batch, scores) in part.evaluation().by(|case| case.batch) {
-        table.row([batch.into()].into_iter().chain(score_cells(&scores)));
-    }
-    table
+    let rows = Rows::new(format!("{} by batch size", title(part.quantity())), part.evaluation().by(|case| case.batch));
+    with_scores(rows.number("bs", "batch size", |(batch, _)| *batch))
 }
 
 /// The rows with the worst predictions.
 pub fn worst(part: &Assessment, count: usize) -> Table {
-    let mut table = Table::new(
-        format!("{}: the {count} rows predicted worst", title(part.quantity())),
-        [
-            Column::text("variant", "variant"),
-            Column::number("bs", "batch size"),
-            Column::number("measured", "measured"),
-            Column::number("predicted", "predicted"),
-            Column::number("error_percent", "error"),
-        ],
-    );
-    for case in part.evaluation().worst(count) {
-        table.row([
-            case.variant.to_string().into(),
-            case.batch.into(),
-            value(part.quantity(), case.measured),
-            value(part.quantity(), case.predicted.value()),
-            signed(case).into(),
-        ]);
-    }
-    table
+    let quantity = part.quantity();
+    Rows::new(format!("{}: the {count} rows predicted worst", title(quantity)), part.evaluation().worst(count))
+        .text("variant", "variant", |case| case.variant.to_string())
+        .number("bs", "batch size", |case| case.batch)
+        .number("measured", "measured", |case| value(quantity, case.measured))
+        .number("predicted", "predicted", |case| value(quantity, case.predicted.value()))
+        .number("error_percent", "error", |case| format!("{:+.1} %", case.error()))
+        .table()
 }
 
 /// The warnings about the files.
 pub fn warnings(evidence: &Evidence) -> Table {
     let warnings = evidence.warnings();
-    let mut table =
-        Table::new(format!("Noticed in the files: {}", warnings.len()), [Column::text("warning", "warning")]);
-    warnings.into_iter().for_each(|warning| table.row([warning.into()]));
-    table
+    Rows::new(format!("Noticed in the files: {}", warnings.len()), warnings)
+        .text("warning", "warning", |warning| *warning)
+        .table()
 }
 
 /// The quantity at the beginning of a sentence.
@@ -140,35 +115,16 @@ pub fn value(quantity: Quantity, value: f64) -> Cell {
     }
 }
 
-fn signed(case: &Case) -> String {
-    format!("{:+.1} %", case.error())
-}
-
-fn scores_table(title: String, keys: impl IntoIterator<Item = Column>) -> Table {
-    let scores = [
-        Column::number("rows", "rows"),
-        Column::number("mape", "mean error"),
-        Column::number("median", "median"),
-        Column::number("p90", "90th percentile"),
-        Column::number("within_5", "within 5 %"),
-        Column::number("within_10", "within 10 %"),
-        Column::number("rmspe", "RMSPE"),
-        Column::number("spearman", "Spearman"),
-        Column::number("bias", "bias"),
-    ];
-    Table::new(title, keys.into_iter().chain(scores))
-}
-
-fn score_cells(scores: &Scores) -> [Cell; 9] {
-    [
-        scores.rows.into(),
-        Percent(scores.mape).into(),
-        Percent(scores.median).into(),
-        Percent(scores.p90).into(),
-        Percent(scores.within_5).into(),
-        Percent(scores.within_10).into(),
-        Percent(scores.rmspe).into(),
-        scores.spearman.map(|correlation| format!("{correlation:.3}")).into(),
-        format!("{:+.1} %", scores.bias).into(),
-    ]
+/// Adds the scores of each row.
+fn with_scores<K>(rows: Rows<(K, Scores)>) -> Table {
+    rows.number("rows", "rows", |(_, scores)| scores.rows)
+        .number("mape", "mean error", |(_, scores)| Percent(scores.mape))
+        .number("median", "median", |(_, scores)| Percent(scores.median))
+        .number("p90", "90th percentile", |(_, scores)| Percent(scores.p90))
+        .number("within_5", "within 5 %", |(_, scores)| Percent(scores.within_5))
+        .number("within_10", "within 10 %", |(_, scores)| Percent(scores.within_10))
+        .number("rmspe", "RMSPE", |(_, scores)| Percent(scores.rmspe))
+        .number("spearman", "Spearman", |(_, scores)| scores.spearman.map(|correlation| format!("{correlation:.3}")))
+        .number("bias", "bias", |(_, scores)| format!("{:+.1} %", scores.bias))
+        .table()
 }

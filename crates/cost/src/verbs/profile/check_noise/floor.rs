@@ -36,33 +36,26 @@ pub(super) struct Noise {
     pub seconds: f64,
 }
 
-/// One configuration, measured several times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Repeated {
     pub batch: u64,
-    /// The number of measurements.
     pub runs: usize,
     /// The median of their medians.
     pub milliseconds: f64,
-    /// As [`Noise::within`].
     pub within: f64,
-    /// As [`Noise::floor`].
     pub between: f64,
     /// The largest deviation of a measurement from the median.
     pub worst: f64,
 }
 
-/// A change over the time of the check.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Drift {
     /// In percent, from beginning to end; negative: the device got faster.
     pub percent: f64,
-    /// Its standard error.
     pub error: f64,
 }
 
 impl Drift {
-    /// Whether it is statistically significant.
     pub fn is_significant(&self) -> bool {
         self.percent.abs() > SIGNIFICANT * self.error
     }

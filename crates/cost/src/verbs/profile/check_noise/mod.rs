@@ -66,9 +66,8 @@ const SECONDS: Setting = integer("seconds", 0, i64::MAX)
     .value("SECONDS")
     .help("How long to measure; one batch size is measured twice in any case.");
 
-/// The request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CheckNoise {
+struct CheckNoise {
     device: device::Options,
     network: String,
     batches: Vec<u64>,
@@ -78,9 +77,6 @@ pub struct CheckNoise {
 
 impl Verb for CheckNoise {
     /// Measures in rounds and reports the noise of the device.
-    ///
-    /// # Errors
-    /// A device without noise of its own, a network that cannot be used, a batch size that does not run.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         if self.device.kind == DeviceKind::Recorded {
             return Err(Error::config("a recorded device always answers the same")
@@ -133,9 +129,6 @@ impl CheckNoise {
 }
 
 /// The device in the section `[profile]` of a configuration.
-///
-/// # Errors
-/// A file that cannot be read or has no such section; a section that is invalid.
 fn device_of(config_file: &Path) -> Result<device::Options> {
     let document = Document::load(config_file)?;
     let section = document

@@ -13,10 +13,8 @@ use std::time::Duration;
 /// immediately would never finish.
 const MOST: u32 = 20;
 
-/// One measurement of one configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Taken {
-    /// Its batch size.
     pub batch: u64,
     /// Seconds from the start of the check to its end.
     pub at: f64,
@@ -26,7 +24,6 @@ pub(super) struct Taken {
     pub milliseconds: f64,
     /// Half-width of that median's confidence interval, relative to it.
     pub spread: f64,
-    /// The number of timed steps.
     pub steps: usize,
     /// The number of steps that other programs disturbed, whether or not they could be replaced.
     pub disturbed_steps: usize,
@@ -36,14 +33,12 @@ pub(super) struct Taken {
     pub conditions: Conditions,
 }
 
-/// The configurations to measure, and the time limit.
 pub(super) struct Rounds<'a> {
     pub device: &'a dyn Device,
     pub jobs: &'a [Job],
     pub time: Duration,
 }
 
-/// The job for a configuration that is only timed.
 pub(super) fn job(variant: &Variant, file: &Path, workload: Workload) -> Job {
     Job {
         variant: variant.clone(),

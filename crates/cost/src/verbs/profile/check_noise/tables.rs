@@ -2,37 +2,23 @@
 
 use super::floor::{Drift, Noise};
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Rows, Table};
 use perf4sight_step::workload::Stage;
 use serde_json::{Value, json};
 
-/// The noise of each configuration.
 pub(super) fn by_batch(noise: &Noise, what: &str) -> Table {
-    let columns = [
-        Column::number("batch", "batch size"),
-        Column::number("runs", "runs"),
-        Column::number("latency_ms", "latency"),
-        Column::number("within_run_percent", "within a run"),
-        Column::number("run_to_run_percent", "run to run"),
-        Column::number("worst_percent", "farthest run"),
-    ];
-    let mut table = Table::new(format!("{what}, every run in a fresh worker"), columns);
-    for one in &noise.configurations {
-        table.row([
-            one.batch.into(),
-            one.runs.into(),
-            Milliseconds(one.milliseconds).into(),
-            Percent(one.within).into(),
-            Percent(one.between).into(),
-            Percent(one.worst).into(),
-        ]);
-    }
-    table
+    Rows::new(format!("{what}, every run in a fresh worker"), &noise.configurations)
+        .number("batch", "batch size", |one| one.batch)
+        .number("runs", "runs", |one| one.runs)
+        .number("latency_ms", "latency", |one| Milliseconds(one.milliseconds))
+        .number("within_run_percent", "within a run", |one| Percent(one.within))
+        .number("run_to_run_percent", "run to run", |one| Percent(one.between))
+        .number("worst_percent", "farthest run", |one| Percent(one.worst))
+        .table()
 }
 
 /// The conditions of the machine during the check.
 pub(super) fn of_machine(noise: &Noise) -> Table {
-    let mut table = Table::new("The machine meanwhile", ["what", "value"].map(|word| Column::text(word, word)));
     let stolen = noise.stolen.map_or("not reported".to_owned(), |share| Percent(share).to_string());
     let facts = [
         ("time", Milliseconds(noise.seconds * 1e3).to_string()),
@@ -43,15 +29,16 @@ pub(super) fn of_machine(noise: &Noise) -> Table {
         ("at the beginning", noise.conditions.start.to_string()),
         ("at the end", noise.conditions.end.to_string()),
     ];
-    facts.into_iter().for_each(|(what, value)| table.row([what.into(), Cell::Text(value)]));
-    table
+    Rows::new("The machine meanwhile", facts)
+        .text("what", "what", |(what, _)| *what)
+        .text("value", "value", |(_, value)| value.clone())
+        .table()
 }
 
 fn drift(Drift { percent, error }: Drift) -> String {
     format!("{percent:+.1} % ± {error:.1} %")
 }
 
-/// The consequences for a profile.
 pub(super) fn verdict(noise: &Noise) -> String {
     let floor = Percent(noise.floor);
     let advice = match noise.repeats() {
