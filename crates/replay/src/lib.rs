@@ -20,6 +20,8 @@ pub mod collectives;
 pub mod communication;
 pub mod exposed;
 pub mod graph;
+pub mod hang;
+pub mod inputs;
 pub mod ranks;
 pub mod replayed;
 pub mod simulate;
