@@ -125,8 +125,7 @@ fn members_of(configured: &[u32], calls: &Calls<'_>, given: &BTreeSet<u32>) -> B
     if !configured.is_empty() {
         return configured.iter().copied().collect();
     }
-    let everyone = |entry: &&&Entry| entry.process_group.1 == "default_pg";
-    if calls.values().flat_map(BTreeMap::values).any(|entry| everyone(&&entry)) {
+    if calls.values().flat_map(BTreeMap::values).any(|entry| entry.process_group.1 == "default_pg") {
         return given.clone();
     }
     calls.values().flat_map(|ranks| ranks.keys().copied()).collect()
@@ -196,9 +195,12 @@ fn difference(entry: &Entry, usual: &Entry) -> Option<String> {
     })
 }
 
+/// A rank's send or receive, and whether it is done.
+type End<'a> = (u32, &'a Entry, bool);
+
 /// Sends and receives that wait for the other end: more of one than of the other between two ranks.
 fn lone_transfers(dumps: &[Dump]) -> Vec<Blocked> {
-    let mut pairs: BTreeMap<(&str, String), [Vec<(u32, &Entry, bool)>; 2]> = BTreeMap::new();
+    let mut pairs: BTreeMap<(&str, String), [Vec<End<'_>>; 2]> = BTreeMap::new();
     for dump in dumps {
         for entry in dump.entries.iter().filter(|entry| entry.is_p2p) {
             let operation = entry.operation();

@@ -24,6 +24,7 @@ pub mod hang;
 pub mod inputs;
 pub mod ranks;
 pub mod replayed;
+pub mod replayed_timeline;
 pub mod simulate;
 pub mod statistic;
 pub mod synthetic;

@@ -100,7 +100,9 @@ impl<'a> Reader<'a> {
         self.push(Node::Plain(value.into()));
     }
 
-    fn text(&mut self, length: usize) -> Result<()> {
+    /// A text behind its length, which has so many bytes.
+    fn text(&mut self, bytes: usize) -> Result<()> {
+        let length = self.length(bytes)?;
         let text = String::from_utf8_lossy(self.take(length)?).into_owned();
         self.plain(text);
         Ok(())
@@ -174,47 +176,58 @@ impl<'a> Reader<'a> {
             PROTOCOL => _ = self.byte()?,
             0x95 => _ = self.take(8)?,
             b'(' => self.marks.push(self.stack.len()),
-            b'N' => self.plain(Value::Null),
-            0x88 => self.plain(true),
-            0x89 => self.plain(false),
-            b'J' => self.long(4)?,
-            b'K' => {
-                let number = self.byte()?;
-                self.plain(number);
+            b'0' => _ = self.pop()?,
+            b'1' => _ = self.popped()?,
+            b'2' => {
+                let top = self.pop()?;
+                self.stack.extend([top, top]);
             }
-            b'M' => {
-                let number = self.length(2)?;
-                self.plain(number);
-            }
-            0x8a => {
-                let length = usize::from(self.byte()?);
-                self.long(length)?;
-            }
-            b'I' | b'L' => self.number()?,
-            b'G' => {
-                let bytes = self.take(8)?.iter().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
-                self.float(f64::from_bits(bytes));
-            }
-            b'F' => {
-                let number = self.line()?.parse().map_err(|_| damaged("it has a number that is none"))?;
-                self.float(number);
-            }
-            b'X' | b'T' | b'B' => {
-                let length = self.length(4)?;
-                self.text(length)?;
-            }
-            0x8c | b'U' | b'C' => {
-                let length = self.length(1)?;
-                self.text(length)?;
-            }
-            0x8d | 0x8e => {
-                let length = self.length(8)?;
-                self.text(length)?;
-            }
+            b'q' | b'r' | b'p' | 0x94 | b'h' | b'j' | b'g' => self.memory(code)?,
+            b'X' | b'T' | b'B' => self.text(4)?,
+            0x8c | b'U' | b'C' => self.text(1)?,
+            0x8d | 0x8e => self.text(8)?,
             b'V' | b'S' => {
                 let text = self.line()?.trim_matches('\'').to_owned();
                 self.plain(text);
             }
+            b'N' => self.plain(Value::Null),
+            0x88 => self.plain(true),
+            0x89 => self.plain(false),
+            b'J' | b'K' | b'M' | 0x8a | b'I' | b'L' | b'G' | b'F' => self.any_number(code)?,
+            _ => self.container(code)?,
+        }
+        Ok(())
+    }
+
+    fn any_number(&mut self, code: u8) -> Result<()> {
+        match code {
+            b'J' => self.long(4),
+            b'K' | b'M' => {
+                let number = self.length(if code == b'K' { 1 } else { 2 })?;
+                self.plain(number);
+                Ok(())
+            }
+            0x8a => {
+                let length = self.length(1)?;
+                self.long(length)
+            }
+            b'G' => {
+                let bits = self.take(8)?.iter().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
+                self.float(f64::from_bits(bits));
+                Ok(())
+            }
+            b'F' => {
+                let number = self.line()?.parse().map_err(|_| damaged("it has a number that is none"))?;
+                self.float(number);
+                Ok(())
+            }
+            _ => self.number(),
+        }
+    }
+
+    /// Lists, tuples, sets and dictionaries, and what is added to them.
+    fn container(&mut self, code: u8) -> Result<()> {
+        match code {
             b']' | b')' | 0x8f => self.push(Node::List(Vec::new())),
             b'}' => self.push(Node::Dict(Vec::new())),
             0x85..=0x87 => self.tuple(usize::from(code - 0x84))?,
@@ -244,13 +257,6 @@ impl<'a> Reader<'a> {
                 let items = self.popped()?;
                 self.add_pairs(items)?;
             }
-            b'0' => _ = self.pop()?,
-            b'1' => _ = self.popped()?,
-            b'2' => {
-                let top = self.pop()?;
-                self.stack.extend([top, top]);
-            }
-            b'q' | b'r' | b'p' | 0x94 | b'h' | b'j' | b'g' => self.memory(code)?,
             other => return Err(refused(other)),
         }
         Ok(())
