@@ -46,6 +46,7 @@ pub static VERBS: &[&VerbSpec] = &[
     &replay::VERB,
     &replay::statistic::VERB,
     &replay::collect::VERB,
+    &crate::analyze::VERB,
     &sensitivity::VERB,
     &detection::VERB,
     &cost_model::VERB,

@@ -142,6 +142,8 @@ fn kind(trace: &Trace, event: &perf4sight_traces::Event) -> Option<Kind> {
         Category::Runtime => Some(Kind::Runtime),
         Category::Kernel => Some(Kind::Kernel),
         Category::Copy | Category::Set => Some(Kind::Copy),
+        // Messages of a patched NCCL; what PyTorch marks on a device repeats its kernels.
+        Category::DeviceAnnotation if trace.name(event).starts_with("Comm.") => Some(Kind::Exchange),
         Category::Python
         | Category::DeviceAnnotation
         | Category::Synchronisation

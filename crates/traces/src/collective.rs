@@ -32,7 +32,7 @@ pub struct Collective {
 /// Prefixes of the names of ranges and operators for exchanges.
 const PREFIXES: [&[u8]; 5] = [b"gloo:", b"nccl:", b"mpi:", b"ucc:", b"c10d::"];
 /// Prefixes of the ranges that last as long as an exchange on the CPU. NCCL's ranges only enqueue a kernel.
-const ON_CPU: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
+const ON_CPU: [&str; 5] = ["gloo:", "mpi:", "ucc:", "horovod:", "byteps:"];
 /// Parts of the names of kernels that exchange data with other ranks: from the libraries of NVIDIA, AMD, Microsoft and
 /// Intel, and from vLLM.
 const KERNELS: [&str; 5] = ["nccl", "rccl", "mscclKernel", "oneccl", "cross_device_reduce"];

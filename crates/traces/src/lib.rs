@@ -8,6 +8,7 @@
 //! # Ok::<(), perf4sight_base::error::Error>(())
 //! ```
 
+mod builder;
 mod category;
 mod collective;
 mod cycles;
@@ -27,6 +28,7 @@ mod sqlite;
 mod trace;
 mod window;
 
+pub use builder::{Builder, Span};
 pub use category::Category;
 pub use collective::Collective;
 pub use damage::{Damage, Kind};

@@ -72,6 +72,9 @@ pub struct Trace {
     /// The threads and streams of the events.
     pub tracks: Vec<Track>,
     pub damage: Damage,
+    /// Events that wait for the end of another: the index of that one and their own. Profilers record none; they come
+    /// from files that describe the graph.
+    pub dependencies: Vec<[u32; 2]>,
     pub(crate) collectives: Vec<Collective>,
 }
 

@@ -100,7 +100,7 @@ impl Operation {
     }
 
     /// Whether all ranks exchange tensors of the same size.
-    pub(super) fn is_even(self) -> bool {
+    pub(crate) fn is_even(self) -> bool {
         match self {
             Operation::AllReduce
             | Operation::AllGather

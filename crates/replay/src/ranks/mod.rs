@@ -4,8 +4,9 @@ mod steps;
 
 pub use steps::Step;
 
+use crate::inputs;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_traces::{Ranked, Trace, TrackId, rank_list, read_ranks};
+use perf4sight_traces::{Ranked, Trace, TrackId, rank_list};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -49,7 +50,7 @@ impl Job {
     /// A file that is no trace, two traces of one rank, traces of jobs with different numbers of ranks, ranks without a
     /// step in common.
     pub fn read(paths: &[PathBuf]) -> Result<Self> {
-        Job::of(read_ranks(paths)?)
+        Job::of(inputs::read(paths)?.ranks)
     }
 
     /// A job of traces that were read.

@@ -22,7 +22,7 @@ const TABLE: config::Table = config::Table {
     about: "joins the traces of all ranks into one file on one clock, which Perfetto and Chrome's viewer open",
     groups: &[&[
         TRACES,
-        path("out").or("collected.json.gz").value("FILE").help("The joined trace, gzipped."),
+        path("out").or("collected.json.gz").value("FILE").help("The joined trace, gzipped if its name ends in .gz."),
         flag("overwrite").or("False").help("Replace a file that perf4sight did not write, too."),
     ]],
 };
@@ -49,6 +49,8 @@ struct Collect {
     overwrite: bool,
 }
 
+/// Bytes at the beginning of a file that show who wrote it.
+const BEGINNING: u64 = 65_536;
 /// The prefix of folders with a file that has not been moved to its place.
 const UNFINISHED: &str = ".collect.";
 
@@ -82,9 +84,21 @@ impl Collect {
     fn write(&self, analysis: &Analysis) -> Result<()> {
         let fresh = TemporaryFolder::named(UNFINISHED, folder_of(&self.out))?;
         let file = fresh.path().join("trace");
-        zip(analysis, &file).map_err(|cause| Error::io(&self.out, "write this file", &cause))?;
+        let write = if self.out.extension().is_some_and(|ending| ending == "gz") { zip } else { plain };
+        write(analysis, &file).map_err(|cause| Error::io(&self.out, "write this file", &cause))?;
         fs::rename(&file, &self.out).map_err(|cause| Error::io(&self.out, "replace this file", &cause))
     }
+}
+
+/// The verb that joins traces into a file.
+pub(super) fn verb(traces: Vec<PathBuf>, out: PathBuf) -> Box<dyn Verb> {
+    Box::new(Collect { traces, out, overwrite: false })
+}
+
+fn plain(analysis: &Analysis, file: &Path) -> io::Result<()> {
+    let mut target = BufWriter::new(File::create(file)?);
+    timeline::write(analysis, None, &mut target)?;
+    target.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
 fn zip(analysis: &Analysis, file: &Path) -> io::Result<()> {
@@ -96,8 +110,15 @@ fn zip(analysis: &Analysis, file: &Path) -> io::Result<()> {
 /// Whether a file was written by this verb: by its beginning.
 fn is_ours(file: File) -> bool {
     let mut head = Vec::new();
-    let read = flate2::read::GzDecoder::new(file).take(timeline::HEAD.len() as u64).read_to_end(&mut head);
-    read.is_ok() && head == timeline::HEAD
+    let plain = |head: &[u8]| head.starts_with(timeline::HEAD);
+    let mut beginning = io::BufReader::new(file).take(BEGINNING);
+    if beginning.read_to_end(&mut head).is_err() || plain(&head) {
+        return plain(&head);
+    }
+    let mut unzipped = Vec::new();
+    // The beginning of a gzipped file ends in the middle of it.
+    _ = flate2::read::GzDecoder::new(head.as_slice()).take(timeline::HEAD.len() as u64).read_to_end(&mut unzipped);
+    plain(&unzipped)
 }
 
 impl Section for Collect {

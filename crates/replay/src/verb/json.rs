@@ -1,6 +1,6 @@
 //! Writes `replay.json`.
 
-use super::{Shown, tables};
+use super::{Shown, hang as dumps, tables};
 use crate::Analysis;
 use crate::replayed::Replayed;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ pub(super) const FORMAT: u32 = 1;
 
 /// The whole file.
 pub(super) fn of(shown: &Shown) -> Value {
-    let Shown { analysis, replayed, answer, warnings } = shown;
+    let Shown { analysis, replayed, answer, warnings, hang } = shown;
     json!({
         "format": FORMAT,
         "answer": answer,
@@ -24,6 +24,7 @@ pub(super) fn of(shown: &Shown) -> Value {
         "exchanges": analysis.exchanges.all.len(),
         "unmatched": unmatched(analysis),
         "replay": replayed.as_ref().map(|replayed| replay(analysis, replayed)),
+        "hang": (!hang.blocked.is_empty()).then(|| dumps::json(hang)),
         "warnings": warnings,
     })
 }

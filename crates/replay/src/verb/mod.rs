@@ -1,8 +1,10 @@
 //! `[replay]` and `perf4sight replay`: who waits for whom in distributed training, from the traces of all ranks.
 
+pub mod analyze;
 pub mod collect;
 mod csv;
 mod files;
+mod hang;
 mod headline;
 mod json;
 mod page;
@@ -13,6 +15,8 @@ mod traces;
 
 use crate::communication::Algorithm;
 use crate::graph::recorded::{Correction, Distortion};
+use crate::hang::Hang;
+use crate::inputs;
 use crate::ranks::Job;
 use crate::replayed::{Replayed, Request};
 use crate::{Analysis, timeline};
@@ -57,6 +61,8 @@ struct Shown {
     replayed: Option<Replayed>,
     answer: String,
     warnings: Vec<String>,
+    /// What the dumps of flight recorders show.
+    hang: Hang,
 }
 
 /// The parts of a run that its progress shows.
@@ -68,29 +74,53 @@ impl Verb for Replay {
     /// # Errors
     /// Files that are no traces of one job, a folder that cannot be written to or has files of other programs.
     fn run(&self, context: &mut Context) -> Result<Summary> {
+        self.run_with(context, |_| Ok(()))
+    }
+}
+
+impl Replay {
+    /// Runs it; `also` writes more of what was found.
+    fn run_with(&self, context: &mut Context, also: impl FnOnce(&Analysis) -> Result<()>) -> Result<Summary> {
         let files = self.files()?;
         let progress = context.console.progress(PARTS, "replaying");
         progress.doing("reading traces");
-        let job = Job::read(&self.traces)?;
+        let inputs = inputs::read(&self.traces)?;
+        let hang = Hang::of(&inputs.dumps);
+        inputs
+            .dumps
+            .iter()
+            .flat_map(inputs::Dump::warnings)
+            .chain(hang.warnings())
+            .for_each(|warning| context.warn(warning));
+        if inputs.ranks.is_empty() {
+            return Ok(hang::summary(&hang, inputs.dumps.len()));
+        }
+        let job = Job::of(inputs.ranks)?;
         self.check_alone(&job)?;
         progress.advance(1);
         progress.doing("comparing ranks");
         let analysis = Analysis::of(job);
         progress.advance(1);
         progress.doing("replaying");
-        let shown = self.replay(analysis)?;
+        let shown = self.replay(analysis, hang)?;
         progress.advance(1);
         if context.cancelled() {
             return Ok(Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() });
         }
         progress.doing("drawing");
         let json = write(files, &shown)?;
+        also(&shown.analysis)?;
         progress.advance(1);
         drop(progress);
         shown.warnings.iter().for_each(|warning| context.warn(warning));
         let replayed = shown.replayed.iter().flat_map(tables::replayed::of);
         Ok(Summary {
-            tables: tables::of(&shown.analysis).into_iter().chain(replayed).filter(|table| !table.is_empty()).collect(),
+            tables: [hang::table(&shown.hang)]
+                .into_iter()
+                .chain(tables::of(&shown.analysis))
+                .chain(replayed)
+                .filter(|table| !table.is_empty())
+                .collect(),
             findings: findings(&shown.analysis),
             files: vec![("report", self.out.join(files::REPORT)), ("timeline", self.out.join(files::TIMELINE))],
             headline: shown.answer,
@@ -161,7 +191,7 @@ impl Replay {
     }
 
     /// Replays a job. Where that fails, who waits for whom is shown all the same, unless a change was requested.
-    fn replay(&self, analysis: Analysis) -> Result<Shown> {
+    fn replay(&self, analysis: Analysis, hang: Hang) -> Result<Shown> {
         let mut warnings = analysis.warnings();
         let replayed = match Replayed::of(&analysis, &self.request) {
             Ok(replayed) => Some(replayed),
@@ -173,7 +203,8 @@ impl Replay {
         };
         warnings.extend(replayed.iter().flat_map(|replayed| replay_warnings(&analysis, replayed)));
         let answer = headline::of(&analysis, replayed.as_ref());
-        Ok(Shown { analysis, replayed, answer, warnings })
+        let answer = hang.headline().into_iter().chain([answer]).collect::<Vec<_>>().join("; ");
+        Ok(Shown { analysis, replayed, answer, warnings, hang })
     }
 
     fn files(&self) -> Result<ResultFiles> {

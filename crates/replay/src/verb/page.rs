@@ -19,8 +19,11 @@ const NAMED: f64 = 500.0;
 
 /// The whole page.
 pub(super) fn of(shown: &Shown) -> Page {
-    let Shown { analysis, replayed, answer, warnings } = shown;
+    let Shown { analysis, replayed, answer, warnings, hang } = shown;
     let mut page = Page::new("Who waits for whom in distributed training", subtitle(analysis));
+    if !hang.blocked.is_empty() {
+        page.chapter("Operations that do not end", [Block::Table(super::hang::table(hang))]);
+    }
     page.chapter("Which rank makes the others wait", answers(analysis, answer, warnings));
     if analysis.job.ranks.len() > 1 {
         page.chapter("Who waits for whom", [heatmap(analysis)].map(Block::Chart));

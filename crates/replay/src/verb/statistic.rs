@@ -105,6 +105,11 @@ impl Section for Statistic {
     }
 }
 
+/// The verb that counts operations into a file.
+pub(super) fn verb(traces: Vec<PathBuf>, out: PathBuf) -> Box<dyn Verb> {
+    Box::new(Statistic { traces, out, overwrite: false })
+}
+
 impl Statistic {
     fn parse(values: &Values<'_>) -> Result<Self> {
         Ok(Statistic { traces: traces::traces(values)?, out: values.get("out")?, overwrite: values.get("overwrite")? })

@@ -101,7 +101,7 @@ impl Assembling<'_> {
         self.builder.resource(Resource { rank: Some(rank.number), kind, name })
     }
 
-    /// Launches, synchronisations, and what threads and streams of the rank waited for by all appearances.
+    /// Launches, synchronisations, dependencies that the trace contains, and what threads and streams of the rank waited for by all appearances.
     fn edges_within(&mut self, place: usize) {
         let rows = &self.reference[place];
         let launches = rows.launches.iter().map(|(row, launch)| (*launch, *row, EdgeKind::Launch));
@@ -109,8 +109,10 @@ impl Assembling<'_> {
         let own: Vec<&RankStep> = self.steps.iter().map(|(_, ranks)| &ranks[place]).collect();
         let inferred = waits::between_tracks(rows, &own).into_iter();
         let inferred = inferred.map(|(from, to)| (from, to, EdgeKind::Synchronisation));
+        let recorded = rows.dependencies.iter().map(|(done, row)| (*done, *row, EdgeKind::Data));
         let is_true = |(from, to, _): &(usize, usize, EdgeKind)| waits::holds(&own, *from, *to);
-        let edges: Vec<(usize, usize, EdgeKind)> = launches.chain(waits).chain(inferred).filter(is_true).collect();
+        let edges: Vec<(usize, usize, EdgeKind)> =
+            launches.chain(waits).chain(inferred).chain(recorded).filter(is_true).collect();
         for (from, to, kind) in edges {
             self.builder.edge(self.id(place, from), self.id(place, to), kind);
         }

@@ -5,6 +5,7 @@
 //! durations of the faster half of the steps it is a typical step.
 
 mod assembly;
+mod dependencies;
 mod distortion;
 mod durations;
 mod memory;

@@ -1,0 +1,221 @@
+//! Timelines in Chrome's format as other programs than profilers write them: beginnings and ends in pairs, names of
+//! processes with a meaning, arguments of any kind, and often no end of the list, because the job was stopped.
+
+use super::contents;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::counted;
+use perf4sight_traces::intervals::Interval;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A timeline.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    /// Events that take time, in the order of their ends in the file.
+    pub spans: Vec<Span>,
+    /// Names of processes, and of their threads, by the numbers that events have.
+    pub processes: BTreeMap<String, String>,
+    pub threads: BTreeMap<(String, String), String>,
+    /// What of it could not be read, in sentences.
+    pub warnings: Vec<String>,
+}
+
+/// An event that takes time.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Span {
+    pub name: String,
+    pub process: String,
+    pub thread: String,
+    /// Nanoseconds.
+    pub time: Interval,
+    /// The arguments of its beginning and of its end.
+    pub args: Map<String, Value>,
+}
+
+/// An event as it is written.
+#[derive(Deserialize)]
+struct Raw {
+    ph: String,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    pid: Value,
+    #[serde(default)]
+    tid: Value,
+    #[serde(default)]
+    ts: Value,
+    #[serde(default)]
+    dur: Value,
+    #[serde(default)]
+    args: Option<Map<String, Value>>,
+}
+
+/// The list of events in an object.
+const LIST: &[u8] = b"\"traceEvents\"";
+
+impl Timeline {
+    /// Reads a timeline: a list of events, or an object with `traceEvents`. A list without an end is read as far as it
+    /// goes.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that has no list of events.
+    pub fn read(file: &Path) -> Result<Self> {
+        let contents = contents::read(file)?;
+        let bytes = &contents.bytes;
+        let from = match bytes.iter().position(|byte| !byte.is_ascii_whitespace()) {
+            Some(at) if bytes[at] == b'{' => bytes.windows(LIST.len()).position(|window| window == LIST),
+            at => at,
+        };
+        let list = from.and_then(|from| Some(from + bytes[from..].iter().position(|byte| *byte == b'[')? + 1));
+        let Some(list) = list else {
+            return Err(Error::input("has no list of events").file(file).expected("a timeline in Chrome's format"));
+        };
+        let mut timeline = Timeline::default();
+        let ended = timeline.events(&bytes[list..]);
+        let cut = contents.cut.or_else(|| (!ended).then(|| "ends in the middle of the list of events".to_owned()));
+        timeline.warnings.extend(cut.map(|cut| format!("{}: {cut}; what is before was read", file.display())));
+        Ok(timeline)
+    }
+
+    /// Reads the elements of a list; returns whether it has an end.
+    fn events(&mut self, bytes: &[u8]) -> bool {
+        let mut open: BTreeMap<(String, String), Vec<Span>> = BTreeMap::new();
+        let (mut at, mut damaged) = (0, 0u64);
+        let ended = loop {
+            at += bytes[at..].iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == b',').count();
+            match bytes.get(at) {
+                None => break false,
+                Some(b']') => break true,
+                Some(_) => {}
+            }
+            let mut elements = serde_json::Deserializer::from_slice(&bytes[at..]).into_iter::<Value>();
+            match elements.next() {
+                Some(Ok(value)) => {
+                    at += elements.byte_offset();
+                    match Raw::deserialize(value) {
+                        Ok(event) => damaged += u64::from(!self.add(event, &mut open)),
+                        Err(_) => damaged += 1,
+                    }
+                }
+                _ => break false,
+            }
+        };
+        damaged += open.values().map(|spans| spans.len() as u64).sum::<u64>();
+        if damaged > 0 {
+            let were = if damaged == 1 { "was" } else { "were" };
+            let left_out =
+                format!("{} {were} left out: without a time, a beginning or an end", counted(damaged, "event"));
+            self.warnings.push(left_out);
+        }
+        ended
+    }
+
+    /// Adds an event; returns whether it is a good one.
+    fn add(&mut self, event: Raw, open: &mut BTreeMap<(String, String), Vec<Span>>) -> bool {
+        let (process, thread) = (number(&event.pid), number(&event.tid));
+        let args = event.args.unwrap_or_default();
+        if event.ph == "M" {
+            let named = args.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            match event.name.as_deref() {
+                Some("process_name") => _ = self.processes.insert(process, named),
+                Some("thread_name") => _ = self.threads.insert((process, thread), named),
+                _ => {}
+            }
+            return true;
+        }
+        let Some(start) = nanoseconds(&event.ts) else {
+            return !matches!(event.ph.as_str(), "B" | "E" | "b" | "e" | "X");
+        };
+        let name = event.name.unwrap_or_default();
+        let mut span = Span { name, process, thread, time: (start, start), args };
+        let key = (span.process.clone(), span.thread.clone());
+        match event.ph.as_str() {
+            "X" => match nanoseconds(&event.dur) {
+                Some(duration) => {
+                    span.time.1 = start.saturating_add(duration);
+                    self.spans.push(span);
+                    true
+                }
+                None => false,
+            },
+            "B" | "b" => {
+                open.entry(key).or_default().push(span);
+                true
+            }
+            "E" | "e" => self.end(span, open.entry(key).or_default()),
+            _ => true,
+        }
+    }
+
+    /// Ends the last open event of this name, or the last one if the end has no name.
+    fn end(&mut self, end: Span, open: &mut Vec<Span>) -> bool {
+        let place = open.iter().rposition(|begun| end.name.is_empty() || begun.name == end.name);
+        let Some(place) = place else { return false };
+        let mut span = open.remove(place);
+        span.time.1 = end.time.0;
+        span.args.extend(end.args);
+        self.spans.push(span);
+        true
+    }
+}
+
+/// A number of a process or thread as text.
+fn number(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// Nanoseconds of a number of microseconds.
+pub(super) fn nanoseconds(value: &Value) -> Option<i64> {
+    match value.as_i64() {
+        Some(microseconds) => microseconds.checked_mul(1000),
+        None => value
+            .as_f64()
+            .map(|microseconds| microseconds * 1e3)
+            .filter(|time| time.abs() < 9e18)
+            .map(|time| time.round() as i64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Timeline {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        Timeline::read(file.path()).unwrap()
+    }
+
+    /// Horovod writes its list without an end, and ends without names (horovod/common/timeline.cc).
+    #[test]
+    fn a_list_without_an_end_is_read_in_pairs() {
+        let timeline = read(
+            r#"[
+{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "grad"}},
+{"ph": "B", "name": "ALLREDUCE", "ts": 10, "pid": 1},
+{"ph": "B", "name": "NCCL_ALLREDUCE", "ts": 11.5, "pid": 1},
+{"ph": "E", "ts": 12, "pid": 1},
+{"ph": "E", "ts": 13, "pid": 1, "args": {"dtype": "float32"}},
+{"ph": "B", "name": "ALLREDUCE", "ts": 20, "pi"#,
+        );
+        let spans: Vec<(&str, Interval)> = timeline.spans.iter().map(|span| (span.name.as_str(), span.time)).collect();
+        assert_eq!(spans, [("NCCL_ALLREDUCE", (11_500, 12_000)), ("ALLREDUCE", (10_000, 13_000))]);
+        assert_eq!(timeline.spans[1].args["dtype"], "float32");
+        assert_eq!(timeline.processes["1"], "grad");
+        assert!(timeline.warnings[0].contains("in the middle"), "{:?}", timeline.warnings);
+    }
+
+    #[test]
+    fn what_is_no_pair_is_counted() {
+        let timeline =
+            read(r#"{"traceEvents": [{"ph": "E", "ts": 1}, {"ph": "B", "ts": 2}, {"ph": "X", "ts": 1}, 3]}"#);
+        assert!(timeline.spans.is_empty());
+        assert!(timeline.warnings[0].starts_with("4 events were left out"), "{:?}", timeline.warnings);
+    }
+}

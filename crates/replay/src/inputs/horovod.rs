@@ -1,0 +1,206 @@
+//! Horovod's timeline (`HOROVOD_TIMELINE`): what becomes of each tensor, from its negotiation until it is reduced. Alone it
+//! contains all ranks, for the coordinator notes when each of them was ready.
+
+use super::chrome::{Span, Timeline};
+use super::exchange::{Exchange, element_type};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Builder, Ranked};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// The negotiation of a tensor: `NEGOTIATE_ALLREDUCE`.
+const NEGOTIATION: &str = "NEGOTIATE_";
+/// The process, in timelines of dPRO's Horovod, whose ranges are the negotiations, by the number of the tensor.
+const SYNC: &str = "Sync";
+/// The transfers of libraries.
+const LIBRARIES: [&str; 7] = ["NCCL_", "MPI_", "GLOO_", "MLSL_", "CCL_", "DDL_", "ADASUM_"];
+/// What follows a transfer.
+const COPY_OUT: &str = "MEMCPY_OUT";
+
+/// A tensor, or several that were fused, from negotiation to result.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Reduction {
+    /// The names or numbers of its tensors.
+    pub tensors: Vec<String>,
+    /// What the timeline calls the transfer: `NCCL_ALLREDUCE`.
+    pub operation: String,
+    /// When the rank was ready, and when it had the result.
+    pub time: Interval,
+    /// The parts: negotiation, queue, copies, transfer.
+    pub phases: Vec<(String, Interval)>,
+    /// Elements and their type, if the timeline contains them.
+    pub size: Option<(u64, String)>,
+    /// When each rank was ready, if this is the timeline of the coordinator.
+    pub ready: BTreeMap<u32, i64>,
+}
+
+/// The ranks of timelines: of one, all that were ready in it; of several, one each.
+///
+/// # Errors
+/// A timeline without a collective operation.
+pub(super) fn read(file: &Path, number: Option<u32>) -> Result<Vec<Ranked>> {
+    let timeline = Timeline::read(file)?;
+    let mut reductions = reductions(&timeline);
+    if reductions.is_empty() {
+        return Err(Error::input("is a timeline without a collective operation").file(file));
+    }
+    reductions.sort_by_key(|reduction| reduction.time);
+    let ranks: BTreeSet<u32> = reductions.iter().flat_map(|reduction| reduction.ready.keys().copied()).collect();
+    let size = ranks.last().map(|last| last + 1).filter(|size| ranks.len() as u32 == *size);
+    let numbers = if ranks.len() > 1 { ranks.into_iter().collect() } else { vec![number.unwrap_or(0)] };
+    let rank = |number: u32| {
+        let mut builder = Builder::new(file);
+        builder.header().world_size = size;
+        builder.header().rank = Some(number);
+        builder.damage().others.extend(timeline.warnings.iter().cloned());
+        add_steps(&mut builder, &reductions, number);
+        Ranked { rank: number, trace: builder.finish() }
+    };
+    Ok(numbers.into_iter().map(rank).collect())
+}
+
+/// Adds the reductions of a rank, and steps: one ends when a tensor comes again.
+fn add_steps(builder: &mut Builder, reductions: &[Reduction], rank: u32) {
+    let mut seen: BTreeSet<&[String]> = BTreeSet::new();
+    let mut steps: Vec<Interval> = Vec::new();
+    for reduction in reductions {
+        let ready = reduction.ready.get(&rank).copied().unwrap_or(reduction.time.0);
+        if steps.is_empty() || !seen.insert(&reduction.tensors) {
+            seen = BTreeSet::from([reduction.tensors.as_slice()]);
+            steps.push((ready, reduction.time.1));
+        }
+        let step = steps.len() - 1;
+        steps[step] = (steps[step].0.min(ready), steps[step].1.max(reduction.time.1));
+        reduction.exchange(step, ready).add(builder);
+    }
+    super::steps::mark(builder, ["Horovod", "steps"], &steps);
+}
+
+impl Reduction {
+    /// Its name as published: `Comm.1+2`.
+    pub fn name(&self) -> String {
+        format!("Comm.{}", self.tensors.join("+"))
+    }
+
+    /// The exchange of a rank that was ready at a moment.
+    pub fn exchange(&self, step: usize, ready: i64) -> Exchange {
+        Exchange {
+            name: self.name(),
+            library: "horovod",
+            operation: self.operation.clone(),
+            step,
+            time: (ready.min(self.time.1), self.time.1),
+            size: self.size.clone(),
+            phases: self.phases.clone(),
+        }
+    }
+}
+
+/// The reductions of a timeline. Tensors that are transferred at the same time were fused.
+pub(super) fn reductions(timeline: &Timeline) -> Vec<Reduction> {
+    let mut tensors: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
+    let mut negotiations: BTreeMap<&str, Vec<Interval>> = BTreeMap::new();
+    for span in &timeline.spans {
+        let name = timeline.processes.get(&span.process).map_or(span.process.as_str(), String::as_str);
+        match name.contains(SYNC) {
+            true => negotiations.entry(&span.name).or_default().push(span.time),
+            false => tensors.entry(tensor(name)).or_default().push(span),
+        }
+    }
+    let mut fused: BTreeMap<(Interval, String), Reduction> = BTreeMap::new();
+    for (tensor, mut spans) in tensors {
+        spans.sort_by_key(|span| (span.time.0, std::cmp::Reverse(span.time.1)));
+        let own = negotiations.get(tensor).map(Vec::as_slice).unwrap_or_default();
+        for reduction in rounds(&spans).into_iter().filter_map(|round| reduction(tensor, round, own)) {
+            let transfer = reduction.phases.iter().rfind(|(name, _)| *name == reduction.operation);
+            let key = (transfer.map_or(reduction.time, |(_, time)| *time), reduction.operation.clone());
+            match fused.entry(key) {
+                std::collections::btree_map::Entry::Vacant(place) => _ = place.insert(reduction),
+                std::collections::btree_map::Entry::Occupied(mut place) => place.get_mut().fuse(reduction),
+            }
+        }
+    }
+    let mut all: Vec<Reduction> = fused.into_values().collect();
+    all.iter_mut().for_each(Reduction::order);
+    all
+}
+
+/// The tensor in the name of a process: `1` of `horovod_allreduce.1`.
+fn tensor(name: &str) -> &str {
+    match name.split_once('.') {
+        Some((prefix, tensor)) if prefix.to_ascii_lowercase().contains("horovod") && !tensor.is_empty() => tensor,
+        _ => name,
+    }
+}
+
+fn is_transfer(name: &str) -> bool {
+    LIBRARIES.iter().any(|library| name.starts_with(library))
+}
+
+/// The ranges of a tensor, from one negotiation to the next: a new round begins with a name that was there before.
+fn rounds<'a>(spans: &[&'a Span]) -> Vec<Vec<&'a Span>> {
+    let mut rounds: Vec<Vec<&Span>> = Vec::new();
+    for span in spans {
+        let is_tick = span.name.parse::<u32>().is_ok();
+        match rounds.last_mut() {
+            Some(round) if is_tick || round.iter().all(|known| known.name != span.name) => round.push(span),
+            _ => rounds.push(vec![span]),
+        }
+    }
+    rounds
+}
+
+/// What a round did, if it transferred anything.
+fn reduction(tensor: &str, round: Vec<&Span>, negotiations: &[Interval]) -> Option<Reduction> {
+    let (ticks, phases): (Vec<&Span>, Vec<&Span>) =
+        round.into_iter().partition(|span| span.name.parse::<u32>().is_ok());
+    let after_negotiation = |span: &&&Span| !span.name.starts_with(NEGOTIATION) && !span.name.starts_with(COPY_OUT);
+    let transfer = phases.iter().rfind(|span| is_transfer(&span.name));
+    let transfer = transfer.or_else(|| phases.iter().find(after_negotiation))?;
+    let sync = negotiations.iter().filter(|sync| sync.0 <= transfer.time.0).max();
+    let sync = sync.filter(|_| !phases.iter().any(|span| span.name.starts_with(NEGOTIATION)));
+    let named = phases.iter().map(|span| (span.name.clone(), span.time));
+    let phases: Vec<(String, Interval)> = sync.map(|sync| (SYNC.to_owned(), *sync)).into_iter().chain(named).collect();
+    let begun = phases.iter().map(|(_, time)| time.0).min()?;
+    let ready = ticks.iter().filter_map(|tick| Some((tick.name.parse().ok()?, tick.time.0))).collect();
+    Some(Reduction {
+        tensors: vec![tensor.to_owned()],
+        operation: transfer.name.clone(),
+        time: (begun, transfer.time.1),
+        size: phases_size(&[*transfer]).or_else(|| phases_size(&ticks)),
+        phases,
+        ready,
+    })
+}
+
+/// Elements and their type, from arguments such as `{"dtype": "float32", "shape": "[64, 3]"}`.
+fn phases_size(spans: &[&Span]) -> Option<(u64, String)> {
+    spans.iter().find_map(|span| {
+        let shape: Vec<u64> = serde_json::from_str(span.args.get("shape")?.as_str()?).ok()?;
+        let elements = shape.iter().try_fold(1u64, |product, size| product.checked_mul(*size))?;
+        Some((elements, element_type(span.args.get("dtype")?.as_str()?)))
+    })
+}
+
+impl Reduction {
+    /// Takes in a tensor that is transferred together with these: the rank is ready when the last tensor is.
+    fn fuse(&mut self, other: Reduction) {
+        self.tensors.extend(other.tensors);
+        self.time.0 = self.time.0.max(other.time.0);
+        for (rank, ready) in other.ready {
+            let own = self.ready.entry(rank).or_insert(ready);
+            *own = ready.max(*own);
+        }
+        self.size = match (self.size.take(), other.size) {
+            (Some((own, kind)), Some((others, same))) if kind == same => Some((own + others, kind)),
+            _ => None,
+        };
+    }
+
+    /// Numbers in their order, names as they are.
+    fn order(&mut self) {
+        self.tensors.sort_by_key(|tensor| (tensor.parse::<u64>().unwrap_or(u64::MAX), tensor.clone()));
+        self.tensors.dedup();
+    }
+}

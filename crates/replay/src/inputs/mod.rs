@@ -1,0 +1,188 @@
+//! What a job left behind, in any of the formats that are read. All of them become the same: a trace of each rank, with
+//! events, exchanges and steps, and which events wait for which. Dumps of the flight recorder are kept as well, for they
+//! show what a rank waits for that never ended.
+
+mod chakra;
+mod chrome;
+mod contents;
+mod exchange;
+mod execution_trace;
+mod flight;
+mod format;
+mod horovod;
+mod published;
+mod steps;
+
+pub use flight::{Dump, Entry, Frame};
+
+use format::Format;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_traces::{Ranked, read_ranks};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What files contain.
+#[derive(Debug, Clone, Default)]
+pub struct Inputs {
+    /// A trace of each rank, ordered by rank; none where nothing has a time.
+    pub ranks: Vec<Ranked>,
+    /// Dumps of the flight recorder, ordered by rank.
+    pub dumps: Vec<Dump>,
+}
+
+/// Files by format, and folders of published layout.
+#[derive(Default)]
+struct Files {
+    profilers: Vec<PathBuf>,
+    of: BTreeMap<Format, Vec<PathBuf>>,
+}
+
+/// Reads files and folders.
+///
+/// # Errors
+/// A given file of no known format, a folder without any, two files of one rank, damage that leaves nothing of a file.
+pub fn read(paths: &[PathBuf]) -> Result<Inputs> {
+    let files = Files::find(paths);
+    let own = |format: Format| files.of.get(&format).map(Vec::as_slice).unwrap_or_default();
+    let mut ranks = if files.profilers.is_empty() { Vec::new() } else { read_ranks(&files.profilers)? };
+    for folder in own(Format::Published) {
+        ranks = together(ranks, published::read(folder)?)?;
+    }
+    if !own(Format::Chakra).is_empty() {
+        ranks = together(ranks, chakra::read(own(Format::Chakra))?)?;
+    }
+    execution_trace::add(own(Format::ExecutionTrace), &mut ranks)?;
+    ranks = with_timelines(own(Format::Horovod), ranks)?;
+    let dumps = dumps(own(Format::FlightRecorder))?;
+    if ranks.is_empty() {
+        ranks = dumps.iter().filter_map(flight::trace).collect();
+    }
+    match ranks.is_empty() && dumps.is_empty() {
+        true => Err(Error::input("there is no trace").expected("traces of one job, or a folder of them")),
+        false => Ok(Inputs { ranks, dumps }),
+    }
+}
+
+impl Files {
+    /// Sorts files, and those in folders, by format. What no format fits, the reader of profilers' traces refuses or
+    /// passes over.
+    fn find(paths: &[PathBuf]) -> Self {
+        let mut files = Files::default();
+        for path in paths {
+            match path.is_dir() {
+                true if published::is_published(path) => files.add(Format::Published, path.clone()),
+                true => files.find_in(path),
+                false => match format::of(path) {
+                    Some(format) => files.add(format, path.clone()),
+                    None => files.profilers.push(path.clone()),
+                },
+            }
+        }
+        files
+    }
+
+    /// Finds the files of a folder. Traces of profilers it finds by itself, unless the folder has others only.
+    fn find_in(&mut self, folder: &Path) {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut entries: Vec<PathBuf> = entries.filter(|path| path.is_file()).collect();
+        entries.sort_by_key(|path| (last_number(path), path.clone()));
+        let (known, others): (Vec<_>, Vec<_>) =
+            entries.into_iter().map(|path| (format::of(&path), path)).partition(|(format, _)| format.is_some());
+        match known.is_empty() {
+            true => self.profilers.push(folder.to_owned()),
+            false => {
+                self.profilers.extend(others.into_iter().map(|(_, path)| path).filter(|path| format::is_profiler(path)))
+            }
+        }
+        known
+            .into_iter()
+            .for_each(|(format, path)| format.into_iter().for_each(|format| self.add(format, path.clone())));
+    }
+
+    fn add(&mut self, format: Format, path: PathBuf) {
+        self.of.entry(format).or_default().push(path);
+    }
+}
+
+/// Joins ranks from several sources.
+fn together(mut ranks: Vec<Ranked>, more: Vec<Ranked>) -> Result<Vec<Ranked>> {
+    for ranked in more {
+        if let Some(other) = ranks.iter().find(|other| other.rank == ranked.rank) {
+            let (rank, other) = (ranked.rank, other.trace.file.display());
+            return Err(Error::input(format!("is of rank {rank}, as {other} is")).file(&ranked.trace.file));
+        }
+        ranks.push(ranked);
+    }
+    ranks.sort_by_key(|ranked| ranked.rank);
+    Ok(ranks)
+}
+
+/// Adds the ranks of Horovod's timelines. Beside traces of the same ranks they add nothing, for their clock begins with
+/// Horovod.
+fn with_timelines(files: &[PathBuf], mut ranks: Vec<Ranked>) -> Result<Vec<Ranked>> {
+    for (place, file) in files.iter().enumerate() {
+        let number = if files.len() > 1 { last_number(file).or(Some(place as u32)) } else { last_number(file) };
+        let mut own = horovod::read(file, number)?;
+        if files.len() > 1 {
+            own.retain(|ranked| number.is_none_or(|number| ranked.rank == number));
+        }
+        match ranks.iter_mut().find(|ranked| own.iter().any(|own| own.rank == ranked.rank)) {
+            Some(known) => known.trace.damage.others.push(format!(
+                "{} was not used: its clock is Horovod's own, and there are traces of its ranks",
+                file.display()
+            )),
+            None => ranks.append(&mut own),
+        }
+    }
+    ranks.sort_by_key(|ranked| ranked.rank);
+    Ok(ranks)
+}
+
+fn dumps(files: &[PathBuf]) -> Result<Vec<Dump>> {
+    let mut dumps: BTreeMap<u32, Dump> = BTreeMap::new();
+    for (place, file) in files.iter().enumerate() {
+        let dump = flight::read(file, place as u32)?;
+        if let Some(other) = dumps.get(&dump.rank) {
+            let (rank, other) = (dump.rank, other.file.display());
+            return Err(Error::input(format!("is a dump of rank {rank}, as {other} is")).file(file));
+        }
+        dumps.insert(dump.rank, dump);
+    }
+    Ok(dumps.into_values().collect())
+}
+
+/// The number after "rank" in a file's name, else the last one before its extension.
+fn last_number(path: &Path) -> Option<u32> {
+    let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+    let after = name.rfind("rank").map(|at| name[at + 4..].trim_start_matches(['_', '-', '.']));
+    let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+    if let Some(rank) = after.and_then(|text| digits(text).parse().ok()) {
+        return Some(rank);
+    }
+    let stem = ENDINGS.iter().fold(name.as_str(), |name, ending| name.strip_suffix(ending).unwrap_or(name));
+    let begin = stem.rfind(|letter: char| !letter.is_ascii_digit()).map_or(0, |at| at + 1);
+    stem.get(begin..).or(Some(stem))?.parse().ok()
+}
+
+/// Ends of the names of files that are no part of them.
+const ENDINGS: [&str; 6] = [".gz", ".json", ".et", ".pickle", ".pkl", ".trace"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_known_by_the_names_of_their_files() {
+        let names = [
+            ("nccl_trace_rank_3", Some(3)),
+            ("comm_lib_trace_rank_12.json", Some(12)),
+            ("dump7.pkl", Some(7)),
+            ("resnet.4.et", Some(4)),
+            ("trace_8_rank_1.json.gz", Some(1)),
+            ("host2", Some(2)),
+            ("0", Some(0)),
+            ("timeline.json", None),
+        ];
+        names.into_iter().for_each(|(name, rank)| assert_eq!(last_number(name.as_ref()), rank, "{name}"));
+    }
+}

@@ -1,0 +1,297 @@
+//! The folder that dPRO's recorders write: `host0/0/` and so on, one folder a GPU, with its operations, their graph, and
+//! what Horovod, NCCL or BytePS exchanged (<https://github.com/joapolarbear/dpro>, docs/format.md).
+
+mod byteps;
+mod gml;
+mod nccl;
+mod operations;
+mod tensors;
+
+use super::chrome::Timeline;
+use super::horovod::{self, Reduction};
+use super::steps;
+use gml::Dag;
+use nccl::{Message, Topology};
+use operations::{Operation, Operations};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Builder, Category, Collective, Ranked, Span};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use tensors::Tensors;
+
+/// Files by which a GPU's folder is recognised.
+const MARKS: [&str; 5] =
+    ["dag.gml", "comm.json", "comm_detail.json", "nccl_rank_graph.json", "gradient_name_list.json"];
+const DAG: &str = "dag.gml";
+const HOROVOD: &str = "comm.json";
+
+/// Reductions that are recorded for all machines together, by the number of the machine.
+struct Reductions {
+    of_workers: BTreeMap<u32, Vec<Reduction>>,
+    of_servers: BTreeMap<u32, Vec<(String, Interval)>>,
+    warnings: Vec<String>,
+}
+
+/// The folder of a GPU.
+struct Gpu {
+    path: PathBuf,
+    /// The number of its machine among the folders.
+    machine: u32,
+}
+
+/// What the ranks have in common: where one has no file of its own, the first one's counts.
+struct Model {
+    dag: Dag,
+    tensors: Tensors,
+}
+
+/// The folders of GPUs in a folder: those of all machines, of one, or one alone.
+fn gpus(path: &Path) -> Vec<Gpu> {
+    let is_gpu = |path: &Path| MARKS.iter().chain(&operations::FILES).any(|mark| path.join(mark).is_file());
+    let is_marked = |path: &Path| MARKS.iter().any(|mark| path.join(mark).is_file());
+    if is_marked(path) {
+        return vec![Gpu { path: path.to_owned(), machine: 0 }];
+    }
+    let gpus_of = |machine: u32, path: &Path| -> Vec<Gpu> {
+        folders(path).into_iter().filter(|path| is_gpu(path)).map(|path| Gpu { path, machine }).collect()
+    };
+    let all = match gpus_of(0, path) {
+        own if own.is_empty() => {
+            let machines = folders(path).into_iter().filter(|path| !gpus_of(0, path).is_empty());
+            machines.enumerate().flat_map(|(machine, path)| gpus_of(machine as u32, &path)).collect()
+        }
+        own => own,
+    };
+    let marked = all.iter().any(|gpu| is_marked(&gpu.path)) || path.join("comm_timeline.json").is_file();
+    if marked { all } else { Vec::new() }
+}
+
+/// The folders in a folder, in the order of the numbers in their names.
+fn folders(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut folders: Vec<PathBuf> = entries.filter(|path| path.is_dir() && !is_hidden(path)).collect();
+    folders.sort_by_key(|path| (super::last_number(path), path.clone()));
+    folders
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with('.'))
+}
+
+/// Whether a folder has the published layout.
+pub(super) fn is_published(path: &Path) -> bool {
+    path.is_dir() && !gpus(path).is_empty()
+}
+
+/// Reads all ranks of a folder.
+///
+/// # Errors
+/// A file that cannot be read or is damaged in a way that leaves nothing of it, two folders of one rank.
+pub(super) fn read(path: &Path) -> Result<Vec<Ranked>> {
+    let gpus = gpus(path);
+    let shared = shared(&gpus)?;
+    let byteps = byteps::read(path)?;
+    let topologies: Vec<Topology> = gpus.iter().map(|gpu| Topology::read(&gpu.path)).collect::<Result<_>>()?;
+    let size = topologies.iter().flat_map(Topology::ranks).max().map(|last| last + 1);
+    let mut ranks: BTreeMap<u32, (Ranked, &Path)> = BTreeMap::new();
+    for (place, (gpu, topology)) in gpus.iter().zip(&topologies).enumerate() {
+        let number = topology.rank.unwrap_or(place as u32);
+        let trace = rank(gpu, &shared, byteps.as_ref(), number, size.or(Some(gpus.len() as u32)))?;
+        if let Some((_, other)) = ranks.insert(number, (Ranked { rank: number, trace }, &gpu.path)) {
+            return Err(Error::input(format!("is rank {number}, as {} is", other.display())).file(&gpu.path));
+        }
+    }
+    let mut ranks: Vec<Ranked> = ranks.into_values().map(|(ranked, _)| ranked).collect();
+    if let Some(first) = ranks.first_mut() {
+        first.trace.damage.others.extend(nccl::broken_rings(&topologies));
+        first.trace.damage.others.extend(byteps.into_iter().flat_map(|byteps| byteps.warnings));
+    }
+    Ok(ranks)
+}
+
+/// The graph and the tensors of the first GPU that has them.
+fn shared(gpus: &[Gpu]) -> Result<Model> {
+    let dag = gpus.iter().map(|gpu| gpu.path.join(DAG)).find(|file| file.exists());
+    let mut dag = dag.map_or_else(|| Ok(Dag::default()), |file| gml::read(&file))?;
+    let none = HashSet::new();
+    dag.names.iter_mut().for_each(|name| *name = operations::standard_name(name, &none));
+    for gpu in gpus {
+        let tensors = Tensors::read(&gpu.path)?;
+        if tensors != Tensors::default() {
+            return Ok(Model { dag, tensors });
+        }
+    }
+    Ok(Model { dag, tensors: Tensors::default() })
+}
+
+/// Reads the files of a GPU.
+fn rank(
+    gpu: &Gpu,
+    model: &Model,
+    byteps: Option<&Reductions>,
+    number: u32,
+    size: Option<u32>,
+) -> Result<perf4sight_traces::Trace> {
+    let known: HashSet<&str> = model.dag.names.iter().map(String::as_str).collect();
+    let Operations { all, mut warnings } = operations::read(&gpu.path, &known)?;
+    let mut reductions = match byteps {
+        Some(byteps) => byteps.of_workers.get(&gpu.machine).cloned().unwrap_or_default(),
+        None => horovod_reductions(&gpu.path, &mut warnings)?,
+    };
+    let messages = nccl::messages(&gpu.path, &mut warnings)?;
+    let mut windows = windows(&all, &reductions, &messages);
+    if reductions.is_empty() {
+        reductions = by_messages(&messages, &windows);
+    }
+    reductions.iter_mut().for_each(|one| one.size = one.size.take().or_else(|| model.tensors.size(&one.tensors)));
+    let mut builder = Builder::new(&gpu.path);
+    *builder.header() = perf4sight_traces::Header { rank: Some(number), world_size: size, ..Default::default() };
+    builder.damage().others.extend(warnings);
+    let mut events = Events::default();
+    all.iter().for_each(|operation| events.add_operation(&mut builder, operation));
+    reductions.iter().for_each(|reduction| events.add_reduction(&mut builder, reduction, &mut windows, &model.tensors));
+    messages.iter().for_each(|message| add_message(&mut builder, message));
+    for (name, time) in byteps.and_then(|byteps| byteps.of_servers.get(&gpu.machine)).into_iter().flatten() {
+        add_detail(&mut builder, name, ["server", "sums"], *time, "reduce");
+    }
+    steps::mark(&mut builder, MAIN, &windows);
+    events.depend(&mut builder, &model.dag, &model.tensors, windows.len());
+    Ok(builder.finish())
+}
+
+fn horovod_reductions(folder: &Path, warnings: &mut Vec<String>) -> Result<Vec<Reduction>> {
+    let file = folder.join(HOROVOD);
+    if !file.exists() {
+        return Ok(Vec::new());
+    }
+    let timeline = Timeline::read(&file)?;
+    warnings.extend(timeline.warnings.iter().cloned());
+    Ok(horovod::reductions(&timeline))
+}
+
+/// The steps: of the operations; without any, all that was exchanged is one.
+fn windows(all: &[Operation], reductions: &[Reduction], messages: &[Message]) -> Vec<Interval> {
+    let mut windows: BTreeMap<usize, Interval> = BTreeMap::new();
+    let exchanged = reductions.iter().map(|one| one.time).chain(messages.iter().map(|message| message.time));
+    let exchanged = exchanged.map(|time| (0, time)).filter(|_| all.is_empty());
+    for (step, time) in all.iter().map(|operation| (operation.step, operation.time)).chain(exchanged) {
+        let window = windows.entry(step).or_insert(time);
+        *window = (window.0.min(time.0), window.1.max(time.1));
+    }
+    windows.into_values().collect()
+}
+
+/// The step in which a moment is.
+fn step_at(windows: &[Interval], moment: i64) -> Option<usize> {
+    windows.partition_point(|window| window.0 <= moment).checked_sub(1)
+}
+
+/// The reductions of messages alone: in each step, those of the same tensors.
+fn by_messages(messages: &[Message], windows: &[Interval]) -> Vec<Reduction> {
+    let mut all: BTreeMap<(usize, &[String]), Interval> = BTreeMap::new();
+    for message in messages {
+        let Some(step) = step_at(windows, message.time.0) else { continue };
+        let time = all.entry((step, &message.tensors)).or_insert(message.time);
+        *time = (time.0.min(message.time.0), time.1.max(message.time.1));
+    }
+    let reduction = |((_, tensors), time): ((usize, &[String]), Interval)| Reduction {
+        tensors: tensors.to_vec(),
+        operation: "allreduce".to_owned(),
+        time,
+        phases: Vec::new(),
+        size: None,
+        ready: BTreeMap::new(),
+    };
+    all.into_iter().map(reduction).collect()
+}
+
+/// The track of the first thread of operations, which marks the steps.
+const MAIN: [&str; 2] = ["GPU", "operator0"];
+
+/// The events of a rank by step and published name.
+#[derive(Default)]
+struct Events<'a> {
+    operations: HashMap<(usize, &'a str), u32>,
+    /// By the name of a tensor in the graph: `Comm.3`.
+    reductions: HashMap<(usize, String), u32>,
+    threads: Vec<&'a str>,
+    ends: HashMap<u32, i64>,
+}
+
+impl<'a> Events<'a> {
+    fn add_operation(&mut self, builder: &mut Builder, operation: &'a Operation) {
+        let place = self.threads.iter().position(|known| *known == operation.thread).unwrap_or_else(|| {
+            self.threads.push(&operation.thread);
+            self.threads.len() - 1
+        });
+        let (thread, time) = (format!("operator{place}"), operation.time);
+        let track = [MAIN[0], &thread];
+        let span = Span { name: &operation.name, category: Category::Operator, track, time, collective: None };
+        if let Some(event) = builder.add(span) {
+            self.operations.insert((operation.step, &operation.name), event);
+            self.ends.insert(event, time.1);
+        }
+    }
+
+    /// Adds a reduction that began in a step; the step lasts at least as long.
+    fn add_reduction(
+        &mut self,
+        builder: &mut Builder,
+        reduction: &Reduction,
+        windows: &mut [Interval],
+        tensors: &Tensors,
+    ) {
+        let Some(step) = step_at(windows, reduction.time.0) else { return };
+        windows[step].1 = windows[step].1.max(reduction.time.1);
+        let Some(event) = reduction.exchange(step, reduction.time.0).add(builder) else { return };
+        self.ends.insert(event, reduction.time.1);
+        for tensor in &reduction.tensors {
+            self.reductions.insert((step, tensors.called(tensor)), event);
+        }
+    }
+
+    /// Makes the events of each step wait as the graph says.
+    fn depend(&self, builder: &mut Builder, dag: &Dag, tensors: &Tensors, steps: usize) {
+        let mut before: Vec<Vec<usize>> = vec![Vec::new(); dag.names.len()];
+        dag.edges.iter().for_each(|[from, to]| before[*to].push(*from));
+        for step in 0..steps {
+            let mut waits: Vec<Vec<u32>> = vec![Vec::new(); dag.names.len()];
+            for &node in &dag.order {
+                let mut latest: Vec<u32> =
+                    before[node].iter().flat_map(|before| waits[*before].iter().copied()).collect();
+                latest.sort_by_key(|event| std::cmp::Reverse(self.ends.get(event)));
+                latest.dedup();
+                latest.truncate(KEPT);
+                let own = self.event(step, &dag.names[node], tensors);
+                own.iter().for_each(|own| latest.iter().for_each(|event| builder.depend(*event, *own)));
+                waits[node] = own.map_or(latest, |own| vec![own]);
+            }
+        }
+    }
+
+    fn event(&self, step: usize, name: &str, tensors: &Tensors) -> Option<u32> {
+        let tensor = name.strip_prefix("Comm.").map(|tensor| tensors.called(tensor));
+        match tensor {
+            Some(tensor) => self.reductions.get(&(step, tensor)).copied(),
+            None => self.operations.get(&(step, name)).copied(),
+        }
+    }
+}
+
+/// Operations that were not recorded pass on only what ended last of what they wait for: the rest ends before it anyway.
+const KEPT: usize = 4;
+
+fn add_message(builder: &mut Builder, message: &Message) {
+    let [one_loop, channel, chunk, slice] = message.part;
+    let name = format!("Comm.{}.{}", message.tensors.join("+"), message.direction);
+    let thread = format!("channel {channel} {}", message.direction);
+    let operation = format!("{} {one_loop}_{channel}_{chunk}_{slice}", message.direction);
+    add_detail(builder, &name, ["NCCL", &thread], message.time, &operation);
+}
+
+/// Adds a part of an exchange that the timeline shows and the statistics count; its exchange is in the graph as a whole.
+fn add_detail(builder: &mut Builder, name: &str, track: [&str; 2], time: Interval, operation: &str) {
+    let collective = Some(Collective { operation: operation.to_owned(), ..Collective::default() });
+    builder.add(Span { name, category: Category::DeviceAnnotation, track, time, collective });
+}

@@ -1,0 +1,170 @@
+//! The published call `analyze --option replay|collect|statistic`: its arguments become those of the verbs of these names,
+//! and the results get the published names.
+
+use super::{Replay, algorithm, collect, statistic};
+use crate::replayed::Request;
+use crate::replayed_timeline;
+use crate::{Analysis, clocks::Clocks, collectives::Exchanges, graph::recorded::Recorded};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::{atomic_write, overwrite};
+use perf4sight_verb::config::{Setting, Values, flag, integer, number, path, text, word};
+use perf4sight_verb::{Context, Summary, Verb};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The published arguments that have an effect here. Multi-word ones are spelled with underscores or hyphens.
+pub const SETTINGS: &[Setting] = &[
+    word("option", options)
+        .required()
+        .help("What to do: replay, collect or statistic; optimize is perf4sight optimize."),
+    path("path")
+        .many()
+        .commas()
+        .required()
+        .value("DIR")
+        .help("The folder of the traces: host0/0 and so on, one folder a GPU."),
+    word("platform", platforms).or("TENSORFLOW").help("What recorded them; the files themselves show it."),
+    word("comm_backend", backends)
+        .or("NCCL")
+        .alias("comm_backend")
+        .help("What exchanges gradients; the files themselves show it."),
+    word("nccl_algo", algorithms).or("RING").alias("nccl_algo").help("How collective operations are done."),
+    text("sub_option").alias("sub_option").help(
+        "Of replay: smlt_delay_cmp or smlt_delay_comm, which stretch computation or communication by --delay-ratio.",
+    ),
+    number("delay_ratio", 1e-9).or("1.1").alias("delay_ratio").help("By how much the sub options stretch."),
+    path("workspace").value("DIR").help("Folder for the results, instead of the first of --path."),
+    flag("pretty").help("Accepted: results are always shown with what is necessary."),
+];
+
+/// Published arguments that are accepted without effect, for what they turn on or off is always or never so here.
+pub const ACCEPTED: &[Setting] = &[
+    flag("update_infi_para").alias("update_infi_para").help("Accepted: updates run at the same time where they did."),
+    flag("update_clip_overlapping")
+        .alias("update_clip_overlapping")
+        .help("Accepted: overlapping operations of a thread are cut."),
+    flag("disable_revise").alias("disable_revise").help("Accepted: recorded times are never changed."),
+    flag("full_trace").alias("full_trace").help("Accepted."),
+    flag("force").help("Accepted: nothing is cached."),
+    flag("clean").help("Accepted: there is no log file."),
+    flag("progress").help("Accepted: progress is shown on a terminal."),
+    flag("sort").help("Accepted: statistics are always sorted."),
+    integer("head", 1, i64::MAX).help("Accepted: the console shows the first rows of each kind, the file all."),
+    integer("step_num", 1, i64::MAX).alias("step_num").help("Accepted: every recorded step is replayed."),
+    text("logging_level").alias("logging_level").help("Accepted; --quiet leaves out more."),
+    text("trace_level").alias("trace_level").help("Accepted: all operations are shown."),
+    flag("simulate").help("Accepted: of --option optimize."),
+    number("memory_budget", 0.0).alias("memory_budget").help("Accepted: of --option optimize."),
+    path("xla_candidate_path").alias("xla_candidate_path").help("Accepted: of --option optimize."),
+];
+
+/// The options, those of other verbs and those without a place here included.
+pub fn options() -> Vec<&'static str> {
+    ["replay", "collect", "statistic", "optimize"].into_iter().chain(ELSEWHERE.map(|(option, _)| option)).collect()
+}
+
+/// Published options, and what takes their place.
+const ELSEWHERE: [(&str, &str); 8] = [
+    ("graph", "perf4sight replay shows the critical path of the graph"),
+    ("combine", "--option collect joins all traces"),
+    ("mapping", "perf4sight breakdown shows the kernels of each operator"),
+    ("compare", "--option statistic of both folders, and compare their tables"),
+    ("3dcompare", "--option statistic of both folders, and compare their tables"),
+    ("critical", "--option replay shows the critical path"),
+    ("timeline", "--option collect writes the timeline"),
+    ("topo_sort", "--option replay shows the critical path"),
+];
+
+fn platforms() -> Vec<&'static str> {
+    vec!["TENSORFLOW", "MXNET", "PYTORCH"]
+}
+
+fn backends() -> Vec<&'static str> {
+    vec!["NCCL", "BYTEPS", "NONE"]
+}
+
+fn algorithms() -> Vec<&'static str> {
+    vec!["RING", "TREE"]
+}
+
+/// The published names of results.
+const COLLECTED: &str = "bps_trace_final.json";
+const STATISTIC: &str = "statistic.txt";
+const SYNTHETIC: &str = "synthetic.json";
+/// The folder, beside these, for what only this program writes.
+const REPLAY: &str = "replay";
+
+/// Converts the arguments; `optimize` is another crate's.
+///
+/// # Errors
+/// An option or sub option that has no place here, with what takes it.
+pub fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
+    let traces: Vec<PathBuf> = values.get("path")?;
+    let out = match (values.get::<Option<PathBuf>>("workspace")?, traces.first()) {
+        (Some(workspace), _) => workspace,
+        (None, Some(first)) => first.clone(),
+        (None, None) => return Err(values.error("path", "there is none").expected("a folder")),
+    };
+    match values.get::<String>("option")?.as_str() {
+        "replay" => Ok(Box::new(Replayed { replay: replay(values, traces, &out)?, synthetic: out.join(SYNTHETIC) })),
+        "collect" => Ok(collect::verb(traces, out.join(COLLECTED))),
+        "statistic" => Ok(statistic::verb(traces, out.join(STATISTIC))),
+        other => {
+            let place = ELSEWHERE.iter().find(|(option, _)| *option == other).map(|(_, place)| *place);
+            let error = values.error("option", format!("{other} is not done by this call"));
+            Err(error.help(place.unwrap_or("perf4sight optimize")))
+        }
+    }
+}
+
+fn replay(values: &Values<'_>, traces: Vec<PathBuf>, out: &Path) -> Result<Replay> {
+    let ratio: f64 = values.get("delay_ratio")?;
+    let what_ifs = match values.get::<Option<String>>("sub_option")?.as_deref() {
+        None | Some("") => Vec::new(),
+        Some("smlt_delay_cmp") => vec![format!("operations '*' x {ratio}")],
+        Some("smlt_delay_comm") => vec![format!("bandwidth x {}", 1.0 / ratio)],
+        Some(other) => {
+            let error = values.error("sub_option", format!("{other} is not done by this call"));
+            return Err(error.help("perf4sight replay shows the critical path, and --what-if what a change brings"));
+        }
+    };
+    let algorithm = values.named("nccl_algo", |word| algorithm(&word.to_ascii_lowercase()))?;
+    let request = Request { what_ifs, algorithm, plain: None, nccl_tests: None };
+    request.check()?;
+    Ok(Replay { traces, out: out.join(REPLAY), as_all_ranks: false, request })
+}
+
+/// A replay that writes the published timeline as well.
+struct Replayed {
+    replay: Replay,
+    synthetic: PathBuf,
+}
+
+impl Verb for Replayed {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        overwrite::check(&self.synthetic, false, is_ours)?;
+        let mut summary = self.replay.run_with(context, |analysis| self.write(analysis))?;
+        summary.files.push(("replayed step", self.synthetic.clone()));
+        Ok(summary)
+    }
+}
+
+impl Replayed {
+    fn write(&self, analysis: &Analysis) -> Result<()> {
+        let Analysis { job, exchanges, clocks, .. } = analysis;
+        let (exchanges, clocks): (&Exchanges, &Clocks) = (exchanges, clocks);
+        let recorded = Recorded::of(job, exchanges, clocks)?;
+        let mut text = Vec::new();
+        let written = replayed_timeline::write(&recorded.typical, &mut text);
+        written.map_err(|cause| Error::io(&self.synthetic, "write this file", &cause))?;
+        atomic_write::save(&self.synthetic, text)
+    }
+}
+
+/// Whether a timeline was written by this program: by its beginning.
+fn is_ours(file: File) -> bool {
+    let mut head = Vec::new();
+    let read = file.take(crate::timeline::HEAD.len() as u64).read_to_end(&mut head);
+    read.is_ok() && head == crate::timeline::HEAD
+}

@@ -1,0 +1,152 @@
+//! Makes traces of what other programs than profilers recorded: events on named threads and streams, and which of them
+//! wait for each other.
+
+use crate::category::Category;
+use crate::collective::Collective;
+use crate::damage::{Damage, Kind};
+use crate::intervals::Interval;
+use crate::room;
+use crate::trace::{Event, Header, Phase, Trace, Track, TrackId};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// A trace that is being made.
+#[derive(Debug)]
+pub struct Builder {
+    trace: Trace,
+    tracks: HashMap<(String, String), TrackId>,
+    /// Pairs of numbers of events, in the order of adding.
+    dependencies: Vec<[u32; 2]>,
+    room: u64,
+}
+
+/// An event to add.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What kind of event it is.
+    pub category: Category,
+    /// The process or device, and the thread or stream.
+    pub track: [&'a str; 2],
+    /// Beginning and end, in nanoseconds.
+    pub time: Interval,
+    /// The arguments of an exchange with other ranks.
+    pub collective: Option<Collective>,
+}
+
+impl Builder {
+    /// A trace of a file without events.
+    pub fn new(file: &Path) -> Self {
+        let trace = Trace { file: file.to_owned(), ..Trace::default() };
+        Builder { trace, tracks: HashMap::new(), dependencies: Vec::new(), room: room::of(file) }
+    }
+
+    /// The rank, the number of ranks, the clock.
+    pub fn header(&mut self) -> &mut Header {
+        &mut self.trace.header
+    }
+
+    /// Problems of the file.
+    pub fn damage(&mut self) -> &mut Damage {
+        &mut self.trace.damage
+    }
+
+    /// Adds an event; returns its number, by which events depend on it. One that ends before it begins is left out and
+    /// counted as damage.
+    pub fn add(&mut self, span: Span<'_>) -> Option<u32> {
+        let duration = span.time.1.checked_sub(span.time.0).ok_or(Kind::OutOfRange);
+        let duration = duration.and_then(|time| if time < 0 { Err(Kind::NegativeDuration) } else { Ok(time) });
+        match duration.and_then(|duration| Ok((duration, self.track(span.track)?))) {
+            Ok((duration, track)) if self.has_room() => Some(self.push(&span, duration, track)),
+            Ok(_) => None,
+            Err(kind) => {
+                self.trace.damage.note(kind, None);
+                None
+            }
+        }
+    }
+
+    /// Makes an event wait for the end of another.
+    pub fn depend(&mut self, on: u32, event: u32) {
+        self.dependencies.push([on, event]);
+    }
+
+    fn push(&mut self, span: &Span<'_>, duration: i64, track: TrackId) -> u32 {
+        let collective = span.collective.clone().map_or(0, |collective| {
+            self.trace.collectives.push(collective);
+            self.trace.collectives.len() as u32
+        });
+        self.trace.events.push(Event {
+            start: span.time.0,
+            duration,
+            correlation: 0,
+            name: self.trace.names.intern(span.name),
+            external: 0,
+            collective,
+            track,
+            category: span.category,
+            phase: Phase::Complete,
+        });
+        self.trace.events.len() as u32 - 1
+    }
+
+    fn has_room(&mut self) -> bool {
+        let full = room::taken(&self.trace) > self.room;
+        if full {
+            self.trace.damage.truncated.get_or_insert_with(|| room::full(self.room));
+        }
+        !full
+    }
+
+    fn track(&mut self, [process, thread]: [&str; 2]) -> Result<TrackId, Kind> {
+        let key = (process.to_owned(), thread.to_owned());
+        if let Some(track) = self.tracks.get(&key) {
+            return Ok(*track);
+        }
+        let track = TrackId(u16::try_from(self.trace.tracks.len()).map_err(|_| Kind::TooManyTracks)?);
+        let (process, thread) = key.clone();
+        self.trace.tracks.push(Track { process, thread, thread_name: None, process_name: None });
+        self.tracks.insert(key, track);
+        Ok(track)
+    }
+
+    /// The trace, its events in order.
+    pub fn finish(self) -> Trace {
+        let Builder { mut trace, mut dependencies, .. } = self;
+        let mut order: Vec<u32> = (0..trace.events.len() as u32).collect();
+        order.sort_by_key(|event| {
+            let event = &trace.events[*event as usize];
+            (event.start, Reverse(event.duration))
+        });
+        let mut places = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(place, event)| places[*event as usize] = place as u32);
+        trace.events = order.iter().map(|event| trace.events[*event as usize]).collect();
+        dependencies.iter_mut().flatten().for_each(|event| *event = places[*event as usize]);
+        trace.dependencies = dependencies;
+        trace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(name: &str, time: Interval) -> Span<'_> {
+        Span { name, category: Category::Kernel, track: ["0", "compute"], time, collective: None }
+    }
+
+    #[test]
+    fn dependencies_follow_their_events_into_order() {
+        let mut builder = Builder::new("x".as_ref());
+        let late = builder.add(span("late", (20, 30))).unwrap();
+        let early = builder.add(span("early", (0, 10))).unwrap();
+        assert_eq!(builder.add(span("backwards", (10, 0))), None);
+        builder.depend(early, late);
+        let trace = builder.finish();
+        assert_eq!(trace.events.iter().map(|event| trace.name(event)).collect::<Vec<_>>(), ["early", "late"]);
+        assert_eq!(trace.dependencies, [[0, 1]]);
+        assert!(trace.damage.warnings()[0].contains("negative duration"));
+    }
+}
