@@ -20,6 +20,7 @@ pub mod collectives;
 pub mod communication;
 pub mod exposed;
 pub mod graph;
+pub mod plain_step;
 pub mod ranks;
 pub mod replayed;
 pub mod simulate;

@@ -4,7 +4,8 @@
 use crate::Analysis;
 use crate::collectives::Operation;
 use crate::communication::{Algorithm, Communication, cost_of_table, fit};
-use crate::graph::recorded::{Distortion, Recorded};
+use crate::graph::recorded::{Distortion, LeftOut, Recorded};
+use crate::plain_step::PlainStep;
 use crate::simulate::{Share, critical_path, of_names, shares, simulate};
 use crate::what_if::{Change, Outcome, parse, predict};
 use perf4sight_base::error::{Error, Result};
@@ -16,8 +17,10 @@ use std::path::PathBuf;
 /// The replay of a job's steps.
 #[derive(Debug, Clone)]
 pub struct Replayed {
-    /// Each replayed step.
+    /// Each step, replayed with its own durations: equal to the record unless it contradicts an edge.
     pub steps: Vec<ReplayedStep>,
+    /// Each step as graphs predict it that were built without it.
+    pub left_out: Vec<LeftOut>,
     /// Nanoseconds of the replayed typical step, without the distortion if it was taken out.
     pub typical: u64,
     /// The time on the critical path of the typical step by rank and kind, the largest first.
@@ -30,8 +33,8 @@ pub struct Replayed {
     pub communication: Communication,
     /// The names of the groups whose costs these are.
     pub groups: Vec<String>,
-    /// How far the recorded step is from a plain one, if that is known.
-    pub distortion: Option<Distortion>,
+    /// How far the recorded step is from a plain one, if that is known, and what is known of the plain one.
+    pub distortion: Option<(PlainStep, Distortion)>,
     /// What each requested scenario brings.
     pub what_ifs: Vec<(String, Outcome)>,
 }
@@ -54,6 +57,17 @@ impl ReplayedStep {
     }
 }
 
+/// How far predictions of steps that were left out are from the record.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LeftOutError {
+    /// The median of the differences without their signs, in percent.
+    pub median: f64,
+    /// The number of steps.
+    pub steps: usize,
+    /// How far the steps themselves are from their median: the median of the differences, in percent.
+    pub spread: f64,
+}
+
 /// What to replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
@@ -61,7 +75,7 @@ pub struct Request {
     pub what_ifs: Vec<String>,
     /// How collective operations are done.
     pub algorithm: Algorithm,
-    /// Nanoseconds of a step without the profiler, if measured.
+    /// Nanoseconds of a step without the profiler, if given; else it is read from what `record` wrote next to the traces.
     pub plain: Option<u64>,
     /// What `all_reduce_perf` of nccl-tests printed, whose costs are taken instead of fitted ones.
     pub nccl_tests: Option<PathBuf>,
@@ -107,9 +121,12 @@ impl Replayed {
     /// # Errors
     /// Traces whose operations wait for each other in a circle, a change that cannot be made to the step.
     pub fn of(analysis: &Analysis, request: &Request) -> Result<Self> {
-        let mut recorded = Recorded::of(&analysis.job, &analysis.exchanges, &analysis.clocks)?;
+        let Analysis { job, exchanges, clocks, .. } = analysis;
+        let (mut recorded, left_out) = Recorded::with_left_out(job, exchanges, clocks)?;
         let steps = steps(&recorded);
-        let distortion = request.plain.map(|plain| recorded.take_out_distortion(plain));
+        let given = request.plain.map(|time| PlainStep { time, steps: None });
+        let plain = given.or(analysis.plain.clone().ok().flatten());
+        let distortion = plain.map(|plain| (plain, recorded.take_out_distortion(plain.time)));
         let communication = request.communication(&recorded)?;
         let predicted = |text: &String| Ok((text.clone(), predict(&recorded, &communication, &changes(text)?)?));
         let what_ifs = request.what_ifs.iter().map(predicted).collect::<Result<_>>()?;
@@ -118,6 +135,7 @@ impl Replayed {
         let path = critical_path(graph, &schedule);
         Ok(Replayed {
             steps,
+            left_out,
             typical: recorded.typical.time(&schedule),
             critical: shares(graph, &path),
             names: of_names(graph, &path).into_iter().map(|(name, time)| (name.to_owned(), time)).collect(),
@@ -129,13 +147,19 @@ impl Replayed {
         })
     }
 
-    /// The median over the steps of how far the replay is from the record, in percent, without its sign.
-    pub fn error(&self) -> f64 {
-        let errors: Vec<f64> = self.steps.iter().map(|step| step.error().abs()).collect();
-        if errors.is_empty() { 0.0 } else { median(&errors) }
+    /// How far predictions of steps that were left out are from the record, in percent; none with one step alone.
+    pub fn error(&self) -> Option<LeftOutError> {
+        let lengths: Vec<f64> = self.left_out.iter().map(|step| step.recorded as f64).collect();
+        let errors: Vec<f64> = self.left_out.iter().map(|step| step.error().abs()).collect();
+        if errors.is_empty() {
+            return None;
+        }
+        let middle = median(&lengths);
+        let off: Vec<f64> = lengths.iter().map(|length| 100.0 * (length / middle - 1.0).abs()).collect();
+        Some(LeftOutError { median: median(&errors), steps: errors.len(), spread: median(&off) })
     }
 
-    /// The largest such difference.
+    /// The largest difference of a step, replayed with its own durations, from the record, in percent.
     pub fn worst(&self) -> f64 {
         self.steps.iter().map(|step| step.error().abs()).fold(0.0, f64::max)
     }

@@ -1,6 +1,6 @@
 //! What one rank did in one step: rows with their end times, in the order of each thread and stream.
 
-use super::{streams, threads};
+use super::{backward, streams, threads};
 use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
 use crate::graph::{CallId, Calls, Kind};
@@ -34,6 +34,8 @@ pub(super) struct RankStep {
     pub launches: Vec<(usize, usize)>,
     /// Synchronisations of a thread with streams: its row, and the row that it waited for.
     pub synchronisations: Vec<(usize, usize)>,
+    /// Forward operations and their backward operations on other threads: the last row, and the first one.
+    pub backward: Vec<(usize, usize)>,
     /// The rank's parts in exchanges, by the number of the exchange in the step.
     pub parts: HashMap<usize, PartRows>,
 }
@@ -101,6 +103,7 @@ pub(super) fn read(job: &Job, exchanges: &Exchanges, clocks: &Clocks, step: usiz
         threads::read(rank, window, calls, &mut rows);
         streams::read(rank, window, &own, calls, &mut rows);
         threads::read_parts(rank, &own, &mut rows);
+        rows.backward = backward::pairs(&rank.trace, window, &rows);
         to_common_clock(&mut rows, |moment| clocks.common(place, moment));
         rows
     };

@@ -20,19 +20,24 @@ fn milliseconds(nanoseconds: f64) -> Milliseconds {
     Milliseconds(nanoseconds / 1e6)
 }
 
-/// Each step, recorded and replayed.
+/// Each step as recorded, as graphs predict it that were built without it, and replayed with its own durations.
 pub(in crate::verb) fn steps(analysis: &Analysis, replayed: &Replayed) -> Table {
     let columns = [
         Column::text("step", "step"),
         Column::number("recorded_ms", "recorded"),
-        Column::number("replayed_ms", "replayed"),
+        Column::number("predicted_ms", "predicted without it"),
         Column::number("error_percent", "difference"),
+        Column::number("replayed_ms", "replayed with its own durations"),
+        Column::number("replayed_error_percent", "difference of that"),
     ];
-    let mut table = Table::new("Each step, recorded and replayed", columns);
+    let mut table = Table::new("Each step, recorded, predicted and replayed", columns);
     for step in &replayed.steps {
+        let left_out = replayed.left_out.iter().find(|one| one.step == step.step);
         table.row([
             analysis.job.steps[step.step].name.as_str().into(),
             milliseconds(step.recorded as f64).into(),
+            left_out.map(|one| milliseconds(one.predicted as f64)).into(),
+            left_out.map(|one| Percent(one.error())).into(),
             milliseconds(step.replayed as f64).into(),
             Percent(step.error()).into(),
         ]);
