@@ -5,6 +5,7 @@ mod csv;
 mod files;
 mod headline;
 mod json;
+mod operations_csv;
 mod page;
 mod settings;
 pub mod statistic;
@@ -133,18 +134,22 @@ impl Replay {
 fn write(mut files: ResultFiles, shown: &Shown) -> Result<Value> {
     files.add(files::CSV, csv::of(&shown.analysis).to_csv());
     files.add(files::REPORT, page::of(shown).to_html());
-    files.add(files::TIMELINE, zipped_step(&shown.analysis)?);
+    files.add(files::TIMELINE, zipped_step(shown)?);
+    if let Some(replayed) = &shown.replayed {
+        files.add(files::OPERATIONS, operations_csv::of(replayed).to_csv());
+    }
     let json = json::of(shown);
     files.add(files::JSON, format!("{json:#}\n"));
     files.place()?;
     Ok(json)
 }
 
-/// The events of a step of median length.
-fn zipped_step(analysis: &Analysis) -> Result<Vec<u8>> {
+/// The events of a step of median length, and the replayed typical step.
+fn zipped_step(Shown { analysis, replayed, .. }: &Shown) -> Result<Vec<u8>> {
     let mut zipped = GzEncoder::new(Vec::new(), Compression::fast());
     let failed = |cause: std::io::Error| Error::io(Path::new(files::TIMELINE), "compress this file", &cause);
-    timeline::write(analysis, Some(timeline::window(analysis, analysis.typical())), &mut zipped).map_err(failed)?;
+    let window = timeline::window(analysis, analysis.typical());
+    timeline::write(analysis, Some(window), replayed.as_ref(), &mut zipped).map_err(failed)?;
     zipped.finish().map_err(failed)
 }
 

@@ -37,7 +37,7 @@ pub(super) fn of(shown: &Shown) -> Page {
 fn replay(analysis: &Analysis, replayed: &Replayed) -> Vec<Block> {
     let mut facts = vec![
         Fact::new("a typical step, replayed", Milliseconds(replayed.typical as f64 / 1e6))
-            .remark(format!("{} operations", grouped(replayed.nodes as u64))),
+            .remark(format!("{} operations", grouped(replayed.step.graph.nodes().len() as u64))),
     ];
     facts.extend(replayed.error().map(|error| {
         Fact::new("off steps that were left out", Percent(error.median)).remark(format!(
@@ -48,6 +48,8 @@ fn replay(analysis: &Analysis, replayed: &Replayed) -> Vec<Block> {
     }));
     let tables = [
         tables::replayed::what_ifs(replayed),
+        tables::replayed::alone(replayed),
+        tables::replayed::ranks(replayed),
         tables::replayed::critical(replayed),
         tables::replayed::names(replayed),
         tables::replayed::communication(replayed),

@@ -32,7 +32,7 @@ pub(super) struct RankStep {
     pub copies: Vec<usize>,
     /// Kernels: the row before its first one and, if the trace contains it, the row of the thread that launched it.
     pub launches: Vec<(usize, usize)>,
-    /// Synchronisations of a thread with streams: its row, and the row that it waited for.
+    /// Synchronisations of a thread or stream with streams: its row, and the row that it waited for.
     pub synchronisations: Vec<(usize, usize)>,
     /// Forward operations and their backward operations on other threads: the last row, and the first one.
     pub backward: Vec<(usize, usize)>,
