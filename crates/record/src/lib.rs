@@ -14,7 +14,7 @@ mod overhead;
 mod process_reports;
 pub mod python;
 mod recording;
-mod settings;
+pub mod settings;
 mod warm_up;
 mod watcher;
 
@@ -63,6 +63,8 @@ struct Record {
     iterations: u64,
     warm_up: u64,
     stacks: bool,
+    /// The key of the folder, and the folder.
+    out_key: &'static str,
     out: PathBuf,
     time_limit: Option<Duration>,
     overwrite: bool,
@@ -73,7 +75,7 @@ impl Verb for Record {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check_room()?;
         fs::create_dir_all(&self.out).map_err(|cause| Error::io(&self.out, "make this folder", &cause))?;
-        let _held = lock_folder(&self.out, Duration::ZERO, "wait until it has ended, or choose another folder (out)")?;
+        let _held = lock_folder(&self.out, Duration::ZERO, "wait until it has ended, or choose another folder")?;
         // Removes the folder if it is still empty at the end.
         let _out = OutputFolder::new(&self.out);
         Replaced::recover(&self.out)?;
@@ -101,12 +103,21 @@ impl Section for Record {
 
 impl Record {
     fn parse(values: &Values<'_>) -> Result<Self> {
+        Record::into_folder(values, "out")
+    }
+
+    /// A recording by [`settings::COMMAND`] and [`settings::HOW`], into the folder of a key.
+    ///
+    /// # Errors
+    /// A script where the program that runs it belongs.
+    pub fn into_folder(values: &Values<'_>, out_key: &'static str) -> Result<Self> {
         Ok(Record {
             command: values.command("command")?,
             iterations: values.get("iterations")?,
             warm_up: values.get("warm_up")?,
             stacks: values.get("stacks")?,
-            out: values.get("out")?,
+            out_key,
+            out: values.get(out_key)?,
             time_limit: values.get("time_limit")?,
             overwrite: values.get("overwrite")?,
         })
@@ -122,12 +133,12 @@ impl Record {
                 "Python cannot load the recorder from a folder with a colon, a line end or what is no text in its path",
             )
             .file(out)
-            .help("record into another folder (out)"));
+            .help(format!("record into another folder ({})", self.out_key)));
         }
         match process_reports::files(&self.out).first() {
             Some(file) if !self.overwrite => Err(Error::usage("a recording is stored here already")
                 .file(file)
-                .help("record into another folder (out), or replace this one (overwrite)")),
+                .help(format!("record into another folder ({}), or replace this one (overwrite)", self.out_key))),
             _ => Ok(()),
         }
     }

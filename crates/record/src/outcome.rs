@@ -197,7 +197,7 @@ impl Outcome<'_> {
         };
         if self.removed {
             return failed("the folder of the recording was removed while the command ran")
-                .help("record into a folder that the command leaves alone (out)");
+                .help(format!("record into a folder that the command leaves alone ({})", self.settings.out_key));
         }
         let with_torch =
             || self.reports.iter().filter(|report| report.torch.as_deref().is_some_and(|torch| torch != MISSING));
@@ -256,7 +256,7 @@ impl Outcome<'_> {
     /// The error for a recording that could not be read or written, for example on a full disk.
     fn unwritten(&self, problem: String) -> Error {
         Error::io(&self.settings.out, "record here", &io::Error::other(problem))
-            .help("make room or permit writing, or choose another folder (out)")
+            .help(format!("make room or permit writing, or choose another folder ({})", self.settings.out_key))
     }
 
     /// How far a process without a trace got.

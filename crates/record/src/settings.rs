@@ -1,24 +1,36 @@
 //! The settings of `[record]` and `perf4sight record`.
 
-use perf4sight_verb::config::{Table, flag, integer, path, text, time};
+use perf4sight_verb::config::{Setting, Table, flag, integer, path, text, time};
+
+/// The training script, as the words of a command.
+pub const COMMAND: Setting = text("command").command()
+    .help("The command, such as python3 train.py --epochs 1, or one with torchrun; on the command line behind two dashes. It runs without a shell; as a list, its words may contain spaces.");
+
+/// How it is recorded.
+pub const HOW: [Setting; 5] = [
+    integer("iterations", 1, 100_000)
+        .or("20")
+        .value("N")
+        .help("How many iterations to record, and how many to time without recording."),
+    integer("warm_up", 0, 100_000).or("5").value("N").help("How many iterations come before those that count."),
+    flag("stacks").help(
+        "Record Python functions too. Without them the share of Python is unknown; with them recording costs more.",
+    ),
+    time("time_limit").help("End the command after this time, such as 90s or 10min; a number alone is seconds."),
+    flag("overwrite").help("Replace a recording in the folder."),
+];
 
 pub(super) const TABLE: Table = Table {
     section: "record",
     about: "runs a training script, records some of its iterations and times as many without recording",
-    groups: &[&[
-        text("command").required().command()
-            .help("The command, such as python3 train.py --epochs 1, or one with torchrun; on the command line behind two dashes. It runs without a shell; as a list, its words may contain spaces."),
-        integer("iterations", 1, 100_000).or("20").value("N")
-            .help("How many iterations to record, and how many to time without recording."),
-        integer("warm_up", 0, 100_000).or("5").value("N").help("How many iterations come before those that count."),
-        flag("stacks")
-            .help("Record Python functions too. Without them the share of Python is unknown; with them recording costs more."),
-        path("out").or("recording").value("DIR")
-            .help("Folder for the traces and times. Nothing is written anywhere else."),
-        time("time_limit")
-            .help("End the command after this time, such as 90s or 10min; a number alone is seconds."),
-        flag("overwrite").help("Replace a recording in the folder."),
-    ]],
+    groups: &[
+        &[COMMAND.required()],
+        &HOW,
+        &[path("out")
+            .or("recording")
+            .value("DIR")
+            .help("Folder for the traces and times. Nothing is written anywhere else.")],
+    ],
 };
 
 pub(super) const AFTER_HELP: &str = "\

@@ -1,7 +1,8 @@
-//! How far the replay of each recorded step is from its recorded time: `cargo run --release -p perf4sight-replay
+//! How far the replay of each recorded step is from its recorded time, and how far a graph without the step is: `cargo run --release -p perf4sight-replay
 //! --example replayed -- FOLDER ...`.
 
 use perf4sight_base::error::Result;
+use perf4sight_base::stats::median;
 use perf4sight_replay::clocks::Clocks;
 use perf4sight_replay::collectives::Exchanges;
 use perf4sight_replay::graph::recorded::Recorded;
@@ -14,12 +15,27 @@ fn main() -> Result<()> {
         let job = Job::read(&[folder.into()])?;
         let exchanges = Exchanges::of(&job);
         let clocks = Clocks::of(&job, &exchanges);
-        let recorded = Recorded::of(&job, &exchanges, &clocks)?;
+        let (recorded, left_out) = Recorded::with_left_out(&job, &exchanges, &clocks)?;
         for (index, time) in recorded.recorded.iter().enumerate() {
             let step = recorded.step(index);
             let replayed = step.time(&simulate(&step.graph));
             let error = 100.0 * (replayed as f64 / *time as f64 - 1.0);
-            println!("  step {:3}: {:9.3} ms, replayed {error:+.3} %", recorded.steps[index], *time as f64 / 1e6);
+            let without = left_out
+                .get(index)
+                .map_or(String::new(), |one| format!(", predicted without it {:+.2} %", one.error()));
+            println!(
+                "  step {:3}: {:9.3} ms, replayed {error:+.3} %{without}",
+                recorded.steps[index],
+                *time as f64 / 1e6
+            );
+        }
+        let errors: Vec<f64> = left_out.iter().map(|one| one.error().abs()).collect();
+        if !errors.is_empty() {
+            println!(
+                "  left-out steps: median {:.2} %, worst {:.2} %",
+                median(&errors),
+                errors.iter().copied().fold(0.0, f64::max)
+            );
         }
         let typical = &recorded.typical;
         let schedule = simulate(&typical.graph);

@@ -3,6 +3,7 @@
 use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
 use crate::exposed::{Exposed, exposed};
+use crate::plain_step::{self, PlainStep};
 use crate::ranks::Job;
 use crate::waiting::{Straggler, Waiting, activities, stragglers};
 use perf4sight_base::stats::median;
@@ -24,6 +25,8 @@ pub struct Analysis {
     pub stragglers: Vec<Straggler>,
     /// Exposed and hidden communication.
     pub exposed: Vec<Exposed>,
+    /// The step without the profiler, if it was timed next to the traces; or why what is stored there is of no use.
+    pub plain: Result<Option<PlainStep>, String>,
 }
 
 impl Analysis {
@@ -32,9 +35,10 @@ impl Analysis {
         let exchanges = Exchanges::of(&job);
         let clocks = Clocks::of(&job, &exchanges);
         let waiting = Waiting::of(&job, &exchanges, &clocks);
-        let stragglers = stragglers(&job, &waiting, &activities(&job, &exchanges));
+        let stragglers = stragglers(&job, &waiting, &activities(&job, &exchanges, &clocks));
         let exposed = exposed(&job, &exchanges, &waiting);
-        Analysis { job, exchanges, clocks, waiting, stragglers, exposed }
+        let plain = plain_step::recorded(&job);
+        Analysis { job, exchanges, clocks, waiting, stragglers, exposed, plain }
     }
 
     /// Milliseconds of a rank's steps, over the steps that all ranks have.
@@ -62,6 +66,7 @@ impl Analysis {
         let mut warnings = self.job.warnings();
         warnings.extend(self.unmatched());
         warnings.extend(self.clocks.warnings(&self.job));
+        warnings.extend(self.plain.as_ref().err().map(|why| format!("the step without recording is not known: {why}")));
         warnings
     }
 

@@ -22,6 +22,7 @@ pub mod exposed;
 pub mod graph;
 pub mod hang;
 pub mod inputs;
+pub mod plain_step;
 pub mod ranks;
 pub mod replayed;
 pub mod replayed_timeline;

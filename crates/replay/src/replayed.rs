@@ -4,54 +4,92 @@
 use crate::Analysis;
 use crate::collectives::Operation;
 use crate::communication::{Algorithm, Communication, cost_of_table, fit};
-use crate::graph::recorded::{Distortion, Recorded};
-use crate::simulate::{Share, critical_path, of_names, shares, simulate};
+use crate::graph::recorded::{Distortion, LeftOut, Recorded};
+use crate::graph::{RankNodes, StepGraph};
+use crate::plain_step::PlainStep;
+use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
 use crate::what_if::{Change, Outcome, parse, predict};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
-use perf4sight_base::stats::median;
+use perf4sight_base::stats::{median, percentile};
 use std::io::Read;
 use std::path::PathBuf;
 
 /// The replay of a job's steps.
 #[derive(Debug, Clone)]
 pub struct Replayed {
-    /// Each replayed step.
+    /// Each step, replayed with its own durations: equal to the record unless it contradicts an edge.
     pub steps: Vec<ReplayedStep>,
+    /// Each step as graphs predict it that were built without it.
+    pub left_out: Vec<LeftOut>,
     /// Nanoseconds of the replayed typical step, without the distortion if it was taken out.
     pub typical: u64,
     /// The time on the critical path of the typical step by rank and kind, the largest first.
     pub critical: Vec<Share>,
     /// The same by the names of operations.
     pub names: Vec<(String, u64)>,
-    /// The number of operations in the graph of a step.
-    pub nodes: usize,
+    /// The typical step, without the distortion if it was taken out.
+    pub step: StepGraph,
+    /// When each operation of it starts.
+    pub schedule: Schedule,
+    /// Each rank's part of it.
+    pub ranks: Vec<RankTime>,
     /// What communication costs.
     pub communication: Communication,
     /// The names of the groups whose costs these are.
     pub groups: Vec<String>,
-    /// How far the recorded step is from a plain one, if that is known.
-    pub distortion: Option<Distortion>,
+    /// How far the recorded step is from a plain one, if that is known, and what is known of the plain one.
+    pub distortion: Option<(PlainStep, Distortion)>,
     /// What each requested scenario brings.
     pub what_ifs: Vec<(String, Outcome)>,
 }
 
 /// A step, recorded and replayed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayedStep {
     /// Its index in [`crate::ranks::Job::steps`].
     pub step: usize,
     /// Nanoseconds as recorded: the longest of the ranks'.
     pub recorded: u64,
-    /// Nanoseconds of its replay.
-    pub replayed: u64,
+    /// Nanoseconds of its replay for each rank.
+    pub ranks: Vec<u64>,
 }
 
+/// A rank's part of the typical step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RankTime {
+    /// The number of the rank.
+    pub rank: u32,
+    /// Nanoseconds.
+    pub time: f64,
+    /// Nanoseconds between which nine of ten steps are.
+    pub interval: [f64; 2],
+}
+
+/// The percentiles over the steps that bound a rank's time.
+const BOUNDS: [f64; 2] = [5.0, 95.0];
+
 impl ReplayedStep {
+    /// Nanoseconds of its replay: the longest of the ranks'.
+    pub fn replayed(&self) -> u64 {
+        self.ranks.iter().copied().max().unwrap_or(0)
+    }
+
     /// By how much the replay is longer than the record, in percent.
     pub fn error(&self) -> f64 {
-        100.0 * (self.replayed as f64 / self.recorded.max(1) as f64 - 1.0)
+        100.0 * (self.replayed() as f64 / self.recorded.max(1) as f64 - 1.0)
     }
+}
+
+/// How far predictions of steps that were left out are from the record.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LeftOutError {
+    /// The median of the differences without their signs, in percent.
+    pub median: f64,
+    /// The number of steps.
+    pub steps: usize,
+    /// How far the steps themselves are from their median: the median of the differences, in percent.
+    pub spread: f64,
 }
 
 /// What to replay.
@@ -61,7 +99,7 @@ pub struct Request {
     pub what_ifs: Vec<String>,
     /// How collective operations are done.
     pub algorithm: Algorithm,
-    /// Nanoseconds of a step without the profiler, if measured.
+    /// Nanoseconds of a step without the profiler, if given; else it is read from what `record` wrote next to the traces.
     pub plain: Option<u64>,
     /// What `all_reduce_perf` of nccl-tests printed, whose costs are taken instead of fitted ones.
     pub nccl_tests: Option<PathBuf>,
@@ -107,35 +145,48 @@ impl Replayed {
     /// # Errors
     /// Traces whose operations wait for each other in a circle, a change that cannot be made to the step.
     pub fn of(analysis: &Analysis, request: &Request) -> Result<Self> {
-        let mut recorded = Recorded::of(&analysis.job, &analysis.exchanges, &analysis.clocks)?;
+        let Analysis { job, exchanges, clocks, .. } = analysis;
+        let (mut recorded, left_out) = Recorded::with_left_out(job, exchanges, clocks)?;
         let steps = steps(&recorded);
-        let distortion = request.plain.map(|plain| recorded.take_out_distortion(plain));
+        let given = request.plain.map(|time| PlainStep { time, steps: None });
+        let plain = given.or(analysis.plain.clone().ok().flatten());
+        let distortion = plain.map(|plain| (plain, recorded.take_out_distortion(plain.time)));
         let communication = request.communication(&recorded)?;
         let predicted = |text: &String| Ok((text.clone(), predict(&recorded, &communication, &changes(text)?)?));
         let what_ifs = request.what_ifs.iter().map(predicted).collect::<Result<_>>()?;
-        let graph = &recorded.typical.graph;
-        let schedule = simulate(graph);
-        let path = critical_path(graph, &schedule);
+        let step = recorded.typical;
+        let schedule = simulate(&step.graph);
+        let path = critical_path(&step.graph, &schedule);
+        let names = of_names(&step.graph, &path);
         Ok(Replayed {
+            ranks: ranks(&step, &schedule, &steps),
             steps,
-            typical: recorded.typical.time(&schedule),
-            critical: shares(graph, &path),
-            names: of_names(graph, &path).into_iter().map(|(name, time)| (name.to_owned(), time)).collect(),
-            nodes: graph.nodes().len(),
-            groups: recorded.typical.groups.iter().map(|group| group.name.clone()).collect(),
+            left_out,
+            typical: step.time(&schedule),
+            critical: shares(&step.graph, &path),
+            names: names.into_iter().map(|(name, time)| (name.to_owned(), time)).collect(),
+            groups: step.groups.iter().map(|group| group.name.clone()).collect(),
+            step,
+            schedule,
             communication,
             distortion,
             what_ifs,
         })
     }
 
-    /// The median over the steps of how far the replay is from the record, in percent, without its sign.
-    pub fn error(&self) -> f64 {
-        let errors: Vec<f64> = self.steps.iter().map(|step| step.error().abs()).collect();
-        if errors.is_empty() { 0.0 } else { median(&errors) }
+    /// How far predictions of steps that were left out are from the record, in percent; none with one step alone.
+    pub fn error(&self) -> Option<LeftOutError> {
+        let lengths: Vec<f64> = self.left_out.iter().map(|step| step.recorded as f64).collect();
+        let errors: Vec<f64> = self.left_out.iter().map(|step| step.error().abs()).collect();
+        if errors.is_empty() {
+            return None;
+        }
+        let middle = median(&lengths);
+        let off: Vec<f64> = lengths.iter().map(|length| 100.0 * (length / middle - 1.0).abs()).collect();
+        Some(LeftOutError { median: median(&errors), steps: errors.len(), spread: median(&off) })
     }
 
-    /// The largest such difference.
+    /// The largest difference of a step, replayed with its own durations, from the record, in percent.
     pub fn worst(&self) -> f64 {
         self.steps.iter().map(|step| step.error().abs()).fold(0.0, f64::max)
     }
@@ -144,7 +195,20 @@ impl Replayed {
 fn steps(recorded: &Recorded) -> Vec<ReplayedStep> {
     let step = |(index, time): (usize, &u64)| {
         let step = recorded.step(index);
-        ReplayedStep { step: recorded.steps[index], recorded: *time, replayed: step.time(&simulate(&step.graph)) }
+        let ranks = step.rank_times(&simulate(&step.graph));
+        ReplayedStep { step: recorded.steps[index], recorded: *time, ranks }
     };
     recorded.recorded.iter().enumerate().map(step).collect()
+}
+
+/// Each rank's part of the typical step; its interval is as wide as its parts of the recorded steps differ.
+fn ranks(typical: &StepGraph, schedule: &Schedule, steps: &[ReplayedStep]) -> Vec<RankTime> {
+    let times = typical.rank_times(schedule).into_iter();
+    let rank = |(place, (rank, time)): (usize, (&RankNodes, u64))| {
+        let of_steps: Vec<f64> = steps.iter().map(|step| step.ranks[place] as f64).collect();
+        let middle = median(&of_steps).max(1.0);
+        let interval = BOUNDS.map(|bound| time as f64 * percentile(&of_steps, bound) / middle);
+        RankTime { rank: rank.number, time: time as f64, interval }
+    };
+    typical.ranks.iter().zip(times).enumerate().map(rank).collect()
 }

@@ -1,7 +1,9 @@
 //! Writes events of all ranks on one clock, in Chrome's trace format, which Perfetto and Chrome's viewer open.
 
 use crate::Analysis;
+use crate::graph::{Kind, NodeId};
 use crate::ranks::Rank;
+use crate::replayed::Replayed;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Event, Phase};
 use serde_json::{Value, json};
@@ -11,11 +13,17 @@ use std::io::{self, Write};
 pub const HEAD: &[u8] = br#"{"generator": "perf4sight", "displayTimeUnit": "ms", "traceEvents": ["#;
 
 /// Writes the events of all ranks that begin in a window of the common timeline, in nanoseconds; of the whole traces
-/// without a window. Each rank is a process.
+/// without a window. Each rank is a process. The replayed typical step, if there is one, begins with the window; each
+/// rank's part of it is a process next to what was recorded.
 ///
 /// # Errors
 /// A failure to write.
-pub fn write(analysis: &Analysis, window: Option<Interval>, target: impl Write) -> io::Result<()> {
+pub fn write(
+    analysis: &Analysis,
+    window: Option<Interval>,
+    replayed: Option<&Replayed>,
+    target: impl Write,
+) -> io::Result<()> {
     let mut list = List { target, is_empty: true };
     list.target.write_all(HEAD)?;
     for (index, rank) in analysis.job.ranks.iter().enumerate() {
@@ -28,6 +36,9 @@ pub fn write(analysis: &Analysis, window: Option<Interval>, target: impl Write) 
         }
     }
     waits(analysis, window, &mut list)?;
+    if let (Some((begin, _)), Some(replayed)) = (window, replayed) {
+        replay(replayed, analysis.job.ranks.len(), begin, &mut list)?;
+    }
     list.target.write_all(b"\n]}\n")
 }
 
@@ -111,6 +122,31 @@ fn waits<W: Write>(analysis: &Analysis, window: Option<Interval>, list: &mut Lis
             list.add(&span(format!("waits for rank {last}"), *start, timed.begun))?;
             list.add(&span(operation.to_string(), timed.begun, timed.begun + timed.transfer()))?;
         }
+    }
+    Ok(())
+}
+
+/// The operations of a replayed step that begins at a moment; what belongs to no rank is on the links between them.
+fn replay<W: Write>(replayed: &Replayed, processes: usize, begin: i64, list: &mut List<W>) -> io::Result<()> {
+    let (graph, ranks) = (&replayed.step.graph, &replayed.step.ranks);
+    let place = |rank: Option<u32>| ranks.iter().position(|own| Some(own.number) == rank).unwrap_or(ranks.len());
+    let names =
+        ranks.iter().map(|rank| format!("rank {}, replayed", rank.number)).chain(["links, replayed".to_owned()]);
+    for (place, name) in names.enumerate() {
+        list.add(&json!({"ph": "M", "name": "process_name", "pid": processes + place, "args": {"name": name}}))?;
+    }
+    for (index, resource) in graph.resources().iter().enumerate() {
+        let (process, name) = (processes + place(resource.rank), &resource.name);
+        list.add(&json!({"ph": "M", "name": "thread_name", "pid": process, "tid": index, "args": {"name": name}}))?;
+    }
+    let works = |id: &NodeId| graph.node(*id).duration > 0 && !matches!(graph.node(*id).kind, Kind::Gap | Kind::Start);
+    for id in replayed.schedule.order().filter(works) {
+        let node = graph.node(id);
+        list.add(&json!({
+            "ph": "X", "pid": processes + place(graph.resource_of(id).rank), "tid": node.resource.index(),
+            "name": graph.name(id), "cat": "replayed", "dur": microseconds(node.duration.cast_signed()),
+            "ts": microseconds(begin.saturating_add_unsigned(replayed.schedule.start(id))),
+        }))?;
     }
     Ok(())
 }

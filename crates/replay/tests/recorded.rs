@@ -64,8 +64,9 @@ fn clocks_of_one_machine_are_left_as_they_are() {
 fn the_straggler_is_first_although_all_steps_take_equally_long() {
     let job = Job::read(&[example("straggler")]).unwrap();
     let exchanges = Exchanges::of(&job);
-    let waiting = Waiting::of(&job, &exchanges, &Clocks::of(&job, &exchanges));
-    let ranks = stragglers(&job, &waiting, &activities(&job, &exchanges));
+    let clocks = Clocks::of(&job, &exchanges);
+    let waiting = Waiting::of(&job, &exchanges, &clocks);
+    let ranks = stragglers(&job, &waiting, &activities(&job, &exchanges, &clocks));
     let first = &ranks[0];
     assert_eq!((job.ranks[first.rank].number, first.steadiness), (1, 1.0));
     assert!((first.caused.mean - 200.0).abs() < 10.0, "{:?}", first.caused);
@@ -117,8 +118,9 @@ fn single_ranks_of_all_kinds_are_read() {
         ranked.trace.header.world_size = None;
         let job = Job::of(vec![ranked]).unwrap();
         let exchanges = Exchanges::of(&job);
-        let waiting = Waiting::of(&job, &exchanges, &Clocks::of(&job, &exchanges));
-        let steps = activities(&job, &exchanges);
+        let clocks = Clocks::of(&job, &exchanges);
+        let waiting = Waiting::of(&job, &exchanges, &clocks);
+        let steps = activities(&job, &exchanges, &clocks);
         assert!(waiting.exchanges.is_empty() && exchanges.whole().next().is_none());
         for (step, sums) in job.steps.iter().zip(&steps[0]) {
             let (begin, end) = job.ranks[0].steps[step.of[0]].window;

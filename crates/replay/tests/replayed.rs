@@ -5,6 +5,7 @@ use perf4sight_base::stats::median;
 use perf4sight_replay::clocks::Clocks;
 use perf4sight_replay::collectives::Exchanges;
 use perf4sight_replay::communication::{Algorithm, fit};
+use perf4sight_replay::graph::EdgeKind;
 use perf4sight_replay::graph::recorded::{Correction, Recorded};
 use perf4sight_replay::ranks::Job;
 use perf4sight_replay::simulate::simulate;
@@ -176,5 +177,36 @@ fn recording_made_the_steps_on_the_faster_link_longer() -> Result<()> {
         let typical = recorded.typical.time(&simulate(&recorded.typical.graph)) as f64;
         assert!((typical / (1e9 * plain) - 1.0).abs() < 0.001);
     }
+    Ok(())
+}
+
+/// A forward and a backward operation on two threads, and a stream that waits for another by an event, as PyTorch 2.3 writes
+/// them.
+const TWO_THREADS: &str = r#"{"traceEvents": [
+{"ph": "X", "cat": "cpu_op", "name": "aten::linear", "pid": 1, "tid": 1, "ts": 0, "dur": 10},
+{"ph": "s", "id": 3, "pid": 1, "tid": 1, "ts": 0, "cat": "fwdbwd", "name": "fwdbwd"},
+{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 2, "dur": 1, "args": {"correlation": 4}},
+{"ph": "X", "cat": "cuda_runtime", "name": "cudaEventRecord", "pid": 1, "tid": 1, "ts": 4, "dur": 1, "args": {"correlation": 5}},
+{"ph": "X", "cat": "cuda_runtime", "name": "cudaStreamWaitEvent", "pid": 1, "tid": 1, "ts": 5, "dur": 1, "args": {"correlation": 6}},
+{"ph": "X", "cat": "cuda_sync", "name": "Stream Wait Event", "pid": 0, "tid": 9, "ts": 5, "dur": 1, "args": {"correlation": 6,
+  "wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": 5, "stream": 9}},
+{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 7, "dur": 1, "args": {"correlation": 7}},
+{"ph": "X", "cat": "kernel", "name": "first", "pid": 0, "tid": 7, "ts": 12, "dur": 13, "args": {"correlation": 4}},
+{"ph": "X", "cat": "kernel", "name": "second", "pid": 0, "tid": 9, "ts": 26, "dur": 4, "args": {"correlation": 7}},
+{"ph": "X", "cat": "cpu_op", "name": "AddmmBackward0", "pid": 1, "tid": 2, "ts": 15, "dur": 5},
+{"ph": "f", "id": 3, "pid": 1, "tid": 2, "ts": 15, "cat": "fwdbwd", "name": "fwdbwd", "bp": "e"}
+]}"#;
+
+#[test]
+fn backward_operations_wait_for_forward_ones_and_streams_for_events() -> Result<()> {
+    let folder = tempfile::tempdir().map_err(|cause| Error::io(Path::new("."), "make a folder", &cause))?;
+    let file = folder.path().join("rank0.json");
+    std::fs::write(&file, TWO_THREADS).map_err(|cause| Error::io(&file, "write this trace", &cause))?;
+    let graph = recorded(&[file])?.typical.graph;
+    let edges: Vec<(&str, &str, EdgeKind)> =
+        graph.edges().map(|(from, to, kind)| (graph.name(from), graph.name(to), kind)).collect();
+    assert!(edges.contains(&("aten::linear", "AddmmBackward0", EdgeKind::ForwardBackward)), "{edges:?}");
+    // The row before the second kernel is the delay until it starts.
+    assert!(edges.contains(&("first", "(no event)", EdgeKind::Synchronisation)), "{edges:?}");
     Ok(())
 }

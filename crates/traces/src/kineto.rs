@@ -7,7 +7,7 @@ use crate::intern::printable;
 use crate::nanoseconds::from_microseconds;
 use crate::raw::{Anything, Events, Owned, RawEvent, as_written, whole};
 use crate::room;
-use crate::trace::{Event, Header, Phase, Trace, Track, TrackId};
+use crate::trace::{Event, Header, Phase, StreamWait, Trace, Track, TrackId};
 use crate::window::{Parsed, STRIDE, Window};
 use hashbrown::HashMap;
 use perf4sight_base::error::{Error, Result};
@@ -285,6 +285,11 @@ fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result:
         trace.collectives.len() as u32
     });
     let track = tracks.of(trace, event)?;
+    let recorded = whole(event.args.event_recorded_by);
+    if recorded > 0 && event.cat.as_deref().map(Category::of) == Some(Category::Synchronisation) {
+        let stream = whole(event.args.event_on_stream);
+        trace.stream_waits.push(StreamWait { track, correlation, recorded, stream });
+    }
     trace.events.push(Event {
         start,
         duration,

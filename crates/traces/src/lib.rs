@@ -36,4 +36,4 @@ pub use innermost::Innermost;
 pub use intern::{NameId, Names};
 pub use rank_list::rank_list;
 pub use ranks::{BREAKDOWN, RECORDING, Ranked, read, read_ranks, read_recordings, recording_of};
-pub use trace::{Event, Header, Phase, Trace, Track, TrackId};
+pub use trace::{Event, Header, Phase, StreamWait, Trace, Track, TrackId};

@@ -45,6 +45,9 @@ pub(crate) struct Args<'a> {
     /// `Src Rank` and `Dst Rank`.
     pub source: Option<&'a [u8]>,
     pub destination: Option<&'a [u8]>,
+    /// Of a stream that waits: the call that recorded the event, and on which stream.
+    pub event_recorded_by: Option<&'a [u8]>,
+    pub event_on_stream: Option<&'a [u8]>,
     /// `Input Dims` and `Input type` of any operator.
     pub dims: Option<&'a [u8]>,
     pub types: Option<&'a [u8]>,
@@ -99,6 +102,8 @@ fn args<'a>(scan: &mut Scan<'a, '_>, args: &mut Args<'a>) -> Result<(), Stop> {
             b"Comms Id" => &mut args.comms_id,
             b"Src Rank" => &mut args.source,
             b"Dst Rank" => &mut args.destination,
+            b"wait_on_cuda_event_record_corr_id" => &mut args.event_recorded_by,
+            b"wait_on_stream" => &mut args.event_on_stream,
             b"Input Dims" => &mut args.dims,
             b"Input type" => &mut args.types,
             _ => return scan.value().map(drop),

@@ -50,6 +50,19 @@ pub struct Event {
     pub phase: Phase,
 }
 
+/// A stream that waits for what another one had to do when an event was recorded on it (`cudaStreamWaitEvent`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamWait {
+    /// The stream that waits.
+    pub track: TrackId,
+    /// The correlation of the call that makes it wait.
+    pub correlation: u64,
+    /// The correlation of the call that recorded the event.
+    pub recorded: u64,
+    /// The number of the stream that it was recorded on.
+    pub stream: u64,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Header {
     pub rank: Option<u32>,
@@ -71,6 +84,8 @@ pub struct Trace {
     pub names: Names,
     /// The threads and streams of the events.
     pub tracks: Vec<Track>,
+    /// What streams wait for, if the trace contains it.
+    pub stream_waits: Vec<StreamWait>,
     pub damage: Damage,
     /// Events that wait for the end of another: the index of that one and their own. Profilers record none; they come
     /// from files that describe the graph.

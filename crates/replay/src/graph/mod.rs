@@ -13,6 +13,7 @@ pub use builder::Builder;
 pub use calls::{CallId, Calls};
 pub(crate) use cycle::predecessors;
 pub use node::{EdgeKind, Kind, Node, NodeId, Resource, ResourceId, ResourceKind};
+pub(crate) use step::share_of_ranks;
 pub use step::{Gradient, Group, RankNodes, StepGraph, Transfer, TransferPart};
 
 /// A graph without cycles, whose durations can be changed; [`Graph::edit`] makes copies with other nodes and edges. Clones

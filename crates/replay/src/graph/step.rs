@@ -32,6 +32,11 @@ pub struct RankNodes {
     pub copies: Vec<NodeId>,
 }
 
+/// How many of a job's ranks the recorded one at a place stands for, if `recorded` ones stand for all.
+pub(crate) fn share_of_ranks(all: u32, recorded: u32, place: usize) -> u32 {
+    all / recorded + u32::from((place as u32) < all % recorded)
+}
+
 /// The gradient of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gradient {

@@ -132,7 +132,7 @@ fn replay(values: &Values<'_>, traces: Vec<PathBuf>, out: &Path) -> Result<Repla
     let algorithm = values.named("nccl_algo", |word| algorithm(&word.to_ascii_lowercase()))?;
     let request = Request { what_ifs, algorithm, plain: None, nccl_tests: None };
     request.check()?;
-    Ok(Replay { traces, out: out.join(REPLAY), as_all_ranks: false, request })
+    Ok(Replay { record: None, traces, out: out.join(REPLAY), as_all_ranks: false, request })
 }
 
 /// A replay that writes the published timeline as well.
@@ -144,7 +144,7 @@ struct Replayed {
 impl Verb for Replayed {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         overwrite::check(&self.synthetic, false, is_ours)?;
-        let mut summary = self.replay.run_with(context, |analysis| self.write(analysis))?;
+        let mut summary = self.replay.compare(self.replay.files()?, context, |analysis| self.write(analysis))?;
         summary.files.push(("replayed step", self.synthetic.clone()));
         Ok(summary)
     }

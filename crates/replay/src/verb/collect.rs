@@ -103,7 +103,7 @@ fn plain(analysis: &Analysis, file: &Path) -> io::Result<()> {
 
 fn zip(analysis: &Analysis, file: &Path) -> io::Result<()> {
     let mut zipped = GzEncoder::new(BufWriter::new(File::create(file)?), Compression::fast());
-    timeline::write(analysis, None, &mut zipped)?;
+    timeline::write(analysis, None, None, &mut zipped)?;
     zipped.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 

@@ -12,6 +12,7 @@ use std::path::Path;
 /// The file that identifies a folder as one of a replay.
 pub(super) const JSON: &str = "replay.json";
 pub(super) const CSV: &str = "replay.csv";
+pub(super) const OPERATIONS: &str = "operations.csv";
 pub(super) const TIMELINE: &str = "timeline.json.gz";
 /// Other verbs write a file of the same name.
 pub(super) const REPORT: &str = "report.html";
@@ -26,7 +27,7 @@ pub(super) fn new<'a>(out: &Path, inputs: impl Iterator<Item = &'a Path>) -> Res
         unfinished: ".replay.",
         is_ours: is_replay,
         replaces_input: "a trace has the name of a file that the replay writes",
-        names: [JSON, CSV, TIMELINE, REPORT].map(str::to_owned).to_vec(),
+        names: [JSON, CSV, OPERATIONS, TIMELINE, REPORT].map(str::to_owned).to_vec(),
     };
     ResultFiles::new(out, results, inputs)
 }

@@ -2,7 +2,7 @@
 
 use crate::Analysis;
 use crate::replayed::Replayed;
-use crate::waiting::Straggler;
+use crate::waiting::{Activity, Excess, Straggler};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_traces::shortened::brief;
 
@@ -15,11 +15,12 @@ const NAMED: usize = 3;
 
 /// The answer.
 pub(super) fn of(analysis: &Analysis, replayed: Option<&Replayed>) -> String {
-    let replay = replayed.filter(|replayed| !replayed.steps.is_empty()).map(|replayed| {
+    let replay = replayed.and_then(Replayed::error).map(|error| {
         format!(
-            "; the replay gives recorded steps back to {:.2} % (median; at most {:.2} %)",
-            replayed.error(),
-            replayed.worst()
+            "; steps left out of the replay are predicted to {} (median of {}, which differ by {} themselves)",
+            Percent(error.median),
+            error.steps,
+            Percent(error.spread)
         )
     });
     format!("{}{}", who_waits(analysis), replay.unwrap_or_default())
@@ -80,14 +81,17 @@ fn blame(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
 fn reason(first: &Straggler) -> String {
     let explains = |longer: f64| longer >= EXPLAINS * first.caused.mean;
     let longest = first.excess.iter().filter(|one| explains(one.longer())).take(NAMED);
-    let parts: Vec<String> = longest
-        .map(|one| {
-            let (kind, name) = (one.activity.kind(), brief(&one.activity.name()));
-            format!("{} longer: {kind}, {name}", Milliseconds(one.longer()))
-        })
-        .collect();
+    let parts: Vec<String> = longest.map(excess).collect();
     match parts.is_empty() {
         true => "; nothing that it does takes much longer than on the others".to_owned(),
-        false => format!("; it takes {}", parts.join("; ")),
+        false => format!("; it {}", parts.join("; ")),
+    }
+}
+
+fn excess(one: &Excess) -> String {
+    let longer = Milliseconds(one.longer());
+    match &one.activity {
+        Activity::LaterStart => format!("begins its step {longer} later than the others, and no trace shows why"),
+        activity => format!("takes {longer} longer: {}, {}", activity.kind(), brief(&activity.name())),
     }
 }

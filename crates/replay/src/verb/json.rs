@@ -33,13 +33,19 @@ fn replay(analysis: &Analysis, replayed: &Replayed) -> Value {
     let assumptions =
         replayed.what_ifs.iter().map(|(text, outcome)| json!({"what_if": text, "assumes": outcome.assumptions}));
     json!({
-        "operations": replayed.nodes,
+        "operations": replayed.step.graph.nodes().len(),
+        "graph_bytes": replayed.step.graph.bytes(),
+        "ranks": tables::replayed::ranks(replayed).to_json(),
         "typical_ms": replayed.typical as f64 / 1e6,
         "steps": tables::replayed::steps(analysis, replayed).to_json(),
+        "left_out_error_percent": replayed.error().map(|error| error.median),
+        "plain_step_ms": replayed.distortion.map(|(plain, _)| plain.time as f64 / 1e6),
+        "distortion_percent": replayed.distortion.map(|(_, distortion)| distortion.percent()),
         "critical_path": tables::replayed::critical(replayed).to_json(),
         "operations_on_critical_path": tables::replayed::names(replayed).to_json(),
         "communication": tables::replayed::communication(replayed).to_json(),
         "what_ifs": tables::replayed::what_ifs(replayed).to_json(),
+        "what_ifs_by_one_rank": tables::replayed::alone(replayed).to_json(),
         "assumptions": assumptions.collect::<Vec<_>>(),
     })
 }

@@ -7,6 +7,7 @@ mod files;
 mod hang;
 mod headline;
 mod json;
+mod operations_csv;
 mod page;
 mod settings;
 pub mod statistic;
@@ -17,6 +18,7 @@ use crate::communication::Algorithm;
 use crate::graph::recorded::{Correction, Distortion};
 use crate::hang::Hang;
 use crate::inputs;
+use crate::plain_step::PlainStep;
 use crate::ranks::Job;
 use crate::replayed::{Replayed, Request};
 use crate::{Analysis, timeline};
@@ -24,7 +26,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::result_files::ResultFiles;
-use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_base::units::{Milliseconds, Percent, counted};
+use perf4sight_record::Record;
 use perf4sight_report::{Cell, Column};
 use perf4sight_verb::config::Values;
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
@@ -48,6 +51,8 @@ pub static VERB: VerbSpec = VerbSpec {
 /// The settings of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replay {
+    /// What to record first, into the folder that is then read.
+    record: Option<Record>,
     traces: Vec<PathBuf>,
     out: PathBuf,
     as_all_ranks: bool,
@@ -69,19 +74,42 @@ struct Shown {
 const PARTS: u64 = 4;
 
 impl Verb for Replay {
-    /// Reads the traces, analyses them, and writes the results.
+    /// Records the ranks if that is requested, reads the traces, analyses them, and writes the results.
     ///
     /// # Errors
     /// Files that are no traces of one job, a folder that cannot be written to or has files of other programs.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        self.run_with(context, |_| Ok(()))
+        let files = self.files()?;
+        let Some(record) = &self.record else { return self.compare(files, context, |_| Ok(())) };
+        let recorded = record.run(context)?;
+        if context.cancelled() {
+            return Ok(recorded);
+        }
+        context.console.note(format!("record: {}", recorded.headline));
+        match (self.compare(files, context, |_| Ok(())), recorded.failure) {
+            (Ok(replayed), failure) => Ok(Summary {
+                tables: recorded.tables.into_iter().chain(replayed.tables).collect(),
+                failure,
+                ..replayed
+            }),
+            // What became of the command explains why its traces cannot be compared.
+            (Err(error), Some(failure)) => {
+                context.warn(error);
+                Err(failure)
+            }
+            (Err(error), None) => Err(error),
+        }
     }
 }
 
 impl Replay {
-    /// Runs it; `also` writes more of what was found.
-    fn run_with(&self, context: &mut Context, also: impl FnOnce(&Analysis) -> Result<()>) -> Result<Summary> {
-        let files = self.files()?;
+    /// Reads the traces, analyses them, and writes the results; `also` writes more of what was found.
+    fn compare(
+        &self,
+        files: ResultFiles,
+        context: &mut Context,
+        also: impl FnOnce(&Analysis) -> Result<()>,
+    ) -> Result<Summary> {
         let progress = context.console.progress(PARTS, "replaying");
         progress.doing("reading traces");
         let inputs = inputs::read(&self.traces)?;
@@ -134,18 +162,22 @@ impl Replay {
 fn write(mut files: ResultFiles, shown: &Shown) -> Result<Value> {
     files.add(files::CSV, csv::of(&shown.analysis).to_csv());
     files.add(files::REPORT, page::of(shown).to_html());
-    files.add(files::TIMELINE, zipped_step(&shown.analysis)?);
+    files.add(files::TIMELINE, zipped_step(shown)?);
+    if let Some(replayed) = &shown.replayed {
+        files.add(files::OPERATIONS, operations_csv::of(replayed).to_csv());
+    }
     let json = json::of(shown);
     files.add(files::JSON, format!("{json:#}\n"));
     files.place()?;
     Ok(json)
 }
 
-/// The events of a step of median length.
-fn zipped_step(analysis: &Analysis) -> Result<Vec<u8>> {
+/// The events of a step of median length, and the replayed typical step.
+fn zipped_step(Shown { analysis, replayed, .. }: &Shown) -> Result<Vec<u8>> {
     let mut zipped = GzEncoder::new(Vec::new(), Compression::fast());
     let failed = |cause: std::io::Error| Error::io(Path::new(files::TIMELINE), "compress this file", &cause);
-    timeline::write(analysis, Some(timeline::window(analysis, analysis.typical())), &mut zipped).map_err(failed)?;
+    let window = timeline::window(analysis, analysis.typical());
+    timeline::write(analysis, Some(window), replayed.as_ref(), &mut zipped).map_err(failed)?;
     zipped.finish().map_err(failed)
 }
 
@@ -182,8 +214,11 @@ impl Replay {
             nccl_tests: values.get("nccl_tests")?,
         };
         request.check()?;
+        let record = values.get::<Option<bool>>("record")?.unwrap_or(false);
+        let record = record.then(|| Record::into_folder(values, "recording")).transpose()?;
         Ok(Replay {
-            traces: traces::traces(values)?,
+            traces: if record.is_some() { vec![values.get("recording")?] } else { traces::traces(values)? },
+            record,
             out: values.get("out")?,
             as_all_ranks: values.get("as_all_ranks")?,
             request,
@@ -244,20 +279,28 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
         .then(|| format!("{} of {all} steps are replayed: in the others the ranks do something else", alike));
     let far = (replayed.worst() > FAR)
         .then(|| format!("the replay of a step is up to {} off what was recorded", Percent(replayed.worst())));
-    let distorted = replayed.distortion.map(distorted);
+    let distorted = replayed.distortion.map(|(plain, distortion)| distorted(plain, distortion));
+    let unknown = (replayed.distortion.is_none() && !replayed.what_ifs.is_empty()).then(|| {
+        "what recording adds to a step is not known, and is in all times: perf4sight record measures it, or give the time of a step without the profiler (--plain-step-ms)".to_owned()
+    });
     let assumed = replayed.what_ifs.iter().flat_map(|(text, outcome)| {
         outcome.assumptions.iter().map(move |assumption| format!("what-if \"{text}\": {assumption}"))
     });
-    [unlike, far, distorted].into_iter().flatten().chain(assumed).collect()
+    [unlike, far, distorted, unknown].into_iter().flatten().chain(assumed).collect()
 }
 
 /// How recorded steps differ from plain ones, and what was done about it.
-fn distorted(distortion: Distortion) -> String {
-    let longer = if distortion.percent() < 0.0 { "less" } else { "longer" };
+fn distorted(plain: PlainStep, distortion: Distortion) -> String {
+    let longer = if distortion.percent() < 0.0 { "shorter" } else { "longer" };
     let done = match distortion.correction {
         Correction::Threads(_) => "the work of threads was shortened by that",
         Correction::All(_) => "all times were stretched by that: something disturbed the plain steps",
         Correction::None => "recording does not explain it, and nothing was corrected",
     };
-    format!("recorded steps take {} {longer} than plain ones; {done}", Percent(distortion.percent().abs()))
+    let measured = match plain.steps {
+        Some(steps) => format!("the median of {} without recording", counted(steps as u64, "step")),
+        None => "the plain step".to_owned(),
+    };
+    let (time, percent) = (Milliseconds(plain.time as f64 / 1e6), Percent(distortion.percent().abs()));
+    format!("the typical recorded step is {percent} {longer} than {measured}, {time}; {done}")
 }

@@ -38,14 +38,21 @@ pub(super) fn of(shown: &Shown) -> Page {
 }
 
 fn replay(analysis: &Analysis, replayed: &Replayed) -> Vec<Block> {
-    let facts = vec![
+    let mut facts = vec![
         Fact::new("a typical step, replayed", Milliseconds(replayed.typical as f64 / 1e6))
-            .remark(format!("{} operations", grouped(replayed.nodes as u64))),
-        Fact::new("off what was recorded", Percent(replayed.error()))
-            .remark(format!("median of the steps; at most {}", Percent(replayed.worst()))),
+            .remark(format!("{} operations", grouped(replayed.step.graph.nodes().len() as u64))),
     ];
+    facts.extend(replayed.error().map(|error| {
+        Fact::new("off steps that were left out", Percent(error.median)).remark(format!(
+            "median of {}, which differ by {} themselves",
+            error.steps,
+            Percent(error.spread)
+        ))
+    }));
     let tables = [
         tables::replayed::what_ifs(replayed),
+        tables::replayed::alone(replayed),
+        tables::replayed::ranks(replayed),
         tables::replayed::critical(replayed),
         tables::replayed::names(replayed),
         tables::replayed::communication(replayed),

@@ -1,27 +1,50 @@
 //! The settings of `[replay]` and `perf4sight replay`.
 
 use super::traces::TRACES;
-use perf4sight_verb::config::{Table, flag, number, path, text, word};
+use perf4sight_record::settings as record;
+use perf4sight_verb::config::Missing::Unset;
+use perf4sight_verb::config::{Setting, Table, flag, number, path, text, word};
 
 pub(super) const TABLE: Table = Table {
     section: "replay",
     about: "shows from the traces of all ranks who waits for whom in distributed training, and which communication is exposed",
-    groups: &[&[
-        TRACES,
-        path("out").or("replay").value("DIR").help(
-            "Folder for report.html, replay.json, replay.csv and timeline.json.gz. Earlier results in it are replaced.",
-        ),
-        flag("as_all_ranks").or("False").help("One rank's trace stands for all ranks; waiting is then unknown."),
-        text("what_if").several().value("CHANGE")
-            .help("What to change: 'bandwidth x 0.5', 'ranks = 64', 'rank 3 as the others', 'bucket_cap_mb = 8'. Several changes of one case have semicolons between them."),
-        word("algorithm", algorithms).or("ring")
-            .help("How collective operations are done."),
-        number("plain_step_ms", 1e-9).value("MS")
-            .help("Milliseconds of a step without the profiler; what recording adds is then taken out."),
-        path("nccl_tests").value("FILE")
-            .help("The output of all_reduce_perf of nccl-tests, whose costs of communication replace fitted ones in what-ifs."),
-    ]],
+    groups: &[
+        &[
+            TRACES.or_on_command_line(Unset).one_of("traces or --record"),
+            path("out").or("replay").value("DIR").help(
+                "Folder for report.html, replay.json, replay.csv and timeline.json.gz. Earlier results in it are replaced.",
+            ),
+            flag("as_all_ranks").or("False").help("One rank's trace stands for all ranks; waiting is then unknown."),
+            text("what_if").several().value("CHANGE")
+                .help("What to change: 'bandwidth x 0.5', 'ranks = 64', 'rank 3 as the others', 'bucket_cap_mb = 8'. Several changes of one case have semicolons between them."),
+            word("algorithm", algorithms).or("ring")
+                .help("How collective operations are done."),
+            number("plain_step_ms", 1e-9).value("MS")
+                .help("Milliseconds of a step without the profiler; what recording adds is then taken out. What perf4sight record timed is known without it."),
+            path("nccl_tests").value("FILE")
+                .help("The output of all_reduce_perf of nccl-tests, whose costs of communication replace fitted ones in what-ifs."),
+            flag("record").on_command_line().requires("command").one_of("traces or --record")
+                .help("Record every rank of the command behind two dashes first, as perf4sight record does."),
+            of_recording(path("recording").or("recording").value("DIR"))
+                .help("Folder for the traces and times that --record makes."),
+        ],
+        &RECORDING,
+    ],
 };
+
+/// The settings of `perf4sight record` that hold for `--record`.
+const RECORDING: [Setting; 6] = [
+    of_recording(record::HOW[0]),
+    of_recording(record::HOW[1]),
+    of_recording(record::HOW[2]),
+    of_recording(record::HOW[3]),
+    of_recording(record::HOW[4]),
+    of_recording(record::COMMAND),
+];
+
+const fn of_recording(setting: Setting) -> Setting {
+    setting.on_command_line().requires("record")
+}
 
 fn algorithms() -> Vec<&'static str> {
     vec!["ring", "tree"]
@@ -32,6 +55,7 @@ Examples:
   perf4sight replay traces/
   perf4sight replay rank*.json.gz --out by-rank
   perf4sight replay rank0.json.gz --as-all-ranks
+  perf4sight replay --record -- torchrun --nproc-per-node 2 train.py
   perf4sight replay traces/ --what-if 'bandwidth x 0.5' --what-if 'bandwidth x 0.5; bucket_cap_mb = 8'
 
 Steps are those of PyTorch's profiler, else those of an optimizer. timeline.json.gz holds one step of all ranks on one

@@ -19,7 +19,7 @@ pub(super) const TRACES: Setting = path("traces")
 /// # Errors
 /// An empty list.
 pub(super) fn traces(values: &Values<'_>) -> Result<Vec<PathBuf>> {
-    let traces: Vec<PathBuf> = values.get("traces")?;
+    let traces: Vec<PathBuf> = values.get::<Option<_>>("traces")?.unwrap_or_default();
     match traces.is_empty() {
         true => Err(values.error("traces", "there are none").expected("files or folders")),
         false => Ok(traces),

@@ -1,8 +1,9 @@
 //! How long a rank does what in a step, outside of exchanges.
 
 use super::layers::{self, Doing};
+use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
-use crate::ranks::{Job, Rank};
+use crate::ranks::{Job, JobStep, Rank};
 use perf4sight_traces::NameId;
 use perf4sight_traces::intervals::Interval;
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ pub enum Activity {
     Python(String),
     /// It is in a range of the script or the framework, and nothing within it is recorded.
     Range(String),
+    /// It has not begun its step, but another rank has.
+    LaterStart,
     /// Nothing is recorded until it goes on with this.
     Nothing {
         /// The name of what comes next in the step; none at its end.
@@ -37,6 +40,7 @@ impl Activity {
             Activity::Operation(_) => "operation",
             Activity::Python(_) => "Python",
             Activity::Range(_) => "range",
+            Activity::LaterStart => "later start",
             Activity::Nothing { .. } => "nothing recorded",
         }
     }
@@ -49,6 +53,7 @@ impl Activity {
             | Activity::Operation(name)
             | Activity::Python(name)
             | Activity::Range(name) => name.clone(),
+            Activity::LaterStart => "before its step".to_owned(),
             Activity::Nothing { before: Some(next) } => format!("before {next}"),
             Activity::Nothing { before: None } => "at the end of the step".to_owned(),
         }
@@ -58,7 +63,7 @@ impl Activity {
 impl fmt::Display for Activity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Activity::Nothing { .. } => write!(f, "{} {}", self.kind(), self.name()),
+            Activity::LaterStart | Activity::Nothing { .. } => write!(f, "{} {}", self.kind(), self.name()),
             Activity::Kernel(_)
             | Activity::DataLoading(_)
             | Activity::Operation(_)
@@ -69,10 +74,19 @@ impl fmt::Display for Activity {
 }
 
 /// For each rank and each step of [`Job::steps`], the nanoseconds of each activity. Time in exchanges is left out.
-pub fn activities(job: &Job, exchanges: &Exchanges) -> Vec<Vec<BTreeMap<Activity, i64>>> {
+pub fn activities(job: &Job, exchanges: &Exchanges, clocks: &Clocks) -> Vec<Vec<BTreeMap<Activity, i64>>> {
+    let begin = |(rank, step): (usize, &JobStep)| clocks.common(rank, job.ranks[rank].steps[step.of[rank]].window.0);
+    let ranks = 0..job.ranks.len();
+    let first = |step: &JobStep| ranks.clone().map(|rank| begin((rank, step))).min().unwrap_or(0);
+    let firsts: Vec<i64> = job.steps.iter().map(first).collect();
     let of_rank = |(index, rank): (usize, &Rank)| {
         let pieces = layers::of(rank, &exchanges.calls[index]);
-        job.steps.iter().map(|step| within(rank, &pieces, rank.steps[step.of[index]].window)).collect()
+        let of_step = |(step, first): (&JobStep, &i64)| {
+            let mut sums = within(rank, &pieces, rank.steps[step.of[index]].window);
+            sums.insert(Activity::LaterStart, begin((index, step)) - first);
+            sums
+        };
+        job.steps.iter().zip(&firsts).map(of_step).collect()
     };
     job.ranks.iter().enumerate().map(of_rank).collect()
 }

@@ -1,6 +1,6 @@
 //! The time of a step with changes, compared with the step as it is.
 
-use super::{Change, Scenario};
+use super::{Change, Scenario, one_rank};
 use crate::communication::{Communication, overlap};
 use crate::graph::StepGraph;
 use crate::graph::recorded::Recorded;
@@ -26,6 +26,9 @@ pub struct Outcome {
     pub before: u64,
     /// The step with the changes.
     pub after: Prediction,
+    /// What a replay of the first rank by itself takes it for, in nanoseconds, for comparison (see [`one_rank`]); none if the
+    /// change cannot be made to one rank.
+    pub alone: Option<f64>,
     /// The time on the critical path after the changes, by rank and kind.
     pub critical: Vec<Share>,
     /// What is assumed beyond the traces.
@@ -55,7 +58,16 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
     let [low, high] = bounds(recorded, communication, changes)?.map(|ratio| ratio * before as f64);
     let after = Prediction { time, low: (1.0 - MODEL) * low.min(time), high: (1.0 + MODEL) * high.max(time) };
     let assumptions = changes.iter().filter_map(|change| change.assumption()).collect();
-    Ok(Outcome { before, after, critical, assumptions })
+    let alone = alone(recorded, communication, changes).ok().flatten();
+    Ok(Outcome { before, after, alone, critical, assumptions })
+}
+
+/// The step with changes by a replay of the first rank by itself.
+fn alone(recorded: &Recorded, communication: &Communication, changes: &[Box<dyn Change>]) -> Result<Option<f64>> {
+    let Some(first) = recorded.typical.ranks.first() else { return Ok(None) };
+    let step = one_rank(&recorded.typical, first.number)?;
+    let changed = with(Scenario { step, communication: communication.clone() }, changes)?;
+    Ok(Some(changed.step.time(&simulate(&changed.step.graph)) as f64))
 }
 
 /// The least and the greatest relative time of a step with changes.

@@ -4,6 +4,7 @@ use super::clause::Clause;
 use super::{Change, Scenario};
 use crate::collectives::Operation;
 use crate::communication::{Algorithm, Shape, shape};
+use crate::graph::{Group, share_of_ranks};
 use perf4sight_base::error::{Error, Result};
 
 #[derive(Debug)]
@@ -37,35 +38,43 @@ fn ranks(text: &str) -> Result<Ranks> {
 
 impl Change for Ranks {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
-        let recorded = scenario.step.ranks.iter().map(|rank| rank.stands_for).sum::<u32>().max(1);
-        let [share, rest] = [self.ranks / recorded, self.ranks % recorded];
-        if share == 0 {
+        let recorded = scenario.step.ranks.len() as u32;
+        if self.ranks < recorded {
             return Err(Error::usage(format!("{} ranks are fewer than the {recorded} recorded ones", self.ranks))
                 .help("name the traces of fewer ranks"));
         }
-        self.scale_transfers(scenario, f64::from(self.ranks) / f64::from(recorded));
+        let before: u32 = scenario.step.ranks.iter().map(|rank| rank.stands_for).sum();
+        self.scale_transfers(scenario, f64::from(self.ranks) / f64::from(before.max(1)));
         for (place, rank) in scenario.step.ranks.iter_mut().enumerate() {
-            rank.stands_for = rank.stands_for * share + u32::from((place as u32) < rest);
+            rank.stands_for = share_of_ranks(self.ranks, recorded, place);
         }
         Ok(())
     }
 
     fn assumption(&self) -> Option<String> {
-        Some("every further rank does what a recorded one does at the same time, and has a link of its own as fast as the recorded one: stragglers and congestion that more ranks bring are not in it".to_owned())
+        Some("every further rank does what a recorded one does at the same time, and has a link of its own as fast as the recorded one: stragglers and congestion that more ranks bring are not in it; the largest process groups grow with the job, smaller ones, as of tensor parallel layers, stay as they are".to_owned())
     }
 }
 
 impl Ranks {
+    /// Gives transfers of the groups that grow the time that they take among more ranks.
     fn scale_transfers(&self, scenario: &mut Scenario, growth: f64) {
-        let old = scenario.communication.algorithm;
         let Scenario { step, communication } = scenario;
+        let largest = step.groups.iter().map(|group| group.size).max();
+        let size = |group: &Group| match Some(group.size) == largest {
+            true => (f64::from(group.size) * growth).round() as u32,
+            false => group.size,
+        };
+        let sizes: Vec<u32> = step.groups.iter().map(size).collect();
         for transfer in &mut step.transfers {
-            let group = &step.groups[transfer.group];
-            let size = (f64::from(group.size) * growth).round() as u32;
+            let [old, new] = [step.groups[transfer.group].size, sizes[transfer.group]];
+            if Some(old) != largest {
+                continue;
+            }
             let bytes = transfer.bytes.unwrap_or(0);
-            let before = shape(transfer.operation, old, group.size, bytes);
+            let before = shape(transfer.operation, communication.algorithm, old, bytes);
             let bytes = with_ranks(transfer.operation, bytes, growth);
-            let after = shape(transfer.operation, self.algorithm, size, bytes);
+            let after = shape(transfer.operation, self.algorithm, new, bytes);
             let cost = communication.groups.get(transfer.group).copied().flatten();
             let time = |shape: Shape| match cost {
                 Some(cost) => cost.time(shape),
@@ -77,9 +86,7 @@ impl Ranks {
             step.graph.set_duration(transfer.node, (duration * factor).round() as u64);
             transfer.bytes = transfer.bytes.map(|_| bytes);
         }
-        for group in &mut step.groups {
-            group.size = (f64::from(group.size) * growth).round() as u32;
-        }
+        step.groups.iter_mut().zip(sizes).for_each(|(group, size)| group.size = size);
         communication.algorithm = self.algorithm;
     }
 }

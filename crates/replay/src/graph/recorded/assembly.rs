@@ -3,7 +3,7 @@
 use super::rows::{PartRows, RankStep};
 use super::waits;
 use crate::collectives::{Exchange, Exchanges};
-use crate::graph::step::{Gradient, Group, RankNodes, StepGraph, Transfer, TransferPart};
+use crate::graph::step::{Gradient, Group, RankNodes, StepGraph, Transfer, TransferPart, share_of_ranks};
 use crate::graph::{Builder, Calls, EdgeKind, Kind, Node, NodeId, Resource, ResourceId, ResourceKind};
 use crate::ranks::{Job, Rank};
 use perf4sight_base::error::Result;
@@ -18,12 +18,12 @@ pub(super) struct Assembly {
 }
 
 /// A step of a job: its index, and the rows of each rank.
-pub(super) type Steps = [(usize, Vec<RankStep>)];
+pub(super) type Steps<'a> = [(usize, &'a [RankStep])];
 
 struct Assembling<'a> {
     builder: Builder,
     job: &'a Job,
-    steps: &'a Steps,
+    steps: &'a Steps<'a>,
     /// The step whose operations decide which edges there are.
     reference: &'a [RankStep],
     first_rows: Vec<u32>,
@@ -31,7 +31,7 @@ struct Assembling<'a> {
 
 impl Assembly {
     /// The graph of steps in which all ranks did the same, still without durations.
-    pub fn build(job: &Job, exchanges: &Exchanges, steps: &Steps, calls: Calls) -> Result<Self> {
+    pub fn build(job: &Job, exchanges: &Exchanges, steps: &Steps<'_>, calls: Calls) -> Result<Self> {
         let Some((reference_step, reference)) = reference(steps) else {
             let nothing = StepGraph { graph: Builder::with_calls(calls).finish()?, ..StepGraph::default() };
             return Ok(Assembly { step: nothing, first_rows: Vec::new(), exchanges: Vec::new() });
@@ -40,7 +40,7 @@ impl Assembly {
         let mut assembling = Assembling { builder, job, steps, reference, first_rows: Vec::new() };
         let ranks: Vec<RankNodes> = (0..job.ranks.len()).map(|rank| assembling.rank(rank)).collect();
         let of_step: Vec<&Exchange> =
-            exchanges.all.iter().filter(|exchange| exchange.step == Some(*reference_step)).collect();
+            exchanges.all.iter().filter(|exchange| exchange.step == Some(reference_step)).collect();
         let (groups, transfers): (Vec<Group>, Vec<(usize, Transfer)>) = assembling.transfers(exchanges, &of_step);
         let Assembling { builder, first_rows, .. } = assembling;
         let (exchanges, transfers) = transfers.into_iter().unzip();
@@ -49,10 +49,10 @@ impl Assembly {
 }
 
 /// The step of median length.
-fn reference(steps: &Steps) -> Option<(&usize, &[RankStep])> {
-    let mut by_time: Vec<&(usize, Vec<RankStep>)> = steps.iter().collect();
+fn reference<'a>(steps: &Steps<'a>) -> Option<(usize, &'a [RankStep])> {
+    let mut by_time = steps.to_vec();
     by_time.sort_by_key(|(_, ranks)| ranks.iter().map(RankStep::time).max());
-    by_time.get(by_time.len() / 2).map(|(step, ranks)| (step, ranks.as_slice()))
+    by_time.get(by_time.len() / 2).copied()
 }
 
 impl Assembling<'_> {
@@ -82,7 +82,7 @@ impl Assembling<'_> {
         let rows = &self.reference[place];
         RankNodes {
             number: rank.number,
-            stands_for: 1,
+            stands_for: self.stands_for(place),
             start,
             gradients: rows
                 .gradients
@@ -93,6 +93,13 @@ impl Assembling<'_> {
         }
     }
 
+    /// How many ranks of the job a recorded one stands for: those without a trace are shared out.
+    fn stands_for(&self, place: usize) -> u32 {
+        let recorded = self.job.ranks.len() as u32;
+        let all = self.job.world_size.unwrap_or(recorded).max(recorded);
+        share_of_ranks(all, recorded, place)
+    }
+
     fn track(&mut self, rank: &Rank, rows: &RankStep, track: usize) -> ResourceId {
         let (id, range) = &rows.tracks[track];
         let is_stream = rows.rows[range.clone()].iter().any(|row| matches!(row.kind, Kind::Kernel | Kind::Wait));
@@ -101,18 +108,20 @@ impl Assembling<'_> {
         self.builder.resource(Resource { rank: Some(rank.number), kind, name })
     }
 
-    /// Launches, synchronisations, dependencies that the trace contains, and what threads and streams of the rank waited for by all appearances.
+    /// Launches, synchronisations, backward operations, dependencies that the trace contains, and what threads and streams of the rank
+    /// waited for by all appearances.
     fn edges_within(&mut self, place: usize) {
         let rows = &self.reference[place];
         let launches = rows.launches.iter().map(|(row, launch)| (*launch, *row, EdgeKind::Launch));
         let waits = rows.synchronisations.iter().map(|(row, kernel)| (*kernel, *row, EdgeKind::Synchronisation));
+        let backward = rows.backward.iter().map(|(forward, row)| (*forward, *row, EdgeKind::ForwardBackward));
         let own: Vec<&RankStep> = self.steps.iter().map(|(_, ranks)| &ranks[place]).collect();
         let inferred = waits::between_tracks(rows, &own).into_iter();
         let inferred = inferred.map(|(from, to)| (from, to, EdgeKind::Synchronisation));
         let recorded = rows.dependencies.iter().map(|(done, row)| (*done, *row, EdgeKind::Data));
         let is_true = |(from, to, _): &(usize, usize, EdgeKind)| waits::holds(&own, *from, *to);
         let edges: Vec<(usize, usize, EdgeKind)> =
-            launches.chain(waits).chain(inferred).chain(recorded).filter(is_true).collect();
+            launches.chain(waits).chain(backward).chain(inferred).chain(recorded).filter(is_true).collect();
         for (from, to, kind) in edges {
             self.builder.edge(self.id(place, from), self.id(place, to), kind);
         }

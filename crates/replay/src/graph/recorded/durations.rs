@@ -6,7 +6,7 @@ use crate::graph::{Graph, NodeId};
 
 /// The durations of all nodes in each step, in nanoseconds. Where a node ended before something that it should wait for,
 /// its duration is 0.
-pub(super) fn compute(assembly: &Assembly, steps: &Steps) -> Vec<Vec<u64>> {
+pub(super) fn compute(assembly: &Assembly, steps: &Steps<'_>) -> Vec<Vec<u64>> {
     let edges: Vec<(usize, usize)> =
         assembly.step.graph.edges().map(|(from, to, _)| (from.index(), to.index())).collect();
     steps.iter().map(|(_, ranks)| of_step(assembly, &edges, ranks)).collect()

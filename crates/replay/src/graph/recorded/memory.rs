@@ -7,14 +7,16 @@ use perf4sight_base::error::Result;
 
 /// Edges of a node: most have one to the next on their thread, some another one.
 const EDGES: u64 = 2;
+/// Graphs at a time: that of all steps, and one that some are left out of.
+const GRAPHS: usize = 2;
 
 /// Refuses steps whose rows, durations and graph take more than `available` bytes.
 pub(super) fn check(job: &Job, steps: &[usize], available: u64) -> Result<()> {
     let rows: Vec<u64> = steps.iter().map(|step| rows(job, *step)).collect();
     let largest = rows.iter().copied().max().unwrap_or(0);
-    // Of every step all rows are read, and of every row the duration is kept.
-    let kept = rows.iter().sum::<u64>() * (size_of::<Row>() + size_of::<u64>()) as u64;
-    Builder::check_memory(largest, EDGES * largest, available.saturating_sub(kept))
+    // Of every step all rows are read, and of every row the duration is kept: for the graph, and for one without some steps.
+    let kept = rows.iter().sum::<u64>() * (size_of::<Row>() + GRAPHS * size_of::<u64>()) as u64;
+    Builder::check_memory(largest, EDGES * largest, available.saturating_sub(kept) / GRAPHS as u64)
 }
 
 /// The most rows that a step can have: one before and one after the begin of each event.

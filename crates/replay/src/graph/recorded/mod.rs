@@ -6,8 +6,10 @@
 
 mod assembly;
 mod dependencies;
+mod backward;
 mod distortion;
 mod durations;
+mod left_out;
 mod memory;
 mod rows;
 mod streams;
@@ -15,8 +17,9 @@ mod threads;
 mod waits;
 
 pub use distortion::{Correction, Distortion};
+pub use left_out::LeftOut;
 
-use super::StepGraph;
+use super::{Calls, StepGraph};
 use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
 use crate::ranks::Job;
@@ -54,20 +57,18 @@ impl Recorded {
     /// # Errors
     /// As for [`Recorded::of`].
     pub fn of_steps(job: &Job, exchanges: &Exchanges, clocks: &Clocks, steps: &[usize]) -> Result<Self> {
-        memory::check(job, steps, Description::here().available().0)?;
-        let mut calls = super::Calls::default();
-        let read = |step: &usize| (*step, rows::read(job, exchanges, clocks, *step, &mut calls));
-        let read: Vec<(usize, Vec<RankStep>)> = steps.iter().map(read).collect();
-        let alike = alike(&read);
-        let alike: Vec<(usize, Vec<RankStep>)> = read.into_iter().filter(|(step, _)| alike.contains(step)).collect();
-        let assembly = Assembly::build(job, exchanges, &alike, calls)?;
-        let durations = durations::compute(&assembly, &alike);
-        let mut typical = assembly.step;
-        let recorded: Vec<u64> =
-            alike.iter().map(|(_, ranks)| ranks.iter().map(RankStep::time).max().unwrap_or(0)).collect();
-        let undisturbed = undisturbed(&recorded);
-        durations::set_medians(&mut typical.graph, &durations, &undisturbed);
-        Ok(Recorded { typical, steps: alike.into_iter().map(|(step, _)| step).collect(), durations, recorded })
+        Rows::read(job, exchanges, clocks, steps)?.graph(job, exchanges, |_| true)
+    }
+
+    /// The same as [`Recorded::of`], and steps as graphs predict them that were built without them.
+    ///
+    /// # Errors
+    /// As for [`Recorded::of`].
+    pub fn with_left_out(job: &Job, exchanges: &Exchanges, clocks: &Clocks) -> Result<(Self, Vec<LeftOut>)> {
+        let all: Vec<usize> = (0..job.steps.len()).collect();
+        let rows = Rows::read(job, exchanges, clocks, &all)?;
+        let recorded = rows.graph(job, exchanges, |_| true)?;
+        Ok((recorded, left_out::predict(&rows, job, exchanges)?))
     }
 
     /// The graph with the durations of one of [`Recorded::steps`], by its index there.
@@ -82,6 +83,41 @@ impl Recorded {
     pub fn durations(&self, id: super::NodeId) -> impl Iterator<Item = u64> + '_ {
         self.durations.iter().map(move |step| step[id.index()])
     }
+}
+
+/// The rows of the steps in which all ranks did most often the same.
+struct Rows {
+    calls: Calls,
+    alike: Vec<(usize, Vec<RankStep>)>,
+}
+
+impl Rows {
+    fn read(job: &Job, exchanges: &Exchanges, clocks: &Clocks, steps: &[usize]) -> Result<Self> {
+        memory::check(job, steps, Description::here().available().0)?;
+        let mut calls = Calls::default();
+        let read = |step: &usize| (*step, rows::read(job, exchanges, clocks, *step, &mut calls));
+        let mut read: Vec<(usize, Vec<RankStep>)> = steps.iter().map(read).collect();
+        let alike = alike(&read);
+        read.retain(|(step, _)| alike.contains(step));
+        Ok(Rows { calls, alike: read })
+    }
+
+    /// The graph of those steps whose position in [`Rows::alike`] is chosen.
+    fn graph(&self, job: &Job, exchanges: &Exchanges, chosen: impl Fn(usize) -> bool) -> Result<Recorded> {
+        let steps = self.alike.iter().enumerate().filter(|(position, _)| chosen(*position));
+        let steps: Vec<(usize, &[RankStep])> = steps.map(|(_, (step, ranks))| (*step, ranks.as_slice())).collect();
+        let assembly = Assembly::build(job, exchanges, &steps, self.calls.clone())?;
+        let durations = durations::compute(&assembly, &steps);
+        let mut typical = assembly.step;
+        let recorded: Vec<u64> = steps.iter().map(|(_, ranks)| longest(ranks)).collect();
+        durations::set_medians(&mut typical.graph, &durations, &undisturbed(&recorded));
+        Ok(Recorded { typical, steps: steps.iter().map(|(step, _)| *step).collect(), durations, recorded })
+    }
+}
+
+/// Nanoseconds of a step: the longest of the ranks'.
+fn longest(ranks: &[RankStep]) -> u64 {
+    ranks.iter().map(RankStep::time).max().unwrap_or(0)
 }
 
 /// The indices of the faster half of the steps. Other programs make steps longer, never shorter: the median of the faster

@@ -1,6 +1,6 @@
 //! What one rank did in one step: rows with their end times, in the order of each thread and stream.
 
-use super::{dependencies, streams, threads};
+use super::{backward, dependencies, streams, threads};
 use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
 use crate::graph::{CallId, Calls, Kind};
@@ -32,10 +32,12 @@ pub(super) struct RankStep {
     pub copies: Vec<usize>,
     /// Kernels: the row before its first one and, if the trace contains it, the row of the thread that launched it.
     pub launches: Vec<(usize, usize)>,
-    /// Synchronisations of a thread with streams: its row, and the row that it waited for.
+    /// Synchronisations of a thread or stream with streams: its row, and the row that it waited for.
     pub synchronisations: Vec<(usize, usize)>,
     /// What the trace says waits for what: the row at whose end that is done, and the row before the one that waits.
     pub dependencies: Vec<(usize, usize)>,
+    /// Forward operations and their backward operations on other threads: the last row, and the first one.
+    pub backward: Vec<(usize, usize)>,
     /// The rank's parts in exchanges, by the number of the exchange in the step.
     pub parts: HashMap<usize, PartRows>,
 }
@@ -104,6 +106,7 @@ pub(super) fn read(job: &Job, exchanges: &Exchanges, clocks: &Clocks, step: usiz
         streams::read(rank, window, &own, calls, &mut rows);
         threads::read_parts(rank, &own, &mut rows);
         dependencies::read(rank, window, &own, &mut rows);
+        rows.backward = backward::pairs(&rank.trace, window, &rows);
         to_common_clock(&mut rows, |moment| clocks.common(place, moment));
         rows
     };

@@ -6,7 +6,7 @@ use crate::collectives::Call;
 use crate::graph::{Calls, Kind};
 use crate::ranks::Rank;
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Event, Phase, Trace, TrackId};
+use perf4sight_traces::{Category, Event, Phase, StreamWait, Trace, TrackId};
 use std::collections::{BTreeMap, HashMap};
 
 /// Part of the names of calls that wait until streams have done their work.
@@ -18,6 +18,7 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
     let launched = launches(trace, window);
     let exchanges: HashMap<u32, usize> = parts.iter().map(|(exchange, call)| (call.event, *exchange)).collect();
     let threads = into.tracks.len();
+    let mut enqueued = Enqueued::default();
     for (stream, kernels) in streams(trace, window, &launched) {
         let first = into.rows.len();
         for (index, kernel) in kernels {
@@ -30,6 +31,7 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
             let launching = launch.map(|launch| into.rows[launch]).filter(|row| row.kind == Kind::Operation);
             let call = calls.intern(trace.name(kernel), launching.map(|row| row.call));
             into.rows.push(Row { call, kind, end: kernel.end() });
+            enqueued.0.push((stream, kernel.correlation, row));
             if let Some(exchange) = exchange {
                 let part = PartRows { launch: row, wait: Some(row + 1), end: kernel.end(), issuing: (row, row) };
                 into.parts.insert(*exchange, part);
@@ -37,7 +39,48 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
         }
         into.tracks.push((stream, first..into.rows.len()));
     }
+    into.synchronisations = enqueued.waits(trace, &launched);
     synchronisations(trace, window, threads, into);
+}
+
+/// The kernels of a step by stream and by the call that enqueued them, whose numbers grow in the order of the calls; each
+/// with the row before it.
+#[derive(Default)]
+struct Enqueued(Vec<(TrackId, u64, usize)>);
+
+impl Enqueued {
+    /// Streams that wait for an event: the row before the next kernel, and the last kernel before the event was recorded.
+    fn waits(mut self, trace: &Trace, launched: &HashMap<u64, &Event>) -> Vec<(usize, usize)> {
+        self.0.sort_unstable();
+        let in_step = trace.stream_waits.iter().filter(|wait| launched.contains_key(&wait.correlation));
+        let pair = |wait: &StreamWait| {
+            let source = recorded_on(trace, wait)?;
+            let next = self.on(wait.track, self.place(wait.track, wait.correlation))?;
+            let last = self.on(source, self.place(source, wait.recorded).checked_sub(1)?)?;
+            Some((next, last + 1))
+        };
+        in_step.filter_map(pair).collect()
+    }
+
+    /// The row before the kernel at a place, if that is on a stream.
+    fn on(&self, stream: TrackId, place: usize) -> Option<usize> {
+        self.0.get(place).filter(|(own, _, _)| *own == stream).map(|(_, _, row)| *row)
+    }
+
+    /// The place of the first kernel of a stream that a later call enqueued.
+    fn place(&self, stream: TrackId, call: u64) -> usize {
+        self.0.partition_point(|(own, correlation, _)| (*own, *correlation) < (stream, call))
+    }
+}
+
+/// The stream of the same device that an event was recorded on.
+fn recorded_on(trace: &Trace, wait: &StreamWait) -> Option<TrackId> {
+    let device = &trace.tracks[wait.track.index()].process;
+    let stream = wait.stream.to_string();
+    trace.track_ids().find(|id| {
+        let track = &trace.tracks[id.index()];
+        track.process == *device && track.thread == stream
+    })
 }
 
 /// Runtime calls of a step, by the correlation with what they launch.

@@ -56,7 +56,7 @@ fn last_work(step: &RankStep, track: usize, moment: i64) -> Option<usize> {
 /// The rows of a rank's threads that wait for exchanges, by the number of the exchange in the step: those that are the
 /// longest before its end in nearly all steps; for others the row that waits for the next exchange that has one, since results
 /// are waited for in order.
-pub(super) fn for_exchanges(steps: &Steps, rank: usize) -> BTreeMap<usize, usize> {
+pub(super) fn for_exchanges(steps: &Steps<'_>, rank: usize) -> BTreeMap<usize, usize> {
     let Some((_, first)) = steps.first() else { return BTreeMap::new() };
     let mut numbers: Vec<usize> = first[rank].parts.keys().copied().collect();
     numbers.sort_unstable();
@@ -70,7 +70,7 @@ pub(super) fn for_exchanges(steps: &Steps, rank: usize) -> BTreeMap<usize, usize
 }
 
 /// The row of the launching thread that is the longest before the end of an exchange in nearly all steps.
-fn during(steps: &Steps, rank: usize, number: usize) -> Option<usize> {
+fn during(steps: &Steps<'_>, rank: usize, number: usize) -> Option<usize> {
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     for (_, ranks) in steps {
         let step = &ranks[rank];

@@ -20,20 +20,25 @@ fn milliseconds(nanoseconds: f64) -> Milliseconds {
     Milliseconds(nanoseconds / 1e6)
 }
 
-/// Each step, recorded and replayed.
+/// Each step as recorded, as graphs predict it that were built without it, and replayed with its own durations.
 pub(in crate::verb) fn steps(analysis: &Analysis, replayed: &Replayed) -> Table {
     let columns = [
         Column::text("step", "step"),
         Column::number("recorded_ms", "recorded"),
-        Column::number("replayed_ms", "replayed"),
+        Column::number("predicted_ms", "predicted without it"),
         Column::number("error_percent", "difference"),
+        Column::number("replayed_ms", "replayed with its own durations"),
+        Column::number("replayed_error_percent", "difference of that"),
     ];
-    let mut table = Table::new("Each step, recorded and replayed", columns);
+    let mut table = Table::new("Each step, recorded, predicted and replayed", columns);
     for step in &replayed.steps {
+        let left_out = replayed.left_out.iter().find(|one| one.step == step.step);
         table.row([
             analysis.job.steps[step.step].name.as_str().into(),
             milliseconds(step.recorded as f64).into(),
-            milliseconds(step.replayed as f64).into(),
+            left_out.map(|one| milliseconds(one.predicted as f64)).into(),
+            left_out.map(|one| Percent(one.error())).into(),
+            milliseconds(step.replayed() as f64).into(),
             Percent(step.error()).into(),
         ]);
     }
@@ -137,6 +142,44 @@ pub(in crate::verb) fn communication(replayed: &Replayed) -> Table {
             rate(cost.per_byte.low),
             milliseconds(cost.latency.value).into(),
             if cost.latency_known { "fitted" } else { "assumed" }.into(),
+        ]);
+    }
+    table
+}
+
+/// Each rank's part of the typical step.
+pub(in crate::verb) fn ranks(replayed: &Replayed) -> Table {
+    let columns = [
+        Column::number("rank", "rank"),
+        Column::number("step_ms", "a step, replayed"),
+        Column::number("low_ms", "9 in 10 from"),
+        Column::number("high_ms", "to"),
+    ];
+    let mut table = Table::new("A typical step by rank, replayed", columns);
+    for one in &replayed.ranks {
+        let [low, high] = one.interval.map(milliseconds);
+        table.row([u64::from(one.rank).into(), milliseconds(one.time).into(), low.into(), high.into()]);
+    }
+    table
+}
+
+/// What changes would bring by a replay of one rank by itself, which takes waiting for communication.
+pub(in crate::verb) fn alone(replayed: &Replayed) -> Table {
+    let columns = [
+        Column::text("what_if", "what if"),
+        Column::number("step_ms", "a step"),
+        Column::number("alone_ms", "by one rank alone"),
+        Column::number("difference_percent", "difference"),
+    ];
+    let mut table = Table::new("The same by a replay of one rank, as Daydream's", columns);
+    for (text, outcome) in &replayed.what_ifs {
+        let Some(alone) = outcome.alone else { continue };
+        let difference = Percent(100.0 * (alone / outcome.after.time.max(1.0) - 1.0));
+        table.row([
+            text.as_str().into(),
+            milliseconds(outcome.after.time).into(),
+            milliseconds(alone).into(),
+            difference.into(),
         ]);
     }
     table

@@ -1,0 +1,48 @@
+//! Writes `operations.csv`: each operation of the typical step, when it starts in the replay, its slack, and whether the step
+//! gets longer or shorter with it.
+
+use super::tables::replayed::kind;
+use crate::graph::NodeId;
+use crate::replayed::Replayed;
+use crate::simulate::{sensitivity, slack};
+use perf4sight_base::units::Milliseconds;
+use perf4sight_report::{Column, Table};
+
+/// Rows at most; a longer table would be gigabytes.
+const LISTED: usize = 200_000;
+
+/// The whole table, in the order of the starts.
+pub(super) fn of(replayed: &Replayed) -> Table {
+    let columns = [
+        Column::number("rank", "rank"),
+        Column::text("on", "thread, stream or link"),
+        Column::text("operation", "operation"),
+        Column::text("kind", "kind"),
+        Column::number("start_ms", "start"),
+        Column::number("takes_ms", "takes"),
+        Column::number("slack_ms", "slack"),
+        Column::text("step_longer_with_it", "step gets longer with it"),
+        Column::text("step_shorter_with_it", "step gets shorter with it"),
+    ];
+    let mut table = Table::new("Operations of a typical step", columns);
+    let (graph, schedule) = (&replayed.step.graph, &replayed.schedule);
+    let (slack, sensitivity) = (slack(graph, schedule), sensitivity(graph, schedule));
+    let milliseconds = |nanoseconds: u64| Milliseconds(nanoseconds as f64 / 1e6);
+    let word = |yes: bool| if yes { "yes" } else { "no" };
+    let takes_time = |id: &NodeId| graph.node(*id).duration > 0;
+    for id in schedule.order().filter(takes_time).take(LISTED) {
+        let (node, resource, sensitivity) = (graph.node(id), graph.resource_of(id), sensitivity[id.index()]);
+        table.row([
+            resource.rank.map(u64::from).into(),
+            resource.name.as_str().into(),
+            graph.name(id).into(),
+            kind(node.kind).into(),
+            milliseconds(schedule.start(id)).into(),
+            milliseconds(node.duration).into(),
+            milliseconds(slack[id.index()]).into(),
+            word(sensitivity.longer).into(),
+            word(sensitivity.shorter).into(),
+        ]);
+    }
+    table
+}
