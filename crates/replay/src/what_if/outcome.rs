@@ -58,6 +58,15 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
     Ok(Outcome { before, after, critical, assumptions })
 }
 
+/// Nanoseconds of the typical step with changes, made one after the other: [`predict`] without the interval.
+///
+/// # Errors
+/// A change that cannot be made to the step.
+pub fn predict_time(recorded: &Recorded, communication: &Communication, changes: &[Box<dyn Change>]) -> Result<u64> {
+    let changed = with(Scenario { step: recorded.typical.clone(), communication: communication.clone() }, changes)?;
+    Ok(changed.step.time(&simulate(&changed.step.graph)))
+}
+
 /// The least and the greatest relative time of a step with changes.
 fn bounds(recorded: &Recorded, communication: &Communication, changes: &[Box<dyn Change>]) -> Result<[f64; 2]> {
     let of_steps: Result<Vec<f64>> =
