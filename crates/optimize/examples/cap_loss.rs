@@ -31,6 +31,7 @@ fn main() -> Result<()> {
         search: Search { optimizer: Optimizer::Mcmc, seed: 0, moves: 20_000 },
         simulate: false,
         candidates: None,
+        clusters: None,
         autocast: Autocast::default(),
         memory_budget: None,
     };

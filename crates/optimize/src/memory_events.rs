@@ -63,3 +63,24 @@ pub fn read(file: &Path) -> Result<Option<Memory>> {
     // Accelerators have a type above that of processors.
     Ok(devices.into_iter().next_back().map(|(_, memory)| memory))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_the_accelerator_counts_where_there_is_one() {
+        let event = |kind: u32, bytes: u64| {
+            format!(
+                "{{\"name\": \"[memory]\", \"ph\": \"i\", \"args\": {{\"Device Type\": {kind}, \"Device Id\": 0, \"Total Allocated\": {bytes}}}}}"
+            )
+        };
+        let events = [event(0, 900), event(1, 100), event(1, 700), event(1, 300), "{\"ph\": \"M\"}".to_owned()];
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rank0.json");
+        std::fs::write(&file, format!("{{\"traceEvents\": [{}]}}", events.join(","))).unwrap();
+        assert_eq!(read(&file).unwrap(), Some(Memory { peak: Bytes(700), lasting: Bytes(100) }));
+        std::fs::write(&file, "{\"traceEvents\": []}").unwrap();
+        assert_eq!(read(&file).unwrap(), None);
+    }
+}

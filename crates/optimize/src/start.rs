@@ -5,10 +5,11 @@ use perf4sight_base::stats::median;
 use perf4sight_base::units::Percent;
 use perf4sight_replay::Analysis;
 use perf4sight_replay::communication::Communication;
+use perf4sight_replay::graph::StepGraph;
 use perf4sight_replay::graph::recorded::{Correction, Recorded};
 use perf4sight_replay::replayed::Request;
 use perf4sight_replay::simulate::{Schedule, simulate};
-use perf4sight_replay::what_if::{Change, Outcome, Scenario, predict, predict_time};
+use perf4sight_replay::what_if::{Change, Outcome, Scenario, changed_step, predict};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -93,12 +94,21 @@ impl Start {
         predict(&self.recorded, &self.communication, &boxed(change))
     }
 
+    /// The typical step with a change.
+    ///
+    /// # Errors
+    /// A change that cannot be made to the step.
+    pub fn changed(&self, change: &Rc<dyn Change>) -> Result<StepGraph> {
+        changed_step(&self.recorded, &self.communication, &boxed(change))
+    }
+
     /// Nanoseconds of the typical step with a change.
     ///
     /// # Errors
     /// A change that cannot be made to the step.
     pub fn time(&self, change: &Rc<dyn Change>) -> Result<u64> {
-        predict_time(&self.recorded, &self.communication, &boxed(change))
+        let step = self.changed(change)?;
+        Ok(step.time(&simulate(&step.graph)))
     }
 }
 

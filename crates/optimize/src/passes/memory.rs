@@ -81,3 +81,20 @@ fn fitting(memory: Memory, budget: Bytes) -> Result<String> {
         "a step takes {peak}, of which {lasting} last: to fit into {budget}, split each batch into {passes} parts and accumulate, or recompute all but one in {passes} blocks"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_base::error::Kind;
+
+    /// 10 GiB of which 4 last: into 6 GiB goes what passes, 6, in three parts of 2; into 4 GiB and less nothing.
+    #[test]
+    fn the_least_parts_that_fit_are_named_and_budgets_nobody_can_meet_refused() {
+        let memory = Memory { peak: Bytes(10 << 30), lasting: Bytes(4 << 30) };
+        let into = |gibibytes: u64| fitting(memory, Bytes(gibibytes << 30));
+        assert!(into(6).unwrap().contains("into 3 parts"));
+        assert!(into(10).unwrap().contains("fits into 10.00 GiB"));
+        let error = into(4).unwrap_err();
+        assert!(error.kind() == Kind::Unfit && error.to_string().contains("alone take 4.00 GiB"), "{error}");
+    }
+}

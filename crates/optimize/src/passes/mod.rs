@@ -2,6 +2,7 @@
 //! programs read. A new pass is a file and its line in [`PASSES`].
 
 mod amp;
+mod from_op_fusion;
 mod memory;
 mod op_fusion;
 mod tensor_fusion;
@@ -31,7 +32,8 @@ pub trait Pass: Debug + Sync {
 }
 
 /// All passes, in the order in which they run.
-pub const PASSES: [&dyn Pass; 4] = [&tensor_fusion::TensorFusion, &op_fusion::OpFusion, &amp::Amp, &memory::LessMemory];
+pub const PASSES: [&dyn Pass; 5] =
+    [&tensor_fusion::TensorFusion, &op_fusion::OpFusion, &amp::Amp, &memory::LessMemory, &from_op_fusion::FromOpFusion];
 
 /// What is asked of the passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub struct Wanted {
     pub simulate: bool,
     /// A file of the operations that may be fused, one a line; without one all that compilers fuse.
     pub candidates: Option<PathBuf>,
+    /// A `cluster_mapping.txt` whose groups of operations tensor groups are made for.
+    pub clusters: Option<PathBuf>,
     /// Which operations run in half precision.
     pub autocast: Autocast,
     /// Memory that a step may take.
@@ -71,6 +75,8 @@ impl Found {
         self.proposals.extend(other.proposals);
         self.others.extend(other.others);
         self.nothing.extend(other.nothing);
+        // A later pass was asked for by its input, and its files count.
+        self.files.retain(|(name, _)| !other.files.iter().any(|(newer, _)| newer == name));
         self.files.extend(other.files);
         self.strategy.extend(other.strategy);
         self.trajectory.extend(other.trajectory);

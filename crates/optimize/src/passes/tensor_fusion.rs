@@ -2,12 +2,11 @@
 
 use super::{Found, Learns, Pass, Proposal, Wanted};
 use crate::changes::{Buckets, KeepGathered, Prefetch, gathers};
-use crate::fusion::{self, Fusion, Gradient, Link};
+use crate::fusion::{self, Choice, Fusion, Gradient, Link};
 use crate::start::Start;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::counted;
-use perf4sight_replay::buckets::{Limits, buckets_of, gradient_sizes};
-use perf4sight_replay::collectives::Operation;
+use perf4sight_replay::buckets::{Limits, buckets_of};
 use perf4sight_replay::what_if::{Change, parse};
 use serde_json::json;
 use std::rc::Rc;
@@ -16,8 +15,6 @@ use std::rc::Rc;
 const REPLAYED: usize = 48;
 /// Another first bucket than the others takes more than an argument, and has to be better by this share.
 const UNUSUAL: f64 = 0.01;
-/// Bytes from which on the latency of an all-reduce does not matter.
-const MANY: u64 = 1 << 40;
 
 /// The pass.
 #[derive(Debug)]
@@ -36,7 +33,7 @@ impl Pass for TensorFusion {
             sharded(start, &mut found);
             return Ok(found);
         }
-        match gradients(start) {
+        match fusion::of_step(&start.recorded.typical, &start.communication, &start.schedule) {
             Ok((gradients, link)) => buckets(start, &gradients, link, &mut found)?,
             Err(error) => found.nothing.push(format!("no buckets are proposed: {error}")),
         }
@@ -45,76 +42,71 @@ impl Pass for TensorFusion {
     }
 }
 
-/// The gradients with when they are ready on all ranks, and the link that reduces them.
-fn gradients(start: &Start) -> Result<(Vec<Gradient>, Link)> {
-    let step = &start.recorded.typical;
-    let buckets = buckets_of(step)?;
-    let ready = |place: usize| {
-        let ends = step.ranks.iter().map(|rank| start.schedule.end(&step.graph, rank.gradients[place].ready));
-        ends.max().unwrap_or(0) as f64 / 1e6
-    };
-    let mut latest: f64 = 0.0;
-    let gradients = gradient_sizes(step)?.into_iter().enumerate().map(|(place, bytes)| {
-        latest = latest.max(ready(place));
-        Gradient { ready_ms: latest, bytes }
-    });
-    let gradients: Vec<Gradient> = gradients.collect();
-    let group = step.transfers[buckets[0].0].group;
-    let time = |bytes| {
-        let time = start.communication.time(group, Operation::AllReduce, step.groups[group].size, bytes);
-        time.unwrap_or(0.0) / 1e6
-    };
-    let link = Link { alpha_ms: time(0), ms_per_byte: (time(MANY) - time(0)) / MANY as f64 };
-    fusion::check(&gradients, link)?;
-    Ok((gradients, link))
-}
-
-fn edit(fusion: &Fusion) -> Rc<dyn Change> {
+pub(super) fn edit(fusion: &Fusion) -> Rc<dyn Change> {
     Rc::new(Buckets(fusion.buckets().collect()))
 }
 
-/// The best `bucket_cap_mb` by replay, and the exact optimum for frameworks that read buckets.
+/// The best `bucket_cap_mb` by replay, and the best buckets for frameworks that read them.
 fn buckets(start: &Start, gradients: &[Gradient], link: Link, found: &mut Found) -> Result<()> {
-    let mut choices = fusion::choices(gradients, link);
-    let default = choices.iter().position(|choice| choice.limits == Limits::DEFAULT);
-    let default = default.map(|place| choices.remove(place));
+    let choice = best_choice(start, gradients, link)?;
+    let change = fusion::pytorch_arguments(choice.limits);
+    found.proposals.push(Proposal::of(NAME, change, edit(&choice.fusion), Learns::Same, start)?);
+    let free = best_free(start, gradients, link, choice)?;
+    found.others.push(Proposal::of(NAME, free_words(gradients, &free), edit(&free), Learns::Same, start)?);
+    write(gradients, &free, found);
+    Ok(())
+}
+
+/// Writes buckets as other programs read them.
+pub(super) fn write(gradients: &[Gradient], buckets: &Fusion, found: &mut Found) {
+    found.files.push(("spec/tensor_fusion_grp_mapping.json", format!("{}\n", fusion::group_mapping(buckets))));
+    found.files.push(("spec/tensor_partition_spec.txt", fusion::partitions(gradients, buckets)));
+    found.strategy.extend(merges(buckets));
+}
+
+/// Of the sizes that PyTorch can be given, those whose replay is the shortest.
+fn best_choice(start: &Start, gradients: &[Gradient], link: Link) -> Result<Choice> {
+    let (default, mut choices): (Vec<Choice>, Vec<Choice>) =
+        fusion::choices(gradients, link).into_iter().partition(|choice| choice.limits == Limits::DEFAULT);
     choices.truncate(REPLAYED);
-    choices.extend(default);
-    let timed = choices.into_iter().map(|choice| {
+    let timed = choices.into_iter().chain(default).map(|choice| {
         let time = start.time(&edit(&choice.fusion))? as f64;
         let is_plain = choice.limits.first == choice.limits.others;
         Ok((if is_plain { time } else { time * (1.0 + UNUSUAL) }, choice))
     });
     let timed = timed.collect::<Result<Vec<_>>>()?;
-    if let Some((_, best)) = timed.into_iter().min_by(|(one, _), (other, _)| one.total_cmp(other)) {
-        let change = fusion::pytorch_arguments(best.limits);
-        found.proposals.push(Proposal::of(NAME, change, edit(&best.fusion), Learns::Same, start)?);
-    }
-    let exact = fusion::optimum(gradients, link);
-    let proposal = Proposal::of(NAME, exact_words(gradients, &exact), edit(&exact), Learns::Same, start)?;
-    found.others.push(proposal);
-    found.files.push(("spec/tensor_fusion_grp_mapping.json", format!("{}\n", fusion::group_mapping(&exact))));
-    found.files.push(("spec/tensor_partition_spec.txt", fusion::partitions(gradients, &exact)));
-    found.strategy.extend(merges(&exact));
-    Ok(())
+    let best = timed.into_iter().min_by(|(one, _), (other, _)| one.total_cmp(other));
+    // The default is among the choices.
+    Ok(best.map_or_else(|| fusion::best_cap(gradients, link), |(_, best)| best))
 }
 
-fn exact_words(gradients: &[Gradient], exact: &Fusion) -> String {
+/// Of all buckets of neighbours: the optimum by the formula, or what PyTorch can be given or was recorded with, where replay
+/// finds these shorter.
+fn best_free(start: &Start, gradients: &[Gradient], link: Link, choice: Choice) -> Result<Fusion> {
+    let recorded = buckets_of(&start.recorded.typical)?.into_iter().map(|(_, places)| places.end).collect();
+    let all = [fusion::optimum(gradients, link), choice.fusion, Fusion::of_ends(gradients, link, recorded)];
+    let timed = all.into_iter().map(|fusion| Ok((start.time(&edit(&fusion))?, fusion)));
+    let timed = timed.collect::<Result<Vec<_>>>()?;
+    let best = timed.into_iter().min_by_key(|(time, _)| *time);
+    Ok(best.map_or_else(|| fusion::optimum(gradients, link), |(_, best)| best))
+}
+
+fn free_words(gradients: &[Gradient], free: &Fusion) -> String {
     format!(
         "Horovod, BytePS: {} of spec/tensor_fusion_grp_mapping.json (HOROVOD_FUSION_THRESHOLD={})",
-        counted(exact.ends.len() as u64, "bucket"),
-        fusion::horovod_threshold(gradients, exact)
+        counted(free.ends.len() as u64, "bucket"),
+        fusion::horovod_threshold(gradients, free)
     )
 }
 
 /// The buckets as published: each gradient joins those before it (`++`).
-fn merges(exact: &Fusion) -> Vec<[serde_json::Value; 3]> {
+fn merges(free: &Fusion) -> Vec<[serde_json::Value; 3]> {
     let joined = |places: std::ops::Range<usize>| places.map(|place| place.to_string()).collect::<Vec<_>>().join("+");
     let of_bucket = |places: std::ops::Range<usize>| {
         (places.start + 1..places.end)
             .map(move |next| [json!("++"), json!(joined(places.start..next)), json!(next.to_string())])
     };
-    exact.buckets().flat_map(of_bucket).collect()
+    free.buckets().flat_map(of_bucket).collect()
 }
 
 /// FSDP: shards that are gathered earlier, or once.

@@ -58,6 +58,7 @@ const SETTINGS: &[Setting] = &[
         .alias("xla-candidate-path")
         .value("FILE")
         .help("Names of the operations that may be fused, one a line; by default all that compilers fuse."),
+    path("clusters").value("FILE").help("A cluster_mapping.txt whose groups of operations tensor groups are made for (from_opfs2tsfs)."),
     text("amp_operations").many().commas().or("[]").value("NAMES").help(
         "Operations that run in half precision beyond those that PyTorch's autocast lists.",
     ),
@@ -152,6 +153,7 @@ fn strategy(values: &Values<'_>) -> Result<Strategy> {
             },
             simulate: values.get("simulate")?,
             candidates: values.get("xla_candidate_path")?,
+            clusters: values.get("clusters")?,
             autocast: Autocast { also: values.get("amp_operations")?, only: values.get("amp_only")? },
             memory_budget: values.get("memory_budget")?,
         },

@@ -58,13 +58,17 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
     Ok(Outcome { before, after, critical, assumptions })
 }
 
-/// Nanoseconds of the typical step with changes, made one after the other: [`predict`] without the interval.
+/// The typical step with changes, made one after the other: that of which [`predict`] gives the time.
 ///
 /// # Errors
 /// A change that cannot be made to the step.
-pub fn predict_time(recorded: &Recorded, communication: &Communication, changes: &[Box<dyn Change>]) -> Result<u64> {
-    let changed = with(Scenario { step: recorded.typical.clone(), communication: communication.clone() }, changes)?;
-    Ok(changed.step.time(&simulate(&changed.step.graph)))
+pub fn changed_step(
+    recorded: &Recorded,
+    communication: &Communication,
+    changes: &[Box<dyn Change>],
+) -> Result<StepGraph> {
+    let typical = Scenario { step: recorded.typical.clone(), communication: communication.clone() };
+    Ok(with(typical, changes)?.step)
 }
 
 /// The least and the greatest relative time of a step with changes.

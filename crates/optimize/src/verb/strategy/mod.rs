@@ -3,6 +3,7 @@
 mod files;
 mod json;
 mod page;
+pub mod published;
 mod tables;
 
 use crate::passes::{Found, Learns, PASSES, Pass, Proposal, Wanted};
@@ -179,3 +180,6 @@ fn answer(start: &Start, proposals: &[Proposal], together: Option<&Proposal>) ->
         Milliseconds(after.time / 1e6)
     )
 }
+
+#[cfg(test)]
+mod tests;
