@@ -22,6 +22,7 @@ Examples:
   perf4sight sensitivity -b 256 --data /data/imagenet -- python3 train.py
   perf4sight detection --data pets --batch-size 2,4 --num-workers 0,2
   perf4sight cost-model train --plans measured.csv --out model.json
+  perf4sight optimize traces/
   perf4sight optimize --plans candidates.csv --model model.json --memory-budget 40GiB
   perf4sight completions bash > ~/.local/share/bash-completion/completions/perf4sight
 

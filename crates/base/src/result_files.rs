@@ -72,6 +72,8 @@ impl ResultFiles {
         let _held = lock_folder(out, PATIENCE, HELD)?;
         let fresh = TemporaryFolder::named(self.results.unfinished, out)?;
         for (name, contents) in &self.files {
+            make_parent(&fresh.path().join(name))?;
+            make_parent(&out.join(name))?;
             atomic_write::save(&fresh.path().join(name), contents)?;
         }
         let written: BTreeSet<&str> = self.files.iter().map(|(name, _)| name.as_str()).collect();
@@ -86,6 +88,12 @@ impl ResultFiles {
         let names = self.results.names.iter().filter(|name| !written.contains(name.as_str()));
         names.into_iter().try_for_each(|name| remove(&out.join(name)))
     }
+}
+
+/// Makes the folder of a file, for names such as `spec/parts.txt`.
+fn make_parent(file: &Path) -> Result<()> {
+    let made = file.parent().map_or(Ok(()), fs::create_dir_all);
+    made.map_err(|cause| Error::io(file, "make the folder of this file", &cause))
 }
 
 /// Whether both paths lead to the same file.

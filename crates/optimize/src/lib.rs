@@ -1,15 +1,21 @@
-//! Parallel training: what a step of a plan takes, from few measured ones, and which plan or grouping of gradients is best.
+//! Parallel training: what a step of a plan takes, from few measured ones, which plan is best, and what to change in a
+//! recorded job.
 
 #![warn(missing_docs)]
 
 mod all_reduce;
+pub mod changes;
 pub mod fusion;
 mod memory;
+pub mod memory_events;
 mod minimize;
 mod model_file;
+pub mod passes;
 mod plan;
 mod plans_csv;
+pub mod search;
 pub mod staged;
+pub mod start;
 mod step;
 pub mod verb;
 

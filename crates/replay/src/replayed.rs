@@ -117,7 +117,10 @@ impl Request {
 
 impl Request {
     /// What communication costs: read from the table, else fitted.
-    fn communication(&self, recorded: &Recorded) -> Result<Communication> {
+    ///
+    /// # Errors
+    /// A table that cannot be read.
+    pub fn communication(&self, recorded: &Recorded) -> Result<Communication> {
         let mut communication = fit(recorded, self.algorithm);
         if let Some(file) = &self.nccl_tests {
             let mut text = String::new();

@@ -6,12 +6,14 @@
 
 mod buckets;
 mod formats;
+mod of_step;
 mod optimum;
 #[cfg(test)]
 mod tests;
 
-pub use buckets::{BestCap, BucketCaps, best_cap, buckets};
-pub use formats::{horovod_mapping, horovod_threshold, pytorch_arguments};
+pub use buckets::{Choice, best_cap, buckets, choices};
+pub use formats::{group_mapping, horovod_threshold, partitions, pytorch_arguments};
+pub use of_step::of_step;
 pub use optimum::optimum;
 
 use perf4sight_base::error::{Error, Result};

@@ -1,6 +1,7 @@
 //! Buckets against every possible cut, and against PyTorch's own.
 
 use super::*;
+use perf4sight_replay::buckets::Limits;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::json;
@@ -58,7 +59,7 @@ fn no_cap_is_better_than_the_optimum_and_the_best_cap_is_no_worse_than_the_defau
     for seed in 0..30 {
         let (gradients, link) = invented(seed, 200);
         let (exact, best) = (optimum(&gradients, link), best_cap(&gradients, link));
-        let default = buckets(&gradients, link, BucketCaps::DEFAULT);
+        let default = buckets(&gradients, link, Limits::DEFAULT);
         assert!(exact.finished_ms <= best.fusion.finished_ms + 1e-9, "{seed}");
         assert!(best.fusion.finished_ms <= default.finished_ms, "{seed}");
     }
@@ -70,7 +71,7 @@ fn no_cap_is_better_than_the_optimum_and_the_best_cap_is_no_worse_than_the_defau
 fn buckets_close_as_pytorch_closes_them() {
     let gradients = gradients(&[(1.0, MIB), (2.0, 10 * MIB), (3.0, 10 * MIB), (4.0, 10 * MIB), (5.0, 2 * MIB)]);
     let link = Link { alpha_ms: 1.0, ms_per_byte: 1.0 / MIB as f64 };
-    let fusion = buckets(&gradients, link, BucketCaps::DEFAULT);
+    let fusion = buckets(&gradients, link, Limits::DEFAULT);
     assert_eq!(fusion.ends, [1, 4, 5]);
     // 1 + 1 + 1 = 3; then ready at 4: 4 + 1 + 30 = 35; then 35 + 1 + 2 = 38.
     assert!((fusion.finished_ms - 38.0).abs() < 1e-9, "{}", fusion.finished_ms);
@@ -81,11 +82,14 @@ fn frameworks_get_their_formats() {
     let gradients = gradients(&[(0.0, 3 * MIB), (0.0, 2 * MIB), (0.0, MIB), (9.0, MIB), (9.0, MIB)]);
     let link = Link { alpha_ms: 0.1, ms_per_byte: 1.0 / MIB as f64 };
     let fusion = Fusion::of_ends(&gradients, link, vec![3, 5]);
-    assert_eq!(horovod_mapping(&fusion), json!({ "mapping": ["0+1+2", "3+4"] }));
+    assert_eq!(group_mapping(&fusion), json!({ "mapping": ["0+1+2", "3+4"] }));
     assert_eq!(horovod_threshold(&gradients, &fusion), 6 * MIB);
-    let caps = BucketCaps { first_bytes: MIB, bytes: 8 * MIB };
-    let best = BestCap { caps, fusion };
-    assert_eq!(pytorch_arguments(&best), "bucket_cap_mb=8, dist._DEFAULT_FIRST_BUCKET_BYTES=1048576");
+    let lines =
+        "Distributed_Push_Pull/BytePSPushPull.0_1_2 6291456\nDistributed_Push_Pull/BytePSPushPull.3_4 2097152\n";
+    assert_eq!(partitions(&gradients, &fusion), lines);
+    assert!(pytorch_arguments(Limits::of_cap(8.0)).contains("bucket_cap_mb=8"));
+    let first = Limits { first: 4 * MIB, ..Limits::DEFAULT };
+    assert!(pytorch_arguments(first).starts_with("dist._DEFAULT_FIRST_BUCKET_BYTES = 4194304"));
 }
 
 #[test]

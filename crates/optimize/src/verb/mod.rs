@@ -1,7 +1,9 @@
 //! `perf4sight cost-model` and `perf4sight optimize`, with their sections.
 
 mod candidates;
+mod choose_plan;
 pub mod cost_model;
 pub mod optimize;
 mod plan_table;
 mod staged;
+pub mod strategy;

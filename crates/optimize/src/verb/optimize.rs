@@ -1,19 +1,22 @@
-//! `[optimize]` and `perf4sight optimize`: the fastest of some plans that fits into memory.
+//! `[optimize]` and `perf4sight optimize`: what to change in a recorded job, or which of some plans to run.
 
-use super::candidates::{self, Candidate, Fit};
+use super::choose_plan::ChoosePlan;
+use super::strategy::Strategy;
+use crate::changes::Autocast;
+use crate::passes::{PASSES, Wanted};
+use crate::search::{Optimizer, Search};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::overwrite;
-use perf4sight_base::units::{Bytes, counted};
-use perf4sight_report::{Column, significant};
-use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, memory, path};
-use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
-use serde_json::json;
+use perf4sight_replay::communication::Algorithm;
+use perf4sight_replay::replayed::Request;
+use perf4sight_verb::config::Missing::{Literal, Unset};
+use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, integer, memory, number, path, text, word};
+use perf4sight_verb::{Context, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use std::path::PathBuf;
 
 /// The section `[optimize]`.
 pub static SPEC: Spec = Spec {
     table: Settings { section: "optimize", about: ABOUT, groups: &[SETTINGS] },
-    subject: Noun { one: "plan", several: "plans" },
+    subject: Noun { one: "change", several: "changes" },
     parse: |values| Ok(Box::new(Optimize::parse(values)?)),
 };
 
@@ -24,126 +27,155 @@ pub static VERB: VerbSpec = VerbSpec {
     parse: |values| Ok(Box::new(Optimize::parse(values)?)),
 };
 
-const ABOUT: &str = "finds the fastest plan of parallel training that fits into memory";
+const ABOUT: &str =
+    "finds what to change in distributed training, from the traces of its ranks, or the fastest of some plans";
 
 const AFTER_HELP: &str = "\
 Examples:
+  perf4sight optimize traces/
+  perf4sight optimize traces/ --pass tensor_fusion --plain-step-ms 310
   perf4sight optimize --plans candidates.csv --model model.json --memory-budget 40GiB";
 
 const SETTINGS: &[Setting] = &[
-    path("plans").required().value("FILE").help("The plans to choose from, as cost-model reads them."),
+    path("traces")
+        .many()
+        .or("{record.out}")
+        .or_on_command_line(Literal("[]"))
+        .positional("PATH")
+        .help("Traces of one job, one of each rank, or a folder of them; plans, where they are given, take their place."),
+    word("pass", passes).many().or("[]").help("What to search for; by default everything."),
+    number("plain_step_ms", 1e-9)
+        .value("MS")
+        .help("Milliseconds of a step without the profiler; what recording adds is then taken out."),
+    word("optimizer", optimizers).or("mcmc").help(
+        "How operator fusion is searched: dp along the critical path, mcmc by random moves after that, mcts by a tree of moves.",
+    ),
+    integer("moves", 1, i64::MAX).or("20000").help("Moves of the search that are evaluated at most."),
+    integer("seed", 0, i64::MAX).or("0").help("Seed of the search: the same traces and seed give the same files."),
+    flag("simulate").help("Fused operations but the last take 0.8 of their time, as published, not what their traffic says."),
+    path("xla_candidate_path")
+        .named("candidates")
+        .alias("xla-candidate-path")
+        .value("FILE")
+        .help("Names of the operations that may be fused, one a line; by default all that compilers fuse."),
+    path("clusters").value("FILE").help("A cluster_mapping.txt whose groups of operations tensor groups are made for (from_opfs2tsfs)."),
+    text("amp_operations").many().commas().or("[]").value("NAMES").help(
+        "Operations that run in half precision beyond those that PyTorch's autocast lists.",
+    ),
+    flag("amp_only").help("Only amp_operations run in half precision."),
+    word("algorithm", algorithms).or("ring").help("How collective operations are done."),
+    path("nccl_tests")
+        .value("FILE")
+        .help("The output of all_reduce_perf of nccl-tests, whose costs of communication replace fitted ones."),
+    path("plans").value("FILE").help("The plans to choose from, as cost-model reads them."),
     path("model")
         .or("{cost_model.out}")
-        .or_on_command_line(perf4sight_verb::config::Missing::Required)
+        .or_on_command_line(Unset)
         .value("MODEL.json")
-        .help("The model that predicts their steps; cost-model train fits one."),
+        .help("The model that predicts the steps of plans; cost-model train fits one."),
     memory("memory_budget", "GiB").value("SIZE").help("Memory of a GPU that a step may take, such as 40GiB."),
-    path("out").value("FILE.csv").help("Where to write all plans, the best first, as CSV."),
-    flag("overwrite").help("Replace files that perf4sight did not write."),
+    path("out").value("PATH").help(
+        "Where to write: of traces a folder for the report and the strategy (optimize), of plans a CSV of all plans, the best first.",
+    ),
+    flag("overwrite").help("Replace a CSV that perf4sight did not write."),
 ];
 
+fn passes() -> Vec<&'static str> {
+    PASSES.iter().map(|pass| pass.name()).collect()
+}
+
+fn optimizers() -> Vec<&'static str> {
+    Optimizer::ALL.map(Optimizer::name).to_vec()
+}
+
+fn algorithms() -> Vec<&'static str> {
+    vec!["ring", "tree"]
+}
+
 /// The request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Optimize {
-    plans: PathBuf,
-    model: PathBuf,
-    memory_budget: Option<Bytes>,
-    out: Option<PathBuf>,
-    overwrite: bool,
+#[derive(Debug)]
+enum Optimize {
+    Plans(ChoosePlan),
+    Traces(Strategy),
 }
 
 impl Optimize {
     fn parse(values: &Values<'_>) -> Result<Self> {
-        Ok(Optimize {
-            plans: values.get("plans")?,
-            model: values.get("model")?,
-            memory_budget: values.get("memory_budget")?,
-            out: values.get("out")?,
-            overwrite: values.get("overwrite")?,
-        })
-    }
-
-    fn nothing_fits(&self, candidates: &[Candidate]) -> Error {
-        let leanest = candidates.iter().min_by_key(|one| one.peak);
-        let leanest =
-            leanest.map_or(String::new(), |one| format!("; the leanest takes about {}: {}", one.peak, one.name));
-        let budget = self.memory_budget.map_or(String::new(), |budget| format!(" into {budget}"));
-        Error::unfit(format!("none of {} fits{budget}{leanest}", counted(candidates.len() as u64, "plan")))
-            .help("more tensor or pipeline parallelism, a smaller micro-batch, or a larger --memory-budget")
+        match values.get::<Option<PathBuf>>("plans")? {
+            Some(plans) => Ok(Optimize::Plans(plan(values, plans)?)),
+            None => Ok(Optimize::Traces(strategy(values)?)),
+        }
     }
 }
 
+fn plan(values: &Values<'_>, plans: PathBuf) -> Result<ChoosePlan> {
+    if values.writes("traces") || values.writes("pass") {
+        return Err(values.error("plans", "plans are written beside traces or passes").expected("one of both"));
+    }
+    let model = values.get::<Option<PathBuf>>("model")?;
+    let model = model.ok_or_else(|| {
+        values
+            .error("plans", "there is no model that predicts the steps of plans")
+            .help("add --model; cost-model train fits one")
+    })?;
+    Ok(ChoosePlan {
+        plans,
+        model,
+        memory_budget: values.get("memory_budget")?,
+        out: values.get("out")?,
+        overwrite: values.get("overwrite")?,
+    })
+}
+
+fn strategy(values: &Values<'_>) -> Result<Strategy> {
+    let traces: Vec<PathBuf> = values.get("traces")?;
+    if traces.is_empty() {
+        return Err(Error::usage("neither traces nor plans are given")
+            .expected("a folder of traces, such as optimize traces/, or --plans FILE --model MODEL.json"));
+    }
+    let request = Request {
+        what_ifs: Vec::new(),
+        algorithm: values.named("algorithm", |word| match word {
+            "tree" => Ok(Algorithm::Tree),
+            _ => Ok(Algorithm::Ring),
+        })?,
+        plain: values.get::<Option<f64>>("plain_step_ms")?.map(|milliseconds| (milliseconds * 1e6) as u64),
+        nccl_tests: values.get("nccl_tests")?,
+    };
+    Ok(Strategy {
+        traces,
+        passes: values.get("pass")?,
+        wanted: Wanted {
+            search: Search {
+                optimizer: values.named("optimizer", Optimizer::parse)?,
+                seed: values.get("seed")?,
+                moves: values.get("moves")?,
+            },
+            simulate: values.get("simulate")?,
+            candidates: values.get("xla_candidate_path")?,
+            clusters: values.get("clusters")?,
+            autocast: Autocast { also: values.get("amp_operations")?, only: values.get("amp_only")? },
+            memory_budget: values.get("memory_budget")?,
+        },
+        request,
+        out: values.get::<Option<PathBuf>>("out")?.unwrap_or_else(|| PathBuf::from("optimize")),
+    })
+}
+
 impl Verb for Optimize {
-    /// Ranks the plans by samples a second, and names the fastest that fits.
-    ///
-    /// # Errors
-    /// Files that cannot be read; plans of several networks; no plan that fits.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let candidates = candidates::rank(&self.plans, &self.model, self.memory_budget, context)?;
-        let best = candidates.first().filter(|best| best.fit != Fit::Exceeds);
-        let best = best.ok_or_else(|| self.nothing_fits(&candidates))?;
-        let whole = candidates::table(&candidates, |one| &one.numbers);
-        if let Some(out) = &self.out {
-            overwrite::save(out, whole.to_csv(), self.overwrite)?;
+        match self {
+            Optimize::Plans(plans) => plans.run(context),
+            Optimize::Traces(strategy) => strategy.run(context),
         }
-        Ok(Summary {
-            answer: answer(best, &candidates),
-            tables: vec![candidates::table(&candidates, |one| &one.differing)],
-            findings: vec![Finding {
-                about: best.name.clone(),
-                column: Column::number("predicted_ms", "step (ms)"),
-                cell: best.step_ms.into(),
-            }],
-            files: self.out.iter().map(|out| ("plans", out.clone())).collect(),
-            json: json!({ "best": best.name, "plans": whole.to_json(), "warnings": context.warnings() }),
-            ..Summary::default()
-        })
     }
 }
 
 impl Section for Optimize {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
-        let read = |key, path: &PathBuf| KeyedPath { key, path: path.clone() };
-        Ok(Outline {
-            steps: vec![format!("ranks the plans of {}", self.plans.display())],
-            reads: vec![read("plans", &self.plans), read("model", &self.model)],
-            writes: self.out.iter().map(|out| read("out", out)).collect(),
-            ..Outline::default()
-        })
-    }
-}
-
-fn answer(best: &Candidate, candidates: &[Candidate]) -> String {
-    let step = [best.step_ms, best.interval_ms.0, best.interval_ms.1].map(significant);
-    format!(
-        "The fastest plan{} is {}: {} ms a step ({} to {}), {} samples/s, about {} of memory. {}{}",
-        if best.fit == Fit::Uncertain { " that may fit (none surely does)" } else { "" },
-        best.name,
-        step[0],
-        step[1],
-        step[2],
-        significant(best.rate_at(best.step_ms)),
-        best.peak,
-        rivals(best, candidates),
-        faster_that_may_fit(best, candidates)
-    )
-}
-
-/// How many others that fit as surely may be as fast.
-fn rivals(best: &Candidate, candidates: &[Candidate]) -> String {
-    let others = candidates.iter().skip(1).filter(|one| one.fit == best.fit);
-    match others.filter(|one| one.rate_at(one.interval_ms.0) >= best.rate_at(best.interval_ms.1)).count() {
-        0 => "No other one can be as fast, by the intervals.".to_owned(),
-        count => format!("{} may be as fast, by the intervals.", counted(count as u64, "other plan")),
-    }
-}
-
-/// The fastest plan that may fit, where it is faster than the best that surely does.
-fn faster_that_may_fit(best: &Candidate, candidates: &[Candidate]) -> String {
-    let rate = |one: &Candidate| one.rate_at(one.step_ms);
-    let uncertain = candidates.iter().find(|one| one.fit == Fit::Uncertain);
-    match uncertain.filter(|one| best.fit == Fit::Fits && rate(one) > rate(best)) {
-        None => String::new(),
-        Some(one) => format!(" {} is faster ({} samples/s) and may fit.", one.name, significant(rate(one))),
+        match self {
+            Optimize::Plans(plans) => Ok(plans.outline()),
+            Optimize::Traces(strategy) => strategy.outline(),
+        }
     }
 }

@@ -39,7 +39,10 @@ fn end_of_sum(sizes: &[u64], start: usize, bytes: u64) -> Option<usize> {
 }
 
 /// The sizes of the gradients, the same on all ranks, in the order in which they are ready.
-fn gradient_sizes(step: &StepGraph) -> Result<Vec<u64>> {
+///
+/// # Errors
+/// Steps without gradients, ranks with different gradients.
+pub fn gradient_sizes(step: &StepGraph) -> Result<Vec<u64>> {
     let sizes = |rank: &RankNodes| rank.gradients.iter().map(|gradient| gradient.bytes).collect::<Vec<_>>();
     let first = step.ranks.first().map(sizes).unwrap_or_default();
     if first.is_empty() {
@@ -62,13 +65,22 @@ fn gradient_sizes(step: &StepGraph) -> Result<Vec<u64>> {
 /// # Errors
 /// As for [`buckets_of`]; a group whose cost is not known.
 pub fn with_limits(step: &StepGraph, communication: &Communication, limits: Limits) -> Result<StepGraph> {
+    with_buckets(step, communication, &assign(&gradient_sizes(step)?, limits))
+}
+
+/// The step with other buckets: the gradients of each, which follow one another in the order in which they are ready.
+///
+/// # Errors
+/// As for [`buckets_of`]; a group whose cost is not known.
+pub fn with_buckets(step: &StepGraph, communication: &Communication, buckets: &[Range<usize>]) -> Result<StepGraph> {
     let old = buckets_of(step)?;
     let sizes = gradient_sizes(step)?;
     let mut change = Change { step, builder: step.graph.edit(), old: &old };
     let issue_times: Vec<u64> = (0..step.ranks.len()).map(|rank| change.issue_time(rank)).collect();
     change.remove_old();
-    let new: Result<Vec<Transfer>> = assign(&sizes, limits)
-        .into_iter()
+    let new: Result<Vec<Transfer>> = buckets
+        .iter()
+        .cloned()
         .map(|bucket| {
             let bytes = sizes[bucket.clone()].iter().sum();
             change.add(bucket, bytes, &issue_times, communication)

@@ -15,7 +15,7 @@ mod rank;
 mod ranks;
 
 pub use one_rank::one_rank;
-pub use outcome::{Outcome, Prediction, predict};
+pub use outcome::{Outcome, Prediction, changed_step, predict};
 
 use crate::communication::Communication;
 use crate::graph::StepGraph;

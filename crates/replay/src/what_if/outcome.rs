@@ -70,6 +70,19 @@ fn alone(recorded: &Recorded, communication: &Communication, changes: &[Box<dyn 
     Ok(Some(changed.step.time(&simulate(&changed.step.graph)) as f64))
 }
 
+/// The typical step with changes, made one after the other: that of which [`predict`] gives the time.
+///
+/// # Errors
+/// A change that cannot be made to the step.
+pub fn changed_step(
+    recorded: &Recorded,
+    communication: &Communication,
+    changes: &[Box<dyn Change>],
+) -> Result<StepGraph> {
+    let typical = Scenario { step: recorded.typical.clone(), communication: communication.clone() };
+    Ok(with(typical, changes)?.step)
+}
+
 /// The least and the greatest relative time of a step with changes.
 fn bounds(recorded: &Recorded, communication: &Communication, changes: &[Box<dyn Change>]) -> Result<[f64; 2]> {
     let of_steps: Result<Vec<f64>> =

@@ -1,0 +1,51 @@
+//! Operations that are computed together: one of each group takes the time of all, the others take none.
+
+use perf4sight_base::error::Result;
+use perf4sight_replay::graph::{EdgeKind, Graph, NodeId};
+use perf4sight_replay::what_if::{Change, Scenario};
+
+/// Operations that are computed together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// Their nodes, in the order in which they run.
+    pub nodes: Vec<NodeId>,
+    /// The one that takes the time of all: the first node of the last operation.
+    pub takes: NodeId,
+    /// What launches the others, which takes no time any longer.
+    pub launches: Vec<NodeId>,
+    /// The time of all together, as a share of the sum of their times.
+    pub share: f64,
+}
+
+/// Groups of operations.
+#[derive(Debug, Clone)]
+pub struct FusedGroups(pub Vec<Group>);
+
+impl Change for FusedGroups {
+    fn apply(&self, scenario: &mut Scenario) -> Result<()> {
+        let graph = &mut scenario.step.graph;
+        for group in &self.0 {
+            let all: u64 = group.nodes.iter().map(|id| graph.node(*id).duration).sum();
+            group.nodes.iter().chain(&group.launches).for_each(|id| graph.set_duration(*id, 0));
+            graph.set_duration(group.takes, (all as f64 * group.share).round() as u64);
+        }
+        let edges: Vec<(NodeId, NodeId, EdgeKind)> = self.0.iter().flat_map(|group| read_later(graph, group)).collect();
+        if !edges.is_empty() {
+            let mut builder = graph.edit();
+            edges.into_iter().for_each(|(from, to, kind)| builder.edge(from, to, kind));
+            *graph = builder.finish()?;
+        }
+        Ok(())
+    }
+
+    fn assumption(&self) -> Option<String> {
+        Some("fused operations save what they would write and read of each other, at the rate at which each moves its tensors in the trace".to_owned())
+    }
+}
+
+/// What waits for one of the operations waits for all of them.
+fn read_later(graph: &Graph, group: &Group) -> Vec<(NodeId, NodeId, EdgeKind)> {
+    let waiting = group.nodes.iter().flat_map(|id| graph.successors(*id));
+    let others = waiting.filter(|(to, kind)| *kind != EdgeKind::Order && !group.nodes.contains(to));
+    others.map(|(to, kind)| (group.takes, to, kind)).collect()
+}

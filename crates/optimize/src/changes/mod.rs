@@ -1,0 +1,17 @@
+//! Edits of a step that a strategy makes, beyond those that can be written as a what-if of `replay`.
+
+mod autocast;
+mod buckets;
+mod fused_groups;
+mod half_gradients;
+mod no_sync;
+mod prefetch;
+mod recompute;
+
+pub use autocast::Autocast;
+pub use buckets::Buckets;
+pub use fused_groups::{FusedGroups, Group};
+pub use half_gradients::HalfGradients;
+pub use no_sync::NoSync;
+pub use prefetch::{KeepGathered, Prefetch, gathers};
+pub use recompute::Recompute;

@@ -1,0 +1,36 @@
+//! The gradients of a step, and the link that reduces them.
+
+use super::{Gradient, Link, check};
+use perf4sight_base::error::Result;
+use perf4sight_replay::buckets::{buckets_of, gradient_sizes};
+use perf4sight_replay::collectives::Operation;
+use perf4sight_replay::communication::Communication;
+use perf4sight_replay::graph::StepGraph;
+use perf4sight_replay::simulate::Schedule;
+
+/// Bytes of an all-reduce whose latency does not matter.
+const MANY: u64 = 1 << 40;
+
+/// The gradients with when they are ready on all ranks, and the link that reduces them.
+///
+/// # Errors
+/// Steps without gradients, ranks with different ones, all-reduces that are not those of their buckets.
+pub fn of_step(step: &StepGraph, communication: &Communication, schedule: &Schedule) -> Result<(Vec<Gradient>, Link)> {
+    let buckets = buckets_of(step)?;
+    let ready = |place: usize| {
+        let ends = step.ranks.iter().map(|rank| schedule.end(&step.graph, rank.gradients[place].ready));
+        ends.max().unwrap_or(0) as f64 / 1e6
+    };
+    let mut latest: f64 = 0.0;
+    let gradients = gradient_sizes(step)?.into_iter().enumerate().map(|(place, bytes)| {
+        latest = latest.max(ready(place));
+        Gradient { ready_ms: latest, bytes }
+    });
+    let gradients: Vec<Gradient> = gradients.collect();
+    let group = step.transfers[buckets[0].0].group;
+    let time =
+        |bytes| communication.time(group, Operation::AllReduce, step.groups[group].size, bytes).unwrap_or(0.0) / 1e6;
+    let link = Link { alpha_ms: time(0), ms_per_byte: (time(MANY) - time(0)) / MANY as f64 };
+    check(&gradients, link)?;
+    Ok((gradients, link))
+}

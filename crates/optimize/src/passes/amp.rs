@@ -1,0 +1,32 @@
+//! Half precision: of products (autocast), and of the gradients that are sent.
+
+use super::{Found, Learns, Pass, Proposal, Wanted};
+use crate::changes::HalfGradients;
+use crate::start::Start;
+use perf4sight_base::error::Result;
+use perf4sight_replay::what_if::Change;
+use std::rc::Rc;
+
+/// The pass.
+#[derive(Debug)]
+pub(super) struct Amp;
+
+const NAME: &str = "amp";
+const AUTOCAST: &str = "torch.autocast(device, dtype=torch.bfloat16) around forward and loss";
+const HOOK: &str = "ddp.register_comm_hook(None, default_hooks.bf16_compress_hook), or fp16_compress_hook";
+
+impl Pass for Amp {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn run(&self, start: &Start, wanted: &Wanted, _: &dyn Fn() -> bool) -> Result<Found> {
+        let edits: [(&str, Rc<dyn Change>); 2] =
+            [(AUTOCAST, Rc::new(wanted.autocast.clone())), (HOOK, Rc::new(HalfGradients))];
+        let mut found = Found::default();
+        edits
+            .into_iter()
+            .for_each(|(change, edit)| found.propose(Proposal::of(NAME, change, edit, Learns::Rounded, start), change));
+        Ok(found)
+    }
+}

@@ -1,0 +1,100 @@
+//! Less memory, or more samples for it: recomputation, gradient accumulation, a budget.
+
+use super::{Found, Learns, Pass, Proposal, Wanted};
+use crate::changes::{NoSync, Recompute};
+use crate::memory_events::{self, Memory};
+use crate::start::Start;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Bytes;
+use perf4sight_replay::what_if::{Change, Outcome, Prediction};
+use std::rc::Rc;
+
+/// The pass.
+#[derive(Debug)]
+pub(super) struct LessMemory;
+
+const NAME: &str = "memory";
+const RECOMPUTE: &str = "torch.utils.checkpoint of every block (forward again in backward)";
+/// Passes of accumulation that are proposed.
+const PASSES: [u32; 2] = [2, 4];
+/// The most passes that a budget may ask for.
+const MOST_PASSES: u64 = 1024;
+
+impl Pass for LessMemory {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn run(&self, start: &Start, wanted: &Wanted, _: &dyn Fn() -> bool) -> Result<Found> {
+        let mut found = Found::default();
+        found.propose(Proposal::of(NAME, RECOMPUTE, Rc::new(Recompute), Learns::Same, start), RECOMPUTE);
+        for passes in PASSES {
+            let change = format!("accumulate gradients of {passes} batches under no_sync(), per batch");
+            found.propose(accumulate(start, passes, &change), &change);
+        }
+        budget(start, wanted, &mut found)?;
+        Ok(found)
+    }
+}
+
+/// A batch of several that one update follows: all but the last pass send and update nothing.
+fn accumulate(start: &Start, passes: u32, change: &str) -> Result<Proposal> {
+    let edit: Rc<dyn Change> = Rc::new(NoSync);
+    let alone = start.predict(&edit)?;
+    let (before, share) = (alone.before as f64, 1.0 / f64::from(passes));
+    let mixed = |time: f64| share * before + (1.0 - share) * time;
+    let Prediction { time, low, high } = alone.after;
+    let after = Prediction { time: mixed(time), low: mixed(low), high: mixed(high) };
+    let outcome = Outcome { after, ..alone };
+    Ok(Proposal { pass: NAME, change: change.to_owned(), edit: None, outcome, learns: Learns::OtherBatch })
+}
+
+/// What fits into the budget.
+fn budget(start: &Start, wanted: &Wanted, found: &mut Found) -> Result<()> {
+    let Some(budget) = wanted.memory_budget else { return Ok(()) };
+    let recorded = start.files.iter().map(|file| memory_events::read(file)).collect::<Result<Vec<_>>>()?;
+    let Some(most) = recorded.into_iter().flatten().max_by_key(|memory| memory.peak) else {
+        found.nothing.push(format!(
+            "whether a step fits into {budget} is not known: the traces hold no memory events (record with profile_memory=True)"
+        ));
+        return Ok(());
+    };
+    found.nothing.push(fitting(most, budget)?);
+    Ok(())
+}
+
+/// The least change that fits, in a sentence.
+fn fitting(memory: Memory, budget: Bytes) -> Result<String> {
+    let Memory { peak, lasting } = memory;
+    if peak <= budget {
+        return Ok(format!("a step takes at most {peak}, which fits into {budget}"));
+    }
+    if lasting >= budget {
+        return Err(Error::unfit(format!(
+            "no change of these fits into {budget}: weights, gradients and optimizer states alone take {lasting}"
+        ))
+        .help("shard them over the ranks (fully_shard), or allow more --memory-budget"));
+    }
+    let passing = peak.0 - lasting.0;
+    let passes = passing.div_ceil(budget.0 - lasting.0).min(MOST_PASSES);
+    Ok(format!(
+        "a step takes {peak}, of which {lasting} last: to fit into {budget}, split each batch into {passes} parts and accumulate, or recompute all but one in {passes} blocks"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_base::error::Kind;
+
+    /// 10 GiB of which 4 last: into 6 GiB goes what passes, 6, in three parts of 2; into 4 GiB and less nothing.
+    #[test]
+    fn the_least_parts_that_fit_are_named_and_budgets_nobody_can_meet_refused() {
+        let memory = Memory { peak: Bytes(10 << 30), lasting: Bytes(4 << 30) };
+        let into = |gibibytes: u64| fitting(memory, Bytes(gibibytes << 30));
+        assert!(into(6).unwrap().contains("into 3 parts"));
+        assert!(into(10).unwrap().contains("fits into 10.00 GiB"));
+        let error = into(4).unwrap_err();
+        assert!(error.kind() == Kind::Unfit && error.to_string().contains("alone take 4.00 GiB"), "{error}");
+    }
+}

@@ -1,0 +1,153 @@
+//! What can be changed in a job: each pass proposes what a user of PyTorch can do, with its gain, and writes what other
+//! programs read. A new pass is a file and its line in [`PASSES`].
+
+mod amp;
+mod from_op_fusion;
+mod memory;
+mod op_fusion;
+mod tensor_fusion;
+
+use crate::changes::Autocast;
+use crate::search::{Search, Visit};
+use crate::start::Start;
+use perf4sight_base::error::Result;
+use perf4sight_base::units::Bytes;
+use perf4sight_replay::what_if::{Change, Outcome};
+use serde_json::Value;
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// A way to make a job faster, or smaller.
+pub trait Pass: Debug + Sync {
+    /// Its name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// Finds what to change.
+    ///
+    /// # Errors
+    /// A job that the pass has nothing to say about is no error but a sentence in [`Found::nothing`]; traces that
+    /// contradict themselves are.
+    fn run(&self, start: &Start, wanted: &Wanted, cancelled: &dyn Fn() -> bool) -> Result<Found>;
+}
+
+/// All passes, in the order in which they run.
+pub const PASSES: [&dyn Pass; 5] =
+    [&tensor_fusion::TensorFusion, &op_fusion::OpFusion, &amp::Amp, &memory::LessMemory, &from_op_fusion::FromOpFusion];
+
+/// What is asked of the passes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// How operator fusion is searched.
+    pub search: Search,
+    /// Fused operations take what was published for simulations, not what their traffic says.
+    pub simulate: bool,
+    /// A file of the operations that may be fused, one a line; without one all that compilers fuse.
+    pub candidates: Option<PathBuf>,
+    /// A `cluster_mapping.txt` whose groups of operations tensor groups are made for.
+    pub clusters: Option<PathBuf>,
+    /// Which operations run in half precision.
+    pub autocast: Autocast,
+    /// Memory that a step may take.
+    pub memory_budget: Option<Bytes>,
+}
+
+/// What a pass found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What a user of PyTorch can change, and what it brings.
+    pub proposals: Vec<Proposal>,
+    /// The same for other programs, by the files below.
+    pub others: Vec<Proposal>,
+    /// Why there is no proposal of some kind, in sentences.
+    pub nothing: Vec<String>,
+    /// Files that other programs read: names and contents.
+    pub files: Vec<(&'static str, String)>,
+    /// The steps of the strategy, as published: operation, its object, what goes with it.
+    pub strategy: Vec<[Value; 3]>,
+    /// How the search went.
+    pub trajectory: Vec<Visit>,
+}
+
+impl Found {
+    /// Adds what another pass found.
+    pub fn add(&mut self, other: Found) {
+        self.proposals.extend(other.proposals);
+        self.others.extend(other.others);
+        self.nothing.extend(other.nothing);
+        // A later pass was asked for by its input, and its files count.
+        self.files.retain(|(name, _)| !other.files.iter().any(|(newer, _)| newer == name));
+        self.files.extend(other.files);
+        self.strategy.extend(other.strategy);
+        self.trajectory.extend(other.trajectory);
+    }
+
+    /// Adds a proposal, or why it cannot be made.
+    fn propose(&mut self, proposal: Result<Proposal>, change: &str) {
+        match proposal {
+            Ok(proposal) => self.proposals.push(proposal),
+            Err(error) => self.nothing.push(format!("{change}: {error}")),
+        }
+    }
+}
+
+/// Something to change.
+#[derive(Debug, Clone)]
+pub struct Proposal {
+    /// The name of the pass.
+    pub pass: &'static str,
+    /// What to write in the program.
+    pub change: String,
+    /// The same as an edit of the step; none for what takes several steps.
+    pub edit: Option<Rc<dyn Change>>,
+    /// The step after it.
+    pub outcome: Outcome,
+    /// What the job learns.
+    pub learns: Learns,
+}
+
+/// What a changed job learns, compared with the job as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Learns {
+    /// The same.
+    Same,
+    /// The same up to rounding.
+    Rounded,
+    /// Something else: the weights change by larger batches.
+    OtherBatch,
+}
+
+impl Learns {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Learns::Same => "the same",
+            Learns::Rounded => "the same, rounded more",
+            Learns::OtherBatch => "as with a larger batch",
+        }
+    }
+}
+
+impl Proposal {
+    /// A change of a step, with what it brings.
+    ///
+    /// # Errors
+    /// A change that cannot be made to the step.
+    pub fn of(
+        pass: &'static str,
+        change: impl Into<String>,
+        edit: Rc<dyn Change>,
+        learns: Learns,
+        start: &Start,
+    ) -> Result<Self> {
+        let outcome = start.predict(&edit)?;
+        Ok(Proposal { pass, change: change.into(), edit: Some(edit), outcome, learns })
+    }
+
+    /// By how many percent the step gets shorter: by the prediction, at least, at most.
+    pub fn gain(&self) -> [f64; 3] {
+        let before = self.outcome.before.max(1) as f64;
+        let after = self.outcome.after;
+        [after.time, after.high, after.low].map(|after| 100.0 * (1.0 - after / before))
+    }
+}

@@ -1,0 +1,181 @@
+//! Which operations to compute together: what `torch.compile` fuses, searched on the graph of one rank.
+
+use super::{Found, Learns, Pass, Proposal, Wanted};
+use crate::changes::{FusedGroups, Group};
+use crate::search::{Fused, Searched, UnitGraph, Visit};
+use crate::start::Start;
+use perf4sight_base::error::{Error, Result, nearest};
+use perf4sight_base::input_file;
+use perf4sight_base::units::counted;
+use perf4sight_replay::graph::NodeId;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::Path;
+use std::rc::Rc;
+
+/// Kinds of groups that the proposal names.
+const NAMED: usize = 3;
+
+/// The pass.
+#[derive(Debug)]
+pub(super) struct OpFusion;
+
+const NAME: &str = "op_fusion";
+
+impl Pass for OpFusion {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn run(&self, start: &Start, wanted: &Wanted, cancelled: &dyn Fn() -> bool) -> Result<Found> {
+        let named = wanted.candidates.as_deref().map(|file| candidates(start, file)).transpose()?;
+        let is_candidate = |name: &str| named.as_ref().is_none_or(|named| named.contains(name));
+        let rank = start.slowest();
+        let units = |number| UnitGraph::of(&start.recorded.typical, &start.schedule, number, &is_candidate);
+        let graph = units(rank);
+        let mut found = Found::default();
+        if graph.pairs().next().is_none() {
+            found
+                .nothing
+                .push("torch.compile fuses nothing here: no neighbours are operations that compilers fuse".to_owned());
+            return Ok(found);
+        }
+        let first = Fused::new(&graph, wanted.simulate);
+        let searched = wanted.search.run(first, &mut |_| !cancelled());
+        let groups = searched.best.groups();
+        found.files.push(("cluster_mapping.txt", cluster_mapping(&graph, &groups)));
+        found.files.push(("search_trajectory.txt", trajectory(&searched.trajectory)));
+        found.strategy = groups.iter().flat_map(|group| merges(&graph, group)).collect();
+        found.nothing.extend(remarks(&graph, &searched));
+        if !groups.is_empty() {
+            let numbers: Vec<u32> = start.recorded.typical.ranks.iter().map(|rank| rank.number).collect();
+            let alike: Vec<UnitGraph> =
+                numbers.into_iter().map(units).filter(|other| is_alike(&graph, other)).collect();
+            let edit = FusedGroups(alike.iter().flat_map(|other| on_rank(&graph, other, &searched.best)).collect());
+            found.proposals.push(Proposal::of(NAME, words(&graph, &groups), Rc::new(edit), Learns::Rounded, start)?);
+        }
+        found.trajectory = searched.trajectory;
+        Ok(found)
+    }
+}
+
+/// The operations of a file, one a line, each of which was recorded.
+fn candidates(start: &Start, file: &Path) -> Result<BTreeSet<String>> {
+    let text = input_file::text(file, "read the operations that may be fused")?;
+    let recorded: BTreeSet<&str> = start.recorded.typical.graph.calls().names().collect();
+    let lines = text.lines().enumerate().map(|(line, text)| (line + 1, text.trim()));
+    let lines = lines.filter(|(_, text)| !text.is_empty() && !text.starts_with('#'));
+    let name = |(line, text): (usize, &str)| {
+        let found =
+            [text.to_owned(), format!("aten::{text}")].into_iter().find(|name| recorded.contains(name.as_str()));
+        found.ok_or_else(|| {
+            let error = Error::input(format!("no operation \"{text}\" was recorded")).file(file).line(line);
+            match nearest(text, recorded.iter().copied()) {
+                Some(near) => error.help(format!("did you mean {near}?")),
+                None => error.expected("names of operations as in the traces, one a line"),
+            }
+        })
+    };
+    lines.map(name).collect()
+}
+
+/// What the search rests on, and how it ended.
+fn remarks(graph: &UnitGraph, searched: &Searched<'_>) -> Vec<String> {
+    let assumed = (!graph.data_known).then(|| {
+        "the traces do not say who reads what: neighbours on a thread or stream are taken for writer and reader"
+            .to_owned()
+    });
+    let interrupted = searched.interrupted.then(|| {
+        format!("the search was interrupted after {}; the best so far counts", counted(searched.evaluated, "move"))
+    });
+    assumed.into_iter().chain(interrupted).collect()
+}
+
+/// `operation cluster`, a line for each operation of a group.
+fn cluster_mapping(graph: &UnitGraph, groups: &[Vec<u32>]) -> String {
+    let names = graph.unique_names();
+    let mut text = String::new();
+    for (cluster, group) in groups.iter().enumerate() {
+        for unit in group {
+            // A string takes any text.
+            let _ = writeln!(text, "{} {cluster}", names[*unit as usize]);
+        }
+    }
+    text
+}
+
+/// As published, but with the number of the move instead of the time, so that the same seed gives the same file:
+/// `number: number,gain of the state,gain of the best` in percent.
+fn trajectory(visits: &[Visit]) -> String {
+    let first = visits.first().map_or(1, |visit| visit.current).max(1) as f64;
+    let gain = |step: u64| 100.0 * (1.0 - step as f64 / first);
+    visits.iter().fold(String::new(), |mut text, Visit { number, current, best }| {
+        let _ = writeln!(text, "{number}: {number},{},{}", gain(*current), gain(*best));
+        text
+    })
+}
+
+/// A group as published: each operation joins those before it (`+`).
+fn merges(graph: &UnitGraph, group: &[u32]) -> Vec<[serde_json::Value; 3]> {
+    let name = |unit: u32| graph.units[unit as usize].name.as_str();
+    let joined = |count: usize| group[..count].iter().map(|unit| name(*unit)).collect::<Vec<_>>().join("+");
+    (1..group.len()).map(|next| [json!("+"), json!(joined(next)), json!(name(group[next]))]).collect()
+}
+
+/// What the program has to do, and which groups come most often.
+fn words(graph: &UnitGraph, groups: &[Vec<u32>]) -> String {
+    let bare = |unit: &u32| graph.units[*unit as usize].name.trim_start_matches("aten::").to_owned();
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for group in groups {
+        *counts.entry(group.iter().map(bare).collect::<Vec<_>>().join(" + ")).or_default() += 1;
+    }
+    let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let more = counts.len().saturating_sub(NAMED);
+    let named = counts.iter().take(NAMED).map(|(pattern, count)| format!("{pattern} ({})", counted(*count, "time")));
+    let more = (more > 0).then(|| format!("{more} more kinds"));
+    format!("torch.compile(model): fuses {}", named.chain(more).collect::<Vec<_>>().join(", "))
+}
+
+/// Where each unit is: the place of its thread, stream or link among those of the rank, and its place there.
+fn places(graph: &UnitGraph) -> Vec<(usize, usize)> {
+    let resources: BTreeSet<u32> = graph.units.iter().map(|unit| unit.resource).collect();
+    let numbers: BTreeMap<u32, usize> = resources.into_iter().enumerate().map(|(place, one)| (one, place)).collect();
+    let mut counts = vec![0; numbers.len()];
+    let place = |unit: &crate::search::Unit| {
+        let resource = numbers[&unit.resource];
+        counts[resource] += 1;
+        (resource, counts[resource] - 1)
+    };
+    graph.units.iter().map(place).collect()
+}
+
+/// The units of a rank by where they are.
+fn by_place(graph: &UnitGraph) -> BTreeMap<(usize, usize), usize> {
+    places(graph).into_iter().enumerate().map(|(unit, place)| (place, unit)).collect()
+}
+
+/// Whether two ranks do the same in the same order.
+fn is_alike(one: &UnitGraph, other: &UnitGraph) -> bool {
+    let names = |graph: &UnitGraph| -> Vec<String> {
+        by_place(graph).into_values().map(|unit| graph.units[unit].name.clone()).collect()
+    };
+    one.units.len() == other.units.len() && names(one) == names(other)
+}
+
+/// The groups of the searched rank on one that does the same.
+fn on_rank(searched: &UnitGraph, rank: &UnitGraph, best: &Fused<'_>) -> Vec<Group> {
+    let (own, other) = (places(searched), by_place(rank));
+    let unit = |unit: &u32| &rank.units[other[&own[*unit as usize]]];
+    let group = |members: Vec<u32>| {
+        let last = members[members.len() - 1];
+        let all: u64 = members.iter().map(|member| searched.units[*member as usize].duration).sum();
+        let launches = members.iter().filter(|member| **member != last).flat_map(|member| &unit(member).launches);
+        let launches = launches.flat_map(|launch| rank.units[*launch as usize].nodes.iter().copied());
+        let nodes: Vec<NodeId> = members.iter().flat_map(|member| unit(member).nodes.iter().copied()).collect();
+        let share = best.time_of(last) as f64 / all.max(1) as f64;
+        Group { takes: unit(&last).nodes[0], launches: launches.collect(), nodes, share }
+    };
+    best.groups().into_iter().map(group).collect()
+}

@@ -1,0 +1,137 @@
+//! Which gradients to reduce together, and when: buckets, and what else decides when communication begins.
+
+use super::{Found, Learns, Pass, Proposal, Wanted};
+use crate::changes::{Buckets, KeepGathered, Prefetch, gathers};
+use crate::fusion::{self, Choice, Fusion, Gradient, Link};
+use crate::start::Start;
+use perf4sight_base::error::Result;
+use perf4sight_base::units::counted;
+use perf4sight_replay::buckets::{Limits, buckets_of};
+use perf4sight_replay::what_if::{Change, parse};
+use serde_json::json;
+use std::rc::Rc;
+
+/// Buckets that are replayed, the best by the formula first.
+const REPLAYED: usize = 48;
+/// Another first bucket than the others takes more than an argument, and has to be better by this share.
+const UNUSUAL: f64 = 0.01;
+
+/// The pass.
+#[derive(Debug)]
+pub(super) struct TensorFusion;
+
+const NAME: &str = "tensor_fusion";
+
+impl Pass for TensorFusion {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn run(&self, start: &Start, _: &Wanted, _: &dyn Fn() -> bool) -> Result<Found> {
+        let mut found = Found::default();
+        if gathers(&start.recorded.typical).is_ok() {
+            sharded(start, &mut found);
+            return Ok(found);
+        }
+        match fusion::of_step(&start.recorded.typical, &start.communication, &start.schedule) {
+            Ok((gradients, link)) => buckets(start, &gradients, link, &mut found)?,
+            Err(error) => found.nothing.push(format!("no buckets are proposed: {error}")),
+        }
+        static_graph(start, &mut found)?;
+        Ok(found)
+    }
+}
+
+pub(super) fn edit(fusion: &Fusion) -> Rc<dyn Change> {
+    Rc::new(Buckets(fusion.buckets().collect()))
+}
+
+/// The best `bucket_cap_mb` by replay, and the best buckets for frameworks that read them.
+fn buckets(start: &Start, gradients: &[Gradient], link: Link, found: &mut Found) -> Result<()> {
+    let choice = best_choice(start, gradients, link)?;
+    let change = fusion::pytorch_arguments(choice.limits);
+    found.proposals.push(Proposal::of(NAME, change, edit(&choice.fusion), Learns::Same, start)?);
+    let free = best_free(start, gradients, link, choice)?;
+    found.others.push(Proposal::of(NAME, free_words(gradients, &free), edit(&free), Learns::Same, start)?);
+    write(gradients, &free, found);
+    Ok(())
+}
+
+/// Writes buckets as other programs read them.
+pub(super) fn write(gradients: &[Gradient], buckets: &Fusion, found: &mut Found) {
+    found.files.push(("spec/tensor_fusion_grp_mapping.json", format!("{}\n", fusion::group_mapping(buckets))));
+    found.files.push(("spec/tensor_partition_spec.txt", fusion::partitions(gradients, buckets)));
+    found.strategy.extend(merges(buckets));
+}
+
+/// Of the sizes that PyTorch can be given, those whose replay is the shortest.
+fn best_choice(start: &Start, gradients: &[Gradient], link: Link) -> Result<Choice> {
+    let (default, mut choices): (Vec<Choice>, Vec<Choice>) =
+        fusion::choices(gradients, link).into_iter().partition(|choice| choice.limits == Limits::DEFAULT);
+    choices.truncate(REPLAYED);
+    let timed = choices.into_iter().chain(default).map(|choice| {
+        let time = start.time(&edit(&choice.fusion))? as f64;
+        let is_plain = choice.limits.first == choice.limits.others;
+        Ok((if is_plain { time } else { time * (1.0 + UNUSUAL) }, choice))
+    });
+    let timed = timed.collect::<Result<Vec<_>>>()?;
+    let best = timed.into_iter().min_by(|(one, _), (other, _)| one.total_cmp(other));
+    // The default is among the choices.
+    Ok(best.map_or_else(|| fusion::best_cap(gradients, link), |(_, best)| best))
+}
+
+/// Of all buckets of neighbours: the optimum by the formula, or what PyTorch can be given or was recorded with, where replay
+/// finds these shorter.
+fn best_free(start: &Start, gradients: &[Gradient], link: Link, choice: Choice) -> Result<Fusion> {
+    let recorded = buckets_of(&start.recorded.typical)?.into_iter().map(|(_, places)| places.end).collect();
+    let all = [fusion::optimum(gradients, link), choice.fusion, Fusion::of_ends(gradients, link, recorded)];
+    let timed = all.into_iter().map(|fusion| Ok((start.time(&edit(&fusion))?, fusion)));
+    let timed = timed.collect::<Result<Vec<_>>>()?;
+    let best = timed.into_iter().min_by_key(|(time, _)| *time);
+    Ok(best.map_or_else(|| fusion::optimum(gradients, link), |(_, best)| best))
+}
+
+fn free_words(gradients: &[Gradient], free: &Fusion) -> String {
+    format!(
+        "Horovod, BytePS: {} of spec/tensor_fusion_grp_mapping.json (HOROVOD_FUSION_THRESHOLD={})",
+        counted(free.ends.len() as u64, "bucket"),
+        fusion::horovod_threshold(gradients, free)
+    )
+}
+
+/// The buckets as published: each gradient joins those before it (`++`).
+fn merges(free: &Fusion) -> Vec<[serde_json::Value; 3]> {
+    let joined = |places: std::ops::Range<usize>| places.map(|place| place.to_string()).collect::<Vec<_>>().join("+");
+    let of_bucket = |places: std::ops::Range<usize>| {
+        (places.start + 1..places.end)
+            .map(move |next| [json!("++"), json!(joined(places.start..next)), json!(next.to_string())])
+    };
+    free.buckets().flat_map(of_bucket).collect()
+}
+
+/// FSDP: shards that are gathered earlier, or once.
+fn sharded(start: &Start, found: &mut Found) {
+    let edits: [(&str, Rc<dyn Change>); 2] = [
+        ("FSDP: set_modules_to_forward_prefetch([the next module]) of every fully_shard", Rc::new(Prefetch)),
+        ("FSDP: fully_shard(..., reshard_after_forward=False)", Rc::new(KeepGathered)),
+    ];
+    edits
+        .into_iter()
+        .for_each(|(change, edit)| found.propose(Proposal::of(NAME, change, edit, Learns::Same, start), change));
+    found.nothing.push("no buckets are proposed: FSDP reduces what it shards together".to_owned());
+}
+
+/// What PyTorch names the search for parameters that took no part, which `static_graph` makes unnecessary.
+const SEARCH: &str = "*search_unused_parameters*";
+
+fn static_graph(start: &Start, found: &mut Found) -> Result<()> {
+    let edit: Rc<dyn Change> = Rc::from(parse(&format!("remove operations '{SEARCH}'"))?);
+    match Proposal::of(NAME, "DistributedDataParallel(..., static_graph=True)", edit, Learns::Same, start) {
+        Ok(proposal) => found.proposals.push(proposal),
+        Err(_) => found.nothing.push(
+            "static_graph=True brings nothing: no search for unused parameters was recorded (find_unused_parameters)"
+                .to_owned(),
+        ),
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! What is known of operations of PyTorch, as data: whether compilers fuse them, and what they read and write.
+
+use perf4sight_base::words;
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+words! {
+    /// How a compiler treats an operation.
+    pub enum Class: "class of operations" {
+        /// Each element of its result from the same elements of its inputs.
+        Pointwise = "pointwise",
+        /// Sums and the like over some dimensions; its inputs may be computed as it reads them.
+        Reduction = "reduction",
+        /// A product of matrices or a convolution; what follows may be computed as it writes.
+        Product = "product",
+        /// Nothing is computed.
+        View = "view",
+    }
+}
+
+/// An operation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Operation {
+    /// How it is fused.
+    pub class: Class,
+    /// Tensors that it reads, of the size of its result; of a product none, since they are not what takes its time.
+    pub reads: f64,
+    /// Tensors that it writes.
+    pub writes: f64,
+    /// Whether backward reads its input again, so that it has to be written.
+    pub keeps_input: bool,
+    /// Whether autocast computes it in half precision.
+    pub lower: bool,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    name: String,
+    class: String,
+    reads: f64,
+    writes: f64,
+    kept: String,
+    autocast: String,
+}
+
+static OPERATIONS: LazyLock<HashMap<String, Operation>> = LazyLock::new(read);
+
+/// The table of this program; a test reads every row.
+fn read() -> HashMap<String, Operation> {
+    let mut reader =
+        csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(include_bytes!("../data/operations.csv").as_slice());
+    let operation = |row: Row| {
+        let class = Class::parse(&row.class).ok()?;
+        let (keeps_input, lower) = (row.kept == "input", row.autocast == "lower");
+        Some((row.name, Operation { class, reads: row.reads, writes: row.writes, keeps_input, lower }))
+    };
+    reader.deserialize().flatten().filter_map(operation).collect()
+}
+
+/// What is known of an operation, by its name in traces.
+pub fn operation(name: &str) -> Option<Operation> {
+    OPERATIONS.get(name.strip_prefix("aten::")?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_of_the_table_is_read() {
+        let rows = include_str!("../data/operations.csv").lines().filter(|line| !line.starts_with('#')).count() - 1;
+        assert_eq!(OPERATIONS.len(), rows);
+        let gelu = operation("aten::gelu").unwrap();
+        assert_eq!((gelu.class, gelu.keeps_input, gelu.lower), (Class::Pointwise, true, false));
+        assert!(operation("aten::addmm").is_some_and(|one| one.lower) && operation("gelu").is_none());
+    }
+}

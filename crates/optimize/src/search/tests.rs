@@ -1,0 +1,151 @@
+//! The search against exhaustive search, and partial replays against whole ones, on made-up graphs.
+
+use super::*;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::BTreeSet;
+
+/// A stream of operations, of which each reads one before it or two, and a link that sends the results of some.
+pub(super) fn made_up(seed: u64, count: u32) -> UnitGraph {
+    let mut draws = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut graph = UnitGraph { data_known: true, ..UnitGraph::default() };
+    for place in 0..count {
+        let name = ["aten::add", "aten::tanh", "aten::mm", "aten::sum"][draws.random_range(0..4)];
+        graph.units.push(unit(name, 0, draws.random_range(1_000..100_000)));
+        graph.outputs.push(Vec::new());
+        graph.inputs.push(Vec::new());
+        let computes = |place: u32| graph.units[place as usize].resource == 0;
+        let before: Vec<u32> =
+            (0..graph.units.len() as u32 - 1).rev().filter(|place| computes(*place)).take(3).collect();
+        let own = graph.units.len() as u32 - 1;
+        let reads: BTreeSet<u32> = (0..2).filter_map(|_| before.get(draws.random_range(0..3)).copied()).collect();
+        reads.into_iter().for_each(|read| connect(&mut graph, read, own));
+        if place % 4 == 3 {
+            graph.units.push(unit("all-reduce", 1, draws.random_range(1_000..200_000)));
+            graph.outputs.push(Vec::new());
+            graph.inputs.push(Vec::new());
+            connect(&mut graph, own, own + 1);
+        }
+    }
+    let is_fused = |unit: u32| graph.units[unit as usize].operation.is_some_and(|one| one.class != Class::Product);
+    let read = |unit: usize| graph.outputs[unit].iter().copied().filter(|to| is_fused(*to)).collect::<Vec<_>>();
+    let is_first = |unit: &usize| graph.units[*unit].operation.is_some();
+    graph.readers = (0..graph.units.len()).map(|unit| if is_first(&unit) { read(unit) } else { Vec::new() }).collect();
+    graph
+}
+
+fn unit(name: &str, resource: u32, duration: u64) -> Unit {
+    Unit {
+        nodes: Vec::new(),
+        duration,
+        resource,
+        operation: operation(name),
+        name: name.to_owned(),
+        launches: Vec::new(),
+    }
+}
+
+fn connect(graph: &mut UnitGraph, from: u32, to: u32) {
+    graph.outputs[from as usize].push(to);
+    graph.inputs[to as usize].push(from);
+}
+
+/// When the last group ends, by asking each group in turn until none moves any more: no order, no partial replay.
+fn by_relaxation(graph: &UnitGraph, state: &Fused<'_>) -> u64 {
+    let groups: Vec<Vec<u32>> =
+        (0..graph.units.len() as u32).map(|unit| state.members(unit)).collect::<BTreeSet<_>>().into_iter().collect();
+    let group_of = |unit: u32| groups.iter().position(|group| group.contains(&unit)).unwrap();
+    // On each resource groups run in the order of their last units.
+    let mut queue: Vec<usize> = (0..groups.len()).collect();
+    queue.sort_by_key(|group| groups[*group].last().copied());
+    let mut ends = vec![0; groups.len()];
+    for _ in 0..=groups.len() {
+        let mut free = [0, 0];
+        for group in &queue {
+            let members = &groups[*group];
+            let resource = graph.units[members[0] as usize].resource as usize;
+            let inputs = members.iter().flat_map(|unit| &graph.inputs[*unit as usize]);
+            let ready = inputs.map(|input| group_of(*input)).filter(|input| input != group).map(|input| ends[input]);
+            let ready = ready.max().unwrap_or(0).max(free[resource]);
+            ends[*group] = ready + state.time_of(members[0]);
+            free[resource] = ends[*group];
+        }
+    }
+    ends.into_iter().max().unwrap_or(0)
+}
+
+#[test]
+fn partial_replays_give_the_step_of_whole_ones_after_any_moves() {
+    for seed in 0..60 {
+        let graph = made_up(seed, 30);
+        let mut draws = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut state = Fused::new(&graph, seed % 2 == 0);
+        assert_eq!(state.step(), by_relaxation(&graph, &state), "{seed}: at first");
+        for _ in 0..40 {
+            let moves = state.moves();
+            if moves.is_empty() {
+                break;
+            }
+            let made = moves[draws.random_range(0..moves.len())];
+            let before = state.groups();
+            let mut next = state.clone();
+            if next.apply(made) {
+                assert_ne!(next.groups(), before, "{seed}: {made:?}");
+                state = next;
+            }
+            assert_eq!(state.step(), by_relaxation(&graph, &state), "{seed}: {made:?}, {:?}", state.groups());
+        }
+    }
+}
+
+/// The shortest step of all states that fusing reaches.
+fn exhaustive(graph: &UnitGraph) -> u64 {
+    let pairs: Vec<(u32, u32)> = graph.pairs().collect();
+    let mut seen = BTreeSet::new();
+    let mut open = vec![Fused::new(graph, false)];
+    let mut best = open[0].step();
+    while let Some(state) = open.pop() {
+        best = best.min(state.step());
+        for (first, second) in &pairs {
+            let mut next = state.clone();
+            if next.apply(Move::Fuse(*first, *second)) && seen.insert(next.groups()) {
+                open.push(next);
+            }
+        }
+    }
+    best
+}
+
+#[test]
+fn the_search_finds_the_optimum_of_small_graphs() {
+    for seed in 0..30 {
+        let graph = made_up(seed, 9);
+        let best = exhaustive(&graph);
+        for optimizer in [Optimizer::Mcmc, Optimizer::Mcts] {
+            let search = Search { optimizer, seed: 1, moves: 3_000 };
+            let found = search.run(Fused::new(&graph, false), &mut |_| true).best.step();
+            assert_eq!(found, best, "{seed}: {optimizer:?}");
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_finds_the_same_and_nothing_is_worse_than_the_start() {
+    let graph = made_up(7, 200);
+    let start = Fused::new(&graph, false);
+    for optimizer in Optimizer::ALL {
+        let search = Search { optimizer, seed: 5, moves: 500 };
+        let [one, other] = [(); 2].map(|()| search.run(start.clone(), &mut |_| true));
+        assert_eq!((one.best.groups(), &one.trajectory), (other.best.groups(), &other.trajectory), "{optimizer:?}");
+        assert!(one.best.step() <= start.step() && one.evaluated <= 500 + 1, "{optimizer:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_search_keeps_its_best() {
+    let graph = made_up(7, 200);
+    let start = Fused::new(&graph, false);
+    let search = Search { optimizer: Optimizer::Mcmc, seed: 0, moves: 10_000 };
+    let found = search.run(start.clone(), &mut |visit| visit.number < 50);
+    assert!(found.interrupted && found.evaluated == 50 && found.best.step() < start.step());
+}

@@ -1,0 +1,102 @@
+//! The fastest of some plans that fits into memory.
+
+use super::candidates::{self, Candidate, Fit};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::overwrite;
+use perf4sight_base::units::{Bytes, counted};
+use perf4sight_report::{Column, significant};
+use perf4sight_verb::{Context, Finding, KeyedPath, Outline, Summary};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// The request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ChoosePlan {
+    pub plans: PathBuf,
+    pub model: PathBuf,
+    pub memory_budget: Option<Bytes>,
+    pub out: Option<PathBuf>,
+    pub overwrite: bool,
+}
+
+impl ChoosePlan {
+    /// Ranks the plans by samples a second, and names the fastest that fits.
+    ///
+    /// # Errors
+    /// Files that cannot be read; plans of several networks; no plan that fits.
+    pub fn run(&self, context: &mut Context) -> Result<Summary> {
+        let candidates = candidates::rank(&self.plans, &self.model, self.memory_budget, context)?;
+        let best = candidates.first().filter(|best| best.fit != Fit::Exceeds);
+        let best = best.ok_or_else(|| self.nothing_fits(&candidates))?;
+        let whole = candidates::table(&candidates, |one| &one.numbers);
+        if let Some(out) = &self.out {
+            overwrite::save(out, whole.to_csv(), self.overwrite)?;
+        }
+        Ok(Summary {
+            answer: answer(best, &candidates),
+            tables: vec![candidates::table(&candidates, |one| &one.differing)],
+            findings: vec![Finding {
+                about: best.name.clone(),
+                column: Column::number("predicted_ms", "step (ms)"),
+                cell: best.step_ms.into(),
+            }],
+            files: self.out.iter().map(|out| ("plans", out.clone())).collect(),
+            json: json!({ "best": best.name, "plans": whole.to_json(), "warnings": context.warnings() }),
+            ..Summary::default()
+        })
+    }
+
+    pub fn outline(&self) -> Outline {
+        let read = |key, path: &PathBuf| KeyedPath { key, path: path.clone() };
+        Outline {
+            steps: vec![format!("ranks the plans of {}", self.plans.display())],
+            reads: vec![read("plans", &self.plans), read("model", &self.model)],
+            writes: self.out.iter().map(|out| read("out", out)).collect(),
+            ..Outline::default()
+        }
+    }
+
+    fn nothing_fits(&self, candidates: &[Candidate]) -> Error {
+        let leanest = candidates.iter().min_by_key(|one| one.peak);
+        let leanest =
+            leanest.map_or(String::new(), |one| format!("; the leanest takes about {}: {}", one.peak, one.name));
+        let budget = self.memory_budget.map_or(String::new(), |budget| format!(" into {budget}"));
+        Error::unfit(format!("none of {} fits{budget}{leanest}", counted(candidates.len() as u64, "plan")))
+            .help("more tensor or pipeline parallelism, a smaller micro-batch, or a larger --memory-budget")
+    }
+}
+
+fn answer(best: &Candidate, candidates: &[Candidate]) -> String {
+    let step = [best.step_ms, best.interval_ms.0, best.interval_ms.1].map(significant);
+    format!(
+        "The fastest plan{} is {}: {} ms a step ({} to {}), {} samples/s, about {} of memory. {}{}",
+        if best.fit == Fit::Uncertain { " that may fit (none surely does)" } else { "" },
+        best.name,
+        step[0],
+        step[1],
+        step[2],
+        significant(best.rate_at(best.step_ms)),
+        best.peak,
+        rivals(best, candidates),
+        faster_that_may_fit(best, candidates)
+    )
+}
+
+/// How many others that fit as surely may be as fast.
+fn rivals(best: &Candidate, candidates: &[Candidate]) -> String {
+    let others = candidates.iter().skip(1).filter(|one| one.fit == best.fit);
+    match others.filter(|one| one.rate_at(one.interval_ms.0) >= best.rate_at(best.interval_ms.1)).count() {
+        0 => "No other one can be as fast, by the intervals.".to_owned(),
+        count => format!("{} may be as fast, by the intervals.", counted(count as u64, "other plan")),
+    }
+}
+
+/// The fastest plan that may fit, where it is faster than the best that surely does.
+fn faster_that_may_fit(best: &Candidate, candidates: &[Candidate]) -> String {
+    let rate = |one: &Candidate| one.rate_at(one.step_ms);
+    let uncertain = candidates.iter().find(|one| one.fit == Fit::Uncertain);
+    match uncertain.filter(|one| best.fit == Fit::Fits && rate(one) > rate(best)) {
+        None => String::new(),
+        Some(one) => format!(" {} is faster ({} samples/s) and may fit.", one.name, significant(rate(one))),
+    }
+}

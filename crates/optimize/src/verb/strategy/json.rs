@@ -1,0 +1,25 @@
+//! The results as JSON, and the strategy in its published form.
+
+use super::{Shown, tables};
+use crate::passes::Found;
+use serde_json::{Value, json};
+
+/// The version of `optimize.json`.
+pub(super) const FORMAT: u32 = 1;
+
+pub(super) fn of(shown: &Shown) -> Value {
+    json!({
+        "format": FORMAT,
+        "answer": shown.answer,
+        "step_ms": shown.start.before() as f64 / 1e6,
+        "proposals": tables::proposals(shown).to_json(),
+        "for_other_programs": tables::others(shown).to_json(),
+        "nothing_for": shown.found.nothing,
+        "warnings": shown.warnings,
+    })
+}
+
+/// `{"best_strategy": [[operation, object, what goes with it], ...]}`.
+pub(super) fn strategy(found: &Found) -> Value {
+    json!({ "best_strategy": found.strategy })
+}

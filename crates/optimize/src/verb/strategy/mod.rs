@@ -1,0 +1,185 @@
+//! What to change in a recorded job: runs the passes, compares what they propose, and writes the results.
+
+mod files;
+mod json;
+mod page;
+pub mod published;
+mod tables;
+
+use crate::passes::{Found, Learns, PASSES, Pass, Proposal, Wanted};
+use crate::start::{Start, Together};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::result_files::ResultFiles;
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_replay::Analysis;
+use perf4sight_replay::ranks::Job;
+use perf4sight_replay::replayed::Request;
+use perf4sight_report::Column;
+use perf4sight_verb::{Context, Finding, KeyedPath, Outline, Summary, Verb};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+/// What to optimise, and how; [`Verb::run`] does it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Strategy {
+    /// Traces of one job: files, or a folder of them.
+    pub traces: Vec<PathBuf>,
+    /// The names of the passes; all if there are none.
+    pub passes: Vec<String>,
+    /// What is asked of them.
+    pub wanted: Wanted,
+    /// How the job is replayed.
+    pub request: Request,
+    /// The folder of the results.
+    pub out: PathBuf,
+}
+
+/// What the results show.
+struct Shown {
+    start: Start,
+    /// What the passes found, the proposals that bring most first.
+    found: Found,
+    /// The proposals that bring something and learn the same, together.
+    together: Option<Proposal>,
+    answer: String,
+    warnings: Vec<String>,
+}
+
+impl Verb for Strategy {
+    /// Reads the traces, runs the passes, and writes the results. After Ctrl-C the passes that ran count.
+    ///
+    /// # Errors
+    /// Files that are no traces of one job, traces that cannot be replayed, a folder that cannot be written to or has
+    /// files of other programs.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let passes = self.chosen()?;
+        let files = self.files()?;
+        let progress = context.console.progress(passes.len() as u64 + 2, "optimizing");
+        progress.doing("reading traces");
+        let start = Start::of(&Analysis::of(Job::read(&self.traces)?), &self.request)?;
+        progress.advance(1);
+        let mut found = Found::default();
+        for pass in passes {
+            if context.cancelled() {
+                found.nothing.push(format!("{} was interrupted", pass.name()));
+                continue;
+            }
+            progress.doing(pass.name());
+            let cancel = context.cancel.clone();
+            found.add(pass.run(&start, &self.wanted, &|| cancel.load(Ordering::Relaxed))?);
+            progress.advance(1);
+        }
+        progress.doing("comparing");
+        let shown = Shown::of(start, found)?;
+        progress.advance(1);
+        drop(progress);
+        self.write(files, shown, context)
+    }
+}
+
+impl Strategy {
+    fn chosen(&self) -> Result<Vec<&'static dyn Pass>> {
+        let names = || PASSES.iter().map(|pass| pass.name());
+        let unknown = self.passes.iter().find(|name| !names().any(|known| known == name.as_str()));
+        if let Some(unknown) = unknown {
+            return Err(
+                Error::usage(format!("there is no pass {unknown}")).one_of(unknown, names().collect::<Vec<_>>())
+            );
+        }
+        let is_chosen =
+            |pass: &&&dyn Pass| self.passes.is_empty() || self.passes.iter().any(|name| name == pass.name());
+        Ok(PASSES.iter().filter(is_chosen).copied().collect())
+    }
+
+    fn files(&self) -> Result<ResultFiles> {
+        files::new(&self.out, self.traces.iter().map(PathBuf::as_path))
+    }
+
+    /// What it reads and writes.
+    ///
+    /// # Errors
+    /// A folder that has files of other programs.
+    pub fn outline(&self) -> Result<Outline> {
+        self.chosen().map_err(Error::configured)?;
+        self.files().map_err(Error::configured)?;
+        let named: Vec<String> = self.traces.iter().map(|path| path.display().to_string()).collect();
+        Ok(Outline {
+            steps: vec![format!("finds what to change in {}", named.join(", "))],
+            reads: self.traces.iter().map(|path| KeyedPath { key: "traces", path: path.clone() }).collect(),
+            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            ..Outline::default()
+        })
+    }
+
+    fn write(&self, mut files: ResultFiles, shown: Shown, context: &mut Context) -> Result<Summary> {
+        shown.warnings.iter().for_each(|warning| context.warn(warning));
+        let json = json::of(&shown);
+        files.add(files::JSON, format!("{json:#}\n"));
+        files.add(files::REPORT, page::of(&shown).to_html());
+        files.add(files::STRATEGY, format!("{}\n", json::strategy(&shown.found)));
+        shown.found.files.iter().for_each(|(name, contents)| files.add(*name, contents.as_str()));
+        files.place()?;
+        let tables = [tables::proposals(&shown), tables::others(&shown)];
+        Ok(Summary {
+            tables: tables.into_iter().filter(|table| !table.is_empty()).collect(),
+            findings: shown.found.proposals.iter().map(finding).collect(),
+            files: vec![("report", self.out.join(files::REPORT)), ("strategy", self.out.join(files::STRATEGY))],
+            answer: shown.answer,
+            json,
+            ..Summary::default()
+        })
+    }
+}
+
+fn finding(proposal: &Proposal) -> Finding {
+    let column = Column::number("gain_percent", "shorter by");
+    Finding { about: proposal.change.clone(), column, cell: Percent(proposal.gain()[0]).into() }
+}
+
+/// A proposal that shortens the step by less, in percent, is none.
+const WORTH: f64 = 0.5;
+
+impl Shown {
+    fn of(start: Start, mut found: Found) -> Result<Self> {
+        found.proposals.sort_by(|one, other| other.gain()[0].total_cmp(&one.gain()[0]));
+        let together = together(&start, &found.proposals)?;
+        let answer = answer(&start, &found.proposals, together.as_ref());
+        let assumed = found.proposals.iter().flat_map(|proposal| {
+            proposal.outcome.assumptions.iter().map(|assumption| format!("{}: {assumption}", proposal.change))
+        });
+        let warnings = start.warnings.iter().cloned().chain(assumed).collect();
+        Ok(Shown { start, found, together, answer, warnings })
+    }
+}
+
+/// Several changes that each bring something and learn the same, made together.
+fn together(start: &Start, proposals: &[Proposal]) -> Result<Option<Proposal>> {
+    let good = proposals.iter().filter(|one| one.learns == Learns::Same && one.gain()[0] >= WORTH);
+    let edits: Vec<_> = good.filter_map(|one| one.edit.clone()).collect();
+    if edits.len() < 2 {
+        return Ok(None);
+    }
+    let change = "all of these that learn the same";
+    Proposal::of("", change, Rc::new(Together(edits)), Learns::Same, start).map(Some)
+}
+
+fn answer(start: &Start, proposals: &[Proposal], together: Option<&Proposal>) -> String {
+    let before = Milliseconds(start.before() as f64 / 1e6);
+    let Some(best) = proposals.first().filter(|best| best.gain()[0] >= WORTH) else {
+        return format!("Nothing was found that makes the step of {before} shorter by {WORTH} % or more.");
+    };
+    let after = best.outcome.after;
+    let [gain, least, most] = best.gain().map(Percent);
+    let all = together.map_or(String::new(), |all| {
+        format!(" All that learn the same, together: {}.", Milliseconds(all.outcome.after.time / 1e6))
+    });
+    format!(
+        "{}: a step takes {} instead of {before}, {gain} less ({least} to {most}).{all}",
+        best.change,
+        Milliseconds(after.time / 1e6)
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Writes `report.html`: the answer, what to change, the step before and after, how the search went.
+
+use super::{Shown, tables};
+use perf4sight_base::units::{Milliseconds, grouped};
+use perf4sight_replay::graph::{Kind, ResourceKind, StepGraph};
+use perf4sight_replay::simulate::{Schedule, simulate};
+use perf4sight_report::{
+    Axis, Block, Chart, Colour, Fact, Line, Page, Plot, Series, Span, Texture, Timeline, Value, sentence,
+};
+
+/// The whole page.
+pub(super) fn of(shown: &Shown) -> Page {
+    let mut page = Page::new("What to change in distributed training", subtitle(shown));
+    page.chapter("The answer", answer(shown));
+    page.chapter("The step before and after", timelines(shown));
+    let others = tables::others(shown);
+    if !others.is_empty() {
+        page.chapter("For other programs", [Block::Table(others)]);
+    }
+    if shown.found.trajectory.len() > 1 {
+        page.chapter("The search of operator fusion", [Block::Chart(trajectory(shown))]);
+    }
+    page
+}
+
+fn subtitle(shown: &Shown) -> String {
+    let step = &shown.start.recorded.typical;
+    format!("{} ranks, {} operations a step.", step.ranks.len(), grouped(step.graph.nodes().len() as u64))
+}
+
+fn answer(shown: &Shown) -> Vec<Block> {
+    let facts = vec![Fact::new("a step as it is", Milliseconds(shown.start.before() as f64 / 1e6))];
+    let mut blocks =
+        vec![Block::Text(shown.answer.clone()), Block::Headline(facts), Block::Table(tables::proposals(shown))];
+    let remarks: Vec<String> =
+        shown.found.nothing.iter().chain(&shown.warnings).map(|remark| sentence(remark)).collect();
+    blocks.extend(Some(remarks).filter(|remarks| !remarks.is_empty()).map(Block::List));
+    blocks
+}
+
+/// The step as it is, and after what brings most.
+fn timelines(shown: &Shown) -> Vec<Block> {
+    let (start, rank) = (&shown.start, shown.start.slowest());
+    let best = shown.together.iter().chain(&shown.found.proposals).find(|proposal| proposal.edit.is_some());
+    let before = timeline("As it is", &start.recorded.typical, &start.schedule, rank);
+    // The change was made to this step before; if it failed then, there would be no proposal.
+    let after = best.and_then(|best| Some((best, start.changed(best.edit.as_ref()?).ok()?)));
+    let after = after.map(|(best, step)| timeline(&best.change, &step, &simulate(&step.graph), rank));
+    std::iter::once(before).chain(after).map(Block::Chart).collect()
+}
+
+/// The series of the timelines.
+const SERIES: [(&str, Colour, &[Kind]); 4] = [
+    ("kernel", Colour::Nth(3), &[Kind::Kernel]),
+    ("operation", Colour::Nth(0), &[Kind::Operation, Kind::Launch]),
+    ("nothing recorded", Colour::Nth(7), &[Kind::Gap, Kind::Start, Kind::Wait]),
+    ("transfer", Colour::Nth(4), &[Kind::Transfer]),
+];
+
+/// A step of one rank and its links.
+fn timeline(title: &str, step: &StepGraph, schedule: &Schedule, rank: u32) -> Chart {
+    let graph = &step.graph;
+    let resources: Vec<usize> = (0..graph.resources().len())
+        .filter(|resource| graph.resources()[*resource].rank.is_none_or(|own| own == rank))
+        .collect();
+    let name = |resource: &usize| {
+        let own = &graph.resources()[*resource];
+        match own.kind {
+            ResourceKind::Thread => format!("thread {}", own.name),
+            ResourceKind::Stream => format!("stream {}", own.name),
+            ResourceKind::Link => format!("link {}", own.name),
+        }
+    };
+    let series = SERIES.map(|(series, colour, kinds)| {
+        let own = graph.ids().filter(|id| kinds.contains(&graph.node(*id).kind) && graph.node(*id).duration > 0);
+        let spans = own.filter_map(|id| {
+            let track = resources.iter().position(|resource| *resource == graph.node(id).resource.index())?;
+            let [start, end] = [schedule.start(id), schedule.end(graph, id)].map(|time| time as f64 / 1e6);
+            Some(Span { track, start, end, name: graph.name(id).to_owned() })
+        });
+        Series::new(series, spans).coloured(colour).textured(Texture::Plain)
+    });
+    let plot = Timeline {
+        time: Axis::linear("time (ms)"),
+        tracks: resources.iter().map(name).collect(),
+        series: series.into_iter().filter(|series: &Series<Span>| !series.data.is_empty()).collect(),
+    };
+    Chart::new(title, format!("A replayed step of rank {rank}, whose work ends last as it is."), Plot::Timeline(plot))
+}
+
+fn trajectory(shown: &Shown) -> Chart {
+    let visits = &shown.found.trajectory;
+    let series = |name: &str, step: fn(&crate::search::Visit) -> u64| {
+        Series::<Value>::new(name, visits.iter().map(|visit| (visit.number as f64, step(visit) as f64 / 1e6)))
+    };
+    let both = vec![series("current", |visit| visit.current), series("best", |visit| visit.best)];
+    let plot = Line::new(Axis::linear("evaluated moves"), Axis::linear("a step of one rank (ms)"), both);
+    Chart::new("How the step got shorter", "Each marker is a move that was kept.", Plot::Line(plot))
+}

@@ -1,0 +1,41 @@
+//! What can be changed, and what it brings, as tables.
+
+use super::Shown;
+use crate::passes::Proposal;
+use perf4sight_base::units::{Milliseconds, Percent};
+use perf4sight_report::{Column, Table};
+
+/// What a user of PyTorch can change.
+pub(super) fn proposals(shown: &Shown) -> Table {
+    let all = shown.found.proposals.iter().chain(&shown.together);
+    table("What you can change in PyTorch, what brings most first", all)
+}
+
+/// What other programs read from the files.
+pub(super) fn others(shown: &Shown) -> Table {
+    table("For other programs, by the files of this folder", shown.found.others.iter())
+}
+
+fn table<'a>(title: &str, proposals: impl Iterator<Item = &'a Proposal>) -> Table {
+    let columns = [
+        Column::text("change", "change"),
+        Column::number("step_ms", "a step"),
+        Column::number("gain_percent", "shorter by"),
+        Column::number("gain_low_percent", "at least"),
+        Column::number("gain_high_percent", "at most"),
+        Column::text("learns", "learns"),
+    ];
+    let mut table = Table::new(title, columns);
+    for proposal in proposals {
+        let [gain, least, most] = proposal.gain().map(Percent);
+        table.row([
+            proposal.change.as_str().into(),
+            Milliseconds(proposal.outcome.after.time / 1e6).into(),
+            gain.into(),
+            least.into(),
+            most.into(),
+            proposal.learns.words().into(),
+        ]);
+    }
+    table
+}
