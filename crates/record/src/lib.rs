@@ -58,7 +58,8 @@ pub static VERB: VerbSpec = VerbSpec {
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Record {
+/// The settings of a recording.
+pub struct Record {
     command: Vec<String>,
     iterations: u64,
     warm_up: u64,

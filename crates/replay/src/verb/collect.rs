@@ -97,7 +97,7 @@ pub(super) fn verb(traces: Vec<PathBuf>, out: PathBuf) -> Box<dyn Verb> {
 
 fn plain(analysis: &Analysis, file: &Path) -> io::Result<()> {
     let mut target = BufWriter::new(File::create(file)?);
-    timeline::write(analysis, None, &mut target)?;
+    timeline::write(analysis, None, None, &mut target)?;
     target.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
