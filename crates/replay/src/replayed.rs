@@ -86,6 +86,8 @@ impl ReplayedStep {
 pub struct LeftOutError {
     /// The median of the differences without their signs, in percent.
     pub median: f64,
+    /// The median of the differences with their signs: how much longer predictions are, in percent.
+    pub signed: f64,
     /// The number of steps.
     pub steps: usize,
     /// How far the steps themselves are from their median: the median of the differences, in percent.
@@ -186,7 +188,13 @@ impl Replayed {
         }
         let middle = median(&lengths);
         let off: Vec<f64> = lengths.iter().map(|length| 100.0 * (length / middle - 1.0).abs()).collect();
-        Some(LeftOutError { median: median(&errors), steps: errors.len(), spread: median(&off) })
+        let signed: Vec<f64> = self.left_out.iter().map(LeftOut::error).collect();
+        Some(LeftOutError {
+            median: median(&errors),
+            signed: median(&signed),
+            steps: errors.len(),
+            spread: median(&off),
+        })
     }
 
     /// The largest difference of a step, replayed with its own durations, from the record, in percent.

@@ -7,7 +7,7 @@ use crate::replayed::Replayed;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Event, Phase};
 use serde_json::{Value, json};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 /// The beginning of every file, by which those of this program are recognised.
 pub const HEAD: &[u8] = br#"{"generator": "perf4sight", "displayTimeUnit": "ms", "traceEvents": ["#;
@@ -24,7 +24,8 @@ pub fn write(
     replayed: Option<&Replayed>,
     target: impl Write,
 ) -> io::Result<()> {
-    let mut list = List { target, is_empty: true };
+    // A compressing target clears its buffer at each write, however short.
+    let mut list = List { target: BufWriter::new(target), is_empty: true };
     list.target.write_all(HEAD)?;
     for (index, rank) in analysis.job.ranks.iter().enumerate() {
         names(index, rank).iter().try_for_each(|name| list.add(name))?;
@@ -39,7 +40,8 @@ pub fn write(
     if let (Some((begin, _)), Some(replayed)) = (window, replayed) {
         replay(replayed, analysis.job.ranks.len(), begin, &mut list)?;
     }
-    list.target.write_all(b"\n]}\n")
+    list.target.write_all(b"\n]}\n")?;
+    list.target.flush()
 }
 
 /// A list of JSON values that is being written, one a line.

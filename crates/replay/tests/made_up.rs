@@ -4,11 +4,15 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_replay::clocks::Clocks;
 use perf4sight_replay::collectives::Exchanges;
 use perf4sight_replay::communication::{Algorithm, fit};
+use perf4sight_replay::graph::Group;
 use perf4sight_replay::graph::recorded::Recorded;
+use perf4sight_replay::plain_step::{self, PlainStep};
 use perf4sight_replay::ranks::Job;
 use perf4sight_replay::simulate::simulate;
 use perf4sight_replay::synthetic::{Cluster, Made, cluster, write_traces};
 use perf4sight_replay::what_if::{Change, Scenario, one_rank, parse, predict};
+use std::path::Path;
+use tempfile::TempDir;
 
 #[test]
 fn steps_of_two_to_128_ranks_take_as_long_as_the_formula() -> Result<()> {
@@ -25,12 +29,20 @@ fn steps_of_two_to_128_ranks_take_as_long_as_the_formula() -> Result<()> {
 
 /// Steps of a cluster through traces whose clocks are up to 50 ms off, back into a graph.
 fn recorded(steps: &[Made]) -> Result<Recorded> {
-    let folder = tempfile::tempdir().map_err(|cause| Error::io(".", "make a folder", &cause))?;
-    let skew: Vec<i64> = (0..steps[0].job.ranks.len() as i64).map(|rank| (rank * 7_919_000) % 50_000_000).collect();
-    write_traces(steps, &skew, folder.path())?;
-    let job = Job::read(&[folder.path().to_owned()])?;
+    let job = job(steps, folder()?.path())?;
     let exchanges = Exchanges::of(&job);
     Recorded::of(&job, &exchanges, &Clocks::of(&job, &exchanges))
+}
+
+fn folder() -> Result<TempDir> {
+    tempfile::tempdir().map_err(|cause| Error::io(".", "make a folder", &cause))
+}
+
+/// The job of traces that are written into a folder.
+fn job(steps: &[Made], folder: &Path) -> Result<Job> {
+    let skew: Vec<i64> = (0..steps[0].job.ranks.len() as i64).map(|rank| (rank * 7_919_000) % 50_000_000).collect();
+    write_traces(steps, &skew, folder)?;
+    Job::read(&[folder.to_owned()])
 }
 
 fn steps(shape: &Cluster, count: u64) -> Result<Vec<Made>> {
@@ -50,6 +62,66 @@ fn traces_with_clocks_that_are_off_are_replayed_within_one_percent() -> Result<(
             assert!((replayed / made.truth as f64 - 1.0).abs() < 0.01, "{ranks} ranks: {replayed} {}", made.truth);
         }
     }
+    Ok(())
+}
+
+/// Of twelve steps each is left out of a graph once; they differ by less than one percent, as their operations by two.
+#[test]
+fn steps_that_were_left_out_are_predicted_by_the_others() -> Result<()> {
+    let shape = Cluster { ranks: 4, jitter: 0.02, per_byte: 1.0, ..Cluster::default() };
+    let (steps, folder) = (steps(&shape, 12)?, folder()?);
+    let job = job(&steps, folder.path())?;
+    let exchanges = Exchanges::of(&job);
+    let (_, left_out) = Recorded::with_left_out(&job, &exchanges, &Clocks::of(&job, &exchanges))?;
+    assert_eq!(left_out.iter().map(|one| one.step).collect::<Vec<_>>(), (0..12).collect::<Vec<_>>());
+    assert!(left_out.iter().all(|one| one.error().abs() < 1.0), "{left_out:?}");
+    Ok(())
+}
+
+/// Three steps without the profiler, whose slower ranks take 40, 90 and 50 ms.
+#[test]
+fn the_plain_step_is_the_median_of_the_slowest_ranks() -> Result<()> {
+    let shape = Cluster { ranks: 2, ..Cluster::default() };
+    let folder = folder()?;
+    let job = job(&steps(&shape, 2)?, folder.path())?;
+    assert_eq!(plain_step::recorded(&job), Ok(None));
+    let write = |rank: usize, plain: [u64; 3], recorded: &[u64]| {
+        let text = serde_json::json!({
+            "format": 2, "trace": format!("rank{rank}.json"), "rank": rank, "ranks": 2, "kineto": true,
+            "iterations_are": "optimizer steps", "plain": [plain[..1], plain[1..]], "recorded": [recorded],
+        });
+        let file = folder.path().join(format!("rank{rank}.recording.json"));
+        std::fs::write(&file, text.to_string()).map_err(|cause| Error::io(&file, "write times", &cause))
+    };
+    write(0, [40_000_000, 10_000_000, 50_000_000], &[1, 2])?;
+    assert!(plain_step::recorded(&job).is_err(), "rank 1 was not timed");
+    write(1, [30_000_000, 90_000_000, 20_000_000], &[1, 2])?;
+    assert_eq!(plain_step::recorded(&job), Ok(Some(PlainStep { time: 50_000_000, steps: Some(3) })));
+    write(1, [30_000_000, 90_000_000, 20_000_000], &[1])?;
+    assert!(plain_step::recorded(&job).is_err_and(|why| why.contains("rank 1") && why.contains("1 recorded")));
+    Ok(())
+}
+
+/// Two of eight ranks are given. A process group that not all ranks are in, as of tensor parallel layers, stays as it is.
+#[test]
+fn more_ranks_are_those_of_the_job_and_its_largest_groups() -> Result<()> {
+    let folder = folder()?;
+    job(&steps(&Cluster::default(), 1)?, folder.path())?;
+    let job = Job::read(&[0, 1].map(|rank| folder.path().join(format!("rank{rank}.json"))))?;
+    let exchanges = Exchanges::of(&job);
+    let recorded = Recorded::of(&job, &exchanges, &Clocks::of(&job, &exchanges))?;
+    let communication = fit(&recorded, Algorithm::Ring);
+    let mut scenario = Scenario { step: recorded.typical, communication };
+    assert_eq!(scenario.step.ranks.iter().map(|rank| rank.stands_for).sum::<u32>(), 8);
+    let inner = Group { name: "tensor".to_owned(), size: 2, link: scenario.step.groups[0].link };
+    scenario.step.groups.push(inner);
+    scenario.step.transfers[0].group = 1;
+    let first = scenario.step.transfers[0].node;
+    let before = scenario.step.graph.node(first).duration;
+    parse("ranks = 64")?.apply(&mut scenario)?;
+    assert_eq!(scenario.step.groups.iter().map(|group| group.size).collect::<Vec<_>>(), [64, 2]);
+    assert_eq!(scenario.step.graph.node(first).duration, before);
+    assert_eq!(scenario.step.ranks.iter().map(|rank| rank.stands_for).sum::<u32>(), 64);
     Ok(())
 }
 

@@ -17,7 +17,7 @@ const NAMED: usize = 3;
 pub(super) fn of(analysis: &Analysis, replayed: Option<&Replayed>) -> String {
     let replay = replayed.and_then(Replayed::error).map(|error| {
         format!(
-            "; steps left out of the replay are predicted to {} (median of {}, which differ by {} themselves)",
+            "; predicted from the other steps, a step is off by {} (median of {}, which differ by {} themselves)",
             Percent(error.median),
             error.steps,
             Percent(error.spread)

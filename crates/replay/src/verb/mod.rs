@@ -272,6 +272,9 @@ fn algorithm(word: &str) -> Result<Algorithm> {
 /// From this difference between record and replay on, in percent, it is warned about.
 const FAR: f64 = 2.0;
 
+/// From this difference between a step and its prediction from the others on, in percent, something disturbed the steps.
+const DISTURBED: f64 = 5.0;
+
 /// Warnings about the replay.
 fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let (all, alike) = (analysis.job.steps.len(), replayed.steps.len());
@@ -279,6 +282,13 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
         .then(|| format!("{} of {all} steps are replayed: in the others the ranks do something else", alike));
     let far = (replayed.worst() > FAR)
         .then(|| format!("the replay of a step is up to {} off what was recorded", Percent(replayed.worst())));
+    let disturbed = replayed.error().filter(|error| error.signed < -DISTURBED && error.signed < -error.spread);
+    let disturbed = disturbed.map(|error| {
+        format!(
+            "a recorded step takes longer than its operations usually do, so that the replay is {} below it: other programs seem to have disturbed something else in each; the replay is of a step without that",
+            Percent(-error.signed)
+        )
+    });
     let distorted = replayed.distortion.map(|(plain, distortion)| distorted(plain, distortion));
     let unknown = (replayed.distortion.is_none() && !replayed.what_ifs.is_empty()).then(|| {
         "what recording adds to a step is not known, and is in all times: perf4sight record measures it, or give the time of a step without the profiler (--plain-step-ms)".to_owned()
@@ -286,7 +296,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     let assumed = replayed.what_ifs.iter().flat_map(|(text, outcome)| {
         outcome.assumptions.iter().map(move |assumption| format!("what-if \"{text}\": {assumption}"))
     });
-    [unlike, far, distorted, unknown].into_iter().flatten().chain(assumed).collect()
+    [unlike, far, disturbed, distorted, unknown].into_iter().flatten().chain(assumed).collect()
 }
 
 /// How recorded steps differ from plain ones, and what was done about it.
@@ -294,7 +304,7 @@ fn distorted(plain: PlainStep, distortion: Distortion) -> String {
     let longer = if distortion.percent() < 0.0 { "shorter" } else { "longer" };
     let done = match distortion.correction {
         Correction::Threads(_) => "the work of threads was shortened by that",
-        Correction::All(_) => "all times were stretched by that: something disturbed the plain steps",
+        Correction::All(_) => "all times were stretched by that",
         Correction::None => "recording does not explain it, and nothing was corrected",
     };
     let measured = match plain.steps {
