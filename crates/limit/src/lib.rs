@@ -58,9 +58,11 @@ pub use run::find;
 pub use survey::{Limitable, Refused, Survey, check_cpus, cpus};
 
 use perf4sight_machine::Limits;
+use serde::{Deserialize, Serialize};
 
 perf4sight_base::words! {
     /// A resource that can be limited.
+    #[derive(Serialize, Deserialize)]
     pub enum Resource {
         /// CPUs.
         Cpus = "CPUs",
