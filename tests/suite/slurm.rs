@@ -232,7 +232,9 @@ fn slurm_costs_at_most_a_tenth_of_the_same_chunks_by_hand() {
         let run = scene.path(&format!("profiling_csvs/round{round}/imagenet/slurm/1"));
         let hand = scene.path(&format!("hand{round}"));
         fs::create_dir_all(&hand).unwrap();
-        ["run.json", "config.ini"].map(|file| fs::copy(run.join(file), hand.join(file)).unwrap());
+        for file in ["run.json", "config.ini"] {
+            fs::copy(run.join(file), hand.join(file)).unwrap();
+        }
         let began = Instant::now();
         let task = |number: usize| {
             cluster.spawn(&scene, &format!("--quiet slurm-task {} {number} here 0_{number}", hand.display()))
@@ -295,7 +297,7 @@ fn sensitivity_and_detection_are_divided_as_well() {
     let scene = crate::detection::scene().file("job.sh", job).file("config.ini", config);
     let Some(cluster) = Cluster::start(&scene) else { return };
     let both = cluster.run(&scene, "--config-file config.ini --slurm").succeeds();
-    both.prints("2 points in sensitivity").prints("8 settings in detection");
+    let both = both.prints("2 points in sensitivity").prints("8 settings in detection");
     let profile: serde_json::Value = serde_json::from_str(&scene.read("sensitivity/profile.json")).unwrap();
     assert!(profile["provenance"]["complete"] == true && profile["points"].as_array().unwrap().len() == 2, "{profile}");
     // The most CPUs at first, on its own; then the other end.
