@@ -82,10 +82,10 @@ pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<
     let settings = slurm_settings(&document, &tables)?;
     let slurm =
         options.slurm.map(|Slurm { detach, print_script }| slurm::Settings { detach, print_script, ..settings });
-    let outlines = check::outlines(&jobs, slurm.is_some(), context)?;
     if slurm.is_some() {
         check::divisible(&jobs, context)?;
     }
+    let outlines = check::outlines(&jobs, slurm.is_some(), context)?;
     if options.check {
         check::show(&jobs, &outlines, &context.console);
         return Ok(Ending::Finished);

@@ -33,7 +33,7 @@ case $line in
 esac
 "#;
 
-fn scene() -> Scene {
+pub(crate) fn scene() -> Scene {
     let scene = Scene::new()
         .file("python.sh", SCRIPTED)
         .file("pets/images/a.jpg", "")

@@ -12,6 +12,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 /// Simulated, so that rows are exact; with a limit that some configurations do not fit.
 const SIMULATED: &str = "[profile]\ndevice= simulated\nmem_limit= 512\ndataset= imagenet\nlocal_model_loc= nets\n\
@@ -114,6 +115,9 @@ fn hostile_words_stay_words(scene: &Scene, cluster: &Cluster, local: &[String]) 
         ("licence", "\"tx2 $(touch pwned)\"", "invalid license"),
         ("extra", "['pwned.sh']", "is no option of sbatch"),
         ("extra", "['--constraint=none']", "invalid feature"),
+        ("extra", "['--wait']", "keep sbatch from submitting"),
+        ("extra", "['-p short']", "invalid partition"),
+        ("extra", "['--nodelist=board9']", "sinfo -n lists them"),
         ("time", "60s", "leaves a task no time"),
         ("exclusive", "False", "nothing would keep other work away"),
     ] {
@@ -209,16 +213,124 @@ fn ctrl_c_cancels_the_array_and_a_requeued_task_goes_on() {
     assert!((48 - before / 2..=50).contains(&measured(&scene)), "{} measurements, {before} rows", measured(&scene));
 }
 
+/// `cargo test --test suite -- --ignored --nocapture slurm_costs`: takes minutes, and wants a quiet machine.
+#[test]
+#[ignore = "a measurement of minutes"]
+fn slurm_costs_at_most_a_tenth_of_the_same_chunks_by_hand() {
+    let batches: Vec<String> = (1..=50).map(|batch| batch.to_string()).collect();
+    let scene = slow("");
+    let config = scene.read("config.ini").replace("bs= [1, 2, 3, 4]", &format!("bs= [{}]", batches.join(", ")));
+    assert!(config.contains("49, 50"));
+    let scene = scene.file("config.ini", config);
+    let Some(cluster) = Cluster::start(&scene) else { return };
+    let mut seconds = Vec::new();
+    for round in 0..3 {
+        let began = Instant::now();
+        let name = format!("--config-file config.ini --slurm --set profile.device_name=round{round}");
+        cluster.run(&scene, &name).succeeds().says("submitted 300 configurations in 3 tasks");
+        let by_slurm = began.elapsed().as_secs_f64();
+        let run = scene.path(&format!("profiling_csvs/round{round}/imagenet/slurm/1"));
+        let hand = scene.path(&format!("hand{round}"));
+        fs::create_dir_all(&hand).unwrap();
+        for file in ["run.json", "config.ini"] {
+            fs::copy(run.join(file), hand.join(file)).unwrap();
+        }
+        let began = Instant::now();
+        let task = |number: usize| {
+            cluster.spawn(&scene, &format!("--quiet slurm-task {} {number} here 0_{number}", hand.display()))
+        };
+        let tasks = [0, 1, 2].map(task);
+        tasks.into_iter().for_each(|task| assert!(task.wait_with_output().unwrap().status.success()));
+        seconds.push([by_slurm, began.elapsed().as_secs_f64()]);
+        println!("300 configurations: {by_slurm:.1} s by Slurm, {:.1} s by hand", seconds[round][1]);
+    }
+    let [slurm, hand] = [0, 1].map(|which| seconds.iter().map(|pair| pair[which]).fold(f64::INFINITY, f64::min));
+    println!("at least {slurm:.1} s by Slurm, {hand:.1} s by hand: {:+.1} %", 100.0 * (slurm / hand - 1.0));
+    assert!(slurm <= 1.1 * hand, "{slurm} s by Slurm, {hand} s by hand");
+}
+
+/// A task that lands on a node of another kind goes elsewhere, and takes the waiting ones with it.
+#[test]
+fn a_node_of_another_kind_does_not_take_the_tasks_of_others() {
+    let scene = slow("");
+    let worker = scene.read("worker.sh");
+    let other = crate::workers::TX2.replace("1.10.0", "1.9.0");
+    let scene = scene.file(
+        "worker.sh",
+        format!("case \"$SLURMD_NODENAME $*\" in *board3*--about*) echo '{other}'; exit;; esac\n{worker}"),
+    );
+    let Some(cluster) = Cluster::start(&scene) else { return };
+    let waiting = cluster.spawn(&scene, "--config-file config.ini --slurm --set slurm.chunks=8");
+    let waits = || cluster.slurm("squeue", &["-h", "-r", "-t", "PD", "-o", "%i %r"]);
+    within_patience("a task that waits for another node", || waits().contains("BeginTime"));
+    // Slurm lets a requeued job wait for two minutes.
+    let moved = || -> Vec<String> {
+        let listed = waits();
+        let lines = listed.lines().filter_map(|line| line.strip_suffix(" BeginTime"));
+        lines.map(|job| format!("jobid={job}")).collect()
+    };
+    within_patience("the end", || {
+        moved().iter().for_each(|job| drop(cluster.slurm("scontrol", &["update", job, "starttime=now+1"])));
+        cluster.is_idle()
+    });
+    let output = waiting.wait_with_output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words}");
+    assert!(words.contains("gets no more tasks") && words.contains("another kind of machine"), "{words}");
+    assert_eq!(identities(&scene.path("profiling_csvs/tx2/imagenet")), (48, 48));
+    let note = |task: usize| -> serde_json::Value {
+        serde_json::from_str(&scene.read(&format!("profiling_csvs/tx2/imagenet/slurm/1/task-{task}.json"))).unwrap()
+    };
+    let third = (0..8).filter(|task| note(*task)["node"] == "board3").count();
+    assert!([0, 8].contains(&third), "{third} of 8 tasks on board3");
+    // Each of three nodes takes a task before it is known to be of another kind.
+    let left: usize = (0..8).map(|task| note(task)["left"].as_array().map_or(0, Vec::len)).sum();
+    assert!((1..=4).contains(&left), "{left} tasks were moved");
+}
+
+/// Sections that another crate measures: each point of a job, and each setting of a detector.
+#[test]
+fn sensitivity_and_detection_are_divided_as_well() {
+    let job = "i=0; while :; do i=$((i+1)); sleep 0.02; echo \"{\\\"step\\\": $i, \\\"time\\\": $(date +%s.%N)}\" >> \"$PERF4SIGHT_STEPS\"; done\n";
+    let config = "[sensitivity]\ncommand = sh job.sh\ncpu = 1\ncpu_step = 0.5\nwarm_up = 2\npoint_time = 4s\n\
+                  [detection]\ndata = pets\npython = ./python.sh\nnum_workers = [0, 1]\nbatch_size = [2, 4, 8, 16]\n[slurm]\ntasks = 3\n";
+    let scene = crate::detection::scene().file("job.sh", job).file("config.ini", config);
+    let Some(cluster) = Cluster::start(&scene) else { return };
+    let both = cluster.run(&scene, "--config-file config.ini --slurm").succeeds();
+    let both = both.prints("2 points in sensitivity").prints("8 settings in detection");
+    let profile: serde_json::Value = serde_json::from_str(&scene.read("sensitivity/profile.json")).unwrap();
+    assert!(profile["provenance"]["complete"] == true && profile["points"].as_array().unwrap().len() == 2, "{profile}");
+    // The most CPUs at first, on its own; then the other end.
+    assert!(scene.path("sensitivity/slurm/2/run.json").exists() && !scene.path("sensitivity/slurm/3").exists());
+    assert!(!both.stderr().contains("failed on board"), "{both}");
+    // A batch of 8 does not fit, so that nobody tries 16; one machine does not try it with more workers either.
+    let tried = scene.read("asked").lines().count();
+    scene.run("--config-file config.ini --only detection --set detection.out=alone").succeeds();
+    assert_eq!((tried, scene.read("asked").lines().count()), (6, 11));
+    // Up to the time of a training; what follows is measured of the worker.
+    let settings = |folder: &str| -> Vec<String> {
+        let text = scene.read(&format!("{folder}/settings.csv"));
+        let ran = text.lines().filter(|line| line.contains(",ran,"));
+        ran.map(|line| line.split(',').take(16).collect::<Vec<_>>().join(",")).collect()
+    };
+    assert_eq!(settings("detection"), settings("alone"));
+    assert_eq!(settings("detection").len(), 4);
+    let again = cluster.run(&scene, "--config-file config.ini --slurm").succeeds();
+    assert!(!again.stderr().contains("submitted"), "{again}");
+}
+
 fn measured(scene: &Scene) -> usize {
     fs::read_to_string(scene.path("measured")).map_or(0, |text| text.lines().count())
 }
 
-/// `[sensitivity]` would measure the machine where the command is typed.
 #[test]
 fn a_configuration_that_leaves_nothing_to_slurm_is_refused() {
-    let scene = Scene::new().file("config.ini", "[sensitivity]\ncommand = touch ran\n[slurm]\ntasks = 2\n");
+    let scene = Scene::new().file("config.ini", "[fingerprint]\ndevice = cpu\n[slurm]\ntasks = 2\n");
     let refused = scene.run("--config-file config.ini --slurm").fails(2);
-    refused.says("none of these sections can be divided").says("[profile] or [detection]");
+    refused.says("none of these sections can be divided").says("[profile], [detection] or [sensitivity]");
+    // One job on several nodes is one measurement.
+    let scene = Scene::new().file("config.ini", "[sensitivity]\ncommand = touch ran\nnnodes = 2\n");
+    scene.run("--config-file config.ini --slurm").fails(3).says("nnodes and --slurm at once");
     assert!(!scene.path("ran").exists());
 }
 
@@ -240,6 +352,8 @@ fn what_slurm_refuses_is_said_with_what_to_do() {
     };
     fake("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1");
     outcome().fails(5).says("controller does not answer squeue").says("nothing is lost");
+    fake("squeue", "echo 'squeue: fatal: Could not establish a configuration source' >&2; exit 1");
+    outcome().fails(5).says("knows of no cluster").says("SLURM_CONF");
     fake("squeue", "");
     fake("scontrol", "echo 'MaxArraySize            = 1001'");
     let refuse = |words: &str| fake("sbatch", &format!("echo \"sbatch: error: {words}\" >&2; exit 1"));
@@ -269,11 +383,11 @@ fn adaptive_plans_and_hosts_are_refused(scene: &Scene) {
 fn a_node_of_another_kind_or_version_adds_no_rows() {
     let scene = networks(Scene::new()).file("config.ini", SIMULATED);
     let Some(cluster) = Cluster::start(&scene) else { return };
-    let one = "--config-file config.ini --slurm --set slurm.chunks=1";
+    let one = "--config-file config.ini --slurm --set slurm.chunks=1 --set slurm.extra=['--exclude=board2,board3']";
     cluster.run(&scene, &format!("{one} --set profile.bs=[1]")).succeeds();
-    // The device is another one, as a board with another processor.
+    // The device is another one, as a board with another processor, and there is no other node.
     let other = cluster.run(&scene, &format!("{one} --set profile.mem_limit=500")).fails(5);
-    other.says("another kind of machine").says("mem_limit was 512 MiB, is 500 MiB");
+    other.says("another kind of machine").says("mem_limit was 512 MiB, is 500 MiB").says("it goes to no other node");
     assert_eq!(rows(&scene.path("profiling_csvs/simulated/imagenet")).len(), 24);
     let run = scene.path("profiling_csvs/simulated/imagenet/slurm/1/run.json");
     let text = fs::read_to_string(&run).unwrap();

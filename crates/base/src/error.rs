@@ -17,6 +17,8 @@ pub enum Kind {
     Input,
     /// A device that is missing, cannot run here, or failed as a whole.
     Device,
+    /// A device that works, and is another kind than that of the other results.
+    OtherKind,
     /// Reading or writing: missing files, permissions, a full disk.
     Io,
     /// Everything was done, and the answer is that a step may not fit.
@@ -32,7 +34,7 @@ impl Kind {
             Kind::Usage => 2,
             Kind::Config => 3,
             Kind::Input => 4,
-            Kind::Device => 5,
+            Kind::Device | Kind::OtherKind => 5,
             Kind::Io => 6,
             Kind::Unfit => 7,
             Kind::Command(code) => code,
@@ -87,6 +89,11 @@ impl Error {
     /// A device that cannot do the requested work.
     pub fn device(problem: impl Into<String>) -> Self {
         Self::new(Kind::Device, problem)
+    }
+
+    /// A device of another kind than that of the results that its own would be compared with.
+    pub fn other_kind(problem: impl Into<String>) -> Self {
+        Self::new(Kind::OtherKind, problem)
     }
 
     /// A step that may not fit, where only one that fits was wanted.

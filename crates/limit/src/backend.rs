@@ -13,6 +13,8 @@ use super::{Job, Resource, Surroundings};
 use perf4sight_base::units::Bytes;
 use perf4sight_machine::guard::Guarded;
 use perf4sight_machine::{Limits, Watch};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::{self, Debug};
 use std::io;
 
@@ -58,6 +60,23 @@ pub enum Grip {
 impl fmt::Display for BackendInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
+    }
+}
+
+/// As its name.
+impl Serialize for BackendInfo {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name)
+    }
+}
+
+impl<'de> Deserialize<'de> for &'static BackendInfo {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        let image = Surroundings { image: Some(""), ..Surroundings::default() };
+        let mut known = all(&Surroundings::default(), None).into_iter().chain(all(&image, None));
+        let found = known.find(|backend| backend.info().name == name);
+        found.map(|backend| backend.info()).ok_or_else(|| D::Error::custom(format!("unknown limiter {name:?}")))
     }
 }
 

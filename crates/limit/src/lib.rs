@@ -58,8 +58,10 @@ pub use run::find;
 pub use survey::{Limitable, Refused, Survey, check_cpus, cpus};
 
 use perf4sight_machine::Limits;
+use serde::{Deserialize, Serialize};
 
 perf4sight_base::words! {
+    #[derive(Serialize, Deserialize)]
     pub enum Resource {
         Cpus = "CPUs",
         Memory = "memory",

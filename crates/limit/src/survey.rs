@@ -5,13 +5,14 @@ use super::backend::BackendInfo;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
 use perf4sight_machine::{Limits, affinity};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The smallest quota of the kernel, in CPUs.
 const LEAST_CPUS: f64 = 0.01;
 
 /// The limits that this machine can enforce.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Survey {
     /// CPUs available to this process, by affinity and control groups.
     pub cpus: f64,
@@ -21,8 +22,8 @@ pub struct Survey {
     pub resources: Vec<Limitable>,
 }
 
-/// By what a resource can be limited here, or why it cannot.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How one resource can be limited.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limitable {
     /// What is limited.
     pub resource: Resource,
@@ -35,7 +36,7 @@ pub struct Limitable {
 }
 
 /// A back-end that does not work.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
     /// The one that was tried.
     pub backend: &'static BackendInfo,

@@ -39,8 +39,9 @@ pub fn check_kind(before: &Setting, now: &Setting) -> Result<()> {
     if different.is_empty() {
         return Ok(());
     }
-    let problem = format!("this node is another kind of machine than that of the other rows: {}", different.join("; "));
-    Err(Error::device(problem).help(
+    let problem =
+        format!("this node is another kind of machine than that of the other results: {}", different.join("; "));
+    Err(Error::other_kind(problem).help(
         "let extra of [slurm] choose nodes of one kind, as by --constraint=NAME, and keep the results of others in a folder of their own",
     ))
 }

@@ -1,7 +1,9 @@
 //! The numbers of CPUs to try a job with.
 
+use serde::{Deserialize, Serialize};
+
 /// Numbers of CPUs with a fixed step, up to a largest one.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Grid {
     cpus: Vec<f64>,
     step: f64,

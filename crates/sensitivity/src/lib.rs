@@ -35,5 +35,5 @@ pub use model::{Bound, Data, Estimate, Model};
 pub use overlap::{LONGER, MeasuredOverlap, Overlap};
 pub use rate::{Disturbance, KNOWN, LEAST_TIME, Measured, Rate, Span, slowest};
 pub use request::Request;
-pub use search::{Knee, Next, SHARES, knees, next};
+pub use search::{Knee, Next, SHARES, knees, next, round};
 pub use steps::{Step, Steps};

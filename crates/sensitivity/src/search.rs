@@ -8,6 +8,7 @@
 use crate::curve::{Curve, Point};
 use crate::grid::Grid;
 use serde::{Deserialize, Serialize};
+use std::iter;
 
 /// The next step of the search.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,8 +56,35 @@ pub fn next(grid: &Grid, points: &[Point]) -> Next {
     let ends = [grid.cpus().last(), grid.cpus().first()];
     let Some(curve) = Curve::of(points) else { return ends[0].map_or(Next::Done, |most| Next::Measure(*most)) };
     let end = ends.into_iter().flatten().copied().find(|cpus| curve.measured(*cpus).is_none());
-    let found = end.or_else(|| widest(grid, &curve)).or_else(|| unverified(grid, &curve));
+    let found = end.or_else(|| widest(grid.cpus().iter(), &curve)).or_else(|| unverified(grid, &curve).next());
     found.map_or(Next::Done, Next::Measure)
+}
+
+/// What to measure next where several numbers of CPUs are measured at once: none of them depends on another one. None
+/// where all knees are verified.
+///
+/// The first round is known beforehand: the most CPUs, half of them, half of those and so on, and the least. Every
+/// later one has the widest bounds of each gap between measured numbers; the last ones verify the knees.
+pub fn round(grid: &Grid, points: &[Point]) -> Vec<f64> {
+    let Some(curve) = Curve::of(points) else { return halves(grid) };
+    let unknown = |cpus: &f64| curve.measured(*cpus).is_none();
+    let first: Vec<f64> = halves(grid).into_iter().filter(unknown).collect();
+    let of_gap = |gap: [f64; 2]| widest(grid.cpus().iter().filter(|cpus| gap[0] < **cpus && **cpus < gap[1]), &curve);
+    let cpus: Vec<f64> = curve.points().iter().map(|point| point.cpus).collect();
+    let gaps: Vec<f64> = cpus.windows(2).filter_map(|gap| of_gap([gap[0], gap[1]])).collect();
+    let mut last: Vec<f64> = unverified(grid, &curve).collect();
+    last.sort_by(f64::total_cmp);
+    last.dedup();
+    [first, gaps, last].into_iter().find(|round| !round.is_empty()).unwrap_or_default()
+}
+
+/// The most CPUs, and again and again the most that are at most half of those before; the least.
+fn halves(grid: &Grid) -> Vec<f64> {
+    let half = |cpus: &f64| grid.cpus().iter().copied().take_while(|fewer| *fewer <= cpus / 2.0).last();
+    let halves = iter::successors(grid.cpus().last().copied(), half);
+    let mut halves: Vec<f64> = halves.chain(grid.cpus().first().copied()).collect();
+    halves.dedup();
+    halves
 }
 
 /// The fewest CPUs with each of the [`SHARES`], from the points so far.
@@ -65,23 +93,23 @@ pub fn knees(grid: &Grid, curve: &Curve) -> Vec<Knee> {
 }
 
 /// The number of CPUs with the widest bounds; of equals, the largest. None where all are narrow.
-fn widest(grid: &Grid, curve: &Curve) -> Option<f64> {
+fn widest<'a>(cpus: impl Iterator<Item = &'a f64>, curve: &Curve) -> Option<f64> {
     let best = curve.best().rate.per_second;
     let width = |cpus: f64| {
         let between = curve.at(cpus);
         (between.most - between.least) / best
     };
-    let open = grid.cpus().iter().map(|cpus| (*cpus, width(*cpus))).filter(|(_, width)| *width > NARROW);
+    let open = cpus.map(|cpus| (*cpus, width(*cpus))).filter(|(_, width)| *width > NARROW);
     open.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cpus, _)| cpus)
 }
 
-/// A knee, or one step less, that was not measured.
-fn unverified(grid: &Grid, curve: &Curve) -> Option<f64> {
-    let unknown = |cpus: &f64| curve.measured(*cpus).is_none();
-    SHARES.iter().find_map(|share| {
-        let claimed = claimed(grid, curve, *share);
-        [Some(claimed), grid.before(claimed)].into_iter().flatten().find(unknown)
-    })
+/// The knees, and one step less, that were not measured.
+fn unverified(grid: &Grid, curve: &Curve) -> impl Iterator<Item = f64> {
+    let pair = |share: f64| {
+        let claimed = claimed(grid, curve, share);
+        [Some(claimed), grid.before(claimed)].into_iter().flatten()
+    };
+    SHARES.map(pair).into_iter().flatten().filter(|cpus| curve.measured(*cpus).is_none())
 }
 
 /// The fewest CPUs whose measured or interpolated rate reaches a share of the best.

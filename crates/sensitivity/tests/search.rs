@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
-use perf4sight_sensitivity::{Curve, Grid, Knee, Next, Oddity, Point, Rate, SHARES, knees, next};
+use perf4sight_sensitivity::{Curve, Grid, Knee, Next, Oddity, Point, Rate, SHARES, knees, next, round};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use statrs::distribution::{ContinuousCDF, Normal};
@@ -85,6 +85,36 @@ fn nineteen_knees_are_exact_in_at_most_108_runs() {
     }
     println!("{runs} runs");
     assert!(runs <= 108, "{runs} runs");
+}
+
+/// Rounds find the same knees, none measures a number twice, and few of them wait in a queue.
+#[test]
+fn rounds_find_the_same_knees_one_after_the_other() {
+    let (mut runs, mut rounds, mut most) = (0, 0, 0);
+    for (name, shape) in published().iter().chain(&shapes()) {
+        let (grid, mut points, mut own) = (Grid::new(MOST, 1.0), Vec::<Point>::new(), 0);
+        loop {
+            let cpus = round(&grid, &points);
+            if cpus.is_empty() {
+                break;
+            }
+            own += 1;
+            for cpus in cpus {
+                assert!(points.iter().all(|point| point.cpus != cpus), "{name}: {cpus} CPUs twice");
+                points.push(Point { cpus, rate: Rate::exactly(shape(cpus)) });
+            }
+        }
+        (runs, rounds, most) = (runs + points.len(), rounds + own, most.max(own));
+        assert_eq!(next(&grid, &points), Next::Done, "{name}");
+        for knee in knees(&grid, &Curve::of(&points).unwrap()) {
+            assert_eq!(knee.cpus, truth(shape, knee.share), "{name}, {}", knee.share);
+        }
+    }
+    println!("{runs} runs in {rounds} rounds, at most {most}");
+    assert!(runs <= 160 && most <= 5, "{runs} runs in {rounds} rounds, at most {most}");
+    // By hand: half of 24, half of 12 and so on; of 3 the most that is at most 1.5.
+    assert_eq!(round(&Grid::new(24.0, 1.0), &[]), [24.0, 12.0, 6.0, 3.0, 1.0]);
+    assert_eq!(round(&Grid::new(1.0, 1.0), &[]), [1.0]);
 }
 
 /// What noise of 3 % does to a knee over thirty seeds: by how many CPUs it is off on average, and how often what it claims to lie between

@@ -24,7 +24,12 @@ impl Cluster {
         let printed = call("sbatch", arguments)?;
         // "12", or "12;cluster" where there are several.
         let number = printed.trim().split(';').next().and_then(|number| number.parse().ok());
-        number.ok_or_else(|| Error::device(format!("sbatch printed {printed:?}")).expected("the number of a job"))
+        let line = printed.lines().next().unwrap_or_default().to_owned();
+        number.ok_or_else(|| {
+            Error::device(format!("sbatch printed {line:?}"))
+                .expected("the number of a job")
+                .help("correct extra in [slurm]")
+        })
     }
 
     /// The jobs of this user that wait, run or end.
@@ -72,6 +77,34 @@ impl Cluster {
             field("NodeList=").filter(|node| node != "(null)").map_or(String::new(), |node| format!(" on {node}"));
         let code = field("ExitCode=").map_or(String::new(), |code| format!(", exit code {code}"));
         Some(format!("{state}{node}{code}"))
+    }
+
+    /// Whether a job with these options could run if these nodes were left out.
+    ///
+    /// # Errors
+    /// There is no such node, or the controller does not answer.
+    pub fn check_without(self, options: &[String], nodes: &str) -> Result<()> {
+        let without = [format!("--exclude={nodes}"), "--test-only".to_owned(), "--wrap=true".to_owned()];
+        call("sbatch", &[options, &without].concat()).map(drop)
+    }
+
+    /// The nodes that a task must not run on, as Slurm writes lists; empty where there are none.
+    ///
+    /// # Errors
+    /// A task that Slurm does not know.
+    pub fn excluded(self, job: &str) -> Result<String> {
+        let printed = call("scontrol", &["show".into(), "job".into(), "--oneliner".into(), job.to_owned()])?;
+        let list = printed.split_whitespace().find_map(|word| word.strip_prefix("ExcNodeList="));
+        Ok(list.filter(|list| *list != "(null)").unwrap_or_default().to_owned())
+    }
+
+    /// Keeps a task that waits, or those of an array, away from these nodes.
+    ///
+    /// # Errors
+    /// A task that does not wait; the others of its array are kept away all the same.
+    pub fn exclude(self, job: &str, nodes: &str) -> Result<()> {
+        let words = ["update".to_owned(), format!("JobId={job}"), format!("ExcNodeList={nodes}")];
+        call("scontrol", &words).map(drop)
     }
 
     /// Puts a task back into the queue.

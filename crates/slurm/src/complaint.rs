@@ -5,17 +5,21 @@ use perf4sight_base::error::{Error, suggestion};
 use std::process::ExitStatus;
 
 /// Words by which Slurm says that its controller does not answer, from 22.05 and 23.11.
-const SILENT: [&str; 6] = [
+const SILENT: [&str; 5] = [
     "Unable to contact slurm controller",
     "Socket timed out",
     "Connection refused",
-    "Could not establish a configuration source",
     "Zero Bytes were transmitted",
     "Protocol authentication error",
 ];
 
+/// Words by which Slurm says that it knows of no cluster.
+const UNKNOWN: [&str; 2] = ["Could not establish a configuration source", "Unable to process configuration file"];
+
 /// What Slurm refuses, by its own words, with the remedy.
-const REFUSALS: [(&str, &str); 11] = [
+const REFUSALS: [(&str, &str); 13] = [
+    ("invalid partition", "correct --partition or -p in extra of [slurm]"),
+    ("invalid node name", "correct the names of nodes in extra of [slurm]; sinfo -N lists them"),
     ("invalid license", "scontrol show licenses lists the licences; correct licence in [slurm]"),
     (
         "time limit is invalid",
@@ -46,11 +50,18 @@ pub(super) fn explain(program: &str, arguments: &[String], words: &str, status: 
             "scontrol ping shows whether it runs; nothing is lost, and the same command goes on when it is back",
         );
     }
+    if UNKNOWN.iter().any(|unknown| words.contains(unknown)) {
+        return Error::device(format!("Slurm is installed here and knows of no cluster: {plain}"))
+            .help("start this on the login node of a cluster, or let SLURM_CONF name its slurm.conf");
+    }
     let partition = arguments.iter().find_map(|word| word.strip_prefix("--partition="));
     if let (Some(partition), true) = (partition, words.to_lowercase().contains("invalid partition")) {
         let known = partitions();
-        return Error::device(format!("there is no partition \"{partition}\" here"))
-            .help(suggestion(partition, known.iter().map(String::as_str)));
+        // Else an option in extra names another one.
+        if !known.iter().any(|known| known == partition) {
+            return Error::device(format!("there is no partition \"{partition}\" here"))
+                .help(suggestion(partition, known.iter().map(String::as_str)));
+        }
     }
     let lower = words.to_lowercase();
     let error = match plain.is_empty() {

@@ -18,7 +18,7 @@ const PAUSES: [(Duration, Duration); 3] = [
     (Duration::MAX, Duration::from_secs(20)),
 ];
 
-/// How often Ctrl-C is looked for.
+/// How often Ctrl-C, and the end of the last task, is looked for.
 const BLINK: Duration = Duration::from_millis(100);
 
 /// How long a controller may stay away: a restart takes seconds, and the array goes on without this program.
@@ -62,8 +62,10 @@ pub(crate) fn follow(runs: &[Run], settings: &Settings, cluster: Cluster, contex
             return Ok(Ending::All(failures(&standings, &jobs, cluster)));
         }
         warn_of_stuck(&standings, &mut stuck, context);
+        warn_of_moved(&standings, &mut stuck, context);
         unseen = unseen || warn_of_unseen(&standings, began, context);
-        if !wait(pause(began, context), context) {
+        let finished = || standings.iter().all(Standing::is_finished_now);
+        if !wait(pause(began, context), context, &finished) {
             return cancel(runs, cluster, context);
         }
     }
@@ -99,7 +101,7 @@ fn queue(cluster: Cluster, context: &mut Context) -> Result<Option<Vec<Queued>>>
             context.console.note(format_args!("waiting for Slurm: {error}"));
             warned = true;
         }
-        if !wait(pause(began, context), context) {
+        if !wait(pause(began, context), context, &|| false) {
             return Ok(None);
         }
     }
@@ -110,11 +112,14 @@ fn pause(began: SystemTime, context: &Context) -> Duration {
     PAUSES.iter().find(|(until, _)| elapsed < *until).map_or(BLINK, |(_, pause)| *pause)
 }
 
-/// Waits; false after Ctrl-C.
-fn wait(time: Duration, context: &Context) -> bool {
+/// Waits for so long, or until it is over; false after Ctrl-C.
+fn wait(time: Duration, context: &Context, is_over: &dyn Fn() -> bool) -> bool {
     for _ in 0..time.as_millis() / BLINK.as_millis() {
         if context.cancelled() {
             return false;
+        }
+        if is_over() {
+            break;
         }
         thread::sleep(BLINK);
     }
@@ -162,6 +167,15 @@ fn warn_of_stuck(standings: &[Standing<'_>], known: &mut BTreeSet<String>, conte
     }
 }
 
+/// Warns, once for every node, where a task goes to another one.
+fn warn_of_moved(standings: &[Standing<'_>], known: &mut BTreeSet<String>, context: &mut Context) {
+    for note in standings.iter().flat_map(Standing::moved) {
+        if known.insert(note.node.clone()) {
+            context.warn(format!("{} gets no more tasks, and this one another node: {}", note.node, note.words));
+        }
+    }
+}
+
 /// Warns where a task runs for a while and nothing of it is seen here.
 fn warn_of_unseen(standings: &[Standing<'_>], began: SystemTime, context: &mut Context) -> bool {
     let runs_unseen = |standing: &Standing<'_>| {
@@ -202,6 +216,9 @@ fn failure(run: &Run, task: usize, note: Option<&Note>, fate: impl Fn() -> Optio
             super::run_folder::OUTPUT
         ),
         Some(Note { state: State::Finished, .. }) => return None,
+        Some(Note { state: State::Moved, node, words, .. }) => {
+            format!("task {task} ended before it got another node than {node}: {words}")
+        }
         Some(Note { state: State::Running, node, .. }) => {
             format!(
                 "task {task} was killed on {node}{}: what it had measured of its {items} configurations is kept",
@@ -211,7 +228,7 @@ fn failure(run: &Run, task: usize, note: Option<&Note>, fate: impl Fn() -> Optio
         Some(Note { state: State::Stopped, node, .. }) => {
             format!("task {task} was ended on {node}{} before its {items} configurations were measured", slurm())
         }
-        Some(Note { state: State::Failed, node, words }) => format!("task {task} failed on {node}: {words}"),
+        Some(Note { state: State::Failed, node, words, .. }) => format!("task {task} failed on {node}: {words}"),
     })
 }
 
@@ -226,8 +243,14 @@ mod tests {
         let share = Share { items: vec!["a".into(), "b".into()], seconds: 1.0 };
         let run = Run::new(Path::new("/absent/runs"), "profile", 5, vec![share])?;
         let fate = || Some("FAILED on board2, exit code 0:9".to_owned());
-        let words =
-            |state| failure(&run, 0, Some(&Note { state, node: "board2".into(), words: "no GPU".into() }), fate);
+        let words = |state| {
+            failure(
+                &run,
+                0,
+                Some(&Note { state, node: "board2".into(), words: "no GPU".into(), left: Vec::new() }),
+                fate,
+            )
+        };
         assert_eq!(words(State::Finished), None);
         let killed = words(State::Running).unwrap_or_default();
         assert!(

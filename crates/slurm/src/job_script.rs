@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Seconds before the time limit at which a task is asked to end: a measurement that is cut off ends within five.
 pub(crate) const NOTICE: u64 = 120;
 
-/// The time limit of the job that merges, in minutes.
+/// The time limit of the job that merges, in minutes, where that of a task is not shorter.
 const MERGE_MINUTES: u64 = 10;
 
 /// Where tasks run, and with which program.
@@ -71,16 +71,21 @@ fn command(run: &Run, place: &Place<'_>, verb: &str) -> Result<String> {
         .map_err(|cause| Error::config(format!("{words:?} cannot be written into a script: {cause}")))
 }
 
-/// The arguments of `sbatch` for an array, behind the array `after`.
-pub(crate) fn array_arguments(run: &Run, place: &Place<'_>, array: Array, after: Option<u64>) -> Result<Vec<String>> {
-    let settings = place.settings;
-    let mut words = vec!["--nodes=1".to_owned(), "--ntasks=1".to_owned(), format!("--time={}", run.minutes)];
+/// The options that choose the nodes of a task.
+pub(crate) fn node_choice(settings: &Settings, minutes: u64) -> Vec<String> {
+    let mut words = vec!["--nodes=1".to_owned(), "--ntasks=1".to_owned(), format!("--time={minutes}")];
     // --exclusive gives all processors of a node, and --mem=0 all of its memory.
     words.extend(settings.exclusive.then(|| ["--exclusive".to_owned(), "--mem=0".to_owned()]).into_iter().flatten());
     words.extend(settings.licence.iter().map(|licence| format!("--licenses={licence}")));
     words.extend(chosen(settings));
+    words
+}
+
+/// The arguments of `sbatch` for an array, behind the array `after`.
+pub(crate) fn array_arguments(run: &Run, place: &Place<'_>, array: Array, after: Option<u64>) -> Result<Vec<String>> {
+    let mut words = run.choice.clone();
     words.extend([
-        format!("--array=0-{}%{}", array.count - 1, settings.tasks),
+        format!("--array=0-{}%{}", array.count - 1, place.settings.tasks),
         format!("--signal=B:TERM@{NOTICE}"),
         "--requeue".to_owned(),
         "--open-mode=append".to_owned(),
@@ -95,7 +100,7 @@ pub(crate) fn array_arguments(run: &Run, place: &Place<'_>, array: Array, after:
 /// The arguments of `sbatch` for the job that merges when these have ended.
 pub(crate) fn merge_arguments(run: &Run, place: &Place<'_>, arrays: &[u64]) -> Result<Vec<String>> {
     let jobs: Vec<String> = arrays.iter().map(u64::to_string).collect();
-    let mut words = vec!["--ntasks=1".to_owned(), format!("--time={MERGE_MINUTES}")];
+    let mut words = vec!["--ntasks=1".to_owned(), format!("--time={}", MERGE_MINUTES.min(run.minutes))];
     words.extend(chosen(place.settings));
     words.push(format!("--dependency=afterany:{}", jobs.join(":")));
     words.extend(common(run, place, MERGE, MERGE)?);
@@ -125,13 +130,14 @@ fn script_path(path: &Path) -> Result<String> {
     text(path)
 }
 
-/// A path that Slurm can be given.
+/// A path that Slurm can be given. A backslash in the name of an output file keeps Slurm from replacing %a in it, and is
+/// lost (sbatch(1), "filename pattern").
 pub(crate) fn text(path: &Path) -> Result<String> {
     match path.to_str() {
-        Some(text) if !text.contains(char::is_control) => Ok(text.to_owned()),
+        Some(text) if !text.contains(|char: char| char.is_control() || char == '\\') => Ok(text.to_owned()),
         _ => Err(Error::usage("Slurm cannot be given this path")
             .file(path)
-            .expected("UTF-8 without line breaks")
+            .expected("UTF-8 without line breaks and backslashes")
             .help("rename the folder, or work in another one")),
     }
 }
@@ -139,6 +145,13 @@ pub(crate) fn text(path: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_that_slurm_reads_otherwise_are_refused() {
+        let refused = |path: &str| text(Path::new(path)).is_err();
+        assert!(refused("/a\nb") && refused("/a\\b"));
+        assert!(!refused("/a $(b) 'c' %j ;d"));
+    }
 
     #[test]
     fn arrays_hold_no_more_tasks_than_the_cluster_allows() {

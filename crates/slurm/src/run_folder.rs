@@ -31,6 +31,9 @@ pub(crate) struct Run {
     pub name: String,
     /// The time limit of a task, in minutes.
     pub minutes: u64,
+    /// The options of `sbatch` that choose nodes.
+    #[serde(default)]
+    pub choice: Vec<String>,
     /// The work of each task.
     pub tasks: Vec<Share>,
     /// Its folder.
@@ -56,6 +59,9 @@ pub(crate) struct Note {
     pub node: String,
     /// Its error, or the headline of its results.
     pub words: String,
+    /// The nodes of another kind that it left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<String>,
 }
 
 /// How far a task is.
@@ -68,6 +74,8 @@ pub(crate) enum State {
     Stopped,
     /// It ended with an error.
     Failed,
+    /// Its node was of another kind, and Slurm gives it another one.
+    Moved,
     /// It did its work.
     Finished,
 }
@@ -81,7 +89,8 @@ impl Run {
         let folder = runs.join(numbers(runs)?.last().map_or(1, |last| last + 1).to_string());
         let name = format!("perf4sight-{section}-{}-", checksum::checksum(folder.to_string_lossy().bytes()));
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Ok(Run { format: FORMAT, version, section: section.to_owned(), name, minutes, tasks, folder })
+        let (section, choice) = (section.to_owned(), Vec::new());
+        Ok(Run { format: FORMAT, version, section, name, minutes, choice, tasks, folder })
     }
 
     /// Writes its folder, with the configuration and these scripts.
@@ -147,6 +156,11 @@ impl Run {
     /// The folder of the results of a task.
     pub fn results(&self, task: usize) -> PathBuf {
         self.folder.join(format!("task-{task}"))
+    }
+
+    /// The items of all tasks.
+    pub fn items(&self) -> impl Iterator<Item = &str> {
+        self.tasks.iter().flat_map(|share| share.items.iter().map(String::as_str))
     }
 
     /// The expected time of the longest task.

@@ -109,9 +109,21 @@ fn word(values: &Values<'_>, key: &str) -> Result<Option<String>> {
     }
 }
 
+/// Options with which sbatch submits nothing, something else, or elsewhere.
+const NOT_EXTRA: [&str; 11] =
+    ["--wrap", "--test-only", "--wait", "-W", "--clusters", "-M", "--help", "-h", "--usage", "--version", "-V"];
+
 /// sbatch takes the first word without a dash for its script.
 fn extra(values: &Values<'_>) -> Result<Vec<String>> {
     let words: Vec<String> = values.get("extra")?;
+    // The value of an option of one letter may follow it at once.
+    let name = |word: &str| match word.starts_with("--") {
+        true => word.split('=').next().unwrap_or_default().to_owned(),
+        false => word.chars().take(2).collect(),
+    };
+    if let Some(word) = words.iter().find(|word| NOT_EXTRA.contains(&name(word).as_str())) {
+        return Err(values.error("extra", format!("{word} would keep sbatch from submitting the tasks here")));
+    }
     let wrong = |word: &&String| !word.starts_with('-') || word.as_str() == "--" || word.contains(char::is_control);
     match words.iter().find(wrong) {
         Some(word) => Err(values

@@ -32,11 +32,14 @@ pub(crate) struct Standing<'a> {
 impl<'a> Standing<'a> {
     /// Where a run stands by this queue.
     pub fn of(run: &'a Run, queue: &[Queued]) -> Self {
+        let notes: Vec<Option<Note>> = (0..run.tasks.len()).map(|task| run.note(task)).collect();
         let own = queue.iter().filter_map(|queued| Some((queued, queued.name.strip_prefix(&run.name)?)));
         let mut live = BTreeMap::new();
         let mut merge = None;
         for (queued, end) in own {
             match (end.parse::<usize>(), queued.task) {
+                // Slurm lists a task for some seconds after it did its work.
+                (Ok(first), Some(index)) if is_finished(notes.get(first + index).and_then(Option::as_ref)) => {}
                 (Ok(first), Some(index)) => {
                     let waits = queued.pending.then(|| queued.reason.clone());
                     live.insert(first + index, Live { job: queued.job, index, waits });
@@ -44,7 +47,12 @@ impl<'a> Standing<'a> {
                 _ => merge = Some(queued.job),
             }
         }
-        Standing { run, live, merge, notes: (0..run.tasks.len()).map(|task| run.note(task)).collect() }
+        Standing { run, live, merge, notes }
+    }
+
+    /// Whether all tasks in the queue have done their work since.
+    pub fn is_finished_now(&self) -> bool {
+        self.live.keys().all(|task| is_finished(self.run.note(*task).as_ref()))
     }
 
     /// The arrays in the queue.
@@ -69,6 +77,11 @@ impl<'a> Standing<'a> {
             .enumerate()
             .filter(|(task, _)| !self.live.contains_key(task))
             .map(|(task, note)| (task, note.as_ref()))
+    }
+
+    /// What tasks wrote that wait for another node.
+    pub fn moved(&self) -> impl Iterator<Item = &Note> {
+        self.live.keys().filter_map(|task| self.notes.get(*task)?.as_ref()).filter(|note| note.state == State::Moved)
     }
 
     /// The items of tasks that did their work.
@@ -150,7 +163,7 @@ mod tests {
         let share = |item: &str| super::super::run_folder::Share { items: vec![item.to_owned()], seconds: 1.0 };
         let run = Run::new(folder.path(), "profile", 5, ["a", "b", "c", "d"].map(share).into())?;
         run.save("", &[])?;
-        let note = |state| Note { state, node: "board1".into(), words: String::new() };
+        let note = |state| Note { state, node: "board1".into(), words: String::new(), left: Vec::new() };
         run.write(0, &note(State::Finished))?;
         run.write(1, &note(State::Running))?;
         let queued = |task: usize, state: &str| format!("7|{task}|{state}|Resources||{}2\n", run.name);

@@ -3,8 +3,8 @@
 use super::cluster::Cluster;
 use super::division::{count, divide};
 use super::follow::{self, Ending};
-use super::job_script::{Array, Place, array_arguments, merge_arguments, merge_script, task_script};
-use super::run_folder::{Run, Share};
+use super::job_script::{Array, Place, array_arguments, merge_arguments, merge_script, node_choice, task_script};
+use super::run_folder::{OUTPUT, Run, Share};
 use super::settings::Settings;
 use super::standing::Standing;
 use perf4sight_base::error::{Error, Result};
@@ -55,15 +55,38 @@ pub fn run(section: &dyn Divisible, name: &str, settings: &Settings, context: &m
     if settings.print_script {
         return submission.show(context);
     }
-    let active = submission.submit_missing(context)?;
-    if settings.detach && !active.is_empty() {
-        return submission.leave(&active, context).map(Done::Left);
+    let (mut tried, mut outputs) = (BTreeSet::new(), Vec::new());
+    loop {
+        let active = submission.submit_missing(context)?;
+        if settings.detach && !active.is_empty() {
+            return submission.leave(&active, context).map(Done::Left);
+        }
+        let failures = match follow::follow(&active, settings, submission.cluster, context)? {
+            Ending::Cancelled(tasks) => return Ok(Done::Left(cancelled(tasks))),
+            Ending::All(failures) => failures,
+        };
+        submission.merge_all(&active, context)?;
+        failures.iter().for_each(|failure| context.warn(failure));
+        tried.extend(active.iter().flat_map(Run::items).map(str::to_owned));
+        outputs.extend(active.iter().map(|run| run.folder.join(OUTPUT).display().to_string()));
+        let missing = section.items(context)?;
+        // Results may show what else has to be done; what was tried in vain is left to the next command.
+        if missing.iter().all(|item| tried.contains(&item.name)) {
+            return conclude(section, missing.len(), &outputs, context).map(Done::Complete);
+        }
     }
-    let ending = follow::follow(&active, settings, submission.cluster, context)?;
-    match ending {
-        Ending::Cancelled(tasks) => Ok(Done::Left(cancelled(tasks))),
-        Ending::All(failures) => submission.conclude(&active, &failures, context).map(Done::Complete),
+}
+
+/// The summary, with what is missing.
+fn conclude(section: &dyn Divisible, missing: usize, outputs: &[String], context: &mut Context) -> Result<Summary> {
+    let mut summary = section.conclude(context)?;
+    if missing > 0 {
+        let have = if missing == 1 { "has" } else { "have" };
+        let error = Error::device(format!("{} {have} no result", counted(missing as u64, "configuration")))
+            .help(format!("the same command submits them again; the output of the tasks is in {}", outputs.join(", ")));
+        summary.failure = summary.failure.or(Some(error));
     }
+    Ok(summary)
 }
 
 /// The folder of the runs of a section.
@@ -91,7 +114,7 @@ impl Submission<'_> {
         let mut claimed = BTreeSet::new();
         for run in Run::open(runs)? {
             let standing = Standing::of(&run, &queue);
-            merge_ended(self.section, &standing, context)?;
+            self.settle(&standing, context)?;
             claimed.extend(standing.claimed().map(str::to_owned));
         }
         let items: Vec<Item> =
@@ -143,6 +166,7 @@ impl Submission<'_> {
     /// The run of these items.
     fn plan(&self, items: &[Item]) -> Result<Run> {
         let count = self.settings.chunks.unwrap_or_else(|| count(items, self.settings.tasks));
+        let count = count.max(items.len().div_ceil(self.section.most_items()));
         let share = |part: Vec<Item>| Share {
             seconds: part.iter().map(|item| item.time.as_secs_f64()).sum(),
             items: part.into_iter().map(|item| item.name).collect(),
@@ -152,6 +176,7 @@ impl Submission<'_> {
         let limit =
             self.settings.time.unwrap_or_else(|| run.longest().saturating_mul(MARGIN.0).saturating_add(MARGIN.1));
         run.minutes = limit.as_secs().div_ceil(60);
+        run.choice = node_choice(self.settings, run.minutes);
         Ok(run)
     }
 
@@ -185,33 +210,25 @@ impl Submission<'_> {
         Ok(Summary { headline, ..Summary::default() })
     }
 
-    /// Merges, and reports what is missing.
-    fn conclude(&self, active: &[Run], failures: &[String], context: &mut Context) -> Result<Summary> {
+    /// Merges the results of runs that have ended.
+    fn merge_all(&self, active: &[Run], context: &mut Context) -> Result<()> {
+        if active.is_empty() {
+            return Ok(());
+        }
         let queue = self.cluster.queue().unwrap_or_default();
-        if !active.is_empty() {
-            let _lock = lock(&self.runs)?;
-            for run in active {
-                let standing = Standing::of(run, &queue);
-                merge_ended(self.section, &standing, context)?;
-                // It has nothing left to do.
-                self.cluster.cancel(&standing.merge.into_iter().collect::<Vec<_>>())?;
-            }
+        let _lock = lock(&self.runs)?;
+        for run in active {
+            self.settle(&Standing::of(run, &queue), context)?;
         }
-        failures.iter().for_each(|failure| context.warn(failure));
-        let mut summary = self.section.conclude(context)?;
-        let missing = self.section.items(context)?.len();
-        if missing > 0 {
-            summary.failure = summary.failure.or(Some(missing_error(missing, active)));
-        }
-        Ok(summary)
+        Ok(())
     }
-}
 
-fn missing_error(missing: usize, active: &[Run]) -> Error {
-    let outputs: Vec<String> =
-        active.iter().map(|run| run.folder.join(super::run_folder::OUTPUT).display().to_string()).collect();
-    Error::device(format!("{} have no result", counted(missing as u64, "configuration")))
-        .help(format!("the same command submits them again; the output of the tasks is in {}", outputs.join(", ")))
+    /// Merges the results of tasks that have ended; where all have, the job that merges has nothing left to do.
+    fn settle(&self, standing: &Standing<'_>, context: &mut Context) -> Result<()> {
+        merge_ended(self.section, standing, context)?;
+        let merge = standing.merge.filter(|_| standing.live.is_empty());
+        self.cluster.cancel(&merge.into_iter().collect::<Vec<_>>())
+    }
 }
 
 /// Locks the runs of a section; submitting and merging are short.

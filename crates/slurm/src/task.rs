@@ -5,15 +5,24 @@ use super::job_script::NOTICE;
 use super::run_folder::{Note, Run, State};
 use super::standing::Standing;
 use super::submission::{lock, merge_ended};
-use perf4sight_base::error::{Error, Result};
+use perf4sight_base::error::{Error, Kind, Result};
 use perf4sight_base::output_folder::lock_folder;
 use perf4sight_verb::{Context, Divisible, Part, Summary};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 /// How long the earlier process of a requeued task may take to end; Slurm kills it 30 s after SIGTERM by default (KillWait).
 const EARLIER: Duration = Duration::from_secs(60);
+
+/// The most nodes of another kind that a task leaves: where all are, it fails while somebody still looks.
+const MOST_LEFT: usize = 4;
+
+/// How often a requeued task is kept away from its node, within the time that Slurm leaves it to end.
+const ATTEMPTS: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(300);
 
 /// A task on its node.
 #[derive(Debug)]
@@ -60,27 +69,64 @@ impl Task {
         context: &mut Context,
         work: impl FnOnce(&Part<'_>, &mut Context) -> Result<Summary>,
     ) -> Result<Summary> {
-        self.write(State::Running, "")?;
+        let left = self.run.note(self.index).map_or(Vec::new(), |note| note.left);
+        self.write(State::Running, "", &left)?;
         let (began, before) = (context.now(), self.size());
         let done = self.check_version().and_then(|()| self.make_folder()).and_then(|()| {
             let (items, share) = (&self.run.tasks[self.index].items, self.run.share(self.index));
             work(&Part { items, folder: &self.folder(), run: &self.run.folder, share }, context)
         });
         match &done {
-            Err(error) => self.write(State::Failed, &error.to_string())?,
+            Err(error) if error.kind() == Kind::OtherKind => {
+                if let Err(why) = self.leave_node(error, left.clone()) {
+                    self.write(State::Failed, &format!("{error}\n  it goes to no other node: {why}"), &left)?;
+                }
+            }
+            Err(error) => self.write(State::Failed, &error.to_string(), &left)?,
             Ok(_) if context.cancelled() => {
-                self.write(State::Stopped, "")?;
+                self.write(State::Stopped, "", &left)?;
                 let took = context.now().duration_since(began).unwrap_or_default();
                 if self.is_at_limit(took) && self.size() > before {
                     Cluster.requeue(&self.job)?;
                 }
             }
             Ok(summary) => match &summary.failure {
-                Some(error) => self.write(State::Failed, &error.to_string())?,
-                None => self.write(State::Finished, &summary.headline)?,
+                Some(error) => self.write(State::Failed, &error.to_string(), &left)?,
+                None => self.write(State::Finished, &summary.headline, &left)?,
             },
         }
         done
+    }
+
+    /// Lets Slurm give the task another node, and the waiting tasks of its run too: a node on which every task fails at
+    /// once is always free, and would take all of them.
+    fn leave_node(&self, error: &Error, mut left: Vec<String>) -> Result<()> {
+        if left.contains(&self.node) {
+            return Err(Error::device(format!("Slurm gave it {} again", self.node)));
+        }
+        if left.len() >= MOST_LEFT {
+            return Err(Error::device(format!("{} were of another kind as well", left.join(", "))));
+        }
+        left.push(self.node.clone());
+        let of_others = (0..self.run.tasks.len()).filter_map(|task| self.run.note(task)).flat_map(|note| note.left);
+        let nodes: BTreeSet<String> = left.iter().cloned().chain(of_others).collect();
+        // What the user excluded stays so.
+        let nodes = nodes.into_iter().chain([Cluster.excluded(&self.job)?]).filter(|nodes| !nodes.is_empty());
+        let nodes = nodes.collect::<Vec<_>>().join(",");
+        Cluster.check_without(&self.run.choice, &nodes)?;
+        for array in Standing::of(&self.run, &Cluster.queue()?).arrays() {
+            // Fails where tasks of the array run, which need no other node.
+            let _ = Cluster.exclude(&array.to_string(), &nodes);
+        }
+        self.write(State::Moved, &error.to_string(), &left)?;
+        Cluster.requeue(&self.job)?;
+        // Only a task that waits can be kept away from nodes, and Slurm's signal to this one may end the first command.
+        let excluded = || {
+            thread::sleep(PAUSE);
+            Cluster.exclude(&self.job, &nodes).is_ok()
+        };
+        (0..ATTEMPTS).any(|_| excluded());
+        Ok(())
     }
 
     fn folder(&self) -> PathBuf {
@@ -99,10 +145,11 @@ impl Task {
         let (own, other) = (env!("CARGO_PKG_VERSION"), &self.run.version);
         match own == other {
             true => Ok(()),
-            false => {
-                Err(Error::device(format!("perf4sight {other} submitted this, and {} has version {own}", self.node))
-                    .help("install the same version on all nodes, or set program in [slurm] to one that they share"))
-            }
+            false => Err(Error::other_kind(format!(
+                "perf4sight {other} submitted this, and {} has version {own}",
+                self.node
+            ))
+            .help("install the same version on all nodes, or set program in [slurm] to one that they share")),
         }
     }
 
@@ -116,8 +163,9 @@ impl Task {
         bytes(&self.folder())
     }
 
-    fn write(&self, state: State, words: &str) -> Result<()> {
-        self.run.write(self.index, &Note { state, node: self.node.clone(), words: words.to_owned() })
+    fn write(&self, state: State, words: &str, left: &[String]) -> Result<()> {
+        let (node, words, left) = (self.node.clone(), words.to_owned(), left.to_owned());
+        self.run.write(self.index, &Note { state, node, words, left })
     }
 }
 

@@ -40,11 +40,17 @@ pub trait Divisible {
     /// Failures that are certain before anything runs.
     fn outline_elsewhere(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline>;
 
-    /// The items that have no result yet, in the order in which a single machine would do them.
+    /// The items that have no result yet, in the order in which a single machine would do them. Where results decide what
+    /// else has to be done, those that are known now.
     ///
     /// # Errors
     /// Earlier results that cannot be read, settings that are certain to fail.
     fn items(&self, context: &mut Context) -> Result<Vec<Item>>;
+
+    /// The most items of one part.
+    fn most_items(&self) -> usize {
+        usize::MAX
+    }
 
     /// Does the items of one part on this machine.
     ///

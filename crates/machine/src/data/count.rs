@@ -4,6 +4,7 @@ use super::files::{Found, Walk, What};
 use crate::Watch;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 const SHOWN_EVERY: Duration = Duration::from_millis(500);
 
 /// Number and size of files.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataSize {
     /// Regular files; those with several names count once for each name.
     pub files: u64,

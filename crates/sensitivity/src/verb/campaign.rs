@@ -5,7 +5,7 @@ use super::points::{Configuration, Outcome, Point};
 use super::refusal::check_runs;
 use super::runner::{Goal, LEAST_RUN, Runner};
 use super::store::Store;
-use crate::{Curve, Grid, Next, next};
+use crate::{Curve, Grid, Next, next, round};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
 use perf4sight_limit::Resource;
@@ -58,9 +58,7 @@ impl Campaign<'_> {
             if let Some(point) = self.out_of_memory_at_most_cpus().filter(|_| points.is_empty()) {
                 check_runs(point, asked)?;
             }
-            let failed = self.curve_points().filter(|point| point.rate().is_none());
-            let failed: Vec<f64> = failed.map(|point| point.configuration.cpus).collect();
-            let wanted = next(&self.grid.clone().without(&failed), &points);
+            let wanted = next(&self.possible(), &points);
             let due = self.curve_points().find(|point| self.store.is_due(point.configuration));
             let cpus = match (due, wanted) {
                 (Some(due), _) => due.configuration.cpus,
@@ -71,10 +69,7 @@ impl Campaign<'_> {
                 return Ok(Stop::Budget);
             }
             let configuration = self.configuration(cpus, asked.memory);
-            // In a small cache the hit rate changes over an epoch, so that a part of an epoch has another rate.
-            let warm_up = asked.warm_up.max(self.cold);
-            let goal = Goal { warm_up, least: self.cold, most: None, time: asked.point_time };
-            let Some(point) = self.measure(configuration, goal, &progress)? else { return Ok(Stop::Cancelled) };
+            let Some(point) = self.measure(configuration, self.goal(), &progress)? else { return Ok(Stop::Cancelled) };
             // A job that may never have run is not saved: the next attempt starts afresh. Running out of memory is a
             // result.
             if points.is_empty() && !point.is_out_of_memory() {
@@ -82,6 +77,26 @@ impl Campaign<'_> {
             }
             self.keep(point, &progress)?;
         }
+    }
+
+    /// When a run of the curve ends.
+    pub fn goal(&self) -> Goal {
+        // In a small cache the hit rate changes over an epoch, so that a part of an epoch has another rate.
+        let warm_up = self.asked.warm_up.max(self.cold);
+        Goal { warm_up, least: self.cold, most: None, time: self.asked.point_time }
+    }
+
+    /// The numbers of CPUs without those that the job failed with.
+    fn possible(&self) -> Grid {
+        let failed = self.curve_points().filter(|point| point.rate().is_none());
+        self.grid.clone().without(&failed.map(|point| point.configuration.cpus).collect::<Vec<_>>())
+    }
+
+    /// The configurations of the curve that can be measured at once.
+    pub fn round(&self) -> Vec<Configuration> {
+        let points: Vec<_> = self.curve_points().filter_map(Point::on_curve).collect();
+        let cpus = round(&self.possible(), &points);
+        cpus.into_iter().map(|cpus| self.configuration(cpus, self.asked.memory)).collect()
     }
 
     /// The point with the most CPUs, where it ran out of memory.

@@ -2,6 +2,7 @@
 
 use super::Sensitivity;
 use perf4sight_base::error::{Error, Result};
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 
@@ -74,10 +75,11 @@ impl Passed {
 }
 
 /// A command, and the options that were not passed on to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Command {
     pub words: Vec<String>,
     /// The names of options that the script does not seem to accept.
-    pub kept: Vec<&'static str>,
+    pub kept: Vec<String>,
 }
 
 impl Command {
@@ -96,7 +98,7 @@ impl Command {
                     without(option, &mut arguments);
                     passed.extend([option.name().to_owned(), value]);
                 }
-                false if asked.pass.is_none() => kept.push(option.name()),
+                false if asked.pass.is_none() => kept.push(option.name().to_owned()),
                 false => {}
             }
         }
@@ -165,7 +167,7 @@ mod tests {
     fn what_a_script_does_not_name_is_kept_and_told_unless_it_is_to_be_passed() {
         let asked = Sensitivity { command: words("no-such-script --lr 1"), workers: Some(3), ..Sensitivity::default() };
         let command = Command::of(&asked);
-        assert_eq!((command.words, command.kept), (asked.command.clone(), vec!["--workers"]));
+        assert_eq!((command.words, command.kept), (asked.command.clone(), vec!["--workers".to_owned()]));
         let asked = Sensitivity { pass: Some(vec![Passed::Workers]), ..asked };
         assert_eq!(Command::of(&asked).words, words("no-such-script --lr 1 --workers 3"));
     }

@@ -10,6 +10,7 @@ mod conclusion;
 mod consistency;
 mod data;
 mod derived;
+mod divided;
 mod job;
 mod monitor;
 mod nodes;
@@ -49,7 +50,9 @@ use perf4sight_limit as limit;
 use perf4sight_machine::Watch;
 use perf4sight_machine::measurement_lock::{self, MeasurementLock};
 use perf4sight_report::{Cell, Column};
-use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{
+    Context, Divisible, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec,
+};
 use profile::Profile;
 use regex::Regex;
 use runner::Runner;
@@ -281,6 +284,10 @@ impl Section for Sensitivity {
             time: self.budget,
             ..Outline::default()
         })
+    }
+
+    fn divisible(&self) -> Option<&dyn Divisible> {
+        Some(self)
     }
 }
 

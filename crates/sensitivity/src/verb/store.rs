@@ -6,7 +6,7 @@ use perf4sight_base::{atomic_write, input_file};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-const FILE: &str = "points.json";
+pub(super) const FILE: &str = "points.json";
 const FORMAT: u32 = 1;
 
 /// All points of a job, in a file.
@@ -74,6 +74,16 @@ impl Store {
         self.unfinished.retain(|begun| begun.configuration != point.configuration);
         self.unfinished.push(point.clone());
         self.save()
+    }
+
+    /// Takes points that were always disturbed as they are.
+    pub fn accept_disturbed(&mut self) {
+        self.due.clear();
+    }
+
+    /// Seconds that all runs took.
+    pub fn seconds(&self) -> f64 {
+        self.points.iter().chain(&self.unfinished).flat_map(|point| &point.runs).map(|run| run.seconds).sum()
     }
 
     /// Whether there are runs of an unfinished point.

@@ -13,6 +13,7 @@ use perf4sight_machine::data::{Bandwidth, DataSize, count, storage_bandwidth};
 use perf4sight_machine::description::Description;
 use perf4sight_machine::{Setting, Watch, memory_bandwidth, threads};
 use perf4sight_verb::Context;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ const FILLED: f64 = 0.8;
 const WHOLE: f64 = 1.0;
 
 /// The machine and the data of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Surroundings {
     pub survey: Survey,
     /// Whether a daemon of the job ends with it even if this process is killed.
@@ -53,15 +55,9 @@ impl Surroundings {
     /// # Errors
     /// More CPUs than there are, data that is missing or empty, limits that nothing can enforce.
     pub fn look(asked: &Sensitivity, watch: &Watch<'_>, context: &Context) -> Result<Option<(Self, Limiter)>> {
-        let around = limit::Surroundings {
-            data: asked.data.as_deref(),
-            image: asked.docker_img.as_deref(),
-            mount: asked.container_mnt.as_deref(),
-        };
         let Some(size) = counted(asked.data.as_deref(), watch, context)? else { return Ok(None) };
-        let Some(limiter) = Limiter::open(around, watch)? else { return Ok(None) };
-        let most = asked.cpu.unwrap_or(limiter.survey().cpus);
-        limiter.survey().check(&Limits { cpus: Some(most), memory: asked.memory, storage: None })?;
+        let Some(limiter) = limiter(asked, watch)? else { return Ok(None) };
+        let most = most(asked, limiter.survey())?;
         let mut doubts: Vec<String> = Description::here().beyond("memory", asked.memory).into_iter().collect();
         let (storage, memory) = (storage(asked, watch, &mut doubts), memory(asked, watch));
         let (storage, storage_between) = storage.unzip();
@@ -90,6 +86,23 @@ impl Surroundings {
             data::warm(path, watch);
         }
     }
+}
+
+/// The limiter of this machine; none after Ctrl-C.
+pub(super) fn limiter(asked: &Sensitivity, watch: &Watch<'_>) -> Result<Option<Limiter>> {
+    let around = limit::Surroundings {
+        data: asked.data.as_deref(),
+        image: asked.docker_img.as_deref(),
+        mount: asked.container_mnt.as_deref(),
+    };
+    Limiter::open(around, watch)
+}
+
+/// The most CPUs to try, checked like the memory against what there is.
+pub(super) fn most(asked: &Sensitivity, survey: &Survey) -> Result<f64> {
+    let most = asked.cpu.unwrap_or(survey.cpus);
+    survey.check(&Limits { cpus: Some(most), memory: asked.memory, storage: None })?;
+    Ok(most)
 }
 
 /// Counts the data, if there is any; the outer none after Ctrl-C.

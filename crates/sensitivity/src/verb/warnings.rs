@@ -84,7 +84,7 @@ fn doubtful(point: &Point) -> Option<String> {
     };
     let [low, high] = point.rate()?.interval.map(significant);
     Some(format!(
-        "with {words}: other programs ran {tries} ({how}). The true rate is between {low} and {high} iterations/s. The same command measures it once more"
+        "with {words}: other programs ran {tries} ({how}). The true rate is between {low} and {high} iterations/s. Without --slurm, the same command measures it once more"
     ))
 }
 

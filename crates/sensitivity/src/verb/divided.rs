@@ -1,0 +1,298 @@
+//! The section divided among machines: points as items, one a task, each machine with points of its own, and the points of
+//! all of them in one.
+//!
+//! What is measured next depends on the points so far, so it goes in rounds: the points of one round do not depend on
+//! each other, and the next round is known when they are there. The first task looks at its machine and measures the
+//! most CPUs; the others use what it saw, on machines of the same kind.
+
+use super::campaign::Campaign;
+use super::job::Host;
+use super::points::{Configuration, Point, Run};
+use super::refusal::check_runs;
+use super::runner::{Goal, Runner};
+use super::store::{self, Store};
+use super::surroundings::{self, Surroundings};
+use super::{Sensitivity, conclusion, interrupted, lock, write};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::counted;
+use perf4sight_base::{atomic_write, input_file};
+use perf4sight_limit::{Limiter, Survey};
+use perf4sight_machine::description::Description;
+use perf4sight_machine::{Setting, Watch, check_kind};
+use perf4sight_verb::{Context, Divisible, Foreseen, Item, KeyedPath, Outline, Part, Summary};
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the first machine saw, for the others.
+const FILE: &str = "surroundings.json";
+
+/// The item of the first task, before it is known how many CPUs a machine has.
+const FIRST: &str = "the most CPUs";
+
+/// How many times as long as one run a point may take: a disturbed run is repeated twice.
+const RUNS: u32 = 3;
+
+/// A point to measure: the name of its item in JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Wanted {
+    configuration: Configuration,
+    goal: Goal,
+}
+
+impl Divisible for Sensitivity {
+    fn results(&self) -> &Path {
+        &self.out
+    }
+
+    fn most_items(&self) -> usize {
+        1
+    }
+
+    fn outline_elsewhere(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+        self.check().map_err(Error::configured)?;
+        self.check_divisible()?;
+        Ok(Outline {
+            steps: vec![format!(
+                "runs {} with several numbers of CPUs on other machines, by Slurm",
+                self.command.join(" ")
+            )],
+            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            time: self.budget,
+            ..Outline::default()
+        })
+    }
+
+    fn items(&self, context: &mut Context) -> Result<Vec<Item>> {
+        self.check_divisible()?;
+        let item = |name: String, time: Duration| Item { group: name.clone(), name, time: RUNS * time };
+        let Some(around) = self.seen()? else {
+            self.check_unmeasured()?;
+            return Ok(vec![item(FIRST.to_owned(), self.point_time)]);
+        };
+        let wanted = self.wanted(&around, context)?;
+        let time = |wanted: &Wanted| wanted.goal.time;
+        Ok(wanted.iter().map(|wanted| item(json(wanted), time(wanted))).collect())
+    }
+
+    fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary> {
+        let known = self.seen()?;
+        let own =
+            Sensitivity { out: part.folder.to_owned(), budget: self.budget_of(part, known.as_ref())?, ..self.clone() };
+        let cancel = Arc::clone(&context.cancel);
+        let watch = Watch::quiet(&cancel);
+        let looked = match known {
+            Some(around) => around.again(&own, &watch)?,
+            None if part.items == [FIRST] => Surroundings::look(&own, &watch, context)?,
+            None => {
+                return Err(Error::input("what the first task saw is not here")
+                    .file(self.out.join(FILE))
+                    .help("the node sees other files than the machine that submitted: both need the same folder"));
+            }
+        };
+        let Some((around, limiter)) = looked else { return Ok(interrupted()) };
+        atomic_write::save(&part.folder.join(FILE), json(&around) + "\n")?;
+        let Some(_lock) = lock(&cancel, context)? else { return Ok(interrupted()) };
+        let runner = own.runner(&around, Host { limiter: &limiter, watch }, None, context);
+        let mut campaign = own.campaign(&around, &runner)?;
+        around.warm(&own, &watch, context);
+        for name in part.items {
+            let wanted = Wanted::parse(name, &campaign, around.most)?;
+            if campaign.store.at(wanted.configuration).is_some() || campaign.is_time_up() {
+                continue;
+            }
+            let progress = campaign.progress(1, context);
+            let Some(point) = campaign.measure(wanted.configuration, wanted.goal, &progress)? else {
+                return Ok(interrupted());
+            };
+            if name == FIRST {
+                check_runs(&point, &own)?;
+            }
+            campaign.keep(point, &progress)?;
+        }
+        Ok(Summary { headline: counted(campaign.measured as u64, "point"), ..Summary::default() })
+    }
+
+    fn merge(&self, folders: &[PathBuf], _: &mut Context) -> Result<()> {
+        for folder in folders.iter().filter(|folder| folder.join(store::FILE).exists()) {
+            let Some(around) = seen_in(folder)? else { continue };
+            // Those of the first task stay.
+            atomic_write::save_new(&self.out.join(FILE), json(&around) + "\n")?;
+            self.merge_points(folder)?;
+        }
+        Ok(())
+    }
+
+    fn conclude(&self, context: &mut Context) -> Result<Summary> {
+        let none = Summary { headline: "no point was measured".to_owned(), ..Summary::default() };
+        let Some(around) = self.seen()? else { return Ok(none) };
+        let planner = Planner::new(&around.survey, self.seconds(&around)?);
+        let campaign = self.planned(&around, &planner)?;
+        let points = campaign.store.points.len() as u64;
+        let headline = format!("{} in {}", counted(points, "point"), self.out.display());
+        Ok(Summary { headline, ..Sensitivity::conclude(self, &around, campaign, context)? })
+    }
+}
+
+impl Sensitivity {
+    fn check_divisible(&self) -> Result<()> {
+        if self.nodes.is_some() {
+            return Err(Error::config("nnodes and --slurm at once")
+                .expected("one of them")
+                .help("a job on several nodes is one measurement: run the section within an allocation of your own"));
+        }
+        match self.overwrite {
+            false => Ok(()),
+            true => Err(Error::config("overwrite = True would submit everything again every time")
+                .help("leave overwrite out, and set out to another folder to measure anew")),
+        }
+    }
+
+    /// Points without what their machine was cannot be compared with those of nodes.
+    fn check_unmeasured(&self) -> Result<()> {
+        match self.out.join(store::FILE).exists() {
+            true => Err(Error::usage("the points here were measured without --slurm, on this or another machine")
+                .file(&self.out)
+                .expected("a folder of its own for points of nodes (out)")),
+            false => write::check_files(&self.out, false, false),
+        }
+    }
+
+    /// What the first task saw; none before it has ended.
+    fn seen(&self) -> Result<Option<Surroundings>> {
+        seen_in(&self.out)?.map(|around| around.of(self)).transpose()
+    }
+
+    /// The points that can be measured now.
+    fn wanted(&self, around: &Surroundings, context: &mut Context) -> Result<Vec<Wanted>> {
+        let planner = Planner::new(&around.survey, self.seconds(around)?);
+        let mut campaign = self.planned(around, &planner)?;
+        conclusion::measure(around, &mut campaign, context)?;
+        let Some(next) = planner.next.take() else { return Ok(Vec::new()) };
+        let is_on_curve = next.configuration == campaign.configuration(next.configuration.cpus, self.memory);
+        let round = if is_on_curve { campaign.round() } else { vec![next.configuration] };
+        Ok(round.into_iter().map(|configuration| Wanted { configuration, ..next }).collect())
+    }
+
+    /// A measurement in which nothing is measured.
+    fn planned<'a>(&'a self, around: &Surroundings, planner: &'a Planner<'a>) -> Result<Campaign<'a>> {
+        let mut campaign = self.campaign(around, planner)?;
+        campaign.store.accept_disturbed();
+        Ok(campaign)
+    }
+
+    /// Seconds that all points took.
+    fn seconds(&self, around: &Surroundings) -> Result<f64> {
+        self.store(around).map(|store| store.seconds())
+    }
+
+    /// Its share of what is left of the budget.
+    fn budget_of(&self, part: &Part<'_>, around: Option<&Surroundings>) -> Result<Option<Duration>> {
+        let Some(budget) = self.budget else { return Ok(None) };
+        let spent = around.map_or(Ok(0.0), |around| self.seconds(around))?;
+        Ok(Some(budget.saturating_sub(Duration::try_from_secs_f64(spent).unwrap_or(Duration::MAX)).mul_f64(part.share)))
+    }
+
+    fn merge_points(&self, folder: &Path) -> Result<()> {
+        let Some(around) = self.seen()? else { return Ok(()) };
+        let offered = Store::open(folder, &self.identity(&around), false)?.points;
+        let mut store = self.store(&around)?;
+        let is_new = |store: &Store, point: &Point| store.at(point.configuration).is_none();
+        offered.into_iter().try_for_each(|point| if is_new(&store, &point) { store.add(point) } else { Ok(()) })
+    }
+}
+
+impl Wanted {
+    fn parse(name: &str, campaign: &Campaign<'_>, most: f64) -> Result<Self> {
+        if name == FIRST {
+            let configuration = campaign.configuration(most, campaign.asked.memory);
+            return Ok(Wanted { configuration, goal: campaign.goal() });
+        }
+        serde_json::from_str(name).map_err(|cause| Error::input(format!("this is no point: {name} ({cause})")))
+    }
+}
+
+impl Surroundings {
+    /// The same with what is requested now.
+    fn of(self, asked: &Sensitivity) -> Result<Self> {
+        let most = surroundings::most(asked, &self.survey)?;
+        let grid = surroundings::grid(asked, most, &self.survey);
+        let command = super::command::Command::of(asked);
+        Ok(Surroundings { most, grid, command, gpus: asked.num_gpus.unwrap_or(self.gpus), ..self })
+    }
+
+    /// The same with the limiter of this machine; none after Ctrl-C.
+    ///
+    /// # Errors
+    /// A machine of another kind.
+    fn again(self, asked: &Sensitivity, watch: &Watch<'_>) -> Result<Option<(Self, Limiter)>> {
+        let Some(limiter) = surroundings::limiter(asked, watch)? else { return Ok(None) };
+        let before = self.hosts.first().cloned().unwrap_or_default();
+        check_kind(&kind(before, &self.survey), &kind(Description::here().facts(), limiter.survey()))?;
+        Ok(Some((self, limiter)))
+    }
+}
+
+/// What must be equal on all machines: their facts, their CPUs, and what limits a job.
+fn kind(mut facts: Setting, survey: &Survey) -> Setting {
+    let limits = survey.resources.iter().map(|held| {
+        let by = held.by.map_or("nothing".to_owned(), ToString::to_string);
+        (format!("limiter of {}", held.resource), by)
+    });
+    facts.extend(limits.chain([("CPUs".to_owned(), survey.cpus.to_string())]));
+    facts
+}
+
+/// What a task saw.
+fn seen_in(folder: &Path) -> Result<Option<Surroundings>> {
+    let file = folder.join(FILE);
+    let Some(text) = input_file::text_if_there(&file, "read what the first task saw")? else { return Ok(None) };
+    let unknown = |cause: serde_json::Error| {
+        Error::input(format!("this was not written by this version: {cause}"))
+            .file(&file)
+            .help("finish with that version, or choose another folder (out)")
+    };
+    serde_json::from_str(&text).map(Some).map_err(unknown)
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("numbers and text are JSON")
+}
+
+/// Measures nothing, and keeps what would be measured next.
+struct Planner<'a> {
+    survey: &'a Survey,
+    spent: Duration,
+    next: Cell<Option<Wanted>>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(survey: &'a Survey, seconds: f64) -> Self {
+        let spent = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        Planner { survey, spent, next: Cell::new(None) }
+    }
+}
+
+impl Runner for Planner<'_> {
+    fn survey(&self) -> &Survey {
+        self.survey
+    }
+
+    fn nodes(&self) -> usize {
+        1
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.spent
+    }
+
+    fn run(&self, configuration: Configuration, goal: Goal) -> Result<Option<Run>> {
+        self.next.set(Some(Wanted { configuration, goal }));
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests;
