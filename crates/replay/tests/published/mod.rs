@@ -184,7 +184,10 @@ impl Published {
                 [(99, layer.to_string(), ready, start), (layer + 1, "NCCL_ALLREDUCE".to_owned(), start, end)]
             {
                 events.push((begin + off, json!({"ph": "B", "name": name, "ts": begin + off, "pid": pid})));
-                events.push((end + off - 0.001, json!({"ph": "E", "name": name, "ts": end + off, "pid": pid})));
+                events.push((
+                    (end + off - 0.001).max(begin + off),
+                    json!({"ph": "E", "name": name, "ts": end + off, "pid": pid}),
+                ));
             }
         }
         events.sort_by(|one, other| one.0.total_cmp(&other.0));
