@@ -16,6 +16,8 @@ use perf4sight_replay::inputs;
 use perf4sight_replay::ranks::Job;
 use perf4sight_replay::replayed::{Replayed, Request};
 use published::{Published, Transport};
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,9 +27,12 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
+fn request() -> Request {
+    Request { what_ifs: Vec::new(), algorithm: Algorithm::Ring, plain: None, nccl_tests: None }
+}
+
 fn replayed(analysis: &Analysis) -> Replayed {
-    let request = Request { what_ifs: Vec::new(), algorithm: Algorithm::Ring, plain: None, nccl_tests: None };
-    Replayed::of(analysis, &request).unwrap()
+    Replayed::of(analysis, &request()).unwrap()
 }
 
 fn error(paths: &[PathBuf]) -> String {
@@ -266,4 +271,43 @@ fn execution_traces_add_what_threads_read_of_each_other() {
     }
     let analysis = Analysis::of(Job::of(both.ranks).unwrap());
     assert!(replayed(&analysis).worst() < 2.0);
+}
+
+/// Files with changed, missing and repeated bytes are read or refused: none makes the program panic, hang or fill the memory.
+#[test]
+fn damaged_files_of_all_formats_are_read_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let [ring, byteps] = ["ring", "byteps"].map(|name| folder.path().join(name));
+    let made = Published { steps: 2, layers: 2, ..Published::default() };
+    made.write(&ring);
+    Published { gpus: 1, transport: Transport::BytePs, ..made }.write(&byteps);
+    let names = ["comm.json", "comm_detail.json", "dag.gml", "metadata.json", "nccl_rank_graph.json", "trace.json.gz"];
+    let mut files: Vec<(PathBuf, PathBuf)> = names.map(|name| (ring.join("host0/0").join(name), ring.clone())).to_vec();
+    files.push((byteps.join("comm_timeline.json"), byteps));
+    for name in ["flight/gloo_trace_rank_0", "flight/gloo_trace_rank_0.json", "chakra/mlp.0.et"] {
+        let copy = folder.path().join(Path::new(name).file_name().unwrap());
+        fs::copy(data(name), &copy).unwrap();
+        files.push((copy.clone(), copy));
+    }
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+    for (file, read) in files {
+        let whole = fs::read(&file).unwrap();
+        for _ in 0..60 {
+            let mut bytes = whole.clone();
+            let at = random.random_range(0..bytes.len());
+            match random.random_range(0..4) {
+                0 => bytes.truncate(at),
+                1 => bytes[at] = random.random(),
+                2 => drop(bytes.drain(at..(at + 20).min(whole.len()))),
+                _ => drop(bytes.splice(at..at, whole[..at.min(500)].to_vec())),
+            }
+            fs::write(&file, bytes).unwrap();
+            let Ok(inputs) = inputs::read(std::slice::from_ref(&read)) else { continue };
+            let _ = Hang::of(&inputs.dumps).headline();
+            let Ok(job) = Job::of(inputs.ranks) else { continue };
+            let analysis = Analysis::of(job);
+            let _ = (analysis.warnings(), Replayed::of(&analysis, &request()));
+        }
+        fs::write(&file, whole).unwrap();
+    }
 }
