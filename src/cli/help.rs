@@ -19,6 +19,7 @@ Examples:
   perf4sight record -- python3 train.py --epochs 1
   perf4sight breakdown recording/
   perf4sight replay recording/
+  perf4sight analyze --option replay --comm_backend NCCL --nccl_algo RING --pretty --path traces/
   perf4sight sensitivity -b 256 --data /data/imagenet -- python3 train.py
   perf4sight detection --data pets --batch-size 2,4 --num-workers 0,2
   perf4sight cost-model train --plans measured.csv --out model.json

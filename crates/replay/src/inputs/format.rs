@@ -45,11 +45,16 @@ pub(super) fn of(file: &Path) -> Option<Format> {
     }
 }
 
-/// Whether a file in a folder may be the trace of a profiler, by its name.
+/// Whether a file in a folder is the trace of a profiler, by its name and its beginning.
 pub(super) fn is_profiler(file: &Path) -> bool {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    [".json", ".json.gz", ".sqlite", ".nvprof", ".nvvp"].iter().any(|ending| name.ends_with(ending))
-        && !name.ends_with(perf4sight_traces::RECORDING)
+    if [".sqlite", ".nvprof", ".nvvp"].iter().any(|ending| name.ends_with(ending)) {
+        return true;
+    }
+    let beginning = contents::beginning(file, BEGINNING).map(|contents| contents.bytes).unwrap_or_default();
+    let text = String::from_utf8_lossy(&beginning);
+    let is_json = name.ends_with(".json") || name.ends_with(".json.gz");
+    is_json && (text.trim_start().starts_with('[') || keys(&text).any(|key| key == "traceEvents"))
 }
 
 /// The keys of the outermost object of a text that may be cut off.

@@ -34,6 +34,8 @@ pub struct Inputs {
 #[derive(Default)]
 struct Files {
     profilers: Vec<PathBuf>,
+    /// Files in folders that are of no known format.
+    others: Vec<PathBuf>,
     of: BTreeMap<Format, Vec<PathBuf>>,
 }
 
@@ -56,6 +58,11 @@ pub fn read(paths: &[PathBuf]) -> Result<Inputs> {
     let dumps = dumps(own(Format::FlightRecorder))?;
     if ranks.is_empty() {
         ranks = dumps.iter().filter_map(flight::trace).collect();
+    }
+    if let (Some(first), Some(other)) = (ranks.first_mut(), files.others.first()) {
+        let more = if files.others.len() > 1 { format!(" and {} more", files.others.len() - 1) } else { String::new() };
+        let sentence = format!("passed over, since they are of no known format: {}{more}", other.display());
+        first.trace.damage.others.push(sentence);
     }
     match ranks.is_empty() && dumps.is_empty() {
         true => Err(Error::input("there is no trace").expected("traces of one job, or a folder of them")),
@@ -86,17 +93,17 @@ impl Files {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut entries: Vec<PathBuf> = entries.filter(|path| path.is_file()).collect();
         entries.sort_by_key(|path| (last_number(path), path.clone()));
-        let (known, others): (Vec<_>, Vec<_>) =
-            entries.into_iter().map(|path| (format::of(&path), path)).partition(|(format, _)| format.is_some());
-        match known.is_empty() {
-            true => self.profilers.push(folder.to_owned()),
-            false => {
-                self.profilers.extend(others.into_iter().map(|(_, path)| path).filter(|path| format::is_profiler(path)))
+        let formats: Vec<Option<Format>> = entries.iter().map(|path| format::of(path)).collect();
+        if formats.iter().all(Option::is_none) {
+            return self.profilers.push(folder.to_owned());
+        }
+        for (path, format) in entries.into_iter().zip(formats) {
+            match format {
+                Some(format) => self.add(format, path),
+                None if format::is_profiler(&path) => self.profilers.push(path),
+                None => self.others.push(path),
             }
         }
-        known
-            .into_iter()
-            .for_each(|(format, path)| format.into_iter().for_each(|format| self.add(format, path.clone())));
     }
 
     fn add(&mut self, format: Format, path: PathBuf) {

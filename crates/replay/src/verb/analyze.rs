@@ -45,7 +45,7 @@ pub const ACCEPTED: &[Setting] = &[
         .alias("update_clip_overlapping")
         .help("Accepted: overlapping operations of a thread are cut."),
     flag("disable_revise").alias("disable_revise").help("Accepted: recorded times are never changed."),
-    flag("full_trace").alias("full_trace").help("Accepted."),
+    flag("full_trace").alias("full_trace").help("Accepted: dependencies are in the report."),
     flag("force").help("Accepted: nothing is cached."),
     flag("clean").help("Accepted: there is no log file."),
     flag("progress").help("Accepted: progress is shown on a terminal."),

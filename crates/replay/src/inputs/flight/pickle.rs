@@ -154,10 +154,10 @@ impl<'a> Reader<'a> {
     }
 
     fn add_items(&mut self, items: Vec<usize>) -> Result<()> {
-        match self.stack.last().map(|top| &mut self.nodes[*top]) {
-            Some(Node::List(list)) => list.extend(items),
-            _ => return Err(damaged("it adds items to what is no list")),
-        }
+        let Some(Node::List(list)) = self.stack.last().map(|top| &mut self.nodes[*top]) else {
+            return Err(damaged("it adds items to what is no list"));
+        };
+        list.extend(items);
         Ok(())
     }
 
@@ -165,7 +165,9 @@ impl<'a> Reader<'a> {
         let (pairs, rest) = items.as_chunks::<2>();
         match self.stack.last().map(|top| &mut self.nodes[*top]) {
             Some(Node::Dict(dict)) if rest.is_empty() => dict.extend(pairs),
-            _ => return Err(damaged("it adds pairs to what is no dictionary")),
+            Some(Node::Dict(_) | Node::List(_) | Node::Plain(_)) | None => {
+                return Err(damaged("it adds pairs to what is no dictionary"));
+            }
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use crate::inputs::chrome::{Span, Timeline};
 use perf4sight_base::error::Result;
 use perf4sight_traces::intervals::Interval;
 use serde_json::Value;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 /// An operation that ran.
@@ -151,7 +151,23 @@ fn joined(all: impl Iterator<Item = Operation>) -> Vec<Operation> {
             _ => joined.push(operation),
         }
     }
+    meet(&mut joined);
     joined
+}
+
+/// An operation that ends less than this many nanoseconds after the next one begins ends as that begins: times in microseconds
+/// were rounded.
+const ROUNDED: i64 = 1_000;
+
+fn meet(all: &mut [Operation]) {
+    let mut last: HashMap<String, usize> = HashMap::new();
+    for place in 0..all.len() {
+        let (begin, thread) = (all[place].time.0, all[place].thread.clone());
+        if let Some(before) = last.insert(thread, place) {
+            let end = &mut all[before].time.1;
+            *end = if (begin..begin + ROUNDED).contains(end) { begin } else { *end };
+        }
+    }
 }
 
 #[cfg(test)]

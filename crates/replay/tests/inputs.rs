@@ -1,0 +1,313 @@
+//! Files of other programs than PyTorch's profiler: dPRO's folders, Horovod's timelines, dumps of the flight recorder,
+//! Chakra traces, execution traces. What they should show is known by how they were made.
+
+#![allow(clippy::unwrap_used)] // in a test it is the assertion
+
+#[path = "../../traces/tests/shared/mod.rs"]
+#[expect(dead_code, reason = "other tests read folders of traces, too")]
+mod shared;
+
+mod published;
+
+use perf4sight_replay::Analysis;
+use perf4sight_replay::communication::Algorithm;
+use perf4sight_replay::hang::Hang;
+use perf4sight_replay::inputs;
+use perf4sight_replay::ranks::Job;
+use perf4sight_replay::replayed::{Replayed, Request};
+use published::{Published, Transport};
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+fn request() -> Request {
+    Request { what_ifs: Vec::new(), algorithm: Algorithm::Ring, plain: None, nccl_tests: None }
+}
+
+fn replayed(analysis: &Analysis) -> Replayed {
+    Replayed::of(analysis, &request()).unwrap()
+}
+
+fn error(paths: &[PathBuf]) -> String {
+    inputs::read(paths).and_then(|inputs| Job::of(inputs.ranks)).unwrap_err().to_string()
+}
+
+/// Four GPUs on two machines whose clocks are a second apart; rank 3 begins 20 ms later.
+#[test]
+fn a_published_folder_is_aligned_and_replayed() {
+    for transport in [Transport::Ring, Transport::Tree, Transport::MessagesOnly, Transport::BytePs] {
+        let folder = tempfile::tempdir().unwrap();
+        // A worker of BytePS is a machine.
+        let (machines, gpus) = if transport == Transport::BytePs { (4, 1) } else { (2, 2) };
+        let made = Published { machines, gpus, transport, straggler: Some((3, 20_000.0)), ..Published::default() };
+        let truth = made.write(folder.path());
+        let analysis = Analysis::of(Job::read(&[folder.path().to_owned()]).unwrap());
+        assert_eq!((analysis.job.ranks.len(), analysis.job.steps.len()), (4, 5), "{transport:?}");
+        let off = analysis.clocks.ranks[3].offset + made.skew * 1e3 * (machines - 1) as f64;
+        assert!(off.abs() < 1e6, "{transport:?}: {off} ns");
+        // Messages begin on all ranks when the last one is ready.
+        if transport != Transport::MessagesOnly {
+            let first = &analysis.stragglers[0];
+            assert_eq!(analysis.job.ranks[first.rank].number, 3, "{transport:?}");
+        }
+        let replayed = replayed(&analysis);
+        assert_eq!(replayed.steps.len(), 5, "{transport:?}");
+        for (step, truth) in replayed.steps.iter().zip(&truth) {
+            let error = step.replayed as f64 / (truth * 1e3) - 1.0;
+            assert!(error.abs() < 0.02, "{transport:?}: {} {truth}", step.replayed);
+        }
+    }
+}
+
+#[test]
+fn damaged_published_folders_are_refused_or_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = Published::default();
+    made.write(folder.path());
+    let gpu = folder.path().join("host1/1");
+    let dag = fs::read_to_string(folder.path().join("host0/0/dag.gml")).unwrap();
+    let circle = dag.replacen("  edge [", "  edge [\n    source 1\n    target 0\n  ]\n  edge [", 1);
+    fs::write(folder.path().join("host0/0/dag.gml"), circle).unwrap();
+    assert!(error(&[folder.path().to_owned()]).contains("in a circle"));
+    fs::write(folder.path().join("host0/0/dag.gml"), &dag).unwrap();
+    // One rank cut off in the middle, one without its folder.
+    let comm = fs::read(gpu.join("comm.json")).unwrap();
+    fs::write(gpu.join("comm.json"), &comm[..comm.len() / 2]).unwrap();
+    fs::remove_dir_all(folder.path().join("host0/1")).unwrap();
+    let analysis = Analysis::of(Job::read(&[folder.path().to_owned()]).unwrap());
+    let warnings = analysis.warnings().join("\n");
+    assert!(warnings.contains("rank 1 of 4 is missing"), "{warnings}");
+    assert!(warnings.contains("in the middle of the list"), "{warnings}");
+    assert!(warnings.contains("no counterpart"), "{warnings}");
+    fs::copy(folder.path().join("host0/0/nccl_rank_graph.json"), gpu.join("nccl_rank_graph.json")).unwrap();
+    assert!(error(&[folder.path().to_owned()]).contains("is rank 0, as"));
+}
+
+/// One timeline of the coordinator contains all ranks: rank 1 is ready 4 ms after rank 0, in each of three steps.
+#[test]
+fn a_timeline_of_horovod_alone_shows_who_waits() {
+    let mut lines = vec!["[".to_owned()];
+    for (pid, tensor) in ["grad_a", "grad_b"].iter().enumerate() {
+        lines.push(format!(r#"{{"name": "process_name", "ph": "M", "pid": {pid}, "args": {{"name": "{tensor}"}}}},"#));
+    }
+    for step in 0..3 {
+        for pid in 0..2 {
+            let t = step * 100_000 + pid * 10_000;
+            let event = |ph: &str, name: &str, at: i32, more: &str| {
+                format!(r#"{{"ph": "{ph}", "name": "{name}", "ts": {at}, "pid": {pid}{more}}},"#)
+            };
+            lines.push(event("B", "NEGOTIATE_ALLREDUCE", t, ""));
+            lines.push(event("X", "0", t, r#", "dur": 0"#));
+            lines.push(event("X", "1", t + 4_000, r#", "dur": 0"#));
+            lines.push(format!(r#"{{"ph": "E", "ts": {}, "pid": {pid}}},"#, t + 4_000));
+            lines.push(event("B", "ALLREDUCE", t + 4_100, ""));
+            lines.push(event("B", "NCCL_ALLREDUCE", t + 4_200, ""));
+            lines.push(format!(r#"{{"ph": "E", "ts": {}, "pid": {pid}}},"#, t + 5_200));
+            let size = r#", "args": {"dtype": "float32", "shape": "[250, 1000]"}"#;
+            lines.push(format!(r#"{{"ph": "E", "ts": {}, "pid": {pid}{size}}},"#, t + 5_300));
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("timeline.json"), lines.join("\n")).unwrap();
+    let analysis = Analysis::of(Job::read(&[folder.path().to_owned()]).unwrap());
+    assert_eq!((analysis.job.ranks.len(), analysis.job.steps.len()), (2, 3));
+    assert_eq!(analysis.exchanges.whole().count(), 6);
+    let waits = analysis.waiting.summary(0, 1).unwrap().mean;
+    assert!((waits - 8.0).abs() < 1e-9, "{waits}");
+}
+
+#[test]
+fn a_dump_names_the_rank_that_has_not_come() {
+    for suffix in ["", ".json"] {
+        let files: Vec<PathBuf> = (0..3).map(|rank| data(&format!("flight/gloo_trace_rank_{rank}{suffix}"))).collect();
+        let inputs = inputs::read(&files).unwrap();
+        assert_eq!(inputs.dumps.iter().map(|dump| dump.entries.len()).collect::<Vec<_>>(), [7, 7, 5]);
+        let hang = Hang::of(&inputs.dumps);
+        let blocked = &hang.blocked[0];
+        assert_eq!((blocked.operation.as_str(), blocked.sequence), ("all_reduce", Some(6)));
+        assert_eq!((&blocked.waiting, blocked.sizes.as_slice()), (&BTreeSet::from([0, 1]), [vec![64]].as_slice()));
+        assert_eq!(blocked.missing.keys().copied().collect::<Vec<_>>(), [2]);
+        assert_eq!((hang.blocked.len(), &hang.culprits), (1, &BTreeSet::from([2])));
+        let headline = hang.headline().unwrap();
+        assert!(
+            headline
+                .starts_with("rank 2 has not come to all_reduce 6 of group default_pg, in which ranks 0 and 1 wait"),
+            "{headline}"
+        );
+        assert!(headline.ends_with("the last of rank 2 in that group is all_gather 5"), "{headline}");
+        assert_eq!(headline.contains("train.py"), suffix.is_empty(), "{headline}");
+    }
+}
+
+/// The fields are those of a dump of NCCL with timing, as FlightRecorderDetail.hpp writes them.
+#[test]
+fn mismatches_missing_dumps_and_times_of_dumps_are_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let entry = |sequence: u32, name: &str, sizes: &str, state: &str, end: u64, duration: f64| {
+        format!(
+            r#"{{"process_group": ["0", "default_pg"], "collective_seq_id": {sequence}, "p2p_seq_id": 0, "is_p2p": false,
+            "profiling_name": "nccl:{name}", "time_created_ns": 1, "time_discovered_completed_ns": {end}, "time_discovered_started_ns": 0,
+            "duration_ms": {duration}, "state": "{state}", "retired": false, "input_sizes": {sizes}, "output_sizes": {sizes}, "input_dtypes": ["Float"], "output_dtypes": ["Float"]}}"#
+        )
+    };
+    for rank in 0..2 {
+        let done = (1..=10).map(|number| {
+            entry(
+                number,
+                "all_reduce",
+                "[[100]]",
+                "completed",
+                1_000_000_000 * u64::from(number),
+                if rank == 0 { 5.0 } else { 2.0 },
+            )
+        });
+        let last = if rank == 0 {
+            entry(11, "all_reduce", "[[100]]", "started", 0, 0.0)
+        } else {
+            entry(11, "all_reduce", "[[50], [7]]", "scheduled", 0, 0.0)
+        };
+        let entries: Vec<String> = done.chain([last]).collect();
+        let text = format!(
+            r#"{{"version": "2.5", "pg_config": {{"0": {{"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2]"}}}}, "entries": [{}]}}"#,
+            entries.join(", ")
+        );
+        fs::write(folder.path().join(format!("nccl_trace_rank_{rank}")), text).unwrap();
+    }
+    let inputs = inputs::read(&[folder.path().to_owned()]).unwrap();
+    let hang = Hang::of(&inputs.dumps);
+    assert_eq!(hang.silent, BTreeSet::from([2]));
+    let headline = hang.headline().unwrap();
+    assert!(headline.contains("rank 1 enqueued all_reduce of [[50], [7]], not [[100]]"), "{headline}");
+    // Rank 0 waits three of five milliseconds in each of ten.
+    let analysis = Analysis::of(Job::of(inputs.ranks).unwrap());
+    let waits = analysis.waiting.summary(0, 1).unwrap().mean;
+    assert!((waits - 30.0).abs() < 1e-6, "{waits}");
+    assert!(analysis.job.warnings().join(" ").contains("rank 2 of 3 is missing"));
+}
+
+#[test]
+fn hostile_and_broken_dumps_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nccl_trace_rank_0");
+    fs::write(&file, b"\x80\x02cposix\nsystem\nq\x00X\x0c\x00\x00\x00touch /tmp/xq\x01\x85q\x02Rq\x03.").unwrap();
+    assert!(error(std::slice::from_ref(&file)).contains("never run"));
+    fs::write(&file, b"\x80\x02}q\x00(X").unwrap();
+    assert!(error(&[file]).contains("ends in the middle"));
+    for name in ["a_rank_0", "b_rank_0"] {
+        fs::copy(data("flight/gloo_trace_rank_0"), folder.path().join(name)).unwrap();
+    }
+    assert!(error(&["a_rank_0", "b_rank_0"].map(|name| folder.path().join(name))).contains("is a dump of rank 0, as"));
+}
+
+/// By hand: rank 1 is ready with its first gradient at 9 + 6 ms and with the last at 27 ms, whose all-reduce takes 1.5 ms;
+/// then the update. Rank 0 is ready at 10, 14 and 18 ms.
+#[test]
+fn chakra_traces_without_times_are_replayed_together() {
+    let analysis = Analysis::of(Job::read(&[data("chakra")]).unwrap());
+    assert_eq!(analysis.exchanges.whole().count(), 3);
+    assert!(analysis.exchanges.all.iter().all(|exchange| exchange.bytes == Some(4_000_000)));
+    let replayed = replayed(&analysis);
+    assert_eq!(replayed.typical, 29_000_000);
+    assert_eq!(analysis.job.ranks[analysis.stragglers[0].rank].number, 1);
+    let waits = analysis.waiting.summary(0, 1).unwrap().mean;
+    assert!(waits > 9.0, "{waits}");
+}
+
+/// Messages written by hand as et_def.proto says: a node behind its length, whose id, name, type and dependencies are
+/// fields 1, 2, 3 and 5.
+#[test]
+fn broken_chakra_traces_are_refused_or_named() {
+    let node = |id: u8, on: u8| vec![13, 8, id, 18, 1, b'n', 24, 4, 42, 1, on, 56, 1, 64 + 2];
+    let node = |id: u8, on: u8| {
+        let mut message = node(id, on);
+        message.truncate(13);
+        message[0] = 12;
+        message
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.0.et");
+    let read = |bytes: &[u8]| {
+        fs::write(&file, [&[0u8], bytes].concat()).unwrap();
+        inputs::read(std::slice::from_ref(&file))
+    };
+    let error = |bytes: &[u8]| read(bytes).unwrap_err().to_string();
+    assert!(error(&[node(1, 2), node(2, 1)].concat()).contains("in a circle: n (rank 0)"));
+    assert!(error(&[node(1, 1), node(1, 1)].concat()).contains("two nodes with the id 1"));
+    assert!(error(&[]).contains("no node"));
+    assert!(error(&[200, 200, 200]).contains("no Chakra trace"));
+    let warnings = |bytes: &[u8]| read(bytes).unwrap().ranks[0].trace.damage.warnings().join("\n");
+    assert!(warnings(&node(1, 9)).contains("1 dependency on nodes that the file does not have: node 1 waits for 9"));
+    let cut = warnings(&[node(1, 9), node(2, 1)[..5].to_vec()].concat());
+    assert!(cut.contains("in the middle of the message at byte 14"), "{cut}");
+}
+
+/// The eight ranks of a DLRM step with execution traces, of which the first operator is not in the trace.
+#[test]
+fn execution_traces_add_what_threads_read_of_each_other() {
+    let archives = ["dlrm/dlrm_kineto.tar.gz", "dlrm/dlrm_pytorch_et.tar.gz"].map(shared::shared);
+    let [Some(traces), Some(observed)] = archives else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for archive in [traces, observed] {
+        assert!(Command::new("tar").arg("xzf").arg(&archive).arg("-C").arg(folder.path()).status().unwrap().success());
+    }
+    let plain = inputs::read(&[folder.path().join("dlrm_kineto")]).unwrap();
+    let both = inputs::read(&["dlrm_kineto", "dlrm_pytorch_et"].map(|name| folder.path().join(name))).unwrap();
+    for (plain, both) in plain.ranks.iter().zip(&both.ranks) {
+        assert!(plain.trace.dependencies.is_empty() && plain.trace.events == both.trace.events);
+        let events = &both.trace.events;
+        // The backward pass runs on another thread, and reads what forward wrote.
+        assert!(both.trace.dependencies.len() > 10, "rank {}: {}", both.rank, both.trace.dependencies.len());
+        for [on, event] in &both.trace.dependencies {
+            let (on, event) = (&events[*on as usize], &events[*event as usize]);
+            assert!(on.end() <= event.start && on.track != event.track);
+        }
+    }
+    let analysis = Analysis::of(Job::of(both.ranks).unwrap());
+    assert!(replayed(&analysis).worst() < 2.0);
+}
+
+/// Files with changed, missing and repeated bytes are read or refused: none makes the program panic, hang or fill the memory.
+#[test]
+fn damaged_files_of_all_formats_are_read_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let [ring, byteps] = ["ring", "byteps"].map(|name| folder.path().join(name));
+    let made = Published { steps: 2, layers: 2, ..Published::default() };
+    made.write(&ring);
+    Published { gpus: 1, transport: Transport::BytePs, ..made }.write(&byteps);
+    let names = ["comm.json", "comm_detail.json", "dag.gml", "metadata.json", "nccl_rank_graph.json", "trace.json.gz"];
+    let mut files: Vec<(PathBuf, PathBuf)> = names.map(|name| (ring.join("host0/0").join(name), ring.clone())).to_vec();
+    files.push((byteps.join("comm_timeline.json"), byteps));
+    for name in ["flight/gloo_trace_rank_0", "flight/gloo_trace_rank_0.json", "chakra/mlp.0.et"] {
+        let copy = folder.path().join(Path::new(name).file_name().unwrap());
+        fs::copy(data(name), &copy).unwrap();
+        files.push((copy.clone(), copy));
+    }
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+    for (file, read) in files {
+        let whole = fs::read(&file).unwrap();
+        for _ in 0..60 {
+            let mut bytes = whole.clone();
+            let at = random.random_range(0..bytes.len());
+            match random.random_range(0..4) {
+                0 => bytes.truncate(at),
+                1 => bytes[at] = random.random(),
+                2 => drop(bytes.drain(at..(at + 20).min(whole.len()))),
+                _ => drop(bytes.splice(at..at, whole[..at.min(500)].to_vec())),
+            }
+            fs::write(&file, bytes).unwrap();
+            let Ok(inputs) = inputs::read(std::slice::from_ref(&read)) else { continue };
+            let _ = Hang::of(&inputs.dumps).headline();
+            let Ok(job) = Job::of(inputs.ranks) else { continue };
+            let analysis = Analysis::of(job);
+            let _ = (analysis.warnings(), Replayed::of(&analysis, &request()));
+        }
+        fs::write(&file, whole).unwrap();
+    }
+}
