@@ -118,6 +118,8 @@ fn what_is_recorded_first_is_a_command() {
     replayed(&scene, "--record").fails(2);
     replayed(&scene, "").fails(2).says("PATH");
     replayed(&scene, "ranks --iterations 3").fails(2).says("--record");
+    replayed(&scene, "ranks -- python3 train.py").fails(2).says("no command is run");
+    replayed(&scene, "--record --recording replay -- python3 train.py").fails(2).says("folder of the results");
     let outcome = replayed(&scene, "--record -- sh -c true");
     outcome.says("nothing was recorded");
     assert!(!scene.path("replay").exists() && !scene.path("recording").exists());
