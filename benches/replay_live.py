@@ -56,8 +56,11 @@ class Link:
         self.run("tc", "qdisc", act, "dev", "lo", "root", "tbf", "rate", f"{gigabits}gbit", "burst", "256kb", "latency", "50ms")
         self.limited = True
 
-    def run(self, *words, **how):
-        return subprocess.run(["ip", "netns", "exec", self.name, *map(str, words)], check=True, **how)
+    def run(self, *words):
+        words = ["ip", "netns", "exec", self.name, *map(str, words)]
+        ran = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if ran.returncode:
+            raise SystemExit(f"{ran.stderr}\n{' '.join(words)} failed")
 
 
 def job(options, parallel, cap, *more):
@@ -71,7 +74,7 @@ def predict(link, options, parallel, changes, folder):
     link.hold(RECORDED)
     words = [options.program, "replay", "--json", "--record", "--iterations", options.steps, "--recording", folder / "recording"]
     words += ["--out", folder / "replay", *(f"--what-if={change}" for change in changes)]
-    link.run(*words, "--", *job(options, parallel, 25), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    link.run(*words, "--", *job(options, parallel, 25))
     replay = json.loads((folder / "replay" / "replay.json").read_text())["replay"]
     predicted = {row["what_if"]: [row[key] for key in ("step_ms", "low_ms", "high_ms")] for row in replay["what_ifs"]}
     return predicted, replay["plain_step_ms"], replay["distortion_percent"]
@@ -81,7 +84,7 @@ def measure(link, options, parallel, gigabits, cap, folder):
     """Milliseconds of steps without the profiler, each as long as that of the slower rank."""
     link.hold(gigabits)
     more = ["--steps", options.steps + WARM_UP, "--times", folder / "times"]
-    link.run(*job(options, parallel, cap, *more), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    link.run(*job(options, parallel, cap, *more))
     ranks = [json.loads((folder / f"times{rank}").read_text())[WARM_UP:] for rank in range(2)]
     return [1000 * max(both) for both in zip(*ranks)]
 

@@ -5,8 +5,10 @@ use crate::fixtures::{Outcome, Scene, shows_what_is_printed};
 use flate2::read::GzDecoder;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::env;
 use std::fs::{self, File};
 use std::path::Path;
+use std::process::Command;
 
 /// A scene with recorded ranks of the repository, under `ranks`.
 fn recorded(name: &str) -> Scene {
@@ -96,6 +98,31 @@ fn collect_joins_all_events_and_statistic_counts_them() {
     let scene = recorded("two").file("collected.json.gz", "own");
     scene.run("collect ranks").fails(2).says("did not write");
     assert_eq!(scene.read("collected.json.gz"), "own");
+}
+
+/// Two ranks on links that `tc` holds to 1 and 2 Gb/s, where PERF4SIGHT_LIVE names a Python with PyTorch: needs root, and some minutes.
+#[test]
+fn other_buckets_and_links_take_as_long_as_predicted() {
+    let Some(python) = env::var_os("PERF4SIGHT_LIVE") else { return };
+    let script = Path::new(ROOT).join("benches/replay_live.py");
+    let program = env!("CARGO_BIN_EXE_perf4sight");
+    let status =
+        Command::new("python3").arg(script).arg(program).arg(python).args(["--within", "10"]).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn what_is_recorded_first_is_a_command() {
+    let scene = recorded("two");
+    replayed(&scene, "ranks --record -- python3 train.py").fails(2);
+    replayed(&scene, "--record").fails(2);
+    replayed(&scene, "").fails(2).says("PATH");
+    replayed(&scene, "ranks --iterations 3").fails(2).says("--record");
+    replayed(&scene, "ranks -- python3 train.py").fails(2).says("no command is run");
+    replayed(&scene, "--record --recording replay -- python3 train.py").fails(2).says("folder of the results");
+    let outcome = replayed(&scene, "--record -- sh -c true");
+    outcome.says("nothing was recorded");
+    assert!(!scene.path("replay").exists() && !scene.path("recording").exists());
 }
 
 #[test]

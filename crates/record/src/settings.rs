@@ -23,14 +23,18 @@ pub const HOW: [Setting; 5] = [
 pub(super) const TABLE: Table = Table {
     section: "record",
     about: "runs a training script, records some of its iterations and times as many without recording",
-    groups: &[
-        &[COMMAND.required()],
-        &HOW,
-        &[path("out")
+    groups: &[&[
+        COMMAND.required(),
+        HOW[0],
+        HOW[1],
+        HOW[2],
+        path("out")
             .or("recording")
             .value("DIR")
-            .help("Folder for the traces and times. Nothing is written anywhere else.")],
-    ],
+            .help("Folder for the traces and times. Nothing is written anywhere else."),
+        HOW[3],
+        HOW[4],
+    ]],
 };
 
 pub(super) const AFTER_HELP: &str = "\

@@ -10,10 +10,12 @@ from perf4sight_recorder import calls, late, operators, ranges, trace
 
 
 class Profiler(object):
-    """Records; each part is stored in the folder `scratch` until it is written."""
+    """Records; each part is stored in the folder `scratch` until it is written. `shapes` is asked at each start: whether to record the shapes of
+    what operators read."""
 
-    def __init__(self, stacks, scratch):
+    def __init__(self, stacks, shapes, scratch):
         self.stacks = stacks
+        self.shapes = shapes
         self.scratch = scratch
         self.pieces = []
         self.profiler = None
@@ -42,7 +44,7 @@ class Profiler(object):
 
         with self.quietly():
             # PyTorch 1.8 has no start() and stop().
-            self.profiler = torch.profiler.profile(with_stack=self.stacks and records_calls()).__enter__()
+            self.profiler = torch.profiler.profile(record_shapes=self.shapes(), with_stack=self.stacks and records_calls()).__enter__()
         if self.stacks and not has_kineto():
             self.calls.start()
 

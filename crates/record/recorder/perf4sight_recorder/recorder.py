@@ -42,7 +42,8 @@ class Recorder(object):
         self.ahead = 0
         self.restarts = -1
         self.recording = None
-        self.profiler = Profiler(self.account.settings["stacks"], self.account.settings["reports"])
+        # Of several ranks, `perf4sight replay` asks for the sizes of gradients.
+        self.profiler = Profiler(self.account.settings["stacks"], lambda: place()[1] > 1, self.account.settings["reports"])
         self.ranks = 1
         self.over = False
         self.waited = False

@@ -15,7 +15,7 @@ mod tables;
 mod traces;
 
 use crate::communication::Algorithm;
-use crate::graph::recorded::{Correction, Distortion};
+use crate::graph::recorded::{Correction, Distortion, Recorded};
 use crate::hang::Hang;
 use crate::inputs;
 use crate::plain_step::PlainStep;
@@ -26,7 +26,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::result_files::ResultFiles;
-use perf4sight_base::units::{Milliseconds, Percent, counted};
+use perf4sight_base::units::{Bytes, Milliseconds, Percent, counted};
 use perf4sight_record::Record;
 use perf4sight_report::{Cell, Column};
 use perf4sight_verb::config::Values;
@@ -129,7 +129,7 @@ impl Replay {
         progress.doing("comparing ranks");
         let analysis = Analysis::of(job);
         progress.advance(1);
-        progress.doing("replaying");
+        progress.doing(format!("replaying, in up to {}", Bytes(Recorded::memory_needed(&analysis.job))));
         let shown = self.replay(analysis, hang)?;
         progress.advance(1);
         if context.cancelled() {
@@ -216,13 +216,18 @@ impl Replay {
         request.check()?;
         let record = values.get::<Option<bool>>("record")?.unwrap_or(false);
         let record = record.then(|| Record::into_folder(values, "recording")).transpose()?;
-        Ok(Replay {
-            traces: if record.is_some() { vec![values.get("recording")?] } else { traces::traces(values)? },
-            record,
-            out: values.get("out")?,
-            as_all_ranks: values.get("as_all_ranks")?,
-            request,
-        })
+        if record.is_none() && values.writes("command") {
+            return Err(values
+                .error("command", "traces are read here, and no command is run")
+                .help("--record runs one"));
+        }
+        let traces = if record.is_some() { vec![values.get("recording")?] } else { traces::traces(values)? };
+        let out: PathBuf = values.get("out")?;
+        if record.is_some() && traces[0] == out {
+            // The results would be read as traces.
+            return Err(values.error("recording", "this is the folder of the results, too").expected("another folder"));
+        }
+        Ok(Replay { traces, record, out, as_all_ranks: values.get("as_all_ranks")?, request })
     }
 
     /// Replays a job. Where that fails, who waits for whom is shown all the same, unless a change was requested.

@@ -12,7 +12,7 @@ pub(super) const TABLE: Table = Table {
         &[
             TRACES.or_on_command_line(Unset).one_of("traces or --record"),
             path("out").or("replay").value("DIR").help(
-                "Folder for report.html, replay.json, replay.csv and timeline.json.gz. Earlier results in it are replaced.",
+                "Folder for report.html, replay.json, replay.csv, operations.csv and timeline.json.gz. Earlier results in it are replaced.",
             ),
             flag("as_all_ranks").or("False").help("One rank's trace stands for all ranks; waiting is then unknown."),
             text("what_if").several().value("CHANGE")

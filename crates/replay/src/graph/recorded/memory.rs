@@ -1,22 +1,37 @@
 //! The memory that the graph of recorded steps takes, known before it is built.
 
 use super::rows::Row;
-use crate::graph::Builder;
+use crate::graph::{Builder, Graph};
 use crate::ranks::Job;
+use crate::simulate;
 use perf4sight_base::error::Result;
 
 /// Edges of a node: most have one to the next on their thread, some another one.
 const EDGES: u64 = 2;
 /// Graphs at a time: that of all steps, and one that some are left out of.
-const GRAPHS: usize = 2;
+const GRAPHS: u64 = 2;
 
-/// Refuses steps whose rows, durations and graph take more than `available` bytes.
+/// Bytes that the rows, durations and graphs of steps take at most, to be said before they are taken.
+pub(super) fn needed(job: &Job, steps: &[usize]) -> u64 {
+    let [largest, all] = largest_and_all(job, steps);
+    kept(all) + GRAPHS * (Graph::bytes_of(largest, EDGES * largest) + simulate::bytes_of(largest, 0))
+}
+
+/// Refuses steps whose rows, durations and graphs take more than `available` bytes.
 pub(super) fn check(job: &Job, steps: &[usize], available: u64) -> Result<()> {
-    let rows: Vec<u64> = steps.iter().map(|step| rows(job, *step)).collect();
-    let largest = rows.iter().copied().max().unwrap_or(0);
-    // Of every step all rows are read, and of every row the duration is kept: for the graph, and for one without some steps.
-    let kept = rows.iter().sum::<u64>() * (size_of::<Row>() + GRAPHS * size_of::<u64>()) as u64;
-    Builder::check_memory(largest, EDGES * largest, available.saturating_sub(kept) / GRAPHS as u64)
+    let [largest, all] = largest_and_all(job, steps);
+    Builder::check_memory(largest, EDGES * largest, available.saturating_sub(kept(all)) / GRAPHS)
+}
+
+/// The rows of the largest of the steps, and of all of them.
+fn largest_and_all(job: &Job, steps: &[usize]) -> [u64; 2] {
+    let rows = steps.iter().map(|step| rows(job, *step));
+    rows.fold([0, 0], |[largest, all], rows| [largest.max(rows), all + rows])
+}
+
+/// Bytes of the rows of all steps, and of the duration of each row: for the graph, and for one without some steps.
+fn kept(rows: u64) -> u64 {
+    rows * (size_of::<Row>() as u64 + GRAPHS * size_of::<u64>() as u64)
 }
 
 /// The most rows that a step can have: one before and one after the begin of each event.

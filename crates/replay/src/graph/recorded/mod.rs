@@ -43,6 +43,11 @@ pub struct Recorded {
 }
 
 impl Recorded {
+    /// Bytes that building the graph of a job's steps takes at most.
+    pub fn memory_needed(job: &Job) -> u64 {
+        memory::needed(job, &(0..job.steps.len()).collect::<Vec<_>>())
+    }
+
     /// Builds the graph of the steps in which all ranks did most often the same.
     ///
     /// # Errors
