@@ -71,6 +71,7 @@ impl Search {
     pub fn run<'a>(&self, start: Fused<'a>, go_on: &mut dyn FnMut(Visit) -> bool) -> Searched<'a> {
         let mut run = Run {
             search: *self,
+            pairs: start.pairs(),
             first: start.step(),
             best: start.clone(),
             best_step: start.step(),
@@ -79,7 +80,7 @@ impl Search {
             interrupted: false,
             go_on,
         };
-        if start.pairs().len() <= FEW {
+        if run.pairs.len() <= FEW {
             run.everything(start.clone());
         }
         match self.optimizer {
@@ -97,6 +98,8 @@ impl Search {
 
 struct Run<'a, 'w> {
     search: Search,
+    /// All moves that fuse two units.
+    pairs: Vec<Move>,
     first: u64,
     best: Fused<'a>,
     best_step: u64,
@@ -134,7 +137,7 @@ impl<'a> Run<'a, '_> {
 
     /// All states that fusing leads to.
     fn everything(&mut self, start: Fused<'a>) {
-        let pairs = start.pairs();
+        let pairs = self.pairs.clone();
         let mut seen = BTreeSet::new();
         let mut open = vec![start];
         while let Some(state) = open.pop() {
@@ -171,7 +174,7 @@ impl<'a> Run<'a, '_> {
     /// Random moves, one or several at once; worse ones are kept with a probability that falls with the number of moves.
     fn chain(&mut self, mut state: Fused<'a>, start: &Fused<'a>) {
         let mut step = state.step();
-        let pairs = state.pairs();
+        let pairs = self.pairs.clone();
         let idle = IDLE * pairs.len() as u64;
         let (mut best, mut since, mut begun) = (self.best_step, self.evaluated, 0);
         while !pairs.is_empty() && !self.is_over() {
@@ -257,11 +260,10 @@ impl<'a> Run<'a, '_> {
     fn roll_out(&mut self, mut state: Fused<'a>) -> u64 {
         let mut shortest = state.step();
         for _ in 0..ROLLOUT {
-            let moves = state.moves();
-            if moves.is_empty() || self.is_over() {
+            if self.pairs.is_empty() || self.is_over() {
                 break;
             }
-            let made = moves[self.draws().random_range(0..moves.len())];
+            let made = self.pairs[self.draws().random_range(0..self.pairs.len())];
             if let Some((next, step)) = self.evaluate(&state, made) {
                 (state, shortest) = (next, shortest.min(step));
             }

@@ -88,19 +88,22 @@ impl UnitGraph {
 
 const NONE: u32 = u32::MAX;
 
-/// The innermost operation around a node that the table knows, and its call.
+/// Inside these the operations of each parameter follow one another, which read nothing of each other.
+const UPDATE: &str = "Optimizer.";
+
+/// The outermost operation around a node that the table knows, and its call; of operations that compute nothing and are around
+/// others, the one inside.
 fn matched(graph: &Graph, id: NodeId) -> Option<(CallId, Operation)> {
     let node = graph.node(id);
-    if !matches!(node.kind, Kind::Operation | Kind::Kernel) {
+    let calls = graph.calls();
+    if !matches!(node.kind, Kind::Operation | Kind::Kernel) || calls.path(node.call).any(|name| name.contains(UPDATE)) {
         return None;
     }
-    let calls = graph.calls();
     let around = std::iter::successors(Some(node.call), |call| calls.around(*call));
-    let known = around.filter_map(|call| Some((call, operation(calls.name(call))?)));
-    let mut known = known.peekable();
-    // Of operations that compute nothing, the one around them says what is done.
-    let innermost = known.peek().copied();
-    known.find(|(_, operation)| operation.class != Class::View).or(innermost)
+    let known: Vec<(CallId, Operation)> =
+        around.filter_map(|call| Some((call, operation(calls.name(call))?))).collect();
+    let computes = known.iter().rev().find(|(_, operation)| operation.class != Class::View);
+    computes.or(known.last()).copied()
 }
 
 #[derive(Default)]

@@ -38,7 +38,8 @@ pub struct Strategy {
 /// What the results show.
 struct Shown {
     start: Start,
-    /// What the passes found, the proposals that bring most first.
+    /// What the passes found: first the proposals that bring something, those that learn the same before others, of these the
+    /// largest gain first.
     found: Found,
     /// The proposals that bring something and learn the same, together.
     together: Option<Proposal>,
@@ -142,7 +143,10 @@ const WORTH: f64 = 0.5;
 
 impl Shown {
     fn of(start: Start, mut found: Found) -> Result<Self> {
-        found.proposals.sort_by(|one, other| other.gain()[0].total_cmp(&one.gain()[0]));
+        found.proposals.sort_by(|one, other| {
+            let rank = |proposal: &Proposal| (proposal.gain()[0] < WORTH, proposal.learns);
+            rank(one).cmp(&rank(other)).then(other.gain()[0].total_cmp(&one.gain()[0]))
+        });
         let together = together(&start, &found.proposals)?;
         let answer = answer(&start, &found.proposals, together.as_ref());
         let assumed = found.proposals.iter().flat_map(|proposal| {
