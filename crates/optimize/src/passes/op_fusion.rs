@@ -195,7 +195,8 @@ fn on_rank(searched: &UnitGraph, rank: &UnitGraph, best: &Fused<'_>) -> Vec<Grou
     let group = |members: Vec<u32>| {
         let last = members[members.len() - 1];
         let all: u64 = members.iter().map(|member| searched.units[*member as usize].duration).sum();
-        let launches = members.iter().filter(|member| **member != last).flat_map(|member| &unit(member).launches);
+        let gone = members.iter().filter(|member| **member != last && unit(member).launch_goes());
+        let launches = gone.flat_map(|member| &unit(member).launches);
         let launches = launches.flat_map(|launch| rank.units[*launch as usize].nodes.iter().copied());
         let nodes: Vec<NodeId> = members.iter().flat_map(|member| unit(member).nodes.iter().copied()).collect();
         let share = best.time_of(last) as f64 / all.max(1) as f64;

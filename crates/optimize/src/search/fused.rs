@@ -254,9 +254,11 @@ impl<'a> Fused<'a> {
             let is_last = self.group[*unit as usize] == *unit;
             let time = if is_last { self.cost(*unit) } else { 0 };
             self.set_time(*unit, time);
-            for launch in &self.graph.units[*unit as usize].launches {
-                let own = self.graph.units[*launch as usize].duration;
-                self.set_time(*launch, if is_last { own } else { 0 });
+            let graph = self.graph;
+            let stays = is_last || !graph.units[*unit as usize].launch_goes();
+            for launch in &graph.units[*unit as usize].launches {
+                let own = graph.units[*launch as usize].duration;
+                self.set_time(*launch, if stays { own } else { 0 });
                 from = from.min(self.place[*launch as usize] as usize);
             }
             let last = self.group[*unit as usize];

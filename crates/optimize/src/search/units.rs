@@ -22,6 +22,14 @@ pub struct Unit {
     pub launches: Vec<u32>,
 }
 
+impl Unit {
+    /// Whether nothing launches it any longer once it is part of another: what follows a product is part of the product's kernel, and
+    /// that is launched as before.
+    pub fn launch_goes(&self) -> bool {
+        self.operation.is_some_and(|operation| operation.class != Class::Product)
+    }
+}
+
 /// Units with what they wait for.
 #[derive(Debug, Clone, Default)]
 pub struct UnitGraph {
