@@ -127,11 +127,16 @@ impl<'a> Run<'a, '_> {
         let step = next.step();
         if step < self.best_step {
             (self.best, self.best_step) = (next.clone(), step);
+            self.keep(step);
         }
         Some((next, step))
     }
 
+    /// Notes a state that is the best, or that the search goes on from; once for a move.
     fn keep(&mut self, step: u64) {
+        if self.trajectory.last().is_some_and(|last| last.number == self.evaluated) {
+            return;
+        }
         self.trajectory.push(Visit { number: self.evaluated, current: step, best: self.best_step });
     }
 
