@@ -1,7 +1,7 @@
 //! Half precision: of products (autocast), and of the gradients that are sent.
 
 use super::{Found, Learns, Pass, Proposal, Wanted};
-use crate::changes::HalfGradients;
+use crate::changes::{HalfGradients, gathers};
 use crate::start::Start;
 use perf4sight_base::error::Result;
 use perf4sight_replay::what_if::Change;
@@ -13,6 +13,7 @@ pub(super) struct Amp;
 
 const NAME: &str = "amp";
 const AUTOCAST: &str = "torch.autocast(device, dtype=torch.bfloat16) around forward and loss";
+const SHARDED: &str = "FSDP: fully_shard(..., mp_policy=MixedPrecisionPolicy(reduce_dtype=torch.bfloat16))";
 const HOOK: &str = "ddp.register_comm_hook(None, default_hooks.bf16_compress_hook), or fp16_compress_hook";
 
 impl Pass for Amp {
@@ -21,8 +22,9 @@ impl Pass for Amp {
     }
 
     fn run(&self, start: &Start, wanted: &Wanted, _: &dyn Fn() -> bool) -> Result<Found> {
+        let hook = if gathers(&start.recorded.typical).is_ok() { SHARDED } else { HOOK };
         let edits: [(&str, Rc<dyn Change>); 2] =
-            [(AUTOCAST, Rc::new(wanted.autocast.clone())), (HOOK, Rc::new(HalfGradients))];
+            [(AUTOCAST, Rc::new(wanted.autocast.clone())), (hook, Rc::new(HalfGradients))];
         let mut found = Found::default();
         edits
             .into_iter()

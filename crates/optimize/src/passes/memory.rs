@@ -1,7 +1,7 @@
 //! Less memory, or more samples for it: recomputation, gradient accumulation, a budget.
 
 use super::{Found, Learns, Pass, Proposal, Wanted};
-use crate::changes::{NoSync, Recompute};
+use crate::changes::{NoSync, Recompute, gathers};
 use crate::memory_events::{self, Memory};
 use crate::start::Start;
 use perf4sight_base::error::{Error, Result};
@@ -29,7 +29,10 @@ impl Pass for LessMemory {
         let mut found = Found::default();
         found.propose(Proposal::of(NAME, RECOMPUTE, Rc::new(Recompute), Learns::Same, start), RECOMPUTE);
         for passes in PASSES {
-            let change = format!("accumulate gradients of {passes} batches under no_sync(), per batch");
+            let sharded = gathers(&start.recorded.typical).is_ok();
+            let silent = if sharded { "set_requires_gradient_sync(False)" } else { "no_sync()" };
+            let change =
+                format!("accumulate gradients of {passes} batches, all but the last under {silent}; per batch");
             found.propose(accumulate(start, passes, &change), &change);
         }
         budget(start, wanted, &mut found)?;

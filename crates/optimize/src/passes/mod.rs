@@ -86,7 +86,7 @@ impl Found {
     fn propose(&mut self, proposal: Result<Proposal>, change: &str) {
         match proposal {
             Ok(proposal) => self.proposals.push(proposal),
-            Err(error) => self.nothing.push(format!("{change}: {error}")),
+            Err(error) => self.nothing.push(format!("{change}: {}", error.to_string().replace("\n  ", "; "))),
         }
     }
 }

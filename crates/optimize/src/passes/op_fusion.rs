@@ -17,6 +17,9 @@ use std::rc::Rc;
 /// Kinds of groups that the proposal names.
 const NAMED: usize = 3;
 
+/// Groups of more operations are named by their first and last.
+const LONG: usize = 4;
+
 /// The pass.
 #[derive(Debug)]
 pub(super) struct OpFusion;
@@ -44,20 +47,36 @@ impl Pass for OpFusion {
         let first = Fused::new(&graph, wanted.simulate);
         let searched = wanted.search.run(first, &mut |_| !cancelled());
         let groups = searched.best.groups();
-        found.files.push(("cluster_mapping.txt", cluster_mapping(&graph, &groups)));
-        found.files.push(("search_trajectory.txt", trajectory(&searched.trajectory)));
-        found.strategy = groups.iter().flat_map(|group| merges(&graph, group)).collect();
         found.nothing.extend(remarks(&graph, &searched));
+        found.files.push(("search_trajectory.txt", trajectory(&searched.trajectory)));
         if !groups.is_empty() {
             let numbers: Vec<u32> = start.recorded.typical.ranks.iter().map(|rank| rank.number).collect();
             let alike: Vec<UnitGraph> =
                 numbers.into_iter().map(units).filter(|other| is_alike(&graph, other)).collect();
             let edit = FusedGroups(alike.iter().flat_map(|other| on_rank(&graph, other, &searched.best)).collect());
-            found.proposals.push(Proposal::of(NAME, words(&graph, &groups), Rc::new(edit), Learns::Rounded, start)?);
+            keep(
+                &graph,
+                &groups,
+                Proposal::of(NAME, words(&graph, &groups), Rc::new(edit), Learns::Rounded, start)?,
+                &mut found,
+            );
         }
         found.trajectory = searched.trajectory;
         Ok(found)
     }
+}
+
+/// Keeps what the search found if the replay of all ranks finds it no longer than the step as it is.
+fn keep(graph: &UnitGraph, groups: &[Vec<u32>], proposal: Proposal, found: &mut Found) {
+    if proposal.gain()[0] < 0.0 {
+        found
+            .nothing
+            .push("what the search found is not shorter where all ranks are replayed, and not proposed".to_owned());
+        return;
+    }
+    found.files.push(("cluster_mapping.txt", cluster_mapping(graph, groups)));
+    found.strategy = groups.iter().flat_map(|group| merges(graph, group)).collect();
+    found.proposals.push(proposal);
 }
 
 /// The operations of a file, one a line, each of which was recorded.
@@ -128,7 +147,12 @@ fn words(graph: &UnitGraph, groups: &[Vec<u32>]) -> String {
     let bare = |unit: &u32| graph.units[*unit as usize].name.trim_start_matches("aten::").to_owned();
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for group in groups {
-        *counts.entry(group.iter().map(bare).collect::<Vec<_>>().join(" + ")).or_default() += 1;
+        let names: Vec<String> = group.iter().map(bare).collect();
+        let pattern = match names.len() > LONG {
+            true => format!("{} + ... + {} ({} operations)", names[0], names[names.len() - 1], names.len()),
+            false => names.join(" + "),
+        };
+        *counts.entry(pattern).or_default() += 1;
     }
     let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -171,7 +195,8 @@ fn on_rank(searched: &UnitGraph, rank: &UnitGraph, best: &Fused<'_>) -> Vec<Grou
     let group = |members: Vec<u32>| {
         let last = members[members.len() - 1];
         let all: u64 = members.iter().map(|member| searched.units[*member as usize].duration).sum();
-        let launches = members.iter().filter(|member| **member != last).flat_map(|member| &unit(member).launches);
+        let gone = members.iter().filter(|member| **member != last && unit(member).launch_goes());
+        let launches = gone.flat_map(|member| &unit(member).launches);
         let launches = launches.flat_map(|launch| rank.units[*launch as usize].nodes.iter().copied());
         let nodes: Vec<NodeId> = members.iter().flat_map(|member| unit(member).nodes.iter().copied()).collect();
         let share = best.time_of(last) as f64 / all.max(1) as f64;

@@ -16,20 +16,20 @@ pub enum Move {
     Part(u32),
 }
 
-/// Units in groups. The last unit of a group stands for it.
+/// Units in groups. One unit of a group stands for it: the last one, unless groups changed their order.
 #[derive(Debug, Clone)]
 pub struct Fused<'a> {
     graph: &'a UnitGraph,
     /// Whether a group costs what was published for simulations, or what its traffic says.
     simulate: bool,
-    /// The last unit of the group of each unit.
+    /// The unit that stands for the group of each unit.
     group: Vec<u32>,
     /// The next unit of its group, in a circle.
     next: Vec<u32>,
     /// Groups before and behind it on its thread, stream or link.
     before: Vec<u32>,
     after: Vec<u32>,
-    /// Units in a topological order, and where each is in it; of a group only the last unit counts.
+    /// Units in a topological order, and where each is in it; of a group only one counts.
     order: Vec<u32>,
     place: Vec<u32>,
     time: Vec<u64>,
@@ -83,6 +83,12 @@ impl<'a> Fused<'a> {
         last.filter(|unit| self.next[*unit as usize] != *unit).map(|unit| self.members(unit)).collect()
     }
 
+    /// The units that stand for groups, in the order in which these run.
+    #[cfg(test)]
+    pub(super) fn in_order(&self) -> impl Iterator<Item = u32> + '_ {
+        self.order.iter().copied().filter(|unit| self.group[*unit as usize] == *unit)
+    }
+
     /// Nanoseconds of the group of a unit.
     pub fn time_of(&self, unit: u32) -> u64 {
         self.time[self.group[unit as usize] as usize]
@@ -101,6 +107,17 @@ impl<'a> Fused<'a> {
         moves.sort_unstable();
         moves.dedup();
         moves
+    }
+
+    /// Nanoseconds of a unit on average, at least one.
+    pub fn mean_time(&self) -> f64 {
+        let all: u64 = self.time.iter().sum();
+        (all as f64 / self.time.len().max(1) as f64).max(1.0)
+    }
+
+    /// All moves that fuse two units.
+    pub fn pairs(&self) -> Vec<Move> {
+        self.graph.pairs().map(|(first, second)| Move::Fuse(first, second)).collect()
     }
 
     /// Makes a move; false if it cannot be made, because groups would wait for each other.
@@ -161,10 +178,11 @@ impl<'a> Fused<'a> {
 
     fn part(&mut self, last: u32) -> bool {
         let group = self.group[last as usize];
-        if group == last {
+        let members = self.members(group);
+        // A group that parted before may run behind one that was behind it at first; such a one stays as it is.
+        if group == last || members.last() != Some(&group) {
             return false;
         }
-        let members = self.members(group);
         let (first, rest): (Vec<u32>, Vec<u32>) = members.into_iter().partition(|unit| *unit <= last);
         for part in [&first, &rest] {
             for (unit, next) in part.iter().zip(part.iter().cycle().skip(1)) {
@@ -172,15 +190,33 @@ impl<'a> Fused<'a> {
                 self.next[*unit as usize] = *next;
             }
         }
-        self.link_before(last, group);
-        // What waits for the first part waits for the whole group until now, and comes behind it.
-        let [from, to] = [last, group].map(|unit| self.place[unit as usize] as usize);
-        let (from, to) = (from.min(to), from.max(to));
-        let between: Vec<u32> =
-            self.order[from..=to].iter().copied().filter(|unit| *unit != last && *unit != group).collect();
-        self.arrange(from, between.into_iter().chain([last, group]));
-        self.settle(&[last, group], from);
+        let next = self.slot(last, group);
+        self.link_before(last, next);
+        let [from, to] = [last, next].map(|unit| self.place[unit as usize] as usize);
+        let units = &self.order[from.min(to)..=from.max(to)];
+        let others: Vec<u32> = units.iter().copied().filter(|unit| *unit != last && *unit != next).collect();
+        // What waits for the first part waited for the whole group until now, and stays behind both.
+        let (before, after) = if from < to { (others, Vec::new()) } else { (Vec::new(), others) };
+        self.arrange(from.min(to), before.into_iter().chain([last, next]).chain(after));
+        self.dirty[next as usize] = true;
+        self.settle(&[last, group], from.min(to));
         true
+    }
+
+    /// The group before which the first part of another runs: that before which it ran at first, or a later one behind what
+    /// it waits for.
+    fn slot(&self, last: u32, group: u32) -> u32 {
+        let inputs = self.members(last).into_iter().flat_map(|unit| &self.graph.inputs[unit as usize]);
+        let places = inputs.map(|input| self.group[*input as usize]).filter(|input| *input != last);
+        let latest = places.map(|input| self.place[input as usize]).max();
+        let mut slot = group;
+        loop {
+            let before = self.before[slot as usize];
+            if before == NONE || before < last || latest >= Some(self.place[before as usize]) {
+                return slot;
+            }
+            slot = before;
+        }
     }
 
     /// Puts units into the order from a place on.
@@ -218,9 +254,11 @@ impl<'a> Fused<'a> {
             let is_last = self.group[*unit as usize] == *unit;
             let time = if is_last { self.cost(*unit) } else { 0 };
             self.set_time(*unit, time);
-            for launch in &self.graph.units[*unit as usize].launches {
-                let own = self.graph.units[*launch as usize].duration;
-                self.set_time(*launch, if is_last { own } else { 0 });
+            let graph = self.graph;
+            let stays = is_last || !graph.units[*unit as usize].launch_goes();
+            for launch in &graph.units[*unit as usize].launches {
+                let own = graph.units[*launch as usize].duration;
+                self.set_time(*launch, if stays { own } else { 0 });
                 from = from.min(self.place[*launch as usize] as usize);
             }
             let last = self.group[*unit as usize];

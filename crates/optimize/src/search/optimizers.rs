@@ -4,6 +4,7 @@ use super::{Fused, Move};
 use perf4sight_base::words;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::BTreeSet;
 
 words! {
     /// How states are searched.
@@ -52,8 +53,14 @@ pub struct Searched<'a> {
     pub interrupted: bool,
 }
 
-/// How much worse moves are kept (`mcmc_beta`, as published, here for percent of the first step).
-const BETA: f64 = 100.0;
+/// Up to so many pairs of units that may be fused, everything that they can make is tried.
+const FEW: usize = 12;
+/// How seldom worse moves are kept: `exp(-beta ln(move) longer)`, as published, but with the mean time of a unit in place of milliseconds, so
+/// that it does not depend on how long operations are.
+const BETA: f64 = 0.3;
+/// Moves for each pair, without a shorter step than the best, after which the search begins again where nothing is fused,
+/// at first with many worse moves.
+const IDLE: u64 = 40;
 /// How much the tree search prefers what it knows little of (`ucb_gamma`).
 const GAMMA: f64 = 0.1;
 /// Random moves behind a new node of the tree before it is judged.
@@ -64,6 +71,7 @@ impl Search {
     pub fn run<'a>(&self, start: Fused<'a>, go_on: &mut dyn FnMut(Visit) -> bool) -> Searched<'a> {
         let mut run = Run {
             search: *self,
+            pairs: start.pairs(),
             first: start.step(),
             best: start.clone(),
             best_step: start.step(),
@@ -72,11 +80,14 @@ impl Search {
             interrupted: false,
             go_on,
         };
+        if run.pairs.len() <= FEW {
+            run.everything(start.clone());
+        }
         match self.optimizer {
             Optimizer::Dp => drop(run.along_critical_path(start)),
             Optimizer::Mcmc => {
-                let state = run.along_critical_path(start);
-                run.chain(state);
+                let state = run.along_critical_path(start.clone());
+                run.chain(state, &start);
             }
             Optimizer::Mcts => run.tree(start),
         }
@@ -87,6 +98,8 @@ impl Search {
 
 struct Run<'a, 'w> {
     search: Search,
+    /// All moves that fuse two units.
+    pairs: Vec<Move>,
     first: u64,
     best: Fused<'a>,
     best_step: u64,
@@ -114,12 +127,33 @@ impl<'a> Run<'a, '_> {
         let step = next.step();
         if step < self.best_step {
             (self.best, self.best_step) = (next.clone(), step);
+            self.keep(step);
         }
         Some((next, step))
     }
 
+    /// Notes a state that is the best, or that the search goes on from; once for a move.
     fn keep(&mut self, step: u64) {
+        if self.trajectory.last().is_some_and(|last| last.number == self.evaluated) {
+            return;
+        }
         self.trajectory.push(Visit { number: self.evaluated, current: step, best: self.best_step });
+    }
+
+    /// All states that fusing leads to.
+    fn everything(&mut self, start: Fused<'a>) {
+        let pairs = self.pairs.clone();
+        let mut seen = BTreeSet::new();
+        let mut open = vec![start];
+        while let Some(state) = open.pop() {
+            for made in &pairs {
+                if self.is_over() {
+                    return;
+                }
+                let next = self.evaluate(&state, *made).map(|(next, _)| next);
+                open.extend(next.filter(|next| seen.insert(next.groups())));
+            }
+        }
     }
 
     /// Makes each move that shortens the step, the earliest on the critical path first.
@@ -142,20 +176,41 @@ impl<'a> Run<'a, '_> {
         }
     }
 
-    /// Random moves on the critical path; worse ones are kept with a probability that falls with the number of moves.
-    fn chain(&mut self, mut state: Fused<'a>) {
+    /// Random moves, one or several at once; worse ones are kept with a probability that falls with the number of moves.
+    fn chain(&mut self, mut state: Fused<'a>, start: &Fused<'a>) {
         let mut step = state.step();
-        let mut moves = state.moves();
-        while !moves.is_empty() && !self.is_over() {
+        let pairs = self.pairs.clone();
+        let idle = IDLE * pairs.len() as u64;
+        let (mut best, mut since, mut begun) = (self.best_step, self.evaluated, 0);
+        while !pairs.is_empty() && !self.is_over() {
+            if self.best_step < best {
+                (best, since) = (self.best_step, self.evaluated);
+            } else if self.evaluated - since > idle {
+                (state, step, since, begun) = (start.clone(), start.step(), self.evaluated, self.evaluated);
+            }
             let mut draws = self.draws();
-            let made = moves.swap_remove(draws.random_range(0..moves.len()));
-            let Some((next, time)) = self.evaluate(&state, made) else { continue };
-            let longer = 100.0 * (time as f64 - step as f64) / self.first.max(1) as f64;
-            let chance = (-BETA * (self.evaluated as f64 + 1.0).ln() * longer).exp();
+            let Some((next, time)) = self.jump(&state, &pairs, &mut draws) else { continue };
+            let longer = (time as f64 - step as f64) / start.mean_time();
+            let chance = (-BETA * ((self.evaluated - begun) as f64).ln() * longer).exp();
             if draws.random::<f64>() < chance {
                 (state, step) = (next, time);
-                moves = state.moves();
                 self.keep(step);
+            }
+        }
+    }
+
+    /// Some random moves one after the other: of all, or of those on the critical path.
+    fn jump(&mut self, state: &Fused<'a>, pairs: &[Move], draws: &mut Xoshiro256PlusPlus) -> Option<(Fused<'a>, u64)> {
+        let mut reached: Option<(Fused<'a>, u64)> = None;
+        loop {
+            let from = reached.as_ref().map_or(state, |(state, _)| state);
+            let critical = if draws.random::<bool>() { from.moves() } else { Vec::new() };
+            let moves = if critical.is_empty() { pairs } else { &critical };
+            let made = moves[draws.random_range(0..moves.len())];
+            let next = self.evaluate(from, made);
+            reached = next.or(reached);
+            if draws.random::<bool>() || self.is_over() {
+                return reached;
             }
         }
     }
@@ -210,11 +265,10 @@ impl<'a> Run<'a, '_> {
     fn roll_out(&mut self, mut state: Fused<'a>) -> u64 {
         let mut shortest = state.step();
         for _ in 0..ROLLOUT {
-            let moves = state.moves();
-            if moves.is_empty() || self.is_over() {
+            if self.pairs.is_empty() || self.is_over() {
                 break;
             }
-            let made = moves[self.draws().random_range(0..moves.len())];
+            let made = self.pairs[self.draws().random_range(0..self.pairs.len())];
             if let Some((next, step)) = self.evaluate(&state, made) {
                 (state, shortest) = (next, shortest.min(step));
             }

@@ -22,6 +22,14 @@ pub struct Unit {
     pub launches: Vec<u32>,
 }
 
+impl Unit {
+    /// Whether nothing launches it any longer once it is part of another: what follows a product is part of the product's kernel, and
+    /// that is launched as before.
+    pub fn launch_goes(&self) -> bool {
+        self.operation.is_some_and(|operation| operation.class != Class::Product)
+    }
+}
+
 /// Units with what they wait for.
 #[derive(Debug, Clone, Default)]
 pub struct UnitGraph {
@@ -88,19 +96,22 @@ impl UnitGraph {
 
 const NONE: u32 = u32::MAX;
 
-/// The innermost operation around a node that the table knows, and its call.
+/// Inside these the operations of each parameter follow one another, which read nothing of each other.
+const UPDATE: &str = "Optimizer.";
+
+/// The outermost operation around a node that the table knows, and its call; of operations that compute nothing and are around
+/// others, the one inside.
 fn matched(graph: &Graph, id: NodeId) -> Option<(CallId, Operation)> {
     let node = graph.node(id);
-    if !matches!(node.kind, Kind::Operation | Kind::Kernel) {
+    let calls = graph.calls();
+    if !matches!(node.kind, Kind::Operation | Kind::Kernel) || calls.path(node.call).any(|name| name.contains(UPDATE)) {
         return None;
     }
-    let calls = graph.calls();
     let around = std::iter::successors(Some(node.call), |call| calls.around(*call));
-    let known = around.filter_map(|call| Some((call, operation(calls.name(call))?)));
-    let mut known = known.peekable();
-    // Of operations that compute nothing, the one around them says what is done.
-    let innermost = known.peek().copied();
-    known.find(|(_, operation)| operation.class != Class::View).or(innermost)
+    let known: Vec<(CallId, Operation)> =
+        around.filter_map(|call| Some((call, operation(calls.name(call))?))).collect();
+    let computes = known.iter().rev().find(|(_, operation)| operation.class != Class::View);
+    computes.or(known.last()).copied()
 }
 
 #[derive(Default)]

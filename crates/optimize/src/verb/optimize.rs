@@ -179,3 +179,46 @@ impl Section for Optimize {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_verb::config::{Document, Entry, Origin, Value};
+
+    fn parsed(arguments: &[(&str, &str)]) -> Result<Optimize> {
+        let table = Settings { section: "optimize", about: ABOUT, groups: &[SETTINGS] };
+        let entry = |(key, word): &(&str, &str)| {
+            let setting = table.setting(key).unwrap();
+            let value = setting.read(word).unwrap();
+            let value = match value {
+                Value::List(_) => value,
+                one if setting.many => Value::List(vec![one]),
+                one => one,
+            };
+            Entry { key: (*key).to_owned(), value, origin: Origin::Argument(setting.spelled()) }
+        };
+        let document = Document::of_arguments("optimize", arguments.iter().map(entry).collect());
+        Optimize::parse(&Values::of_arguments(&document, &table)?)
+    }
+
+    #[test]
+    fn traces_or_plans_are_optimized() {
+        let Ok(Optimize::Traces(strategy)) =
+            parsed(&[("traces", "traces"), ("pass", "tensor_fusion,amp"), ("memory_budget", "16GiB")])
+        else {
+            panic!("traces give no strategy")
+        };
+        assert_eq!(strategy.passes, ["tensor_fusion", "amp"]);
+        assert_eq!((strategy.out, strategy.wanted.search.optimizer), (PathBuf::from("optimize"), Optimizer::Mcmc));
+        let plans = parsed(&[("plans", "plans.csv"), ("model", "model.json")]);
+        assert!(matches!(plans, Ok(Optimize::Plans(_))));
+    }
+
+    #[test]
+    fn neither_both_and_plans_without_a_model_are_refused() {
+        let message = |arguments: &[(&str, &str)]| parsed(arguments).err().unwrap().to_string();
+        assert!(message(&[]).contains("neither traces nor plans"));
+        assert!(message(&[("plans", "plans.csv"), ("traces", "traces")]).contains("beside traces"));
+        assert!(message(&[("plans", "plans.csv")]).contains("no model"));
+    }
+}

@@ -38,7 +38,8 @@ pub struct Strategy {
 /// What the results show.
 struct Shown {
     start: Start,
-    /// What the passes found, the proposals that bring most first.
+    /// What the passes found: first the proposals that bring something, those that learn the same before others, of these the
+    /// largest gain first.
     found: Found,
     /// The proposals that bring something and learn the same, together.
     together: Option<Proposal>,
@@ -142,7 +143,10 @@ const WORTH: f64 = 0.5;
 
 impl Shown {
     fn of(start: Start, mut found: Found) -> Result<Self> {
-        found.proposals.sort_by(|one, other| other.gain()[0].total_cmp(&one.gain()[0]));
+        found.proposals.sort_by(|one, other| {
+            let rank = |proposal: &Proposal| (proposal.gain()[0] < WORTH, proposal.learns);
+            rank(one).cmp(&rank(other)).then(other.gain()[0].total_cmp(&one.gain()[0]))
+        });
         let together = together(&start, &found.proposals)?;
         let answer = answer(&start, &found.proposals, together.as_ref());
         let assumed = found.proposals.iter().flat_map(|proposal| {
@@ -166,19 +170,27 @@ fn together(start: &Start, proposals: &[Proposal]) -> Result<Option<Proposal>> {
 
 fn answer(start: &Start, proposals: &[Proposal], together: Option<&Proposal>) -> String {
     let before = Milliseconds(start.before() as f64 / 1e6);
-    let Some(best) = proposals.first().filter(|best| best.gain()[0] >= WORTH) else {
-        return format!("Nothing was found that makes the step of {before} shorter by {WORTH} % or more.");
-    };
-    let after = best.outcome.after;
-    let [gain, least, most] = best.gain().map(Percent);
-    let all = together.map_or(String::new(), |all| {
-        format!(" All that learn the same, together: {}.", Milliseconds(all.outcome.after.time / 1e6))
-    });
-    format!(
-        "{}: a step takes {} instead of {before}, {gain} less ({least} to {most}).{all}",
-        best.change,
-        Milliseconds(after.time / 1e6)
-    )
+    let best = |learns: Learns| proposals.iter().find(|one| one.learns == learns && one.gain()[0] >= WORTH);
+    let same = best(Learns::Same).map_or_else(
+        || format!("Nothing that learns the same makes the step of {before} shorter by {WORTH} % or more."),
+        |best| format!("{} instead of {before}.", shorter(best)),
+    );
+    let all = together.map(|all| format!("All that learn the same, together: {}.", after(all)));
+    let others = [Learns::Rounded, Learns::OtherBatch].into_iter().filter_map(best);
+    let others = others.map(|other| format!("What learns {}: {}.", other.learns.words(), shorter(other)));
+    std::iter::once(same).chain(all).chain(others).collect::<Vec<_>>().join(" ")
+}
+
+fn after(proposal: &Proposal) -> Milliseconds {
+    Milliseconds(proposal.outcome.after.time / 1e6)
+}
+
+/// The change, the step after it, and by how much that is surely or perhaps shorter.
+fn shorter(proposal: &Proposal) -> String {
+    let [gain, least, most] = proposal.gain();
+    let takes = if least > 0.0 { "a step takes" } else { "a step may take" };
+    let [gain, least, most] = [gain, least, most].map(Percent);
+    format!("{}: {takes} {}, {gain} less ({least} to {most})", proposal.change, after(proposal))
 }
 
 #[cfg(test)]
