@@ -38,6 +38,8 @@ pub(super) enum Warning {
     MaybeFusedBatchNorm,
     NoDropout,
     AcrossSamples(Vec<String>),
+    /// Number of recurrent layers.
+    Recurrent(usize),
     /// Images that keep the size they were exported with, and the requested input.
     FixedSizes(Vec<String>, String),
 }
@@ -139,6 +141,12 @@ impl Display for Warning {
             Warning::MaybeFusedBatchNorm => f.write_str(MAYBE_FUSED),
             Warning::NoDropout => f.write_str(NO_DROPOUT),
             Warning::AcrossSamples(nodes) => across_samples(f, nodes),
+            Warning::Recurrent(count) => write!(
+                f,
+                "what training keeps of {} goes by multiples of its result that were measured of 128 numbers in and out: of other sizes memory may be a \
+                 quarter off; perf4sight.estimate_memory follows the module itself",
+                counted(*count as u64, "recurrent layer")
+            ),
             Warning::FixedSizes(nodes, input) => fixed_sizes(f, nodes, input),
         }
     }
