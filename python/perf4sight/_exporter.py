@@ -72,16 +72,27 @@ def _exported_otherwise(problem: NetworkError, module: Any, names: Tuple[str, ..
         samples = torch.export.Dim("batch", min=2)
         # The module is called with tensors alone, all of which have the batch: its forward takes any number of them.
         shapes = (tuple({0: samples} for _ in tensors),)
-        program = torch.onnx.export(module, tensors, dynamo=True, dynamic_shapes=shapes, input_names=list(names), verbose=False)
+        program = torch.onnx.export(module, tensors, dynamo=True, dynamic_shapes=shapes, input_names=list(names), optimize=False, verbose=False)
         with _private.folder() as folder:
             path = os.path.join(folder, "network.onnx")
-            program.save(path, include_initializers=weights, keep_initializers_as_inputs=True)
+            if not weights:
+                _without_weights(program.model.graph, module)
+            program.save(path, include_initializers=True, keep_initializers_as_inputs=weights)
             with open(path, "rb") as file:
                 return file.read()
     except Exception as other:  # whatever this exporter does not take
         lines = str(other).strip().splitlines() or ["no word why"]
         raise NetworkError("%s\n  its default exporter cannot either: %s: %s\n  help: %s" % (
             problem, type(other).__name__, lines[0], OTHERWISE), problem.layer) from other
+
+
+def _without_weights(graph: Any, module: Any) -> None:
+    """Makes inputs of the initializers that are weights; the others are constants that the exporter made, such as the places of a lookup."""
+    held = {name for name, _ in [*module.named_parameters(), *module.named_buffers()]}
+    for name, value in list(graph.initializers.items()):
+        if name in held:
+            del graph.initializers[name]
+            graph.inputs.append(value)
 
 
 def _is_of_exporter(problem: Exception) -> bool:

@@ -141,6 +141,8 @@ KERNELS = {
     "aten._scaled_dot_product_flash_attention_for_cpu": "attention", "aten.mkldnn_rnn_layer": "lstm",
 }
 OF_BACKWARD = "_backward"
+# Operators that copy what is not contiguous while they run (`contiguous` in Im2Col.cpp and Col2Im.cpp of aten/src/ATen/native).
+COPYING = ("aten.im2col", "aten.col2im")
 
 
 class Alive:
@@ -184,19 +186,27 @@ class Alive:
 
         alive, alone = self, _alone()
 
+        layers = _linear_layers()
+
         class Watch(TorchDispatchMode):  # type: ignore[misc]
             def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-                if _adds_gradients(function) and _counts(args[0]) == alone:
+                if _adds_gradients(function) and _counts(args[0]) == alone or layers.adds_bias(function):
                     return args[0].add_(args[1])
-                made = _with_workspace(function, args, function(*args, **(kwargs or {})))
+                made = _in_columns(function, args, _with_workspace(function, args, function(*args, **(kwargs or {}))))
                 for tensor in tree_leaves(made):
                     if isinstance(tensor, torch.Tensor):
                         alive.see(tensor)
                 alive.note(str(function))
+                alive.copy(function, args)
                 return made
 
-        with Watch():
+        with layers, Watch():
             yield
+
+    def copy(self, function: Any, arguments: Tuple[Any, ...]) -> None:
+        """Counts what an operator copies within its kernel."""
+        if str(function).rpartition(".")[0] in COPYING and not arguments[0].is_contiguous():
+            self.most = max(self.most, self.bytes + arguments[0].nbytes)
 
     def note(self, function: str) -> None:
         """Notes what is there after an operator whose kernel borrows memory."""
@@ -213,6 +223,28 @@ def _adds_gradients(function: Any) -> bool:
     import torch
 
     return str(function) == "aten.add.Tensor" and torch._C._current_graph_task_id() != -1
+
+
+def _linear_layers() -> Any:
+    """Knows while a linear layer runs: it adds its bias in place to products of what is not contiguous, but never where PyTorch is watched
+    (`linear` of aten/src/ATen/native/Linear.cpp)."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Layers(TorchFunctionMode):  # type: ignore[misc]
+        runs = False
+
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.runs = function is torch._C._nn.linear
+            try:
+                return function(*args, **(kwargs or {}))
+            finally:
+                self.runs = False
+
+        def adds_bias(self, function: Any) -> bool:
+            return self.runs and str(function) == "aten.add.Tensor"
+
+    return Layers()
 
 
 def _counts(tensor: Any) -> Tuple[int, int]:
@@ -241,6 +273,14 @@ def _alone() -> Tuple[int, int]:
     with Watch():
         sum_of_two.sum().backward()
     return found[0]
+
+
+def _in_columns(function: Any, arguments: Tuple[Any, ...], made: Any) -> Any:
+    """What an operator gives; a fold makes its image in memory as large as its columns (`empty_like` in Col2Im.cpp)."""
+    import torch
+
+    larger = str(function) == "aten.col2im.default" and made.numel() < arguments[0].numel()
+    return torch.empty_like(arguments[0], memory_format=torch.contiguous_format).resize_(made.shape) if larger else made
 
 
 # Time steps of an LSTM that are run to learn what it takes for each.

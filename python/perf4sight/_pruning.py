@@ -39,7 +39,8 @@ def prune(
     network = _network.read(module, given, "training", weights=mode == "l1")
     with _private.folder() as folder:
         file = os.path.join(folder, network.name + ".onnx")
-        words = ["--keep=%s" % pattern for pattern in [*_attentions(module), *keep]]
+        # Code that divides a tensor by `chunk` or `split` has parts of equal length.
+        words = ["--equal-parts", *("--keep=%s" % pattern for pattern in [*_attentions(module), *keep])]
         plan = network.ask("prune", "--level=%s" % (100 * level), "--mode=%s" % mode, "--seed=%d" % seed, "--out=%s" % file, *words)
         promised = ask("inspect", file)["layers"]
     smaller = _copy.copied(module)
@@ -72,13 +73,14 @@ def _check(smaller: Any, given: Any, promised: List[Mapping[str, Any]]) -> None:
         got = _network.read(smaller, given, "training").ask("inspect")["layers"]
     except NetworkError as error:
         raise NetworkError("with fewer channels the module does not run: %s%s" % (error, _remedy(error.layer)), error.layer) from error
-    if len(got) != len(promised):
-        raise NetworkError("with fewer channels the module runs %d operations, and the pruned network has %d%s" % (len(got), len(promised), _remedy("")))
     for one, other in zip(got, promised):
         if any(one[key] != other[key] for key in ("operation", "output", "parameters")):
             raise NetworkError(
-                "with fewer channels %s gives %s from %d parameters, and in the pruned network %s from %d%s"
-                % (one["layer"], one["output"], one["parameters"], other["output"], other["parameters"], _remedy(_home(one["layer"]))))
+                "with fewer channels %s (%s) gives %s from %d parameters, and in the pruned network %s gives %s from %d%s"
+                % (one["layer"], one["operation"], one["output"], one["parameters"], other["operation"], other["output"], other["parameters"],
+                   _remedy(_home(one["layer"]))), _home(one["layer"]))
+    if len(got) != len(promised):
+        raise NetworkError("with fewer channels the module runs %d operations, and the pruned network has %d%s" % (len(got), len(promised), _remedy("")))
 
 
 def _remedy(layer: str) -> str:

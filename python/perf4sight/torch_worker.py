@@ -116,6 +116,7 @@ def attribute(data):
         3: lambda: text(fields, 4),
         4: lambda: constant(fields[5][0]),
         7: lambda: integers(fields, 8),
+        8: lambda: [word.decode() for word in fields[9]],
     }
     return text(fields, 1), readers[kind]() if kind in readers else None
 
@@ -363,7 +364,9 @@ class Network(object):
         learned = learned_weights(graph, [name for name in self.values if name not in kept], trainable)
         if training and not learned:
             raise Refused("trainable = %s leaves nothing to train" % trainable)
-        self.parameters = [value for name, value in self.values.items() if name in learned]
+        for name in {name for node in graph.nodes if node.kind in RECURRENT for name in node.inputs[1:]}:
+            self.values[name] = of_directions(self.values[name])
+        self.parameters = [part for name, value in self.values.items() if name in learned for part in parts(value)]
         for parameter in self.parameters:
             parameter.requires_grad_()  # by which attention chooses its kernel where nothing is trained, too
         keeps = setting(request, "frozen_normalisation", ("train", "eval"), "train") == "eval"
@@ -447,6 +450,26 @@ class Network(object):
 
     def op_ConstantOfShape(self, node, shape):
         return Fixed(shape)
+
+    def op_LSTM(self, node, x, matrices, hidden, biases=None):
+        return self.remembered(node, torch.lstm, 2, x, matrices, hidden, biases)
+
+    def op_GRU(self, node, x, matrices, hidden, biases=None):
+        return self.remembered(node, torch.gru, 1, x, matrices, hidden, biases)
+
+    def op_RNN(self, node, x, matrices, hidden, biases=None):
+        run = torch.rnn_relu if node.attributes.get("activations", ["Tanh"])[0] == "Relu" else torch.rnn_tanh
+        return self.remembered(node, run, 1, x, matrices, hidden, biases)
+
+    def remembered(self, node, run, states, x, matrices, hidden, biases):
+        """A recurrent layer in one direction or both, which begins with zeros: the states of all time steps, and the last."""
+        size, directions = node.attributes["hidden_size"], len(matrices)
+        of_directions = zip(matrices, hidden, *([biases[0::2], biases[1::2]] if biases else []))
+        zeros = x.new_zeros([directions, x.shape[1], size])
+        begin = zeros if states == 1 else (zeros,) * states
+        weights = [weight for one in of_directions for weight in one]
+        results = run(x, begin, weights, biases is not None, 1, 0.0, self.training, directions == 2, False)
+        return results[0].reshape(x.shape[0], x.shape[1], directions, size).transpose(1, 2), results[1]
 
     def op_LayerNormalization(self, node, x, scale, shift=None):
         return functional.layer_norm(x, list(scale.shape), trained(scale), trained(shift), EPSILON)
@@ -759,6 +782,20 @@ class Network(object):
 
     def op_Dropout(self, node, x, rate, _):
         return functional.dropout(x, rate, self.training)
+
+
+# Recurrent layers, whose weights a file holds for both directions together, biases of input and hidden state behind each other.
+RECURRENT = ("LSTM", "GRU", "RNN")
+
+
+def of_directions(weights):
+    """The weights of a recurrent layer as PyTorch keeps them: each direction's matrix, or its two biases."""
+    found = [part for one in weights for part in ([one] if one.dim() > 1 else one.chunk(2))]
+    return tuple(part.clone().requires_grad_(weights.requires_grad) for part in found)
+
+
+def parts(value):
+    return value if isinstance(value, tuple) else (value,)
 
 
 def weight(name, dims, device, numbers):

@@ -145,6 +145,42 @@ class Recurrent(nn.Module):
         return self.classify(torch.cat([last[-2], last[-1]], 1))
 
 
+class Crossed(nn.Module):
+    """Learned queries that attend to features of the input, as DETR's decoder (Carion et al. 2020)."""
+
+    def __init__(self, width=32):
+        super().__init__()
+        self.decoder, self.queries = nn.TransformerDecoderLayer(width, 4, 64, batch_first=True), nn.Parameter(torch.randn(10, width))
+        self.read, self.classify = nn.Linear(16, width), nn.Linear(width, 6)
+
+    def forward(self, x):
+        return self.classify(self.decoder(self.queries.unsqueeze(0).expand(x.shape[0], -1, -1), self.read(x)))
+
+
+class Halved(nn.Module):
+    """Halves of an image's channels that go different ways, as in YOLOv8's C2f."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.inner = nn.Conv2d(3, 32, 3, padding=1), nn.Conv2d(16, 16, 3, padding=1)
+        self.tail, self.classify = nn.Conv2d(48, 24, 1), nn.Linear(24, 4)
+
+    def forward(self, x):
+        kept, bent = torch.relu(self.stem(x)).chunk(2, 1)
+        return self.classify(torch.relu(self.tail(torch.cat([kept, bent, torch.relu(self.inner(bent))], 1))).mean((2, 3)))
+
+
+class Unfolded(nn.Module):
+    """A linear layer over windows that lie turned, which adds its bias in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.windows, self.read, self.classify = nn.Unfold(3, padding=1), nn.Linear(27, 16), nn.Linear(16, 4)
+
+    def forward(self, x):
+        return self.classify(self.read(self.windows(x).transpose(1, 2)).mean(1))
+
+
 class Twice(nn.Module):
     """A normalisation whose code writes the same difference twice, which exporters merge."""
 

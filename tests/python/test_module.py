@@ -16,7 +16,8 @@ from torch import nn
 
 import perf4sight
 from perf4sight import _private
-from networks import Doubtful, Guarded, Images, OneNumber, Placed, Recurrent, Scaled, Spelled, Tokens, Twice, Words
+from networks import (Crossed, Doubtful, Guarded, Halved, Images, OneNumber, Placed, Recurrent, Scaled, Spelled, Tokens, Twice, Unfolded,
+                      Words)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FINGERPRINT = os.path.join(ROOT, "fingerprinting", "epyc-1-core", "imagenet")
@@ -108,7 +109,8 @@ class Estimates(unittest.TestCase):
     def test_what_the_module_keeps_counts_and_not_what_its_graph_would(self):
         # Held against real steps; by its graph alone the first was 57 % low, the others 16 to 75 %.
         rows = torch.rand(256, 64)
-        for model, inputs, within in [(Spelled(), rows, 0.001), (Twice(), rows, 0.001), (Recurrent(nn.GRU), torch.rand(16, 20, 16), 0.01),
+        for model, inputs, within in [(Spelled(), rows, 0.001), (Twice(), rows, 0.001), (Unfolded(), IMAGES, 0.001),
+                                      (Recurrent(nn.GRU), torch.rand(16, 20, 16), 0.01),
                                       (Recurrent(nn.GRU, 2), torch.rand(16, 20, 16), 0.01), (Recurrent(nn.LSTM), torch.rand(16, 20, 16), 0.25)]:
             truth = counted(model, inputs)
             estimated = perf4sight.estimate_memory(model, inputs, optimizer="sgd_without_momentum").tensors_bytes
@@ -357,6 +359,22 @@ class Pruning(unittest.TestCase):
         self.assertEqual((smaller[0].in_features, smaller[5].out_features, smaller[1].num_features), (80, 3, smaller[0].out_features))
         smaller(torch.rand(8, 80)).sum().backward()
 
+    def test_attention_across_keeps_its_sizes_and_the_rest_is_cut(self):
+        smaller = perf4sight.prune(Crossed(), 0.2, torch.rand(4, 20, 16))
+        self.assertEqual(smaller.decoder.multihead_attn.in_proj_weight.shape, (96, 32))
+        self.assertLess(smaller.decoder.linear1.out_features, 64)
+        smaller(torch.rand(4, 20, 16)).sum().backward()
+
+    def test_halves_are_cut_alike(self):
+        smaller = perf4sight.prune(Halved(), 0.5, IMAGES, mode="random")
+        self.assertEqual(smaller.stem.out_channels, 2 * smaller.inner.in_channels)
+        self.assertLess(smaller.stem.out_channels, 32)
+        smaller(IMAGES).sum().backward()
+
+    def test_recurrent_layers_keep_their_sizes(self):
+        with self.assertRaisesRegex(perf4sight.ProgramError, "can go"):
+            perf4sight.prune(Recurrent(nn.GRU), 0.5, torch.rand(4, 9, 16))
+
     def test_what_cannot_be_cut_is_told(self):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -377,6 +395,13 @@ class Profiles(unittest.TestCase):
     def test_a_learned_number_runs(self):
         profile = perf4sight.profile(OneNumber(), torch.rand(4, 8), threads=1, variables=["memory"])
         self.assertEqual(profile.at(4).outcome, "measured")
+
+    def test_recurrent_layers_run(self):
+        # What the worker counts is what PyTorch's own layers take, as its profiler sees it.
+        for kind, layers in [(nn.GRU, 2), (nn.LSTM, 1), (nn.RNN, 1)]:
+            model, inputs = Recurrent(kind, layers), torch.rand(16, 20, 16)
+            profile = perf4sight.profile(model, inputs, threads=1, variables=["memory"], optimizer="sgd_without_momentum")
+            self.assertLess(abs(profile.at(16).tensors_bytes / counted(model, inputs) - 1), 0.05, kind)
 
     def test_what_does_not_fit_is_an_outcome(self):
         profile = perf4sight.profile(nn.Linear(4000, 4000), torch.randn(2, 4000), threads=1, mem_limit="100MiB")

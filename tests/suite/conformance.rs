@@ -11,8 +11,9 @@ use perf4sight_machine::{LocalMachine, Watch};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{
-    Activation, Affine, ArgMax, Beyond, Binary, Conv, ConvTranspose, Element, Embedding, Fill, Fold, GridSample, Input,
-    Interpolation, Linear, Network, NetworkBuilder, NodeId, Op, Pick, Reduction, Shape, TopK, Unknown, Volume, Window,
+    Activation, Affine, ArgMax, Beyond, Binary, Cell, Conv, ConvTranspose, Element, Embedding, Fill, Fold, GridSample,
+    Input, Interpolation, Linear, Network, NetworkBuilder, NodeId, Op, Pick, Recurrent, Reduction, Shape, TopK,
+    Unknown, Volume, Window,
 };
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::{Checkpoint, Precision, Stage, Step, Workload};
@@ -416,11 +417,30 @@ fn every_operation() -> Network {
         })
         .collect();
     let words = words(&mut builder);
-    let flat: Vec<NodeId> = flat.into_iter().chain([words]).collect();
+    let flat: Vec<NodeId> = flat.into_iter().chain([words]).chain(recurrent(&mut builder, input)).collect();
     let joined = builder.add("joined", Op::Concat { axis: 0 }, &flat).unwrap();
     let weighed = Op::Linear(Linear { out_features: 10, bias: true });
     let output = builder.add("weighed", weighed, &[joined]).unwrap();
     builder.finish(output)
+}
+
+/// Recurrent layers over an image's elements as time steps, one of which runs twice.
+fn recurrent(builder: &mut NetworkBuilder, input: NodeId) -> Vec<NodeId> {
+    let steps = builder.add("steps", Op::Reshape(Shape::new([16, 16])), &[input]).unwrap();
+    let mut layers = Vec::new();
+    for (cell, name) in Cell::ALL.into_iter().zip(["lstm", "gru", "tanh", "relu"]) {
+        for (both_ways, bias, last) in [(false, true, false), (true, false, true)] {
+            let layer = Op::Recurrent(Recurrent { cell, hidden: 8, both_ways, bias, last });
+            layers.push(builder.add(format!("{name}_{last}"), layer, &[steps]).unwrap());
+        }
+    }
+    let layer = Recurrent { cell: Cell::Gru, hidden: 16, both_ways: false, bias: true, last: false };
+    let first = builder.add("first", Op::Recurrent(layer), &[steps]).unwrap();
+    let between = builder.add("between", Op::Reshape(Shape::new([16, 16])), &[first]).unwrap();
+    let again = builder.add("again", Op::Recurrent(layer), &[between]).unwrap();
+    builder.share(again, first).unwrap();
+    let flat = layers.into_iter().chain([again]).enumerate();
+    flat.map(|(number, layer)| builder.add(format!("state{number}"), Op::Flatten, &[layer]).unwrap()).collect()
 }
 
 /// What reads further inputs: ids looked up and places, masks of integers and of truths, and a head that is the table of words.

@@ -145,8 +145,7 @@ fn attention_however_it_is_written_takes_the_memory_that_pytorch_takes() {
 }
 
 /// Operations that are named and priced, not understood, in the samples that have them; max_unpool2d is exported as ScatterND.
-const NAMED: [(&str, &str); 4] =
-    [("deformable", "DeformConv x1"), ("gru", "GRU x1"), ("lstm", "LSTM x1"), ("max_unpool", "ScatterND x1")];
+const NAMED: [(&str, &str); 2] = [("deformable", "DeformConv x1"), ("max_unpool", "ScatterND x1")];
 
 #[test]
 fn operations_are_understood_or_named_and_counted_as_pytorch_does() {

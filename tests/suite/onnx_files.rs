@@ -3,8 +3,9 @@
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{
-    Activation, Affine, ArgMax, Beyond, Binary, Conv, ConvTranspose, Element, Embedding, Fill, Fold, GridSample, Input,
-    Interpolation, Linear, Network, NetworkBuilder, NodeId, Op, Pick, Reduction, Shape, TopK, Unknown, Volume, Window,
+    Activation, Affine, ArgMax, Beyond, Binary, Cell, Conv, ConvTranspose, Element, Embedding, Fill, Fold, GridSample,
+    Input, Interpolation, Linear, Network, NetworkBuilder, NodeId, Op, Pick, Recurrent, Reduction, Shape, TopK,
+    Unknown, Volume, Window,
 };
 use perf4sight_onnx as onnx;
 use proptest::prelude::*;
@@ -110,10 +111,26 @@ fn everything() -> Network {
     let mean =
         builder.add("mean", Op::Reduce { reduction: Reduction::Mean, axes: vec![1], keep: false }, &[second]).unwrap();
     let words = words(&mut builder);
-    let flat = builder.add("flat", Op::Flatten, &[mean]).unwrap();
-    let flat = builder.add("all", Op::Concat { axis: 0 }, &[flat, words]).unwrap();
+    let mut flat = vec![builder.add("flat", Op::Flatten, &[mean]).unwrap(), words];
+    flat.extend(remembered(&mut builder, second));
+    let flat = builder.add("all", Op::Concat { axis: 0 }, &flat).unwrap();
     let classes = builder.add("fc", Op::Linear(Linear { out_features: 10, bias: true }), &[flat]).unwrap();
     builder.finish(classes)
+}
+
+/// What recurrent layers make of an image's elements as time steps.
+fn remembered(builder: &mut NetworkBuilder, image: NodeId) -> Vec<NodeId> {
+    let elements = builder.shape(image).elements() as usize;
+    let steps = builder.add("steps", Op::Reshape(Shape::new([elements / 2, 2])), &[image]).unwrap();
+    let mut states = Vec::new();
+    for (cell, name) in Cell::ALL.into_iter().zip(["lstm", "gru", "tanh", "relu"]) {
+        for last in [false, true] {
+            let layer = Recurrent { cell, hidden: 3, both_ways: last, bias: !last, last };
+            let layer = builder.add(format!("{name}_{last}"), Op::Recurrent(layer), &[steps]).unwrap();
+            states.push(builder.add(format!("{name}_{last}_flat"), Op::Flatten, &[layer]).unwrap());
+        }
+    }
+    states
 }
 
 /// What attention makes of a square, alone and with a table.

@@ -105,6 +105,7 @@ fn policy(network: &Network, node: &Node, lists: Lists) -> Policy {
     match &node.op {
         Op::Input(_) | Op::Parameter(_) | Op::Embedding(_) | Op::Cast(_) => Policy::Held,
         Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_) | Op::Linear(_) | Op::MatMul | Op::Attention => Policy::Low,
+        Op::Recurrent(_) => Policy::Low,
         Op::Binary(Binary::PRelu) => Policy::Low,
         // An unknown operation with multiply-accumulates counts as a product; nothing is known about the others.
         Op::Unknown(_) if network.macs_of(node) > 0 => Policy::Low,

@@ -2,7 +2,7 @@
 //! lacks, such as the intermediate results that a module's own code keeps.
 
 use super::graph::{Network, Node, NodeId};
-use super::op::{Nature, Op};
+use super::op::{Cell, Nature, Op};
 use perf4sight_step::workload::{Checkpoint, Step};
 use std::collections::BTreeMap;
 
@@ -52,9 +52,10 @@ impl Kernels {
         }
     }
 
-    /// The operations of a network that such operators run, in order.
+    /// The operations of a network that such operators run, in order; an LSTM in both directions twice.
     pub fn nodes(self, network: &Network) -> impl Iterator<Item = NodeId> {
-        network.iter().filter(move |(_, node)| self.runs(network, node)).map(|(id, _)| id)
+        let run = network.iter().filter(move |(_, node)| self.runs(network, node));
+        run.flat_map(|(id, node)| std::iter::repeat_n(id, operators(node)))
     }
 
     fn runs(self, network: &Network, node: &Node) -> bool {
@@ -65,9 +66,16 @@ impl Kernels {
             }
             Kernels::BatchNorm => matches!(node.op, Op::BatchNorm { .. }),
             Kernels::Attention => matches!(nature, Nature::Attention),
-            Kernels::Lstm => matches!(nature, Nature::Unknown(unknown) if unknown.op_type == "LSTM"),
+            Kernels::Lstm => {
+                matches!(nature, Nature::Recurrent(layer) if layer.cell == Cell::Lstm)
+                    || matches!(nature, Nature::Unknown(unknown) if unknown.op_type == "LSTM")
+            }
         }
     }
+}
+
+fn operators(node: &Node) -> usize {
+    if let Op::Recurrent(layer) = &node.op { layer.directions() } else { 1 }
 }
 
 impl Followed {

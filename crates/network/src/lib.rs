@@ -26,9 +26,9 @@ pub use coverage::{Coverage, Missed};
 pub use followed::{Followed, FollowedPass, Kernels};
 pub use graph::{Network, NetworkBuilder, Node, NodeId};
 pub use op::{
-    Activation, Affine, ArgMax, Auxiliary, Backward, Beyond, Binary, Conv, ConvTranspose, Coupling, Element, Embedding,
-    Facts, Fill, Fold, Gradient, GridSample, Input, Interpolation, Layout, Linear, Nature, Needs, Op, Operand,
-    Original, Pick, Reduction, Spans, Storage, TopK, Traffic, Unknown, Volume, Weight, Window,
+    Activation, Affine, ArgMax, Auxiliary, Backward, Beyond, Binary, Cell, Conv, ConvTranspose, Coupling, Element,
+    Embedding, Facts, Fill, Fold, Gradient, GridSample, Input, Interpolation, Layout, Linear, Nature, Needs, Op,
+    Operand, Original, Pick, Recurrent, Reduction, Spans, Storage, TopK, Traffic, Unknown, Volume, Weight, Window,
 };
 pub use shape::{MAX_ELEMENTS, Shape};
 pub use trained::{Trained, Trainings};

@@ -22,6 +22,11 @@ pub(super) fn text(name: &str, value: &str) -> AttributeProto {
     AttributeProto { s: Some(value.as_bytes().to_vec()), ..attribute(name, AttributeType::String) }
 }
 
+pub(super) fn texts(name: &str, values: &[&str]) -> AttributeProto {
+    let strings = values.iter().map(|value| value.as_bytes().to_vec()).collect();
+    AttributeProto { strings, ..attribute(name, AttributeType::Strings) }
+}
+
 pub(super) fn tensor(name: &str, value: TensorProto) -> AttributeProto {
     AttributeProto { t: Some(Box::new(value)), ..attribute(name, AttributeType::Tensor) }
 }

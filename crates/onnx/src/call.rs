@@ -52,6 +52,15 @@ impl<'a> Call<'a> {
         self.attribute(name).and_then(|attribute| std::str::from_utf8(attribute.s()).ok()).unwrap_or("")
     }
 
+    pub fn texts(&self, name: &str) -> Vec<String> {
+        let words = self.attribute(name).map_or(&[][..], |attribute| attribute.strings.as_slice());
+        words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.attribute(name).is_some()
+    }
+
     pub fn tensor(&self, name: &str) -> Option<&'a super::schema::TensorProto> {
         self.attribute(name).and_then(|attribute| attribute.t.as_deref())
     }

@@ -228,7 +228,10 @@ fn oddities(network: &Network) -> impl Iterator<Item = Warning> {
     let across = across.collect::<Vec<_>>();
     let outputs = (outputs.len() > 1).then_some(Warning::SeveralOutputs(outputs));
     let across = (!across.is_empty()).then_some(Warning::AcrossSamples(across));
-    [outputs, unknown_operations(network), across].into_iter().flatten()
+    let recurrent = network.nodes().iter().filter(|node| matches!(node.op, Op::Recurrent(_))).count();
+    // Memory of a module that was followed is exact.
+    let recurrent = (recurrent > 0 && network.followed().is_none()).then_some(Warning::Recurrent(recurrent));
+    [outputs, unknown_operations(network), across, recurrent].into_iter().flatten()
 }
 
 fn unknown_operations(network: &Network) -> Option<Warning> {

@@ -84,10 +84,15 @@ pub(super) fn read(file: &File, graph: &GraphProto, name: &str, opset: i64) -> R
     warnings.extend(buffers_by_name(&exporter, &file.initializers));
     warnings.extend(merged(graph, &file.initializers).filter(|_| !exporter.has_notes()));
     let unread = unread(&to, &buffers);
-    let Translation { builder, ledger, noticed, .. } = to;
+    let Translation { builder, ledger, mut noticed, .. } = to;
     let restored = noticed.restored;
+    let followed = followed(&file.model);
+    if followed.is_some() {
+        // Memory follows the module itself.
+        noticed.in_steps.clear();
+    }
     warnings.extend(noticed.warnings());
-    let network = builder.finish_with(&results).holding(unread).following(followed(&file.model));
+    let network = builder.finish_with(&results).holding(unread).following(followed);
     refused::batches(&network)?;
     Ok(Reading { network, filters: ledger.into_filters(), restored, has_notes: exporter.has_notes(), warnings })
 }

@@ -186,6 +186,16 @@ fn activations_taken_apart_are_put_together() {
 }
 
 #[test]
+fn activations_in_steps_are_told_where_no_note_says_whose_steps_they_are() {
+    let silu =
+        Draft::new().node("Sigmoid", &["x"], "s", vec![]).node("Mul", &["s", "x"], "y", vec![]).output("y").load();
+    assert!(silu.warnings.iter().any(|warning| warning.starts_with("silu x1 stand in the file step by step")));
+    let sigmoid = Draft::new().node("Sigmoid", &["x"], "y", vec![]).output("y").load();
+    assert!(sigmoid.warnings.is_empty(), "{:?}", sigmoid.warnings);
+    assert!(rewritten(&silu.network).warnings.is_empty());
+}
+
+#[test]
 fn what_is_no_activation_stays_arithmetic() {
     let draft = Draft::new().node("Sigmoid", &["x"], "s", vec![]).node("Add", &["s", "x"], "y", vec![]).output("y");
     assert_eq!(draft.ops(), [Op::Activation(Activation::Sigmoid), Op::Binary(Binary::Add)]);

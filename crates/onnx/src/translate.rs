@@ -12,7 +12,7 @@ use super::values::Values;
 use super::warning::{Contradiction, Warning};
 use hashbrown::{HashMap, HashSet};
 use perf4sight_network::{NetworkBuilder, NodeId, Op};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct Translation<'a> {
     pub builder: NetworkBuilder,
@@ -38,6 +38,8 @@ pub(super) struct Noticed {
     /// Attentions that read non-contiguous features, if the file does not record whether they are copied.
     pub strided: BTreeSet<String>,
     pub contradicted: Vec<Contradiction>,
+    /// Activations that are written in steps, without a note on whether the program or the exporter took them apart; how many of each.
+    pub in_steps: BTreeMap<&'static str, usize>,
 }
 
 impl Noticed {
@@ -45,7 +47,8 @@ impl Noticed {
         let guessed = (!self.guessed.is_empty()).then_some(Warning::GuessedShapes(self.guessed));
         let strided = (!self.strided.is_empty()).then_some(Warning::StridedAttention(self.strided));
         let contradicted = (!self.contradicted.is_empty()).then_some(Warning::Contradicted(self.contradicted));
-        [guessed, strided, contradicted].into_iter().flatten()
+        let in_steps = (!self.in_steps.is_empty()).then_some(Warning::InSteps(self.in_steps));
+        [guessed, strided, contradicted, in_steps].into_iter().flatten()
     }
 }
 

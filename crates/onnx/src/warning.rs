@@ -27,6 +27,8 @@ pub(super) enum Warning {
     /// Attentions that read non-contiguous features.
     StridedAttention(BTreeSet<String>),
     Contradicted(Vec<Contradiction>),
+    /// Activations that are written in steps, and how many of each.
+    InSteps(BTreeMap<&'static str, usize>),
     /// Tensors that count as buffers because of their names, and their elements.
     BuffersByName(Vec<(String, u64)>),
     Merged(Merged),
@@ -36,6 +38,8 @@ pub(super) enum Warning {
     MaybeFusedBatchNorm,
     NoDropout,
     AcrossSamples(Vec<String>),
+    /// Number of recurrent layers.
+    Recurrent(usize),
     /// Images that keep the size they were exported with, and the requested input.
     FixedSizes(Vec<String>, String),
 }
@@ -129,6 +133,7 @@ impl Display for Warning {
             ),
             Warning::StridedAttention(attentions) => strided_attention(f, attentions),
             Warning::Contradicted(values) => contradicted(f, values),
+            Warning::InSteps(activations) => in_steps(f, activations),
             Warning::BuffersByName(tensors) => buffers_by_name(f, tensors),
             Warning::Merged(merged) => merged.fmt(f),
             Warning::FoldedBatchNorm => folded_batch_norm(f),
@@ -136,6 +141,12 @@ impl Display for Warning {
             Warning::MaybeFusedBatchNorm => f.write_str(MAYBE_FUSED),
             Warning::NoDropout => f.write_str(NO_DROPOUT),
             Warning::AcrossSamples(nodes) => across_samples(f, nodes),
+            Warning::Recurrent(count) => write!(
+                f,
+                "what training keeps of {} goes by multiples of its result that were measured of 128 numbers in and out: of other sizes memory may be a \
+                 quarter off; perf4sight.estimate_memory follows the module itself",
+                counted(*count as u64, "recurrent layer")
+            ),
             Warning::FixedSizes(nodes, input) => fixed_sizes(f, nodes, input),
         }
     }
@@ -193,6 +204,17 @@ fn contradicted(f: &mut Formatter, values: &[Contradiction]) -> Result {
     write!(
         f,
         "declares {first}{more}: what the operators make is taken; export it again where a tool has changed the file"
+    )
+}
+
+fn in_steps(f: &mut Formatter, activations: &BTreeMap<&str, usize>) -> Result {
+    let kinds: Vec<String> = activations.iter().map(|(name, count)| format!("{name} x{count}")).collect();
+    write!(
+        f,
+        "{} stand in the file step by step, as exporters write PyTorch's own functions too, and are taken for these: where the program spells them out, \
+         training keeps every step, and its memory comes out too low, in a network of little else by half; PyTorch's default exporter (dynamo=True) \
+         notes which it was, and perf4sight.estimate_memory follows the module itself",
+        kinds.join(", ")
     )
 }
 

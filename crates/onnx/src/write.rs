@@ -5,6 +5,7 @@ mod elementwise;
 mod normalisation;
 mod original;
 mod places;
+mod recurrent;
 mod sizing;
 #[cfg(test)]
 mod tests;
@@ -164,6 +165,7 @@ impl Writer<'_> {
             Op::Reduce { reduction, axes, keep } => self.reduce(node, *reduction, axes, *keep),
             Op::Dropout { rate } => self.dropout(node, *rate),
             Op::DropPath { rate } => self.drop_path(node, *rate),
+            Op::Recurrent(layer) => self.recurrent(node, layer),
             Op::Unknown(unknown) => self.unknown(node, unknown),
         }
     }

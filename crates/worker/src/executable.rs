@@ -146,8 +146,8 @@ mod tests {
     use perf4sight_network::zoo;
     use perf4sight_network::zoo::Dataset;
     use perf4sight_network::{
-        Activation, Affine, ArgMax, Beyond, Binary, Conv, ConvTranspose, Fill, Fold, Gradient, GridSample,
-        Interpolation, Linear, NetworkBuilder, Op, Pick, Reduction, Shape, TopK, Volume, Window,
+        Activation, Affine, ArgMax, Beyond, Binary, Cell, Conv, ConvTranspose, Fill, Fold, Gradient, GridSample,
+        Interpolation, Linear, NetworkBuilder, Op, Pick, Recurrent, Reduction, Shape, TopK, Volume, Window,
     };
     use perf4sight_step::workload::Stage;
 
@@ -262,6 +262,23 @@ mod tests {
         }
         runs_as_inferred(&alone(Op::MatMul, 2, &[3, 5, 5]));
         runs_as_inferred(&alone(Op::Expand(Shape::new([3, 5, 4])), 1, &[3, 1, 4]));
+    }
+
+    #[test]
+    fn every_recurrent_layer_gives_the_shape_that_was_inferred() {
+        for cell in Cell::ALL {
+            for (both_ways, bias, last) in [(false, true, true), (true, true, false), (true, false, true)] {
+                let layer = Recurrent { cell, hidden: 5, both_ways, bias, last };
+                let network = alone(Op::Recurrent(layer), 1, &[7, 3]);
+                runs_as_inferred(&network);
+                // Each gate has a row of each matrix and two biases for every hidden feature.
+                let each = 3 + 5 + if bias { 2 } else { 0 };
+                let held = layer.directions() * cell.gates() * 5 * each;
+                let executable = Executable::new(&network, Step::published(Stage::Training), &[], Device::Cpu).unwrap();
+                assert_eq!(executable.parameters().map(Tensor::numel).sum::<usize>(), held, "{layer:?}");
+                assert_eq!(network.parameters(), held as u64, "{layer:?}");
+            }
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::weights::{Weights, sizes};
 use perf4sight_network::{
-    Activation, Binary, Conv, ConvTranspose, Element, Embedding, Fill, Interpolation, Node, Op, Pick, Reduction, Shape,
-    Volume, Window,
+    Activation, Binary, Cell, Conv, ConvTranspose, Element, Embedding, Fill, Interpolation, Node, Op, Pick, Recurrent,
+    Reduction, Shape, Volume, Window,
 };
 use perf4sight_step::workload::Number;
 use tch::{Kind, TchError, Tensor};
@@ -87,6 +87,7 @@ impl Call<'_> {
             Op::Softmax { axis } => self.inputs[0].f_softmax(behind_batch(*axis), None),
             Op::Dropout { rate } => self.inputs[0].f_dropout(f64::from(*rate), self.training),
             Op::DropPath { rate } => self.dropped(f64::from(*rate)),
+            Op::Recurrent(layer) => self.remembered(layer),
             Op::Unknown(_) => Err(TchError::Shape(format!("{} cannot run", self.node.op.kind()))),
         }
     }
@@ -149,6 +150,26 @@ impl Call<'_> {
         let extra = sizes(&[below, behind]);
         let padding = sizes(&[top, left]);
         self.inputs[0].f_conv_transpose2d(weight, bias, stride, padding, extra, *groups as i64, dilation)
+    }
+
+    /// PyTorch's own layer, which begins with zeros.
+    fn remembered(&self, layer: &Recurrent) -> Result<Tensor, TchError> {
+        let (input, weights) = (&self.inputs[0], &self.weights()?.of_directions);
+        let (directions, hidden) = (layer.directions() as i64, layer.hidden as i64);
+        let zeros = Tensor::f_zeros([directions, self.samples, hidden], (input.kind(), input.device()))?;
+        let (bias, training, both) = (layer.bias, self.training, layer.both_ways);
+        let (steps, last) = match layer.cell {
+            Cell::Lstm => {
+                let states = [&zeros, &zeros];
+                let weights: Vec<&Tensor> = weights.iter().collect();
+                let (steps, last, _) = input.f_lstm(&states, &weights, bias, 1, 0.0, training, both, true)?;
+                (steps, last)
+            }
+            Cell::Gru => input.f_gru(&zeros, weights, bias, 1, 0.0, training, both, true)?,
+            Cell::Tanh => input.f_rnn_tanh(&zeros, weights, bias, 1, 0.0, training, both, true)?,
+            Cell::Relu => input.f_rnn_relu(&zeros, weights, bias, 1, 0.0, training, both, true)?,
+        };
+        if layer.last { last.f_transpose(0, 1) } else { steps.f_reshape(self.sized(&self.node.shape)) }
     }
 
     fn reduced(&self, reduction: Reduction, axes: &[i64], keep: bool) -> Result<Tensor, TchError> {

@@ -1,12 +1,14 @@
 //! The weights of a network as tensors: shapes from the graph, values seeded and cheap to make.
 
-use perf4sight_network::{Network, Node, NodeId, Spans};
+use perf4sight_network::{Network, Node, NodeId, Op, Recurrent, Spans};
 use tch::{Device, Kind, TchError, Tensor};
 
 /// The tensors that one node keeps between steps.
 pub(super) struct Weights {
     pub weight: Tensor,
     pub bias: Option<Tensor>,
+    /// Instead of both, those of a recurrent layer as PyTorch has them: of each direction two matrices, then two biases where it has some.
+    pub of_directions: Vec<Tensor>,
     /// Running mean and variance of a batch-norm; not trained.
     pub running: Option<[Tensor; 2]>,
     /// Whether an optimizer changes weight and bias: false for frozen ones and for tables and filters that the network
@@ -39,11 +41,19 @@ impl WeightStore {
 
     /// The trainable tensors, in the order their nodes run.
     pub fn parameters(&self) -> impl Iterator<Item = &Tensor> {
-        self.0
-            .iter()
-            .flatten()
-            .flat_map(|weights| std::iter::once(&weights.weight).chain(&weights.bias).zip(weights.learned))
-            .filter_map(|(tensor, learned)| learned.then_some(tensor))
+        self.0.iter().flatten().flat_map(Weights::learned)
+    }
+}
+
+impl Weights {
+    fn learned(&self) -> Vec<&Tensor> {
+        let [weight, bias] = self.learned;
+        let plain = self.of_directions.is_empty();
+        let of_layer = std::iter::once(&self.weight).chain(&self.bias).zip(self.learned).filter(|_| plain);
+        // A matrix has two axes, a bias has one.
+        let of_directions =
+            self.of_directions.iter().map(|tensor| (tensor, if tensor.dim() > 1 { weight } else { bias }));
+        of_layer.chain(of_directions).filter_map(|(tensor, learned)| learned.then_some(tensor)).collect()
     }
 }
 
@@ -54,6 +64,9 @@ struct Maker((Kind, Device));
 impl Maker {
     /// None where there are none, and for unsupported operations, which do not run.
     fn weights_of(self, network: &Network, node: &Node) -> Result<Option<Weights>, TchError> {
+        if let Op::Recurrent(layer) = &node.op {
+            return self.recurrent(network, node, layer).map(Some);
+        }
         let facts = network.facts(node);
         let Some((weight, others)) = facts.weights.split_first() else { return Ok(None) };
         let (size, bias) = (sizes(weight.dims.dims()), others.first().map(|bias| sizes(bias.dims.dims())));
@@ -84,7 +97,20 @@ impl Maker {
                 (self.uniform(&size, weight.dims.elements())?, None)
             }
         };
-        Ok(Some(Weights { weight, bias, running, learned: network.learned(node) }))
+        let learned = network.learned(node);
+        Ok(Some(Weights { weight, bias, of_directions: Vec::new(), running, learned }))
+    }
+
+    fn recurrent(self, network: &Network, node: &Node, layer: &Recurrent) -> Result<Weights, TchError> {
+        let [rows, features, hidden] =
+            [layer.rows(), network.input_of(node, 0).features(), layer.hidden].map(|size| size as i64);
+        let sizes: Vec<Vec<i64>> = [vec![rows, features], vec![rows, hidden]]
+            .into_iter()
+            .chain(vec![vec![rows]; if layer.bias { 2 } else { 0 }])
+            .collect();
+        let all = std::iter::repeat_n(&sizes, layer.directions()).flatten();
+        let of_directions = all.map(|size| self.uniform(size, layer.hidden as u64)).collect::<Result<_, _>>()?;
+        Ok(Weights { weight: self.zeros(0)?, bias: None, of_directions, running: None, learned: network.learned(node) })
     }
 
     /// So many numbers, which are zeros.

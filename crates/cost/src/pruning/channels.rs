@@ -7,6 +7,7 @@ use super::products::multiplied_axes;
 use super::reason::Reason;
 use super::union::Union;
 use perf4sight_network::{Conv, Coupling, Network, Node, NodeId, Op, Shape};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Limits on followed channels, and on tensor positions that hold them. No network exceeds them, but a damaged file
@@ -46,10 +47,11 @@ pub(super) struct Followed {
 }
 
 /// Follows all channels of `network` from input to result; layers with kept names fix the channels of their inputs
-/// and outputs.
-pub(super) fn follow(network: &Network, keeps: impl Fn(&str) -> bool) -> Followed {
+/// and outputs. With `equal_parts`, equally long parts of an axis lose the same positions.
+pub(super) fn follow(network: &Network, keeps: impl Fn(&str) -> bool, equal_parts: bool) -> Followed {
     let multiplied = multiplied_axes(network);
-    let mut follower = Follower { network, multiplied, union: Union::default(), tensors: Vec::new(), budget: MOST };
+    let mut follower =
+        Follower { network, multiplied, equal_parts, union: Union::default(), tensors: Vec::new(), budget: MOST };
     for (id, node) in network.iter() {
         let visited = follower.visit(id, node);
         let tensor = follower.within(node, visited);
@@ -69,6 +71,7 @@ struct Follower<'a> {
     network: &'a Network,
     /// For every node, which of its axes a matrix product multiplies.
     multiplied: Vec<Vec<bool>>,
+    equal_parts: bool,
     union: Union,
     tensors: Vec<Option<Channels>>,
     budget: Budget,
@@ -106,10 +109,7 @@ impl Follower<'_> {
                 axis: order.iter().position(|&axis| axis == channels.axis).unwrap_or(channels.axis),
                 ..channels
             }),
-            Coupling::Part { axis, start, length } => self.input(node).map(|channels| match channels.axis == axis {
-                true => Channels { axis, ids: channels.ids[start..start + length].into() },
-                false => channels,
-            }),
+            Coupling::Part { axis, start, length } => self.part(node, axis, start..start + length),
             Coupling::Reduced { axes, keep } => {
                 self.input(node).filter(|channels| !axes.contains(&channels.axis)).map(|channels| {
                     let before = axes.iter().filter(|&&axis| !keep && axis < channels.axis).count();
@@ -117,6 +117,13 @@ impl Follower<'_> {
                 })
             }
             Coupling::Multiplied => self.multiplied(node),
+            Coupling::Remembered(layer) => {
+                let reason = Reason::Recurrent(node.name.as_str().into());
+                self.fix_inputs(node, reason.clone());
+                let states = self.fresh(node.shape.rank() - 1, layer.hidden);
+                self.union.fix(&states.ids, reason);
+                Some(states)
+            }
             Coupling::Unknown(unknown) => {
                 let reason = Reason::Unknown(node.name.as_str().into(), unknown.op_type.as_str().into());
                 self.fix_inputs(node, reason);
@@ -180,6 +187,19 @@ impl Follower<'_> {
     fn kept(&mut self, node: &Node) -> Option<Channels> {
         let input = self.input(node);
         self.within(node, input)
+    }
+
+    /// Channels on any axis, on this one those at `places`.
+    fn part(&mut self, node: &Node, axis: usize, places: Range<usize>) -> Option<Channels> {
+        let input = self.input(node)?;
+        if input.axis != axis {
+            return Some(input);
+        }
+        let length = places.len();
+        if self.equal_parts && input.ids.len().is_multiple_of(length) && places.start.is_multiple_of(length) {
+            self.fold(&input.ids, length, 1);
+        }
+        Some(Channels { axis, ids: input.ids[places].into() })
     }
 
     /// Channels on any axis but this one; on this one they are fixed.

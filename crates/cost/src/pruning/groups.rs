@@ -37,9 +37,9 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// The groups of a network; layers with kept names keep all channels.
-    pub fn new(network: &Network, keeps: impl Fn(&str) -> bool) -> Self {
-        let (tensors, reasons) = number(channels::follow(network, keeps));
+    /// The groups of a network; layers with kept names keep all channels, and with `equal_parts`, equally long parts stay so.
+    pub fn new(network: &Network, keeps: impl Fn(&str) -> bool, equal_parts: bool) -> Self {
+        let (tensors, reasons) = number(channels::follow(network, keeps, equal_parts));
         let mut groups = Groups {
             members: vec![Members::default(); reasons.len()],
             reasons,

@@ -90,7 +90,8 @@ fn source(network: &Network, mut id: NodeId) -> Option<NodeId> {
             Nature::Normalisation | Nature::Activation(_) | Nature::Dropout => id = node.inputs[0],
             Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => return None,
             Nature::Transposed(_) | Nature::Attention | Nature::Embedding(_) | Nature::Choice => return None,
-            Nature::Arithmetic(_) | Nature::Pooling(_) | Nature::Movement | Nature::Unknown(_) => return None,
+            Nature::Arithmetic(_) | Nature::Pooling(_) | Nature::Movement => return None,
+            Nature::Recurrent(_) | Nature::Unknown(_) => return None,
         }
     }
 }

@@ -36,6 +36,7 @@ pub use reason::Reason;
 pub use walk::{Goal, Pruned};
 
 use groups::{Group, Groups};
+use layers::Layer;
 use perf4sight_base::error::Result;
 use perf4sight_network::{Network, Node, NodeId, Op};
 use rebuild::rebuild;
@@ -61,12 +62,13 @@ pub struct Unprunable {
 impl<'a> Pruner<'a> {
     /// Finds the dependency groups of `network`.
     pub fn new(network: &'a Network) -> Self {
-        Self::keeping(network, |_| false)
+        Self::keeping(network, |_| false, false)
     }
 
-    /// The same, but layers with these names keep all channels of their inputs and outputs.
-    pub fn keeping(network: &'a Network, keeps: impl Fn(&str) -> bool) -> Self {
-        Pruner { network, groups: Groups::new(network, keeps) }
+    /// The same, but layers with these names keep all channels of their inputs and outputs. With `equal_parts`, equally long parts of a
+    /// tensor stay so, as code needs that divides tensors by `chunk`.
+    pub fn keeping(network: &'a Network, keeps: impl Fn(&str) -> bool, equal_parts: bool) -> Self {
+        Pruner { network, groups: Groups::new(network, keeps, equal_parts) }
     }
 
     /// The network without the lowest-ranked groups, as many as the goal needs. Groups that would overshoot it are
@@ -95,7 +97,10 @@ impl<'a> Pruner<'a> {
 
     /// Every channel that cannot be pruned, layer by layer, with the reason.
     pub fn unprunable(&self) -> Vec<Unprunable> {
-        let makes = |node: &Node| matches!(node.op, Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_) | Op::Linear(_));
+        let makes = |node: &Node| {
+            let op = &node.op;
+            matches!(op, Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_) | Op::Linear(_) | Op::Recurrent(_))
+        };
         let made = self.network.iter().filter(|(_, node)| makes(node));
         made.flat_map(|(id, node)| self.unprunable_of(id, node)).collect()
     }
@@ -112,10 +117,15 @@ impl<'a> Pruner<'a> {
         found
     }
 
+    /// Whether any filter of a layer could go.
+    fn could_go(&self, layer: &Layer) -> bool {
+        layer.filters.iter().any(|filter| self.groups.reasons[filter.group as usize].is_none())
+    }
+
     /// All ranked groups by the lowest score of their filters, lowest first; ties in the order in which layers run.
     fn order(&self, ranking: &Ranking) -> Vec<Group> {
-        let groups = self.groups.layers.iter().flat_map(|layer| layer.filters.iter().map(|filter| filter.group));
-        let mut order: Vec<(f64, Group)> = ranking.scores().zip(groups).collect();
+        let scored = ranking.scored(&self.groups.layers);
+        let mut order: Vec<(f64, Group)> = scored.map(|(score, filter)| (score, filter.group)).collect();
         order.sort_by(|a, b| a.0.total_cmp(&b.0));
         order.into_iter().map(|(_, group)| group).collect()
     }

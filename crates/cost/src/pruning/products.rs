@@ -39,7 +39,7 @@ fn read_as(network: &Network, node: &Node, input: NodeId, result: &[bool]) -> Ve
         }
         Coupling::Given | Coupling::Partner | Coupling::Filters(_) | Coupling::Features(_) => Vec::new(),
         Coupling::Spread(_) | Coupling::Rows(_) | Coupling::Volumes(_) | Coupling::Lost => Vec::new(),
-        Coupling::Reduced { .. } | Coupling::Unknown(_) => Vec::new(),
+        Coupling::Reduced { .. } | Coupling::Remembered(_) | Coupling::Unknown(_) => Vec::new(),
     }
 }
 

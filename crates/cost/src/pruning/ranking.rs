@@ -1,6 +1,7 @@
 //! The order in which filters are removed: random, random by depth, or by the magnitude of their weights.
 
 use super::Pruner;
+use super::layers::{Filter, Layer};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::mean;
 use perf4sight_onnx::Magnitudes;
@@ -10,7 +11,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// How quickly the weight of a layer changes with its index in [`Ranking::random_weighted`].
 const DECAY: f64 = 0.1;
 
-/// One score for every filter of the ranked convolutions, across all layers; the lowest are removed first.
+/// One score for every filter of the ranked layers, across all of them; the lowest are removed first. A layer that is skipped has no scores.
 ///
 /// A channel that several filters share (a residual sum, a depthwise convolution behind its expansion) is removed
 /// with the first of them, so wide groups are removed earlier, as published.
@@ -65,26 +66,38 @@ impl Ranking {
         Self::drawn(pruner, generator, |layer| slope.map_or(1.0, |slope| 5.0 * (slope * layer as f64).exp()))
     }
 
-    /// The mean magnitude of each filter's weights.
+    /// The mean magnitude of each filter's weights. Layers without magnitudes, such as those whose weights are computed while the network
+    /// runs, are skipped: their filters have no scores, and go only with filters of other layers.
     ///
     /// # Errors
-    /// When a ranked convolution has no magnitudes.
+    /// When no ranked layer has magnitudes.
     pub fn l1(pruner: &Pruner, magnitudes: &Magnitudes) -> Result<Self> {
-        let layers = pruner.groups.layers.iter().map(|layer| {
-            let name = &pruner.network.node(layer.node).name;
-            let score = |found: &[f64], outputs: &[usize]| {
-                let magnitudes: Option<Vec<f64>> = outputs.iter().map(|&output| found.get(output).copied()).collect();
+        let scores = |layer: &Layer| {
+            let found = magnitudes.get(&pruner.network.node(layer.node).name)?;
+            let score = |filter: &Filter| {
+                let magnitudes: Option<Vec<f64>> =
+                    filter.outputs.iter().map(|&output| found.get(output).copied()).collect();
                 magnitudes.map(|magnitudes| mean(&magnitudes))
             };
-            let found = magnitudes.get(name);
-            let scores =
-                found.and_then(|found| layer.filters.iter().map(|filter| score(found, &filter.outputs)).collect());
-            scores.ok_or_else(|| {
-                Error::input(format!("l1 pruning of {} needs the weights of \"{name}\"", pruner.network.name()))
-                    .help("export the network with its weights, choose mode = random, or keep the layer where its weights are computed")
-            })
-        });
-        layers.collect::<Result<Vec<_>>>().map(Ranking)
+            layer.filters.iter().map(score).collect::<Option<Vec<f64>>>()
+        };
+        let layers: Vec<Option<Vec<f64>>> = pruner.groups.layers.iter().map(scores).collect();
+        if !layers.is_empty() && layers.iter().all(Option::is_none) {
+            let first = &pruner.network.node(pruner.groups.layers[0].node).name;
+            return Err(Error::input(format!(
+                "l1 pruning of {} needs the weights of \"{first}\"",
+                pruner.network.name()
+            ))
+            .help("export the network with its weights, or choose mode = random"));
+        }
+        Ok(Ranking(layers.into_iter().map(Option::unwrap_or_default).collect()))
+    }
+
+    /// The layers whose filters could go, but have no scores.
+    pub fn skipped<'a>(&'a self, pruner: &'a Pruner) -> impl Iterator<Item = &'a str> {
+        let layers = self.0.iter().zip(&pruner.groups.layers);
+        let skipped = layers.filter(|(scores, layer)| scores.is_empty() && pruner.could_go(layer));
+        skipped.map(|(_, layer)| pruner.network.node(layer.node).name.as_str())
     }
 
     fn drawn(pruner: &Pruner, generator: &mut impl Rng, weight: impl Fn(usize) -> f64) -> Self {
@@ -96,8 +109,9 @@ impl Ranking {
         Ranking(scores.collect())
     }
 
-    /// Layer by layer, filter by filter.
-    pub(super) fn scores(&self) -> impl Iterator<Item = f64> + '_ {
-        self.0.iter().flatten().copied()
+    /// Every filter that has a score, with it, in the order in which layers run.
+    pub(super) fn scored<'a>(&'a self, layers: &'a [Layer]) -> impl Iterator<Item = (f64, &'a Filter)> {
+        let layers = self.0.iter().zip(layers);
+        layers.flat_map(|(scores, layer)| scores.iter().copied().zip(&layer.filters))
     }
 }

@@ -14,6 +14,8 @@ pub enum Reason {
     MatrixProduct(Arc<str>),
     /// They enter an operation that this crate does not support: its node and its kind.
     Unknown(Arc<str>, Arc<str>),
+    /// They are those of a recurrent layer or of its input.
+    Recurrent(Arc<str>),
     /// A node combines them with a tensor of fixed size.
     FixedPartner(Arc<str>),
     /// A node uses them as something else than channels, or splits them where no rule can follow.
@@ -34,6 +36,7 @@ impl fmt::Display for Reason {
             Reason::Result => write!(f, "network result (classifier)"),
             Reason::MatrixProduct(at) => write!(f, "enters the matrix product {at} (attention)"),
             Reason::Unknown(at, kind) => write!(f, "enters the unknown operation {kind} at {at}"),
+            Reason::Recurrent(at) => write!(f, "{at} is a recurrent layer, which keeps its sizes"),
             Reason::FixedPartner(at) => write!(f, "combined at {at} with a tensor of fixed size"),
             Reason::Mixed(at) => write!(f, "not separable at {at}"),
             Reason::TooMany(at) => write!(f, "more channels than any network has, not followed from {at} on"),

@@ -55,7 +55,7 @@ impl Left<'_> {
             }
             Coupling::Joined { .. } | Coupling::Permuted(_) | Coupling::Reduced { .. } => node.op.clone(),
             Coupling::Kept | Coupling::OtherAxes { .. } => node.op.clone(),
-            Coupling::Multiplied | Coupling::Lost | Coupling::Unknown(_) => node.op.clone(),
+            Coupling::Multiplied | Coupling::Lost | Coupling::Remembered(_) | Coupling::Unknown(_) => node.op.clone(),
         }
     }
 

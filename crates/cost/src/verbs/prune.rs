@@ -22,7 +22,7 @@ pub static VERB: VerbSpec = VerbSpec {
         section: "prune",
         about: "prunes one network to a level, and lists which channels of which layer are left",
         groups: &[
-            &[NETWORK, LEVEL, MODE, SEED, KEEP, OUT, WEIGHTS, asking::OVERWRITE, asking::IMAGES_OF],
+            &[NETWORK, LEVEL, MODE, SEED, KEEP, EQUAL_PARTS, OUT, WEIGHTS, asking::OVERWRITE, asking::IMAGES_OF],
             asking::EXTENTS,
         ],
     },
@@ -43,6 +43,9 @@ const SEED: Setting = integer("seed", 0, i64::MAX).or("0").help("Seed of what is
 const KEEP: Setting = text("keep").many().value("PATTERN")
     .help("Layers that keep all channels that they read and give, by patterns of their names such as 'encoder.*.attn.*'; may be given several times.");
 
+const EQUAL_PARTS: Setting = flag("equal_parts")
+    .help("Equally long parts that a tensor is divided into lose the same channels, as code that calls chunk needs.");
+
 const OUT: Setting = path("out").value("FILE.onnx").help("Where to write the smaller network.");
 
 const WEIGHTS: Setting = flag("weights")
@@ -61,6 +64,7 @@ struct Prune {
     mode: Mode,
     seed: u64,
     keep: Vec<Pattern>,
+    equal_parts: bool,
     out: Option<PathBuf>,
     weights: bool,
     overwrite: bool,
@@ -77,9 +81,15 @@ impl Verb for Prune {
             return Err(Error::usage(format!("no layer is called \"{idle}\" (--keep)"))
                 .help("perf4sight inspect lists the layers"));
         }
-        let pruner = Pruner::keeping(&network, |name| self.keep.iter().any(|kept| kept.matches(name)));
+        let keeps = |name: &str| self.keep.iter().any(|kept| kept.matches(name));
+        let pruner = Pruner::keeping(&network, keeps, self.equal_parts);
         let draws = &mut generator(self.seed, network.name(), self.level.round() as u8, 0);
         let ranking = Ranking::by(self.mode, &pruner, draws, &magnitudes)?;
+        for layer in ranking.skipped(&pruner) {
+            context.warn(format!(
+                "the weights of {layer} are computed while the network runs: its filters are not ranked"
+            ));
+        }
         let pruned = pruner.prune(&ranking, Goal::percent(&network, self.level))?;
         self.check_reached(&pruned)?;
         if let Some(file) = &self.out {
@@ -117,6 +127,7 @@ impl Prune {
             mode: values.named("mode", Mode::parse)?,
             seed: values.get("seed")?,
             keep: keep.map_err(|cause| values.error("keep", cause))?,
+            equal_parts: values.get("equal_parts")?,
             out: values.get("out")?,
             weights: values.get("weights")?,
             overwrite: values.get("overwrite")?,

@@ -54,7 +54,8 @@ fn handed_on(
         Nature::Convolution(_) | Nature::Pooling(_) | Nature::Normalisation => Some(dense(read)),
         Nature::MatMul | Nature::Softmax => Some(contiguous()),
         Nature::Input | Nature::Parameter | Nature::Embedding(_) | Nature::Attention | Nature::Choice => None,
-        Nature::Volume(_) | Nature::Transposed(_) | Nature::Arithmetic(_) | Nature::Unknown(_) => None,
+        Nature::Volume(_) | Nature::Transposed(_) | Nature::Arithmetic(_) => None,
+        Nature::Recurrent(_) | Nature::Unknown(_) => None,
     }
 }
 
@@ -69,7 +70,8 @@ fn moved(op: &Op, read: &Layout, arrived: Option<&Layout>) -> Option<Layout> {
         arrived.map(|arrived| arrived.cut(read.sizes().to_vec(), 0, 1))
     } else {
         // Zeros all around (`slice_backward`).
-        matches!(op, Op::Slice { .. } | Op::Every { .. }).then(contiguous)
+        // The columns of `im2col` for those of a fold.
+        matches!(op, Op::Slice { .. } | Op::Every { .. } | Op::Fold(_)).then(contiguous)
     }
 }
 

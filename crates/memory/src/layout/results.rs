@@ -75,7 +75,8 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], (math, reads_row): (
             Layout::contiguous(sizes)
         }
         Op::CumSum { .. } | Op::GridSample(_) => Layout::contiguous(sizes),
-        Op::Input(_) | Op::Embedding(_) | Op::Pick(_) | Op::Reduce { .. } | Op::Unknown(_) => Layout::contiguous(sizes),
+        Op::Input(_) | Op::Embedding(_) | Op::Pick(_) | Op::Reduce { .. } => Layout::contiguous(sizes),
+        Op::Recurrent(_) | Op::Unknown(_) => Layout::contiguous(sizes),
     }
 }
 

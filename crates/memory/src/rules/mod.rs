@@ -28,6 +28,7 @@ use perf4sight_step::workload::{Lists, Number};
 use rule::Move::{
     Drop, InputGradient, Keep, Output, PassGradient, PassWeightGradient, Resident, Reuse, Take, WeightGradient,
 };
+use rule::borrowing;
 
 pub(crate) fn rule(operation: Operation) -> Rule {
     let facts = operation.network.facts(operation.node);
@@ -59,6 +60,7 @@ pub(crate) fn rule(operation: Operation) -> Rule {
         Nature::Transposed(_) => plain(rule, operation, &facts).saves([Saved::Cast(0)]),
         Nature::Choice => plain(rule, operation, &facts),
         Nature::Pooling(_) => found(rule, operation, &facts),
+        Nature::Recurrent(layer) => recurrent::rule(plain(rule, operation, &facts), operation, layer.cell.operator()),
         Nature::Unknown(unknown) => recurrent::rule(plain(rule, operation, &facts), operation, &unknown.op_type),
     }
 }
@@ -82,7 +84,13 @@ fn moved(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     if matches!(facts.channels, Coupling::Permuted(_)) {
         return rule.forward([Reuse]).backward([PassGradient(0)]);
     }
-    plain(rule, operation, facts)
+    let rule = plain(rule, operation, facts);
+    // `contiguous` in Col2Im.cpp.
+    let copies = matches!(operation.node.op, Op::Fold(_)) && operation.within_kernels;
+    match copies && !operation.layout(0).is_contiguous() {
+        true => Rule { forward: borrowing(rule.forward, operation.input(0)), ..rule },
+        false => rule,
+    }
 }
 
 /// A table that is computed from trained numbers in every forward, once for all samples.

@@ -1,5 +1,4 @@
-//! Recurrent layers, of which the network has only the name and the cost: the tensors that PyTorch keeps for every time
-//! step.
+//! Recurrent layers, also those known by name and price alone: the tensors that PyTorch keeps for every time step.
 //!
 //! Measured in PyTorch 2.11 on a processor, as multiples of the result, rounded up (benches/recurrent.py). Libraries of
 //! GPUs keep other tensors; nothing was measured there.
@@ -23,7 +22,7 @@ struct Held {
     backward: u64,
 }
 
-/// The rule of an unknown operation, with its memory where it is a recurrent one; it also keeps a permuted copy of its
+/// The rule of an operation, with its memory where it is a recurrent one; it also keeps a permuted copy of its
 /// input. A layer with several results is one operation: its first result stands for it.
 pub(super) fn rule(rule: Rule, operation: Operation, name: &str) -> Rule {
     let Some(Held { kept, forward, backward }) = held(name).filter(|_| !is_further_result(operation)) else {
@@ -37,11 +36,18 @@ pub(super) fn rule(rule: Rule, operation: Operation, name: &str) -> Rule {
     if !operation.within_kernels && name == "LSTM" {
         return rule;
     }
+    // Each direction is a layer of its own.
+    let of_direction = |times: u64| thirds(times).divided_by(directions(operation));
     Rule {
-        forward: borrowing(rule.forward, thirds(forward)),
-        backward: borrowing(rule.backward, thirds(backward)),
+        forward: borrowing(rule.forward, of_direction(forward)),
+        backward: borrowing(rule.backward, of_direction(backward)),
         ..rule
     }
+}
+
+/// Directions are the last axis but one of every result.
+fn directions(operation: Operation) -> u64 {
+    operation.node.shape.dims().iter().rev().nth(1).map_or(1, |&directions| directions as u64)
 }
 
 fn is_further_result(operation: Operation) -> bool {

@@ -4,6 +4,7 @@
 use super::attributes::{Affine, Conv, ConvTranspose, Embedding, Linear, Unknown, Volume, Window};
 use super::effects::{Auxiliary, Gradient, Needs, Storage, Traffic, Weight};
 use super::functions::{Activation, Binary};
+use super::recurrent::Recurrent;
 use crate::{Node, Shape};
 
 /// The facts about one operation; elements and multiply-accumulates are those of one sample.
@@ -56,6 +57,7 @@ pub enum Nature<'a> {
     /// Windows, whole images or axes reduced to a number, or resized images; the windows, if it has some.
     Pooling(Option<&'a Window>),
     Movement,
+    Recurrent(&'a Recurrent),
     Unknown(&'a Unknown),
 }
 
@@ -126,6 +128,8 @@ pub enum Coupling<'a> {
     /// Those of the axes before the last two of every input, which correspond; the last two are multiplied. Operands that are
     /// added to products are broadcast.
     Multiplied,
+    /// Those of a recurrent layer, which keeps its sizes and those of its input.
+    Remembered(&'a Recurrent),
     /// They are mixed.
     Lost,
     /// Unknown.

@@ -89,7 +89,8 @@ impl Op {
             Op::Conv3d(_) | Op::MaxPool3d(_) | Op::AvgPool3d { .. } | Op::Fold(_) | Op::GridSample(_) => {
                 Element::Number
             }
-            Op::MatMul | Op::Attention | Op::Dropout { .. } | Op::DropPath { .. } | Op::Unknown(_) => Element::Number,
+            Op::MatMul | Op::Attention | Op::Dropout { .. } | Op::DropPath { .. } => Element::Number,
+            Op::Recurrent(_) | Op::Unknown(_) => Element::Number,
         }
     }
 }

@@ -12,6 +12,7 @@ mod normalisation;
 mod places;
 mod pooling;
 mod product;
+mod recurrent;
 mod unknown;
 mod volume;
 
@@ -25,6 +26,7 @@ pub use input::{Element, Input};
 pub use movement::{Fill, Pick};
 pub use places::{ArgMax, Beyond, Fold, GridSample, TopK};
 pub use pooling::{Interpolation, Reduction};
+pub use recurrent::{Cell, Recurrent};
 pub use unknown::continued;
 
 use super::shape::{MAX_ELEMENTS, Shape};
@@ -200,6 +202,8 @@ pub enum Op {
         /// Share of samples set to zero.
         rate: f32,
     },
+    /// A recurrent layer over the time steps of a sequence.
+    Recurrent(Recurrent),
     /// An operation that this crate does not support: it is counted and named, and never an error.
     Unknown(Unknown),
 }
@@ -249,6 +253,7 @@ impl Op {
             Op::GridSample(_) => "grid-sample",
             Op::Dropout { .. } => "dropout",
             Op::DropPath { .. } => "drop-path",
+            Op::Recurrent(layer) => layer.cell.name(),
             Op::Unknown(unknown) => &unknown.op_type,
         }
     }
@@ -299,6 +304,7 @@ impl Op {
             Op::GridSample(sample) => places::sampled(sample, at),
             Op::Dropout { rate } => elementwise::dropout(*rate, at),
             Op::DropPath { rate } => elementwise::drop_path(*rate, at),
+            Op::Recurrent(layer) => layer.facts(at),
             Op::Unknown(unknown) => unknown.facts(at),
         }
     }
@@ -341,6 +347,7 @@ impl Op {
             Op::BatchNorm { axis } => normalisation::batch_shape(*axis, one(inputs)?)?,
             Op::GroupNorm { groups, .. } => normalisation::grouped_shape(*groups, one(inputs)?)?,
             Op::Activation(_) | Op::Cast(_) | Op::Dropout { .. } | Op::DropPath { .. } => one(inputs)?.clone(),
+            Op::Recurrent(layer) => layer.shape(one(inputs)?)?,
             Op::Unknown(unknown) => unknown.shape.clone(),
         };
         if shape.dims().contains(&0) {

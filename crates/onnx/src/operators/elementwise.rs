@@ -108,6 +108,9 @@ fn recognise_or(to: &mut Translation, call: &Call, inputs: &[Feature], curves: V
     let found = recognised(&curves).filter(|(activation, _)| is_own(*activation) || !spelled(*activation));
     let node = match found {
         Some((activation, root)) => {
+            if !to.ours && !is_own(activation) && notes::operation(call.node).is_empty() {
+                *to.noticed.in_steps.entry(activation.name()).or_default() += 1;
+            }
             let root = Feature { id: root, ..inputs[0] };
             to.add_like(own_name(call), Op::Activation(activation), &[root])?
         }

@@ -14,6 +14,7 @@ pub(super) mod normalisation;
 mod original;
 mod places;
 mod pooling;
+mod recurrent;
 mod sequence;
 mod shapes;
 pub(super) mod sizing;
@@ -54,6 +55,7 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
         "MatMul" => linear::matmul(to, call),
         "Einsum" => einsum::einsum(to, call),
         "Attention" => whole_attention::attention(to, call),
+        "LSTM" | "GRU" | "RNN" => recurrent::translate(to, call),
         "BatchNormalization" => normalisation::batch(to, call),
         "LayerNormalization" => normalisation::layer(to, call),
         "RMSNormalization" => normalisation::root_mean_square(to, call),

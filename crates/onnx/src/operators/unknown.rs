@@ -79,18 +79,21 @@ fn read_outputs(to: &Translation, call: &Call) -> Vec<usize> {
     outputs.into_iter().map(|(index, _)| index).collect()
 }
 
-struct Read {
-    parameters: u64,
+pub(super) struct Read {
+    pub parameters: u64,
     /// The node of the same operation that read them before.
-    owner: Option<NodeId>,
+    pub owner: Option<NodeId>,
 }
 
-fn read(to: &mut Translation, call: &Call, weights: &[Weight]) -> Read {
+pub(super) fn read(to: &mut Translation, call: &Call, weights: &[Weight]) -> Read {
     let owners = weights.iter().map(|weight| to.ledger.owner(&weight.tensor));
     let owner = owners.reduce(|all, owner| all.filter(|_| all == owner)).flatten();
-    let known = |owner| {
-        let Op::Unknown(unknown) = &to.builder.node(owner).op else { return None };
-        (unknown.op_type == op_type(call)).then_some((owner, unknown.parameters))
+    let known = |owner| match &to.builder.node(owner).op {
+        Op::Unknown(unknown) if unknown.op_type == op_type(call) => Some((owner, unknown.parameters)),
+        Op::Recurrent(layer) if layer.cell.operator() == call.node.op_type() => {
+            Some((owner, to.builder.weights_of(owner)))
+        }
+        _ => None,
     };
     if let Some((owner, parameters)) = owner.and_then(known) {
         return Read { parameters, owner: Some(owner) };
@@ -106,7 +109,7 @@ pub(super) fn unweighted(to: &Translation, call: &Call, shape: Shape) -> Op {
     Op::Unknown(Unknown { original: original::kept(to, call, 0, batch, 0), ..Unknown::new(op_type(call), shape, 0) })
 }
 
-fn weights(call: &Call) -> Vec<Weight> {
+pub(super) fn weights(call: &Call) -> Vec<Weight> {
     let weights = call.inputs.iter().enumerate().filter(|(place, _)| is_trained(call, *place));
     let weights = weights.filter_map(|(_, input)| match input {
         Value::Weight(weight) => Some(weight.clone()),

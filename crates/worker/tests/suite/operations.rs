@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// What is known by name and price alone; max_unpool2d is exported as ScatterND.
-const ONLY_PRICED: [&str; 4] = ["LSTM", "GRU", "DeformConv", "ScatterND"];
+const ONLY_PRICED: [&str; 2] = ["DeformConv", "ScatterND"];
 
 /// An export and what PyTorch counts of its network.
 struct Export {

@@ -110,6 +110,7 @@ impl Layer<'_> {
             Nature::Dropout => Class::Dropout,
             Nature::Pooling(_) => Class::Pooling,
             Nature::Movement => Class::Copy,
+            Nature::Recurrent(layer) => return unknown::add_recurrent(self, layer.cell.operator(), &facts),
             Nature::Unknown(known) if facts.macs > 0 => return unknown::add(self, known, &facts),
             Nature::Unknown(_) => Class::Unknown,
         };

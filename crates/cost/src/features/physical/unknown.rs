@@ -1,4 +1,4 @@
-//! The kernels of operations known by name only, with a number of multiply-accumulates. They were not measured, so
+//! The kernels of recurrent layers, and of operations known by name only with a number of multiply-accumulates. They were not measured, so
 //! they take as long as fully connected layers of their size, and move as many bytes.
 
 use super::kernel::{Access, Amount, Class, Pass, Product};
@@ -32,9 +32,17 @@ pub(super) fn add(layer: &mut Layer, unknown: &Unknown, facts: &Facts) {
     }
     match unknown.op_type.as_str() {
         _ if weights == 0.0 => of_features(layer, of_operands(layer, macs)),
-        "LSTM" | "GRU" | "RNN" => recurrent(layer, unknown, macs / weights),
+        operator if unknown.is_recurrent() => recurrent(layer, Class::Unknown, operator, weights, macs / weights),
         operator => filtering(layer, macs, weights, operator == "DeformConv"),
     }
+}
+
+/// Adds the products of a recurrent layer, which are those of fully connected ones, and its other traffic.
+pub(super) fn add_recurrent(layer: &mut Layer, operator: &str, facts: &Facts) {
+    movement::add(layer, Class::Arithmetic, &facts.traffic);
+    // Biases multiply nothing.
+    let matrices = facts.weights.first().map_or(0, |weight| weight.dims.elements()) as f64;
+    recurrent(layer, Class::Linear, operator, matrices, facts.macs as f64 / matrices);
 }
 
 /// Every sample with every other one.
@@ -62,11 +70,10 @@ fn of_features(layer: &mut Layer, product: Product) {
 /// cuDNN) store the weights in a suitable layout, so few rows are not slower in proportion, and accumulate the
 /// gradient of the weights in one product over all steps. PyTorch computes the other kinds step by step, and each
 /// step adds its own gradient: two reads and a write.
-fn recurrent(layer: &mut Layer, unknown: &Unknown, steps: f64) {
-    let weights = unknown.parameters as f64;
+fn recurrent(layer: &mut Layer, class: Class, operator: &str, weights: f64, steps: f64) {
     let remembered = layer.node.shape.features() as f64;
     let [rows, inner] = [remembered, weights / remembered].map(Amount::fixed);
-    let as_one = unknown.op_type == "LSTM";
+    let as_one = operator == "LSTM";
     let (samples, blocks) = if as_one { (steps, 1.0) } else { (1.0, steps) };
     let (samples, blocks) = (Amount::per_sample(samples), Amount::fixed(blocks));
     let once = layer.weight_bytes(weights);
@@ -81,7 +88,7 @@ fn recurrent(layer: &mut Layer, unknown: &Unknown, steps: f64) {
         work(inner, samples, rows, read_again),
         work(rows, inner, samples, added),
     ];
-    multiplied(layer, passes, steps);
+    multiplied(layer, class, passes, steps);
 }
 
 /// Filters applied at a number of positions of every sample.
@@ -101,27 +108,28 @@ fn filtering(layer: &mut Layer, macs: f64, weights: f64, looks_up: bool) {
             layer.moves(Pass::InputGradient, Class::Unknown, Access::Strided, back);
         }
     }
-    multiplied(layer, [product(rows, places, inner), product(inner, places, rows), product(rows, inner, places)], 1.0);
+    let passes = [product(rows, places, inner), product(inner, places, rows), product(rows, inner, places)];
+    multiplied(layer, Class::Unknown, passes, 1.0);
 }
 
 /// The products for the result, the gradient of the input, and that of the weights, with `starts` launches each.
-fn multiplied(layer: &mut Layer, [forward, back, gradient]: [Work; 3], starts: f64) {
-    one(layer, Pass::Forward, &forward);
+fn multiplied(layer: &mut Layer, class: Class, [forward, back, gradient]: [Work; 3], starts: f64) {
+    one(layer, class, Pass::Forward, &forward);
     layer.launched(starts);
     if layer.passes_on() {
-        one(layer, Pass::InputGradient, &back);
+        one(layer, class, Pass::InputGradient, &back);
         layer.launched(starts);
     }
     if layer.step.trains() && layer.network.trains(layer.node) {
-        one(layer, Pass::WeightGradient, &gradient);
+        one(layer, class, Pass::WeightGradient, &gradient);
     }
 }
 
-fn one(layer: &mut Layer, pass: Pass, work: &Work) {
+fn one(layer: &mut Layer, class: Class, pass: Pass, work: &Work) {
     if work.again > 0.0 {
-        layer.moves_again(pass, Class::Unknown, Amount::fixed(work.again));
+        layer.moves_again(pass, class, Amount::fixed(work.again));
     }
-    layer.multiplies(pass, Class::Unknown, work.product, work.traffic);
+    layer.multiplies(pass, class, work.product, work.traffic);
 }
 
 #[cfg(test)]

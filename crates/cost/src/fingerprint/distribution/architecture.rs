@@ -40,6 +40,7 @@ fn form(network: &Network, node: &Node) -> String {
         // A dropout rate of zero costs nothing, at any width.
         Nature::Dropout if matches!(node.op, Op::Dropout { rate: 0.0 }) => "nothing".to_owned(),
         Nature::Normalisation | Nature::Softmax | Nature::Activation(_) | Nature::Dropout => String::new(),
+        Nature::Recurrent(layer) => format!("{} {} {}", layer.both_ways, layer.bias, layer.last),
         Nature::Arithmetic(_) | Nature::Choice | Nature::Movement | Nature::Unknown(_) => String::new(),
     };
     let inputs: Vec<usize> = node.inputs.iter().map(|input| input.index()).collect();

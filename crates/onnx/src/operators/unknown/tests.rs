@@ -92,10 +92,13 @@ fn recurrent_layers_cost_the_products_they_are() {
         let gates = gates as u64;
         assert_eq!(network.macs(), 6 * gates * 7 * (5 + 7), "{operator}");
         assert_eq!(network.parameters(), gates * 7 * (5 + 7 + 2), "{operator}");
-        assert_eq!(network.coverage().unknown.len(), 1, "{operator}");
+        // PyTorch's GRU resets behind the product, which an attribute says.
+        assert_eq!(network.coverage().unknown.len(), usize::from(operator == "GRU"), "{operator}");
         let warnings = rewritten(&network).warnings;
         let answer = format!("read and write, that of {operator} from the products too");
-        assert!(warnings.iter().any(|warning| warning.contains(&answer)), "{warnings:?}");
+        let is_warned = warnings.iter().any(|warning| warning.contains(&answer));
+        assert_eq!(is_warned, operator == "GRU", "{warnings:?}");
+        assert!(operator == "GRU" || warnings[0].contains("1 recurrent layer goes by multiples"), "{warnings:?}");
     }
 }
 

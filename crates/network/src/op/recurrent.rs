@@ -1,0 +1,107 @@
+//! Recurrent layers: one layer of PyTorch's LSTM, GRU or RNN, in one direction or in both.
+
+use super::effects::{Gradient, Needs, Spans, Storage, Traffic, Weight};
+use super::facts::{At, Coupling, Facts, Nature};
+use crate::Shape;
+
+/// A recurrent layer over a sequence of time steps, whose first hidden states are zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recurrent {
+    /// What a time step computes.
+    pub cell: Cell,
+    /// Features of the hidden state.
+    pub hidden: usize,
+    /// Whether it also runs from the last time step to the first.
+    pub both_ways: bool,
+    /// Whether its gates have biases, two each as in PyTorch.
+    pub bias: bool,
+    /// Whether the result is the last hidden state of each direction; else it is the hidden states of all time steps.
+    pub last: bool,
+}
+
+/// What a recurrent layer computes in a time step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cell {
+    /// Long short-term memory (Hochreiter and Schmidhuber 1997).
+    Lstm,
+    /// Gated recurrent unit (Cho et al. 2014), its reset gate behind the product, as PyTorch has it.
+    Gru,
+    /// A hyperbolic tangent.
+    Tanh,
+    /// A rectifier.
+    Relu,
+}
+
+impl Cell {
+    /// All of them.
+    pub const ALL: [Cell; 4] = [Cell::Lstm, Cell::Gru, Cell::Tanh, Cell::Relu];
+
+    /// ONNX's operator.
+    pub fn operator(self) -> &'static str {
+        match self {
+            Cell::Lstm => "LSTM",
+            Cell::Gru => "GRU",
+            Cell::Tanh | Cell::Relu => "RNN",
+        }
+    }
+
+    /// The name in layer tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cell::Lstm => "lstm",
+            Cell::Gru => "gru",
+            Cell::Tanh | Cell::Relu => "rnn",
+        }
+    }
+
+    /// Products of the input, and as many of the hidden state.
+    pub fn gates(self) -> usize {
+        match self {
+            Cell::Lstm => 4,
+            Cell::Gru => 3,
+            Cell::Tanh | Cell::Relu => 1,
+        }
+    }
+}
+
+impl Recurrent {
+    /// How many directions it has.
+    pub fn directions(&self) -> usize {
+        if self.both_ways { 2 } else { 1 }
+    }
+
+    /// Rows of the matrices of one direction.
+    pub fn rows(&self) -> usize {
+        self.cell.gates().saturating_mul(self.hidden)
+    }
+
+    /// Elements of all matrices, for an input of so many features.
+    fn matrices(&self, features: usize) -> usize {
+        let columns = features.saturating_add(self.hidden);
+        self.directions().saturating_mul(self.rows()).saturating_mul(columns)
+    }
+
+    pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
+        let &[steps, _] = input.dims() else { return Err(format!("needs time steps and features, has {input}")) };
+        let state = [self.directions(), self.hidden];
+        Ok(if self.last { Shape::new(state) } else { Shape::new([&[steps], state.as_slice()].concat()) })
+    }
+
+    /// Its matrices count as one weight and its biases as another; workers keep them apart.
+    pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
+        let input = at.input(0);
+        let [steps, features] = [0, 1].map(|axis| input.dims().get(axis).copied().unwrap_or(1));
+        let weight = |elements: usize| Weight { dims: Shape::new([elements]), spans: Spans::Nothing };
+        let biases = self.bias.then(|| weight(2 * self.directions() * self.rows()));
+        let matrices = self.matrices(features);
+        let [inputs, outputs] = [input.elements() as f64, at.outputs()];
+        Facts {
+            weights: [weight(matrices)].into_iter().chain(biases).collect(),
+            macs: (steps as u64).saturating_mul(matrices as u64),
+            storage: Storage::Needed,
+            needs: Needs::Inputs,
+            traffic: Traffic::new(inputs + outputs, inputs + 2.0 * outputs),
+            ..Facts::new(Nature::Recurrent(self), Coupling::Remembered(self), Gradient::Made)
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Recurrent layers as PyTorch has them; others stay known by name and price.
+
+use super::convolution::size;
+use super::unknown;
+use crate::batch::Batch;
+use crate::call::{Call, Misfit, Outcome};
+use crate::translate::{Translation, own_name};
+use crate::value::{Feature, Value};
+use perf4sight_network::{Cell, Op, Recurrent, Shape};
+
+/// ONNX has the time steps first, then the batch; results have their directions before it.
+const BATCH: usize = 1;
+
+pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let is_read = |place: usize| call.node.output.get(place).is_some_and(|name| to.values.is_read(name));
+    let [steps, last, cell] = [0, 1, 2].map(is_read);
+    if input.batch != Some(Batch::alone_at(BATCH)) || cell || !(steps || last) || !begins_with_zeros(to, call) {
+        return Err(Misfit::Unsupported);
+    }
+    let layer = Recurrent { last: !steps, ..layer(call)? };
+    check_features(to, call, input, layer)?;
+    let node = add(to, call, layer, input)?;
+    if layer.last {
+        return Ok(vec![Value::Absent, Value::Feature(at(node, BATCH))]);
+    }
+    let mut results = vec![Value::Feature(at(node, BATCH + 1))];
+    if last {
+        let state = last_state(to, call, node, layer)?;
+        results.push(Value::Feature(at(state, BATCH)));
+    }
+    Ok(results)
+}
+
+fn at(feature: Feature, axis: usize) -> Feature {
+    Feature { batch: Some(Batch::alone_at(axis)), ..feature }
+}
+
+/// Whether the first states are those of PyTorch's layers called without any: left out, or numbers that nobody trained.
+fn begins_with_zeros(to: &Translation, call: &Call) -> bool {
+    let is_zero = |place: usize| match call.input(place) {
+        Value::Absent | Value::Constant(_) | Value::Opaque(_) => true,
+        Value::Feature(state) => {
+            let node = to.builder.node(state.id);
+            matches!(node.op, Op::Parameter(_)) && node.trained == Some(0)
+        }
+        _ => false,
+    };
+    is_zero(5) && is_zero(6)
+}
+
+/// The layer by its attributes; the result is that of all time steps.
+fn layer(call: &Call) -> Result<Recurrent, Misfit> {
+    let hidden = size(call.int("hidden_size").ok_or(Misfit::Unsupported)?)?;
+    let both_ways = match call.text("direction") {
+        "" | "forward" => false,
+        "bidirectional" => true,
+        _ => return Err(Misfit::Unsupported),
+    };
+    let strange = ["clip", "layout", "input_forget"].iter().any(|name| call.has(name) && call.int(name) != Some(0));
+    // Lengths of sequences, and peepholes.
+    if strange || !call.is_absent(4) || !call.is_absent(7) {
+        return Err(Misfit::Unsupported);
+    }
+    Ok(Recurrent { cell: cell(call)?, hidden, both_ways, bias: !call.is_absent(3), last: false })
+}
+
+fn cell(call: &Call) -> Result<Cell, Misfit> {
+    let functions: Vec<String> = call.texts("activations").iter().map(|name| name.to_lowercase()).collect();
+    let are = |known: &[&str]| functions.chunks(known.len()).all(|of_direction| of_direction == known);
+    match call.node.op_type() {
+        "LSTM" if are(&["sigmoid", "tanh", "tanh"]) => Ok(Cell::Lstm),
+        "GRU" if call.flag("linear_before_reset") && are(&["sigmoid", "tanh"]) => Ok(Cell::Gru),
+        "RNN" if are(&["tanh"]) => Ok(Cell::Tanh),
+        "RNN" if are(&["relu"]) => Ok(Cell::Relu),
+        _ => Err(Misfit::Unsupported),
+    }
+}
+
+fn check_features(to: &Translation, call: &Call, input: Feature, layer: Recurrent) -> Result<(), Misfit> {
+    let Some(&[directions, rows, features]) = call.input(1).fixed_dims() else { return Err(Misfit::Unsupported) };
+    let read = to.builder.shape(input.id).features();
+    if [directions, rows, features] == [layer.directions(), layer.rows(), read] {
+        return Ok(());
+    }
+    Err(Misfit::Wrong(format!("reads {read} features, its weights are {directions} x {rows} x {features}")))
+}
+
+/// The layer with its weights, which are an earlier one's where it runs again.
+fn add(to: &mut Translation, call: &Call, layer: Recurrent, input: Feature) -> Result<Feature, Misfit> {
+    let weights = unknown::weights(call);
+    let unknown::Read { parameters, owner } = unknown::read(to, call, &weights);
+    let node = to.add_like(&to.name(call), Op::Recurrent(layer), &[input])?;
+    match owner {
+        Some(owner) => to.builder.share(node.id, owner).map_err(|error| Misfit::Wrong(error.to_string()))?,
+        None => to.builder.set_trained(node.id, parameters),
+    }
+    for weight in &weights {
+        to.ledger.own(&*weight.tensor, node.id);
+    }
+    Ok(node)
+}
+
+/// The last hidden state of each direction, from those of all time steps: the first step is the last one of the way back.
+fn last_state(to: &mut Translation, call: &Call, steps: Feature, layer: Recurrent) -> Result<Feature, Misfit> {
+    let count = to.builder.shape(steps.id).dims()[0];
+    let mut slice = |what: &str, from: Feature, axis: usize, start: usize| {
+        to.add_like(&format!("{}_{what}", own_name(call)), Op::Slice { axis, start, length: 1 }, &[from])
+    };
+    let end = slice("end", steps, 0, count - 1)?;
+    let state = if layer.both_ways {
+        let there = slice("there", end, 1, 0)?;
+        let begin = slice("begin", steps, 0, 0)?;
+        let back = slice("back", begin, 1, 1)?;
+        to.add_like(&format!("{}_both", own_name(call)), Op::Concat { axis: 1 }, &[there, back])?
+    } else {
+        end
+    };
+    let shape = Shape::new([layer.directions(), layer.hidden]);
+    to.add_like(&format!("{}_state", own_name(call)), Op::Reshape(shape), &[state])
+}
