@@ -6,7 +6,7 @@ use crate::fingerprint::{Interval, Prediction, Share};
 use crate::verbs::verdict::{called, ends};
 use perf4sight_base::units::{Bytes, Percent};
 use perf4sight_memory::{Alive, Role};
-use perf4sight_report::{Cell, Column, Rows, Table};
+use perf4sight_report::{Cell, Rows, Table};
 
 const LAYERS: usize = 5;
 
@@ -49,52 +49,41 @@ impl DeviceAnswers {
 /// A table per quantity, memory with its verdict first; a line per batch size, or per network and batch size if there
 /// are several networks.
 fn predictions(answers: &[Answer], what: &str) -> Vec<Table> {
-    [memory(answers, what), latency(answers, what)].into_iter().filter(|table| !table.rows.is_empty()).collect()
-}
-
-fn memory(answers: &[Answer], what: &str) -> Table {
     // Numbers are never truncated, and verdicts must not be either.
-    let verdict = Column::number("verdict", "verdict");
-    let largest = (answers.len() > 1).then(|| Column::number("max_batch_safe", "max bs"));
-    table(answers, ["memory", what], [verdict].into_iter().chain(largest), |answer, point| {
-        let safe = Cell::from(answer.max_batch.map(|max_batch| max_batch.safe));
-        Some((point.memory.as_ref()?, vec![point.verdict.map(called).into(), safe]))
-    })
-}
-
-fn latency(answers: &[Answer], what: &str) -> Table {
-    let throughput = Column::number("throughput", "samples/s");
-    table(answers, ["latency", what], [throughput], |_, point| {
-        Some((point.latency.as_ref()?, vec![point.throughput().into()]))
-    })
+    let mut memory = lines(answers, ["memory", what], |point| point.memory.as_ref()).number(
+        "verdict",
+        "verdict",
+        |(_, point, _)| point.verdict.map(called),
+    );
+    if answers.len() > 1 {
+        memory = memory.number("max_batch_safe", "max bs", |(answer, ..)| answer.max_batch.map(|max| max.safe));
+    }
+    let latency = lines(answers, ["latency", what], |point| point.latency.as_ref()).number(
+        "throughput",
+        "samples/s",
+        |(_, point, _)| point.throughput(),
+    );
+    [memory, latency].map(Rows::table).into_iter().filter(|table| !table.is_empty()).collect()
 }
 
 /// For a single network, which the title names, the interval's ends are shown. For several networks the interval is
 /// shown relative to the value, which keeps lines short and networks comparable.
-fn table<'a>(
+fn lines<'a>(
     answers: &'a [Answer],
     [quantity, what]: [&str; 2],
-    own: impl IntoIterator<Item = Column>,
-    of: impl Fn(&'a Answer, &'a Point) -> Option<(&'a Prediction, Vec<Cell>)>,
-) -> Table {
+    of: fn(&Point) -> Option<&Prediction>,
+) -> Rows<(&'a Answer, &'a Point, &'a Prediction)> {
     let several = answers.len() > 1;
-    let batch = Column::number("bs", if several { "bs" } else { "batch size" });
-    let heads = several.then(|| Column::text("network", "network")).into_iter().chain([batch]);
-    let heads = heads.chain([Column::number(quantity, quantity), interval(quantity)]);
-    let mut table = Table::new(format!("{what}: {quantity}"), heads.chain(own));
-    for (answer, point) in answers.iter().flat_map(|answer| answer.points.iter().map(move |point| (answer, point))) {
-        let Some((prediction, own)) = of(answer, point) else { continue };
-        let network = several.then(|| Cell::from(answer.network.as_str()));
-        let interval = if several { relative(prediction) } else { ends(prediction) };
-        let cells = [point.batch.into(), Cell::from(prediction.value.to_string()), interval];
-        let cells = network.into_iter().chain(cells).chain(own);
-        table.row(cells.take(table.columns.len()).collect::<Vec<_>>());
+    let points = answers.iter().flat_map(|answer| answer.points.iter().map(move |point| (answer, point)));
+    let points = points.filter_map(|(answer, point)| Some((answer, point, of(point)?)));
+    let mut rows = Rows::new(format!("{what}: {quantity}"), points);
+    if several {
+        rows = rows.text("network", "network", |(answer, ..)| answer.network.clone());
     }
-    table
-}
-
-fn interval(quantity: &str) -> Column {
-    Column::number(format!("{quantity}_interval"), "90 %")
+    let interval = if several { relative } else { ends };
+    rows.number("bs", if several { "bs" } else { "batch size" }, |(_, point, _)| point.batch)
+        .number(quantity, quantity, |(.., prediction)| prediction.value.to_string())
+        .number(&format!("{quantity}_interval"), "90 %", |(.., prediction)| interval(prediction))
 }
 
 /// "-11/+13 %".
