@@ -2,26 +2,24 @@
 
 use perf4sight_base::units::counted;
 use std::collections::BTreeMap;
-use std::fmt;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// It is not a JSON object with the fields of an event.
-    Unreadable,
-    /// It has no time, or one that is not a number.
-    Timeless,
-    /// It ends before it begins; it is left out.
-    NegativeDuration,
-    /// It has no end: the profiler was stopped before it ended.
-    Endless,
-    /// Its time does not fit in 64 bits of nanoseconds.
-    OutOfRange,
-    /// It is longer than a real event: a name of many megabytes, or endless nesting.
-    TooLong,
-    TooManyTracks,
-    /// It is only the beginning or end of a span (phases `B` and `E`, `b` and `e`, and older ones), which no profiler
-    /// of PyTorch writes.
-    Half,
+perf4sight_base::words! {
+    pub enum Kind {
+        /// It is not a JSON object with the fields of an event.
+        Unreadable = "not the JSON of an event",
+        Timeless = "without a time",
+        NegativeDuration = "with a negative duration",
+        /// It has no end: the profiler was stopped before it ended.
+        Endless = "without an end",
+        /// Its time does not fit in 64 bits of nanoseconds.
+        OutOfRange = "at a time that no clock shows",
+        /// It is longer than a real event: a name of many megabytes, or endless nesting.
+        TooLong = "longer than any event",
+        TooManyTracks = "on more threads and streams than a trace can have",
+        /// It is only the beginning or end of a span (phases `B` and `E`, `b` and `e`, and older ones), which no profiler
+        /// of PyTorch writes.
+        Half = "written in halves (phases B and E, b and e), where PyTorch's profiler writes whole ones (X)",
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,19 +53,4 @@ impl Damage {
 pub(crate) fn left_out(events: u64) -> String {
     let were = if events == 1 { "was" } else { "were" };
     format!("{} {were} left out", counted(events, "event"))
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Unreadable => "not the JSON of an event",
-            Kind::Timeless => "without a time",
-            Kind::NegativeDuration => "with a negative duration",
-            Kind::Endless => "without an end",
-            Kind::OutOfRange => "at a time that no clock shows",
-            Kind::TooLong => "longer than any event",
-            Kind::TooManyTracks => "on more threads and streams than a trace can have",
-            Kind::Half => "written in halves (phases B and E, b and e), where PyTorch's profiler writes whole ones (X)",
-        })
-    }
 }

@@ -199,14 +199,6 @@ pub(super) fn ranks(run: &Run) -> Table {
         times.into_iter().any(worth)
     };
     let categories: Vec<TimeCategory> = TimeCategory::ALL.into_iter().filter(|category| known(*category)).collect();
-    let mut columns = vec![
-        Column::number("rank", "rank"),
-        Column::number("iterations", "iterations"),
-        Column::number("mean_ms", "mean"),
-    ];
-    columns.extend(categories.iter().map(|category| Column::number(category.name(), category.name())));
-    let gpu = run.has_accelerators();
-    columns.extend(gpu.then(|| Column::number("gpu_busy", "GPU busy")));
     let mut all: Vec<(&RankBreakdown, Summary)> =
         run.breakdown.ranks.iter().filter_map(|rank| Some((rank, Whose::Rank(rank).total()?))).collect();
     let title = match all.len() {
@@ -217,17 +209,22 @@ pub(super) fn ranks(run: &Run) -> Table {
         all.sort_by_key(|(rank, total)| (Reverse(total.mean as i64), rank.rank));
         all.truncate(RANKS);
     }
-    let mut table = Table::new(title, columns);
-    for (rank, total) in all {
-        let part = |number: &dyn Fn(&Iteration) -> Option<f64>| -> Cell {
-            rank.summary(number).and_then(|part| share(part.mean, &total)).into()
-        };
-        let times = categories.iter().map(|category| part(&|one| Some(one.sets.category(*category)? as f64)));
-        let head = [u64::from(rank.rank).into(), total.count.into(), milliseconds(total.mean).into()];
-        let busy = || rank.device.is_recorded().then(|| part(&|one| Some(one.sets.gpu_busy() as f64)));
-        table.row(head.into_iter().chain(times).chain(gpu.then(|| busy().unwrap_or(Cell::Missing))));
+    let part = |(rank, total): &(&RankBreakdown, Summary), number: &dyn Fn(&Iteration) -> Option<f64>| {
+        share(rank.summary(number)?.mean, total)
+    };
+    let mut rows = Rows::new(title, all)
+        .number("rank", "rank", |(rank, _)| u64::from(rank.rank))
+        .number("iterations", "iterations", |(_, total)| total.count)
+        .number("mean_ms", "mean", |(_, total)| milliseconds(total.mean));
+    for category in categories {
+        let time = |one: &Iteration| Some(one.sets.category(category)? as f64);
+        rows = rows.number(category.name(), category.name(), |row| part(row, &time));
     }
-    table
+    if run.has_accelerators() {
+        let busy = |one: &Iteration| Some(one.sets.gpu_busy() as f64);
+        rows = rows.number("gpu_busy", "GPU busy", |row| part(row, &busy).filter(|_| row.0.device.is_recorded()));
+    }
+    rows.table()
 }
 
 pub(super) fn work(whose: Whose) -> Table {

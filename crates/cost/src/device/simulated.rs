@@ -14,6 +14,7 @@
 use super::protocol::{LatencyReading, MemoryReading};
 use super::{Device, Job, Measurement};
 use crate::records::Outcome;
+use perf4sight_base::checksum::hash;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::units::Bytes;
@@ -242,7 +243,7 @@ impl Simulated {
     /// Randomness of one job: the same for the same job and seed, in whatever order jobs run.
     fn noise(&self, job: &Job) -> Xoshiro256PlusPlus {
         let name = format!("{} {} {} {}", job.variant, job.workload.step, job.workload.batch, job.round);
-        Xoshiro256PlusPlus::seed_from_u64(self.seed ^ fnv(name.as_bytes()))
+        Xoshiro256PlusPlus::seed_from_u64(self.seed ^ hash(name.bytes()))
     }
 
     fn memory(&self, network: &Network, workload: Workload) -> MemoryReading {
@@ -254,9 +255,4 @@ impl Simulated {
         let available = self.available().0;
         MemoryReading { allocated, reserved, used, available, free: available, ..MemoryReading::default() }
     }
-}
-
-/// The FNV-1a hash, which, unlike the standard library's, never changes.
-fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

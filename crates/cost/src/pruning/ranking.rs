@@ -2,6 +2,7 @@
 
 use super::Pruner;
 use super::layers::{Filter, Layer};
+use perf4sight_base::checksum::hash;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::mean;
 use perf4sight_onnx::Magnitudes;
@@ -31,10 +32,7 @@ perf4sight_base::words! {
 /// subset of the next one.
 pub fn generator(seed: u64, network: &str, level: u8, repeat: u32) -> Xoshiro256PlusPlus {
     let name = network.bytes().chain([0, level]).chain(repeat.to_le_bytes());
-    // FNV-1a (Fowler, Noll, Vo): a hash that is the same on every platform and release.
-    let hash =
-        name.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    Xoshiro256PlusPlus::seed_from_u64(seed.rotate_left(32) ^ hash)
+    Xoshiro256PlusPlus::seed_from_u64(seed.rotate_left(32) ^ hash(name))
 }
 
 impl Ranking {

@@ -59,19 +59,7 @@ impl fmt::Display for Checkpoint {
     }
 }
 
-impl TryFrom<String> for Checkpoint {
-    type Error = String;
-
-    fn try_from(word: String) -> std::result::Result<Self, String> {
-        Checkpoint::parse(&word).map_err(|error| error.to_string())
-    }
-}
-
-impl From<Checkpoint> for String {
-    fn from(checkpoint: Checkpoint) -> Self {
-        checkpoint.to_string()
-    }
-}
+stored_as_its_word!(Checkpoint);
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,24 @@
 //! The workload of a network on a device: stage, batch size and measured quantity.
 
+/// What serde needs of a type that is stored as the word it is parsed from.
+macro_rules! stored_as_its_word {
+    ($Type:ident) => {
+        impl TryFrom<String> for $Type {
+            type Error = String;
+
+            fn try_from(word: String) -> std::result::Result<Self, String> {
+                $Type::parse(&word).map_err(|error| error.to_string())
+            }
+        }
+
+        impl From<$Type> for String {
+            fn from(value: $Type) -> Self {
+                value.to_string()
+            }
+        }
+    };
+}
+
 mod checkpoint;
 mod loss;
 mod optimizer;

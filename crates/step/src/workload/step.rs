@@ -100,6 +100,24 @@ macro_rules! settings {
                 }
             }
         }
+
+        /// Changes to a step apart from its stage; a field without a value leaves that part as it is.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct Changes {
+            $(#[doc = concat!("[`Step::", stringify!($part), "`].")] pub $part: Option<$Part>,)+
+        }
+
+        impl Changes {
+            /// A step with these changes; inference has no settings of training. Another optimizer comes with its own
+            /// way to clear gradients, unless that is changed too.
+            pub fn of(self, step: Step) -> Step {
+                let mut changed = Step { stage: step.stage, $($part: self.$part.unwrap_or(step.$part),)+ };
+                if self.zero_grad.is_none() && changed.optimizer != step.optimizer {
+                    changed.zero_grad = changed.optimizer.zero_grad();
+                }
+                changed.in_stage(step.stage)
+            }
+        }
     };
 }
 
@@ -112,27 +130,6 @@ settings! {
     Accumulate accumulate,
     Checkpoint checkpoint,
     Loss loss,
-}
-
-/// Changes to a step apart from its stage; a field without a value leaves that part as it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Changes {
-    /// How training changes the weights.
-    pub optimizer: Option<Optimizer>,
-    /// How gradients are cleared; without a value and with another optimizer, the default of that optimizer.
-    pub zero_grad: Option<ZeroGrad>,
-    /// As [`Step::precision`].
-    pub precision: Option<Precision>,
-    /// As [`Step::trainable`].
-    pub trainable: Option<Trainable>,
-    /// The mode of batch normalisations with frozen weights.
-    pub frozen_normalisation: Option<FrozenNormalisation>,
-    /// The number of passes for the samples.
-    pub accumulate: Option<Accumulate>,
-    /// Which parts of forward run again in backward.
-    pub checkpoint: Option<Checkpoint>,
-    /// As [`Step::loss`].
-    pub loss: Option<Loss>,
 }
 
 /// The separator between the settings of a step in rows.
@@ -301,28 +298,6 @@ impl Step {
                 .expected("published, or what is not, such as optimizer=adamw; zero_grad=free"));
         };
         self.with_word(setting, value)
-    }
-}
-
-impl Changes {
-    /// A step with these changes; inference has no settings of training.
-    pub fn of(self, step: Step) -> Step {
-        let precision = self.precision.unwrap_or(step.precision);
-        let optimizer = self.optimizer.unwrap_or(step.optimizer);
-        let usual = if optimizer == step.optimizer { step.zero_grad } else { optimizer.zero_grad() };
-        let zero_grad = self.zero_grad.unwrap_or(usual);
-        let changed = Step {
-            optimizer,
-            zero_grad,
-            precision,
-            trainable: self.trainable.unwrap_or(step.trainable),
-            frozen_normalisation: self.frozen_normalisation.unwrap_or(step.frozen_normalisation),
-            accumulate: self.accumulate.unwrap_or(step.accumulate),
-            checkpoint: self.checkpoint.unwrap_or(step.checkpoint),
-            loss: self.loss.unwrap_or(step.loss),
-            ..step
-        };
-        changed.in_stage(step.stage)
     }
 }
 

@@ -101,19 +101,7 @@ impl fmt::Display for Trainable {
     }
 }
 
-impl TryFrom<String> for Trainable {
-    type Error = String;
-
-    fn try_from(word: String) -> std::result::Result<Self, String> {
-        Trainable::parse(&word).map_err(|error| error.to_string())
-    }
-}
-
-impl From<Trainable> for String {
-    fn from(trainable: Trainable) -> Self {
-        trainable.to_string()
-    }
-}
+stored_as_its_word!(Trainable);
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ use crate::verb::tables::category_name;
 use crate::verb::{Shown, time_breakdown};
 use crate::{Operation, RankBreakdown, TimeCategory};
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Axis, Block, Chart, Column, Group, Plot, Series, StackedBars, Table, Whole};
+use perf4sight_report::{Axis, Block, Chart, Group, Plot, Rows, Series, StackedBars, Table, Whole};
 use perf4sight_traces::shortened::cut;
 use perf4sight_traces::{Names, Ranked};
 use std::collections::BTreeMap;
@@ -100,27 +100,23 @@ impl Operations {
         let has =
             |category: &TimeCategory| every().any(|(rank, name)| rank.sum(name, |(other, _)| other == *category) > 0.0);
         let categories: Vec<TimeCategory> = TimeCategory::ALL.into_iter().filter(has).collect();
-        let mut columns: Vec<Column> = Vec::new();
-        columns.extend(several.then(|| Column::number("rank", "rank")));
-        columns.push(Column::text("operation", "operation"));
-        columns.push(Column::number("mean_ms", "mean"));
-        columns.push(Column::number("percent", "share"));
-        columns.extend(self.has_accelerators.then(|| Column::number("busy_ms", "with the GPU busy")));
-        columns.extend(categories.iter().map(|category| Column::number(category.name(), category.name())));
-        let mut table = Table::new("Time by operation, per iteration", columns);
-        for (rank, name) in every() {
-            let (whole, time) = (rank.times.values().sum::<f64>(), rank.sum(name, |_| true));
-            let mut row = Vec::new();
-            row.extend(several.then(|| u64::from(rank.rank).into()));
-            row.extend([cut(&name.1, ROOM[1]).into(), Milliseconds(time).into()]);
-            row.push((whole > 0.0).then(|| Percent(100.0 * time / whole)).into());
-            row.extend(self.has_accelerators.then(|| Milliseconds(rank.sum(name, |(_, busy)| busy)).into()));
-            row.extend(
-                categories.iter().map(|category| Milliseconds(rank.sum(name, |(other, _)| other == *category)).into()),
-            );
-            table.row(row);
+        let of = |(rank, name): &(&OfRank, &Name), holds: &dyn Fn(Set) -> bool| Milliseconds(rank.sum(name, holds));
+        let whole = |rank: &OfRank| Some(rank.times.values().sum::<f64>()).filter(|whole| *whole > 0.0);
+        let mut rows = Rows::new("Time by operation, per iteration", every());
+        if several {
+            rows = rows.number("rank", "rank", |(rank, _)| u64::from(rank.rank));
         }
-        table
+        rows = rows
+            .text("operation", "operation", |(_, name)| cut(&name.1, ROOM[1]))
+            .number("mean_ms", "mean", |row| of(row, &|_| true))
+            .number("percent", "share", |row| Some(Percent(100.0 * of(row, &|_| true).0 / whole(row.0)?)));
+        if self.has_accelerators {
+            rows = rows.number("busy_ms", "with the GPU busy", |row| of(row, &|(_, busy)| busy));
+        }
+        for category in categories {
+            rows = rows.number(category.name(), category.name(), |row| of(row, &|(other, _)| other == category));
+        }
+        rows.table()
     }
 }
 

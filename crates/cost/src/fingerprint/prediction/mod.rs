@@ -78,38 +78,25 @@ impl Interval {
     }
 }
 
-/// How the 90 % of an interval were obtained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Basis {
-    /// Conformal prediction over at least ten networks, each left out once.
-    Conformal,
-    /// The same residuals of fewer networks: too few for a guarantee.
-    Estimated,
-    /// The network's own levels, each left out once.
-    Levels,
-    /// The variation between networks, levels and rows, and the uncertainty of the device's parameters, learned from
-    /// networks left out.
-    Networks,
-    /// The same, and a few rows of this network.
-    Rows,
-    /// The prior of such devices, before any measurement.
-    Prior,
-    /// The basis of the profiled step's intervals, widened by the difference between the steps: this step was not
-    /// measured.
-    OtherStep,
-}
-
-impl fmt::Display for Basis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Basis::Conformal => "conformal 90 %",
-            Basis::Estimated => "estimated 90 % (fewer than ten networks profiled)",
-            Basis::Levels => "estimated 90 % (from other levels of this network)",
-            Basis::Networks => "estimated 90 % (from networks left out)",
-            Basis::Rows => "estimated 90 % (from rows of this network)",
-            Basis::Prior => "90 % of a prior: nothing was measured on this device",
-            Basis::OtherStep => "as of the profiled step, not tested of this one",
-        })
+perf4sight_base::words! {
+    /// How the 90 % of an interval were obtained.
+    pub enum Basis {
+        /// Conformal prediction over at least ten networks, each left out once.
+        Conformal = "conformal 90 %",
+        /// The same residuals of fewer networks: too few for a guarantee.
+        Estimated = "estimated 90 % (fewer than ten networks profiled)",
+        /// The network's own levels, each left out once.
+        Levels = "estimated 90 % (from other levels of this network)",
+        /// The variation between networks, levels and rows, and the uncertainty of the device's parameters, learned from
+        /// networks left out.
+        Networks = "estimated 90 % (from networks left out)",
+        /// The same, and a few rows of this network.
+        Rows = "estimated 90 % (from rows of this network)",
+        /// The prior of such devices, before any measurement.
+        Prior = "90 % of a prior: nothing was measured on this device",
+        /// The basis of the profiled step's intervals, widened by the difference between the steps: this step was not
+        /// measured.
+        OtherStep = "as of the profiled step, not tested of this one",
     }
 }
 

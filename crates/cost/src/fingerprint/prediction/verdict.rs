@@ -2,7 +2,6 @@
 
 use perf4sight_base::units::Bytes;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Memory that a step must fit into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,14 +13,16 @@ pub struct MemoryLimit {
     pub counts: Counts,
 }
 
-/// The memory of a step that counts against a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Counts {
-    /// All memory that it uses.
-    All,
-    /// The memory that the allocator takes for its tensors.
-    Tensors,
+perf4sight_base::words! {
+    /// The memory of a step that counts against a limit.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Counts {
+        /// All memory that it uses.
+        All = "all",
+        /// The memory that the allocator takes for its tensors.
+        Tensors = "tensors",
+    }
 }
 
 /// Whether a step fits into the available memory.
@@ -33,15 +34,16 @@ pub struct Verdict {
     pub call: Call,
 }
 
-/// Whether a step fits, as far as it is sure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
-    /// Fits with a probability of at least 90 %.
-    Fits,
-    /// Neither probability is at least 90 %.
-    Borderline,
-    /// Does not fit with a probability of at least 90 %.
-    DoesNotFit,
+perf4sight_base::words! {
+    /// Whether a step fits, as far as it is sure.
+    pub enum Call {
+        /// Fits with a probability of at least 90 %.
+        Fits = "fits",
+        /// Neither probability is at least 90 %.
+        Borderline = "borderline",
+        /// Does not fit with a probability of at least 90 %.
+        DoesNotFit = "does not fit",
+    }
 }
 
 /// Minimum probability of a verdict that is not borderline.
@@ -56,16 +58,6 @@ impl Verdict {
             _ => Call::Borderline,
         };
         Verdict { fits, call }
-    }
-}
-
-impl fmt::Display for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Call::Fits => "fits",
-            Call::Borderline => "borderline",
-            Call::DoesNotFit => "does not fit",
-        })
     }
 }
 

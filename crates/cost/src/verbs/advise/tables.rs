@@ -2,10 +2,10 @@
 
 use super::Advice;
 use super::search::Candidate;
-use crate::fingerprint::{Call, Prediction, Verdict};
+use crate::fingerprint::{Call, Prediction};
 use crate::verbs::verdict::{called, ends};
 use perf4sight_base::units::Bytes;
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Cell, Column, Rows, Table};
 use perf4sight_step::workload::Workload;
 
 /// The maximum number of rows of each kind on the console; programs and pages get all of them.
@@ -96,41 +96,35 @@ impl Advice {
     }
 
     pub(super) fn flat(&self, rows: &[Candidate]) -> Table {
-        let numbers = |quantity: &str, unit: &str| {
-            ["", "_low", "_high"].map(|end| Column::number(format!("{quantity}{end}_{unit}"), ""))
-        };
-        let heads = [Column::text("change", ""), Column::number("bs", ""), Column::text("step", "")];
-        let candidate =
-            [Column::number("need_bytes", ""), Column::text("verdict", ""), Column::number("fits_probability", "")];
-        let tail = [Column::number("longer_percent", ""), Column::text("learns", "")];
-        let columns = heads.into_iter().chain(numbers("memory", "bytes")).chain(candidate);
-        let mut table = Table::new("", columns.chain(numbers("latency", "ms")).chain(tail));
-        rows.iter().for_each(|one| table.row(self.cells(one)));
-        table
-    }
-
-    fn cells(&self, one: &Candidate) -> Vec<Cell> {
         let mib = |value: f64| Cell::from(Bytes::from_mib(value));
-        let verdict = one.need.verdict;
-        let mut cells = vec![self.words(one).into(), one.workload.batch.into(), one.workload.step.cell().into()];
-        cells.extend(numbers(Some(&one.need.all), mib));
-        cells.extend([
-            mib(one.need.counted.value()),
-            verdict.map(|Verdict { call, .. }| call.to_string()).into(),
-            verdict.map(|Verdict { fits, .. }| fits).into(),
-        ]);
-        cells.extend(numbers(one.time.as_ref(), Cell::from));
-        cells.extend([self.longer(one).into(), if one.learns_the_same { "the same" } else { "otherwise" }.into()]);
-        cells
+        let rows = Rows::new("", rows)
+            .text("change", "", |one| self.words(one))
+            .number("bs", "", |one| one.workload.batch)
+            .text("step", "", |one| one.workload.step.cell());
+        let rows = numbers(rows, ["memory", "bytes"], |one| Some(&one.need.all), mib)
+            .number("need_bytes", "", |one| mib(one.need.counted.value()))
+            .text("verdict", "", |one| one.need.verdict.map(|verdict| verdict.call.name()))
+            .number("fits_probability", "", |one| one.need.verdict.map(|verdict| verdict.fits));
+        numbers(rows, ["latency", "ms"], |one| one.time.as_ref(), Cell::from)
+            .number("longer_percent", "", |one| self.longer(one))
+            .text("learns", "", |one| if one.learns_the_same { "the same" } else { "otherwise" })
+            .table()
     }
 }
 
-fn numbers(prediction: Option<&Prediction>, cell: impl Fn(f64) -> Cell) -> [Cell; 3] {
-    let end = |value: Option<f64>| value.map_or(Cell::Missing, &cell);
-    let interval = prediction.and_then(|prediction| prediction.interval);
-    [
-        end(prediction.map(|prediction| prediction.value.value())),
-        end(interval.map(|interval| interval.low.value())),
-        end(interval.map(|interval| interval.high.value())),
-    ]
+/// Adds a prediction and the ends of its interval.
+fn numbers<'a>(
+    rows: Rows<&'a Candidate>,
+    [quantity, unit]: [&str; 2],
+    of: fn(&'a Candidate) -> Option<&'a Prediction>,
+    cell: impl Fn(f64) -> Cell,
+) -> Rows<&'a Candidate> {
+    let values: [fn(&Prediction) -> Option<f64>; 3] = [
+        |prediction| Some(prediction.value.value()),
+        |prediction| Some(prediction.interval?.low.value()),
+        |prediction| Some(prediction.interval?.high.value()),
+    ];
+    ["", "_low", "_high"].into_iter().zip(values).fold(rows, |rows, (end, value)| {
+        rows.number(&format!("{quantity}{end}_{unit}"), "", |one| of(one).and_then(value).map(&cell))
+    })
 }

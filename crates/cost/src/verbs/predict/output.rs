@@ -2,7 +2,7 @@
 
 use super::answer::{Answer, Breakdown, Point};
 use super::answers::{DeviceAnswers, Predictions};
-use crate::fingerprint::{Basis, Counts, Expected, Fingerprints, MemoryLimit, Prediction, Subject};
+use crate::fingerprint::{Basis, Expected, Fingerprints, MemoryLimit, Prediction, Subject};
 use perf4sight_base::error::Error;
 use perf4sight_base::units::{Bytes, Milliseconds};
 use perf4sight_report::{Cell, Column, Table};
@@ -46,7 +46,7 @@ impl DeviceAnswers {
             let max_batch = [answer.max_batch.map(|max| max.safe), answer.max_batch.map(|max| max.likely)];
             let limit = [
                 Cell::from(answer.limit.map(|limit| limit.bytes)),
-                answer.limit.map(|limit| counts(limit.counts)).into(),
+                answer.limit.map(|limit| limit.counts.name()).into(),
                 step.as_str().into(),
             ];
             let tail = max_batch.map(Cell::from).into_iter().chain(limit);
@@ -80,7 +80,7 @@ impl DeviceAnswers {
         answer.points.iter().for_each(|point| predictions.row(cells(point, &self.fingerprints)));
         let limit = |limit: MemoryLimit| {
             let source = if asked.is_some() { "asked" } else { "profile" };
-            json!({ "bytes": limit.bytes.0, "counts": counts(limit.counts), "source": source })
+            json!({ "bytes": limit.bytes.0, "counts": limit.counts.name(), "source": source })
         };
         let quantities = self.fingerprints.iter().map(|one| one.subject().quantity);
         let expected = quantities.map(|quantity| (quantity.name().to_owned(), error(answer.expected.get(&quantity))));
@@ -143,13 +143,6 @@ fn error(expected: Option<&Expected>) -> Value {
             "of": "left_out", "mape": mape, "networks": networks, "worst": worst, "worst_mape": worst_mape
         }),
         None => Value::Null,
-    }
-}
-
-fn counts(counts: Counts) -> &'static str {
-    match counts {
-        Counts::All => "all",
-        Counts::Tensors => "tensors",
     }
 }
 

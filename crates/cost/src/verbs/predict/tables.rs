@@ -6,7 +6,7 @@ use crate::fingerprint::{Interval, Prediction, Share};
 use crate::verbs::verdict::{called, ends};
 use perf4sight_base::units::{Bytes, Percent};
 use perf4sight_memory::{Alive, Role};
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Cell, Rows, Table};
 
 const LAYERS: usize = 5;
 
@@ -49,52 +49,41 @@ impl DeviceAnswers {
 /// A table per quantity, memory with its verdict first; a line per batch size, or per network and batch size if there
 /// are several networks.
 fn predictions(answers: &[Answer], what: &str) -> Vec<Table> {
-    [memory(answers, what), latency(answers, what)].into_iter().filter(|table| !table.rows.is_empty()).collect()
-}
-
-fn memory(answers: &[Answer], what: &str) -> Table {
     // Numbers are never truncated, and verdicts must not be either.
-    let verdict = Column::number("verdict", "verdict");
-    let largest = (answers.len() > 1).then(|| Column::number("max_batch_safe", "max bs"));
-    table(answers, ["memory", what], [verdict].into_iter().chain(largest), |answer, point| {
-        let safe = Cell::from(answer.max_batch.map(|max_batch| max_batch.safe));
-        Some((point.memory.as_ref()?, vec![point.verdict.map(called).into(), safe]))
-    })
-}
-
-fn latency(answers: &[Answer], what: &str) -> Table {
-    let throughput = Column::number("throughput", "samples/s");
-    table(answers, ["latency", what], [throughput], |_, point| {
-        Some((point.latency.as_ref()?, vec![point.throughput().into()]))
-    })
+    let mut memory = lines(answers, ["memory", what], |point| point.memory.as_ref()).number(
+        "verdict",
+        "verdict",
+        |(_, point, _)| point.verdict.map(called),
+    );
+    if answers.len() > 1 {
+        memory = memory.number("max_batch_safe", "max bs", |(answer, ..)| answer.max_batch.map(|max| max.safe));
+    }
+    let latency = lines(answers, ["latency", what], |point| point.latency.as_ref()).number(
+        "throughput",
+        "samples/s",
+        |(_, point, _)| point.throughput(),
+    );
+    [memory, latency].map(Rows::table).into_iter().filter(|table| !table.is_empty()).collect()
 }
 
 /// For a single network, which the title names, the interval's ends are shown. For several networks the interval is
 /// shown relative to the value, which keeps lines short and networks comparable.
-fn table<'a>(
+fn lines<'a>(
     answers: &'a [Answer],
     [quantity, what]: [&str; 2],
-    own: impl IntoIterator<Item = Column>,
-    of: impl Fn(&'a Answer, &'a Point) -> Option<(&'a Prediction, Vec<Cell>)>,
-) -> Table {
+    of: fn(&Point) -> Option<&Prediction>,
+) -> Rows<(&'a Answer, &'a Point, &'a Prediction)> {
     let several = answers.len() > 1;
-    let batch = Column::number("bs", if several { "bs" } else { "batch size" });
-    let heads = several.then(|| Column::text("network", "network")).into_iter().chain([batch]);
-    let heads = heads.chain([Column::number(quantity, quantity), interval(quantity)]);
-    let mut table = Table::new(format!("{what}: {quantity}"), heads.chain(own));
-    for (answer, point) in answers.iter().flat_map(|answer| answer.points.iter().map(move |point| (answer, point))) {
-        let Some((prediction, own)) = of(answer, point) else { continue };
-        let network = several.then(|| Cell::from(answer.network.as_str()));
-        let interval = if several { relative(prediction) } else { ends(prediction) };
-        let cells = [point.batch.into(), Cell::from(prediction.value.to_string()), interval];
-        let cells = network.into_iter().chain(cells).chain(own);
-        table.row(cells.take(table.columns.len()).collect::<Vec<_>>());
+    let points = answers.iter().flat_map(|answer| answer.points.iter().map(move |point| (answer, point)));
+    let points = points.filter_map(|(answer, point)| Some((answer, point, of(point)?)));
+    let mut rows = Rows::new(format!("{what}: {quantity}"), points);
+    if several {
+        rows = rows.text("network", "network", |(answer, ..)| answer.network.clone());
     }
-    table
-}
-
-fn interval(quantity: &str) -> Column {
-    Column::number(format!("{quantity}_interval"), "90 %")
+    let interval = if several { relative } else { ends };
+    rows.number("bs", if several { "bs" } else { "batch size" }, |(_, point, _)| point.batch)
+        .number(quantity, quantity, |(.., prediction)| prediction.value.to_string())
+        .number(&format!("{quantity}_interval"), "90 %", |(.., prediction)| interval(prediction))
 }
 
 /// "-11/+13 %".
@@ -109,35 +98,31 @@ fn relative(prediction: &Prediction) -> Cell {
 
 /// A line for every device, network and batch size.
 fn prior_table(devices: &[DeviceAnswers], title: String) -> Table {
-    let several = |several: bool, column: &str| several.then(|| Column::text(column, column));
-    let heads = [several(devices.len() > 1, "device"), several(networks(devices) > 1, "network")];
-    let all = if is_page(devices) { "in all, 90 %" } else { "in all up to" };
-    let limited = is_limited(devices).then_some([("verdict", "verdict"), ("max_batch_safe", "max bs")]);
-    let own = [("bs", "bs"), ("tensors", "tensors"), ("memory_interval", all)];
-    let numbers = own.into_iter().chain(limited.into_iter().flatten()).chain([("latency_interval", "latency, 90 %")]);
-    let numbers = numbers.map(|(key, heading)| Column::number(key, heading));
-    let mut table = Table::new(title, heads.into_iter().flatten().chain(numbers));
-    for device in devices {
-        for answer in &device.answers {
-            for point in &answer.points {
-                table.row(prior_cells(devices, device, answer, point));
-            }
-        }
+    let answers = devices.iter().flat_map(|device| device.answers.iter().map(move |answer| (device, answer)));
+    let lines = answers.flat_map(|(device, answer)| answer.points.iter().map(move |point| (device, answer, point)));
+    let mut table = Rows::new(title, lines);
+    if devices.len() > 1 {
+        table = table.text("device", "device", |(device, ..)| device.name().to_owned());
+    }
+    if networks(devices) > 1 {
+        table = table.text("network", "network", |(_, answer, _)| answer.network.clone());
+    }
+    let (all, memory) =
+        if is_page(devices) { ("in all, 90 %", ends as fn(&_) -> _) } else { ("in all up to", upper as _) };
+    table = table
+        .number("bs", "bs", |(.., point)| point.batch)
+        .number("tensors", "tensors", |(.., point)| point.tensors.map(|tensors| tensors.to_string()))
+        .number("memory_interval", all, |(.., point)| point.memory.as_ref().map_or(Cell::Missing, memory));
+    if is_limited(devices) {
+        table = table.number("verdict", "verdict", |(.., point)| point.verdict.map(called)).number(
+            "max_batch_safe",
+            "max bs",
+            |(_, answer, _)| answer.max_batch.map(|max| max.safe),
+        );
     }
     table
-}
-
-fn prior_cells(devices: &[DeviceAnswers], device: &DeviceAnswers, answer: &Answer, point: &Point) -> Vec<Cell> {
-    let heads = [(devices.len() > 1).then(|| device.name()), (networks(devices) > 1).then_some(&*answer.network)];
-    let mut cells: Vec<Cell> = heads.into_iter().flatten().map(Cell::from).collect();
-    let tensors = point.tensors.map(|tensors| tensors.to_string());
-    let all = if is_page(devices) { ends } else { upper };
-    cells.extend([point.batch.into(), tensors.into(), point.memory.as_ref().map_or(Cell::Missing, all)]);
-    if is_limited(devices) {
-        cells.extend([point.verdict.map(called).into(), answer.max_batch.map(|max| max.safe).into()]);
-    }
-    cells.push(point.latency.as_ref().map_or(Cell::Missing, ends));
-    cells
+        .number("latency_interval", "latency, 90 %", |(.., point)| point.latency.as_ref().map_or(Cell::Missing, ends))
+        .table()
 }
 
 /// In tables with many lines the lower end, which is hardly more than the tensors, is left out; the other formats have
@@ -181,13 +166,11 @@ impl Breakdown {
     }
 
     fn table(&self, [title, what, unit]: [&str; 3], parts: Vec<(String, Cell, f64)>, whole: f64) -> Table {
-        let amount = unit.split('_').next().unwrap_or(unit);
-        let heads = [Column::text(what, what), Column::number(unit, amount), Column::number("share_percent", "share")];
-        let mut table = Table::new(format!("{title}, batch size {}", self.batch), heads);
-        for (name, cell, value) in parts {
-            table.row([name.into(), cell, Percent(100.0 * value / whole).into()]);
-        }
-        table
+        Rows::new(format!("{title}, batch size {}", self.batch), parts)
+            .text(what, what, |part| part.0.clone())
+            .number(unit, unit.split('_').next().unwrap_or(unit), |part| part.1.clone())
+            .number("share_percent", "share", |part| Percent(100.0 * part.2 / whole))
+            .table()
     }
 }
 
