@@ -60,8 +60,8 @@ fn a_published_folder_is_aligned_and_replayed() {
         let replayed = replayed(&analysis);
         assert_eq!(replayed.steps.len(), 5, "{transport:?}");
         for (step, truth) in replayed.steps.iter().zip(&truth) {
-            let error = step.replayed as f64 / (truth * 1e3) - 1.0;
-            assert!(error.abs() < 0.02, "{transport:?}: {} {truth}", step.replayed);
+            let error = step.replayed() as f64 / (truth * 1e3) - 1.0;
+            assert!(error.abs() < 0.02, "{transport:?}: {} {truth}", step.replayed());
         }
     }
 }

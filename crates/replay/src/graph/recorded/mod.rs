@@ -5,8 +5,8 @@
 //! durations of the faster half of the steps it is a typical step.
 
 mod assembly;
-mod dependencies;
 mod backward;
+mod dependencies;
 mod distortion;
 mod durations;
 mod left_out;
