@@ -325,7 +325,10 @@ fn measured(scene: &Scene) -> usize {
 
 #[test]
 fn a_configuration_that_leaves_nothing_to_slurm_is_refused() {
-    let scene = Scene::new().file("config.ini", "[fingerprint]\ndevice = cpu\n[slurm]\ntasks = 2\n");
+    let scene = Scene::new().file(
+        "config.ini",
+        "[fingerprint]\ntrain_nets = ['resnet18']\ndevice_name = cpu\ndataset = imagenet\n[slurm]\ntasks = 2\n",
+    );
     let refused = scene.run("--config-file config.ini --slurm").fails(2);
     refused.says("none of these sections can be divided").says("[profile], [detection] or [sensitivity]");
     // One job on several nodes is one measurement.

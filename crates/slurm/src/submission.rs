@@ -70,8 +70,8 @@ pub fn run(section: &dyn Divisible, name: &str, settings: &Settings, context: &m
         tried.extend(active.iter().flat_map(Run::items).map(str::to_owned));
         outputs.extend(active.iter().map(|run| run.folder.join(OUTPUT).display().to_string()));
         let missing = section.items(context)?;
-        // Results may show what else has to be done; what was tried in vain is left to the next command.
-        if missing.iter().all(|item| tried.contains(&item.name)) {
+        // What was tried in vain is left to the next command.
+        if !section.is_in_rounds() || missing.iter().all(|item| tried.contains(&item.name)) {
             return conclude(section, missing.len(), &outputs, context).map(Done::Complete);
         }
     }

@@ -47,6 +47,11 @@ pub trait Divisible {
     /// Earlier results that cannot be read, settings that are certain to fail.
     fn items(&self, context: &mut Context) -> Result<Vec<Item>>;
 
+    /// Whether results decide what else has to be done, so that more items come when these are done.
+    fn is_in_rounds(&self) -> bool {
+        false
+    }
+
     /// The most items of one part.
     fn most_items(&self) -> usize {
         usize::MAX

@@ -47,6 +47,10 @@ impl Divisible for Sensitivity {
         &self.out
     }
 
+    fn is_in_rounds(&self) -> bool {
+        true
+    }
+
     fn most_items(&self) -> usize {
         1
     }
