@@ -168,3 +168,57 @@ fn is_ours(file: File) -> bool {
     let read = file.take(crate::timeline::HEAD.len() as u64).read_to_end(&mut head);
     read.is_ok() && head == crate::timeline::HEAD
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf4sight_report::{Console, Mode, Settings};
+    use perf4sight_verb::config::{Document, Entry, Origin, Table, Value};
+    use std::sync::Arc;
+    use std::time::SystemTime;
+
+    const TABLE: Table = Table { section: "analyze", about: "", groups: &[SETTINGS, ACCEPTED] };
+
+    fn verb(arguments: &[(&str, &str)]) -> Result<Box<dyn Verb>> {
+        let entry = |(key, value): &(&str, &str)| Entry {
+            key: (*key).to_owned(),
+            value: Value::Text((*value).to_owned()),
+            origin: Origin::Argument(format!("--{key}")),
+        };
+        let document = Document::of_arguments("analyze", arguments.iter().map(entry).collect());
+        parse(&Values::of_arguments(&document, &TABLE)?)
+    }
+
+    #[test]
+    fn results_get_the_published_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/chakra");
+        let [traces, out] = [traces.as_path(), folder.path()].map(|path| path.to_str().unwrap());
+        let settings = Settings { mode: Mode::Json, colour: false, bars: false, width: None };
+        let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
+        let mut context =
+            Context::new(console, || SystemTime::UNIX_EPOCH, Arc::default(), PathBuf::new(), String::new());
+        for (option, file) in [("replay", SYNTHETIC), ("collect", COLLECTED), ("statistic", STATISTIC)] {
+            let arguments =
+                [("option", option), ("path", traces), ("workspace", out), ("sub_option", "smlt_delay_comm")];
+            // Twice: results of our own are replaced.
+            for _ in 0..2 {
+                verb(&arguments).unwrap().run(&mut context).unwrap();
+            }
+            assert!(folder.path().join(file).metadata().unwrap().len() > 100, "{file}");
+            std::fs::write(folder.path().join(file), "of somebody else").unwrap();
+            assert!(verb(&arguments).unwrap().run(&mut context).is_err(), "{file}");
+        }
+        assert!(folder.path().join(REPLAY).join("report.html").exists());
+    }
+
+    #[test]
+    fn options_without_a_place_say_what_takes_it() {
+        let error =
+            |arguments: &[(&str, &str)]| verb(arguments).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error(&[("option", "combine"), ("path", "x")]).contains("--option collect joins all traces"));
+        assert!(error(&[("option", "optimize"), ("path", "x")]).contains("perf4sight optimize"));
+        let unknown = error(&[("option", "replay"), ("path", "x"), ("sub_option", "bottleneck")]);
+        assert!(unknown.contains("bottleneck is not done"), "{unknown}");
+    }
+}
