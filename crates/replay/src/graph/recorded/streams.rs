@@ -85,9 +85,14 @@ fn recorded_on(trace: &Trace, wait: &StreamWait) -> Option<TrackId> {
 
 /// Runtime calls of a step, by the correlation with what they launch.
 fn launches(trace: &Trace, window: Interval) -> HashMap<u64, &Event> {
-    let in_window = |event: &&Event| (window.0..window.1).contains(&event.start);
-    let runtime = trace.events.iter().filter(|event| event.category == Category::Runtime && event.correlation != 0);
-    runtime.filter(in_window).map(|event| (event.correlation, event)).collect()
+    let runtime = trace.events[begun_by(trace, window.0)..begun_by(trace, window.1)].iter();
+    let runtime = runtime.filter(|event| event.category == Category::Runtime && event.correlation != 0);
+    runtime.map(|event| (event.correlation, event)).collect()
+}
+
+/// The index of the first event that begins at a moment or later.
+fn begun_by(trace: &Trace, moment: i64) -> usize {
+    trace.events.partition_point(|event| event.start < moment)
 }
 
 /// The kernels of each stream that a step launched, or that began in it if their launch is not known, in order.
@@ -100,7 +105,10 @@ fn streams<'a>(
     let is_work = |event: &Event| {
         matches!(event.category, Category::Kernel | Category::Copy | Category::Set) && event.phase == Phase::Complete
     };
-    for (index, event) in trace.events.iter().enumerate().filter(|(_, event)| is_work(event)) {
+    // What a step launched begins in it or later.
+    let first = begun_by(trace, window.0);
+    let end = if launched.is_empty() { begun_by(trace, window.1) } else { trace.events.len() };
+    for (index, event) in (first..).zip(&trace.events[first..end]).filter(|(_, event)| is_work(event)) {
         let belongs = match event.correlation {
             0 => (window.0..window.1).contains(&event.start),
             correlation => launched.contains_key(&correlation),
@@ -114,9 +122,7 @@ fn streams<'a>(
 
 /// Threads that wait for streams: the last kernel of each stream that ended while the call waited.
 fn synchronisations(trace: &Trace, window: Interval, threads: usize, into: &mut RankStep) {
-    let first = trace.events.partition_point(|event| event.start < window.0);
-    let last = trace.events.partition_point(|event| event.start < window.1);
-    for event in &trace.events[first..last] {
+    for event in &trace.events[begun_by(trace, window.0)..begun_by(trace, window.1)] {
         if event.category != Category::Runtime || !trace.name(event).contains(SYNCHRONIZE) {
             continue;
         }
