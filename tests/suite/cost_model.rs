@@ -150,3 +150,16 @@ fn models_of_other_versions_and_tables_of_other_ranks_are_refused() {
     assert_eq!(scene.read("mine.json"), "{\"mine\": 1}");
     scene.run("cost-model predict mine.json --plans others.csv").fails(4);
 }
+
+#[test]
+fn a_recorded_job_gets_a_strategy() {
+    let scene = Scene::new();
+    let traces = Path::new(ROOT).join("examples/ranks/two");
+    let command = format!("optimize {} --pass tensor_fusion --out strategy --json", traces.display());
+    let json = scene.run(&command).succeeds().json();
+    let proposals = json["proposals"].to_string();
+    assert!(proposals.contains("bucket_cap_mb="), "{proposals}");
+    assert!(scene.read("strategy/spec/tensor_fusion_grp_mapping.json").starts_with("{\"mapping\":[\"0+1"));
+    let outcome = scene.run("optimize").fails(2);
+    assert!(outcome.stderr().contains("neither traces nor plans"), "{}", outcome.stderr());
+}
