@@ -1,6 +1,8 @@
 //! What dumps of the flight recorder show: the operations that ranks wait in.
 
 use crate::hang::{Blocked, Hang};
+use crate::inputs::Dump;
+use perf4sight_base::error::{Error, Result};
 use perf4sight_report::{Column, Table};
 use perf4sight_traces::rank_list;
 use perf4sight_verb::Summary;
@@ -55,13 +57,26 @@ pub(super) fn json(hang: &Hang) -> Value {
 }
 
 /// The result of dumps without times, of which nothing else can be shown.
-pub(super) fn summary(hang: &Hang, dumps: usize) -> Summary {
-    let nothing =
-        || format!("every operation in the dumps of {dumps} ranks ended; without times there is nothing to replay");
-    Summary {
-        headline: hang.headline().unwrap_or_else(nothing),
+///
+/// # Errors
+/// Dumps without any operation, from which nothing follows.
+pub(super) fn summary(hang: &Hang, dumps: &[Dump]) -> Result<Summary> {
+    let operations: usize = dumps.iter().map(|dump| dump.entries.len()).sum();
+    if operations == 0 && hang.headline().is_none() {
+        return Err(Error::input(format!("the dumps of {} ranks contain no operation", dumps.len())).help(
+            "set TORCH_FR_BUFFER_SIZE=2000 before the job starts, and dump before its process groups are destroyed",
+        ));
+    }
+    let ended = || {
+        format!(
+            "all {operations} operations in the dumps of {} ranks ended; without times there is nothing to replay",
+            dumps.len()
+        )
+    };
+    Ok(Summary {
+        headline: hang.headline().unwrap_or_else(ended),
         tables: Some(table(hang)).filter(|table| !table.is_empty()).into_iter().collect(),
         json: json!({"hang": json(hang)}),
         ..Summary::default()
-    }
+    })
 }

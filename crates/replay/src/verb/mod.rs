@@ -121,7 +121,7 @@ impl Replay {
             .chain(hang.warnings())
             .for_each(|warning| context.warn(warning));
         if inputs.ranks.is_empty() {
-            return Ok(hang::summary(&hang, inputs.dumps.len()));
+            return hang::summary(&hang, &inputs.dumps);
         }
         let job = Job::of(inputs.ranks)?;
         self.check_alone(&job)?;
