@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub const SETTINGS: &[Setting] = &[
     word("option", options)
         .required()
-        .help("What to do: replay, collect or statistic; optimize is perf4sight optimize."),
+        .help("What to do: replay, collect, statistic or optimize."),
     path("path")
         .many()
         .commas()
@@ -31,7 +31,7 @@ pub const SETTINGS: &[Setting] = &[
         .help("What exchanges gradients; the files themselves show it."),
     word("nccl_algo", algorithms).or("RING").alias("nccl_algo").help("How collective operations are done."),
     text("sub_option").alias("sub_option").help(
-        "Of replay: smlt_delay_cmp or smlt_delay_comm, which stretch computation or communication by --delay-ratio.",
+        "Of replay: smlt_delay_cmp or smlt_delay_comm, which stretch computation or communication by --delay-ratio; of optimize: tensor_fusion, xla, amp, memory, ^memory, from_opfs2tsfs.",
     ),
     number("delay_ratio", 1e-9).or("1.1").alias("delay_ratio").help("By how much the sub options stretch."),
     path("workspace").value("DIR").help("Folder for the results, instead of the first of --path."),
@@ -54,9 +54,6 @@ pub const ACCEPTED: &[Setting] = &[
     integer("step_num", 1, i64::MAX).alias("step_num").help("Accepted: every recorded step is replayed."),
     text("logging_level").alias("logging_level").help("Accepted; --quiet leaves out more."),
     text("trace_level").alias("trace_level").help("Accepted: all operations are shown."),
-    flag("simulate").help("Accepted: of --option optimize."),
-    number("memory_budget", 0.0).alias("memory_budget").help("Accepted: of --option optimize."),
-    path("xla_candidate_path").alias("xla_candidate_path").help("Accepted: of --option optimize."),
 ];
 
 /// The options, those of other verbs and those without a place here included.

@@ -1,6 +1,68 @@
-//! The sub-options of `analyze --option optimize`, as published, and the passes that they name.
+//! The published call `analyze --option optimize`: its arguments become those of `optimize`.
 
+use super::Strategy;
+use crate::changes::Autocast;
+use crate::passes::Wanted;
+use crate::search::{Optimizer, Search};
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Bytes;
+use perf4sight_replay::communication::Algorithm;
+use perf4sight_replay::replayed::Request;
+use perf4sight_verb::config::{Setting, Values, flag, number, path, word};
+use std::path::PathBuf;
+
+/// The published arguments of this option alone.
+pub const SETTINGS: &[Setting] = &[
+    word("optimizer", optimizers).or("MCMC").help("Of optimize: how operator fusion is searched."),
+    flag("simulate").help("Of optimize: fused operations but the last take 0.8 of their time."),
+    number("memory_budget", 1e-9).alias("memory_budget").value("GB").help("Of optimize: memory that a step may take."),
+    path("xla_candidate_path")
+        .alias("xla_candidate_path")
+        .value("FILE")
+        .help("Of optimize: names of the operations that may be fused, one a line."),
+];
+
+fn optimizers() -> Vec<&'static str> {
+    vec!["DP", "MCMC", "MCTS"]
+}
+
+/// Moves of the search, for which the published call has no argument: as many as `optimize` makes by default.
+const MOVES: u64 = 20_000;
+/// The folder of the results, in the workspace.
+const WORKSPACE: &str = ".opt_ws";
+
+/// Converts the arguments.
+///
+/// # Errors
+/// A sub option that is none of the published ones, or lacks what it works on.
+pub fn parse(values: &Values<'_>) -> Result<Strategy> {
+    let mut traces: Vec<PathBuf> = values.get("path")?;
+    let passes = passes(&values.get::<Option<String>>("sub_option")?.unwrap_or_default())?;
+    let for_clusters = passes.iter().any(|pass| pass == FROM_CLUSTERS);
+    let clusters = for_clusters.then(|| traces.pop()).flatten();
+    let Some(first) = traces.first() else {
+        return Err(values.error("path", "there is no folder of traces").expected("--path TRACES,cluster_mapping.txt"));
+    };
+    let out = values.get::<Option<PathBuf>>("workspace")?.unwrap_or_else(|| first.clone()).join(WORKSPACE);
+    let wanted = Wanted {
+        search: Search {
+            optimizer: values.named("optimizer", |word| Optimizer::parse(&word.to_ascii_lowercase()))?,
+            seed: 0,
+            moves: MOVES,
+        },
+        simulate: values.get("simulate")?,
+        candidates: values.get("xla_candidate_path")?,
+        clusters,
+        autocast: Autocast::default(),
+        memory_budget: values.get::<Option<f64>>("memory_budget")?.map(|gigabytes| Bytes((gigabytes * 1e9) as u64)),
+    };
+    let algorithm = values.named("nccl_algo", |word| match word {
+        "TREE" => Ok(Algorithm::Tree),
+        _ => Ok(Algorithm::Ring),
+    })?;
+    let request = Request { what_ifs: Vec::new(), algorithm, plain: None, nccl_tests: None };
+    Ok(Strategy { traces, passes, wanted, request, out })
+}
 
 /// Published words, and the names of passes.
 const WORDS: [(&str, &str); 6] = [
@@ -9,8 +71,10 @@ const WORDS: [(&str, &str); 6] = [
     ("xla", "op_fusion"),
     ("amp", "amp"),
     ("memory", "memory"),
-    ("from_opfs2tsfs", "from_opfs2tsfs"),
+    (FROM_CLUSTERS, FROM_CLUSTERS),
 ];
+/// Tensor groups for a given fusion of operations, whose file is the last of `--path`.
+const FROM_CLUSTERS: &str = "from_opfs2tsfs";
 /// Without the pass of memory, which otherwise always runs.
 const WITHOUT_MEMORY: &str = "^memory";
 
@@ -26,7 +90,7 @@ pub fn passes(sub_option: &str) -> Result<Vec<String>> {
         None => Err(Error::usage(format!("--sub_option {word} is not known")).one_of(word, known())),
     };
     let mut passes: Vec<String> = words().filter(|word| *word != WITHOUT_MEMORY).map(pass).collect::<Result<_>>()?;
-    if !words().any(|word| word == WITHOUT_MEMORY || word == "from_opfs2tsfs") {
+    if !words().any(|word| word == WITHOUT_MEMORY || word == FROM_CLUSTERS) {
         passes.push("memory".to_owned());
     }
     Ok(passes)
