@@ -297,12 +297,11 @@ fn sensitivity_and_detection_are_divided_as_well() {
     let scene = crate::detection::scene().file("job.sh", job).file("config.ini", config);
     let Some(cluster) = Cluster::start(&scene) else { return };
     let both = cluster.run(&scene, "--config-file config.ini --slurm").succeeds();
-    let both = both.prints("2 points in sensitivity").prints("8 settings in detection");
+    both.prints("2 points in sensitivity").prints("8 settings in detection");
     let profile: serde_json::Value = serde_json::from_str(&scene.read("sensitivity/profile.json")).unwrap();
     assert!(profile["provenance"]["complete"] == true && profile["points"].as_array().unwrap().len() == 2, "{profile}");
     // The most CPUs at first, on its own; then the other end.
     assert!(scene.path("sensitivity/slurm/2/run.json").exists() && !scene.path("sensitivity/slurm/3").exists());
-    assert!(!both.stderr().contains("failed on board"), "{both}");
     // A batch of 8 does not fit, so that nobody tries 16; one machine does not try it with more workers either.
     let tried = scene.read("asked").lines().count();
     scene.run("--config-file config.ini --only detection --set detection.out=alone").succeeds();
