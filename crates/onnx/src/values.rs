@@ -21,7 +21,8 @@ impl<'a> Values<'a> {
         // The outputs of a graph are read by the users of the file.
         let outputs = graph.output.iter().map(|output| output.name());
         let mut readers = HashMap::with_capacity(graph.node.len());
-        for value in graph.node.iter().flat_map(reads).chain(outputs) {
+        // An empty name stands for an input that is left out.
+        for value in graph.node.iter().flat_map(reads).chain(outputs).filter(|name| !name.is_empty()) {
             *readers.entry(value).or_insert(0) += 1;
         }
         Values { known, declared, readers, moved: HashSet::new() }

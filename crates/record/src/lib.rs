@@ -76,7 +76,8 @@ impl Verb for Record {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check_room()?;
         fs::create_dir_all(&self.out).map_err(|cause| Error::io(&self.out, "make this folder", &cause))?;
-        let _held = lock_folder(&self.out, Duration::ZERO, "wait until it has ended, or choose another folder")?;
+        let remedy = format!("wait until it has ended, or choose another folder ({})", self.out_key);
+        let _held = lock_folder(&self.out, Duration::ZERO, &remedy)?;
         // Removes the folder if it is still empty at the end.
         let _out = OutputFolder::new(&self.out);
         Replaced::recover(&self.out)?;

@@ -40,6 +40,8 @@ fn at(feature: Feature, axis: usize) -> Feature {
 fn begins_with_zeros(to: &Translation, call: &Call) -> bool {
     let is_zero = |place: usize| match call.input(place) {
         Value::Absent | Value::Constant(_) | Value::Opaque(_) => true,
+        // The default exporter stores them.
+        Value::Weight(weight) => weight.is_made_up(),
         Value::Feature(state) => {
             let node = to.builder.node(state.id);
             matches!(node.op, Op::Parameter(_)) && node.trained == Some(0)

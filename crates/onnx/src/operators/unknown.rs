@@ -88,12 +88,14 @@ pub(super) struct Read {
 pub(super) fn read(to: &mut Translation, call: &Call, weights: &[Weight]) -> Read {
     let owners = weights.iter().map(|weight| to.ledger.owner(&weight.tensor));
     let owner = owners.reduce(|all, owner| all.filter(|_| all == owner)).flatten();
-    let known = |owner| match &to.builder.node(owner).op {
-        Op::Unknown(unknown) if unknown.op_type == op_type(call) => Some((owner, unknown.parameters)),
-        Op::Recurrent(layer) if layer.cell.operator() == call.node.op_type() => {
-            Some((owner, to.builder.weights_of(owner)))
+    let known = |owner| {
+        let op = &to.builder.node(owner).op;
+        if let Op::Recurrent(layer) = op {
+            let is_alike = layer.cell.operator() == call.node.op_type();
+            return is_alike.then(|| (owner, to.builder.weights_of(owner)));
         }
-        _ => None,
+        let Op::Unknown(unknown) = op else { return None };
+        (unknown.op_type == op_type(call)).then_some((owner, unknown.parameters))
     };
     if let Some((owner, parameters)) = owner.and_then(known) {
         return Read { parameters, owner: Some(owner) };

@@ -90,8 +90,8 @@ fn reason(first: &Straggler) -> String {
 
 fn excess(one: &Excess) -> String {
     let longer = Milliseconds(one.longer());
-    match &one.activity {
-        Activity::LaterStart => format!("begins its step {longer} later than the others, and no trace shows why"),
-        activity => format!("takes {longer} longer: {}, {}", activity.kind(), brief(&activity.name())),
+    if one.activity == Activity::LaterStart {
+        return format!("begins its step {longer} later than the others, and no trace shows why");
     }
+    format!("takes {longer} longer: {}, {}", one.activity.kind(), brief(&one.activity.name()))
 }

@@ -16,7 +16,7 @@ use std::time::SystemTime;
 fn context() -> Context {
     let settings = Settings { mode: Mode::Quiet, colour: false, bars: false, width: None };
     let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
-    Context::new(console, SystemTime::now, Arc::new(AtomicBool::new(false)), PathBuf::new(), String::new())
+    Context::new(console, || SystemTime::UNIX_EPOCH, Arc::new(AtomicBool::new(false)), PathBuf::new(), String::new())
 }
 
 fn strategy(recorded: &str, out: &Path) -> Strategy {
