@@ -316,8 +316,8 @@ class Graphs(WithPets):
             self.skipTest("graphs are read with Python 3.9 or newer")
         beside = self.path("worker")
         os.makedirs(os.path.join(beside, "perf4sight_reader"))
-        for name in ("detection_worker.py", "torch_worker.py"):
-            shutil.copy(os.path.join(ROOT, "workers", name), beside)
+        for file in (WORKER, os.path.join(BESIDE, "torch_worker.py")):
+            shutil.copy(file, beside)
         for name in ("_copy", "_errors", "_exporter", "_inputs", "_private", "_settings", "_symbols"):
             shutil.copy(os.path.join(ROOT, "python", "perf4sight", name + ".py"), os.path.join(beside, "perf4sight_reader"))
         asked = {"protocol": 2, "task": "detection_graphs", "place": "cpu", "threads": 1, "seed": 0, "data": self.folder, "network": NETWORK,
