@@ -30,7 +30,13 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// Waits until something is so.
 #[track_caller]
 pub fn within_patience(what: &str, done: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    within(PATIENCE, what, done);
+}
+
+/// Waits for so long at most until something is so.
+#[track_caller]
+pub fn within(patience: Duration, what: &str, done: impl Fn() -> bool) {
+    let deadline = Instant::now() + patience;
     while !done() {
         assert!(Instant::now() < deadline, "{what} does not come about");
         thread::sleep(Duration::from_millis(5));

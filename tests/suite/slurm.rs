@@ -1,8 +1,8 @@
 //! Sweeps on Slurm, against a real cluster on the loopback. Packages: slurm-wlm and munge; without them these tests say
 //! that they were skipped.
 
-use crate::fixtures::{Scene, within_patience};
-use crate::slurm_cluster::{ARRAY_SIZE, Cluster};
+use crate::fixtures::Scene;
+use crate::slurm_cluster::{ARRAY_SIZE, Cluster, comes_about};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 use perf4sight_network::zoo::{self, Dataset};
@@ -135,7 +135,7 @@ fn shown_and_left(scene: &Scene, cluster: &Cluster, local: &[String]) {
     shown.prints("--array=0-2%3").prints("--signal=B:TERM@120").prints("nothing was submitted");
     assert!(cluster.is_idle() && !scene.path("profiling_csvs/left/imagenet/slurm").exists());
     cluster.run(scene, &format!("{other} --detach")).succeeds().prints("tasks: ");
-    within_patience("the merged rows", || rows(&scene.path("profiling_csvs/left/imagenet")).len() == local.len());
+    comes_about("the merged rows", || rows(&scene.path("profiling_csvs/left/imagenet")).len() == local.len());
     let merged = cluster.run(scene, &format!("{other} --detach")).succeeds();
     assert!(!merged.stderr().contains("submitted"), "{merged}");
     assert_eq!(rows(&scene.path("profiling_csvs/left/imagenet")), local);
@@ -149,8 +149,8 @@ fn whatever_happens_to_tasks_nothing_is_lost_and_nothing_measured_twice() {
     let Some(mut cluster) = Cluster::start(&scene) else { return };
     let waiting = cluster.spawn(&scene, "--config-file config.ini --slurm --set slurm.chunks=3 --set slurm.tasks=2");
     let run = scene.folder().canonicalize().unwrap().join("profiling_csvs/tx2/imagenet/slurm/1");
-    within_patience("two running tasks", || cluster.running() >= 2);
-    within_patience("a measurement", || scene.path("measured").exists());
+    comes_about("two running tasks", || cluster.running() >= 2);
+    comes_about("a measurement", || scene.path("measured").exists());
     cluster.slurm("scontrol", &["update", "nodename=board3", "state=drain", "reason=test"]);
     Cluster::kill_task(&run, 0);
     cluster.restart_controller();
@@ -184,26 +184,24 @@ fn ctrl_c_cancels_the_array_and_a_requeued_task_goes_on() {
     let Some(cluster) = Cluster::start(&scene) else { return };
     let config = "--config-file config.ini --slurm --set slurm.chunks=1";
     let waiting = cluster.spawn(&scene, config);
-    within_patience("three measurements", || measured(&scene) >= 3);
+    comes_about("three measurements", || measured(&scene) >= 3);
     kill(Pid::from_raw(waiting.id() as i32), Signal::SIGINT).unwrap();
     let output = waiting.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("cancelled 1 task"), "{output:?}");
-    within_patience("an empty queue", || cluster.is_idle());
+    comes_about("an empty queue", || cluster.is_idle());
     let log_dir = scene.path("profiling_csvs/tx2/imagenet");
     let (before, different) = identities(&log_dir);
     assert!(before >= 2 && before == different, "{before} rows");
     // What the interrupted run measured is not measured again.
     let waiting = cluster.spawn(&scene, config);
     let count = measured(&scene);
-    within_patience("a measurement of the second run", || measured(&scene) > count + 1);
+    comes_about("a measurement of the second run", || measured(&scene) > count + 1);
     let job = cluster.slurm("squeue", &["-h", "-r", "-t", "R", "-o", "%i"]);
     cluster.slurm("scontrol", &["requeue", job.trim()]);
     // Slurm lets a requeued job wait for two minutes. It takes the late end of the earlier step for the end of a job that began
     // again at once, so that ten seconds remain.
-    within_patience("a waiting task", || {
-        cluster.slurm("squeue", &["-h", "-t", "PD", "-o", "%r"]).contains("BeginTime")
-    });
+    comes_about("a waiting task", || cluster.slurm("squeue", &["-h", "-t", "PD", "-o", "%r"]).contains("BeginTime"));
     cluster.slurm("scontrol", &["update", &format!("jobid={}", job.trim()), "starttime=now+10"]);
     let output = waiting.wait_with_output().unwrap();
     let printed = fs::read_to_string(log_dir.join("slurm/2/output/0+0"));
@@ -262,14 +260,14 @@ fn a_node_of_another_kind_does_not_take_the_tasks_of_others() {
     let Some(cluster) = Cluster::start(&scene) else { return };
     let waiting = cluster.spawn(&scene, "--config-file config.ini --slurm --set slurm.chunks=8");
     let waits = || cluster.slurm("squeue", &["-h", "-r", "-t", "PD", "-o", "%i %r"]);
-    within_patience("a task that waits for another node", || waits().contains("BeginTime"));
+    comes_about("a task that waits for another node", || waits().contains("BeginTime"));
     // Slurm lets a requeued job wait for two minutes.
     let moved = || -> Vec<String> {
         let listed = waits();
         let lines = listed.lines().filter_map(|line| line.strip_suffix(" BeginTime"));
         lines.map(|job| format!("jobid={job}")).collect()
     };
-    within_patience("the end", || {
+    comes_about("the end", || {
         moved().iter().for_each(|job| drop(cluster.slurm("scontrol", &["update", job, "starttime=now+1"])));
         cluster.is_idle()
     });

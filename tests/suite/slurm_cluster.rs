@@ -1,13 +1,15 @@
 //! A cluster of Slurm on this machine's loopback: a controller and three nodes, `board1` to `board3`, under this user, with
 //! neither installation nor systemd nor control groups. Packages: slurm-wlm and munge.
 
-use crate::fixtures::{Outcome, Scene, within_patience};
+use crate::fixtures::{Outcome, Scene, within};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getuid};
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// What the tests start.
 const PROGRAMS: [&str; 3] = ["/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged"];
@@ -37,11 +39,11 @@ impl Cluster {
             .for_each(|name| fs::create_dir_all(folder.join(name)).unwrap());
         fs::write(folder.join("slurm.conf"), configuration(&folder)).unwrap();
         let munged = start_munged(&folder);
-        within_patience("munged's socket", || folder.join("munge.socket").exists());
+        comes_about("munged's socket", || folder.join("munge.socket").exists());
         let controller = start("slurmctld", &folder, &["-D", "-i"]);
         let nodes = BOARDS.iter().map(|board| start("slurmd", &folder, &["-D", "-N", board]));
         let cluster = Cluster { others: nodes.chain([munged]).collect(), controller, folder };
-        within_patience("three idle nodes", || {
+        comes_about("three idle nodes", || {
             cluster.slurm("sinfo", &["-h", "-N", "-o", "%t"]).matches("idle").count() == 3
         });
         Some(cluster)
@@ -90,7 +92,7 @@ impl Cluster {
     /// Kills the process of a task of a run, at once.
     pub(crate) fn kill_task(run: &Path, task: usize) {
         let mark = format!("slurm-task\0{}\0{task}\0", run.display());
-        within_patience("the process of a task", || process(&mark).is_some());
+        comes_about("the process of a task", || process(&mark).is_some());
         process(&mark).into_iter().for_each(|id| kill(id, Signal::SIGKILL).unwrap());
     }
 }
@@ -115,9 +117,22 @@ fn process(mark: &str) -> Option<Pid> {
     found.map(Pid::from_raw)
 }
 
+/// Waits until something of a cluster is so. Its tasks share the processors with the other tests.
+#[track_caller]
+pub(crate) fn comes_about(what: &str, done: impl Fn() -> bool) {
+    within(Duration::from_secs(180), what, done);
+}
+
+/// A slurmd whose controller is gone does not end while it reports the end of a task.
 fn end(child: &mut Child) {
     let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
-    child.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn start(program: &str, folder: &Path, arguments: &[&str]) -> Child {
