@@ -160,6 +160,12 @@ fn a_recorded_job_gets_a_strategy() {
     let proposals = json["proposals"].to_string();
     assert!(proposals.contains("bucket_cap_mb="), "{proposals}");
     assert!(scene.read("strategy/spec/tensor_fusion_grp_mapping.json").starts_with("{\"mapping\":[\"0+1"));
+    let published =
+        format!("analyze --option optimize --sub_option tsfs,^memory --path {} --workspace ws", traces.display());
+    scene.run(&published).succeeds();
+    let mapping = |folder: &str| scene.read(&format!("{folder}/spec/tensor_fusion_grp_mapping.json"));
+    assert_eq!(mapping("ws/.opt_ws"), mapping("strategy"));
+    scene.run(&format!("optimize {}/rank0.json.gz", traces.display())).fails(4).says("is rank 0 of 2, alone");
     let outcome = scene.run("optimize").fails(2);
     assert!(outcome.stderr().contains("neither traces nor plans"), "{}", outcome.stderr());
 }

@@ -25,7 +25,6 @@ pub mod inputs;
 pub mod plain_step;
 pub mod ranks;
 pub mod replayed;
-pub mod replayed_timeline;
 pub mod simulate;
 pub mod statistic;
 pub mod synthetic;

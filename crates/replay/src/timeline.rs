@@ -24,9 +24,7 @@ pub fn write(
     replayed: Option<&Replayed>,
     target: impl Write,
 ) -> io::Result<()> {
-    // A compressing target clears its buffer at each write, however short.
-    let mut list = List { target: BufWriter::new(target), is_empty: true };
-    list.target.write_all(HEAD)?;
+    let mut list = List::begin(target)?;
     for (index, rank) in analysis.job.ranks.iter().enumerate() {
         names(index, rank).iter().try_for_each(|name| list.add(name))?;
         for event in rank.trace.events.iter().filter(|event| event.phase == Phase::Complete) {
@@ -40,17 +38,38 @@ pub fn write(
     if let (Some((begin, _)), Some(replayed)) = (window, replayed) {
         replay(replayed, analysis.job.ranks.len(), begin, &mut list)?;
     }
-    list.target.write_all(b"\n]}\n")?;
-    list.target.flush()
+    list.end()
+}
+
+/// Writes the replayed typical step alone.
+///
+/// # Errors
+/// A failure to write.
+pub fn write_replayed(replayed: &Replayed, target: impl Write) -> io::Result<()> {
+    let mut list = List::begin(target)?;
+    replay(replayed, 0, 0, &mut list)?;
+    list.end()
 }
 
 /// A list of JSON values that is being written, one a line.
-struct List<W> {
-    target: W,
+struct List<W: Write> {
+    target: BufWriter<W>,
     is_empty: bool,
 }
 
 impl<W: Write> List<W> {
+    fn begin(target: W) -> io::Result<Self> {
+        // A compressing target clears its buffer at each write, however short.
+        let mut target = BufWriter::new(target);
+        target.write_all(HEAD)?;
+        Ok(List { target, is_empty: true })
+    }
+
+    fn end(mut self) -> io::Result<()> {
+        self.target.write_all(b"\n]}\n")?;
+        self.target.flush()
+    }
+
     fn add(&mut self, value: &Value) -> io::Result<()> {
         let separator = if self.is_empty { "" } else { "," };
         self.is_empty = false;

@@ -68,6 +68,14 @@ impl Job {
         }
     }
 
+    /// The error of a job of which one rank alone is there: what it waits for others counts as transfer.
+    pub fn alone(&self) -> Option<Error> {
+        let [alone] = self.ranks.as_slice() else { return None };
+        let size = self.world_size.filter(|size| *size > 1)?;
+        let error = Error::input(format!("is rank {} of {size}, alone", alone.number)).file(&alone.trace.file);
+        Some(error.expected("traces of all ranks"))
+    }
+
     /// Warnings about what is missing: ranks, steps, parts of files.
     pub fn warnings(&self) -> Vec<String> {
         let damage = |rank: &Rank| {

@@ -2,9 +2,8 @@
 //! and the results get the published names.
 
 use super::{Replay, algorithm, collect, statistic};
-use crate::replayed::Request;
-use crate::replayed_timeline;
-use crate::{Analysis, clocks::Clocks, collectives::Exchanges, graph::recorded::Recorded};
+use crate::replayed::{self, Request};
+use crate::timeline;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, overwrite};
 use perf4sight_verb::config::{Setting, Values, flag, integer, number, path, text, word};
@@ -141,19 +140,20 @@ struct Replayed {
 impl Verb for Replayed {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         overwrite::check(&self.synthetic, false, is_ours)?;
-        let mut summary = self.replay.compare(self.replay.files()?, context, |analysis| self.write(analysis))?;
-        summary.files.push(("replayed step", self.synthetic.clone()));
+        let mut is_written = false;
+        let mut summary = self.replay.compare(self.replay.files()?, context, |replayed| {
+            is_written = true;
+            self.write(replayed)
+        })?;
+        summary.files.extend(is_written.then(|| ("replayed step", self.synthetic.clone())));
         Ok(summary)
     }
 }
 
 impl Replayed {
-    fn write(&self, analysis: &Analysis) -> Result<()> {
-        let Analysis { job, exchanges, clocks, .. } = analysis;
-        let (exchanges, clocks): (&Exchanges, &Clocks) = (exchanges, clocks);
-        let recorded = Recorded::of(job, exchanges, clocks)?;
+    fn write(&self, replayed: &replayed::Replayed) -> Result<()> {
         let mut text = Vec::new();
-        let written = replayed_timeline::write(&recorded.typical, &mut text);
+        let written = timeline::write_replayed(replayed, &mut text);
         written.map_err(|cause| Error::io(&self.synthetic, "write this file", &cause))?;
         atomic_write::save(&self.synthetic, text)
     }

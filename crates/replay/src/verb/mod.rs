@@ -103,12 +103,12 @@ impl Verb for Replay {
 }
 
 impl Replay {
-    /// Reads the traces, analyses them, and writes the results; `also` writes more of what was found.
+    /// Reads the traces, analyses them, and writes the results; `also` writes more of the replay, if there is one.
     fn compare(
         &self,
         files: ResultFiles,
         context: &mut Context,
-        also: impl FnOnce(&Analysis) -> Result<()>,
+        also: impl FnOnce(&Replayed) -> Result<()>,
     ) -> Result<Summary> {
         let progress = context.console.progress(PARTS, "replaying");
         progress.doing("reading traces");
@@ -137,7 +137,7 @@ impl Replay {
         }
         progress.doing("drawing");
         let json = write(files, &shown)?;
-        also(&shown.analysis)?;
+        shown.replayed.as_ref().map_or(Ok(()), also)?;
         progress.advance(1);
         drop(progress);
         shown.warnings.iter().for_each(|warning| context.warn(warning));
@@ -253,15 +253,9 @@ impl Replay {
 
     /// Refuses one rank of several, unless it was requested to stand for all.
     fn check_alone(&self, job: &Job) -> Result<()> {
-        let [alone] = job.ranks.as_slice() else { return Ok(()) };
-        match job.world_size {
-            Some(size) if size > 1 && !self.as_all_ranks => {
-                Err(Error::input(format!("is rank {} of {size}, alone", alone.number))
-                    .file(&alone.trace.file)
-                    .expected("traces of all ranks")
-                    .help("add the others, or let this one stand for all (--as-all-ranks)"))
-            }
-            Some(_) | None => Ok(()),
+        match job.alone().filter(|_| !self.as_all_ranks) {
+            Some(alone) => Err(alone.help("add the others, or let this one stand for all (--as-all-ranks)")),
+            None => Ok(()),
         }
     }
 }

@@ -58,7 +58,11 @@ impl Verb for Strategy {
         let files = self.files()?;
         let progress = context.console.progress(passes.len() as u64 + 2, "optimizing");
         progress.doing("reading traces");
-        let start = Start::of(&Analysis::of(Job::read(&self.traces)?), &self.request)?;
+        let job = Job::read(&self.traces)?;
+        if let Some(alone) = job.alone() {
+            return Err(alone.help("add the others: gains of communication would be too large"));
+        }
+        let start = Start::of(&Analysis::of(job), &self.request)?;
         progress.advance(1);
         let mut found = Found::default();
         for pass in passes {
