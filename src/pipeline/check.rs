@@ -37,7 +37,7 @@ pub(super) fn divisible(jobs: &[Job], context: &Context) -> Result<()> {
         (jobs.iter().filter(|job| job.section.divisible().is_none())).map(|job| format!("[{}]", job.name())).collect();
     if local.len() == jobs.len() {
         return Err(Error::usage("--slurm: none of these sections can be divided among tasks")
-            .expected("[profile], [detection] or [sensitivity]")
+            .expected("[profile], [detection], [sensitivity], or [optimize] of traces")
             .help("leave --slurm out; sbatch can run the whole command on a node"));
     }
     if !local.is_empty() {

@@ -286,16 +286,19 @@ fn a_node_of_another_kind_does_not_take_the_tasks_of_others() {
     assert!((1..=4).contains(&left), "{left} tasks were moved");
 }
 
-/// Sections that another crate measures: each point of a job, and each setting of a detector.
+/// Sections of other crates: each point of a job, each setting of a detector, each search.
 #[test]
-fn sensitivity_and_detection_are_divided_as_well() {
+fn sensitivity_detection_and_searches_are_divided_as_well() {
     let job = "i=0; while :; do i=$((i+1)); sleep 0.02; echo \"{\\\"step\\\": $i, \\\"time\\\": $(date +%s.%N)}\" >> \"$PERF4SIGHT_STEPS\"; done\n";
     let config = "[sensitivity]\ncommand = sh job.sh\ncpu = 1\ncpu_step = 0.5\nwarm_up = 2\npoint_time = 4s\n\
-                  [detection]\ndata = pets\npython = ./python.sh\nnum_workers = [0, 1]\nbatch_size = [2, 4, 8, 16]\n[slurm]\ntasks = 3\n";
+                  [detection]\ndata = pets\npython = ./python.sh\nnum_workers = [0, 1]\nbatch_size = [2, 4, 8, 16]\n\
+                  [optimize]\ntraces = ranks\npass = op_fusion\nsearches = 3\nmoves = 300\n[slurm]\ntasks = 3\n";
+    let ranks = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/ranks/two");
     let scene = crate::detection::scene().file("job.sh", job).file("config.ini", config);
+    std::os::unix::fs::symlink(ranks, scene.path("ranks")).unwrap();
     let Some(cluster) = Cluster::start(&scene) else { return };
-    let both = cluster.run(&scene, "--config-file config.ini --slurm").succeeds();
-    both.prints("2 points in sensitivity").prints("8 settings in detection");
+    let all = cluster.run(&scene, "--config-file config.ini --slurm").succeeds();
+    all.prints("2 points in sensitivity").prints("8 settings in detection").says("3 configurations in 3 tasks");
     let profile: serde_json::Value = serde_json::from_str(&scene.read("sensitivity/profile.json")).unwrap();
     assert!(profile["provenance"]["complete"] == true && profile["points"].as_array().unwrap().len() == 2, "{profile}");
     // The most CPUs at first, on its own; then the other end.
@@ -314,6 +317,28 @@ fn sensitivity_and_detection_are_divided_as_well() {
     assert_eq!(settings("detection").len(), 4);
     let again = cluster.run(&scene, "--config-file config.ini --slurm").succeeds();
     assert!(!again.stderr().contains("submitted"), "{again}");
+    searched_as_on_one_machine(&scene);
+    nothing_that_fits_is_a_result(&scene, &cluster);
+}
+
+/// Nodes search, this machine only compares: not a move is evaluated twice.
+fn searched_as_on_one_machine(scene: &Scene) {
+    scene.run("--config-file config.ini --only optimize --set optimize.out=one").succeeds();
+    let files = ["searches/mcmc-seed-0.json", "searches/mcmc-seed-2.json", "search_trajectory.txt", "optimize.json"];
+    for file in files {
+        assert_eq!(scene.read(&format!("optimize/{file}")), scene.read(&format!("one/{file}")), "{file}");
+    }
+    // Searches measure nothing, and share their nodes.
+    let choice = scene.read("optimize/slurm/1/run.json");
+    assert!(!choice.contains("--exclusive") && scene.read("detection/slurm/1/run.json").contains("--exclusive"));
+}
+
+fn nothing_that_fits_is_a_result(scene: &Scene, cluster: &Cluster) {
+    let none =
+        "--config-file config.ini --slurm --only detection --set detection.out=none --set detection.batch_size=[8,16]";
+    let told = cluster.run(scene, none).fails(5);
+    told.says("no setting of 4 fits into memory");
+    assert!(!told.stderr().contains("failed on") && !told.stderr().contains("no result"), "{told}");
 }
 
 fn measured(scene: &Scene) -> usize {
@@ -327,7 +352,7 @@ fn a_configuration_that_leaves_nothing_to_slurm_is_refused() {
         "[fingerprint]\ntrain_nets = ['resnet18']\ndevice_name = cpu\ndataset = imagenet\n[slurm]\ntasks = 2\n",
     );
     let refused = scene.run("--config-file config.ini --slurm").fails(2);
-    refused.says("none of these sections can be divided").says("[profile], [detection] or [sensitivity]");
+    refused.says("none of these sections can be divided").says("[profile], [detection], [sensitivity]");
     // One job on several nodes is one measurement.
     let scene = Scene::new().file("config.ini", "[sensitivity]\ncommand = touch ran\nnnodes = 2\n");
     scene.run("--config-file config.ini --slurm").fails(3).says("nnodes and --slurm at once");

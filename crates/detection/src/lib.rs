@@ -335,6 +335,12 @@ impl Detection {
     }
 
     fn measure(&self, context: &mut Context) -> Result<Summary> {
+        let (tried, machine, headline) = self.try_all(context)?;
+        self.summary(&tried, &machine, headline, context)
+    }
+
+    /// What became of the settings, on which machine, in words.
+    fn try_all(&self, context: &mut Context) -> Result<(Vec<Tried>, Machine, String)> {
         let mut store = Store::open(&self.out)?;
         overwrite::check_folder(&self.out, [SETTINGS, REPORT], !store.rows.is_empty(), self.overwrite)?;
         let trainer = Trainer::open(self)?;
@@ -347,7 +353,7 @@ impl Detection {
             circumstances: self.circumstances(&trainer),
             processors_left: Some(trainer.processors_left(self)),
         };
-        self.summary(&tried, &machine, headline, context)
+        Ok((tried, machine, headline))
     }
 
     fn summary(&self, tried: &[Tried], machine: &Machine, headline: String, context: &Context) -> Result<Summary> {

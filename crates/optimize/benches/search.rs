@@ -2,7 +2,7 @@
 //! takes 7.6 s for one: `cargo bench -p perf4sight-optimize --bench search`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use perf4sight_optimize::search::{Fused, Optimizer, Search, Unit, UnitGraph, operation};
+use perf4sight_optimize::search::{Fused, Optimizer, Search, Unit, UnitGraph, Walk, operation};
 use std::hint::black_box;
 
 /// Operations of a block of a transformer in their order, again and again, with an all-reduce behind every tenth block.
@@ -50,7 +50,11 @@ fn moves(criterion: &mut Criterion) {
     for optimizer in Optimizer::ALL {
         let search = Search { optimizer, seed: 0, moves: MOVES };
         group.bench_function(optimizer.name(), |bench| {
-            bench.iter(|| search.run(Fused::new(black_box(&graph), false), &mut |_| true).evaluated);
+            bench.iter(|| {
+                let mut walk = Walk::new(search, &Fused::new(black_box(&graph), false));
+                walk.run(&mut |_| true);
+                walk.evaluated()
+            });
         });
     }
     group.finish();

@@ -72,11 +72,16 @@ fn command(run: &Run, place: &Place<'_>, verb: &str) -> Result<String> {
 }
 
 /// The options that choose the nodes of a task.
-pub(crate) fn node_choice(settings: &Settings, minutes: u64) -> Vec<String> {
+pub(crate) fn node_choice(settings: &Settings, minutes: u64, measures: bool) -> Vec<String> {
     let mut words = vec!["--nodes=1".to_owned(), "--ntasks=1".to_owned(), format!("--time={minutes}")];
     // --exclusive gives all processors of a node, and --mem=0 all of its memory.
-    words.extend(settings.exclusive.then(|| ["--exclusive".to_owned(), "--mem=0".to_owned()]).into_iter().flatten());
-    words.extend(settings.licence.iter().map(|licence| format!("--licenses={licence}")));
+    words.extend(
+        (settings.exclusive && measures)
+            .then(|| ["--exclusive".to_owned(), "--mem=0".to_owned()])
+            .into_iter()
+            .flatten(),
+    );
+    words.extend(settings.licence.iter().filter(|_| measures).map(|licence| format!("--licenses={licence}")));
     words.extend(chosen(settings));
     words
 }

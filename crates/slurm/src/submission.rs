@@ -176,7 +176,7 @@ impl Submission<'_> {
         let limit =
             self.settings.time.unwrap_or_else(|| run.longest().saturating_mul(MARGIN.0).saturating_add(MARGIN.1));
         run.minutes = limit.as_secs().div_ceil(60);
-        run.choice = node_choice(self.settings, run.minutes);
+        run.choice = node_choice(self.settings, run.minutes, self.section.measures());
         Ok(run)
     }
 

@@ -52,6 +52,11 @@ pub trait Divisible {
         false
     }
 
+    /// Whether it measures its machine, so that nothing else may run there.
+    fn measures(&self) -> bool {
+        true
+    }
+
     /// The most items of one part.
     fn most_items(&self) -> usize {
         usize::MAX

@@ -21,7 +21,7 @@ impl Pass for Amp {
         NAME
     }
 
-    fn run(&self, start: &Start, wanted: &Wanted, _: &dyn Fn() -> bool) -> Result<Found> {
+    fn run(&self, start: &Start, wanted: &Wanted, _: &(dyn Fn() -> bool + Sync)) -> Result<Found> {
         let hook = if gathers(&start.recorded.typical).is_ok() { SHARDED } else { HOOK };
         let edits: [(&str, Rc<dyn Change>); 2] =
             [(AUTOCAST, Rc::new(wanted.autocast.clone())), (hook, Rc::new(HalfGradients))];

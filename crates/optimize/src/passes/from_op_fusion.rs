@@ -21,7 +21,7 @@ impl Pass for FromOpFusion {
         NAME
     }
 
-    fn run(&self, start: &Start, wanted: &Wanted, _: &dyn Fn() -> bool) -> Result<Found> {
+    fn run(&self, start: &Start, wanted: &Wanted, _: &(dyn Fn() -> bool + Sync)) -> Result<Found> {
         let mut found = Found::default();
         let Some(file) = &wanted.clusters else { return Ok(found) };
         let step = &start.recorded.typical;

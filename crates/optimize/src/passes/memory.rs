@@ -25,7 +25,7 @@ impl Pass for LessMemory {
         NAME
     }
 
-    fn run(&self, start: &Start, wanted: &Wanted, _: &dyn Fn() -> bool) -> Result<Found> {
+    fn run(&self, start: &Start, wanted: &Wanted, _: &(dyn Fn() -> bool + Sync)) -> Result<Found> {
         let mut found = Found::default();
         found.propose(Proposal::of(NAME, RECOMPUTE, Rc::new(Recompute), Learns::Same, start), RECOMPUTE);
         for passes in PASSES {

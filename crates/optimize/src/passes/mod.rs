@@ -7,8 +7,10 @@ mod memory;
 mod op_fusion;
 mod tensor_fusion;
 
+pub use op_fusion::searched_graph;
+
 use crate::changes::Autocast;
-use crate::search::{Search, Visit};
+use crate::search::{Searches, Visit};
 use crate::start::Start;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
@@ -28,7 +30,7 @@ pub trait Pass: Debug + Sync {
     /// # Errors
     /// A job that the pass has nothing to say about is no error but a sentence in [`Found::nothing`]; traces that
     /// contradict themselves are.
-    fn run(&self, start: &Start, wanted: &Wanted, cancelled: &dyn Fn() -> bool) -> Result<Found>;
+    fn run(&self, start: &Start, wanted: &Wanted, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<Found>;
 }
 
 /// All passes, in the order in which they run.
@@ -39,7 +41,7 @@ pub const PASSES: [&dyn Pass; 5] =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// How operator fusion is searched.
-    pub search: Search,
+    pub searches: Searches,
     /// Fused operations take what was published for simulations, not what their traffic says.
     pub simulate: bool,
     /// A file of the operations that may be fused, one a line; without one all that compilers fuse.

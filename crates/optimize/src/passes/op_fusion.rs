@@ -2,7 +2,7 @@
 
 use super::{Found, Learns, Pass, Proposal, Wanted};
 use crate::changes::{FusedGroups, Group};
-use crate::search::{Fused, Searched, UnitGraph, Visit};
+use crate::search::{Fused, UnitGraph, Visit, Walk};
 use crate::start::Start;
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
@@ -31,12 +31,9 @@ impl Pass for OpFusion {
         NAME
     }
 
-    fn run(&self, start: &Start, wanted: &Wanted, cancelled: &dyn Fn() -> bool) -> Result<Found> {
-        let named = wanted.candidates.as_deref().map(|file| candidates(start, file)).transpose()?;
-        let is_candidate = |name: &str| named.as_ref().is_none_or(|named| named.contains(name));
-        let rank = start.slowest();
-        let units = |number| UnitGraph::of(&start.recorded.typical, &start.schedule, number, &is_candidate);
-        let graph = units(rank);
+    fn run(&self, start: &Start, wanted: &Wanted, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<Found> {
+        let candidates = Candidates::of(start, wanted)?;
+        let graph = candidates.graph(start, start.slowest());
         let mut found = Found::default();
         if graph.pairs().next().is_none() {
             found
@@ -45,15 +42,16 @@ impl Pass for OpFusion {
             return Ok(found);
         }
         let first = Fused::new(&graph, wanted.simulate);
-        let searched = wanted.search.run(first, &mut |_| !cancelled());
-        let groups = searched.best.groups();
-        found.nothing.extend(remarks(&graph, &searched));
-        found.files.push(("search_trajectory.txt", trajectory(&searched.trajectory)));
+        let walks = wanted.searches.run(&wanted.searches.all(), &first, cancelled)?;
+        let Some(walk) = walks.iter().min_by_key(|walk| walk.best().step()) else { return Ok(found) };
+        let groups = walk.best().groups();
+        found.nothing.extend(remarks(&graph, &walks));
+        found.files.push(("search_trajectory.txt", trajectory(walk.trajectory())));
         if !groups.is_empty() {
-            let numbers: Vec<u32> = start.recorded.typical.ranks.iter().map(|rank| rank.number).collect();
-            let alike: Vec<UnitGraph> =
-                numbers.into_iter().map(units).filter(|other| is_alike(&graph, other)).collect();
-            let edit = FusedGroups(alike.iter().flat_map(|other| on_rank(&graph, other, &searched.best)).collect());
+            let numbers = start.recorded.typical.ranks.iter().map(|rank| rank.number);
+            let units = numbers.map(|number| candidates.graph(start, number));
+            let alike: Vec<UnitGraph> = units.filter(|other| is_alike(&graph, other)).collect();
+            let edit = FusedGroups(alike.iter().flat_map(|other| on_rank(&graph, other, walk.best())).collect());
             keep(
                 &graph,
                 &groups,
@@ -61,9 +59,33 @@ impl Pass for OpFusion {
                 &mut found,
             );
         }
-        found.trajectory = searched.trajectory;
+        found.trajectory = walk.trajectory().to_vec();
         Ok(found)
     }
+}
+
+/// The operations that may be fused; all that compilers fuse, if none are named.
+struct Candidates(Option<BTreeSet<String>>);
+
+impl Candidates {
+    fn of(start: &Start, wanted: &Wanted) -> Result<Self> {
+        wanted.candidates.as_deref().map(|file| candidates(start, file)).transpose().map(Candidates)
+    }
+
+    /// The graph of a rank.
+    fn graph(&self, start: &Start, rank: u32) -> UnitGraph {
+        let is_candidate = |name: &str| self.0.as_ref().is_none_or(|named| named.contains(name));
+        UnitGraph::of(&start.recorded.typical, &start.schedule, rank, &is_candidate)
+    }
+}
+
+/// The graph that is searched; none if nothing may be fused.
+///
+/// # Errors
+/// Candidates that nobody recorded.
+pub fn searched_graph(start: &Start, wanted: &Wanted) -> Result<Option<UnitGraph>> {
+    let graph = Candidates::of(start, wanted)?.graph(start, start.slowest());
+    Ok(Some(graph).filter(|graph| graph.pairs().next().is_some()))
 }
 
 /// Keeps what the search found if the replay of all ranks finds it no longer than the step as it is.
@@ -99,14 +121,18 @@ fn candidates(start: &Start, file: &Path) -> Result<BTreeSet<String>> {
     lines.map(name).collect()
 }
 
-/// What the search rests on, and how it ended.
-fn remarks(graph: &UnitGraph, searched: &Searched<'_>) -> Vec<String> {
+/// What the searches rest on, and how they ended.
+fn remarks(graph: &UnitGraph, walks: &[Walk<'_>]) -> Vec<String> {
     let assumed = (!graph.data_known).then(|| {
         "the traces do not say who reads what: neighbours on a thread or stream are taken for writer and reader"
             .to_owned()
     });
-    let interrupted = searched.interrupted.then(|| {
-        format!("the search was interrupted after {}; the best so far counts", counted(searched.evaluated, "move"))
+    let evaluated: u64 = walks.iter().map(Walk::evaluated).sum();
+    let interrupted = walks.iter().any(|walk| !walk.has_ended()).then(|| {
+        format!(
+            "the search was interrupted after {}; the best so far counts, and the same command goes on",
+            counted(evaluated, "move")
+        )
     });
     assumed.into_iter().chain(interrupted).collect()
 }

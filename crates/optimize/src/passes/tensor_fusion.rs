@@ -27,7 +27,7 @@ impl Pass for TensorFusion {
         NAME
     }
 
-    fn run(&self, start: &Start, _: &Wanted, _: &dyn Fn() -> bool) -> Result<Found> {
+    fn run(&self, start: &Start, _: &Wanted, _: &(dyn Fn() -> bool + Sync)) -> Result<Found> {
         let mut found = Found::default();
         if gathers(&start.recorded.typical).is_ok() {
             sharded(start, &mut found);

@@ -4,11 +4,12 @@
 //! Dynamic Topological Sort Algorithm for Directed Acyclic Graphs, 2006).
 
 use super::{Class, UnitGraph};
+use serde::{Deserialize, Serialize};
 
 const NONE: u32 = u32::MAX;
 
 /// A change of the state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Move {
     /// Computes the group of the first unit together with that of the second, which reads it.
     Fuse(u32, u32),
@@ -35,6 +36,8 @@ pub struct Fused<'a> {
     time: Vec<u64>,
     end: Vec<u64>,
     dirty: Vec<bool>,
+    /// The moves that led here.
+    made: Vec<Move>,
 }
 
 impl<'a> Fused<'a> {
@@ -55,9 +58,20 @@ impl<'a> Fused<'a> {
         let time = graph.units.iter().map(|unit| unit.duration).collect();
         let (end, dirty) = (vec![0; count], vec![true; count]);
         let (group, next, order, place) = (all(), all(), all(), all());
-        let mut fused = Fused { graph, simulate, group, next, before, after, order, place, time, end, dirty };
+        let made = Vec::new();
+        let mut fused = Fused { graph, simulate, group, next, before, after, order, place, time, end, dirty, made };
         fused.replay(0);
         fused
+    }
+
+    /// All that decides what moves lead to, in words.
+    pub(super) fn description(&self) -> impl Iterator<Item = String> + '_ {
+        let graph = self.graph;
+        let unit = |unit: usize| {
+            let [inputs, readers] = [&graph.inputs[unit], &graph.readers[unit]];
+            format!("{:?} {inputs:?} {readers:?}", graph.units[unit])
+        };
+        (0..graph.units.len()).map(unit).chain([self.simulate.to_string()])
     }
 
     /// Nanoseconds until everything has ended.
@@ -122,10 +136,28 @@ impl<'a> Fused<'a> {
 
     /// Makes a move; false if it cannot be made, because groups would wait for each other.
     pub fn apply(&mut self, made: Move) -> bool {
-        match made {
+        let done = match made {
             Move::Fuse(first, second) => self.fuse(self.group[first as usize], self.group[second as usize]),
             Move::Part(unit) => self.part(unit),
-        }
+        };
+        self.made.extend(done.then_some(made));
+        done
+    }
+
+    /// The moves that led from units on their own to this state.
+    pub fn made(&self) -> &[Move] {
+        &self.made
+    }
+
+    /// The state that moves lead to from this one; none if one of them cannot be made, or is of another graph.
+    pub fn after_moves(&self, moves: &[Move]) -> Option<Self> {
+        let count = self.group.len() as u32;
+        let is_known = |made: &Move| match *made {
+            Move::Fuse(first, second) => first.max(second) < count,
+            Move::Part(unit) => unit < count,
+        };
+        let mut state = self.clone();
+        moves.iter().all(|made| is_known(made) && state.apply(*made)).then_some(state)
     }
 
     fn fuse(&mut self, first: u32, second: u32) -> bool {

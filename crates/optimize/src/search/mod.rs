@@ -3,15 +3,24 @@
 //! Ranks that do the same are searched once: one of them stands for all, and what is found is made on each. A state is
 //! evaluated by a partial replay: only what a move makes later or earlier is computed again.
 
+mod chain;
+mod checkpoint;
+mod critical_path;
+mod everything;
 mod fused;
 mod operations;
-mod optimizers;
+mod searches;
+mod tree;
 mod units;
+mod walk;
 
+pub use checkpoint::Checkpoint;
 pub use fused::{Fused, Move};
 pub use operations::{Class, Operation, operation};
-pub use optimizers::{Optimizer, Search, Searched, Visit};
+pub use searches::Searches;
+pub(crate) use searches::name;
 pub use units::{Unit, UnitGraph};
+pub use walk::{Optimizer, Search, Visit, Walk};
 
 #[cfg(test)]
 mod tests;

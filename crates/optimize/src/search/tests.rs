@@ -102,6 +102,13 @@ fn exhaustive(state: &Fused<'_>, pairs: &[(u32, u32)]) -> u64 {
     pairs.iter().filter_map(after).fold(state.step(), u64::min)
 }
 
+/// A search of a state to its end.
+fn searched<'a>(optimizer: Optimizer, seed: u64, moves: u64, start: &Fused<'a>) -> Walk<'a> {
+    let mut walk = Walk::new(Search { optimizer, seed, moves }, start);
+    walk.run(&mut |_| true);
+    walk
+}
+
 #[test]
 fn the_search_finds_the_optimum_of_small_graphs() {
     for seed in 0..60 {
@@ -110,15 +117,11 @@ fn the_search_finds_the_optimum_of_small_graphs() {
         let start = Fused::new(&graph, false);
         let best = exhaustive(&start, &pairs);
         for optimizer in [Optimizer::Mcmc, Optimizer::Mcts] {
-            let search = Search { optimizer, seed: 1, moves: 5_000 };
-            let found = search.run(start.clone(), &mut |_| true).best;
+            let walk = searched(optimizer, 1, 5_000, &start);
+            let found = walk.best();
             // Parting groups leads to orders that fusing alone does not.
-            assert!(
-                found.step() <= best,
-                "{seed}: {optimizer:?} found {:?}, {} for {best}",
-                found.groups(),
-                found.step()
-            );
+            let (step, groups) = (found.step(), found.groups());
+            assert!(step <= best, "{seed}: {optimizer:?} found {groups:?}, {step} for {best}");
         }
     }
 }
@@ -128,18 +131,59 @@ fn the_same_seed_finds_the_same_and_nothing_is_worse_than_the_start() {
     let graph = made_up(7, 200);
     let start = Fused::new(&graph, false);
     for optimizer in Optimizer::ALL {
-        let search = Search { optimizer, seed: 5, moves: 500 };
-        let [one, other] = [(); 2].map(|()| search.run(start.clone(), &mut |_| true));
-        assert_eq!((one.best.groups(), &one.trajectory), (other.best.groups(), &other.trajectory), "{optimizer:?}");
-        assert!(one.best.step() <= start.step() && one.evaluated <= 500 + 1, "{optimizer:?}");
+        let [one, other] = [(); 2].map(|()| searched(optimizer, 5, 500, &start));
+        assert_eq!(one.checkpoint(), other.checkpoint(), "{optimizer:?}");
+        // A step of the tree is seventeen moves at most.
+        assert!(one.best().step() <= start.step() && one.evaluated() < 500 + 17, "{optimizer:?}");
+    }
+}
+
+/// However often it is interrupted, and by files: the same as in one go.
+#[test]
+fn an_interrupted_search_goes_on_as_if_it_had_not_been() {
+    let folder = tempfile::tempdir().unwrap();
+    for (optimizer, operations) in Optimizer::ALL.into_iter().flat_map(|one| [(one, 200), (one, 6)]) {
+        let graph = made_up(7, operations);
+        let start = Fused::new(&graph, false);
+        let first = Search { optimizer, seed: 3, moves: 900 };
+        let searches = Searches { first, count: 1, folder: folder.path().join(operations.to_string()) };
+        let mut parts = 0;
+        let last = loop {
+            let begun = searches.known(first, &start).unwrap().evaluated();
+            let looks = std::sync::atomic::AtomicU64::new(0);
+            let enough = || looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= 20;
+            let walk = searches.run(&[first], &start, &enough).unwrap().remove(0);
+            parts += 1;
+            assert!(walk.has_ended() || walk.evaluated() > begun || parts < 100, "it goes no further");
+            if walk.has_ended() {
+                break walk;
+            }
+        };
+        assert_eq!(last.checkpoint(), searched(optimizer, 3, 900, &start).checkpoint(), "{optimizer:?} {operations}");
+        assert!(parts > 1 || operations == 6);
     }
 }
 
 #[test]
-fn an_interrupted_search_keeps_its_best() {
-    let graph = made_up(7, 200);
-    let start = Fused::new(&graph, false);
-    let search = Search { optimizer: Optimizer::Mcmc, seed: 0, moves: 10_000 };
-    let found = search.run(start.clone(), &mut |visit| visit.number < 50);
-    assert!(found.interrupted && found.evaluated == 50 && found.best.step() < start.step());
+fn a_search_is_gone_on_with_if_it_is_the_same_and_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let [graph, other] = [7, 8].map(|seed| made_up(seed, 60));
+    let [start, changed] = [&graph, &other].map(|graph| Fused::new(graph, false));
+    let first = Search { optimizer: Optimizer::Mcmc, seed: 0, moves: 300 };
+    let searches = Searches { first, count: 1, folder: folder.path().to_owned() };
+    searches.run(&[first], &start, &|| false).unwrap();
+    let known = |search: Search, start: &Fused<'_>| searches.known(search, start).unwrap().evaluated();
+    assert!(known(first, &start) >= 300);
+    // More moves go on; fewer may lie before where the file is.
+    assert!(known(Search { moves: 400, ..first }, &start) >= 300);
+    assert_eq!(known(Search { moves: 200, ..first }, &start), 0);
+    assert_eq!([known(first, &changed), known(first, &Fused::new(&graph, true))], [0, 0]);
+    let file = Searches::file(folder.path(), first);
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("\"evaluated\":3", "\"evaluated\":2")).unwrap();
+    assert_eq!(known(first, &start), 0);
+    std::fs::write(&file, "mine").unwrap();
+    let error = searches.run(&[first], &start, &|| false).unwrap_err().to_string();
+    assert!(error.contains("not written by perf4sight"), "{error}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
 }

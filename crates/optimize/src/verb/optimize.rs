@@ -1,16 +1,16 @@
 //! `[optimize]` and `perf4sight optimize`: what to change in a recorded job, or which of some plans to run.
 
 use super::choose_plan::ChoosePlan;
-use super::strategy::Strategy;
+use super::strategy::{SEARCHES, Strategy};
 use crate::changes::Autocast;
 use crate::passes::{PASSES, Wanted};
-use crate::search::{Optimizer, Search};
+use crate::search::{Optimizer, Search, Searches};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_replay::communication::Algorithm;
 use perf4sight_replay::replayed::Request;
 use perf4sight_verb::config::Missing::{Literal, Unset};
 use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, integer, memory, number, path, text, word};
-use perf4sight_verb::{Context, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::{Context, Divisible, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use std::path::PathBuf;
 
 /// The section `[optimize]`.
@@ -50,8 +50,11 @@ const SETTINGS: &[Setting] = &[
     word("optimizer", optimizers).or("mcmc").help(
         "How operator fusion is searched: dp along the critical path, mcmc by random moves after that, mcts by a tree of moves.",
     ),
-    integer("moves", 1, i64::MAX).or("20000").help("Moves of the search that are evaluated at most."),
+    integer("moves", 1, i64::MAX).or("20000").help("Moves of the search: it ends when so many are evaluated."),
     integer("seed", 0, i64::MAX).or("0").help("Seed of the search: the same traces and seed give the same files."),
+    integer("searches", 1, 10_000).or("1").help(
+        "Searches, each with the next seed, of which the best counts; they run at once, with --slurm on several machines.",
+    ),
     flag("simulate").help("Fused operations but the last take 0.8 of their time, as published, not what their traffic says."),
     path("xla_candidate_path")
         .named("candidates")
@@ -142,15 +145,17 @@ fn strategy(values: &Values<'_>) -> Result<Strategy> {
         plain: values.get::<Option<f64>>("plain_step_ms")?.map(|milliseconds| (milliseconds * 1e6) as u64),
         nccl_tests: values.get("nccl_tests")?,
     };
+    let out = values.get::<Option<PathBuf>>("out")?.unwrap_or_else(|| PathBuf::from("optimize"));
+    let first = Search {
+        optimizer: values.named("optimizer", Optimizer::parse)?,
+        seed: values.get("seed")?,
+        moves: values.get("moves")?,
+    };
     Ok(Strategy {
         traces,
         passes: values.get("pass")?,
         wanted: Wanted {
-            search: Search {
-                optimizer: values.named("optimizer", Optimizer::parse)?,
-                seed: values.get("seed")?,
-                moves: values.get("moves")?,
-            },
+            searches: Searches { first, count: values.get("searches")?, folder: out.join(SEARCHES) },
             simulate: values.get("simulate")?,
             candidates: values.get("xla_candidate_path")?,
             clusters: values.get("clusters")?,
@@ -158,7 +163,7 @@ fn strategy(values: &Values<'_>) -> Result<Strategy> {
             memory_budget: values.get("memory_budget")?,
         },
         request,
-        out: values.get::<Option<PathBuf>>("out")?.unwrap_or_else(|| PathBuf::from("optimize")),
+        out,
     })
 }
 
@@ -176,6 +181,13 @@ impl Section for Optimize {
         match self {
             Optimize::Plans(plans) => Ok(plans.outline()),
             Optimize::Traces(strategy) => strategy.outline(),
+        }
+    }
+
+    fn divisible(&self) -> Option<&dyn Divisible> {
+        match self {
+            Optimize::Plans(_) => None,
+            Optimize::Traces(strategy) => strategy.searches_something().then_some(strategy),
         }
     }
 }
@@ -209,7 +221,10 @@ mod tests {
             panic!("traces give no strategy")
         };
         assert_eq!(strategy.passes, ["tensor_fusion", "amp"]);
-        assert_eq!((strategy.out, strategy.wanted.search.optimizer), (PathBuf::from("optimize"), Optimizer::Mcmc));
+        assert_eq!(
+            (strategy.out, strategy.wanted.searches.first.optimizer),
+            (PathBuf::from("optimize"), Optimizer::Mcmc)
+        );
         let plans = parsed(&[("plans", "plans.csv"), ("model", "model.json")]);
         assert!(matches!(plans, Ok(Optimize::Plans(_))));
     }

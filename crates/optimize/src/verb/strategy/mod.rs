@@ -1,5 +1,6 @@
 //! What to change in a recorded job: runs the passes, compares what they propose, and writes the results.
 
+mod divided;
 mod files;
 mod json;
 mod page;
@@ -19,6 +20,9 @@ use perf4sight_verb::{Context, Finding, KeyedPath, Outline, Summary, Verb};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+
+/// The folder of the searches, in that of the results.
+pub const SEARCHES: &str = "searches";
 
 /// What to optimise, and how; [`Verb::run`] does it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,11 +62,7 @@ impl Verb for Strategy {
         let files = self.files()?;
         let progress = context.console.progress(passes.len() as u64 + 2, "optimizing");
         progress.doing("reading traces");
-        let job = Job::read(&self.traces)?;
-        if let Some(alone) = job.alone() {
-            return Err(alone.help("add the others: gains of communication would be too large"));
-        }
-        let start = Start::of(&Analysis::of(job), &self.request)?;
+        let start = self.start()?;
         progress.advance(1);
         let mut found = Found::default();
         for pass in passes {
@@ -95,6 +95,15 @@ impl Strategy {
         let is_chosen =
             |pass: &&&dyn Pass| self.passes.is_empty() || self.passes.iter().any(|name| name == pass.name());
         Ok(PASSES.iter().filter(is_chosen).copied().collect())
+    }
+
+    /// The recorded job.
+    fn start(&self) -> Result<Start> {
+        let job = Job::read(&self.traces)?;
+        match job.alone() {
+            Some(alone) => Err(alone.help("add the others: gains of communication would be too large")),
+            None => Start::of(&Analysis::of(job), &self.request),
+        }
     }
 
     fn files(&self) -> Result<ResultFiles> {

@@ -1,9 +1,9 @@
 //! The published call `analyze --option optimize`: its arguments become those of `optimize`.
 
-use super::Strategy;
+use super::{SEARCHES, Strategy};
 use crate::changes::Autocast;
 use crate::passes::Wanted;
-use crate::search::{Optimizer, Search};
+use crate::search::{Optimizer, Search, Searches};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
 use perf4sight_replay::communication::Algorithm;
@@ -44,12 +44,13 @@ pub fn parse(values: &Values<'_>) -> Result<Strategy> {
         return Err(values.error("path", "there is no folder of traces").expected("--path TRACES,cluster_mapping.txt"));
     };
     let out = values.get::<Option<PathBuf>>("workspace")?.unwrap_or_else(|| first.clone()).join(WORKSPACE);
+    let first = Search {
+        optimizer: values.named("optimizer", |word| Optimizer::parse(&word.to_ascii_lowercase()))?,
+        seed: 0,
+        moves: MOVES,
+    };
     let wanted = Wanted {
-        search: Search {
-            optimizer: values.named("optimizer", |word| Optimizer::parse(&word.to_ascii_lowercase()))?,
-            seed: 0,
-            moves: MOVES,
-        },
+        searches: Searches { first, count: 1, folder: out.join(SEARCHES) },
         simulate: values.get("simulate")?,
         candidates: values.get("xla_candidate_path")?,
         clusters,

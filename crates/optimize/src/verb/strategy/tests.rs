@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::changes::Autocast;
-use crate::search::{Optimizer, Search};
+use crate::search::{Optimizer, Search, Searches};
 use perf4sight_base::units::Bytes;
 use perf4sight_replay::communication::Algorithm;
 use perf4sight_report::{Console, Mode, Settings};
@@ -20,12 +20,12 @@ fn context() -> Context {
 }
 
 fn strategy(recorded: &str, out: &Path) -> Strategy {
-    let search = Search { optimizer: Optimizer::Mcmc, seed: 3, moves: 300 };
+    let first = Search { optimizer: Optimizer::Mcmc, seed: 3, moves: 300 };
     Strategy {
         traces: vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/ranks").join(recorded)],
         passes: Vec::new(),
         wanted: Wanted {
-            search,
+            searches: Searches { first, count: 1, folder: out.join(SEARCHES) },
             simulate: false,
             candidates: None,
             clusters: None,

@@ -1,0 +1,89 @@
+//! Searches that differ in their seeds alone, each with a file from which it goes on.
+
+use super::{Checkpoint, Fused, Search, Walk};
+use perf4sight_base::checksum::checksum;
+use perf4sight_base::error::Result;
+use rayon::prelude::*;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How often the file of a search is written while it runs: so much of it a killed program loses.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// The searches of a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Searches {
+    /// The first one.
+    pub first: Search,
+    /// How many there are; each has the next seed.
+    pub count: u64,
+    /// The folder of their files.
+    pub folder: PathBuf,
+}
+
+impl Searches {
+    /// All of them.
+    pub fn all(&self) -> Vec<Search> {
+        let seeds = (0..self.count).map(|next| self.first.seed.saturating_add(next));
+        seeds.map(|seed| Search { seed, ..self.first }).collect()
+    }
+
+    /// The file of a search below a folder.
+    pub fn file(folder: &Path, search: Search) -> PathBuf {
+        folder.join(format!("{}.json", name(search)))
+    }
+
+    /// A search as far as its file says; one that begins, where there is none.
+    ///
+    /// # Errors
+    /// A file that perf4sight did not write.
+    pub fn known<'a>(&self, search: Search, start: &Fused<'a>) -> Result<Walk<'a>> {
+        let known = Checkpoint::load(&Self::file(&self.folder, search), &identity(search, start), search.moves)?;
+        Ok(known.and_then(|from| Walk::resumed(search, start, from)).unwrap_or_else(|| Walk::new(search, start)))
+    }
+
+    /// Runs some of them at once, from where their files say, and writes these.
+    ///
+    /// # Errors
+    /// Files that cannot be written, or that perf4sight did not write.
+    pub fn run<'a>(
+        &self,
+        searches: &[Search],
+        start: &Fused<'a>,
+        cancelled: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Vec<Walk<'a>>> {
+        searches.par_iter().map(|search| self.run_one(*search, start, cancelled)).collect()
+    }
+
+    fn run_one<'a>(
+        &self,
+        search: Search,
+        start: &Fused<'a>,
+        cancelled: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Walk<'a>> {
+        let mut walk = self.known(search, start)?;
+        if walk.has_ended() {
+            return Ok(walk);
+        }
+        let (file, identity) = (Self::file(&self.folder, search), identity(search, start));
+        let save = |walk: &Walk<'a>| walk.checkpoint().save(&file, &identity, search.moves);
+        let (mut saved, mut done) = (Instant::now(), Ok(()));
+        walk.run(&mut |walk| {
+            if saved.elapsed() >= EVERY {
+                (saved, done) = (Instant::now(), save(walk));
+            }
+            done.is_ok() && !cancelled()
+        });
+        done.and_then(|()| save(&walk)).map(|()| walk)
+    }
+}
+
+/// The way and the seed.
+pub(crate) fn name(search: Search) -> String {
+    format!("{}-seed-{}", search.optimizer.name(), search.seed)
+}
+
+/// What makes a search another one: its graph, what fusing saves, its way, its seed.
+fn identity(search: Search, start: &Fused<'_>) -> String {
+    checksum(start.description().chain([name(search)]).flat_map(String::into_bytes))
+}

@@ -1,0 +1,91 @@
+//! The searches of operator fusion divided among machines, each machine with a folder of its own; all else takes seconds, and is done
+//! where the results are.
+
+use super::{SEARCHES, Strategy};
+use crate::passes::searched_graph;
+use crate::search::{Checkpoint, Fused, Search, Searches, UnitGraph, name};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::counted;
+use perf4sight_verb::{Context, Divisible, Foreseen, Item, Outline, Part, Summary, Verb};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The pass that searches.
+const PASS: &str = "op_fusion";
+
+/// What a move takes for each unit of the graph, at least (`cargo bench -p perf4sight-optimize --bench search`: a move takes 1 ms on
+/// 10,000 units).
+const MOVE: Duration = Duration::from_nanos(100);
+
+impl Divisible for Strategy {
+    fn results(&self) -> &Path {
+        &self.out
+    }
+
+    fn measures(&self) -> bool {
+        false
+    }
+
+    fn outline_elsewhere(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+        self.outline()
+    }
+
+    fn items(&self, _: &mut Context) -> Result<Vec<Item>> {
+        let Some(graph) = self.graph()? else { return Ok(Vec::new()) };
+        let first = Fused::new(&graph, self.wanted.simulate);
+        let mut items = Vec::new();
+        for search in self.wanted.searches.all() {
+            if !self.wanted.searches.known(search, &first)?.has_ended() {
+                let time = MOVE.saturating_mul(graph.units.len() as u32).mul_f64(search.moves as f64);
+                items.push(Item { name: name(search), group: name(search), time });
+            }
+        }
+        Ok(items)
+    }
+
+    fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary> {
+        let chosen = |search: &Search| part.items.contains(&name(*search));
+        let searches: Vec<Search> = self.wanted.searches.all().into_iter().filter(chosen).collect();
+        let Some(graph) = self.graph()?.filter(|_| searches.len() == part.items.len()) else {
+            return Err(Error::input("this task has searches that the configuration or the traces lack")
+                .help("the node sees other files than the machine that submitted: both need the same folder"));
+        };
+        let own = Searches { folder: part.folder.join(SEARCHES), ..self.wanted.searches.clone() };
+        // A task that was killed left them among the results.
+        self.copy(&self.out, part.folder)?;
+        let cancel = context.cancel.clone();
+        let first = Fused::new(&graph, self.wanted.simulate);
+        own.run(&searches, &first, &|| cancel.load(Ordering::Relaxed))?;
+        let done = searches.len() as u64;
+        Ok(Summary { headline: format!("{done} of {}", counted(done, "seed")), ..Summary::default() })
+    }
+
+    fn merge(&self, folders: &[PathBuf], _: &mut Context) -> Result<()> {
+        folders.iter().try_for_each(|folder| self.copy(folder, &self.out))
+    }
+
+    fn conclude(&self, context: &mut Context) -> Result<Summary> {
+        self.run(context)
+    }
+}
+
+impl Strategy {
+    /// Whether operator fusion is searched.
+    pub fn searches_something(&self) -> bool {
+        self.passes.is_empty() || self.passes.iter().any(|pass| pass == PASS)
+    }
+
+    fn graph(&self) -> Result<Option<UnitGraph>> {
+        searched_graph(&self.start()?, &self.wanted)
+    }
+
+    /// Takes over searches from one folder of results into another.
+    fn copy(&self, from: &Path, to: &Path) -> Result<()> {
+        let [from, to] = [from, to].map(|folder| folder.join(SEARCHES));
+        let searches = self.wanted.searches.all();
+        searches
+            .into_iter()
+            .try_for_each(|search| Checkpoint::adopt(&Searches::file(&from, search), &Searches::file(&to, search)))
+    }
+}
