@@ -51,7 +51,7 @@ fn cancel_on_signals(cancel: &Arc<AtomicBool>) {
     let signals: Vec<i32> = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)).collect();
     match Signals::new(&signals) {
         Ok(heard) => drop(thread::spawn(move || end_on(heard))),
-        Err(cause) => complain(&format!("warning: a signal will not end what is blocked: {cause}")),
+        Err(cause) => complain(&format!("warning: a signal will not end blocked operations: {cause}")),
     }
     for signal in signals {
         if let Err(cause) = flag::register(signal, Arc::clone(cancel)) {

@@ -15,7 +15,7 @@ const MERGE: &str = "slurm-merge";
 /// The arguments of a configuration.
 pub(super) fn arguments() -> [Arg; 3] {
     [
-        option("slurm", "Let Slurm measure, as [slurm] says; the same command goes on with what is missing")
+        option("slurm", "Let Slurm measure, as set in [slurm]; the same command continues with what is missing")
             .requires("configuration"),
         option("detach", "With --slurm: submit, show where it stands, and do not wait").requires("slurm"),
         option("print_script", "With --slurm: show what would be submitted").long("print-script").requires("slurm"),

@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// A verb as a subcommand.
 pub(super) fn subcommand(spec: &VerbSpec) -> Command {
     let command = Command::new(spec.table.section).about(capitalised(spec.table.about)).args(arguments(&spec.table));
     let groups: BTreeSet<&str> = settings(&spec.table).filter_map(|setting| setting.argument.one_of).collect();

@@ -12,7 +12,6 @@ use std::sync::LazyLock;
 #[derive(Debug, Clone)]
 pub(super) struct Words(pub Vec<&'static str>);
 
-/// The sections of a configuration.
 pub(super) fn sections() -> Words {
     Words(SPECS.iter().map(|spec| spec.table.section).collect())
 }

@@ -94,7 +94,6 @@ pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<
     run_all(&jobs, slurm.as_ref(), context)
 }
 
-/// The tables of all sections.
 fn tables<'a>(specs: &'a [&'a Spec]) -> Vec<&'a Table> {
     specs.iter().map(|spec| &spec.table).collect()
 }

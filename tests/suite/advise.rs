@@ -215,9 +215,8 @@ fn what_nothing_can_answer_is_refused_with_what_would() {
         .says("leaves nothing of alexnet to train");
     advise("resnet18 --batch 4").fails(2).says("--fingerprint <DIR>|--target <NAME|FILE.json>");
     advise("resnet18 --target cpu").fails(2).says("--batch");
-    let reply = advise("resnet18 --target cpu --batch 4")
-        .succeeds()
-        .prints("nothing says what it must fit into: give --mem-limit");
+    let reply =
+        advise("resnet18 --target cpu --batch 4").succeeds().prints("its memory limit is unknown: give --mem-limit");
     assert!(!reply.stdout().contains("Fits"), "{reply}");
 }
 

@@ -75,7 +75,7 @@ fn the_device_can_be_that_of_a_configuration() {
 fn what_cannot_be_checked_is_refused() {
     let scene = Scene::new();
     scene.run("profile").fails(2).says("--check-noise");
-    scene.run("profile --check-noise --device recorded").fails(3).says("always answers the same");
+    scene.run("profile --check-noise --device recorded").fails(3).says("always gives the same result");
     scene.run("profile --check-noise --device simulatd").fails(3).says("did you mean \"simulated\"?");
     scene.run("profile --check-noise --device simulated --network resnet19").fails(3).says("resnet19");
     scene.run("profile --check-noise --device simulated --bs 0").fails(2).says("--bs");

@@ -301,7 +301,7 @@ fn other_images_have_folders_rows_and_fingerprints_of_their_own() {
         .run(&format!("{CONFIG} {larger} {elsewhere}"))
         .fails(4)
         .says("reads 3x96x64, not 3x128x128")
-        .says("as input says");
+        .says("as set by input");
     // Nor rows fitted on networks that read other images.
     let mixed = "--only fingerprint --set fingerprint.overwrite=True \
         --set fingerprint.pruned_models_storedir=models/pruned/random_pruning/imagenet-3x128x128-7";

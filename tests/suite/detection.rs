@@ -241,7 +241,7 @@ fn predicting_needs_something_measured() {
     scene
         .run(&format!("detection --data pets --python ./python.sh --predict {fingerprint}"))
         .fails(4)
-        .says("nothing was measured here");
+        .says("was not measured here");
 }
 
 /// What is not used, what is believed less, and what differs, each in words.

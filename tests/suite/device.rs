@@ -397,7 +397,7 @@ fn a_worker_that_misbehaves_is_reported_as_what_it_did() {
     let never = MEASURED.replace("12.5", "-1.0");
     let cases = [
         ("echo 'Segmentation fault, maybe'".to_owned(), Outcome::Garbled, "Segmentation fault, maybe"),
-        (format!("echo '{half}'"), Outcome::Garbled, "the answer lacks what the worker was asked for"),
+        (format!("echo '{half}'"), Outcome::Garbled, "the answer lacks requested values"),
         (format!("echo '{never}'"), Outcome::Garbled, "impossible time"),
         (format!("echo '{MEASURED}'; echo '{MEASURED}'"), Outcome::Garbled, "trailing characters"),
         ("yes".to_owned(), Outcome::Garbled, "\"y\\ny\\n"),

@@ -222,7 +222,7 @@ fn the_answer_comes_first_in_a_sentence() {
     // Without a limit of one's own it is what the device had: 512 MiB in all.
     assert!(first("resnet18").contains(" 512 MiB "), "{}", first("resnet18"));
     let many = first("resnet18 squeezenet --mem-limit 8GiB");
-    assert_eq!(many, "2 of 2 networks fit into 8 GiB at every batch size asked for");
+    assert_eq!(many, "2 of 2 networks fit into 8 GiB at every requested batch size");
     predict(&scene, "resnet18 --mem-limit much").fails(2).says("8GiB");
     let json = predict(&scene, "resnet18 --bs 4 --mem-limit 8GiB --json").succeeds().json();
     assert_eq!(json["networks"][0]["answer"], *fits);

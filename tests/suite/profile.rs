@@ -364,9 +364,9 @@ fn rows_of_another_setting_are_not_continued() {
     let again = "--config-file config.ini --set profile.bs=[2,4]";
     let before = scene.read(&format!("{LOGS}/latency/squeezenet_0-gt.csv"));
     let outcome = scene.run(&format!("{again} --set profile.mem_limit=2000"));
-    outcome.fails(4).says("mem_limit was default, is 2000 MiB").says("start anew with another device_name or log_dir");
+    outcome.fails(4).says("mem_limit was default, is 2000 MiB").says("start again with another device_name or log_dir");
     fs::remove_file(scene.path(LOGS).join("provenance.json")).unwrap();
-    scene.run(again).fails(4).says("nothing says on which machine");
+    scene.run(again).fails(4).says("their machine is not recorded");
     assert_eq!(scene.read(&format!("{LOGS}/latency/squeezenet_0-gt.csv")), before);
 }
 

@@ -1,9 +1,9 @@
 //! The Python module, by its own tests where a Python has PyTorch (`tests/python`), and as a whole without PyTorch.
 
 use crate::conformance::python;
-use std::env;
 use std::path::Path;
 use std::process::Command;
+use std::{env, fs};
 
 fn module(python: &str) -> Command {
     let mut command = Command::new(python);
@@ -33,4 +33,15 @@ fn the_python_module_answers() {
 #[test]
 fn the_python_module_can_be_imported_without_pytorch() {
     succeeds(module("python3").args(["-c", "import perf4sight; perf4sight.Profiler().enable_profiling()"]));
+}
+
+/// `sed -i` replaces a link with a copy, which then falls behind.
+#[test]
+fn files_that_the_python_module_shares_are_links() {
+    for (link, file) in
+        [("torch_worker.py", "workers/torch_worker.py"), ("_profiler.py", "crates/record/recorder/perf4sight.py")]
+    {
+        let link = Path::new(crate::ROOT).join("python/perf4sight").join(link);
+        assert_eq!(fs::canonicalize(&link).unwrap(), fs::canonicalize(Path::new(crate::ROOT).join(file)).unwrap());
+    }
 }

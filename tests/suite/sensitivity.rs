@@ -260,7 +260,7 @@ fn a_profile_is_held_against_measured_epochs() {
     scene.run("sensitivity --compare measured.csv profile.json").fails(4).says("measured.csv:2").says("soon");
     scene.run("sensitivity --compare measured.csv measured.csv").fails(4).says("no profile of a job");
     // Whoever changes a profile is told: of numbers that nobody measures, and of what no longer follows.
-    scene.run("sensitivity profile.json").succeeds().says("does not follow from its points");
+    scene.run("sensitivity profile.json").succeeds().says("do not follow from its points");
     let text = scene.read("profile.json");
     for (number, other) in [
         ("\"per_second\":10", "\"per_second\":-10"),

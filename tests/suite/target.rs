@@ -192,7 +192,7 @@ fn a_device_that_nobody_measured_says_so_everywhere() {
         .prints("training (zero_grad = free) of resnet18 on orin: a prior")
         .prints("Simulated memory at its peak");
     // What a module of this kind has differs, from 4 GB to 64: it is asked for.
-    let page = page.prints(" in all; nothing says what a step must fit into: give --mem-limit (mem_limit)");
+    let page = page.prints(" in all; the memory limit is unknown: give --mem-limit (mem_limit)");
     assert!(!page.stdout().contains("verdict") && !page.stdout().contains("Latency by class"), "{page}");
     let json = predict("resnet18 --target orin --bs 16 --json").succeeds().json();
     assert_eq!((&json["device"], &json["fingerprints"]["latency"]["prior"]), (&"orin".into(), &true.into()));
@@ -257,10 +257,7 @@ fn what_must_fit_ends_the_run_where_it_does_not() {
     unfit
         .says("resnet18 may not fit at batch size 1, 4 on tx2")
         .prints("fits into 300 MiB on cpu; does not fit on tx2");
-    predict("resnet18 --target orin --require-fit")
-        .fails(2)
-        .says("nothing says what a step must fit into")
-        .says("--mem-limit");
+    predict("resnet18 --target orin --require-fit").fails(2).says("the memory limit is unknown").says("--mem-limit");
 }
 
 #[test]
@@ -287,7 +284,7 @@ fn fingerprints_and_targets_exclude_each_other() {
     wrong("target=mine.json").says("mine.json does not exist");
     let free =
         scene.run("--config-file config.ini --set predict.require_fit=True --set predict.mem_limit=None").fails(3);
-    free.says("nothing says what a step must fit into");
+    free.says("the memory limit is unknown");
 }
 
 #[test]

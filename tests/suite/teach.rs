@@ -119,11 +119,7 @@ fn what_was_not_taught_is_asked_for() {
 fn names_of_what_teaches_are_nobody_elses() {
     let scene = scene(&["squeezenet"], "bs = [2]");
     let refused = scene.run("--config-file config.ini --set profile.network=['teach-mine']").fails(3);
-    assert!(
-        refused.stderr().contains("\"teach-mine\" is a name of networks that only teach operations"),
-        "{}",
-        refused.stderr()
-    );
+    assert!(refused.stderr().contains("\"teach-mine\" is the name of a calibration network"), "{}", refused.stderr());
     let refused = scene
         .run("--config-file config.ini --set profile.teach=True --set profile.profile_variables=['memory']")
         .fails(3);

@@ -105,7 +105,7 @@ fn workers_that_cannot_do_what_is_asked_are_refused_before_anything_runs() {
         (&reply, "device = tx2\ngpu_id = 3", "cannot run networks on cuda:3: there is 1 GPU", "expected: cpu, cuda:0"),
         (TX2, "device = tx2\nprofile_variables = ['latency', 'layers']", "does not time single operations", "layers"),
         (&other, "device = tx2", "protocol 1 instead of 2", "--about"),
-        ("hello", "device = tx2", "does not say what it can do", "torch_worker.py"),
+        ("hello", "device = tx2", "does not report its features", "torch_worker.py"),
         (TX2, "device = simulated", "needs no worker", "leave worker out"),
     ];
     for (about, more, problem, help) in cases {
@@ -118,7 +118,7 @@ fn workers_that_cannot_do_what_is_asked_are_refused_before_anything_runs() {
     let scene = scripted("tx2", TX2, "");
     let run = |worker: &str| scene.run(&format!("--config-file config.ini --check --set profile.worker={worker}"));
     run("nonexistent-worker").fails(5).says("`nonexistent-worker` cannot be started");
-    run("false").fails(5).says("does not say what it can do: no answer");
+    run("false").fails(5).says("does not report its features: no answer");
 }
 
 /// The launcher of a cross-compiled folder finds its libraries wherever it is called from.

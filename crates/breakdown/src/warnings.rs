@@ -153,7 +153,7 @@ impl Evidence<'_> {
             (gpu || cut_off, "what the GPU works on is not in the trace: when it is busy is unknown"),
             (
                 gpu || !cut_off,
-                "the trace is cut off, and what the GPU works on stands behind the rest: how much is missing, and so the CUDA API and when it is busy, is unknown",
+                "the trace is cut off, and its GPU work comes last: it is unknown how much is missing, and so when the CUDA API and the GPU are busy",
             ),
         ];
         let unknown = kinds.into_iter().filter(|(recorded, _)| !recorded && !self.found.marks.is_empty());
@@ -173,12 +173,12 @@ impl Evidence<'_> {
         let bare = of_all.iter().filter(|(covered, length)| covered / length < COVERED).count();
         match bare {
             _ if share < COVERED => Some(format!(
-                "events of the main thread cover {:.2} % of the iterations: this trace shows nearly nothing of what it does",
+                "events of the main thread cover {:.2} % of the iterations: this trace shows nearly nothing of its work",
                 100.0 * share
             )),
             0 => None,
             bare => Some(format!(
-                "hardly any events of the main thread are in {bare} of {}, as if nothing had been recorded: what it did there is not known, and figures hold that",
+                "{bare} of {} hold hardly any events of the main thread, as if nothing had been recorded: its work there is unknown, but its time is counted",
                 counted(of_all.len() as u64, "iteration")
             )),
         }
@@ -210,7 +210,7 @@ fn extreme(trace: &Trace) -> Option<String> {
     let count = trace.events.iter().filter(strange).count();
     let name: String = trace.name(first).chars().take(100).collect();
     Some(format!(
-        "longer than a day, or more than a day from the others, which is in no recording: {count} of {}, the first {name:?}; figures that hold such events are not to be trusted",
+        "longer than a day, or more than a day from the others, as no recording is: {count} of {}, the first {name:?}; figures that include such events are not reliable",
         counted(trace.events.len() as u64, "event")
     ))
 }

@@ -8,7 +8,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::counted;
 use perf4sight_machine::{check_kind, claim};
-use perf4sight_verb::{Context, Divisible, Foreseen, Item, Outline, Part, Section, Summary};
+use perf4sight_verb::{Context, Divisible, Foreseen, Item, Outline, Part, Section, Summary, check_keeps_results};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -97,11 +97,7 @@ impl Detection {
                 .expected("one of them")
                 .help("leave host out: Slurm chooses the machine"));
         }
-        match self.overwrite {
-            false => Ok(()),
-            true => Err(Error::config("overwrite = True would submit everything again every time")
-                .help("leave overwrite out, and set out to another folder to measure anew")),
-        }
+        check_keeps_results(self.overwrite)
     }
 
     /// Whether a row is of one of the settings.

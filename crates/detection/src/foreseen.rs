@@ -40,7 +40,6 @@ struct Answer {
     predictions: Vec<Prediction>,
     /// Settings that were measured, which the predictions are based on.
     rows: u64,
-    /// Images of an epoch.
     images: u64,
     /// Whose fingerprint it is.
     device: String,

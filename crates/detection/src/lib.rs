@@ -143,7 +143,7 @@ impl Became {
                 timing,
                 seen,
             })),
-            None => Became::Failed("the worker's answer holds no steps".to_owned()),
+            None => Became::Failed("the worker's answer has no steps".to_owned()),
         }
     }
 }

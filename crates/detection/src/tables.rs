@@ -31,7 +31,6 @@ fn milliseconds(seconds: f64) -> Milliseconds {
     Milliseconds(1e3 * seconds)
 }
 
-/// One line a setting.
 pub(super) fn settings(tried: &[Tried], epochs: u64) -> Table {
     let epoch = |one: &Tried| Some(one.ran()?.timing.epoch(one.ran()?.measured.images, one.setting.batch));
     let timed = |one: &Tried, of: fn(&Timing) -> f64| Some(milliseconds(of(&one.ran()?.timing)));
@@ -219,7 +218,10 @@ impl Answer<'_> {
         let more = |(other, _): &&(Setting, &Ran)| other.batch == self.setting.batch && other.num_workers >= needed;
         if let Some((other, ran)) = self.ran.iter().filter(more).max_by(|one, other| Ran::compare(one, other)) {
             let rate = significant(ran.timing.rate);
-            return format!("by what is loaded now {many} would keep up, but {} gave {rate} images/s", words(*other));
+            return format!(
+                "at the present loading speed {many} would be enough, but {} gave {rate} images/s",
+                words(*other)
+            );
         }
         match self.processors.filter(|left| needed > *left) {
             Some(left) => format!(

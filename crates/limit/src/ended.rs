@@ -89,7 +89,7 @@ impl Ended {
         match self.end {
             JobEnd::Exited(status) if !status.success() => return Verdict::Crashed(how_it_ended(status)),
             JobEnd::WantedTerminal => {
-                return Verdict::Crashed("it wanted a terminal, and there is none for it".to_owned());
+                return Verdict::Crashed("it tried to use a terminal, and has none".to_owned());
             }
             JobEnd::Exited(_) | JobEnd::Enough | JobEnd::TimeUp => {}
         }

@@ -606,7 +606,7 @@ fn a_job_that_wants_a_terminal_is_told_to_have_none() {
         Err(cause) => return println!("not run: a terminal is made by script (util-linux): {cause}"),
     }
     let verdict = fs::read_to_string(folder.path().join("verdict")).unwrap();
-    assert_eq!(verdict, "crashed: it wanted a terminal, and there is none for it");
+    assert_eq!(verdict, "crashed: it tried to use a terminal, and has none");
 }
 
 #[test]

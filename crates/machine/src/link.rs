@@ -208,10 +208,10 @@ fn next(stream: &mut impl BufRead) -> io::Result<Option<String>> {
     match line.pop() {
         Some(b'\n') => {
             let text = String::from_utf8(line);
-            text.map(Some).map_err(|_| io::Error::new(ErrorKind::InvalidData, "what it said is no text"))
+            text.map(Some).map_err(|_| io::Error::new(ErrorKind::InvalidData, "its output is no text"))
         }
         Some(_) if read as u64 == LONGEST => {
-            Err(io::Error::new(ErrorKind::InvalidData, format!("it said a line of more than {LONGEST} bytes")))
+            Err(io::Error::new(ErrorKind::InvalidData, format!("it wrote a line of more than {LONGEST} bytes")))
         }
         Some(_) | None => Ok(None),
     }

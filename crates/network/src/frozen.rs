@@ -79,7 +79,7 @@ impl Network {
         if names.is_empty() {
             return Err(Error::input(format!("{} has no weights, so that there is nothing to train", self.name()))
                 .expected("a network with weights")
-                .help("ask about its inference (stage = inference)"));
+                .help("use its inference (stage = inference)"));
         }
         let some: Vec<&str> = names.iter().rev().take(3).copied().collect();
         Err(Error::input(format!("trainable = {trainable} leaves nothing of {} to train", self.name()))

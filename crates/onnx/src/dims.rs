@@ -28,7 +28,7 @@ pub fn dims(sizes: impl IntoIterator<Item = (String, u64)>) -> Result<Dims> {
     let mut dims = Dims::new();
     for (name, size) in sizes {
         if let Some(other) = dims.insert(name.clone(), size).filter(|&other| other != size) {
-            let problem = format!("dimension \"{name}\" is said to be {other} and {size} large");
+            let problem = format!("dimension \"{name}\" is set to both {other} and {size}");
             return Err(Error::usage(problem).expected("one size for each dimension"));
         }
     }

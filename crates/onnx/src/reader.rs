@@ -60,7 +60,7 @@ pub(super) fn read(file: &File, graph: &GraphProto, name: &str, opset: i64) -> R
     let order = order::ordered(&graph.node, &|name| known.contains_key(name), &outputs)?;
     if order.is_empty() {
         let help = "export a network that computes something";
-        return Err(("holds no operation: what it gives is what it reads".into(), Some(help)));
+        return Err(("holds no operation: its output is its input".into(), Some(help)));
     }
     let mut to = Translation {
         builder,

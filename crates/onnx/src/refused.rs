@@ -44,7 +44,8 @@ fn is_sparse(input: &ValueInfoProto) -> bool {
 pub(super) fn batches(network: &Network) -> Result<(), Problem> {
     let Some(node) = network.nodes().iter().find(|node| is_across(&node.shape)) else { return Ok(()) };
     let shape = node.shape.dims().iter().map(|&dim| written(dim as i128)).collect::<Vec<_>>().join("x");
-    let problem = format!("node \"{}\" makes {shape} of every sample, so that no cost of one can be answer", node.name);
+    let problem =
+        format!("node \"{}\" makes {shape} of every sample, so that one sample has no cost of its own", node.name);
     Err((problem, Some(ALONE)))
 }
 

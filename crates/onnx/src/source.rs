@@ -96,11 +96,11 @@ fn sized(data: &[&ValueInfoProto]) -> Result<(), Problem> {
         Some(asked) => {
             let asked = asked.join(" ");
             Err((
-                format!("{shape}: say how large it is by {asked} (perf4sight inspect, predict and advise)"),
+                format!("{shape}: set its size with {asked} (perf4sight inspect, predict and advise)"),
                 Some(FIXED_SIZE),
             ))
         }
-        None => Err((format!("{shape}, and what is open has no name"), Some(FIXED_SIZE))),
+        None => Err((format!("{shape}, and the open dimension has no name"), Some(FIXED_SIZE))),
     }
 }
 
@@ -229,7 +229,7 @@ pub(super) fn set_input(graph: &mut GraphProto, initializers: &[Initializer], sa
     let &[input] = data.as_slice() else {
         let names = data.iter().map(|input| format!("\"{}\"", input.name())).collect::<Vec<_>>().join(", ");
         let help = "leave input out; what a file leaves open has its size by --dim";
-        return Err((format!("reads {} inputs ({names}), and input says how large one is", data.len()), Some(help)));
+        return Err((format!("reads {} inputs ({names}), and input sets the size of one", data.len()), Some(help)));
     };
     let (name, batch, rank) = (input.name().to_owned(), batch_axis(input), dims(input).unwrap_or_default().len());
     if rank != sample.rank() + 1 {

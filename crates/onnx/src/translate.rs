@@ -59,7 +59,7 @@ impl Translation<'_> {
         let is_across = self.samples.is_open() && shapes().any(is_across);
         self.builder.insert(&self.free(name), op, &ids).map_err(|why| {
             Misfit::Wrong(match is_across {
-                true => "combines what is of one sample with what is of all samples of the batch".to_string(),
+                true => "combines values of one sample with values of all samples of the batch".to_string(),
                 false => why,
             })
         })

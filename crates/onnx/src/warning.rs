@@ -231,7 +231,7 @@ fn restored_batch_norm(f: &mut Formatter, count: usize) -> Result {
     let folded = counted(count as u64, "batch normalisation");
     write!(
         f,
-        "the exporter folded {folded} into the layers in front: what its notes say PyTorch has is counted and run"
+        "the exporter folded {folded} into the layers in front: the layers of PyTorch, as in its notes, are counted and run"
     )
 }
 
@@ -247,7 +247,7 @@ fn across_samples(f: &mut Formatter, nodes: &[String]) -> Result {
 fn fixed_sizes(f: &mut Formatter, nodes: &[String], input: &str) -> Result {
     write!(
         f,
-        "resizes to the size that it was exported with, whatever its input is: {}; export the network with an input of {input} if it does not",
+        "always resizes to the size that it was exported with: {}; export the network with an input of {input} if it does not",
         nodes.join(", ")
     )
 }

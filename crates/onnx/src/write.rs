@@ -61,7 +61,7 @@ fn check_readable(network: &Network, bytes: &[u8], path: &Path) -> Result<()> {
         Err(error) => error.to_string(),
     };
     Err(Error::input(format!("{} was not written, for it could not be read: {problem}", path.display()))
-        .help("export the network again; the warnings say what is odd about its file"))
+        .help("export the network again; the warnings name what is unusual about its file"))
 }
 
 /// Refuses to replace a file that this program did not write, or that was given weights since.

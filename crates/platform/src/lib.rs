@@ -174,7 +174,7 @@ impl Platform {
         let usable = Precision::ALL.into_iter().filter(|other| self.computes_with(*other));
         let usable: Vec<&str> = usable.map(Precision::name).collect();
         let Platform { name, title, .. } = self;
-        Err(Error::input(format!("nothing is known of precision = {} on {name}: {title}", precision.name()))
+        Err(Error::input(format!("precision = {} is not known for {name}: {title}", precision.name()))
             .expected(usable.join(", "))
             .help("ask for another precision, or for a device that computes with it"))
     }
@@ -228,7 +228,7 @@ impl Platform {
         let refused = |what: &str| Err(Error::input(format!("device {}: {what}", self.name)));
         if !self.allocator.is_sound() {
             return refused(
-                "its allocator has a size of 0 or beyond a tebibyte, or a segment smaller than what it serves",
+                "its allocator has a size of 0 or beyond a tebibyte, or a segment smaller than its requests",
             );
         }
         if self.workspaces.iter().any(|workspace| !workspace.is_sound()) {

@@ -132,7 +132,7 @@ impl Record {
         let out = self.absolute_out()?;
         if out.to_str().is_none_or(|text| text.contains([':', '\n', '\r'])) {
             return Err(Error::usage(
-                "Python cannot load the recorder from a folder with a colon, a line end or what is no text in its path",
+                "Python cannot load the recorder from a folder with a colon, a line end or bytes that are no text in its path",
             )
             .file(out)
             .help(format!("record into another folder ({})", self.out_key)));

@@ -79,7 +79,7 @@ impl Outcome<'_> {
         let begun = self.reports.iter().filter(|report| report.iterations_are.is_some() && report.trace.is_none());
         let lost = begun.map(|report| match &report.problem {
             Some(problem) => format!("a process of {} was not recorded: {problem}", report.executable),
-            None => format!("a process of {} ended before its recording; what it had is lost", report.executable),
+            None => format!("a process of {} ended before its recording was written, which is lost", report.executable),
         });
         let asked = self.settings.iterations;
         let short = self.recordings.iter().filter(|one| count(&one.wall.plain) < asked).map(|one| {
@@ -99,7 +99,7 @@ impl Outcome<'_> {
         });
         let mute = self.recordings.iter().filter(|one| self.settings.stacks && one.calls == Some(false)).map(|one| {
             format!(
-                "rank {}: the profiler of this PyTorch records no calls of Python, unlike those of 1.12 and newer: the share of Python stays unknown",
+                "rank {}: the profiler of this PyTorch records no calls of Python (1.12 and newer do): the share of Python stays unknown",
                 one.rank
             )
         });
@@ -216,9 +216,9 @@ impl Outcome<'_> {
             // A killed process did not report its end.
             let ended = begun.phase == Some(Phase::Finished);
             if self.ended.asked == Some(Asked::TimeUp) {
-                return error.help("allow more time (time_limit), or ask for fewer iterations or a shorter warm-up");
+                return error.help("allow more time (time_limit), or request fewer iterations or a shorter warm-up");
             }
-            return if ended { error.help("ask for fewer iterations, or for a shorter warm-up") } else { error };
+            return if ended { error.help("request fewer iterations, or a shorter warm-up") } else { error };
         }
         if self.ended.asked == Some(Asked::TimeUp) && !self.reports.is_empty() {
             return failed("no iteration had ended by then, nor perhaps had PyTorch been imported").help(

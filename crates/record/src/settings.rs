@@ -4,17 +4,17 @@ use perf4sight_verb::config::{Setting, Table, flag, integer, path, text, time};
 
 /// The training script, as the words of a command.
 pub const COMMAND: Setting = text("command").command()
-    .help("The command, such as python3 train.py --epochs 1, or one with torchrun; on the command line behind two dashes. It runs without a shell; as a list, its words may contain spaces.");
+    .help("Command to record, such as python3 train.py --epochs 1, or one with torchrun; on the command line after --. It runs without a shell. In a list, words may contain spaces.");
 
 /// How it is recorded.
 pub const HOW: [Setting; 5] = [
     integer("iterations", 1, 100_000)
         .or("20")
         .value("N")
-        .help("How many iterations to record, and how many to time without recording."),
-    integer("warm_up", 0, 100_000).or("5").value("N").help("How many iterations come before those that count."),
+        .help("Number of iterations to record. As many more are timed without recording."),
+    integer("warm_up", 0, 100_000).or("5").value("N").help("Number of warm-up iterations, which are not counted."),
     flag("stacks").help(
-        "Record Python functions too. Without them the share of Python is unknown; with them recording costs more.",
+        "Record Python functions too. Without them, the share of Python is unknown; with them, recording slows the script down more.",
     ),
     time("time_limit").help("End the command after this time, such as 90s or 10min; a number alone is seconds."),
     flag("overwrite").help("Replace a recording in the folder."),
@@ -44,7 +44,7 @@ Examples:
   perf4sight record --time-limit 10min -- torchrun --nproc-per-node 2 train.py
 
 The script runs as it is. Its iterations are the spans between enable_profiling() and disable_profiling() of
-`from perf4sight import Profiler`, else steps of its optimizer, else batches of its DataLoader. When enough is recorded, it ends as
+`from perf4sight import Profiler`, otherwise steps of its optimizer, otherwise batches of its DataLoader. When enough is recorded, it ends as
 by sys.exit(0).
 
-A command that fails by itself gives this program its exit code; all others: perf4sight --help.";
+If the command fails by itself, its exit code is that of perf4sight. All other exit codes: perf4sight --help.";

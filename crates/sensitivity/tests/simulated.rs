@@ -269,12 +269,12 @@ fn whoever_changes_what_follows_from_points_is_told_what() {
         Show { profile: file }.run(&mut context).unwrap();
         context.warnings().join("\n")
     };
-    assert!(!shown(&measured).contains("does not follow"));
+    assert!(!shown(&measured).contains("do not follow"));
     let change = |part: &str, change: &dyn Fn(&mut Value)| {
         let mut changed = measured.clone();
         change(&mut changed);
         let said = shown(&changed);
-        assert!(said.contains(&format!("does not follow from its points ({part}")), "{part}: {said}");
+        assert!(said.contains(&format!("do not follow from its points ({part}")), "{part}: {said}");
     };
     change("own_memory", &|profile| profile["own_memory"] = 1.into());
     change("request", &|profile| profile["request"]["memory"] = 7.into());
@@ -293,7 +293,7 @@ fn whoever_changes_what_follows_from_points_is_told_what() {
         older["request"][lines] = line.into();
     }
     older["job"]["cpu_step"] = Value::Null;
-    assert!(!shown(&older).contains("does not follow"));
+    assert!(!shown(&older).contains("do not follow"));
 }
 
 /// 200 files of 600 KB, each computed with for 0.3 s. Where reading alone takes as long as computing, an epoch of a job that reads nothing ahead

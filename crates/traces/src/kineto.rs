@@ -140,7 +140,7 @@ impl Reader {
     fn cut(&mut self) {
         let at = self.window.at();
         self.trace.damage.truncated.get_or_insert_with(|| {
-            format!("the trace is cut off or damaged at byte {at} of the JSON; what is before it was read")
+            format!("the trace is cut off or damaged at byte {at} of the JSON; everything before it was read")
         });
     }
 
@@ -256,7 +256,7 @@ fn odd_rank(key: &str, value: &Value) -> Option<String> {
     let is_rank = rank.as_u64().is_some_and(|rank| u32::try_from(rank).is_ok());
     let text: String = rank.to_string().chars().take(100).collect();
     (!is_rank).then(|| {
-        format!("the trace says that it is of rank {text}, which is none; the rank is that of its file's name or place")
+        format!("the trace names rank {text}, which is no rank; the rank is taken from the name or place of its file")
     })
 }
 

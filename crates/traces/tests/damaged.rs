@@ -235,7 +235,7 @@ fn a_rank_that_is_none_is_told() {
             format!("{{\"distributedInfo\": {{\"rank\": {rank}}}, \"traceEvents\": [{}]}}", event("op", "1", "2"));
         let trace = read(&folder.file("odd.json", text.as_bytes())).unwrap();
         assert_eq!(trace.header.rank, None);
-        assert!(trace.damage.warnings()[0].starts_with("the trace says that it is of rank"), "{rank}");
+        assert!(trace.damage.warnings()[0].starts_with("the trace names rank"), "{rank}");
     }
 }
 

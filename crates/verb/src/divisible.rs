@@ -1,7 +1,7 @@
 //! A section whose work consists of items that several machines can share, each machine writing into a folder of its own.
 
 use super::{Context, Foreseen, Outline, Summary};
-use perf4sight_base::error::Result;
+use perf4sight_base::error::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,6 +27,27 @@ pub struct Part<'a> {
     pub run: &'a Path,
     /// Its share of the expected time of the whole run, from 0 to 1.
     pub share: f64,
+}
+
+impl Part<'_> {
+    /// Its share of the rest of a budget, of which all parts together spent these seconds.
+    #[must_use]
+    pub fn budget(&self, whole: Option<Duration>, spent: f64) -> Option<Duration> {
+        let spent = Duration::try_from_secs_f64(spent).unwrap_or(Duration::MAX);
+        whole.map(|whole| whole.saturating_sub(spent).mul_f64(self.share))
+    }
+}
+
+/// Refuses to divide a section that discards its results.
+///
+/// # Errors
+/// `overwrite` is set.
+pub fn check_keeps_results(overwrite: bool) -> Result<()> {
+    match overwrite {
+        false => Ok(()),
+        true => Err(Error::config("overwrite = True would submit everything again every time")
+            .help("leave overwrite out, and set out to another folder to measure again")),
+    }
 }
 
 /// A section that can be divided.

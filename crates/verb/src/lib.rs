@@ -18,7 +18,7 @@ mod outline;
 mod summary;
 
 pub use context::Context;
-pub use divisible::{Divisible, Item, Part};
+pub use divisible::{Divisible, Item, Part, check_keeps_results};
 pub use outline::{Foreseen, KeyedPath, Outline};
 pub use summary::{Finding, Noun, Summary};
 

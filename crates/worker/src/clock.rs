@@ -6,7 +6,6 @@ use perf4sight_step::sampling::Sample;
 use std::time::{Duration, Instant};
 use tch::TchError;
 
-/// A clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Clock {
     /// The processor's, which does the work itself.

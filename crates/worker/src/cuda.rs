@@ -62,7 +62,7 @@ fn check(driver: (i64, i64), needed: (i64, i64), libtorch: &str) -> Result<()> {
 fn unusable(library: &Library, why: impl Display) -> Error {
     Error::device(format!("libtorch {} was loaded, but it cannot use the GPU: {why}", library.version))
         .file(&library.file)
-        .help("python3 -c 'import torch; torch.cuda.init()' with the same PyTorch must work; if it does not, install it anew")
+        .help("python3 -c 'import torch; torch.cuda.init()' with the same PyTorch must work; if it does not, install it again")
 }
 
 /// Environment variables that would change the cost of a step on a GPU without being recorded in a row: the allocator's
@@ -93,7 +93,7 @@ fn load(library: &Library) -> Result<()> {
         Error::device(format!("libtorch {} cannot be loaded: {cause}", library.version))
             .file(&library.file)
             .expected("the CUDA half of libtorch and the NVIDIA libraries that it needs, as pip installs them")
-            .help("install PyTorch anew with all that it depends on: pip install --force-reinstall torch==2.11.0")
+            .help("install PyTorch again with all its dependencies: pip install --force-reinstall torch==2.11.0")
     })?;
     std::mem::forget(loaded);
     Ok(())

@@ -26,7 +26,10 @@ const REMEDIES: [(c_int, &str); 4] = [
     ),
     (803, "the kernel module and libcuda.so.1 are of different versions: reboot, or install the same version of both"),
     (804, "this GPU needs the driver of its own release instead of NVIDIA's forward compatibility package"),
-    (999, "look at the kernel's log (dmesg) for what the NVIDIA module says; loading it anew or a reboot often helps"),
+    (
+        999,
+        "look for messages of the NVIDIA module in the kernel's log (dmesg); loading it again or a reboot often helps",
+    ),
 ];
 
 /// A driver that answers.

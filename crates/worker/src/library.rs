@@ -85,12 +85,10 @@ fn version(library: &Path) -> Result<String> {
     let folders = library.ancestors().skip(1).take(2);
     let said = folders.flat_map(|folder| [folder.join("version.py"), folder.join("build-version")]).find_map(stated);
     said.ok_or_else(|| {
-        Error::device(format!(
-            "nothing next to this library says which libtorch it is, and perf4sight is built for {LIBTORCH}"
-        ))
-        .file(library)
-        .expected("version.py or build-version in the folder above, as PyTorch and libtorch have them")
-        .help(remedy())
+        Error::device(format!("no file next to this library has its version, and perf4sight is built for {LIBTORCH}"))
+            .file(library)
+            .expected("version.py or build-version in the folder above, as PyTorch and libtorch have them")
+            .help(remedy())
     })
 }
 
@@ -124,7 +122,6 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    /// A folder with these files.
     fn folder(files: &[(&str, &str)]) -> TempDir {
         let folder = TempDir::new().unwrap();
         for (name, content) in files {
@@ -157,7 +154,7 @@ mod tests {
         let processor = folder(&[("lib/libtorch_cpu.so", ""), ("version.py", PYTORCH)]);
         let cases = [
             (other.path(), "this is libtorch 2.10.0+cu128, and perf4sight is built for 2.11.0"),
-            (unknown.path(), "nothing next to this library says which libtorch it is"),
+            (unknown.path(), "no file next to this library has its version"),
             (processor.path(), "no CUDA build of libtorch"),
             (Path::new("/nowhere/torch"), "no such path"),
         ];

@@ -32,7 +32,6 @@ struct Training {
     zero_grad: ZeroGrad,
     /// Passes forward and backward a step.
     passes: u64,
-    /// Samples of all of them.
     samples: u64,
     scaler: Option<Scaler>,
 }
@@ -259,7 +258,6 @@ fn created(optimizer: Optimizer) -> Result<COptimizer, TchError> {
     }
 }
 
-/// A batch of one of the inputs.
 fn filled(contents: Contents, input: &Input, batch: u64, (held, device): (Number, Device)) -> Result<Tensor, TchError> {
     let size = batch_of(batch, input.shape.dims());
     let kind = kind_of(input.element, held);

@@ -130,8 +130,8 @@ fn verdict(difference: &Difference, busier: Option<BusierSide>) -> String {
 
 fn unknown(difference: &Difference) -> &'static str {
     match difference.before.count.min(difference.after.count) {
-        1 => "of a single one nobody knows how much is noise",
-        _ => "nothing varies among iterations, so that nobody knows how much is noise",
+        1 => "the noise of a single iteration is unknown",
+        _ => "all iterations are equal, so that the noise is unknown",
     }
 }
 

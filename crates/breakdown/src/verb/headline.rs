@@ -33,7 +33,7 @@ pub(super) fn of(run: &Run) -> String {
     let (parts, accelerators) = parts(&means, total, run.has_accelerators());
     let cut_off = run.ranks().any(|(ranked, _)| ranked.trace.damage.truncated.is_some());
     let doubt = match cut_off {
-        true => " (of what was read: the trace is cut off, and what it lacks counts nowhere)",
+        true => " (of the part that was read: the trace is cut off, and the rest is not counted)",
         false => "",
     };
     let slowed = run.breakdown.ranks.iter().any(|rank| rank.correction.slows_python);

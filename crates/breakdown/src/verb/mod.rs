@@ -90,9 +90,7 @@ const READING: u64 = 2;
 fn write(mut files: ResultFiles, shown: &mut Shown) -> Result<Value> {
     let folded = FoldedStacks::of(&shown.run);
     if folded.cut {
-        shown
-            .warnings
-            .push("stacks.folded holds the first 64 MiB of the stacks; what is behind is left out".to_owned());
+        shown.warnings.push("stacks.folded holds the first 64 MiB of the stacks; the rest is left out".to_owned());
     }
     files.add("stacks.folded", folded.text);
     for published in published::of(shown) {

@@ -8,13 +8,13 @@ pub(super) const TABLE: Table = Table {
     about: "shows where the iterations of a recorded training script spend their time, and what changed between two recordings",
     groups: &[&[
         path("traces").many().or("{record.out}").or_on_command_line(Required).positional("PATH")
-            .help("Traces of one run, one of each rank, or a folder of them."),
+            .help("Traces of one run, one for each rank, or a folder with them."),
         path("out").or("breakdown").value("DIR")
             .help("Folder for report.html, breakdown.json, breakdown.csv, stacks.folded and the plots. An earlier breakdown in it is replaced."),
         text("iteration").value("NAME")
-            .help("The name of the events that are the iterations: of a range, a function or an operator. By default the steps of PyTorch's profiler; without those, the steps of an optimizer; without either, what repeats."),
+            .help("Name of the events that are iterations: a range, a function or an operator. By default the steps of PyTorch's profiler, otherwise the steps of an optimizer, otherwise the events that repeat."),
         path("compare").several().value("PATH")
-            .help("The traces of another run, or a folder of them, to show what changed from the first to this one. Either may be several folders, each a recording of the run."),
+            .help("Traces of another run, or a folder with them, to show what changed between the two. Each of the two may be several folders, each with one recording of the run."),
     ]],
 };
 
@@ -26,5 +26,5 @@ Examples:
   perf4sight breakdown before/ --compare after/
   perf4sight breakdown before1/ before2/ --compare after1/ after2/
 
-Without --iteration, iterations are the steps of PyTorch's profiler, else those of an optimizer, else what repeats.
+Without --iteration, iterations are the steps of PyTorch's profiler, otherwise those of an optimizer, otherwise the events that repeat.
 The folder of --out holds report.html, breakdown.json, breakdown.csv, stacks.folded and the plots; an earlier breakdown in it is replaced.";

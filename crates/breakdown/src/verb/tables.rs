@@ -239,7 +239,7 @@ pub(super) fn work(whose: Whose) -> Table {
     let total = whose.total();
     let rows = total.iter().flat_map(|_| Work::ALL.map(kind).into_iter().chain([busy()]));
     let all = |(_, exposed, hidden): &(&str, f64, Option<f64>)| exposed + hidden.unwrap_or(0.0);
-    Rows::new("What the GPU works on; what goes on behind something above it is hidden", rows)
+    Rows::new("The work of the GPU; work that runs at the same time as work of a row above is hidden", rows)
         .text("work", "work", |row| row.0)
         .number("total_ms", "mean", |row| milliseconds(all(row)))
         .number("percent", "share", |row| share(all(row), total.as_ref()?))

@@ -261,7 +261,7 @@ fn answer(said: &str, job: &Job, limit: Duration) -> std::result::Result<Measure
             if given == [job.latency, job.memory, job.layers] {
                 return Ok(Measurement::Measured { latency, memory, layers, seconds, conditions });
             }
-            Err(format!("the answer lacks what the worker was asked for: \"{}\"", quoted(said)))
+            Err(format!("the answer lacks requested values: \"{}\"", quoted(said)))
         }
     }
 }

@@ -101,7 +101,7 @@ impl Program {
             step.settings().map(|(setting, _)| setting.key().to_owned()).filter(|key| !known.contains(key)).collect();
         match unknown.is_empty() {
             true => Ok(()),
-            false => Err(Error::device(format!("the worker `{self}` knows nothing of {}", unknown.join(", ")))
+            false => Err(Error::device(format!("the worker `{self}` does not support {}", unknown.join(", ")))
                 .expected("a worker that runs such steps")
                 .help(format!("use a worker of this version of perf4sight, or leave {} out", unknown.join(" and ")))),
         }
@@ -185,7 +185,7 @@ fn unfit(words: &[String], machine: &dyn Machine, output: &Output, why: &str) ->
         ("", None) => "no answer",
         _ => why,
     };
-    Error::device(format!("the worker `{}`{} does not say what it can do: {heard}", words.join(" "), machine.at()))
+    Error::device(format!("the worker `{}`{} does not report its features: {heard}", words.join(" "), machine.at()))
         .expected(format!("{ABOUT} makes it write one line of protocol {PROTOCOL}"))
         .help(match words.ends_with(&OF_PYTHON.map(str::to_owned)) {
             true => format!(

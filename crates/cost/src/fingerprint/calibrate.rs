@@ -49,9 +49,9 @@ impl Fingerprint {
         match self.about(&attempt.network).max_batch() {
             Some(most) if most.likely as f64 > CONTRADICTION * batch as f64 => {
                 let (step, likely) = (attempt.record.identity(), most.likely);
-                Err(Error::input(format!("{step}: did not fit, but this fingerprint says that {likely} samples do"))
+                Err(Error::input(format!("{step}: did not fit, but this fingerprint predicts that {likely} samples do"))
                     .expected(format!("a batch size that failed within a factor of {CONTRADICTION} of that"))
-                    .help("check that the row is of this device, stage and network; if it is right, profile the network and fit anew"))
+                    .help("check that the row is of this device, stage and network; if it is right, profile the network and fit again"))
             }
             _ => Ok(()),
         }
@@ -75,6 +75,6 @@ impl Fingerprint {
         );
         Err(Error::input(problem)
             .expected(format!("a row within a factor of {CONTRADICTION} of the prediction"))
-            .help("check that the row is of this device, stage and network, and in milliseconds or MiB; if it is right, profile the network and fit anew"))
+            .help("check that the row is of this device, stage and network, and in milliseconds or MiB; if it is right, profile the network and fit again"))
     }
 }

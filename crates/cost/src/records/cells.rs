@@ -47,7 +47,7 @@ impl Cell<'_> {
         match self.optional()? {
             Some(value) if value > 0.0 && value <= MOST => Ok(Some(value)),
             Some(value) if passed || f64::is_nan(value) => Err(self.wrong("a number above 0")),
-            None if passed => Err(self.wrong("a number, because the row says passed = True")),
+            None if passed => Err(self.wrong("a number, because the row has passed = True")),
             Some(_) | None => Ok(None),
         }
     }

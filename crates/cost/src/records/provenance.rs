@@ -128,6 +128,6 @@ impl Provenance {
         }
         Err(Error::input(format!("the rows here were measured under another setting: {}", differences.join("; ")))
             .file(log_dir.join(PROVENANCE_FILE))
-            .help(format!("start anew with another device_name or log_dir, or move {} away", log_dir.display())))
+            .help(format!("start again with another device_name or log_dir, or move {} away", log_dir.display())))
     }
 }

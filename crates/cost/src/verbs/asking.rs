@@ -15,7 +15,7 @@ pub(super) const NETWORK: Setting = text("network")
     .required()
     .positional("NET.onnx|NAME|NAME@LEVEL")
     .known(networks)
-    .help("An ONNX file, the name of a known network, or NAME@LEVEL for one pruned to that percentage.");
+    .help("An ONNX file, the name of a known network, or NAME@LEVEL for one pruned by that percentage.");
 
 pub(super) const FINGERPRINT: Setting = path("fingerprint")
     .or("{fingerprint.model_storedir}")
@@ -36,14 +36,15 @@ pub(super) const DEVICE: Setting =
     text("device_name").named("device").value("NAME").help("Refuse fingerprints of another device.");
 
 pub(super) const DATASET: Setting = text("dataset").value("NAME")
-    .help("Refuse fingerprints of another dataset; with target the one whose images known networks read, by default imagenet.");
+    .help("Refuse fingerprints of another dataset. With target: the dataset whose images known networks read, by default imagenet.");
 
 pub(super) const INPUT: Setting = text("input")
     .value("SHAPE")
-    .help("Shape of one input sample, such as 3x320x320, if not as in the dataset or in the file.");
+    .help("Shape of one input sample, such as 3x320x320, if it differs from the dataset's or the file's.");
 
-pub(super) const CLASSES: Setting =
-    integer("classes", 1, i64::MAX).value("NUMBER").help("Number of classes, if not as in the dataset or in the file.");
+pub(super) const CLASSES: Setting = integer("classes", 1, i64::MAX)
+    .value("NUMBER")
+    .help("Number of classes, if it differs from the dataset's or the file's.");
 
 const DIM: Setting = text("dim").many().on_command_line().value("NAME=SIZE").help(
     "Size of a dimension that the file leaves open, by its name there, such as tokens=197; may be given several times.",
@@ -55,7 +56,7 @@ pub(super) const EXTENTS: &[Setting] = &[INPUT, CLASSES, DIM];
 /// The dataset that gives the images and classes of a known network, unless other settings do.
 pub(super) const IMAGES_OF: Setting = word("dataset", || Dataset::ALL.map(Dataset::name).to_vec())
     .or("imagenet")
-    .help("Whose images and classes a known network is built for.");
+    .help("Dataset whose images and classes a known network is built for.");
 
 /// Whether existing files that perf4sight did not write are replaced.
 pub(super) const OVERWRITE: Setting =

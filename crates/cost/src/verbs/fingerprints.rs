@@ -68,7 +68,7 @@ impl Verb for Fingerprints {
         };
         let failure = (unusable > 0).then(|| {
             Error::input(format!("{unusable} of the fingerprints below {} cannot be used", self.folder.display()))
-                .help("the warnings above say why; the others are listed")
+                .help("the reasons are in the warnings above; the others are listed")
         });
         let json = table.to_json();
         Ok(Summary {

@@ -36,7 +36,7 @@ pub(super) fn check<'a>(networks: impl Iterator<Item = (&'a str, &'a Path)>) -> 
             true => Ok(()),
             false => Err(Error::input(format!("reads {}, not {}", network.read(), images.input()))
                 .file(file)
-                .expected(format!("networks for the images of {}, as input says", images.word()))
+                .expected(format!("networks for the images of {}, as set by input", images.word()))
                 .help("let [create_network_dataset] write the networks with the same input, or set local_model_loc")),
         }
     })

@@ -112,7 +112,7 @@ fn known(name: &str, dataset: &str, extents: &Extents) -> Result<Network> {
     if let Some((dim, _)) = extents.dims.first_key_value() {
         return Err(Error::usage(format!("{name} leaves no dimension \"{dim}\" open, nor any other"))
             .expected("an ONNX file of which it is a dimension")
-            .help("--input and --classes say how large what a known network reads and gives is"));
+            .help("--input and --classes set the sizes of a known network's input and output"));
     }
     if let Some(turned) = extents.channels_first() {
         let asked = extents.input.as_ref().map_or(String::new(), ToString::to_string);
@@ -141,9 +141,9 @@ pub(super) fn check_own_name(name: &str) -> Result<()> {
         check_network_name(name)?;
     }
     match calibration::is_reserved(name) {
-        true => Err(Error::config(format!("\"{name}\" is a name of networks that only teach operations"))
+        true => Err(Error::config(format!("\"{name}\" is the name of a calibration network"))
             .expected("a name that does not begin so")
-            .help("rename the network; teach = True in [profile] measures those that teach")),
+            .help("rename the network; teach = True in [profile] measures the calibration networks")),
         false => Ok(()),
     }
 }

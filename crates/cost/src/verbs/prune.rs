@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 pub static VERB: VerbSpec = VerbSpec {
     table: Settings {
         section: "prune",
-        about: "prunes one network to a level, and lists which channels of which layer are left",
+        about: "prunes one network to a level, and lists the remaining channels of every layer",
         groups: &[
             &[NETWORK, LEVEL, MODE, SEED, KEEP, EQUAL_PARTS, OUT, WEIGHTS, asking::OVERWRITE, asking::IMAGES_OF],
             asking::EXTENTS,
@@ -36,22 +36,22 @@ const NETWORK: Setting =
 const LEVEL: Setting = number("level", 0.0).required().value("PERCENT").help("Percent of all parameters to remove.");
 
 const MODE: Setting = word("mode", || Mode::ALL.map(Mode::name).to_vec()).or("random")
-    .help("Which filters go first: at random, at random with late or early layers preferred, or those with the smallest mean magnitude (needs a file with weights).");
+    .help("Which filters are removed first: at random, at random with late or early layers preferred, or those with the smallest mean magnitude (needs a file with weights).");
 
-const SEED: Setting = integer("seed", 0, i64::MAX).or("0").help("Seed of what is drawn.");
+const SEED: Setting = integer("seed", 0, i64::MAX).or("0").help("Seed of the random choice.");
 
 const KEEP: Setting = text("keep").many().value("PATTERN")
-    .help("Layers that keep all channels that they read and give, by patterns of their names such as 'encoder.*.attn.*'; may be given several times.");
+    .help("Layers that keep all their input and output channels, as patterns of names such as 'encoder.*.attn.*'; may be given several times.");
 
 const EQUAL_PARTS: Setting = flag("equal_parts")
-    .help("Equally long parts that a tensor is divided into lose the same channels, as code that calls chunk needs.");
+    .help("Remove the same channels from the equally long parts of a divided tensor, as code that calls chunk needs.");
 
 const OUT: Setting = path("out").value("FILE.onnx").help("Where to write the smaller network.");
 
 const WEIGHTS: Setting = flag("weights")
     .requires("out")
     .conflicts(Conflicts::With(&["input", "classes"]))
-    .help("Write the file with what is left of its weights, instead of shapes alone.");
+    .help("Write the remaining weights too, instead of shapes alone.");
 
 /// The first problem with such a file: onnxruntime requires every weight as an input.
 const WEIGHTLESS: &str = "\nThe file holds shapes and no weights: they are inputs of its graph. With --weights it holds what is left of those of NET.onnx; to \
@@ -151,7 +151,7 @@ impl Prune {
         let is_itself = matches!((file.canonicalize(), source.canonicalize()), (Ok(out), Ok(own)) if out == own);
         if is_itself && !self.overwrite {
             onnx::check_replaced(file, false)?;
-            return Err(Error::usage("the network would be replaced by what is left of it")
+            return Err(Error::usage("the pruned network would replace the network")
                 .file(file)
                 .help("choose another place, or replace it (--overwrite)"));
         }

@@ -105,7 +105,7 @@ impl Source {
     pub(super) fn description(&self) -> String {
         match self {
             Source::Fingerprint(folder) => format!("from {}", folder.display()),
-            Source::Targets(words) => format!("for {}, of which nothing was measured", words.join(", ")),
+            Source::Targets(words) => format!("for {}, without any measurement", words.join(", ")),
         }
     }
 }
@@ -128,7 +128,7 @@ impl Expected<'_> {
             }
         }
         match devices.is_empty() {
-            true => Err(Error::input("none of these devices can be asked about such steps")),
+            true => Err(Error::input("none of these devices supports such steps")),
             false => Ok(devices),
         }
     }

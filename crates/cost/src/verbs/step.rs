@@ -9,33 +9,33 @@ use perf4sight_verb::config::Missing::Literal;
 use perf4sight_verb::config::{Setting, Values, integer, text, word};
 
 pub(super) const STAGE: Setting =
-    word("stage", stages).or("{fingerprint.stage}").or_on_command_line(Literal("training")).help("What a step does.");
+    word("stage", stages).or("{fingerprint.stage}").or_on_command_line(Literal("training")).help("Stage of the step.");
 
 pub(super) const OPTIMIZER: Setting = word("optimizer", || Optimizer::ALL.map(Optimizer::name).to_vec())
-    .help("How the step changes the weights; by default as in the steps that were profiled.");
+    .help("Optimizer of the step; by default that of the profiled steps.");
 
 pub(super) const ZERO_GRAD: Setting = word("zero_grad", || ZeroGrad::ALL.map(ZeroGrad::name).to_vec())
-    .help("What becomes of gradients; by default free, as PyTorch does; where steps were profiled as in these, and with sgd instead of their optimizer keep, as published.");
+    .help("What zero_grad() does to gradients. By default as in the profiled steps, or keep, as published, if sgd replaces their optimizer; without a profile free, as PyTorch does.");
 
 pub(super) const PRECISION: Setting = word("precision", precisions)
-    .help("What numbers the step computes with: fp32, under autocast (amp_bf16, amp_fp16), or with weights in bfloat16 too; by default as in the steps that were profiled. Memory is simulated for all that the device computes with; latency is known at the precision that was profiled, and at those that it was calibrated with (perf4sight calibrate --precision).");
+    .help("Precision of the step: fp32, autocast (amp_bf16, amp_fp16), or bf16 with weights in bfloat16 too; by default that of the profiled steps. Memory is simulated for every precision of the device. Latency is known for the profiled precision, and for those that perf4sight calibrate --precision measured.");
 
 pub(super) const TRAINABLE: Setting = text("trainable").value("WEIGHTS")
-    .help("Which weights training changes: all, classifier, 'last N' (of the last N operations with weights), bias, normalisation, or patterns of layer names such as 'layer4.*,fc'; by default as in the steps that were profiled.");
+    .help("Weights that training changes: all, classifier, 'last N' (of the last N operations with weights), bias, normalisation, or patterns of layer names such as 'layer4.*,fc'; by default as in the profiled steps.");
 
 pub(super) const FROZEN_NORMALISATION: Setting =
     word("frozen_normalisation", || FrozenNormalisation::ALL.map(FrozenNormalisation::name).to_vec())
-        .help("How batch normalisations work whose weights are not changed: with the statistics of the batch, or with those they keep; by default as in the steps that were profiled.");
+        .help("Mode of batch normalisations whose weights are frozen: train uses the statistics of the batch, eval the running statistics; by default as in the profiled steps.");
 
-pub(super) const ACCUMULATE: Setting = integer("accumulate", 1, Accumulate::MOST as i64)
-    .value("PASSES")
-    .help("In how many passes the samples go through the network before the weights are changed; by default as in the steps that were profiled.");
+pub(super) const ACCUMULATE: Setting = integer("accumulate", 1, Accumulate::MOST as i64).value("PASSES").help(
+    "Gradient accumulation: number of passes before one update of the weights; by default as in the profiled steps.",
+);
 
 pub(super) const CHECKPOINT: Setting = text("checkpoint").value("SEGMENTS")
-    .help("Which parts of forward run again in backward instead of being kept: none, 'N segments' (all but the last of N), or 'every block'; by default as in the steps that were profiled.");
+    .help("Activation checkpointing: the segments of forward that run again in backward: none, 'N segments' (all but the last of N), or 'every block'; by default as in the profiled steps.");
 
 pub(super) const LOSS: Setting = word("loss", || Loss::ALL.map(Loss::name).to_vec())
-    .help("What the network's result is compared with: classes, also of every pixel or place, or as many numbers; by default as in the steps that were profiled.");
+    .help("Loss of the step: cross_entropy, also of every pixel or position, or mean_squared_error; by default as in the profiled steps.");
 
 pub(super) const OF_STEPS: &[Setting] =
     &[OPTIMIZER, ZERO_GRAD, PRECISION, TRAINABLE, FROZEN_NORMALISATION, ACCUMULATE, CHECKPOINT, LOSS];

@@ -77,7 +77,7 @@ pub(super) fn at_peak(timeline: &Timeline) -> String {
     let between = match timeline.alive.reserved.0.saturating_sub(total.0) {
         0 => String::new(),
         more => format!(
-            " The allocator holds up to {} for it, {} of which lie in no tensor (fragmentation).",
+            " The allocator holds up to {} for it, {} of which belong to no tensor (fragmentation).",
             timeline.alive.reserved,
             Bytes(more)
         ),

@@ -48,8 +48,10 @@ pub(super) fn gather(asked: &Detection, trainer: &Trainer, context: &mut Context
     }
     if evidence.is_empty() {
         let nothing = match doubtful {
-            true => "no training that learns was measured here of this detector as it is asked now".to_owned(),
-            false => format!("nothing was measured here of this detector as it is asked now{otherwise}"),
+            true => {
+                "no training of this detector that changes its weights was measured here with these settings".to_owned()
+            }
+            false => format!("this detector was not measured here with these settings{otherwise}"),
         };
         return Err(Error::input(nothing)
             .file(&asked.out)

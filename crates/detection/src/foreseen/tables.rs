@@ -6,7 +6,6 @@ use super::{Answer, Estimate, Prediction};
 use perf4sight_base::units::{Bytes, Milliseconds, Percent, counted};
 use perf4sight_report::{Rows, Table, significant};
 
-/// A sentence for each setting.
 pub(super) fn sentences(answer: &Answer) -> String {
     answer.predictions.iter().map(sentence).collect::<Vec<String>>().join("\n")
 }

@@ -57,7 +57,7 @@ pub fn storage_bandwidth(data: &Path, watch: &Watch<'_>) -> Result<Option<Bandwi
     match measured {
         _ if watch.cancelled() => Ok(None),
         measured if measured.read.0 < LEAST => {
-            Err(Error::input("there is too little data to tell the bandwidth of its storage")
+            Err(Error::input("there is too little data to measure the bandwidth of its storage")
                 .file(data)
                 .expected(format!("at least {} in files", Bytes(LEAST).in_full()))
                 .help("give the bandwidth with --storage-bandwidth"))

@@ -31,7 +31,7 @@ impl Failure {
             |problem: &str, help: String| Failure::Refused(Error::device(format!("{host}: {problem}")).help(help));
         if has("IDENTIFICATION HAS CHANGED") || has("REVOKED HOST KEY") {
             return refused(
-                "its host key has changed: it is another machine, or was set up anew, or somebody intercepts the connection",
+                "its host key has changed: it is another machine, or was reinstalled, or somebody intercepts the connection",
                 format!(
                     "if you know why it changed: ssh-keygen -R \"{known_as}\", then {by_hand} once, and compare the key"
                 ),

@@ -29,11 +29,11 @@ impl HostInfo {
     /// # Errors
     /// A truncated answer, a folder that cannot be written.
     pub fn read(answer: &str, folder: &Path) -> Result<Self> {
-        let cut = || Error::device("what the machine says about itself cannot be understood");
+        let cut = || Error::device("the description of the machine cannot be read");
         let parts = parts(answer).ok_or_else(cut)?;
         let part = |name: &str| parts.iter().find(|(known, _)| *known == name).map(|(_, text)| text.trim().to_owned());
         let root = folder.join("root");
-        copy(&parts, &root).map_err(|cause| Error::io(&root, "keep what the machine says about itself", &cause))?;
+        copy(&parts, &root).map_err(|cause| Error::io(&root, "store the description of the machine", &cause))?;
         let architecture = part("architecture").ok_or_else(cut)?;
         let description = Description::copied(&root, &architecture);
         Ok(HostInfo {

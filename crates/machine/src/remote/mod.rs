@@ -201,7 +201,7 @@ impl RemoteMachine {
             let problem = format!("{} came back changed: {}", self.connection.host(), different.join("; "));
             return Err(Failure::Refused(
                 Error::device(problem)
-                    .help("bring it back to what it was, or start anew with another device_name or log_dir"),
+                    .help("bring it back to what it was, or start again with another device_name or log_dir"),
             ));
         }
         self.state().info = info;
@@ -296,7 +296,7 @@ fn host_info(connection: &Connection, watch: &Watch<'_>) -> Attempt<HostInfo> {
     let Some(reply) = connection.run(Script::HostInfo, Input::lines(&[], PROMPTLY), watch)? else { return Ok(None) };
     let answer = reply.answer.ok_or_else(|| {
         let words = reply.stderr.trim();
-        Failure::Lost(if words.is_empty() { "its shell says nothing".to_owned() } else { words.to_owned() })
+        Failure::Lost(if words.is_empty() { "its shell printed nothing".to_owned() } else { words.to_owned() })
     })?;
     HostInfo::read(&answer, connection.folder()).map(Some).map_err(Failure::Refused)
 }

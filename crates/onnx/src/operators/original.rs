@@ -56,7 +56,7 @@ pub(super) fn kept(
 pub(super) fn operands(to: &mut Translation, call: &Call) -> Result<Vec<Value>, String> {
     let said = |misfit: Misfit| match misfit {
         Misfit::Wrong(problem) => problem,
-        Misfit::Unsupported => "reads what cannot be answer".to_string(),
+        Misfit::Unsupported => "reads a value that this operator cannot take".to_string(),
     };
     let mut operands = call.inputs.clone();
     for (place, operand) in operands.iter_mut().enumerate() {

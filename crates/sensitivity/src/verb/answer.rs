@@ -142,7 +142,7 @@ pub(super) fn rate_words(point: &Point) -> Option<String> {
 fn storage_words(surely: Option<u32>, perhaps: Option<u32>) -> String {
     let room = |percent: u32| format!("while memory has room for at most {percent} % of the data");
     match (surely, perhaps.filter(|perhaps| surely.is_none_or(|surely| surely < *perhaps))) {
-        (None, None) => "storage is fast enough whatever the memory".to_owned(),
+        (None, None) => "storage is fast enough with any amount of memory".to_owned(),
         (Some(surely), None) => format!("storage holds it back {}", room(surely)),
         (None, Some(perhaps)) => format!("storage may hold it back {}", room(perhaps)),
         (Some(surely), Some(perhaps)) => format!("storage holds it back {}, and may up to {perhaps} %", room(surely)),

@@ -9,13 +9,10 @@ use std::path::Path;
 perf4sight_base::words! {
     /// An option that a script may take.
     pub enum Passed {
-        /// Samples of a batch.
         Batch = "--batch",
         /// Processes that load data.
         Workers = "--workers",
-        /// Iterations of a run.
         MaxIterations = "--max-iterations",
-        /// The folder of the data.
         Data = "--data",
     }
 }

@@ -30,7 +30,7 @@ impl Verb for Compare {
         let profile = Profile::read(&self.profile)?;
         profile.warnings.iter().for_each(|warning| context.warn(warning));
         let model = profile.model().ok_or_else(|| {
-            Error::input("this profile has no epochs: too little was known of the data")
+            Error::input("this profile has no epochs: too little is known of the data")
                 .file(&self.profile)
                 .help("measure it with --data and -b")
         })?;

@@ -24,7 +24,7 @@ impl Profile {
         let other: Vec<&str> = follows.iter().filter(|(_, follows)| !follows).map(|(name, _)| *name).collect();
         (!other.is_empty()).then(|| {
             format!(
-                "what this profile says does not follow from its points ({}): it was changed, or written by another version",
+                "the results of this profile do not follow from its points ({}): it was changed, or written by another version",
                 other.join(", ")
             )
         })

@@ -19,7 +19,7 @@ use perf4sight_base::{atomic_write, input_file};
 use perf4sight_limit::{Limiter, Survey};
 use perf4sight_machine::description::Description;
 use perf4sight_machine::{Setting, Watch, check_kind};
-use perf4sight_verb::{Context, Divisible, Foreseen, Item, KeyedPath, Outline, Part, Summary};
+use perf4sight_verb::{Context, Divisible, Foreseen, Item, KeyedPath, Outline, Part, Summary, check_keeps_results};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -83,8 +83,8 @@ impl Divisible for Sensitivity {
 
     fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary> {
         let known = self.seen()?;
-        let own =
-            Sensitivity { out: part.folder.to_owned(), budget: self.budget_of(part, known.as_ref())?, ..self.clone() };
+        let spent = known.as_ref().map_or(Ok(0.0), |around| self.seconds(around))?;
+        let own = Sensitivity { out: part.folder.to_owned(), budget: part.budget(self.budget, spent), ..self.clone() };
         let cancel = Arc::clone(&context.cancel);
         let watch = Watch::quiet(&cancel);
         let looked = match known {
@@ -147,11 +147,7 @@ impl Sensitivity {
                 .expected("one of them")
                 .help("a job on several nodes is one measurement: run the section within an allocation of your own"));
         }
-        match self.overwrite {
-            false => Ok(()),
-            true => Err(Error::config("overwrite = True would submit everything again every time")
-                .help("leave overwrite out, and set out to another folder to measure anew")),
-        }
+        check_keeps_results(self.overwrite)
     }
 
     /// Points without what their machine was cannot be compared with those of nodes.
@@ -190,13 +186,6 @@ impl Sensitivity {
     /// Seconds that all points took.
     fn seconds(&self, around: &Surroundings) -> Result<f64> {
         self.store(around).map(|store| store.seconds())
-    }
-
-    /// Its share of what is left of the budget.
-    fn budget_of(&self, part: &Part<'_>, around: Option<&Surroundings>) -> Result<Option<Duration>> {
-        let Some(budget) = self.budget else { return Ok(None) };
-        let spent = around.map_or(Ok(0.0), |around| self.seconds(around))?;
-        Ok(Some(budget.saturating_sub(Duration::try_from_secs_f64(spent).unwrap_or(Duration::MAX)).mul_f64(part.share)))
     }
 
     fn merge_points(&self, folder: &Path) -> Result<()> {

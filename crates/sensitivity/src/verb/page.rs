@@ -121,7 +121,7 @@ fn map(profile: &Profile, epochs: &[(String, &Epoch)], of: &dyn Fn(&Epoch) -> Op
     let rows: Vec<&[(String, &Epoch)]> = epochs.chunk_by(|(a, _), (b, _)| a == b).collect();
     let cell = |(_, epoch): &(String, &Epoch)| {
         let waits = epoch.bound.map(|bound| format!("waits for {}", profile.bound_words(bound)));
-        let waits = waits.unwrap_or("what it waits for is not known".to_owned());
+        let waits = waits.unwrap_or("the reason for its waiting is unknown".to_owned());
         let label = format!("{}, {} % of the data in memory: {waits}", cpus_words(epoch.cpus), epoch.memory_percent);
         HeatCell { content: of(epoch).map_or(Content::Sign(Sign::Dot), Content::Number), label }
     };

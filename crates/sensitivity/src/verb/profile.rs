@@ -196,7 +196,7 @@ impl Profile {
     /// no point of the curve, or no machine. The file was edited.
     fn checked(self, file: &Path) -> Result<Self> {
         let wrong = |what: String| {
-            Err(Error::input(what).file(file).help("measure it anew, or take the file as it was written"))
+            Err(Error::input(what).file(file).help("measure it again, or use the file as it was written"))
         };
         let JobFacts { most_cpus, cpu_step, .. } = self.job;
         if !is_positive(most_cpus) || cpu_step.is_some_and(|step| !is_positive(step) || most_cpus > NUMBERS * step) {

@@ -133,7 +133,9 @@ fn storage(asked: &Sensitivity, watch: &Watch<'_>, doubts: &mut Vec<String>) -> 
         Ok(measured) => measured.map(|bandwidth| {
             let between = between(&bandwidth);
             if between.is_none() {
-                doubts.push("the data was read too soon to tell how sure the bandwidth of its storage is".to_owned());
+                doubts.push(
+                    "the data was read too quickly to know how certain the bandwidth of its storage is".to_owned(),
+                );
             }
             (bandwidth.bytes_per_second, between)
         }),

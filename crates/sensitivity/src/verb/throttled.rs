@@ -164,7 +164,7 @@ pub(super) fn assumed(profile: &Profile, campaign: &Campaign<'_>) -> Option<Stri
     }
     let why = match (axis.by, profile.throttled.is_empty()) {
         (None, _) => format!("storage cannot be limited here ({})", axis.remark.as_deref().unwrap_or("see limits")),
-        (Some(_), false) => "reading or computing takes too little of an epoch to tell how they go together".to_owned(),
+        (Some(_), false) => "reading or computing takes too little of an epoch to know how far they overlap".to_owned(),
         (Some(_), true) if campaign.telling(&model).is_none() => {
             "an epoch is too short to measure a part of it".to_owned()
         }

@@ -34,7 +34,6 @@ pub(super) fn warnings(around: &Surroundings, campaign: &Campaign<'_>, profile: 
     warnings
 }
 
-/// The warnings from the points alone.
 pub(super) fn of_points(profile: &Profile) -> Vec<String> {
     let mut warnings: Vec<String> = profile.oddities.iter().map(|oddity| odd(*oddity)).collect();
     warnings.extend(profile.points.iter().filter_map(doubtful));
@@ -50,8 +49,8 @@ pub(super) fn of_points(profile: &Profile) -> Vec<String> {
 fn stopped(stop: Stop) -> Option<String> {
     match stop {
         Stop::Done => None,
-        Stop::Budget => Some("the time was up before all was measured: what is not verified is marked".to_owned()),
-        Stop::Cancelled => Some("interrupted before all was measured: what is not verified is marked".to_owned()),
+        Stop::Budget => Some("the time was up before everything was measured: unverified values are marked".to_owned()),
+        Stop::Cancelled => Some("interrupted before everything was measured: unverified values are marked".to_owned()),
     }
 }
 
@@ -179,7 +178,7 @@ fn unmodelled(around: &Surroundings, asked: &Sensitivity) -> Vec<String> {
     }
     if asked.samples.is_none() && asked.batch.is_some() {
         warnings.push(format!(
-            "each of the {} files of the data counts as a sample (--samples says otherwise)",
+            "each of the {} files of the data counts as a sample (set --samples if that is wrong)",
             size.files
         ));
     }

@@ -44,7 +44,7 @@ impl Checkpoint {
 }
 
 fn refused(word: &str) -> Error {
-    Error::config(format!("checkpoint = {word} says of nothing whether it is kept"))
+    Error::config(format!("checkpoint = {word} is no way of checkpointing"))
         .expected("none, a number of segments from 2 such as 4 segments, or every block")
 }
 

@@ -294,8 +294,8 @@ impl Step {
     fn with(self, word: &str) -> Result<Self> {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         let Some(setting) = Setting::ALL.into_iter().find(|setting| setting.key() == key) else {
-            return Err(Error::input(format!("\"{word}\" says nothing of a step"))
-                .expected("published, or what is not, such as optimizer=adamw; zero_grad=free"));
+            return Err(Error::input(format!("\"{word}\" describes no step"))
+                .expected("published, or the differences from it, such as optimizer=adamw; zero_grad=free"));
         };
         self.with_word(setting, value)
     }

@@ -158,7 +158,10 @@ impl Export<'_> {
             }
             lost => Err(self
                 .database
-                .wrong(format!("does not tell which of {} processes {lost} rows of {table} are of", self.callers.len()))
+                .wrong(format!(
+                    "does not record to which of {} processes {lost} rows of {table} belong",
+                    self.callers.len()
+                ))
                 .help("export it again with a newer nsys, which writes the column globalPid")),
         }
     }
@@ -224,7 +227,7 @@ impl Export<'_> {
             && major > SCHEMA
         {
             self.processes.warn(format!(
-                "this export's tables are of schema {version}, and those that are known of {SCHEMA} and earlier: look whether its times are those that nsys shows"
+                "this export's tables are of schema {version}, and those that are known of {SCHEMA} and earlier: compare its times with those that nsys shows"
             ));
         }
         Ok(())

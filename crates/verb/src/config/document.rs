@@ -150,7 +150,6 @@ impl Document {
     }
 }
 
-/// The text of a file.
 pub(super) fn source(file: &Path, expected: &str) -> Result<String> {
     let bytes = input_file::bytes(file, "read this file")
         .map_err(|error| error.expected(expected).help("give its path as seen from the folder you are in"))?;

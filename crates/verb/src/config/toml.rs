@@ -52,7 +52,6 @@ impl Document {
     }
 }
 
-/// A value as those of configurations are.
 fn read(value: Spanned<DeValue<'_>>) -> std::result::Result<Value, String> {
     let number = |text: &str| text.replace('_', "");
     match value.into_inner() {

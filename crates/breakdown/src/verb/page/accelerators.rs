@@ -37,7 +37,7 @@ fn work(run: &Run) -> Chart {
     let idle = bars.milliseconds(|own| Some(own.device.idle as f64));
     let idle = Series::new("idle", idle).coloured(Colour::Rival).textured(Texture::Level);
     let plot = bars.plot(VALUE, exposed.into_iter().chain([idle]).collect(), Vec::new());
-    let caption = "What streams work on; of what goes on at once, only what stands furthest left.";
+    let caption = "The work of streams; of concurrent work, only the kind that is drawn furthest left.";
     Chart::new("What accelerators work on", caption, Plot::StackedBars(plot))
 }
 
@@ -49,7 +49,7 @@ fn idle(run: &Run) -> Chart {
         Series::new(cause.name(), times).coloured(of_cause(cause)).textured(texture)
     };
     let plot = bars.plot(VALUE, Idle::ALL.into_iter().enumerate().map(time).collect(), Vec::new());
-    let caption = "Why no stream works: the host has asked for nothing yet, what it asked for has not begun, it waits for the accelerator or for another rank.";
+    let caption = "Why no stream works: the host has launched nothing yet, a launched kernel has not begun, or the host waits for the accelerator or for another rank.";
     Chart::new("Why accelerators are idle", caption, Plot::StackedBars(plot))
 }
 

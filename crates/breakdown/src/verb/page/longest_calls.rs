@@ -30,7 +30,7 @@ pub(super) fn blocks(run: &Run, typical: &Typical) -> Vec<Block> {
         KINDS.map(|(kind, one, title)| (typical.stacks.costs(kind), one, format!("{title}{}", typical.whose())));
     let some = costs.into_iter().filter(|(costs, ..)| !costs.is_empty());
     let mut blocks = vec![Block::Text(
-        "Own time is that in a call itself, as in the categories above; total time holds what it calls, too. Both are per iteration. While the main thread waits for others, what they do counts in its place.".to_owned(),
+        "Own time is the time in a call itself, as in the categories above; total time includes the calls that it makes. Both are per iteration. While the main thread waits for other threads, their calls count instead.".to_owned(),
     )];
     if !typical.ranked.trace.events.iter().any(|event| event.category == Category::Python) {
         blocks.push(Block::Text("Calls of Python are not in the trace, so that its functions are unknown.".to_owned()));

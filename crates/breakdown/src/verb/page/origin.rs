@@ -49,7 +49,7 @@ fn several<'a>(names: impl Iterator<Item = &'a str>) -> String {
 
 fn markers(markers: &Markers) -> String {
     match markers {
-        Markers::Named(name) => format!("what {name:?} names, as asked for"),
+        Markers::Named(name) => format!("the events named {name:?}, as requested"),
         Markers::ProfilerSteps => "steps of the profiler".to_owned(),
         Markers::OptimizerSteps(name) => format!("from one step of the optimizer to the next ({name})"),
         Markers::Period { event, certainty } => {

@@ -41,7 +41,7 @@ fn check_sizes(network: &Network) -> Result<()> {
     let all = network.nodes().iter().map(elements).fold(0, u64::saturating_add);
     match network.nodes().iter().max_by_key(|node| elements(node)) {
         Some(largest) if all > MOST_ELEMENTS => Err(Error::input(format!(
-            "{} cannot be as its file says: one sample of it takes {} numbers, the largest result being \"{}\" ({}, {})",
+            "{} cannot be as described in its file: one sample of it takes {} numbers, the largest result being \"{}\" ({}, {})",
             network.name(),
             grouped(all),
             largest.name,

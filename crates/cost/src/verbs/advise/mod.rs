@@ -147,10 +147,10 @@ impl Advise {
     }
 
     fn unknown(&self, fingerprints: &Fingerprints) -> Error {
-        Error::input("there is no fingerprint of memory here, so nothing says what fits")
+        Error::input("there is no fingerprint of memory here, so it is unknown what fits")
             .file(fingerprints.folder())
             .expected(file_name(self.stage, Quantity::Memory))
-            .help("fit one ([fingerprint] with memory_model = True), or ask with --target about a kind of device")
+            .help("fit one ([fingerprint] with memory_model = True), or use --target for a kind of device")
     }
 
     fn write(&self, advice: &Advice, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {

@@ -25,7 +25,7 @@ impl Advice {
         let asked = &self.findings.asked;
         let needs = format!("as asked, {}, it needs {}", self.asked_words(), self.counted(asked));
         match asked.need.verdict {
-            None => format!("{needs}; nothing says what it must fit into: give --mem-limit (mem_limit)"),
+            None => format!("{needs}; its memory limit is unknown: give --mem-limit (mem_limit)"),
             Some(verdict) => stated(&needs, &place(self.asked_limit, self.limit, &self.device, "tensors"), verdict),
         }
     }

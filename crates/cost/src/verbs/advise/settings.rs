@@ -27,7 +27,7 @@ const BATCH: Setting = integer("bs", 1, LARGEST_BATCH as i64)
     .named("batch")
     .alias("bs")
     .value("SIZE")
-    .help("Samples of the step that is wanted.");
+    .help("Batch size of the step that must fit.");
 
 const OUTPUT: Setting = path("output")
     .many()
@@ -35,8 +35,7 @@ const OUTPUT: Setting = path("output")
     .in_configurations()
     .help("Files to write the advice to: .json with everything, .html as a page.");
 
-const PAGE: Setting =
-    HTML.help("Write a page as well: time against memory, and what is in memory while the step runs.");
+const PAGE: Setting = HTML.help("Also write a page: time against memory, and a chart of the memory over the step.");
 
 impl Advise {
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {

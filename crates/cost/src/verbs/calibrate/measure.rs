@@ -18,7 +18,7 @@ const SAME: [&str; 4] = ["device", "processor", "instruction_set", "libtorch"];
 /// The differences between this device and the fingerprint's, in words.
 fn others(profiled: &Setting, here: &Setting) -> Option<String> {
     if !SAME.iter().any(|name| profiled.contains_key(*name)) {
-        return Some("nothing says on what device this fingerprint was profiled".to_owned());
+        return Some("the device of this fingerprint is not recorded".to_owned());
     }
     let differ = SAME.iter().filter_map(|name| {
         let (was, is) = (profiled.get(*name)?, here.get(*name).map_or("unknown", String::as_str));

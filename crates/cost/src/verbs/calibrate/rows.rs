@@ -76,7 +76,7 @@ impl Subject<'_> {
         match measured.count() {
             0 => Err(Error::input(format!("no usable {} rows in {} files", self.step, files.len()))
                 .expected("1 to 4 rows of each quantity")
-                .help("perf4sight calibrate without --rows says what to measure")),
+                .help("perf4sight calibrate without --rows shows which rows to measure")),
             _ => Ok(measured),
         }
     }

@@ -11,20 +11,20 @@ use perf4sight_verb::config::{Setting, Table, Values, flag, integer, path, text,
 
 pub(super) const TABLE: Table = Table {
     section: "calibrate",
-    about: "refits stored fingerprints with a few measured rows of a new network, or says which to measure",
+    about: "refits stored fingerprints with a few measured rows of a new network, or names the rows to measure",
     groups: &[&[
         asking::NETWORK,
         FINGERPRINT,
         path("rows").many().value("FILE.csv").conflicts(With(&["measure"]))
-            .help("Measured rows as [profile] writes them, 1 to 4 of latency or memory; may be given several times."),
+            .help("Files of measured rows as [profile] writes them, with 1 to 4 rows of latency or memory; may be given several times."),
         text("measure").alone("cpu").value("DEVICE").help("Measure the rows now, on this machine."),
         flag("force")
-            .help("Measure even where this is not the device that the fingerprint is of, and accept times that were disturbed."),
+            .help("Measure even if the fingerprint is of another device, and accept disturbed times."),
         integer("bs", 1, LARGEST_BATCH as i64).many().value("SIZES")
-            .help("Batch sizes to measure and to show; by default those worth measuring."),
-        word("stage", stages).or("training").help("What one step does."),
+            .help("Batch sizes to measure and to show; by default the most informative ones."),
+        word("stage", stages).or("training").help("Stage of the step."),
         word("precision", precisions)
-            .help("What numbers the steps that are measured compute with; by default those of the profile. Rows of another precision calibrate the latency of such steps, of any network."),
+            .help("Precision of the measured steps; by default that of the profile. Rows of another precision calibrate the latency of all steps of that precision, of any network."),
         path("save").value("DIR").help("Store the refitted fingerprints in this folder; without it they are only shown."),
         flag("overwrite").requires("save").help("Replace fingerprints that are stored there."),
     ]],

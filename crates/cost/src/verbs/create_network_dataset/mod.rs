@@ -35,27 +35,27 @@ pub static SPEC: Spec = Spec {
 
 const SETTINGS: &[Setting] = &[
     text("networks").many().required()
-        .help("What to prune: ONNX files in `model_desc_dir`, named without their ending, or networks that `perf4sight networks` lists; where there is a file of the name, it is the file."),
+        .help("Networks to prune: ONNX files in `model_desc_dir`, named without their ending, or names that `perf4sight networks` lists. A file takes precedence over a listed network of the same name."),
     text("dims").many().or("[]")
-        .help("How large dimensions are that files leave open, by their names there, such as 'tokens=197'; each file takes those that it has."),
+        .help("Sizes of dimensions that files leave open, by their names, such as 'tokens=197'. Each file uses those that it has."),
     integer("pruning_perc", 0, 99).many().or("[0,5,10,15,20,25,30,35,40,45,50,55,60,65,70,75,80,85,90]")
-        .help("Levels: percent of all parameters to remove."),
+        .help("Levels: percentages of all parameters to remove."),
     word("mode", || Mode::ALL.map(Mode::name).to_vec()).or("random")
-        .help("Which filters go first: at random, at random with late or early layers preferred, or those with the smallest mean magnitude (needs files with weights)."),
+        .help("Which filters are removed first: at random, at random with late or early layers preferred, or those with the smallest mean magnitude (needs files with weights)."),
     integer("repeats", 1, 9999).or("1").help("Variants per level, only in mode random_weighted."),
     flag("write_unreached")
-        .help("Write networks that stop more than two points off their level too, under its name, as published; otherwise the run names them and ends with exit code 4."),
+        .help("Also write networks that miss their level by more than two percentage points, under its name, as published. By default the run names them and ends with exit code 4."),
     path("model_desc_dir").or("models/{dataset}").help("Folder of the networks to prune."),
     path("model_path").or("models/pruned/{mode}_pruning")
         .help("Folder to write to; variants go to `{model_path}/{dataset}/{network}_{level}.onnx`."),
     integer("seed", 0, i64::MAX).or("0")
-        .help("Same seed, same files; every variant draws on its own, so a level is no subset of the next one."),
+        .help("Seed: the same seed gives the same files. Every variant is drawn independently, so that a level is no subset of the next one."),
     text("dataset").or("imagenet")
-        .help("Images and classes of the listed networks, imagenet, cifar10 or cifar100, and a folder's name, any where input and classes say both; a file brings its own."),
+        .help("Dataset whose images and classes the listed networks have: imagenet, cifar10 or cifar100. It names a folder, and may be any name if input and classes are set. Files have images and classes of their own."),
     text("input")
-        .help("Shape of one image such as 3x320x320, if not as in the dataset. Files are read for that size if their graphs allow it; the folder is then called {dataset}-3x320x320, so that networks, rows and fingerprints of different sizes stay apart."),
+        .help("Shape of one image, such as 3x320x320, if it differs from the dataset's. Files are read for that size if their graphs allow it. The folder is then called {dataset}-3x320x320, so that networks, rows and fingerprints of different sizes stay apart."),
     integer("classes", 1, i64::MAX)
-        .help("Number of classes of the listed networks, if not as in the dataset or in their files; it, too, becomes part of the folder's name."),
+        .help("Number of classes, if it differs from the dataset's or the file's. It, too, becomes part of the folder's name."),
     super::asking::OVERWRITE,
 ];
 
@@ -181,7 +181,7 @@ impl CreateNetworkDataset {
         let (count, all, names) = (unread.len(), self.sources.len(), unread.join(", "));
         (!unread.is_empty()).then(|| {
             Error::input(format!("{count} of {all} networks could not be read and were not pruned: {names}"))
-                .help("the warnings above say why; leave them out of networks, or mend their files and run again")
+                .help("the reasons are in the warnings above; leave them out of networks, or repair their files and run again")
         })
     }
 

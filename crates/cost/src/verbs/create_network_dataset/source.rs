@@ -142,7 +142,7 @@ fn check_dataset(name: &str, path: &Path, images: &Images) -> Result<()> {
     }
     let (input, word) = (images.input(), images.word());
     Err(Error::config(format!("{} reads images of {}", path.display(), network.input_shape()))
-        .expected(format!("images of {input}, as dataset = {word} says"))
+        .expected(format!("images of {input}, as set by dataset = {word}"))
         .help(format!(
             "choose the dataset the file was made for, set input = {input} to read the file for that size, or choose a model_desc_dir without it"
         )))

@@ -111,7 +111,7 @@ impl FingerprintSection {
         if !self.evaluate {
             self.check_own(&stored).map_err(|error| error.file(&file))?;
             let (file, date) = (file.display(), &stored.provenance.date);
-            context.console.note(format!("{file} of {date} is used as it is; overwrite = True fits it anew"));
+            context.console.note(format!("{file} of {date} is used as it is; overwrite = True fits it again"));
         }
         Ok(stored)
     }
@@ -123,7 +123,7 @@ impl FingerprintSection {
             true => Ok(()),
             false => Err(Error::input(format!("the stored fingerprint is of {own}"))
                 .expected(format!("one of {}", self.step))
-                .help("set overwrite = True or another model_storedir to fit one, or evaluate = True to see how it answers for that step")),
+                .help("set overwrite = True or another model_storedir to fit one, or evaluate = True to see how well it predicts that step")),
         }
     }
 

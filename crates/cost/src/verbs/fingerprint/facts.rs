@@ -29,7 +29,7 @@ impl FingerprintSection {
         }
         let platform = Platform::named(&self.device).map_err(|_| {
             let known: Vec<&str> = Platform::names().collect();
-            Error::config(format!("nothing says what kind of device {} is", self.device))
+            Error::config(format!("the kind of device of {} is unknown", self.device))
                 .expected(format!("target = one of {}, or a file that describes a device", known.join(", ")))
                 .help("set target in [fingerprint]; a graphics card with its own memory is cuda")
         })?;
@@ -51,9 +51,10 @@ impl Facts {
             return;
         }
         let Platform { name, title, .. } = &self.platform;
-        let assumed = format!("the profile does not say what it was measured on: taken for {name} ({title})");
+        let assumed =
+            format!("the profile does not name the device that it was measured on: taken for {name} ({title})");
         let Some(Likelier { platform, error, assumed: off }) = likelier(step, rows, &self.platform) else {
-            return context.console.note(format!("{assumed}; target in [fingerprint] says otherwise"));
+            return context.console.note(format!("{assumed}; set target in [fingerprint] if that is wrong"));
         };
         let [error, off] = [error, off].map(Percent);
         context.warn(format!(

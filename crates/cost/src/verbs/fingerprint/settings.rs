@@ -9,48 +9,48 @@ pub(super) const TABLE: Table = Table {
     section: "fingerprint",
     about: "fits the performance model of a device to a profile and reports how far to trust it",
     groups: &[&[
-        flag("evaluate").help("Only evaluate the stored fingerprints; fit nothing."),
+        flag("evaluate").help("Only evaluate the stored fingerprints, and fit nothing."),
         flag("overwrite")
-            .help("Fit anew where a fingerprint is stored already; otherwise the stored one is used as it is."),
+            .help("Fit again even if a fingerprint is stored; by default the stored one is used."),
         word("stage", stages).or("training")
-            .help("Which rows to fit; rows that name no stage belong to it."),
+            .help("Rows to fit: those of this stage, and those that name no stage."),
         OPTIMIZER.or("{profile.optimizer}")
-            .help("Which rows to fit: those of steps with this optimizer. A fingerprint of one step answers for others, too."),
+            .help("Rows to fit: those of steps with this optimizer. The fingerprint can also predict other steps."),
         ZERO_GRAD.or("{profile.zero_grad}")
-            .help("Which rows to fit, likewise: keep or free; by default keep with sgd, and free with every other optimizer."),
+            .help("Rows to fit: those of steps with this value, keep or free; by default keep with sgd, and free with every other optimizer."),
         PRECISION.or("{profile.precision}")
-            .help("Which rows to fit, likewise: fp32, amp_bf16, amp_fp16 or bf16."),
-        TRAINABLE.or("{profile.trainable}").help("Which rows to fit, likewise."),
+            .help("Rows to fit: those of steps with this precision: fp32, amp_bf16, amp_fp16 or bf16."),
+        TRAINABLE.or("{profile.trainable}").help("Rows to fit: those of steps with this value."),
         FROZEN_NORMALISATION.or("{profile.frozen_normalisation}")
-            .help("Which rows to fit, likewise."),
+            .help("Rows to fit: those of steps with this value."),
         ACCUMULATE.or("{profile.accumulate}")
-            .help("Which rows to fit, likewise."),
-        CHECKPOINT.or("{profile.checkpoint}").help("Which rows to fit, likewise."),
-        LOSS.or("{profile.loss}").help("Which rows to fit, likewise."),
+            .help("Rows to fit: those of steps with this value."),
+        CHECKPOINT.or("{profile.checkpoint}").help("Rows to fit: those of steps with this value."),
+        LOSS.or("{profile.loss}").help("Rows to fit: those of steps with this value."),
         flag("memory_model").or("True").help("Fit and evaluate memory."),
         flag("latency_model").or("True").help("Fit and evaluate latency."),
         text("train_nets").many().required().help("Networks to fit on."),
         integer("train_logs", 0, 99).many().or("[0,30,50,70,90]").help("Levels to fit on, all repeats of each."),
         text("eval_nets").many().or("{train_nets}").help("Networks to evaluate on."),
         integer("eval_logs", 0, 99).many().or("[]")
-            .help("Levels to evaluate on; by default whatever there is besides train_logs."),
+            .help("Levels to evaluate on; by default all that are not in train_logs."),
         path("memory_logs").many().or("['{profile.log_dir}/memory']").help("Folders of the memory rows to fit on."),
         path("eval_memory_logs").many().or("[]")
             .help("Folders of the memory rows to evaluate on; by default memory_logs."),
         path("latency_logs").many().or("['{profile.log_dir}/latency']").help("Folders of the latency rows to fit on."),
         path("eval_latency_logs").many().or("[]")
             .help("Folders of the latency rows to evaluate on; by default latency_logs."),
-        text("device_name").or("{profile.device_name}").help("The device the fingerprint is of; it names a folder."),
+        text("device_name").or("{profile.device_name}").help("Device of the fingerprint; it names a folder."),
         text("dataset").or("{profile.dataset}{-profile.input}{-profile.classes}")
-            .help("The dataset the networks are for; it names a folder."),
+            .help("Dataset of the networks; it names a folder."),
         path("model_storedir").or("fingerprinting/{device_name}/{dataset}")
-            .help("Folder of the fingerprints and their report; the report of inference is in its subfolder of that name."),
+            .help("Folder of the fingerprints and their report. The report of inference is in its subfolder inference."),
         path("pruned_models_storedir").or("{profile.local_model_loc}")
-            .help("Folder of the network files; a row's network is found by the stem of its file name."),
+            .help("Folder of the network files. The network of a row is found by the name of its file without folder and ending."),
         text("target")
-            .help("What kind of device was profiled: cpu, cpu_avx2, cuda, cuda_tf32 (a GPU from Ampere on with tf32 on), tx2, jetson, orin, or a file that describes one; by default as the profile's provenance records it, or device_name."),
+            .help("Kind of the device that was profiled: cpu, cpu_avx2, cuda, cuda_tf32 (a GPU from Ampere on with tf32 on), tx2, jetson, orin, or a file that describes one. By default as recorded in the profile, otherwise device_name."),
         word("method", || vec!["hybrid", "perf4sight"]).or("hybrid")
-            .help("How to fit; hybrid: simulated memory and physical latency, corrected by what was measured; perf4sight: the published 300 extremely randomised trees on summed features."),
+            .help("How to fit. hybrid: simulated memory and physical latency, corrected by measurements; perf4sight: the published 300 extremely randomised trees on summed features."),
         integer("seed", 0, i64::MAX).or("0").help("Seed of the fit: the same rows and seed give the same fingerprint."),
     ]],
 };

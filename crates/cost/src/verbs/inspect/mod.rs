@@ -46,12 +46,12 @@ const BATCH: Setting =
     integer("bs", 1, LARGEST_BATCH as i64).or("1").value("SIZE").help("Batch size that the costs are for.");
 
 const STAGE: Setting = word("stage", stages)
-    .help("What one step does; training adds the backward pass [default: inference, with --memory training]");
+    .help("Stage of the step; training adds the backward pass [default: inference, with --memory training]");
 
 const SORT: Setting = word("sort", || Order::ALL.map(Order::name).to_vec())
     .or("run")
     .conflicts(Conflicts::With(&["memory"]))
-    .help("Order of the layers: as they run, or those with most MACs, the largest results or most parameters first.");
+    .help("Order of the layers: as they run, or by most MACs, largest results or most parameters.");
 
 const TREE: Setting = flag("tree")
     .conflicts(Conflicts::With(&["memory"]))
@@ -65,9 +65,9 @@ const TARGET: Setting = text("target")
     .requires("memory")
     .value("NAME|FILE.json")
     .known(asking::targets)
-    .help("On what kind of device memory is simulated; a file describes another.");
+    .help("Kind of the device whose memory is simulated, or a file that describes one.");
 
-const PAGE: Setting = asking::HTML.help("Write a page, with --memory with a chart of it over the step.");
+const PAGE: Setting = asking::HTML.help("Write a page; with --memory, with a chart of the memory over the step.");
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Inspect {

@@ -113,11 +113,9 @@ impl Predict {
     pub fn check(&self) -> Result<()> {
         match self.source {
             Source::Targets(_) if self.require_fit && self.limit.is_none() => {
-                Err(Error::usage("nothing says what a step must fit into")
-                    .expected(
-                        "mem_limit (--mem-limit) where require_fit (--require-fit) is asked for with target (--target)",
-                    )
-                    .help("say what a step must fit into, such as 8GiB"))
+                Err(Error::usage("the memory limit is unknown")
+                    .expected("mem_limit (--mem-limit) if require_fit (--require-fit) is used with target (--target)")
+                    .help("set the memory limit, such as 8GiB"))
             }
             Source::Targets(_) | Source::Fingerprint(_) => Ok(()),
         }
@@ -126,10 +124,10 @@ impl Predict {
     /// Refuses requests about memory that no fingerprint can answer.
     fn check_memory(&self, fingerprints: &Fingerprints) -> Result<()> {
         match fingerprints.memory.is_none() && (self.limit.is_some() || self.require_fit) {
-            true => Err(Error::input("there is no fingerprint of memory here, so nothing says what fits")
+            true => Err(Error::input("there is no fingerprint of memory here, so it is unknown what fits")
                 .file(fingerprints.folder())
                 .expected(file_name(self.stage, Quantity::Memory))
-                .help("fit one ([fingerprint] with memory_model = True), or ask without mem_limit and require_fit")),
+                .help("fit one ([fingerprint] with memory_model = True), or leave out mem_limit and require_fit")),
             false => Ok(()),
         }
     }

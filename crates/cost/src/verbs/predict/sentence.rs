@@ -7,7 +7,7 @@ use crate::verbs::verdict::{self, stated};
 use perf4sight_base::units::{Bytes, grouped};
 
 /// The reason why there is no verdict, and the remedy.
-const UNLIMITED: &str = "nothing says what a step must fit into: give --mem-limit (mem_limit)";
+const UNLIMITED: &str = "the memory limit is unknown: give --mem-limit (mem_limit)";
 
 impl Predictions {
     /// Whether the requested steps fit: for one network, on which of several devices; for several networks, how many
@@ -95,8 +95,10 @@ impl DeviceAnswers {
         let place = self.place(answer, asked);
         match point.verdict {
             None if self.fingerprints.are_priors() => format!("{}; {UNLIMITED}", needs.trim_end_matches(',')),
-            None if asked.is_some() => format!("{needs}; whether it fits into {place} the published method cannot say"),
-            None => format!("{needs}; nothing says how much {place} gives it"),
+            None if asked.is_some() => {
+                format!("{needs}; the published method does not predict whether it fits into {place}")
+            }
+            None => format!("{needs}; how much {place} gives it is unknown"),
             Some(verdict) => stated(&needs, &place, verdict),
         }
     }
@@ -118,7 +120,7 @@ impl DeviceAnswers {
         let unfit: Vec<&str> = self.unfit().map(|answer| answer.network.as_str()).collect();
         let place = self.place(&answers[0], asked);
         let (fit, all) = (grouped((answers.len() - unfit.len()) as u64), grouped(answers.len() as u64));
-        let sentence = format!("{fit} of {all} networks fit into {place} at every batch size asked for");
+        let sentence = format!("{fit} of {all} networks fit into {place} at every requested batch size");
         match unfit.is_empty() {
             true => sentence,
             false => format!("{sentence}; not sure to fit: {}", listed(&unfit)),

@@ -26,7 +26,7 @@ pub(super) const TABLE: Table = Table {
 };
 
 const NETWORKS: Setting = Setting { key: "networks", ..NETWORK }.many().positional("NET.onnx|DIR|NAME|NAME@LEVEL")
-    .help("What to predict: ONNX files, folders of them, patterns such as nets/*.onnx, names of known networks, NAME@LEVEL for one pruned to that percentage.");
+    .help("Networks to predict: ONNX files, folders of them, patterns such as nets/*.onnx, names of known networks, NAME@LEVEL for one pruned by that percentage.");
 
 const TARGETS: Setting = TARGET.many().commas().value("NAME|FILE.json|all")
     .help("Predict without a fingerprint, from published facts about kinds of devices: names such as orin,tx2, or all; a file describes another kind.");
@@ -38,18 +38,17 @@ const BATCHES: Setting = integer("bs", 1, LARGEST_BATCH as i64)
     .value("SIZES")
     .help("Batch sizes, such as 1,8,32.");
 
-const REQUIRE_FIT: Setting = flag("require_fit").help("End with exit code 7 where a step may not fit.");
+const REQUIRE_FIT: Setting = flag("require_fit").help("End with exit code 7 if a step may not fit.");
 
 const OUTPUT: Setting = path("output").many().or("[]").in_configurations()
-    .help("Files to write the predictions to: .csv with a row per network and batch size, .json with everything, .html as a page, of one network with a chart of its memory over the step.");
+    .help("Files to write the predictions to: .csv with a row per network and batch size, .json with everything, .html as a page (of one network, with a chart of its memory over the step).");
 
 const CSV: Setting = flag("csv")
     .on_command_line()
     .conflicts(With(&["json"]))
     .help("Print comma-separated rows, one per network and batch size, instead of tables.");
 
-const PAGE: Setting =
-    HTML.help("Write a page as well, of one network with a chart of what is in memory while a step runs.");
+const PAGE: Setting = HTML.help("Also write a page; of one network, with a chart of its memory over the step.");
 
 impl Predict {
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {

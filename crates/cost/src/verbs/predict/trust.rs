@@ -129,7 +129,7 @@ fn basis(answer: &Answer, quantity: Quantity) -> Option<String> {
     Some(match prediction(answer, quantity)?.interval {
         Some(interval) => format!("{quantity} intervals: {}", interval.basis),
         None => {
-            format!("{quantity} intervals: none, this fingerprint does not know how far off it is for new networks")
+            format!("{quantity} intervals: none, the error of this fingerprint for new networks is unknown")
         }
     })
 }

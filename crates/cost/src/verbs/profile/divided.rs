@@ -158,9 +158,7 @@ impl Profile {
         let mut own = self.clone();
         part.folder.clone_into(&mut own.places.log_dir);
         let spent = Provenance::load(&self.places.log_dir)?.map_or(0.0, |provenance| profile_log::seconds(&provenance));
-        let left =
-            |budget: Duration| budget.saturating_sub(Duration::try_from_secs_f64(spent).unwrap_or(Duration::MAX));
-        own.budget = self.budget.map(|budget| left(budget).mul_f64(part.share));
+        own.budget = part.budget(self.budget, spent);
         Ok(own)
     }
 

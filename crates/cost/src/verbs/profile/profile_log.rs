@@ -223,10 +223,10 @@ pub(super) fn provenance(log_dir: &Path, now: &Setting) -> Result<Provenance> {
         return Ok(fresh);
     }
     let Some(found) = Provenance::load(log_dir)? else {
-        return Err(Error::input("there are rows here, but nothing says on which machine they were measured")
+        return Err(Error::input("there are rows here, but their machine is not recorded")
             .file(log_dir)
             .expected(records::PROVENANCE_FILE)
-            .help(format!("start anew with another device_name or log_dir, or move {} away", log_dir.display())));
+            .help(format!("start again with another device_name or log_dir, or move {} away", log_dir.display())));
     };
     found.check_continues(now, log_dir)?;
     Ok(found)

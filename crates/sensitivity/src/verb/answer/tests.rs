@@ -25,7 +25,7 @@ fn what_a_knee_that_is_not_verified_leaves_open_is_said() {
 
 #[test]
 fn what_storage_does_is_told_as_far_as_it_is_known() {
-    assert_eq!(storage_words(None, None), "storage is fast enough whatever the memory");
+    assert_eq!(storage_words(None, None), "storage is fast enough with any amount of memory");
     assert_eq!(
         storage_words(Some(40), Some(70)),
         "storage holds it back while memory has room for at most 40 % of the data, and may up to 70 %"

@@ -30,7 +30,7 @@ impl Surroundings {
         self.survey.check(&limits).map_err(|error| {
             let (cpus, memory) = (cpus_words(fewest.1.cpus), smallest.1.memory);
             error.help(format!(
-                "{} has {cpus}, {} has {memory}: no node may have less than is asked",
+                "{} has {cpus}, {} has {memory}: no node may have less than requested",
                 fewest.0, smallest.0
             ))
         })?;

@@ -186,7 +186,7 @@ impl Follower<'_> {
         match order {
             Order::Welcome => context.console.note("node 0 waits until all nodes have come"),
             Order::Refused { why } => {
-                return Err(Error::device(format!("node 0 has turned this node away: {why}")));
+                return Err(Error::device(format!("node 0 refused this node: {why}")));
             }
             Order::Begin { lock } => self.begin(lock, context)?,
             Order::Point { point, cpus, memory, storage, goal } => {
@@ -197,7 +197,7 @@ impl Follower<'_> {
             }
             Order::Go { point } => {
                 let wanted = self.next.take().filter(|wanted| wanted.point == point);
-                let wanted = wanted.ok_or_else(|| gone("it starts a run that it has not asked for"))?;
+                let wanted = wanted.ok_or_else(|| gone("it starts a run that it did not announce"))?;
                 context.console.note(format_args!("run {point}: {}", wanted.words()));
                 return self.run(wanted, context);
             }

@@ -68,7 +68,6 @@ pub(super) struct Gathering<'a> {
     /// Connections that have not introduced themselves, with their deadlines.
     strangers: Vec<(Link, Deadline)>,
     members: BTreeMap<u32, Member>,
-    /// Refused nodes and the reasons.
     refused: Vec<String>,
 }
 
@@ -146,7 +145,7 @@ impl<'a> Gathering<'a> {
         // A refused node may already have disconnected.
         let _ = link.say(&message::line(&Order::Refused { why: why.clone() }));
         link.close();
-        let refused = format!("{who} was turned away: {why}");
+        let refused = format!("{who} was refused: {why}");
         self.console.warn(&refused);
         if self.refused.len() < STRANGERS {
             self.refused.push(refused);

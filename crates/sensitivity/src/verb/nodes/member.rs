@@ -53,7 +53,7 @@ impl Member {
 
     /// The error for a report that is invalid in this state.
     pub fn unexpected(&self) -> Error {
-        self.gone("it reports what it was not asked for")
+        self.gone("it reports something that was not requested")
     }
 
     fn gone(&self, why: &str) -> Error {

@@ -13,51 +13,77 @@ use std::collections::BTreeMap;
 /// Characters of each of a job's last lines that are sent over the network.
 const LONGEST: usize = 1000;
 
-/// A message of a following node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub(super) enum Report {
-    /// The introduction of a node.
     Hello(Box<Hello>),
     /// It waits for another measurement on its machine.
-    Waiting { why: String },
+    Waiting {
+        why: String,
+    },
     /// It holds the measurement lock, if that was ordered, and its data is loaded.
     Here,
     /// It can enforce these limits, and waits for the start.
-    Ready { point: u64 },
+    Ready {
+        point: u64,
+    },
     /// Whether its own rate is known well enough.
-    Look { point: u64, enough: bool },
+    Look {
+        point: u64,
+        enough: bool,
+    },
     /// It has noted that the run is about to end.
-    Closing { point: u64 },
-    /// Its finished run.
-    Ended { point: u64, run: Box<Run> },
+    Closing {
+        point: u64,
+    },
+    Ended {
+        point: u64,
+        run: Box<Run>,
+    },
     /// It leaves, with the reason.
-    Leaving { why: String },
+    Leaving {
+        why: String,
+    },
 }
 
-/// A message of the leading node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub(super) enum Order {
-    /// The node is accepted.
     Welcome,
-    /// The node is refused.
-    Refused { why: String },
+    Refused {
+        why: String,
+    },
     /// All nodes are connected: get ready; with `lock`, take the measurement lock of the machine.
-    Begin { lock: bool },
+    Begin {
+        lock: bool,
+    },
     /// The limits of the next run.
-    Point { point: u64, cpus: Option<f64>, memory: Option<Bytes>, storage: Option<Bytes>, goal: Goal },
+    Point {
+        point: u64,
+        cpus: Option<f64>,
+        memory: Option<Bytes>,
+        storage: Option<Bytes>,
+        goal: Goal,
+    },
     /// All nodes are ready: start the run.
-    Go { point: u64 },
+    Go {
+        point: u64,
+    },
     /// The run is about to end: from now on, a failure is caused by the end of other nodes.
-    Close { point: u64 },
+    Close {
+        point: u64,
+    },
     /// All nodes have noted that: end the run.
-    Stop { point: u64 },
+    Stop {
+        point: u64,
+    },
     /// The measurement has ended: complete, or why not.
-    End { done: bool, why: String },
+    End {
+        done: bool,
+        why: String,
+    },
 }
 
-/// The introduction of a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Hello {
     /// Its version of the program.
@@ -70,7 +96,6 @@ pub(super) struct Hello {
     pub machine: Machine,
 }
 
-/// The machine of a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in super::super) struct Machine {
     /// Its host name.
@@ -91,7 +116,6 @@ pub(in super::super) struct Machine {
     pub facts: Setting,
 }
 
-/// Formats a message as a line.
 pub(super) fn line(message: &impl Serialize) -> String {
     serde_json::to_string(message).expect("numbers and text are JSON")
 }
@@ -101,8 +125,8 @@ pub(super) fn line(message: &impl Serialize) -> String {
 /// # Errors
 /// Text that is no valid message, with the reason.
 pub(super) fn message<M: DeserializeOwned + Valid>(line: &str) -> Result<M, String> {
-    let message: M = serde_json::from_str(line).map_err(|cause| format!("it said what is no message: {cause}"))?;
-    message.is_valid().then_some(message).ok_or_else(|| "it said numbers that cannot be".to_owned())
+    let message: M = serde_json::from_str(line).map_err(|cause| format!("it sent no valid message: {cause}"))?;
+    message.is_valid().then_some(message).ok_or_else(|| "it sent impossible numbers".to_owned())
 }
 
 /// A connection that is not a node that takes part.
@@ -132,7 +156,7 @@ pub(super) fn hello(line: &str) -> Result<Hello, Stranger> {
         | Report::Ready { .. }
         | Report::Look { .. }
         | Report::Closing { .. }
-        | Report::Ended { .. } => Err(Stranger::Unknown("it did not say who it is".to_owned())),
+        | Report::Ended { .. } => Err(Stranger::Unknown("it did not identify itself".to_owned())),
     }
 }
 

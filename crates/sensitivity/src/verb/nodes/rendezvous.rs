@@ -53,7 +53,7 @@ impl Nodes {
         let port = self.port();
         let does = match rank {
             0 => format!("leads, and waits for the others at {master_addr}:{port}"),
-            _ => format!("follows node 0 at {master_addr}:{port}, which says what is measured"),
+            _ => format!("follows node 0 at {master_addr}:{port}, which decides what is measured"),
         };
         format!("as node {rank} of {count} this one {does}; this plan is for this node alone")
     }

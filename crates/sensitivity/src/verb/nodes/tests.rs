@@ -124,11 +124,12 @@ fn whoever_does_not_belong_here_is_turned_away_on_both_sides() {
         ];
         for (node, why) in refused {
             let error = answered(&mut gathering, scope.spawn(move || fails(&node)));
-            assert!(error.contains("has turned this node away") && error.contains(why), "{error}");
+            assert!(error.contains("refused this node") && error.contains(why), "{error}");
         }
         // What is no profiler at all, and one of another version.
         let newer = "{\"what\": \"hello\", \"perf4sight\": \"9.9.9\", \"secret\": 1}";
-        for (line, why) in [("GET / HTTP/1.1", "no message"), (newer, "it is perf4sight 9.9.9, and node 0 perf4sight")]
+        for (line, why) in
+            [("GET / HTTP/1.1", "no valid message"), (newer, "it is perf4sight 9.9.9, and node 0 perf4sight")]
         {
             let said = answered(&mut gathering, scope.spawn(|| answer(cluster.nodes.port(), line)));
             assert!(said.contains(why), "{said}");

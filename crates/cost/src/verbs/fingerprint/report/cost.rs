@@ -11,7 +11,7 @@ pub fn blocks(evidence: &Evidence) -> Vec<Block> {
     let runs: Vec<&Run> = evidence.profiles.iter().flat_map(|profile| &profile.runs).collect();
     let rows = evidence.records().count();
     let mut blocks = vec![match runs.is_empty() {
-        true => Block::Text("The profile does not say how long its runs took.".into()),
+        true => Block::Text("The profile has no durations of its runs.".into()),
         false => Block::Headline(headline(&runs, rows)),
     }];
     blocks.push(Block::Table(by_network(evidence)));

@@ -76,7 +76,7 @@ fn failures(judged: &[Judged]) -> String {
         names.push(format!("{more} more"));
     }
     match unfit.len() {
-        0 => format!("None of them failed, so this says nothing of failures: {REMEDY}."),
+        0 => format!("None of them failed, so failures were not tested: {REMEDY}."),
         few @ ..TELLING => format!("Only {few} did not fit ({}), which shows little: {REMEDY}.", names.join(", ")),
         many => format!("{} did not fit ({}).", grouped(many as u64), names.join(", ")),
     }
@@ -139,8 +139,8 @@ fn confusion(scores: &Confusion) -> Table {
     let happened = [("ran", scores.cleared, scores.false_alarms), ("ran out of memory", scores.missed, scores.found)];
     Rows::new("Verdicts at even odds", happened)
         .text("happened", "what happened", |row| row.0)
-        .number("fits", "said to fit", |row| row.1)
-        .number("does_not_fit", "said not to fit", |row| row.2)
+        .number("fits", "predicted to fit", |row| row.1)
+        .number("does_not_fit", "predicted not to fit", |row| row.2)
         .table()
 }
 

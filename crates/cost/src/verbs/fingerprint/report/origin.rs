@@ -28,7 +28,9 @@ fn facts(evidence: &Evidence) -> Vec<Fact> {
     let known = SETTINGS.iter().filter_map(|(key, name)| Some(Fact::new(*name, distinct(&settings, key)?)));
     let mut facts: Vec<Fact> = known.collect();
     if settings.is_empty() {
-        facts.push(Fact::new("device", evidence.device).remark("the profile does not say what it was measured on"));
+        facts.push(
+            Fact::new("device", evidence.device).remark("the profile does not name the device that it was measured on"),
+        );
     }
     facts.push(Fact::new("measured", days(evidence)));
     facts.push(Fact::new("networks profiled", profiled(evidence)));
@@ -56,7 +58,7 @@ fn days(evidence: &Evidence) -> String {
     match (days.first(), days.last()) {
         (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
         (Some(day), _) => (*day).to_owned(),
-        _ => "the profile does not say when".to_owned(),
+        _ => "the profile has no dates".to_owned(),
     }
 }
 
@@ -77,7 +79,7 @@ fn wander(evidence: &Evidence) -> Option<Fact> {
     let fact = |value: String| Fact::new("steps wandered by", value);
     match (all, spreads.is_empty()) {
         (0, _) => None,
-        (_, true) => Some(fact("not known".into()).remark("the rows do not say how far their steps lay apart")),
+        (_, true) => Some(fact("not known".into()).remark("the rows have no spread of their steps")),
         (_, false) => Some(
             fact(format!(
                 "{}, a tenth of the rows by more than {}",

@@ -30,7 +30,7 @@ use std::time::Duration;
 pub static VERB: VerbSpec = VerbSpec {
     table: Table {
         section: "profile",
-        about: "measures how far measurements of the same thing lie apart on a device, before profiling it",
+        about: "measures the noise of a device: how much repeated measurements differ, before profiling it",
         groups: &[&[CHECK_NOISE, CONFIG_FILE], OF_DEVICES, &[NETWORK, BATCHES, STAGE, SECONDS]],
     },
     after_help: "\
@@ -55,16 +55,16 @@ const NETWORK: Setting = text("network")
     .or("squeezenet")
     .value("NAME")
     .known(asking::networks)
-    .help("The name of a known network, or NAME@LEVEL for one pruned to that percentage.");
+    .help("Name of a known network, or NAME@LEVEL for one pruned by that percentage.");
 
 const BATCHES: Setting = integer("bs", 1, LARGEST_BATCH as i64).many().or("[1,8]").value("SIZES").help("Batch sizes.");
 
-const STAGE: Setting = word("stage", stages).or("training").help("What one step does.");
+const STAGE: Setting = word("stage", stages).or("training").help("Stage of the step.");
 
 const SECONDS: Setting = integer("seconds", 0, i64::MAX)
     .or("60")
     .value("SECONDS")
-    .help("How long to measure; one batch size is measured twice in any case.");
+    .help("Time to measure; one batch size is measured twice in any case.");
 
 #[derive(Debug, Clone, PartialEq)]
 struct CheckNoise {
@@ -79,7 +79,7 @@ impl Verb for CheckNoise {
     /// Measures in rounds and reports the noise of the device.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         if self.device.kind == DeviceKind::Recorded {
-            return Err(Error::config("a recorded device always answers the same")
+            return Err(Error::config("a recorded device always gives the same result")
                 .expected("a device that measures, or simulated")
                 .help("the report of a profile with repeats shows the noise of the device it was measured on"));
         }
@@ -109,7 +109,7 @@ impl CheckNoise {
 }
 
 fn too_few() -> Error {
-    Error::device("too few rounds were measured to say how far they lie apart").help("let it run on")
+    Error::device("too few rounds were measured to know how much they differ").help("let it run on")
 }
 
 impl CheckNoise {
