@@ -2,6 +2,7 @@
 
 use super::{Found, Learns, Pass, Proposal, Wanted};
 use crate::changes::{HalfGradients, gathers};
+use crate::search::GoOn;
 use crate::start::Start;
 use perf4sight_base::error::Result;
 use perf4sight_replay::what_if::Change;
@@ -21,7 +22,7 @@ impl Pass for Amp {
         NAME
     }
 
-    fn run(&self, start: &Start, wanted: &Wanted, _: &(dyn Fn() -> bool + Sync)) -> Result<Found> {
+    fn run(&self, start: &Start, wanted: &Wanted, _: &GoOn<'_>) -> Result<Found> {
         let hook = if gathers(&start.recorded.typical).is_ok() { SHARDED } else { HOOK };
         let edits: [(&str, Rc<dyn Change>); 2] =
             [(AUTOCAST, Rc::new(wanted.autocast.clone())), (hook, Rc::new(HalfGradients))];

@@ -2,7 +2,7 @@
 
 use super::{Found, Learns, Pass, Proposal, Wanted, tensor_fusion};
 use crate::fusion::{self, Fusion};
-use crate::search::{Class, UnitGraph};
+use crate::search::{Class, GoOn, UnitGraph};
 use crate::start::Start;
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
@@ -21,7 +21,7 @@ impl Pass for FromOpFusion {
         NAME
     }
 
-    fn run(&self, start: &Start, wanted: &Wanted, _: &(dyn Fn() -> bool + Sync)) -> Result<Found> {
+    fn run(&self, start: &Start, wanted: &Wanted, _: &GoOn<'_>) -> Result<Found> {
         let mut found = Found::default();
         let Some(file) = &wanted.clusters else { return Ok(found) };
         let step = &start.recorded.typical;

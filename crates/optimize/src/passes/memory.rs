@@ -3,6 +3,7 @@
 use super::{Found, Learns, Pass, Proposal, Wanted};
 use crate::changes::{NoSync, Recompute, gathers};
 use crate::memory_events::{self, Memory};
+use crate::search::GoOn;
 use crate::start::Start;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
@@ -25,7 +26,7 @@ impl Pass for LessMemory {
         NAME
     }
 
-    fn run(&self, start: &Start, wanted: &Wanted, _: &(dyn Fn() -> bool + Sync)) -> Result<Found> {
+    fn run(&self, start: &Start, wanted: &Wanted, _: &GoOn<'_>) -> Result<Found> {
         let mut found = Found::default();
         found.propose(Proposal::of(NAME, RECOMPUTE, Rc::new(Recompute), Learns::Same, start), RECOMPUTE);
         for passes in PASSES {

@@ -10,7 +10,7 @@ mod tensor_fusion;
 pub use op_fusion::searched_graph;
 
 use crate::changes::Autocast;
-use crate::search::{Searches, Visit};
+use crate::search::{GoOn, Searches, Visit};
 use crate::start::Start;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
@@ -30,7 +30,7 @@ pub trait Pass: Debug + Sync {
     /// # Errors
     /// A job that the pass has nothing to say about is no error but a sentence in [`Found::nothing`]; traces that
     /// contradict themselves are.
-    fn run(&self, start: &Start, wanted: &Wanted, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<Found>;
+    fn run(&self, start: &Start, wanted: &Wanted, go_on: &GoOn<'_>) -> Result<Found>;
 }
 
 /// All passes, in the order in which they run.

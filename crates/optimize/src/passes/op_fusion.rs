@@ -2,7 +2,7 @@
 
 use super::{Found, Learns, Pass, Proposal, Wanted};
 use crate::changes::{FusedGroups, Group};
-use crate::search::{Fused, UnitGraph, Visit, Walk};
+use crate::search::{Fused, GoOn, UnitGraph, Visit, Walk};
 use crate::start::Start;
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
@@ -31,7 +31,7 @@ impl Pass for OpFusion {
         NAME
     }
 
-    fn run(&self, start: &Start, wanted: &Wanted, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<Found> {
+    fn run(&self, start: &Start, wanted: &Wanted, go_on: &GoOn<'_>) -> Result<Found> {
         let candidates = Candidates::of(start, wanted)?;
         let graph = candidates.graph(start, start.slowest());
         let mut found = Found::default();
@@ -42,7 +42,7 @@ impl Pass for OpFusion {
             return Ok(found);
         }
         let first = Fused::new(&graph, wanted.simulate);
-        let walks = wanted.searches.run(&wanted.searches.all(), &first, cancelled)?;
+        let walks = wanted.searches.run(&wanted.searches.all(), &first, go_on)?;
         let Some(walk) = walks.iter().min_by_key(|walk| walk.best().step()) else { return Ok(found) };
         let groups = walk.best().groups();
         found.nothing.extend(remarks(&graph, &walks));

@@ -3,6 +3,7 @@
 use super::{Found, Learns, Pass, Proposal, Wanted};
 use crate::changes::{Buckets, KeepGathered, Prefetch, gathers};
 use crate::fusion::{self, Choice, Fusion, Gradient, Link};
+use crate::search::GoOn;
 use crate::start::Start;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::counted;
@@ -27,7 +28,7 @@ impl Pass for TensorFusion {
         NAME
     }
 
-    fn run(&self, start: &Start, _: &Wanted, _: &(dyn Fn() -> bool + Sync)) -> Result<Found> {
+    fn run(&self, start: &Start, _: &Wanted, _: &GoOn<'_>) -> Result<Found> {
         let mut found = Found::default();
         if gathers(&start.recorded.typical).is_ok() {
             sharded(start, &mut found);

@@ -17,8 +17,8 @@ mod walk;
 pub use checkpoint::Checkpoint;
 pub use fused::{Fused, Move};
 pub use operations::{Class, Operation, operation};
-pub use searches::Searches;
 pub(crate) use searches::name;
+pub use searches::{GoOn, Searches};
 pub use units::{Unit, UnitGraph};
 pub use walk::{Optimizer, Search, Visit, Walk};
 

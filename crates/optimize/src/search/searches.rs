@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 /// How often the file of a search is written while it runs: so much of it a killed program loses.
 const EVERY: Duration = Duration::from_secs(10);
 
+/// Called between moves with how many were evaluated since the last call; a false ends the search.
+pub type GoOn<'a> = dyn Fn(u64) -> bool + Sync + 'a;
+
 /// The searches of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Searches {
@@ -46,33 +49,24 @@ impl Searches {
     ///
     /// # Errors
     /// Files that cannot be written, or that perf4sight did not write.
-    pub fn run<'a>(
-        &self,
-        searches: &[Search],
-        start: &Fused<'a>,
-        cancelled: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Vec<Walk<'a>>> {
-        searches.par_iter().map(|search| self.run_one(*search, start, cancelled)).collect()
+    pub fn run<'a>(&self, searches: &[Search], start: &Fused<'a>, go_on: &GoOn) -> Result<Vec<Walk<'a>>> {
+        searches.par_iter().map(|search| self.run_one(*search, start, go_on)).collect()
     }
 
-    fn run_one<'a>(
-        &self,
-        search: Search,
-        start: &Fused<'a>,
-        cancelled: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Walk<'a>> {
+    fn run_one<'a>(&self, search: Search, start: &Fused<'a>, go_on: &GoOn) -> Result<Walk<'a>> {
         let mut walk = self.known(search, start)?;
         if walk.has_ended() {
             return Ok(walk);
         }
         let (file, identity) = (Self::file(&self.folder, search), identity(search, start));
         let save = |walk: &Walk<'a>| walk.checkpoint().save(&file, &identity, search.moves);
-        let (mut saved, mut done) = (Instant::now(), Ok(()));
+        let (mut saved, mut done, mut seen) = (Instant::now(), Ok(()), walk.evaluated());
         walk.run(&mut |walk| {
             if saved.elapsed() >= EVERY {
                 (saved, done) = (Instant::now(), save(walk));
             }
-            done.is_ok() && !cancelled()
+            let new = walk.evaluated() - std::mem::replace(&mut seen, walk.evaluated());
+            done.is_ok() && go_on(new)
         });
         done.and_then(|()| save(&walk)).map(|()| walk)
     }

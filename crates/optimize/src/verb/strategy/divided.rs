@@ -6,17 +6,14 @@ use crate::passes::searched_graph;
 use crate::search::{Checkpoint, Fused, Search, Searches, UnitGraph, name};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::counted;
-use perf4sight_verb::{Context, Divisible, Foreseen, Item, Outline, Part, Summary, Verb};
+use perf4sight_verb::{Context, Divisible, Foreseen, Item, Outline, Part, Summary};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The pass that searches.
-const PASS: &str = "op_fusion";
-
-/// What a move takes for each unit of the graph, at least (`cargo bench -p perf4sight-optimize --bench search`: a move takes 1 ms on
+/// Seconds of a move for each unit of the graph (`cargo bench -p perf4sight-optimize --bench search`: a move takes 1 ms on
 /// 10,000 units).
-const MOVE: Duration = Duration::from_nanos(100);
+const MOVE: f64 = 1e-7;
 
 impl Divisible for Strategy {
     fn results(&self) -> &Path {
@@ -37,7 +34,8 @@ impl Divisible for Strategy {
         let mut items = Vec::new();
         for search in self.wanted.searches.all() {
             if !self.wanted.searches.known(search, &first)?.has_ended() {
-                let time = MOVE.saturating_mul(graph.units.len() as u32).mul_f64(search.moves as f64);
+                let seconds = MOVE * graph.units.len() as f64 * search.moves as f64;
+                let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
                 items.push(Item { name: name(search), group: name(search), time });
             }
         }
@@ -56,7 +54,7 @@ impl Divisible for Strategy {
         self.copy(&self.out, part.folder)?;
         let cancel = context.cancel.clone();
         let first = Fused::new(&graph, self.wanted.simulate);
-        own.run(&searches, &first, &|| cancel.load(Ordering::Relaxed))?;
+        own.run(&searches, &first, &|_| !cancel.load(Ordering::Relaxed))?;
         let done = searches.len() as u64;
         Ok(Summary { headline: format!("{done} of {}", counted(done, "seed")), ..Summary::default() })
     }
@@ -66,16 +64,12 @@ impl Divisible for Strategy {
     }
 
     fn conclude(&self, context: &mut Context) -> Result<Summary> {
-        self.run(context)
+        self.answer(false, context)
     }
 }
 
 impl Strategy {
-    /// Whether operator fusion is searched.
-    pub fn searches_something(&self) -> bool {
-        self.passes.is_empty() || self.passes.iter().any(|pass| pass == PASS)
-    }
-
+    /// The graph that is searched; none if nothing is.
     fn graph(&self) -> Result<Option<UnitGraph>> {
         searched_graph(&self.start()?, &self.wanted)
     }

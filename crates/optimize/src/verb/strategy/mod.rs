@@ -8,6 +8,7 @@ pub mod published;
 mod tables;
 
 use crate::passes::{Found, Learns, PASSES, Pass, Proposal, Wanted};
+use crate::search::Searches;
 use crate::start::{Start, Together};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::result_files::ResultFiles;
@@ -20,6 +21,9 @@ use perf4sight_verb::{Context, Finding, KeyedPath, Outline, Summary, Verb};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+
+/// The pass that searches, which takes longer than all others.
+const SEARCHING: &str = "op_fusion";
 
 /// The folder of the searches, in that of the results.
 pub const SEARCHES: &str = "searches";
@@ -58,9 +62,17 @@ impl Verb for Strategy {
     /// Files that are no traces of one job, traces that cannot be replayed, a folder that cannot be written to or has
     /// files of other programs.
     fn run(&self, context: &mut Context) -> Result<Summary> {
+        self.answer(true, context)
+    }
+}
+
+impl Strategy {
+    /// As [`Verb::run`]; what is known of searches counts, unless it searches on.
+    fn answer(&self, search: bool, context: &mut Context) -> Result<Summary> {
         let passes = self.chosen()?;
         let files = self.files()?;
-        let progress = context.console.progress(passes.len() as u64 + 2, "optimizing");
+        let mut left = passes.len() as u64 + 2;
+        let progress = context.console.progress(self.moves().saturating_add(left), "optimizing");
         progress.doing("reading traces");
         let start = self.start()?;
         progress.advance(1);
@@ -72,8 +84,17 @@ impl Verb for Strategy {
             }
             progress.doing(pass.name());
             let cancel = context.cancel.clone();
-            found.add(pass.run(&start, &self.wanted, &|| cancel.load(Ordering::Relaxed))?);
+            let go_on = |moves| {
+                progress.advance(moves);
+                search && !cancel.load(Ordering::Relaxed)
+            };
+            found.add(pass.run(&start, &self.wanted, &go_on)?);
             progress.advance(1);
+            left -= 1;
+            if pass.name() == SEARCHING {
+                // A search that was done before, or has nothing to fuse, evaluates fewer moves.
+                progress.expect(left - 1);
+            }
         }
         progress.doing("comparing");
         let shown = Shown::of(start, found)?;
@@ -81,9 +102,7 @@ impl Verb for Strategy {
         drop(progress);
         self.write(files, shown, context)
     }
-}
 
-impl Strategy {
     fn chosen(&self) -> Result<Vec<&'static dyn Pass>> {
         let names = || PASSES.iter().map(|pass| pass.name());
         let unknown = self.passes.iter().find(|name| !names().any(|known| known == name.as_str()));
@@ -95,6 +114,17 @@ impl Strategy {
         let is_chosen =
             |pass: &&&dyn Pass| self.passes.is_empty() || self.passes.iter().any(|name| name == pass.name());
         Ok(PASSES.iter().filter(is_chosen).copied().collect())
+    }
+
+    /// Whether operator fusion is searched.
+    pub fn searches_something(&self) -> bool {
+        self.passes.is_empty() || self.passes.iter().any(|pass| pass == SEARCHING)
+    }
+
+    /// The moves of all searches.
+    fn moves(&self) -> u64 {
+        let Searches { first, count, .. } = self.wanted.searches;
+        if self.searches_something() { first.moves.saturating_mul(count) } else { 0 }
     }
 
     /// The recorded job.

@@ -6,6 +6,7 @@ use crate::search::{Optimizer, Search, Searches};
 use perf4sight_base::units::Bytes;
 use perf4sight_replay::communication::Algorithm;
 use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_verb::{Divisible, Part};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -78,6 +79,39 @@ fn the_same_seed_writes_the_same_files() {
             .map(|name| fs::read(out.join(name)).unwrap())
     };
     assert!(written() == written());
+}
+
+/// Each seed on a machine of its own: the files of one machine; where results come together, nothing is searched.
+#[test]
+fn divided_searches_give_the_files_of_one_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |out: &str| {
+        let mut whole = strategy("two", &folder.path().join(out));
+        (whole.passes, whole.wanted.searches.count) = (vec!["op_fusion".to_owned()], 2);
+        whole
+    };
+    let [one, divided] = [of("one"), of("divided")];
+    one.run(&mut context()).unwrap();
+    let names = || divided.items(&mut context()).unwrap().into_iter().map(|item| item.name).collect::<Vec<_>>();
+    assert_eq!(names(), ["mcmc-seed-3", "mcmc-seed-4"]);
+    let summary = divided.conclude(&mut context()).unwrap();
+    assert!(summary.json["nothing_for"].to_string().contains("interrupted after 0 moves"), "{}", summary.json);
+    assert_eq!(names().len(), 2);
+    for name in names() {
+        let own = folder.path().join(&name);
+        let part = Part { items: &[name], folder: &own, run: &own, share: 0.5 };
+        divided.run_part(&part, &mut context()).unwrap();
+        divided.merge(&[own.clone()], &mut context()).unwrap();
+    }
+    assert_eq!(names().len(), 0);
+    divided.conclude(&mut context()).unwrap();
+    for file in ["optimize.json", "search_trajectory.txt", "searches/mcmc-seed-4.json"] {
+        let [one, other] = [&one, &divided].map(|strategy| fs::read_to_string(strategy.out.join(file)).unwrap());
+        assert_eq!(one, other, "{file}");
+    }
+    let part = Part { items: &["mcmc-seed-9".to_owned()], folder: folder.path(), run: folder.path(), share: 1.0 };
+    let error = divided.run_part(&part, &mut context()).unwrap_err().to_string();
+    assert!(error.contains("both need the same folder"), "{error}");
 }
 
 #[test]
