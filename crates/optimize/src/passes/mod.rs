@@ -9,6 +9,7 @@ mod tensor_fusion;
 
 use crate::changes::Autocast;
 use crate::search::{Search, Visit};
+use crate::simulated_memory::SimulatedStep;
 use crate::start::Start;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
@@ -50,6 +51,8 @@ pub struct Wanted {
     pub autocast: Autocast,
     /// Memory that a step may take.
     pub memory_budget: Option<Bytes>,
+    /// The network whose memory is simulated.
+    pub network: Option<SimulatedStep>,
 }
 
 /// What a pass found.
