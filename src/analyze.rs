@@ -10,7 +10,7 @@ pub static VERB: VerbSpec = VerbSpec {
     table: Table {
         section: "analyze",
         about: "takes the arguments of dPRO's analyze.py: replay, collect, statistic or optimize of a folder of traces",
-        groups: &[analyze::SETTINGS, published::SETTINGS, analyze::ACCEPTED],
+        groups: &[analyze::SETTINGS, analyze::PUBLISHED, published::SETTINGS, analyze::ACCEPTED],
     },
     after_help:
         "Examples:
@@ -18,13 +18,13 @@ pub static VERB: VerbSpec = VerbSpec {
   perf4sight analyze --option collect --path traces/ --workspace results/
   perf4sight analyze --option optimize --sub_option tensor_fusion,xla --path traces/ --workspace results/
 
-Results get the published names, in --workspace or else in --path: synthetic.json, bps_trace_final.json, statistic.txt, .opt_ws/.",
+Results get the published names, in --workspace or else in --path: synthetic.json, bps_trace_final.json, statistic.txt, .opt_ws/, .cost_model/.",
     parse,
 };
 
 fn parse(values: &Values<'_>) -> perf4sight_base::error::Result<Box<dyn perf4sight_verb::Verb>> {
     match values.get::<String>("option")?.as_str() {
-        "optimize" => Ok(Box::new(published::parse(values)?)),
+        "optimize" => published::parse(values),
         _ => analyze::parse(values),
     }
 }

@@ -1,7 +1,9 @@
 //! Converts a verb's settings into arguments of clap, and the parsed arguments into the values of the verb.
 
 use super::words::Words;
-use clap::builder::{OsStringValueParser, PossibleValuesParser, StringValueParser, TypedValueParser, ValueParser};
+use clap::builder::{
+    FalseyValueParser, OsStringValueParser, PossibleValuesParser, StringValueParser, TypedValueParser, ValueParser,
+};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use perf4sight_base::error::Result;
@@ -60,8 +62,10 @@ fn argument(setting: &Setting) -> Arg {
     let argument = spelled(Arg::new(setting.key).help(help), setting);
     let argument = setting.argument.requires.into_iter().fold(argument, Arg::requires);
     let argument = argument.required(setting.missing(Surface::CommandLine) == Missing::Required);
+    let argument = setting.argument.environment.into_iter().fold(argument, Arg::env).hide_env_values(true);
     if let Kind::Flag = setting.kind {
-        return argument.action(ArgAction::SetTrue);
+        // A variable turns it on by being set, but to nothing, 0, no, off or false.
+        return argument.action(ArgAction::SetTrue).value_parser(FalseyValueParser::new());
     }
     let argument = argument
         .action(if setting.many { ArgAction::Append } else { ArgAction::Set })
@@ -120,7 +124,11 @@ fn path(setting: &Setting, word: OsString) -> std::result::Result<Value, String>
 
 /// The written arguments, in the order of the settings; the program fills in defaults.
 fn entries(table: &Table, typed: &ArgMatches) -> Vec<Entry> {
-    let typed_ones = settings(table).filter(|one| typed.value_source(one.key) == Some(ValueSource::CommandLine));
+    let is_written = |one: &&Setting| {
+        let source = typed.value_source(one.key);
+        matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+    };
+    let typed_ones = settings(table).filter(is_written);
     let entry = |setting: &Setting| Entry {
         key: setting.key.to_owned(),
         value: value(setting, typed),
@@ -131,7 +139,7 @@ fn entries(table: &Table, typed: &ArgMatches) -> Vec<Entry> {
 
 fn value(setting: &Setting, typed: &ArgMatches) -> Value {
     if let Kind::Flag = setting.kind {
-        return Value::Flag(true);
+        return Value::Flag(typed.get_flag(setting.key));
     }
     let mut values: Vec<Value> = Vec::new();
     for value in typed.get_many::<Value>(setting.key).into_iter().flatten() {

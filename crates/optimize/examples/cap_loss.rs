@@ -24,7 +24,8 @@ fn main() -> Result<()> {
     let traces: Vec<PathBuf> =
         arguments.iter().filter(|name| !name.ends_with("_measured.json")).map(PathBuf::from).collect();
     let plain = std::env::var("PLAIN_CAP").ok().and_then(|cap| seconds.get(&cap)).map(|step| (1e9 * step) as u64);
-    let request = Request { what_ifs: Vec::new(), algorithm: Algorithm::Ring, plain, nccl_tests: None };
+    let request =
+        Request { what_ifs: Vec::new(), algorithm: Algorithm::Ring, plain, nccl_tests: None, cost_model: None };
     let start = Start::of(&Analysis::of(Job::read(&traces)?), &request)?;
     println!("a step as it is: {:.1} ms", start.before() as f64 / 1e6);
     let first = Search { optimizer: Optimizer::Mcmc, seed: 0, moves: 20_000 };
@@ -36,6 +37,7 @@ fn main() -> Result<()> {
         clusters: None,
         autocast: Autocast::default(),
         memory_budget: None,
+        network: None,
     };
     for pass in PASSES {
         let found = pass.run(&start, &wanted, &|_| true)?;

@@ -1,9 +1,10 @@
-//! The file of a model of steps.
+//! The file of a model: of steps, or of operations.
 
 use crate::staged::StagedModel;
 use crate::step::{Fitted, StepModel};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{input_file, overwrite};
+use perf4sight_operations::{self as operations, OperationModel};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -24,6 +25,8 @@ pub enum Model {
     Plans(Box<StepModel>),
     /// Of plans in stages.
     Staged(Box<StagedModel>),
+    /// Of single operations.
+    Operations(Box<OperationModel>),
 }
 
 #[derive(Deserialize)]
@@ -52,6 +55,7 @@ pub fn save(model: &Model, file: &Path, overwrite: bool) -> Result<()> {
     let text = match model {
         Model::Plans(model) => text(PLANS, model.fitted()),
         Model::Staged(model) => text(STAGED, model),
+        Model::Operations(model) => return operations::save(model, file, overwrite),
     };
     let text =
         text.map_err(|cause| Error::input(format!("the model cannot be written as JSON: {cause}")).file(file))?;
@@ -67,12 +71,20 @@ fn text(format: &'static str, fitted: impl Serialize) -> serde_json::Result<Stri
 /// # Errors
 /// A file that cannot be read, is no model, or one of another version.
 pub fn load(file: &Path) -> Result<Model> {
-    let text = input_file::text(file, "read the model of steps")?;
-    parse(&text).map_err(|error| error.file(file))
+    let text = input_file::text(file, "read the model")?;
+    match head(&text) {
+        Ok(head) if head.format == operations::FORMAT => {
+            operations::load(file).map(|model| Model::Operations(Box::new(model)))
+        }
+        head => head.and_then(|head| parse(&text, &head)).map_err(|error| error.file(file)),
+    }
 }
 
-fn parse(text: &str) -> Result<Model> {
-    let head: Head = serde_json::from_str(text).map_err(|cause| no_model(&cause))?;
+fn head(text: &str) -> Result<Head> {
+    serde_json::from_str(text).map_err(|cause| no_model(&cause))
+}
+
+fn parse(text: &str, head: &Head) -> Result<Model> {
     if head.version != VERSION {
         let problem = format!("this model has version {}", head.version);
         return Err(Error::input(problem).expected(format!("version {VERSION}")).help(TRAIN));

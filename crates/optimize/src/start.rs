@@ -9,7 +9,7 @@ use perf4sight_replay::graph::StepGraph;
 use perf4sight_replay::graph::recorded::{Correction, Recorded};
 use perf4sight_replay::replayed::Request;
 use perf4sight_replay::simulate::{Schedule, simulate};
-use perf4sight_replay::what_if::{Change, Outcome, Scenario, changed_step, predict};
+use perf4sight_replay::what_if::{Change, Known, Outcome, Scenario, changed_step, predict};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -25,6 +25,8 @@ pub struct Start {
     pub communication: Communication,
     /// The replay of the typical step.
     pub schedule: Schedule,
+    /// What changes may rest on beyond the traces.
+    pub known: Known,
     /// The files of the traces.
     pub files: Vec<PathBuf>,
     /// What to know about all predictions, in sentences.
@@ -68,7 +70,8 @@ impl Start {
         let communication = request.communication(&recorded)?;
         let schedule = simulate(&recorded.typical.graph);
         let files = analysis.job.ranks.iter().map(|rank| rank.trace.file.clone()).collect();
-        let start = Start { recorded, communication, schedule, files, warnings };
+        let known = request.known(analysis.job.gpu())?;
+        let start = Start { recorded, communication, schedule, known, files, warnings };
         match start.before() {
             0 => Err(Error::input("no step of these traces takes any time").expected("traces of training steps")),
             _ => Ok(start),

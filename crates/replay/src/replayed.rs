@@ -8,12 +8,13 @@ use crate::graph::recorded::{Distortion, LeftOut, Recorded};
 use crate::graph::{RankNodes, StepGraph};
 use crate::plain_step::PlainStep;
 use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
-use crate::what_if::{Change, Outcome, parse, predict};
+use crate::what_if::{Change, Known, Outcome, parse_with, predict};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::stats::{median, percentile};
 use std::io::Read;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// The replay of a job's steps.
 #[derive(Debug, Clone)]
@@ -105,15 +106,27 @@ pub struct Request {
     pub plain: Option<u64>,
     /// What `all_reduce_perf` of nccl-tests printed, whose costs are taken instead of fitted ones.
     pub nccl_tests: Option<PathBuf>,
+    /// A model of operations, for changes of the GPU.
+    pub cost_model: Option<PathBuf>,
 }
 
 impl Request {
     /// Checks the scenarios, before any trace is read.
     ///
     /// # Errors
-    /// A change of no known form.
+    /// A change of no known form, or that rests on a model that is not there.
     pub fn check(&self) -> Result<()> {
-        self.what_ifs.iter().try_for_each(|text| changes(text).map(drop))
+        let known = self.known(None)?;
+        self.what_ifs.iter().try_for_each(|text| changes(text, &known).map(drop))
+    }
+
+    /// What changes may rest on, with the GPU of the traces.
+    ///
+    /// # Errors
+    /// A file that is no model of operations.
+    pub fn known(&self, gpu: Option<String>) -> Result<Known> {
+        let operations = self.cost_model.as_deref().map(perf4sight_operations::load).transpose()?;
+        Ok(Known { operations: operations.map(Rc::new), gpu })
     }
 }
 
@@ -140,8 +153,8 @@ impl Request {
 const READ_TABLE: &str = "read what nccl-tests measured";
 
 /// The changes of a scenario.
-fn changes(text: &str) -> Result<Vec<Box<dyn Change>>> {
-    text.split(';').map(|change| parse(change.trim())).collect()
+fn changes(text: &str, known: &Known) -> Result<Vec<Box<dyn Change>>> {
+    text.split(';').map(|change| parse_with(change.trim(), known)).collect()
 }
 
 impl Replayed {
@@ -157,7 +170,9 @@ impl Replayed {
         let plain = given.or(analysis.plain.clone().ok().flatten());
         let distortion = plain.map(|plain| (plain, recorded.take_out_distortion(plain.time)));
         let communication = request.communication(&recorded)?;
-        let predicted = |text: &String| Ok((text.clone(), predict(&recorded, &communication, &changes(text)?)?));
+        let known = request.known(job.gpu())?;
+        let predicted =
+            |text: &String| Ok((text.clone(), predict(&recorded, &communication, &changes(text, &known)?)?));
         let what_ifs = request.what_ifs.iter().map(predicted).collect::<Result<_>>()?;
         let step = recorded.typical;
         let schedule = simulate(&step.graph);

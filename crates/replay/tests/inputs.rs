@@ -28,7 +28,7 @@ fn data(name: &str) -> PathBuf {
 }
 
 fn request() -> Request {
-    Request { what_ifs: Vec::new(), algorithm: Algorithm::Ring, plain: None, nccl_tests: None }
+    Request { what_ifs: Vec::new(), algorithm: Algorithm::Ring, plain: None, nccl_tests: None, cost_model: None }
 }
 
 fn replayed(analysis: &Analysis) -> Replayed {

@@ -8,7 +8,7 @@ mod no_sync;
 mod prefetch;
 mod recompute;
 
-pub use autocast::Autocast;
+pub use autocast::{Autocast, HalfPrecision};
 pub use buckets::Buckets;
 pub use fused_groups::{FusedGroups, Group};
 pub use half_gradients::HalfGradients;

@@ -1,7 +1,7 @@
 //! Half precision: of products (autocast), and of the gradients that are sent.
 
 use super::{Found, Learns, Pass, Proposal, Wanted};
-use crate::changes::{HalfGradients, gathers};
+use crate::changes::{HalfGradients, HalfPrecision, gathers};
 use crate::search::GoOn;
 use crate::start::Start;
 use perf4sight_base::error::Result;
@@ -24,9 +24,13 @@ impl Pass for Amp {
 
     fn run(&self, start: &Start, wanted: &Wanted, _: &GoOn<'_>) -> Result<Found> {
         let hook = if gathers(&start.recorded.typical).is_ok() { SHARDED } else { HOOK };
-        let edits: [(&str, Rc<dyn Change>); 2] =
-            [(AUTOCAST, Rc::new(wanted.autocast.clone())), (hook, Rc::new(HalfGradients))];
         let mut found = Found::default();
+        let scaling = start.known.to_half().unwrap_or_else(|why| {
+            found.nothing.push(format!("the model of operations does not say what half precision brings: {why}"));
+            None
+        });
+        let autocast = HalfPrecision { lists: wanted.autocast.clone(), scaling, off: 0.0 };
+        let edits: [(&str, Rc<dyn Change>); 2] = [(AUTOCAST, Rc::new(autocast)), (hook, Rc::new(HalfGradients))];
         edits
             .into_iter()
             .for_each(|(change, edit)| found.propose(Proposal::of(NAME, change, edit, Learns::Rounded, start), change));

@@ -36,6 +36,7 @@ impl Pass for LessMemory {
                 format!("accumulate gradients of {passes} batches, all but the last under {silent}; per batch");
             found.propose(accumulate(start, passes, &change), &change);
         }
+        simulated(start, wanted, &mut found)?;
         budget(start, wanted, &mut found)?;
         Ok(found)
     }
@@ -53,11 +54,27 @@ fn accumulate(start: &Start, passes: u32, change: &str) -> Result<Proposal> {
     Ok(Proposal { pass: NAME, change: change.to_owned(), edit: None, outcome, learns: Learns::OtherBatch })
 }
 
+/// What a network file says; sharded weights are not simulated.
+fn simulated(start: &Start, wanted: &Wanted, found: &mut Found) -> Result<()> {
+    let Some(step) = &wanted.network else { return Ok(()) };
+    if gathers(&start.recorded.typical).is_ok() {
+        found.nothing.push("memory of sharded weights (FSDP) is not simulated".to_owned());
+        return Ok(());
+    }
+    let buckets =
+        start.recorded.typical.ranks.first().map_or(0, |rank| rank.gradients.iter().map(|one| one.bytes).sum());
+    found.nothing.extend(step.sentences(wanted.memory_budget, Bytes(buckets))?);
+    Ok(())
+}
+
 /// What fits into the budget.
 fn budget(start: &Start, wanted: &Wanted, found: &mut Found) -> Result<()> {
     let Some(budget) = wanted.memory_budget else { return Ok(()) };
     let recorded = start.files.iter().map(|file| memory_events::read(file)).collect::<Result<Vec<_>>>()?;
     let Some(most) = recorded.into_iter().flatten().max_by_key(|memory| memory.peak) else {
+        if wanted.network.is_some() {
+            return Ok(());
+        }
         found.nothing.push(format!(
             "whether a step fits into {budget} is not known: the traces hold no memory events (record with profile_memory=True)"
         ));

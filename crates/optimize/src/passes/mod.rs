@@ -11,6 +11,7 @@ pub use op_fusion::searched_graph;
 
 use crate::changes::Autocast;
 use crate::search::{GoOn, Searches, Visit};
+use crate::simulated_memory::SimulatedStep;
 use crate::start::Start;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
@@ -52,6 +53,8 @@ pub struct Wanted {
     pub autocast: Autocast,
     /// Memory that a step may take.
     pub memory_budget: Option<Bytes>,
+    /// The network whose memory is simulated.
+    pub network: Option<SimulatedStep>,
 }
 
 /// What a pass found.

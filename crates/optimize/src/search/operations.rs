@@ -32,6 +32,8 @@ pub struct Operation {
     pub keeps_input: bool,
     /// Whether autocast computes it in half precision.
     pub lower: bool,
+    /// Whether autocast computes it in single precision.
+    pub single: bool,
 }
 
 #[derive(Deserialize)]
@@ -53,7 +55,8 @@ fn read() -> HashMap<String, Operation> {
     let operation = |row: Row| {
         let class = Class::parse(&row.class).ok()?;
         let (keeps_input, lower) = (row.kept == "input", row.autocast == "lower");
-        Some((row.name, Operation { class, reads: row.reads, writes: row.writes, keeps_input, lower }))
+        let single = row.autocast == "fp32";
+        Some((row.name, Operation { class, reads: row.reads, writes: row.writes, keeps_input, lower, single }))
     };
     reader.deserialize().flatten().filter_map(operation).collect()
 }

@@ -13,9 +13,9 @@ pub use plan::{MeasuredStagedPlan, Replica, Shape, Stage, StagedPlan};
 pub use plans_json::read as read_staged_plans;
 pub use times_of_layers::LayerTimes;
 
-use crate::minimize::{minimize, robust};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats;
+use perf4sight_operations::minimize::{minimize, robust};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
 //! Times of layers by GPU, tensor degree and micro-batch.
 
-use crate::minimize::{minimize, robust};
 use ndarray::Array1;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
+use perf4sight_operations::minimize::{minimize, robust};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;

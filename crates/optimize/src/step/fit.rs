@@ -4,9 +4,9 @@ use super::deviations::{Influence, Scales, covariance};
 use super::factor::Factor;
 use super::parameters::{COUNT, Logs, medians, spreads};
 use super::parts::Prepared;
-use crate::minimize::minimize;
 use ndarray::{Array1, Array2, Axis};
 use perf4sight_base::error::Result;
+use perf4sight_operations::minimize::minimize;
 
 /// Deviations enter by shares of the step, which parameters change: they settle within this many rounds.
 const ROUNDS: usize = 3;

@@ -80,6 +80,11 @@ pub(super) fn rank(plans: &Path, model: &Path, budget: Option<Bytes>, context: &
     let candidates = match model_file::load(model)? {
         Model::Plans(model) => of_table(plans, &model, budget, context),
         Model::Staged(model) => of_stages(plans, &model, budget, context),
+        Model::Operations(_) => {
+            return Err(Error::input("this is a model of operations")
+                .file(model)
+                .expected("a model of steps, which perf4sight cost-model train --plans fits"));
+        }
     };
     let mut candidates = candidates.map_err(|error| error.file(plans))?;
     candidates.sort_by(|one, other| {

@@ -1,5 +1,7 @@
-//! `[cost_model]` and `perf4sight cost-model`: fits a model of steps on measured plans, and predicts other plans.
+//! `[cost_model]` and `perf4sight cost-model`: fits a model of steps on measured plans, or of operations on traces of several
+//! GPUs, and predicts others.
 
+use super::operations::{self, PredictOperations, TrainOperations};
 use super::{plan_table, staged};
 use crate::all_reduce::AllReduce;
 use crate::model_file::{self, Model};
@@ -10,30 +12,39 @@ use crate::step::{PredictedStep, StepModel};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::{Percent, counted};
+use perf4sight_replay::verb::analyze;
 use perf4sight_report::{Cell, Column, Table, significant};
 use perf4sight_verb::config::Missing::Unset;
 use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, path, text, word};
 use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The section `[cost_model]`.
 pub static SPEC: Spec = Spec {
     table: Settings {
         section: "cost_model",
-        about: "fits a model of the time of a step on measured plans of parallel training",
-        groups: &[&[PLANS, ALLREDUCE, LAYERS, LINKS, SHAPE, OUT, OVERWRITE]],
+        about: "fits a model of steps on measured plans of parallel training, or of operations on traces of several GPUs",
+        groups: &[&[PLANS, ALLREDUCE, LAYERS, LINKS, SHAPE, OPERATIONS, ROWS, OUT, OVERWRITE]],
     },
     subject: Noun { one: "model", several: "models" },
-    parse: |values| Ok(Box::new(Train::parse(values, values.get("out")?)?)),
+    parse: |values| match operations(values)? {
+        Some(folder) => Ok(Box::new(train_operations(values, folder, values.get("out")?)?)),
+        None => Ok(Box::new(Train::parse(values, values.get("out")?)?)),
+    },
 };
 
 /// `perf4sight cost-model`.
 pub static VERB: VerbSpec = VerbSpec {
     table: Settings {
         section: "cost-model",
-        about: "predicts what a step of a parallel transformer takes, from few measured plans",
-        groups: &[&[ACTION, MODEL, PLANS, ALLREDUCE, LAYERS, LINKS, SHAPE, OUT, OVERWRITE]],
+        about: "predicts what a step of a parallel transformer takes from few measured plans, and what operations take on other GPUs",
+        groups: &[
+            &[ACTION, MODEL, PLANS, ALLREDUCE, LAYERS, LINKS, SHAPE, OPERATIONS, ROWS, GPU, OUT, OVERWRITE],
+            &[OPTION, SUB_OPTION, PATH],
+            analyze::PUBLISHED,
+            analyze::ACCEPTED,
+        ],
     },
     after_help: AFTER_HELP,
     parse,
@@ -42,17 +53,53 @@ pub static VERB: VerbSpec = VerbSpec {
 const AFTER_HELP: &str = "\
 Examples:
   perf4sight cost-model train --plans measured.csv --allreduce allreduce_a100_8.csv --out model.json
-  perf4sight cost-model predict model.json --plans candidates.csv --out predictions.csv";
+  perf4sight cost-model predict model.json --plans candidates.csv --out predictions.csv
+  perf4sight cost-model train traces-by-gpu/ --out operations.json
+  perf4sight cost-model predict operations.json --operations rows.csv --gpu H100
+  perf4sight cost-model --option optimize --sub_option train_gpu --platform TENSORFLOW --path traces-by-gpu/";
+
+/// One of both says what to do.
+const ACTIONS: &str = "train, predict or --option";
 
 const ACTION: Setting = word("action", || vec!["train", "predict"])
-    .required()
     .on_command_line()
     .positional("train|predict")
-    .help("Fit a model on measured plans, or predict plans with a model.");
+    .one_of(ACTIONS)
+    .help("Fit a model on measured plans or operations, or predict others with a model.");
 
-const MODEL: Setting = path("model").on_command_line().positional("MODEL.json").help("The model to predict with.");
+const MODEL: Setting = path("model")
+    .on_command_line()
+    .positional("MODEL.json|TRACES")
+    .help("The model to predict with; to fit operations, their folder.");
 
-const PLANS: Setting = path("plans").required().value("FILE")
+const OPERATIONS: Setting = path("operations")
+    .value("PATH")
+    .help("To fit: folders GPU/NETWORK/ with traces of PyTorch's profiler, tables of operations, or dPRO's avg.txt, name.txt and metadata.json. To predict: a table.");
+
+const ROWS: Setting = path("rows").value("FILE.csv").help("Where to write the operations that were read, as a table.");
+
+const GPU: Setting = text("gpu").on_command_line().value("NAME").help("The GPU to predict operations on.");
+
+const OPTION: Setting = word("option", || vec!["optimize"])
+    .on_command_line()
+    .requires("sub_option")
+    .one_of(ACTIONS)
+    .help("As dPRO's mg_generate_dataset.py takes it: optimize.");
+
+const SUB_OPTION: Setting = word("sub_option", || vec![operations::TRAIN_GPU, operations::TRAIN_AMP])
+    .on_command_line()
+    .alias("sub_option")
+    .requires("option")
+    .help("Of --option: train_gpu fits operations of several GPUs, train_amp of both precisions.");
+
+const PATH: Setting = path("path")
+    .many()
+    .on_command_line()
+    .requires("option")
+    .value("DIR")
+    .help("Of --option: the folder of the traces, by GPU and network.");
+
+const PLANS: Setting = path("plans").value("FILE")
     .help("Plans, one a row: gpus, global_batch, micro_batch, hidden, heads, layers, sequence, tensor_parallel, data_parallel, pipeline_parallel; to fit, with step_ms or step_s. Or JSON of plans in stages, as Sailor writes it.");
 
 const ALLREDUCE: Setting = path("allreduce").many().value("FILE")
@@ -93,33 +140,59 @@ pub struct Train {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Predict {
     model: PathBuf,
-    pub(super) plans: PathBuf,
+    plans: Option<PathBuf>,
+    operations: Option<PathBuf>,
+    gpu: Option<String>,
     pub(super) out: Option<PathBuf>,
     pub(super) overwrite: bool,
 }
 
 fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
+    if let Some(sub_option) = values.get::<Option<String>>("sub_option")? {
+        return Ok(Box::new(operations::published(values, &sub_option)?));
+    }
     let model: Option<PathBuf> = values.get("model")?;
     let out: Option<PathBuf> = values.get("out")?;
-    match (values.get::<String>("action")?.as_str(), model) {
-        ("train", None) => {
-            let out =
-                out.ok_or_else(|| Error::usage("there is no place for the model").expected("--out MODEL.json"))?;
-            Ok(Box::new(Train::parse(values, out)?))
+    let place = || Error::usage("there is no place for the model").expected("--out MODEL.json");
+    match (values.get::<Option<String>>("action")?.as_deref(), model, operations(values)?) {
+        (Some("train"), None, None) => Ok(Box::new(Train::parse(values, out.ok_or_else(place)?)?)),
+        (Some("train"), Some(folder), None) | (Some("train"), None, Some(folder)) => {
+            Ok(Box::new(train_operations(values, folder, out.ok_or_else(place)?)?))
         }
-        ("train", Some(model)) => Err(Error::usage(format!("train reads no {}", model.display()))
-            .help("measured plans come with --plans, the model's place with --out")),
-        (_, Some(model)) => Ok(Box::new(Predict::parse(values, model, out)?)),
-        (_, None) => Err(Error::usage("there is no model to predict with")
-            .expected("perf4sight cost-model predict MODEL.json --plans FILE.csv")),
+        (Some("train"), Some(_), Some(_)) => Err(Error::usage("two folders of operations are given").expected("one")),
+        (_, Some(model), _) => Ok(Box::new(Predict::parse(values, model, out)?)),
+        (_, None, _) => Err(Error::usage("there is no model to predict with")
+            .expected("perf4sight cost-model predict MODEL.json with --plans FILE or --operations FILE.csv")),
+    }
+}
+
+fn operations(values: &Values<'_>) -> Result<Option<PathBuf>> {
+    values.get("operations")
+}
+
+fn train_operations(values: &Values<'_>, folder: PathBuf, out: PathBuf) -> Result<TrainOperations> {
+    match ["plans", "allreduce", "layers", "links", "shape"].into_iter().find(|key| values.writes(key)) {
+        Some(key) => Err(values.error(key, "this is for plans, and operations are given").expected("one of both")),
+        None => Ok(TrainOperations {
+            folder,
+            out,
+            rows: values.get("rows")?,
+            both_precisions: false,
+            overwrite: values.get("overwrite")?,
+        }),
     }
 }
 
 impl Train {
     fn parse(values: &Values<'_>, out: PathBuf) -> Result<Self> {
-        let files = |key| Ok(values.get::<Option<_>>(key)?.unwrap_or_default());
+        let files = |key| -> Result<Vec<PathBuf>> { Ok(values.get::<Option<_>>(key)?.unwrap_or_default()) };
+        let plans = values.get::<Option<PathBuf>>("plans")?;
+        let plans = plans.ok_or_else(|| {
+            Error::usage("nothing to fit is given")
+                .expected("measured plans (plans) or folders of operations (operations)")
+        })?;
         let train = Train {
-            plans: values.get("plans")?,
+            plans,
             allreduce: files("allreduce")?,
             layers: files("layers")?,
             links: values.get("links")?,
@@ -244,7 +317,25 @@ impl Predict {
         if values.get::<Option<Vec<PathBuf>>>("allreduce")?.is_some_and(|tables| !tables.is_empty()) {
             return Err(Error::usage("the model holds its own times of all-reduces").help("leave --allreduce out"));
         }
-        Ok(Predict { model, plans: values.get("plans")?, out, overwrite: values.get("overwrite")? })
+        let (plans, operations) = (values.get("plans")?, operations(values)?);
+        Ok(Predict { model, plans, operations, gpu: values.get("gpu")?, out, overwrite: values.get("overwrite")? })
+    }
+
+    /// The plans to predict.
+    ///
+    /// # Errors
+    /// None are given.
+    pub(super) fn plans(&self) -> Result<&Path> {
+        self.plans
+            .as_deref()
+            .ok_or_else(|| Error::usage("the model is of plans, and none are given").expected("--plans FILE"))
+    }
+
+    fn operations(&self) -> Result<PredictOperations> {
+        let operations = self.operations.clone().ok_or_else(|| {
+            Error::usage("the model is of operations, and none are given").expected("--operations FILE.csv")
+        })?;
+        Ok(PredictOperations { operations, gpu: self.gpu.clone(), out: self.out.clone(), overwrite: self.overwrite })
     }
 }
 
@@ -257,14 +348,15 @@ impl Verb for Predict {
         match model_file::load(&self.model)? {
             Model::Plans(model) => self.predict(&model, context),
             Model::Staged(model) => staged::predict(self, &model, context),
+            Model::Operations(model) => self.operations()?.run(&model, context),
         }
     }
 }
 
 impl Predict {
     fn predict(&self, model: &StepModel, context: &mut Context) -> Result<Summary> {
-        staged::check_is_table(&self.plans)?;
-        let rows = plans_csv::read(&self.plans)?;
+        staged::check_is_table(self.plans()?)?;
+        let rows = plans_csv::read(self.plans()?)?;
         let steps: Vec<PredictedStep> = rows.iter().map(|row| model.predict(&row.plan)).collect();
         plan_table::warn_of_unmeasured(&steps, context);
         let every: Vec<usize> = (0..rows[0].plan.numbers().len()).collect();

@@ -3,6 +3,8 @@
 mod candidates;
 mod choose_plan;
 pub mod cost_model;
+pub mod half_precision;
+pub mod operations;
 pub mod optimize;
 mod plan_table;
 mod staged;

@@ -1,28 +1,30 @@
 //! `[optimize]` and `perf4sight optimize`: what to change in a recorded job, or which of some plans to run.
 
 use super::choose_plan::ChoosePlan;
+use super::half_precision;
 use super::strategy::{SEARCHES, Strategy};
-use crate::changes::Autocast;
 use crate::passes::{PASSES, Wanted};
 use crate::search::{Optimizer, Search, Searches};
+use crate::simulated_memory::SimulatedStep;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_replay::communication::Algorithm;
 use perf4sight_replay::replayed::Request;
+use perf4sight_step::workload::Optimizer as UpdateRule;
 use perf4sight_verb::config::Missing::{Literal, Unset};
-use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, integer, memory, number, path, text, word};
+use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, integer, memory, number, path, word};
 use perf4sight_verb::{Context, Divisible, Foreseen, Noun, Outline, Section, Spec, Summary, Verb, VerbSpec};
 use std::path::PathBuf;
 
 /// The section `[optimize]`.
 pub static SPEC: Spec = Spec {
-    table: Settings { section: "optimize", about: ABOUT, groups: &[SETTINGS] },
+    table: Settings { section: "optimize", about: ABOUT, groups: &[SETTINGS, half_precision::SETTINGS] },
     subject: Noun { one: "change", several: "changes" },
     parse: |values| Ok(Box::new(Optimize::parse(values)?)),
 };
 
 /// `perf4sight optimize`.
 pub static VERB: VerbSpec = VerbSpec {
-    table: Settings { section: "optimize", about: ABOUT, groups: &[SETTINGS] },
+    table: Settings { section: "optimize", about: ABOUT, groups: &[SETTINGS, half_precision::SETTINGS] },
     after_help: AFTER_HELP,
     parse: |values| Ok(Box::new(Optimize::parse(values)?)),
 };
@@ -62,20 +64,22 @@ const SETTINGS: &[Setting] = &[
         .value("FILE")
         .help("Names of the operations that may be fused, one a line; by default all that compilers fuse."),
     path("clusters").value("FILE").help("A cluster_mapping.txt whose groups of operations tensor groups are made for (from_opfs2tsfs)."),
-    text("amp_operations").many().commas().or("[]").value("NAMES").help(
-        "Operations that run in half precision beyond those that PyTorch's autocast lists.",
-    ),
-    flag("amp_only").help("Only amp_operations run in half precision."),
     word("algorithm", algorithms).or("ring").help("How collective operations are done."),
     path("nccl_tests")
         .value("FILE")
         .help("The output of all_reduce_perf of nccl-tests, whose costs of communication replace fitted ones."),
+    path("cost_model").value("MODEL.json").help("A model of operations of several GPUs; cost-model train fits one."),
     path("plans").value("FILE").help("The plans to choose from, as cost-model reads them."),
     path("model")
         .or("{cost_model.out}")
         .or_on_command_line(Unset)
         .value("MODEL.json")
         .help("The model that predicts the steps of plans; cost-model train fits one."),
+    path("network").value("FILE.onnx").help("The network that the ranks train; its memory is simulated."),
+    integer("batch", 1, i64::MAX).requires("network").help("Samples of a rank's step, for --network."),
+    word("update", || UpdateRule::ALL.map(UpdateRule::name).to_vec())
+        .or("adamw")
+        .help("How a step changes the weights, for --network."),
     memory("memory_budget", "GiB").value("SIZE").help("Memory of a GPU that a step may take, such as 40GiB."),
     path("out").value("PATH").help(
         "Where to write: of traces a folder for the report and the strategy (optimize), of plans a CSV of all plans, the best first.",
@@ -144,6 +148,7 @@ fn strategy(values: &Values<'_>) -> Result<Strategy> {
         })?,
         plain: values.get::<Option<f64>>("plain_step_ms")?.map(|milliseconds| (milliseconds * 1e6) as u64),
         nccl_tests: values.get("nccl_tests")?,
+        cost_model: values.get("cost_model")?,
     };
     let out = values.get::<Option<PathBuf>>("out")?.unwrap_or_else(|| PathBuf::from("optimize"));
     let first = Search {
@@ -159,12 +164,24 @@ fn strategy(values: &Values<'_>) -> Result<Strategy> {
             simulate: values.get("simulate")?,
             candidates: values.get("xla_candidate_path")?,
             clusters: values.get("clusters")?,
-            autocast: Autocast { also: values.get("amp_operations")?, only: values.get("amp_only")? },
+            autocast: half_precision::autocast(values)?,
             memory_budget: values.get("memory_budget")?,
+            network: network(values)?,
         },
         request,
         out,
     })
+}
+
+/// The step of a network file that is simulated.
+fn network(values: &Values<'_>) -> Result<Option<SimulatedStep>> {
+    let Some(network) = values.get::<Option<PathBuf>>("network")? else { return Ok(None) };
+    let batch = values.get::<Option<u64>>("batch")?.ok_or_else(|| {
+        values
+            .error("network", "how many samples a step has is not given")
+            .help("add --batch, the samples of a rank's step")
+    })?;
+    Ok(Some(SimulatedStep { network, batch, optimizer: values.named("update", UpdateRule::parse)? }))
 }
 
 impl Verb for Optimize {
@@ -198,7 +215,7 @@ mod tests {
     use perf4sight_verb::config::{Document, Entry, Origin, Value};
 
     fn parsed(arguments: &[(&str, &str)]) -> Result<Optimize> {
-        let table = Settings { section: "optimize", about: ABOUT, groups: &[SETTINGS] };
+        let table = Settings { section: "optimize", about: ABOUT, groups: &[SETTINGS, half_precision::SETTINGS] };
         let entry = |(key, word): &(&str, &str)| {
             let setting = table.setting(key).unwrap();
             let value = setting.read(word).unwrap();

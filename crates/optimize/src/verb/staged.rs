@@ -93,9 +93,10 @@ fn cluster(train: &Train) -> Result<Cluster> {
 
 /// Predicts plans; compares with what was measured where the file holds it.
 pub(super) fn predict(predict: &Predict, model: &StagedModel, context: &mut Context) -> Result<Summary> {
-    let plans = plans(&predict.plans)?;
+    let file = predict.plans()?;
+    let plans = plans(file)?;
     let predicted = plans.iter().map(|plan| model.predict(&plan.plan)).collect::<Result<Vec<_>>>();
-    let predicted = predicted.map_err(|error| error.file(&predict.plans))?;
+    let predicted = predicted.map_err(|error| error.file(file))?;
     warn_of_unmeasured(&predicted, context);
     let table = table(&plans, &predicted);
     if let Some(out) = &predict.out {

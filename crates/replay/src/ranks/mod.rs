@@ -53,6 +53,13 @@ impl Job {
         Job::of(inputs::read(paths)?.ranks)
     }
 
+    /// The GPU of all ranks; none where traces say none, or several.
+    pub fn gpu(&self) -> Option<String> {
+        let names: BTreeSet<&String> = self.ranks.iter().flat_map(|rank| &rank.trace.header.devices).collect();
+        let mut names = names.into_iter();
+        names.next().filter(|_| names.next().is_none()).cloned()
+    }
+
     /// A job of traces that were read.
     ///
     /// # Errors

@@ -23,16 +23,20 @@ pub const SETTINGS: &[Setting] = &[
         .required()
         .value("DIR")
         .help("The folder of the traces: host0/0 and so on, one folder a GPU."),
-    word("platform", platforms).or("TENSORFLOW").help("What recorded them; the files themselves show it."),
+    text("sub_option").alias("sub_option").help(
+        "Of replay: smlt_delay_cmp or smlt_delay_comm, which stretch computation or communication by --delay-ratio; of optimize: tensor_fusion, xla, amp, memory, ^memory, from_opfs2tsfs, train_gpu, train_amp.",
+    ),
+    number("delay_ratio", 1e-9).or("1.1").alias("delay_ratio").help("By how much the sub options stretch."),
+];
+
+/// Published arguments of each of the published programs.
+pub const PUBLISHED: &[Setting] = &[
+    word("platform", platforms).or("TENSORFLOW").help("What recorded the traces; the files themselves show it."),
     word("comm_backend", backends)
         .or("NCCL")
         .alias("comm_backend")
         .help("What exchanges gradients; the files themselves show it."),
     word("nccl_algo", algorithms).or("RING").alias("nccl_algo").help("How collective operations are done."),
-    text("sub_option").alias("sub_option").help(
-        "Of replay: smlt_delay_cmp or smlt_delay_comm, which stretch computation or communication by --delay-ratio; of optimize: tensor_fusion, xla, amp, memory, ^memory, from_opfs2tsfs.",
-    ),
-    number("delay_ratio", 1e-9).or("1.1").alias("delay_ratio").help("By how much the sub options stretch."),
     path("workspace").value("DIR").help("Folder for the results, instead of the first of --path."),
     flag("pretty").help("Accepted: results are always shown with what is necessary."),
 ];
@@ -126,7 +130,7 @@ fn replay(values: &Values<'_>, traces: Vec<PathBuf>, out: &Path) -> Result<Repla
         }
     };
     let algorithm = values.named("nccl_algo", |word| algorithm(&word.to_ascii_lowercase()))?;
-    let request = Request { what_ifs, algorithm, plain: None, nccl_tests: None };
+    let request = Request { what_ifs, algorithm, plain: None, nccl_tests: None, cost_model: None };
     request.check()?;
     Ok(Replay { record: None, traces, out: out.join(REPLAY), as_all_ranks: false, request })
 }
@@ -174,7 +178,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::SystemTime;
 
-    const TABLE: Table = Table { section: "analyze", about: "", groups: &[SETTINGS, ACCEPTED] };
+    const TABLE: Table = Table { section: "analyze", about: "", groups: &[SETTINGS, PUBLISHED, ACCEPTED] };
 
     fn verb(arguments: &[(&str, &str)]) -> Result<Box<dyn Verb>> {
         let entry = |(key, value): &(&str, &str)| Entry {

@@ -201,6 +201,8 @@ impl Section for Replay {
         let mut outline = traces::outline("compares the ranks in", &self.traces, &self.out);
         let table = |path: &PathBuf| KeyedPath { key: "nccl_tests", path: path.clone() };
         outline.reads.extend(self.request.nccl_tests.iter().map(table));
+        let model = |path: &PathBuf| KeyedPath { key: "cost_model", path: path.clone() };
+        outline.reads.extend(self.request.cost_model.iter().map(model));
         Ok(outline)
     }
 }
@@ -212,6 +214,7 @@ impl Replay {
             algorithm: values.named("algorithm", algorithm)?,
             plain: values.get::<Option<f64>>("plain_step_ms")?.map(|milliseconds| (milliseconds * 1e6) as u64),
             nccl_tests: values.get("nccl_tests")?,
+            cost_model: values.get("cost_model")?,
         };
         request.check()?;
         let record = values.get::<Option<bool>>("record")?.unwrap_or(false);

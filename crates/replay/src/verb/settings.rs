@@ -23,6 +23,8 @@ pub(super) const TABLE: Table = Table {
                 .help("Milliseconds of a step without the profiler; what recording adds is then taken out. What perf4sight record timed is known without it."),
             path("nccl_tests").value("FILE")
                 .help("The output of all_reduce_perf of nccl-tests, whose costs of communication replace fitted ones in what-ifs."),
+            path("cost_model").value("MODEL.json")
+                .help("A model of operations, for the what-if 'gpu = H100'; cost-model train fits one."),
             flag("record").on_command_line().requires("command").one_of("traces or --record")
                 .help("Record every rank of the command behind two dashes first, as perf4sight record does."),
             of_recording(path("recording").or("recording").value("DIR"))
@@ -57,6 +59,7 @@ Examples:
   perf4sight replay rank0.json.gz --as-all-ranks
   perf4sight replay --record -- torchrun --nproc-per-node 2 train.py
   perf4sight replay traces/ --what-if 'bandwidth x 0.5' --what-if 'bandwidth x 0.5; bucket_cap_mb = 8'
+  perf4sight replay traces/ --what-if 'gpu = H100' --cost-model model.json
 
 Steps are those of PyTorch's profiler, else those of an optimizer. timeline.json.gz holds one step of all ranks on one
 clock; Perfetto and chrome://tracing open it.";

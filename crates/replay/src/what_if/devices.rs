@@ -1,9 +1,13 @@
-//! `gpu x 1.5` and `cpu x 1.5`: processors that do their work faster by a factor.
+//! `gpu x 1.5` and `cpu x 1.5`: processors that do their work faster by a factor. `gpu = H100`: another GPU, by a model of
+//! operations.
 
 use super::clause::Clause;
-use super::{Change, Scenario};
-use crate::graph::{Kind, NodeId};
+use super::{Change, Known, Scenario};
+use crate::graph::{Graph, Kind, NodeId};
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Percent;
+use perf4sight_operations::{Class, Device, OperationModel, Scaling, class_of};
+use std::rc::Rc;
 
 #[derive(Debug)]
 struct Faster {
@@ -42,4 +46,105 @@ impl Change for Faster {
     fn assumption(&self) -> Option<String> {
         Some(format!("all work of the {} is faster by the same factor; communication stays as it is", self.device))
     }
+}
+
+/// Another GPU.
+#[derive(Debug)]
+struct OtherGpu {
+    model: Rc<OperationModel>,
+    /// The GPU of the traces, as the change or the traces say; none where neither does.
+    from: Option<Device>,
+    to: Device,
+    /// By which power of its error the model is off: 0, or a bound.
+    off: f64,
+}
+
+/// Between the GPU of the traces and the other one, where traces do not say it: `gpu = A100 -> H100`.
+const ARROW: &str = "->";
+
+pub(super) fn parse_other_gpu(clause: &Clause, known: &Known) -> Option<Result<Box<dyn Change>>> {
+    let value = clause.value_of("gpu")?;
+    Some(other_gpu(value, known).map(|change| Box::new(change) as Box<dyn Change>))
+}
+
+fn other_gpu(value: &str, known: &Known) -> Result<OtherGpu> {
+    let model = known.operations.clone().ok_or_else(|| {
+        Error::usage("no model says what operations take on other GPUs")
+            .help("give one with --cost-model; perf4sight cost-model train fits it")
+    })?;
+    let (from, to) = match value.split_once(ARROW) {
+        Some((from, to)) => (Some(from.trim()), to.trim()),
+        None => (known.gpu.as_deref(), value),
+    };
+    let from = from.map(|name| model.device(name)).transpose()?;
+    Ok(OtherGpu { from, to: model.device(to)?, model, off: 0.0 })
+}
+
+impl OtherGpu {
+    fn scaling(&self) -> Result<Scaling> {
+        let from = self.from.as_ref().ok_or_else(|| {
+            Error::usage("the traces do not say which GPU they were recorded on")
+                .expected(format!("both GPUs, such as \"gpu = A100 -> {}\"", self.to.name))
+        })?;
+        Ok(self.model.scaling(from, &self.to))
+    }
+}
+
+impl Change for OtherGpu {
+    fn apply(&self, scenario: &mut Scenario) -> Result<()> {
+        let scaling = self.scaling()?;
+        let graph = &mut scenario.step.graph;
+        let kernels: Vec<NodeId> = graph.ids().filter(|id| is_scaled(graph, *id)).collect();
+        if kernels.is_empty() {
+            return Err(Error::usage("the traces contain no work of a GPU"));
+        }
+        for id in kernels {
+            let time = graph.node(id).duration as f64;
+            let (class, half) = class_of_kernel(graph, id);
+            let ratio = scaling.ratio(class, half, time / 1e3) * (self.off * scaling.off).exp();
+            graph.set_duration(id, (time * ratio).round() as u64);
+        }
+        Ok(())
+    }
+
+    fn assumption(&self) -> Option<String> {
+        let scaling = self.scaling().ok()?;
+        let measured = if self.to.measured { "" } else { ", which was never measured, by its data sheet" };
+        Some(format!(
+            "kernels change as the model of operations says for {}{measured}, off by up to {} in all; copies from and to the host, the processor, recorded gaps and communication stay as they are",
+            self.to.name,
+            Percent(100.0 * scaling.off.exp_m1())
+        ))
+    }
+
+    fn bounds(&self) -> Vec<Box<dyn Change>> {
+        let bound = |off| {
+            let (from, to, model) = (self.from.clone(), self.to.clone(), self.model.clone());
+            Box::new(OtherGpu { model, from, to, off }) as Box<dyn Change>
+        };
+        vec![bound(-1.0), bound(1.0)]
+    }
+}
+
+/// Whether a node runs on a GPU alone: copies from and to the host take as long as the bus.
+fn is_scaled(graph: &Graph, id: NodeId) -> bool {
+    let name = graph.name(id);
+    graph.node(id).kind == Kind::Kernel && !name.contains("HtoD") && !name.contains("DtoH")
+}
+
+/// Letters in names of kernels that compute in half precision, and in single.
+const HALF: [&str; 5] = ["bf16", "f16", "fp16", "half", "BFloat16"];
+const SINGLE: [&str; 4] = ["f32f32", "sgemm", "tf32", "float"];
+
+/// The class of the innermost operation of a known one that a kernel runs for, and whether it computes in half precision, if its name
+/// says it.
+pub fn class_of_kernel(graph: &Graph, id: NodeId) -> (Option<Class>, Option<bool>) {
+    let name = graph.name(id);
+    let contains = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    let half = match (contains(&HALF), contains(&SINGLE)) {
+        (true, _) => Some(true),
+        (false, true) => Some(false),
+        (false, false) => None,
+    };
+    (graph.calls().path(graph.node(id).call).find_map(class_of), half)
 }

@@ -14,6 +14,7 @@ mod precision;
 mod rank;
 mod ranks;
 
+pub use devices::class_of_kernel;
 pub use one_rank::one_rank;
 pub use outcome::{Outcome, Prediction, changed_step, predict};
 
@@ -21,7 +22,9 @@ use crate::communication::Communication;
 use crate::graph::StepGraph;
 use clause::Clause;
 use perf4sight_base::error::{Error, Result, nearest};
+use perf4sight_operations::{OperationModel, Scaling};
 use std::fmt::Debug;
+use std::rc::Rc;
 
 /// A step and the costs of its communication, which changes edit.
 #[derive(Debug, Clone)]
@@ -44,10 +47,40 @@ pub trait Change: Debug {
     fn assumption(&self) -> Option<String> {
         None
     }
+
+    /// The same change at the bounds of what it rests on, for the interval.
+    fn bounds(&self) -> Vec<Box<dyn Change>> {
+        Vec::new()
+    }
+}
+
+/// What changes may rest on beyond the traces.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// A model of operations on several GPUs.
+    pub operations: Option<Rc<OperationModel>>,
+    /// The GPU that the traces were recorded on.
+    pub gpu: Option<String>,
+}
+
+impl Known {
+    /// How kernels of the traces' GPU change from single to half precision; none without a model.
+    ///
+    /// # Errors
+    /// A model that does not know the GPU, or half precision.
+    pub fn to_half(&self) -> Result<Option<Scaling>> {
+        let Some(model) = &self.operations else { return Ok(None) };
+        let gpu =
+            self.gpu.as_deref().ok_or_else(|| Error::usage("the traces do not say which GPU they were recorded on"))?;
+        let scaling = model.to_half(&model.device(gpu)?);
+        scaling.map(Some).ok_or_else(|| {
+            Error::usage("it was trained in single precision alone").expected("times in fp32 and in fp16 or bf16")
+        })
+    }
 }
 
 /// Reads a change; none if the text is of another form.
-type Parse = fn(&Clause) -> Option<Result<Box<dyn Change>>>;
+type Parse = fn(&Clause, &Known) -> Option<Result<Box<dyn Change>>>;
 
 /// A way to write a change.
 #[derive(Debug, Clone, Copy)]
@@ -58,27 +91,36 @@ pub struct Form {
 }
 
 /// All ways to write changes.
-pub const FORMS: [Form; 11] = [
-    Form { example: "bandwidth x 0.5", parse: bandwidth::parse },
-    Form { example: "latency x 2", parse: latency::parse },
-    Form { example: "ranks = 64", parse: ranks::parse },
-    Form { example: "rank 3 as the others", parse: rank::parse },
-    Form { example: "bucket_cap_mb = 8", parse: bucket_cap::parse },
-    Form { example: "operations 'gelu*' x 0.5", parse: operations::parse },
-    Form { example: "remove operations 'gelu*'", parse: operations::parse_removal },
-    Form { example: "add 2 ms after operations 'gelu*'", parse: added::parse },
-    Form { example: "gpu x 1.5", parse: devices::parse_gpu },
-    Form { example: "cpu x 1.5", parse: devices::parse_cpu },
-    Form { example: "precision = bf16", parse: precision::parse },
+pub const FORMS: [Form; 12] = [
+    Form { example: "bandwidth x 0.5", parse: |clause, _| bandwidth::parse(clause) },
+    Form { example: "latency x 2", parse: |clause, _| latency::parse(clause) },
+    Form { example: "ranks = 64", parse: |clause, _| ranks::parse(clause) },
+    Form { example: "rank 3 as the others", parse: |clause, _| rank::parse(clause) },
+    Form { example: "bucket_cap_mb = 8", parse: |clause, _| bucket_cap::parse(clause) },
+    Form { example: "operations 'gelu*' x 0.5", parse: |clause, _| operations::parse(clause) },
+    Form { example: "remove operations 'gelu*'", parse: |clause, _| operations::parse_removal(clause) },
+    Form { example: "add 2 ms after operations 'gelu*'", parse: |clause, _| added::parse(clause) },
+    Form { example: "gpu x 1.5", parse: |clause, _| devices::parse_gpu(clause) },
+    Form { example: "cpu x 1.5", parse: |clause, _| devices::parse_cpu(clause) },
+    Form { example: "gpu = H100", parse: devices::parse_other_gpu },
+    Form { example: "precision = bf16", parse: |clause, _| precision::parse(clause) },
 ];
 
-/// Reads a change.
+/// Reads a change that rests on the traces alone.
 ///
 /// # Errors
 /// A text of no known form, or with a value that makes no sense.
 pub fn parse(text: &str) -> Result<Box<dyn Change>> {
+    parse_with(text, &Known::default())
+}
+
+/// Reads a change.
+///
+/// # Errors
+/// As [`parse`], and a change that rests on more than is known.
+pub fn parse_with(text: &str, known: &Known) -> Result<Box<dyn Change>> {
     let clause = Clause::read(text);
-    match FORMS.iter().find_map(|form| (form.parse)(&clause)) {
+    match FORMS.iter().find_map(|form| (form.parse)(&clause, known)) {
         Some(change) => change.map_err(|error| named(&error, text)),
         None => Err(unknown(text)),
     }

@@ -43,27 +43,32 @@ const BOUNDS: [f64; 2] = [5.0, 95.0];
 const MODEL: f64 = 0.04;
 
 /// Predicts the typical step with changes, made one after the other. The interval holds the relative changes of the
-/// recorded steps, each with its own durations, and those with other costs of communication that fit the traces as well,
-/// widened by what predictions of measured steps were off by.
+/// recorded steps, each with its own durations, those with other costs of communication that fit the traces as well, and those
+/// of changes at the bounds of what they rest on, widened by what predictions of measured steps were off by.
 ///
 /// # Errors
 /// A change that cannot be made to the step.
 pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Box<dyn Change>]) -> Result<Outcome> {
     let typical = Scenario { step: recorded.typical.clone(), communication: communication.clone() };
     let before = typical.step.time(&simulate(&typical.step.graph));
-    let changed = with(typical, changes)?;
+    let all = &references(changes);
+    let changed = with(typical, all)?;
     let schedule = simulate(&changed.step.graph);
     let time = changed.step.time(&schedule) as f64;
     let critical = shares(&changed.step.graph, &critical_path(&changed.step.graph, &schedule));
-    let [low, high] = bounds(recorded, communication, changes)?.map(|ratio| ratio * before as f64);
+    let [low, high] = bounds(recorded, communication, all)?.map(|ratio| ratio * before as f64);
     let after = Prediction { time, low: (1.0 - MODEL) * low.min(time), high: (1.0 + MODEL) * high.max(time) };
     let assumptions = changes.iter().filter_map(|change| change.assumption()).collect();
-    let alone = alone(recorded, communication, changes).ok().flatten();
+    let alone = alone(recorded, communication, all).ok().flatten();
     Ok(Outcome { before, after, alone, critical, assumptions })
 }
 
+fn references(changes: &[Box<dyn Change>]) -> Vec<&dyn Change> {
+    changes.iter().map(AsRef::as_ref).collect()
+}
+
 /// The step with changes by a replay of the first rank by itself.
-fn alone(recorded: &Recorded, communication: &Communication, changes: &[Box<dyn Change>]) -> Result<Option<f64>> {
+fn alone(recorded: &Recorded, communication: &Communication, changes: &[&dyn Change]) -> Result<Option<f64>> {
     let Some(first) = recorded.typical.ranks.first() else { return Ok(None) };
     let step = one_rank(&recorded.typical, first.number)?;
     let changed = with(Scenario { step, communication: communication.clone() }, changes)?;
@@ -80,32 +85,39 @@ pub fn changed_step(
     changes: &[Box<dyn Change>],
 ) -> Result<StepGraph> {
     let typical = Scenario { step: recorded.typical.clone(), communication: communication.clone() };
-    Ok(with(typical, changes)?.step)
+    Ok(with(typical, &references(changes))?.step)
 }
 
 /// The least and the greatest relative time of a step with changes.
-fn bounds(recorded: &Recorded, communication: &Communication, changes: &[Box<dyn Change>]) -> Result<[f64; 2]> {
+fn bounds(recorded: &Recorded, communication: &Communication, changes: &[&dyn Change]) -> Result<[f64; 2]> {
     let of_steps: Result<Vec<f64>> =
         (0..recorded.steps.len()).map(|index| ratio(recorded.step(index), communication.clone(), changes)).collect();
     let of_steps = of_steps?;
     let mut bounds = BOUNDS.map(|bound| percentile(&of_steps, bound));
+    let mut widen = |ratio: f64| bounds = [bounds[0].min(ratio), bounds[1].max(ratio)];
+    for (place, change) in changes.iter().enumerate() {
+        for bound in change.bounds() {
+            let mut others = changes.to_vec();
+            others[place] = bound.as_ref();
+            widen(ratio(recorded.typical.clone(), communication.clone(), &others)?);
+        }
+    }
     for groups in &communication.alternatives {
         let other = Communication { groups: groups.clone(), ..communication.clone() };
-        let ratio = ratio(recorded.typical.clone(), other, changes)?;
-        bounds = [bounds[0].min(ratio), bounds[1].max(ratio)];
+        widen(ratio(recorded.typical.clone(), other, changes)?);
     }
     Ok(bounds)
 }
 
 /// The time of a step with changes as a multiple of that without.
-fn ratio(step: StepGraph, communication: Communication, changes: &[Box<dyn Change>]) -> Result<f64> {
+fn ratio(step: StepGraph, communication: Communication, changes: &[&dyn Change]) -> Result<f64> {
     let before = step.time(&simulate(&step.graph)).max(1) as f64;
     let changed = with(Scenario { step, communication }, changes)?;
     Ok(changed.step.time(&simulate(&changed.step.graph)) as f64 / before)
 }
 
 /// A scenario with changes, in which operations are as slow as the communication during them makes them then.
-fn with(mut scenario: Scenario, changes: &[Box<dyn Change>]) -> Result<Scenario> {
+fn with(mut scenario: Scenario, changes: &[&dyn Change]) -> Result<Scenario> {
     let before = overlap(&scenario.step, &simulate(&scenario.step.graph));
     changes.iter().try_for_each(|change| change.apply(&mut scenario))?;
     let Scenario { step, communication } = &mut scenario;

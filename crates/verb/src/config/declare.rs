@@ -66,11 +66,18 @@ const fn setting(key: &'static str, kind: Kind) -> Setting {
         requires: None,
         conflicts: Conflicts::With(&[]),
         one_of: None,
+        environment: None,
     };
     Setting { key, kind, many: false, default: Missing::Unset, help: "", only: None, argument }
 }
 
 impl Setting {
+    /// A variable of the environment counts where the argument is not written.
+    pub const fn environment(mut self, variable: &'static str) -> Self {
+        self.argument.environment = Some(variable);
+        self
+    }
+
     /// It may be given several values.
     pub const fn many(mut self) -> Self {
         self.many = true;

@@ -72,6 +72,8 @@ pub struct Argument {
     pub conflicts: Conflicts,
     /// The group of settings, exactly one of which must be written.
     pub one_of: Option<&'static str>,
+    /// The variable of the environment that counts where the argument is not written.
+    pub environment: Option<&'static str>,
 }
 
 /// The form of an argument.

@@ -1,13 +1,15 @@
 //! The published call `analyze --option optimize`: its arguments become those of `optimize`.
 
 use super::{SEARCHES, Strategy};
-use crate::changes::Autocast;
 use crate::passes::Wanted;
 use crate::search::{Optimizer, Search, Searches};
+use crate::verb::half_precision;
+use crate::verb::operations::{self, TRAIN_AMP, TRAIN_GPU};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
 use perf4sight_replay::communication::Algorithm;
 use perf4sight_replay::replayed::Request;
+use perf4sight_verb::Verb;
 use perf4sight_verb::config::{Setting, Values, flag, number, path, word};
 use std::path::PathBuf;
 
@@ -31,13 +33,20 @@ const MOVES: u64 = 20_000;
 /// The folder of the results, in the workspace.
 const WORKSPACE: &str = ".opt_ws";
 
-/// Converts the arguments.
+/// Converts the arguments: of a search, or of a fit of operations (`train_gpu`, `train_amp`).
 ///
 /// # Errors
 /// A sub option that is none of the published ones, or lacks what it works on.
-pub fn parse(values: &Values<'_>) -> Result<Strategy> {
+pub fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
+    match values.get::<Option<String>>("sub_option")?.unwrap_or_default().trim() {
+        train @ (TRAIN_GPU | TRAIN_AMP) => Ok(Box::new(operations::published(values, train)?)),
+        passes => Ok(Box::new(strategy(values, passes)?)),
+    }
+}
+
+fn strategy(values: &Values<'_>, sub_option: &str) -> Result<Strategy> {
     let mut traces: Vec<PathBuf> = values.get("path")?;
-    let passes = passes(&values.get::<Option<String>>("sub_option")?.unwrap_or_default())?;
+    let passes = passes(sub_option)?;
     let for_clusters = passes.iter().any(|pass| pass == FROM_CLUSTERS);
     let clusters = for_clusters.then(|| traces.pop()).flatten();
     let Some(first) = traces.first() else {
@@ -54,14 +63,15 @@ pub fn parse(values: &Values<'_>) -> Result<Strategy> {
         simulate: values.get("simulate")?,
         candidates: values.get("xla_candidate_path")?,
         clusters,
-        autocast: Autocast::default(),
+        autocast: half_precision::autocast(values)?,
         memory_budget: values.get::<Option<f64>>("memory_budget")?.map(|gigabytes| Bytes((gigabytes * 1e9) as u64)),
+        network: None,
     };
     let algorithm = values.named("nccl_algo", |word| match word {
         "TREE" => Ok(Algorithm::Tree),
         _ => Ok(Algorithm::Ring),
     })?;
-    let request = Request { what_ifs: Vec::new(), algorithm, plain: None, nccl_tests: None };
+    let request = Request { what_ifs: Vec::new(), algorithm, plain: None, nccl_tests: None, cost_model: None };
     Ok(Strategy { traces, passes, wanted, request, out })
 }
 
@@ -85,7 +95,8 @@ const WITHOUT_MEMORY: &str = "^memory";
 /// A word that is none of the published ones.
 pub fn passes(sub_option: &str) -> Result<Vec<String>> {
     let words = || sub_option.split(',').map(str::trim).filter(|word| !word.is_empty());
-    let known = || WORDS.iter().map(|(word, _)| *word).chain([WITHOUT_MEMORY]).collect::<Vec<_>>();
+    let known =
+        || WORDS.iter().map(|(word, _)| *word).chain([WITHOUT_MEMORY, TRAIN_GPU, TRAIN_AMP]).collect::<Vec<_>>();
     let pass = |word: &str| match WORDS.iter().find(|(published, _)| *published == word) {
         Some((_, pass)) => Ok((*pass).to_owned()),
         None => Err(Error::usage(format!("--sub_option {word} is not known")).one_of(word, known())),

@@ -32,8 +32,15 @@ fn strategy(recorded: &str, out: &Path) -> Strategy {
             clusters: None,
             autocast: Autocast::default(),
             memory_budget: None,
+            network: None,
         },
-        request: Request { what_ifs: Vec::new(), algorithm: Algorithm::Ring, plain: None, nccl_tests: None },
+        request: Request {
+            what_ifs: Vec::new(),
+            algorithm: Algorithm::Ring,
+            plain: None,
+            nccl_tests: None,
+            cost_model: None,
+        },
         out: out.to_owned(),
     }
 }

@@ -18,10 +18,7 @@ const MOST_DAMPING: f64 = 1e9;
 ///
 /// # Errors
 /// Residuals that are no numbers.
-pub(crate) fn minimize<const N: usize>(
-    start: [f64; N],
-    residuals: impl Fn(&[f64; N]) -> Array1<f64>,
-) -> Result<[f64; N]> {
+pub fn minimize<const N: usize>(start: [f64; N], residuals: impl Fn(&[f64; N]) -> Array1<f64>) -> Result<[f64; N]> {
     let (mut at, mut left, mut damping) = (start, residuals(&start), 1e-3);
     for _ in 0..MOST_STEPS {
         let next = step(&at, &left, damping, &residuals)?;
@@ -66,7 +63,7 @@ fn step<const N: usize>(
 }
 
 /// A residual that counts by its size once it is large: the square of the result is `2 (sqrt(1 + r²) - 1)`.
-pub(crate) fn robust(residual: f64) -> f64 {
+pub fn robust(residual: f64) -> f64 {
     residual.signum() * (2.0 * ((1.0 + residual * residual).sqrt() - 1.0)).sqrt()
 }
 

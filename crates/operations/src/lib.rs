@@ -1,0 +1,32 @@
+//! What single operations take on GPUs: rows from traces of several GPUs, and a model of each class of operations, physical
+//! as far as FLOPs, bytes and launches explain the times, with trees for the rest.
+//!
+//! ```no_run
+//! use perf4sight_operations::{OperationModel, read_folder};
+//!
+//! let read = read_folder("traces-by-gpu".as_ref())?;
+//! let model = OperationModel::fit(read.rows)?;
+//! let ratio = model.device("H100")?;
+//! println!("{ratio:?}, measured: {:?}", model.measured());
+//! # Ok::<(), perf4sight_base::error::Error>(())
+//! ```
+#![warn(missing_docs)]
+
+mod class;
+mod element;
+mod file;
+mod gpus;
+pub mod minimize;
+mod model;
+mod read;
+mod row;
+mod work;
+
+pub use class::{Class, class_of};
+pub use element::Element;
+pub use file::{FORMAT, load, save};
+pub use gpus::{Sheet, sheet, sheets};
+pub use model::{Device, Estimate, Group, LeftOut, OperationModel, Scaling};
+pub use read::{Found, read_folder, read_table};
+pub use row::{Row, rows_to_csv};
+pub use work::{Tensor, Work, work};

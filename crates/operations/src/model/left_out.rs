@@ -1,0 +1,139 @@
+//! How far predictions are off for networks, and GPUs, that were left out of the fit.
+
+use super::Fitted;
+use crate::gpus::sheet;
+use crate::row::Row;
+use perf4sight_base::error::Result;
+use perf4sight_base::stats::{mean, percentile};
+use perf4sight_base::summary::Summary;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The percentile of errors that intervals reach.
+const HELD: f64 = 90.0;
+
+/// Rows that were left out together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// The network or GPU.
+    pub name: String,
+    /// How many rows it has.
+    pub rows: usize,
+    /// The mean error of a row in percent, without its sign.
+    pub mean_percent: f64,
+    /// The error of the sum over its rows in percent: of each GPU and network the mean, without its sign.
+    pub total_percent: f64,
+    /// The logarithm that nine of ten rows are within.
+    held: f64,
+    /// The logarithms by which the sums of GPUs and networks are off.
+    totals: Vec<f64>,
+    /// By class: rows, and the mean error in percent.
+    classes: BTreeMap<String, (usize, f64)>,
+}
+
+/// All groups, each left out once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// What was left out: `network`, `GPU`, or `rows` of the only network.
+    pub what: String,
+    /// Each.
+    pub groups: Vec<Group>,
+}
+
+impl LeftOut {
+    /// The mean error of a row in percent over the groups, and the interval that holds the true mean with 95 %; none with one group
+    /// alone.
+    pub fn mean_percent(&self) -> (f64, Option<[f64; 2]>) {
+        let means: Vec<f64> = self.groups.iter().map(|group| group.mean_percent).collect();
+        (mean(&means), Summary::of(&means).and_then(|summary| summary.interval))
+    }
+
+    /// The same of sums over a network.
+    pub fn total_percent(&self) -> (f64, Option<[f64; 2]>) {
+        let totals: Vec<f64> = self.groups.iter().map(|group| group.total_percent).collect();
+        (mean(&totals), Summary::of(&totals).and_then(|summary| summary.interval))
+    }
+
+    /// The mean error in percent of a class, and its rows.
+    pub fn by_class(&self) -> BTreeMap<&str, (usize, f64)> {
+        let mut all: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
+        for (class, (rows, percent)) in self.groups.iter().flat_map(|group| &group.classes) {
+            let entry = all.entry(class).or_default();
+            entry.1 = (entry.0 as f64 * entry.1 + *rows as f64 * percent) / (entry.0 + rows) as f64;
+            entry.0 += rows;
+        }
+        all
+    }
+
+    /// The logarithm that a row of another group is within, nine times of ten; of fewer than nine groups the worst.
+    pub(super) fn row(&self) -> f64 {
+        held(&self.groups.iter().map(|group| group.held).collect::<Vec<_>>())
+    }
+
+    /// The same of a sum over a network.
+    pub(super) fn total(&self) -> f64 {
+        held(&self.groups.iter().flat_map(|group| group.totals.iter().map(|log| log.abs())).collect::<Vec<_>>())
+    }
+}
+
+/// The percentile of groups that another one is within, nine times of ten, if it is like them (conformal prediction).
+fn held(errors: &[f64]) -> f64 {
+    let count = errors.len() as f64;
+    percentile(errors, (HELD * (count + 1.0) / count).min(100.0))
+}
+
+/// Errors of one group: the rows with the predicted logarithms.
+pub(super) fn group(name: &str, rows: &[(&Row, f64)]) -> Group {
+    let off: Vec<f64> = rows.iter().map(|(row, log)| log - row.time_us.ln()).collect();
+    let percent = |log: f64| 100.0 * log.exp_m1().abs();
+    let mut sums: BTreeMap<(&str, &str), [f64; 2]> = BTreeMap::new();
+    let mut classes: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for ((row, log), off) in rows.iter().zip(&off) {
+        let [predicted, measured] = sums.entry((&row.gpu, &row.network)).or_default();
+        *predicted += f64::from(row.count) * log.exp();
+        *measured += f64::from(row.count) * row.time_us;
+        classes.entry(row.class.name().to_owned()).or_default().push(percent(*off));
+    }
+    let totals: Vec<f64> = sums.values().map(|[predicted, measured]| (predicted / measured).ln()).collect();
+    Group {
+        name: name.to_owned(),
+        rows: rows.len(),
+        mean_percent: mean(&off.iter().map(|off| percent(*off)).collect::<Vec<_>>()),
+        total_percent: mean(&totals.iter().map(|total| percent(*total)).collect::<Vec<_>>()),
+        held: percentile(&off.iter().map(|off| off.abs()).collect::<Vec<_>>(), HELD),
+        totals,
+        classes: classes.into_iter().map(|(class, errors)| (class, (errors.len(), mean(&errors)))).collect(),
+    }
+}
+
+/// Names of networks, or parts of the rows of the only one.
+pub(super) fn networks(rows: &[Row]) -> (String, Vec<(String, Vec<bool>)>) {
+    let names: BTreeSet<&str> = rows.iter().map(|row| row.network.as_str()).collect();
+    if names.len() > 1 {
+        let of = |name: &str| (name.to_owned(), rows.iter().map(|row| row.network == name).collect());
+        return ("network".to_owned(), names.into_iter().map(of).collect());
+    }
+    let parts = rows.len().min(FOLDS);
+    let of = |part: usize| (format!("part {}", part + 1), (0..rows.len()).map(|row| row % parts == part).collect());
+    ("rows".to_owned(), (0..parts).map(of).collect())
+}
+
+/// Parts of the rows of the only network.
+const FOLDS: usize = 5;
+
+/// Leaves out each GPU with a data sheet, if others have one, too; none otherwise.
+pub(super) fn gpus(rows: &[Row], share: f64) -> Result<Option<LeftOut>> {
+    let known: BTreeSet<&str> = rows.iter().map(|row| row.gpu.as_str()).filter(|gpu| sheet(gpu).is_some()).collect();
+    if known.len() < 2 {
+        return Ok(None);
+    }
+    let mut groups = Vec::new();
+    for gpu in known {
+        let others: Vec<&Row> = rows.iter().filter(|row| row.gpu != gpu).collect();
+        let fitted = Fitted::new(&others)?;
+        let own = rows.iter().filter(|row| row.gpu == gpu);
+        let predicted: Vec<(&Row, f64)> = own.filter_map(|row| Some((row, fitted.log(row, gpu, share)?))).collect();
+        groups.extend((!predicted.is_empty()).then(|| group(gpu, &predicted)));
+    }
+    Ok((!groups.is_empty()).then(|| LeftOut { what: "GPU".to_owned(), groups }))
+}

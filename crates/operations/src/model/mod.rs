@@ -1,0 +1,263 @@
+//! The model of operations: a physical part, trees for the rest, and how far both are off.
+
+mod left_out;
+mod physical;
+mod residual;
+mod scaling;
+
+pub use left_out::{Group, LeftOut};
+pub use scaling::Scaling;
+
+use crate::gpus::{bare, sheet, sheets};
+use crate::row::Row;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_cost::trees::Forest;
+use physical::Physical;
+use scaling::Sample;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// The fewest rows of a fit.
+const LEAST_ROWS: usize = 10;
+/// Intervals are wider by this factor where no other network, or GPU, says how far off the model is there; nothing says by how
+/// much they ought to be.
+const UNTESTED: f64 = 2.0;
+
+/// The physical part with its trees.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Fitted {
+    physical: Physical,
+    trees: Option<Forest>,
+}
+
+/// What operations take on GPUs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperationModel {
+    fitted: Fitted,
+    /// How much of the trees' answer counts: as much as helps networks that were left out.
+    share: f64,
+    rows: usize,
+    gpus: BTreeSet<String>,
+    networks: BTreeSet<String>,
+    samples: Vec<Sample>,
+    by_network: LeftOut,
+    by_gpu: Option<LeftOut>,
+}
+
+/// A GPU that operations can be predicted for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// Its name: as its rows have it, or as its data sheet.
+    pub name: String,
+    /// Whether operations were measured on it; else its data sheet is all that is known.
+    pub measured: bool,
+}
+
+/// A predicted time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// Microseconds of a call.
+    pub time_us: f64,
+    /// The interval that nine of ten measurements are expected in.
+    pub interval_us: (f64, f64),
+}
+
+impl Fitted {
+    fn new(rows: &[&Row]) -> Result<Self> {
+        let physical = Physical::fit(rows)?;
+        let left: Vec<(Vec<f64>, f64)> = rows
+            .iter()
+            .filter_map(|row| {
+                let parts = physical.parts(&row.gpu, row.class, row.element.is_half(), row.work)?;
+                Some((residual::features(row, &parts), row.time_us.ln() - parts.time().ln()))
+            })
+            .collect();
+        Ok(Fitted { trees: residual::fit(&left)?, physical })
+    }
+
+    /// The logarithms of the physical part, and of what trees add.
+    fn logs(&self, row: &Row, gpu: &str) -> Option<[f64; 2]> {
+        let parts = self.physical.parts(gpu, row.class, row.element.is_half(), row.work)?;
+        let added = self.trees.as_ref().map_or(0.0, |trees| trees.predict_row(&residual::features(row, &parts)));
+        Some([parts.time().ln(), added])
+    }
+
+    /// The logarithm of the predicted time; none where no operation of the class was measured.
+    fn log(&self, row: &Row, gpu: &str, share: f64) -> Option<f64> {
+        self.logs(row, gpu).map(|[physical, added]| physical + share * added)
+    }
+}
+
+impl OperationModel {
+    /// Fits measured rows, each network left out once, and each GPU.
+    ///
+    /// # Errors
+    /// Too few rows; rows without a time.
+    pub fn fit(rows: Vec<Row>) -> Result<Self> {
+        if let Some(row) = rows.iter().find(|row| row.time_us <= 0.0) {
+            return Err(Error::input(format!("{} has no measured time", row.operation)).expected("time_us above 0"));
+        }
+        if rows.len() < LEAST_ROWS {
+            return Err(Error::input(format!("{} operations were measured", rows.len()))
+                .expected(format!("{LEAST_ROWS} or more")));
+        }
+        let (share, by_network) = without_networks(&rows)?;
+        let by_gpu = left_out::gpus(&rows, share)?;
+        Ok(OperationModel {
+            fitted: Fitted::new(&rows.iter().collect::<Vec<_>>())?,
+            share,
+            rows: rows.len(),
+            gpus: rows.iter().map(|row| row.gpu.clone()).collect(),
+            networks: rows.iter().map(|row| row.network.clone()).collect(),
+            samples: scaling::samples(&rows),
+            by_network,
+            by_gpu,
+        })
+    }
+
+    /// The GPU of a name: one that was measured, else one whose data sheet is known.
+    ///
+    /// # Errors
+    /// A GPU that is neither, with the known ones.
+    pub fn device(&self, name: &str) -> Result<Device> {
+        let known = sheet(name);
+        let is_same = |own: &&String| bare(own) == bare(name) || (known.is_some() && sheet(own) == known);
+        if let Some(own) = self.gpus.iter().find(is_same) {
+            return Ok(Device { name: own.clone(), measured: true });
+        }
+        known.map(|sheet| Device { name: sheet.name.clone(), measured: false }).ok_or_else(|| {
+            let measured: Vec<&str> = self.gpus.iter().map(String::as_str).collect();
+            let sheets: Vec<&str> = sheets().iter().map(|sheet| sheet.name.as_str()).collect();
+            Error::usage(format!("the GPU \"{name}\" is not known")).expected(format!(
+                "one that the model was trained on ({}), or one with a known data sheet ({})",
+                measured.join(", "),
+                sheets.join(", ")
+            ))
+        })
+    }
+
+    /// Predicts an operation on a GPU.
+    ///
+    /// # Errors
+    /// An operation of a class that was never measured.
+    pub fn predict(&self, row: &Row, device: &Device) -> Result<Estimate> {
+        let log = self.fitted.log(row, &device.name, self.share).ok_or_else(|| {
+            Error::input(format!("no {} was measured, of which {} is one", row.class.name(), row.operation))
+                .help("train the model with networks that contain some")
+        })?;
+        let off = self.off_row(device);
+        Ok(Estimate { time_us: log.exp(), interval_us: ((log - off).exp(), (log + off).exp()) })
+    }
+
+    /// How times of kernels change from one GPU to another.
+    pub fn scaling(&self, from: &Device, to: &Device) -> Scaling {
+        Scaling::new(self, from, to)
+    }
+
+    /// How times of kernels change from single to half precision; none if no operation was measured in half precision.
+    pub fn to_half(&self, device: &Device) -> Option<Scaling> {
+        self.fitted.physical.parameters().any(|(_, half, ..)| half).then(|| Scaling::to_half(self, device))
+    }
+
+    /// The logarithm that times of rows are within, nine times of ten.
+    fn off_row(&self, device: &Device) -> f64 {
+        self.off(device, LeftOut::row)
+    }
+
+    fn off(&self, device: &Device, held: fn(&LeftOut) -> f64) -> f64 {
+        let known = held(&self.by_network) * if self.networks.len() > 1 { 1.0 } else { UNTESTED };
+        match (device.measured, &self.by_gpu) {
+            (true, _) => known,
+            (false, Some(by_gpu)) => held(by_gpu).max(known),
+            (false, None) => UNTESTED * known,
+        }
+    }
+
+    /// How many rows it was fitted on.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The GPUs that were measured.
+    pub fn measured(&self) -> impl Iterator<Item = &str> {
+        self.gpus.iter().map(String::as_str)
+    }
+
+    /// The networks that were measured.
+    pub fn networks(&self) -> impl Iterator<Item = &str> {
+        self.networks.iter().map(String::as_str)
+    }
+
+    /// Errors for networks that were left out; for parts of the rows where there is one alone.
+    pub fn by_network(&self) -> &LeftOut {
+        &self.by_network
+    }
+
+    /// Errors for GPUs that were left out; none where fewer than two with a data sheet were measured.
+    pub fn by_gpu(&self) -> Option<&LeftOut> {
+        self.by_gpu.as_ref()
+    }
+
+    /// How much of the trees' answer counts, from 0 to 1.
+    pub fn share_of_trees(&self) -> f64 {
+        self.share
+    }
+
+    /// The parameters of each class, precision (whether half) and GPU: rows of the class, the shares of the data sheet's FLOPs and bytes a
+    /// second that are reached, and microseconds of a launch.
+    pub fn parameters(&self) -> impl Iterator<Item = (&str, bool, &str, usize, [f64; 3])> {
+        self.fitted.physical.parameters()
+    }
+
+    /// What so few GPUs and networks cannot say, in sentences.
+    pub fn limits(&self) -> Vec<String> {
+        let networks = (self.networks.len() == 1).then(|| {
+            "one network was measured: how far off the model is for others is not known, and intervals are twice as wide as for parts of its rows".to_owned()
+        });
+        let few = |count: usize| (2..9).contains(&count);
+        let few_networks = few(self.networks.len()).then(|| {
+            format!(
+                "with {} networks an interval reaches the worst of them: nine of ten are promised from nine on",
+                self.networks.len()
+            )
+        });
+        let gpus = match &self.by_gpu {
+            None => Some("fewer than two GPUs with known data sheets were measured: how far off predictions are for a GPU that was not is not known, and their intervals are twice as wide".to_owned()),
+            Some(by_gpu) if few(by_gpu.groups.len()) => Some(format!(
+                "with {} GPUs, what is said of one that was not measured rests on its data sheet, and its interval on the worst of these", by_gpu.groups.len()
+            )),
+            Some(_) => None,
+        };
+        networks.into_iter().chain(few_networks).chain(gpus).collect()
+    }
+}
+
+/// Leaves out each network: the share of the trees that makes the squared errors least, and the errors with it.
+fn without_networks(rows: &[Row]) -> Result<(f64, LeftOut)> {
+    let (what, parts) = left_out::networks(rows);
+    let mut predicted: Vec<(String, Vec<(&Row, [f64; 2])>)> = Vec::new();
+    for (name, is_out) in parts {
+        let (out, others): (Vec<_>, Vec<_>) = rows.iter().zip(&is_out).partition(|(_, out)| **out);
+        let others: Vec<&Row> = others.into_iter().map(|(row, _)| row).collect();
+        let fitted = Fitted::new(&others)?;
+        let logs = out.into_iter().filter_map(|(row, _)| Some((row, fitted.logs(row, &row.gpu)?)));
+        predicted.push((name, logs.collect()));
+    }
+    let all = || predicted.iter().flat_map(|(_, rows)| rows);
+    let fits: f64 = all().map(|(row, [physical, added])| added * (row.time_us.ln() - physical)).sum();
+    let square: f64 = all().map(|(_, [_, added])| added * added).sum();
+    let share = if square > 0.0 { (fits / square).clamp(0.0, 1.0) } else { 0.0 };
+    let groups = predicted.iter().filter(|(_, rows)| !rows.is_empty()).map(|(name, rows)| {
+        let logs = rows.iter().map(|(row, [physical, added])| (*row, physical + share * added));
+        left_out::group(name, &logs.collect::<Vec<_>>())
+    });
+    let groups: Vec<Group> = groups.collect();
+    match groups.is_empty() {
+        false => Ok((share, LeftOut { what, groups })),
+        true => Err(Error::input("no two networks have a class of operations in common")
+            .expected("networks with products, element-wise operations and the like")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! The physical part: `time = launch + max(FLOPs / rate, bytes / rate) + overlap x min(the same)`, with rates as shares of a GPU's
+//! data sheet for each class and precision. Shares of all GPUs are fitted first; those of a GPU stay near them.
+
+use crate::class::Class;
+use crate::gpus::{Sheet, sheet, sheets};
+use crate::minimize::{minimize, robust};
+use crate::row::Row;
+use crate::work::Work;
+use perf4sight_base::error::Result;
+use perf4sight_base::stats::median;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Logarithms of the shares of FLOPs and bytes a second that operations reach, of a launch in microseconds, and the logit of how
+/// much of the shorter one adds to the longer.
+type Logs = [f64; 4];
+
+/// Half of the peak, two thirds of the bandwidth, 3 us, a quarter: the usual orders of kernels.
+const MEDIANS: Logs = [-0.7, -0.4, 1.1, -1.1];
+/// Wide enough for a factor of 3 to either side, and of 4.5 for launches: rows decide.
+const SPREADS: Logs = [1.0, 1.0, 1.5, 1.0];
+/// How far the shares of one GPU are from those of all: half, as data sheets of GPUs promise more or less of what programs reach.
+const OF_A_GPU: f64 = 0.5;
+/// The same without a data sheet, where the rows alone decide.
+const WITHOUT_SHEET: f64 = 4.0;
+/// What single operations are off the physical model, as a share; far ones count by their size.
+const SCATTER: f64 = 0.3;
+/// FLOPs a microsecond of a TFLOP/s, and bytes of a GB/s.
+const TERA: f64 = 1e6;
+const GIGA: f64 = 1e3;
+
+/// The rates of a data sheet.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Peaks {
+    /// FLOPs a microsecond, in single and half precision.
+    flops: [f64; 2],
+    /// Bytes a microsecond.
+    bytes: f64,
+}
+
+impl Peaks {
+    fn of(sheet: &Sheet) -> Self {
+        Peaks { flops: [sheet.single_tflops * TERA, sheet.half_tflops * TERA], bytes: sheet.memory_gbs * GIGA }
+    }
+
+    /// Of the GPU that a name contains; else medians of all data sheets, as a scale.
+    pub fn named(gpu: &str) -> Self {
+        let middle = |rate: fn(&Sheet) -> f64| median(&sheets().iter().map(rate).collect::<Vec<_>>());
+        sheet(gpu).map_or_else(
+            || {
+                let flops = [middle(|sheet| sheet.single_tflops), middle(|sheet| sheet.half_tflops)];
+                Peaks { flops: flops.map(|flops| flops * TERA), bytes: middle(|sheet| sheet.memory_gbs) * GIGA }
+            },
+            Peaks::of,
+        )
+    }
+}
+
+/// The parts of an operation's time, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Parts {
+    pub compute: f64,
+    pub memory: f64,
+    pub launch: f64,
+    pub overlap: f64,
+}
+
+impl Parts {
+    fn new(work: Work, half: bool, peaks: &Peaks, logs: &Logs) -> Self {
+        let [compute, memory, launch, overlap] = *logs;
+        Parts {
+            compute: work.flops / (peaks.flops[usize::from(half)] * compute.exp()),
+            memory: work.bytes / (peaks.bytes * memory.exp()),
+            launch: launch.exp(),
+            overlap: 1.0 / (1.0 + (-overlap).exp()),
+        }
+    }
+
+    pub fn time(&self) -> f64 {
+        let longer = self.compute.max(self.memory);
+        self.launch + longer + self.overlap * self.compute.min(self.memory)
+    }
+}
+
+/// The parameters of a class in a precision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Kind {
+    class: String,
+    half: bool,
+    rows: usize,
+    shared: Logs,
+    gpus: Vec<(String, Logs)>,
+}
+
+/// The parameters of all classes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Physical {
+    kinds: Vec<Kind>,
+}
+
+impl Physical {
+    pub fn fit(rows: &[&Row]) -> Result<Self> {
+        let mut kinds = Vec::new();
+        for class in Class::ALL {
+            for half in [false, true] {
+                let own = |row: &&&Row| row.class == class && row.element.is_half() == half;
+                let own: Vec<&Row> = rows.iter().filter(own).copied().collect();
+                if !own.is_empty() {
+                    kinds.push(Kind::fit(class, half, &own)?);
+                }
+            }
+        }
+        Ok(Physical { kinds })
+    }
+
+    /// The parts of an operation's time on a GPU; none where no operation of its class was measured.
+    pub fn parts(&self, gpu: &str, class: Class, half: bool, work: Work) -> Option<Parts> {
+        let own = |kind: &&Kind| kind.class == class.name();
+        // What was measured in the other precision says which share of a data sheet is reached.
+        let kind = self.kinds.iter().filter(own).max_by_key(|kind| kind.half == half)?;
+        Some(Parts::new(work, half, &Peaks::named(gpu), kind.logs(gpu)))
+    }
+
+    /// Classes, precisions, GPUs and their parameters: of how many rows, shares of FLOPs and bytes, launches in microseconds.
+    pub fn parameters(&self) -> impl Iterator<Item = (&str, bool, &str, usize, [f64; 3])> {
+        self.kinds.iter().flat_map(|kind| {
+            kind.gpus.iter().map(|(gpu, [compute, memory, launch, _])| {
+                let values = [compute, memory, launch].map(|log| log.exp());
+                (kind.class.as_str(), kind.half, gpu.as_str(), kind.rows, values)
+            })
+        })
+    }
+}
+
+impl Kind {
+    fn fit(class: Class, half: bool, rows: &[&Row]) -> Result<Self> {
+        let listed: Vec<&Row> = rows.iter().filter(|row| sheet(&row.gpu).is_some()).copied().collect();
+        let shared = logs(&listed, half, &MEDIANS, &SPREADS)?;
+        let gpus: BTreeSet<&str> = rows.iter().map(|row| row.gpu.as_str()).collect();
+        let own = |gpu: &str| {
+            let rows: Vec<&Row> = rows.iter().filter(|row| row.gpu == gpu).copied().collect();
+            let spread = if sheet(gpu).is_some() { OF_A_GPU } else { WITHOUT_SHEET };
+            Ok((gpu.to_owned(), logs(&rows, half, &shared, &[spread; 4])?))
+        };
+        let gpus = gpus.into_iter().map(own).collect::<Result<_>>()?;
+        Ok(Kind { class: class.name().to_owned(), half, rows: rows.len(), shared, gpus })
+    }
+
+    fn logs(&self, gpu: &str) -> &Logs {
+        self.gpus.iter().find(|(name, _)| name == gpu).map_or(&self.shared, |(_, logs)| logs)
+    }
+}
+
+/// The most probable parameters of some rows.
+fn logs(rows: &[&Row], half: bool, medians: &Logs, spreads: &Logs) -> Result<Logs> {
+    let prepared: Vec<(Work, f64, Peaks)> =
+        rows.iter().map(|row| (row.work, row.time_us.ln(), Peaks::named(&row.gpu))).collect();
+    minimize(*medians, |logs| {
+        let rows = prepared
+            .iter()
+            .map(|(work, log, peaks)| robust((Parts::new(*work, half, peaks, logs).time().ln() - log) / SCATTER));
+        let priors = (0..logs.len()).map(|place| (logs[place] - medians[place]) / spreads[place]);
+        rows.chain(priors).collect()
+    })
+}

@@ -1,0 +1,114 @@
+//! Made-up GPUs whose times follow a formula, with networks and GPUs left out.
+
+use super::*;
+use crate::class::Class;
+use crate::element::Element;
+use crate::file;
+use crate::work::{Tensor, work};
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// What these programs reach of data sheets, and their launches in microseconds.
+const REACHED: f64 = 0.6;
+const LAUNCH: f64 = 4.0;
+
+fn tensor(shape: &[u64], element: Element) -> Tensor {
+    Tensor { shape: shape.to_vec(), element }
+}
+
+/// Products and element-wise operations of a width; their time is a launch and the longer of FLOPs and bytes, times e^scatter.
+fn rows(gpu: &str, network: &str, width: u64, scatter: f64, random: &mut Xoshiro256PlusPlus) -> Vec<Row> {
+    let sheet = sheet(gpu).unwrap();
+    let mut rows = Vec::new();
+    for element in [Element::Fp32, Element::Fp16] {
+        for tokens in [64, 256, 1024, 4096, 16384] {
+            let inputs = [tensor(&[tokens, width], element), tensor(&[width, 4 * width], element)];
+            for (operation, class, inputs) in
+                [("aten::mm", Class::Product, &inputs[..]), ("aten::gelu", Class::Elementwise, &inputs[..1])]
+            {
+                let work = work(operation, class, inputs, &[]).unwrap();
+                let flops = 1e6 * if element.is_half() { sheet.half_tflops } else { sheet.single_tflops };
+                let [compute, memory] = [work.flops / flops, work.bytes / (1e3 * sheet.memory_gbs)];
+                let time = LAUNCH + compute.max(memory) / REACHED;
+                rows.push(Row {
+                    gpu: gpu.to_owned(),
+                    network: network.to_owned(),
+                    operation: operation.to_owned(),
+                    class,
+                    shapes: crate::row::shapes(inputs),
+                    element,
+                    work,
+                    time_us: time * (scatter * random.random_range(-1.0..1.0)).exp(),
+                    count: 1,
+                });
+            }
+        }
+    }
+    rows
+}
+
+fn all(gpus: &[&str], scatter: f64) -> Vec<Row> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+    let networks = [("tiny", 256), ("small", 512), ("base", 768), ("large", 1024), ("huge", 2048)];
+    let of = |gpu: &&str| networks.map(|(network, width)| rows(gpu, network, width, scatter, &mut random)).concat();
+    gpus.iter().flat_map(of).collect()
+}
+
+/// The formula is one of the model's, so that only the scatter of 10 % is left: 5 % in the mean.
+#[test]
+fn networks_and_gpus_that_were_left_out_are_predicted() {
+    let model = OperationModel::fit(all(&["V100", "A100", "H100"], 0.1)).unwrap();
+    let (by_network, interval) = model.by_network().mean_percent();
+    assert!(by_network < 8.0 && interval.unwrap()[1] < 12.0, "{by_network} {interval:?}");
+    let (by_gpu, _) = model.by_gpu().unwrap().mean_percent();
+    assert!(by_gpu < 12.0, "{by_gpu}");
+    assert_eq!(model.by_gpu().unwrap().groups.len(), 3);
+    assert!(model.limits().iter().any(|limit| limit.contains("data sheet")));
+    let fresh = rows("H200", "huge", 1536, 0.0, &mut Xoshiro256PlusPlus::seed_from_u64(1));
+    let device = model.device("NVIDIA H200").unwrap();
+    assert!(!device.measured);
+    for row in &fresh {
+        let Estimate { time_us, interval_us: (low, high) } = model.predict(row, &device).unwrap();
+        assert!((low..=high).contains(&row.time_us), "{row:?}: {time_us} {low} {high}");
+    }
+}
+
+/// Long products scale by FLOPs (15.7 to 67 TFLOP/s), long element-wise kernels by bytes (900 to 3350 GB/s), short ones not at all.
+#[test]
+fn kernels_scale_by_what_bounds_them() {
+    let model = OperationModel::fit(all(&["V100", "H100"], 0.02)).unwrap();
+    let [from, to] = ["V100", "H100"].map(|name| model.device(name).unwrap());
+    let scaling = model.scaling(&from, &to);
+    let near = |ratio: f64, expected: f64| assert!((ratio / expected - 1.0).abs() < 0.15, "{ratio} {expected}");
+    near(scaling.ratio(Some(Class::Product), Some(false), 2e4), 15.7 / 67.0);
+    near(scaling.ratio(Some(Class::Elementwise), Some(false), 1e3), 900.0 / 3350.0);
+    near(scaling.ratio(Some(Class::Elementwise), Some(true), LAUNCH), 1.0);
+    assert_eq!(model.scaling(&from, &from).off, 0.0);
+    near(model.to_half(&from).unwrap().ratio(Some(Class::Product), None, 2e4), 15.7 / 125.0);
+}
+
+#[test]
+fn gpus_and_classes_that_nobody_measured_are_refused_by_name() {
+    let model = OperationModel::fit(all(&["V100"], 0.1)).unwrap();
+    let message = model.device("Voodoo 2").unwrap_err().to_string();
+    assert!(message.contains("trained on (V100)") && message.contains("H100"), "{message}");
+    let mut row = all(&["V100"], 0.0).swap_remove(0);
+    row.class = Class::Convolution;
+    let message = model.predict(&row, &model.device("V100").unwrap()).unwrap_err().to_string();
+    assert!(message.contains("no convolution was measured"), "{message}");
+    assert!(model.by_gpu().is_none() && model.limits().iter().any(|limit| limit.contains("fewer than two GPUs")));
+    assert!(OperationModel::fit(Vec::new()).unwrap_err().to_string().contains("0 operations"));
+}
+
+#[test]
+fn a_stored_model_predicts_the_same_and_other_files_are_refused() {
+    let model = OperationModel::fit(all(&["V100"], 0.1)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.json");
+    file::save(&model, &path, false).unwrap();
+    assert_eq!(file::load(&path).unwrap(), model);
+    std::fs::write(&path, "{\"format\": \"perf4sight model of plans\", \"version\": 1}").unwrap();
+    assert!(file::load(&path).unwrap_err().to_string().contains("this is a \"perf4sight model of plans\""));
+    std::fs::write(&path, format!("{{\"format\": \"{}\", \"version\": 99}}", file::FORMAT)).unwrap();
+    assert!(file::load(&path).unwrap_err().to_string().contains("version 99"));
+}

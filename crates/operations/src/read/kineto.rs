@@ -1,0 +1,337 @@
+//! Traces of PyTorch's profiler with shapes (`record_shapes=True`): each operation takes as long as its kernels, and where there
+//! are none, as its call on the processor.
+
+use super::execution_trace::{Node, Recorded};
+use super::{Found, Origin, convolved};
+use crate::class::{Class, class_of};
+use crate::element::Element;
+use crate::gpus::sheet;
+use crate::row::{Row, shapes};
+use crate::work::{Tensor, work};
+use flate2::bufread::MultiGzDecoder;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::input_file;
+use perf4sight_base::stats::median;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// What these files contain: a trace, or an execution trace.
+#[derive(Deserialize)]
+struct File {
+    #[serde(rename = "traceEvents")]
+    events: Option<Vec<Event>>,
+    #[serde(default, rename = "deviceProperties")]
+    devices: Vec<Device>,
+    nodes: Option<Vec<Node>>,
+}
+
+#[derive(Deserialize)]
+struct Device {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(default)]
+    cat: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    ts: Value,
+    #[serde(default)]
+    dur: Value,
+    #[serde(default)]
+    tid: Value,
+    args: Option<Arguments>,
+}
+
+#[derive(Deserialize, Default)]
+struct Arguments {
+    #[serde(default, rename = "External id", alias = "external id")]
+    external: Value,
+    #[serde(default)]
+    correlation: Value,
+    #[serde(default, rename = "Record function id")]
+    recorded: Value,
+    #[serde(default, rename = "Input Dims", alias = "Input dims")]
+    dims: Value,
+    #[serde(default, rename = "Input type")]
+    types: Value,
+    #[serde(default, rename = "Concrete Inputs")]
+    concrete: Value,
+}
+
+/// A call of an operation.
+struct Call<'t> {
+    event: &'t Event,
+    arguments: &'t Arguments,
+    class: Class,
+}
+
+const NO_SHAPES: &str = "their shapes were not recorded (record_shapes=True, or an execution trace of the same run)";
+const NO_WORK: &str = "their tensors do not say what they compute";
+const READ: &str = "read this trace";
+/// Files of JSON in the same folders that are no traces.
+const OTHERS: [&str; 3] = ["metadata.json", "gradient_name_list.json", "config.json"];
+/// The first bytes of every gzipped file (RFC 1952).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+pub(super) fn is_json(file: &Path) -> bool {
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    (name.ends_with(".json") || name.ends_with(".json.gz")) && !OTHERS.contains(&name.as_str())
+}
+
+/// Reads the traces of a folder, with its execution traces.
+pub(super) fn read(files: &[PathBuf], origin: &Origin, found: &mut Found) -> Result<()> {
+    let (mut traces, mut recorded) = (Vec::new(), Recorded::default());
+    for path in files {
+        let File { events, devices, nodes } = file(path)?;
+        match (events, nodes) {
+            (Some(events), _) => {
+                check_device(&devices, origin, path)?;
+                traces.push(events);
+            }
+            (None, Some(nodes)) => recorded.add(nodes),
+            (None, None) => {
+                let error = Error::input("is neither a trace nor an execution trace of PyTorch").file(path);
+                return Err(error.expected("JSON with traceEvents or nodes"));
+            }
+        }
+    }
+    traces.iter().for_each(|events| add(events, &recorded, origin, found));
+    Ok(())
+}
+
+fn file(path: &Path) -> Result<File> {
+    let mut bytes = input_file::bytes(path, READ)?;
+    if bytes.starts_with(&GZIP) {
+        let mut whole = Vec::new();
+        let read = MultiGzDecoder::new(BufReader::new(bytes.as_slice())).read_to_end(&mut whole);
+        read.map_err(|cause| Error::io(path, READ, &cause))?;
+        bytes = whole;
+    }
+    serde_json::from_slice(&bytes)
+        .map_err(|cause| Error::input(format!("is no whole trace of PyTorch: {cause}")).file(path))
+}
+
+/// Refuses a trace of another GPU than its folder says.
+fn check_device(devices: &[Device], origin: &Origin, path: &Path) -> Result<()> {
+    let recorded = devices.first().and_then(|device| Some((sheet(&device.name)?, &device.name)));
+    match (recorded, sheet(&origin.gpu)) {
+        (Some((own, name)), Some(folder)) if own != folder => {
+            Err(Error::input(format!("was recorded on {name}, and is in a folder of {}", folder.name))
+                .file(path)
+                .expected("folders GPU/NETWORK/ with traces of that GPU"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A number, or a text that is one.
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str()?.parse().ok())
+}
+
+fn id(value: &Value) -> Option<u64> {
+    number(value).filter(|id| *id > 0.0).map(|id| id as u64)
+}
+
+/// Adds the rows of a trace.
+fn add(events: &[Event], recorded: &Recorded, origin: &Origin, found: &mut Found) {
+    let kernels = kernel_times(events);
+    let called = calls(events);
+    let times: Vec<(&Call, f64)> = match kernels.is_empty() {
+        true => innermost(&called),
+        false => called.iter().filter_map(|call| Some((call, *kernels.get(&id(&call.arguments.external)?)?))).collect(),
+    };
+    let mut rows: BTreeMap<(String, String, Element), (Row, Vec<f64>)> = BTreeMap::new();
+    for (call, time) in times {
+        match row(call, recorded, origin) {
+            Ok(row) => {
+                let key = (row.operation.clone(), row.shapes.clone(), row.element);
+                rows.entry(key).or_insert_with(|| (row, Vec::new())).1.push(time);
+            }
+            Err(why) => found.leave_out(why),
+        }
+    }
+    let measured =
+        rows.into_values().map(|(row, times)| Row { time_us: median(&times), count: times.len() as u32, ..row });
+    found.rows.extend(measured.filter(|row| row.time_us > 0.0 && row.check().is_ok()));
+}
+
+/// Microseconds of the kernels of each operation, by its number.
+fn kernel_times(events: &[Event]) -> HashMap<u64, f64> {
+    let arguments =
+        |event: &'_ Event, value: fn(&Arguments) -> &Value| event.args.as_ref().and_then(|args| id(value(args)));
+    let is_kernel = |event: &&Event| {
+        let kind = event.cat.to_ascii_lowercase();
+        kind == "kernel"
+            || (kind.starts_with("gpu_mem") && !event.name.contains("HtoD") && !event.name.contains("DtoH"))
+    };
+    let launches = events
+        .iter()
+        .filter(|event| event.cat.to_ascii_lowercase().contains("runtime") || event.cat.contains("driver"));
+    let launched: HashMap<u64, u64> = launches
+        .filter_map(|event| {
+            Some((arguments(event, |args| &args.correlation)?, arguments(event, |args| &args.external)?))
+        })
+        .collect();
+    let mut times: HashMap<u64, f64> = HashMap::new();
+    for event in events.iter().filter(is_kernel) {
+        let by_launch = || launched.get(&arguments(event, |args| &args.correlation)?).copied();
+        let operation = arguments(event, |args| &args.external).or_else(by_launch);
+        if let (Some(operation), Some(time)) = (operation, number(&event.dur)) {
+            *times.entry(operation).or_default() += time;
+        }
+    }
+    times
+}
+
+/// The calls of operations of a known class.
+fn calls(events: &[Event]) -> Vec<Call<'_>> {
+    let is_call = |event: &&Event| matches!(event.cat.as_str(), "cpu_op" | "Operator" | "operator");
+    events.iter().filter(is_call).filter_map(call).collect()
+}
+
+fn call(event: &Event) -> Option<Call<'_>> {
+    Some(Call { event, arguments: event.args.as_ref()?, class: class_of(&event.name)? })
+}
+
+/// The calls without another one of a known class inside, with their microseconds.
+fn innermost<'c, 't>(calls: &'c [Call<'t>]) -> Vec<(&'c Call<'t>, f64)> {
+    let mut threads: BTreeMap<String, Vec<(f64, f64, &Call)>> = BTreeMap::new();
+    for call in calls {
+        if let (Some(start), Some(time)) = (number(&call.event.ts), number(&call.event.dur)) {
+            threads.entry(call.event.tid.to_string()).or_default().push((start, time, call));
+        }
+    }
+    let mut found = Vec::new();
+    for mut calls in threads.into_values() {
+        calls.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.total_cmp(&one.1)));
+        let ends_before_next = |place: &usize| {
+            let (start, time, _) = calls[*place];
+            calls.get(place + 1).is_none_or(|next| next.0 >= start + time)
+        };
+        found.extend((0..calls.len()).filter(ends_before_next).map(|place| (calls[place].2, calls[place].1)));
+    }
+    found
+}
+
+/// The row of a call, without its time; or why there is none.
+fn row(call: &Call, recorded: &Recorded, origin: &Origin) -> std::result::Result<Row, &'static str> {
+    let name = &call.event.name;
+    let node = recorded.node(id(&call.arguments.recorded).or(id(&call.arguments.external)), name);
+    let own = tensors(&call.arguments.dims, &call.arguments.types);
+    let (inputs, mut outputs) = match (own.is_empty(), node) {
+        (false, None) => (own, Vec::new()),
+        (_, Some((inputs, outputs))) if !inputs.is_empty() => (inputs, outputs),
+        (false, Some((_, outputs))) => (own, outputs),
+        (true, _) => return Err(NO_SHAPES),
+    };
+    if call.class == Class::Convolution && outputs.is_empty() {
+        outputs.extend(convolved::output(name, &inputs, &texts(&call.arguments.concrete)));
+    }
+    let work = work(name, call.class, &inputs, &outputs).ok_or(NO_WORK)?;
+    let element = inputs.iter().map(|tensor| tensor.element).find(|element| element.is_float());
+    Ok(Row {
+        gpu: origin.gpu.clone(),
+        network: origin.network.clone(),
+        operation: name.clone(),
+        class: call.class,
+        shapes: shapes(&inputs),
+        element: element.unwrap_or(inputs[0].element),
+        work,
+        time_us: 0.0,
+        count: 1,
+    })
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
+    items.iter().map(|item| item.as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// Tensors of their sizes and types; lists of tensors hold several. What has no sizes, such as a number, is none.
+pub(super) fn tensors(dims: &Value, types: &Value) -> Vec<Tensor> {
+    let items = dims.as_array().map(Vec::as_slice).unwrap_or_default();
+    let types = types.as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut found = Vec::new();
+    for (place, item) in items.iter().enumerate() {
+        let spelled = types.get(place).and_then(Value::as_str).unwrap_or("float");
+        collect(item, spelled, &mut found);
+    }
+    found
+}
+
+fn collect(item: &Value, spelled: &str, found: &mut Vec<Tensor>) {
+    let Some(items) = item.as_array().filter(|items| !items.is_empty()) else { return };
+    if items.iter().any(Value::is_array) {
+        return items.iter().for_each(|inner| collect(inner, spelled, found));
+    }
+    // Lists of tensors have the type "TensorList"; those of PyTorch 2 spell out each element.
+    let element = Element::spelled(spelled).or((spelled.contains("List")).then_some(Element::Fp32));
+    let shape: Option<Vec<u64>> = items.iter().map(Value::as_u64).collect();
+    found.extend(element.zip(shape).map(|(element, shape)| Tensor { shape, element }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn rows(trace: &Value, gpu: &str) -> Result<Found> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.json");
+        std::fs::write(&path, trace.to_string()).unwrap();
+        let mut found = Found::default();
+        read(&[path], &Origin { gpu: gpu.to_owned(), network: "mlp".to_owned() }, &mut found)?;
+        Ok(found)
+    }
+
+    fn call(name: &str, start: u64, time: u64, external: u64) -> Value {
+        json!({"ph": "X", "cat": "cpu_op", "name": name, "ts": start, "dur": time, "tid": 1, "args": {
+            "External id": external, "Input Dims": [[8, 16], [16, 32], []], "Input type": ["float", "float", "Scalar"]}})
+    }
+
+    /// Two calls of the same product whose kernels take 3 + 4 and 9 us: 8 us in the median.
+    #[test]
+    fn an_operation_takes_as_long_as_its_kernels() {
+        let kernel = |time: u64, correlation: u64| json!({"ph": "X", "cat": "kernel", "name": "gemm", "ts": 9, "dur": time, "tid": 7, "args": {"correlation": correlation}});
+        let launch = |correlation: u64, external: u64| json!({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 1, "dur": 1, "tid": 1, "args": {"correlation": correlation, "External id": external}});
+        let events = json!([
+            call("aten::linear", 0, 50, 1),
+            call("aten::mm", 1, 40, 2),
+            call("aten::mm", 60, 40, 3),
+            launch(11, 2),
+            launch(12, 2),
+            launch(13, 3),
+            kernel(3, 11),
+            kernel(4, 12),
+            kernel(9, 13)
+        ]);
+        let trace = json!({"traceEvents": events, "deviceProperties": [{"name": "NVIDIA H100 80GB HBM3"}]});
+        let found = rows(&trace, "H100").unwrap();
+        assert_eq!(found.rows.len(), 1);
+        let row = &found.rows[0];
+        assert_eq!((row.time_us, row.count, row.shapes.as_str(), row.work.flops), (8.0, 2, "8x16;16x32", 8192.0));
+        assert!(rows(&trace, "A100").unwrap_err().to_string().contains("recorded on NVIDIA H100 80GB HBM3"));
+    }
+
+    #[test]
+    fn without_kernels_the_innermost_call_counts() {
+        let trace = json!({"traceEvents": [call("aten::linear", 0, 50, 1), call("aten::mm", 1, 40, 2)]});
+        let found = rows(&trace, "cpu").unwrap();
+        assert_eq!(found.rows.iter().map(|row| row.time_us).collect::<Vec<_>>(), [40.0]);
+    }
+
+    #[test]
+    fn calls_without_shapes_are_counted() {
+        let bare = json!({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 0, "dur": 5, "tid": 1, "args": {"External id": 1}});
+        let found = rows(&json!({"traceEvents": [bare]}), "cpu").unwrap();
+        assert!(found.rows.is_empty() && found.warnings()[0].contains("record_shapes=True"), "{:?}", found.warnings());
+    }
+}

@@ -1,0 +1,138 @@
+//! Reads rows from folders `GPU/NETWORK/`: tables, traces of PyTorch's profiler, and what dPRO's scripts write. A new form is a
+//! file here and its line in [`network`].
+
+mod convolved;
+mod execution_trace;
+mod kineto;
+mod published;
+mod table;
+
+pub use table::read as read_table;
+
+use crate::gpus::sheet;
+use crate::row::Row;
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::counted;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What a folder contains.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Found {
+    /// Its rows, by GPU and network.
+    pub rows: Vec<Row>,
+    /// Why operations gave no row, and how many.
+    pub left_out: BTreeMap<String, usize>,
+}
+
+impl Found {
+    /// Counts an operation without a row.
+    fn leave_out(&mut self, why: impl Into<String>) {
+        *self.left_out.entry(why.into()).or_default() += 1;
+    }
+
+    /// What was left out, in sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        let sentence =
+            |(why, count): (&String, &usize)| format!("{} not used: {why}", counted(*count as u64, "operation"));
+        self.left_out.iter().map(sentence).collect()
+    }
+}
+
+/// Where rows come from.
+#[derive(Debug, Clone)]
+struct Origin {
+    gpu: String,
+    network: String,
+}
+
+const EXPECTED: &str = "folders GPU/NETWORK/, each with traces of PyTorch's profiler (.json, .json.gz), tables of operations (.csv), or avg.txt, name.txt and metadata.json";
+
+/// Reads all networks of all GPUs below a folder. A folder that holds the files itself counts as well, and one level of
+/// folders whose names contain a GPU.
+///
+/// # Errors
+/// A folder that cannot be read, or without rows; files that contradict themselves.
+pub fn read_folder(path: &Path) -> Result<Found> {
+    let mut found = Found::default();
+    for (folder, origin) in networks(path)? {
+        network(&folder, &origin, &mut found)?;
+    }
+    match found.rows.is_empty() {
+        false => Ok(found),
+        true => {
+            let why = found.warnings();
+            let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join("; ")) };
+            Err(Error::input(format!("no operation was measured here{why}")).file(path).expected(EXPECTED))
+        }
+    }
+}
+
+/// The folders of networks.
+fn networks(path: &Path) -> Result<Vec<(PathBuf, Origin)>> {
+    let mut found = Vec::new();
+    if !files(path)?.is_empty() {
+        let name = name(path);
+        found.push((path.to_owned(), Origin { gpu: gpu_in(&name), network: name }));
+    }
+    for folder in folders(path)? {
+        if !files(&folder)?.is_empty() {
+            let name = name(&folder);
+            found.push((folder.clone(), Origin { gpu: gpu_in(&name), network: name.clone() }));
+        }
+        let inner = folders(&folder)?;
+        found.extend(inner.into_iter().map(|inner| {
+            let origin = Origin { gpu: name(&folder), network: name(&inner) };
+            (inner, origin)
+        }));
+    }
+    Ok(found)
+}
+
+/// The GPU in the name of a folder, or the name.
+fn gpu_in(name: &str) -> String {
+    sheet(name).map_or_else(|| name.to_owned(), |sheet| sheet.name.clone())
+}
+
+fn name(path: &Path) -> String {
+    let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    full.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+/// The entries of a folder in the order of their names, hidden ones left out.
+fn entries(path: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |cause: std::io::Error| Error::io(path, "look for operations here", &cause);
+    let entries = std::fs::read_dir(path).map_err(failed)?;
+    let mut paths =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
+    paths.retain(|path| !name_is_hidden(path));
+    paths.sort();
+    Ok(paths)
+}
+
+fn name_is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
+}
+
+fn folders(path: &Path) -> Result<Vec<PathBuf>> {
+    Ok(entries(path)?.into_iter().filter(|path| path.is_dir()).collect())
+}
+
+/// The files that rows are read from.
+fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    let is_read = |file: &PathBuf| published::is_times(file) || table::is_table(file) || kineto::is_json(file);
+    Ok(entries(path)?.into_iter().filter(|path| path.is_file()).filter(is_read).collect())
+}
+
+/// Reads a network of a GPU.
+fn network(folder: &Path, origin: &Origin, found: &mut Found) -> Result<()> {
+    let files = files(folder)?;
+    for file in files.iter().filter(|file| published::is_times(file)) {
+        published::read(file, origin, found)?;
+    }
+    for file in files.iter().filter(|file| table::is_table(file)) {
+        found.rows.extend(table::read_of(file, origin)?);
+    }
+    let traces: Vec<PathBuf> = files.into_iter().filter(|file| kineto::is_json(file)).collect();
+    kineto::read(&traces, origin, found)
+}

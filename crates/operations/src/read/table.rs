@@ -1,0 +1,179 @@
+//! Tables of operations: CSV, by the names of its columns.
+
+use super::Origin;
+use crate::class::class_of;
+use crate::element::Element;
+use crate::row::Row;
+use crate::work::{Tensor, Work, work};
+use csv::{ReaderBuilder, StringRecord, Trim};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::input_file;
+use std::path::Path;
+
+/// Columns of the time, with the microseconds of their units.
+const TIMES: [(&str, f64); 3] = [("time_us", 1.0), ("time_ms", 1e3), ("time_s", 1e6)];
+const EXPECTED: &str =
+    "the columns operation, shapes, type, flops, bytes, time_us; gpu, network and count where they differ";
+
+pub(super) fn is_table(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == "csv")
+}
+
+/// Reads a table whose rows may name their GPU and network.
+///
+/// # Errors
+/// A file that cannot be read; a missing column; a number that is none; an operation that is not known; times in another unit.
+pub fn read(file: &Path) -> Result<Vec<Row>> {
+    read_of(file, &Origin { gpu: String::new(), network: String::new() })
+}
+
+/// The same, of a folder that names GPU and network.
+pub(super) fn read_of(file: &Path, origin: &Origin) -> Result<Vec<Row>> {
+    let text = input_file::text(file, "read the operations")?;
+    parse(&text, origin).map_err(|error| error.file(file))
+}
+
+fn parse(text: &str, origin: &Origin) -> Result<Vec<Row>> {
+    let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(text.as_bytes());
+    let malformed = |error: csv::Error| {
+        let line = error.position().map(|position| position.line() as usize);
+        let problem = Error::input(format!("this is no table of comma-separated values: {error}"));
+        line.into_iter().fold(problem, Error::line)
+    };
+    let columns = Columns(reader.headers().map_err(malformed)?.clone());
+    columns.check()?;
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(malformed)?;
+        let line = record.position().map_or(0, |position| position.line() as usize);
+        let row = columns.row(&record, origin).and_then(|row| row.check().map(|()| row));
+        rows.push(row.map_err(|error| error.line(line))?);
+    }
+    match rows.is_empty() {
+        true => Err(Error::input("the table holds no operations").expected("a header and at least one row")),
+        false => Ok(rows),
+    }
+}
+
+/// The header of a table.
+struct Columns(StringRecord);
+
+impl Columns {
+    fn place(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|heading| heading.trim_start_matches('\u{feff}').eq_ignore_ascii_case(name))
+    }
+
+    fn check(&self) -> Result<()> {
+        let has = |name: &str| self.place(name).is_some();
+        let wrong = |problem: String| Err(Error::input(problem).line(1).expected(EXPECTED));
+        if !has("operation") {
+            return wrong("there is no column operation".to_owned());
+        }
+        if !has("shapes") && !(has("flops") && has("bytes")) {
+            return wrong("neither shapes nor flops and bytes say what the operations do".to_owned());
+        }
+        match TIMES.iter().filter(|(name, _)| has(name)).count() {
+            0 | 1 => Ok(()),
+            _ => wrong("the time of an operation is given twice".to_owned()),
+        }
+    }
+
+    fn cell<'r>(&self, record: &'r StringRecord, name: &str) -> &'r str {
+        self.place(name).and_then(|place| record.get(place)).unwrap_or_default()
+    }
+
+    /// A number of at least 0; none where the cell is empty.
+    fn number(&self, record: &StringRecord, name: &str) -> Result<Option<f64>> {
+        let text = self.cell(record, name);
+        match text.parse::<f64>() {
+            _ if text.is_empty() => Ok(None),
+            Ok(number) if number.is_finite() && number >= 0.0 => Ok(Some(number)),
+            _ => Err(Error::input(format!("{name} is \"{text}\"")).expected("a number from 0")),
+        }
+    }
+
+    fn row(&self, record: &StringRecord, origin: &Origin) -> Result<Row> {
+        let operation = self.cell(record, "operation").to_owned();
+        let Some(class) = class_of(&operation) else {
+            return Err(Error::input(format!("the operation \"{operation}\" is not known"))
+                .expected("one of PyTorch, TensorFlow or MXNet that computes or moves something, such as aten::mm"));
+        };
+        let shapes = self.cell(record, "shapes").to_owned();
+        let element = self.element(record)?;
+        let own = [self.number(record, "flops")?, self.number(record, "bytes")?];
+        let work = match own {
+            [Some(flops), Some(bytes)] => Work { flops, bytes },
+            _ => of_shapes(&operation, &shapes, element)?,
+        };
+        let times = TIMES.iter().map(|(name, unit)| Ok(self.number(record, name)?.map(|time| time * unit)));
+        let time = times.collect::<Result<Vec<_>>>()?.into_iter().flatten().next();
+        let or = |name: &str, origin: &str| match self.cell(record, name) {
+            "" => origin.to_owned(),
+            own => own.to_owned(),
+        };
+        Ok(Row {
+            gpu: or("gpu", &origin.gpu),
+            network: or("network", &origin.network),
+            operation,
+            class,
+            shapes,
+            element,
+            work,
+            time_us: time.unwrap_or(0.0),
+            count: self.number(record, "count")?.map_or(1, |count| count as u32),
+        })
+    }
+
+    fn element(&self, record: &StringRecord) -> Result<Element> {
+        match self.cell(record, "type") {
+            "" => Ok(Element::Fp32),
+            spelled => Element::spelled(spelled).ok_or_else(|| {
+                Error::input(format!("\"{spelled}\" is no type of elements"))
+                    .one_of(spelled, Element::ALL.map(Element::name))
+            }),
+        }
+    }
+}
+
+/// The work of an operation by its shapes, `128x1024;1024x512`.
+fn of_shapes(operation: &str, shapes: &str, element: Element) -> Result<Work> {
+    let wrong = || {
+        Error::input(format!("the shapes \"{shapes}\" do not say what {operation} does"))
+            .expected("the shapes of its inputs, such as 128x1024;1024x512, or flops and bytes")
+    };
+    let tensor = |shape: &str| {
+        let sizes = shape.split('x').map(|size| size.trim().parse::<u64>());
+        sizes.collect::<std::result::Result<Vec<_>, _>>().ok().map(|shape| Tensor { shape, element })
+    };
+    let tensors = shapes.split(';').map(tensor).collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
+    let class = class_of(operation).ok_or_else(wrong)?;
+    work(operation, class, &tensors, &[]).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(text: &str) -> Result<Vec<Row>> {
+        parse(text, &Origin { gpu: "V100".to_owned(), network: "mlp".to_owned() })
+    }
+
+    #[test]
+    fn rows_have_their_work_from_columns_or_shapes() {
+        let text = "operation,shapes,type,flops,bytes,time_ms\naten::mm,8x16;16x32,fp16,,,0.5\naten::add,,,10,120,2\n";
+        let rows = rows(text).unwrap();
+        assert_eq!((rows[0].work.flops, rows[0].work.bytes, rows[0].time_us), (8192.0, 2.0 * 896.0, 500.0));
+        assert_eq!((rows[1].work.bytes, rows[1].gpu.as_str(), rows[1].element), (120.0, "V100", Element::Fp32));
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused_with_its_line() {
+        let message = |text: &str| rows(text).unwrap_err().to_string();
+        assert!(message("operation,flops,bytes,time_us\naten::mm,1e12,1,1\n").contains("more than any GPU does"));
+        assert!(message("operation,flops,bytes,time_us,time_ms\naten::mm,1,1,1,1\n").contains("twice"));
+        assert!(message("operation,shapes\naten::mm,8x16;5x7\n").contains("do not say"));
+        assert!(message("operation,shapes\naten::unheard,8x16\n").contains("not known"));
+        assert!(message("shapes\n8\n").contains("no column operation"));
+        assert!(message("operation,flops,bytes,time_us\naten::mm,1,1,x\n").contains("time_us is \"x\""));
+    }
+}

@@ -1,0 +1,85 @@
+//! A row: an operation of a network on a GPU, its work and its time.
+
+use crate::class::Class;
+use crate::element::Element;
+use crate::work::{Tensor, Work};
+use perf4sight_base::error::{Error, Result};
+
+/// An operation that was measured, or is to be predicted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The GPU, as its folder is named.
+    pub gpu: String,
+    /// The network, as its folder is named.
+    pub network: String,
+    /// The operation, as the framework calls it.
+    pub operation: String,
+    /// Its class.
+    pub class: Class,
+    /// The shapes of its tensors, such as `128x1024;1024x512`; may be empty.
+    pub shapes: String,
+    /// The type of its elements.
+    pub element: Element,
+    /// Its FLOPs and bytes.
+    pub work: Work,
+    /// Microseconds of a call; 0 where it is to be predicted.
+    pub time_us: f64,
+    /// How often it ran.
+    pub count: u32,
+}
+
+/// FLOPs a microsecond that no GPU reaches: ten PFLOP/s, twice what a B200 does in 8 bits without sparsity.
+const MOST_FLOPS: f64 = 1e10;
+/// Bytes a microsecond that no memory reaches: 100 TB/s, above the caches of any GPU.
+const MOST_BYTES: f64 = 1e8;
+
+impl Row {
+    /// Refuses work that no GPU does in this time: another unit.
+    ///
+    /// # Errors
+    /// Rates beyond all GPUs.
+    pub fn check(&self) -> Result<()> {
+        let rates = [(self.work.flops, MOST_FLOPS, "TFLOP/s", 1e6), (self.work.bytes, MOST_BYTES, "TB/s", 1e6)];
+        match rates.into_iter().find(|(amount, most, ..)| self.time_us > 0.0 && amount / self.time_us > *most) {
+            Some((amount, _, unit, scale)) => Err(Error::input(format!(
+                "{} in {} us would be {:.0} {unit}, more than any GPU does",
+                self.operation,
+                self.time_us,
+                amount / self.time_us / scale
+            ))
+            .expected("times in microseconds (time_us) or milliseconds (time_ms), FLOPs and bytes as counts")),
+            None => Ok(()),
+        }
+    }
+
+    /// The sizes in its shapes.
+    pub(crate) fn sizes(&self) -> Vec<f64> {
+        self.shapes.split([';', 'x']).filter_map(|size| size.trim().parse().ok()).collect()
+    }
+}
+
+/// `128x1024;1024x512`.
+pub(crate) fn shapes(tensors: &[Tensor]) -> String {
+    let shape = |tensor: &Tensor| tensor.shape.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
+    tensors.iter().map(shape).filter(|shape| !shape.is_empty()).collect::<Vec<_>>().join(";")
+}
+
+/// The columns of [`rows_to_csv`].
+const COLUMNS: [&str; 9] = ["gpu", "network", "operation", "shapes", "type", "flops", "bytes", "time_us", "count"];
+
+/// The rows as CSV, in the form that [`read_table`](crate::read_table) reads.
+pub fn rows_to_csv(rows: &[Row]) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let records = rows.iter().map(|row| {
+        let Row { gpu, network, operation, shapes, element, work, time_us, count, class: _ } = row;
+        let words = [gpu.as_str(), network, operation, shapes, element.name()].map(str::to_owned);
+        let numbers = [work.flops, work.bytes, *time_us, f64::from(*count)].map(|number| number.to_string());
+        words.into_iter().chain(numbers).collect::<Vec<_>>()
+    });
+    let header = COLUMNS.map(str::to_owned).to_vec();
+    for record in std::iter::once(header).chain(records) {
+        // A vector takes any record.
+        let _ = writer.write_record(record);
+    }
+    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
+}

@@ -1,0 +1,215 @@
+//! FLOPs and bytes of an operation, from the shapes of its tensors. Counted by hand in the tests; an operation whose work its
+//! tensors do not say has none.
+
+use crate::class::{Class, plain};
+use crate::element::Element;
+
+/// A tensor of an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tensor {
+    /// Its sizes.
+    pub shape: Vec<u64>,
+    /// The type of its elements.
+    pub element: Element,
+}
+
+/// What an operation computes and moves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Work {
+    /// Floating-point operations; a multiplication with its addition counts as two.
+    pub flops: f64,
+    /// Bytes that it reads and writes if each tensor is moved once.
+    pub bytes: f64,
+}
+
+impl Tensor {
+    fn elements(&self) -> f64 {
+        self.shape.iter().map(|size| *size as f64).product()
+    }
+
+    fn bytes(&self) -> f64 {
+        self.elements() * self.element.bytes()
+    }
+
+    /// A size, counted from the last.
+    fn last(&self, place: usize) -> Option<f64> {
+        self.shape.iter().rev().nth(place).map(|size| *size as f64)
+    }
+}
+
+/// FLOPs of attention for the scores and for the sums over values, each a product.
+const ATTENTION: f64 = 4.0;
+/// Backward of attention: five products in place of two (T. Dao, "FlashAttention-2", 2023, appendix).
+const ATTENTION_BACKWARD: f64 = 2.5;
+/// Backward of products and convolutions: those of both gradients.
+const BACKWARD: f64 = 2.0;
+
+/// The work of an operation; none where its tensors do not say it. Outputs may be empty where a trace holds none.
+pub fn work(operation: &str, class: Class, inputs: &[Tensor], outputs: &[Tensor]) -> Option<Work> {
+    let is_backward = operation.contains("_backward");
+    match class {
+        Class::Product => product(inputs, outputs, is_backward),
+        Class::Convolution => convolution(operation, inputs, outputs, is_backward),
+        Class::Attention => attention(operation, inputs, outputs, is_backward),
+        Class::Movement if plain(operation).starts_with("embedding") => embedding(inputs, outputs, is_backward),
+        Class::Normalization | Class::Reduction | Class::Elementwise | Class::Movement => {
+            streamed(class, inputs, outputs)
+        }
+    }
+}
+
+fn bytes_of(tensors: &[Tensor]) -> f64 {
+    tensors.iter().map(Tensor::bytes).sum()
+}
+
+fn largest(tensors: &[Tensor]) -> Option<&Tensor> {
+    tensors.iter().max_by(|one, other| one.elements().total_cmp(&other.elements()))
+}
+
+/// The last two tensors with two sizes or more: before them comes a bias.
+fn operands(inputs: &[Tensor]) -> Option<[&Tensor; 2]> {
+    let mut matrices = inputs.iter().rev().filter(|tensor| tensor.shape.len() >= 2);
+    let second = matrices.next();
+    let first = matrices.next().or_else(|| inputs.first())?;
+    Some([first, second?])
+}
+
+/// `first` times `second`, either of which may be transposed: the size that both have is summed over.
+fn product(inputs: &[Tensor], outputs: &[Tensor], is_backward: bool) -> Option<Work> {
+    let [first, second] = operands(inputs)?;
+    let [rows, columns] = [second.last(1)?, second.last(0)?];
+    let own = first.last(0)?;
+    // The size that is summed over, and the size of the second operand that stays.
+    let (summed, stays) = match first.last(1) {
+        _ if own == rows => (own, columns),
+        _ if own == columns => (own, rows),
+        Some(before) if before == rows => (before, columns),
+        _ => return None,
+    };
+    let flops = 2.0 * first.elements() * stays;
+    let result = first.elements() / summed.max(1.0) * stays * first.element.bytes();
+    let written = if outputs.is_empty() { result } else { bytes_of(outputs) };
+    let times = if is_backward { BACKWARD } else { 1.0 };
+    Some(Work { flops: times * flops, bytes: bytes_of(inputs) + written })
+}
+
+/// Products of a convolution: each element of the output takes one filter.
+fn convolution(operation: &str, inputs: &[Tensor], outputs: &[Tensor], is_backward: bool) -> Option<Work> {
+    let image = |tensor: &&Tensor| tensor.shape.len() >= 3;
+    let images: Vec<&Tensor> = inputs.iter().filter(image).collect();
+    let (output, filter, times) = match (plain(operation).as_str(), images.as_slice()) {
+        ("conv2dbackpropfilter", [_, gradient]) => (*gradient, outputs.first()?, 1.0),
+        ("conv2dbackpropinput", [filter, gradient]) => (*gradient, *filter, 1.0),
+        (_, [gradient, _, filter, ..]) if is_backward => (*gradient, *filter, BACKWARD),
+        (_, [_, filter, ..]) => (outputs.first()?, *filter, 1.0),
+        _ => return None,
+    };
+    // TensorFlow's filters are height, width, inputs, outputs; PyTorch's outputs, inputs, height, width.
+    let channels = if operation.contains("::") { filter.shape.first() } else { filter.shape.last() };
+    let flops = times * 2.0 * output.elements() * filter.elements() / (*channels?).max(1) as f64;
+    let written = match (is_backward, images.as_slice()) {
+        (true, [_, input, filter, ..]) => input.bytes() + filter.bytes(),
+        _ => bytes_of(outputs),
+    };
+    Some(Work { flops, bytes: bytes_of(inputs) + written })
+}
+
+fn attention(operation: &str, inputs: &[Tensor], outputs: &[Tensor], is_backward: bool) -> Option<Work> {
+    let heads: Vec<&Tensor> = inputs.iter().filter(|tensor| tensor.shape.len() == 4).collect();
+    let [query, key] = match (is_backward, heads.as_slice()) {
+        (true, [_, query, key, ..]) | (false, [query, key, ..]) => [*query, *key],
+        _ => return None,
+    };
+    // PyTorch's function takes batch, heads, tokens, width; the kernels below it batch, tokens, heads, width.
+    let tokens = key.last(if plain(operation).starts_with("scaled_dot") { 1 } else { 2 })?;
+    let times = if is_backward { ATTENTION_BACKWARD } else { 1.0 };
+    let written = if outputs.is_empty() { query.bytes() * times } else { bytes_of(outputs) };
+    let read: f64 = heads.iter().map(|tensor| tensor.bytes()).sum();
+    Some(Work { flops: times * ATTENTION * query.elements() * tokens, bytes: read + written })
+}
+
+/// The rows of a table that are named, read and written.
+fn embedding(inputs: &[Tensor], outputs: &[Tensor], is_backward: bool) -> Option<Work> {
+    let named = inputs.iter().find(|tensor| !tensor.element.is_float())?;
+    let table = inputs.iter().find(|tensor| tensor.element.is_float())?;
+    let rows = if is_backward { table.bytes() } else { named.elements() * table.last(0)? * table.element.bytes() };
+    let written = if outputs.is_empty() { rows } else { bytes_of(outputs) };
+    Some(Work { flops: 0.0, bytes: rows + named.bytes() + written })
+}
+
+/// Operations that read their inputs once and write as much as the largest, a reduction nearly nothing.
+fn streamed(class: Class, inputs: &[Tensor], outputs: &[Tensor]) -> Option<Work> {
+    let large = largest(inputs).or_else(|| largest(outputs))?;
+    let written = match (outputs.is_empty(), class) {
+        (false, _) => bytes_of(outputs),
+        (true, Class::Reduction) => 0.0,
+        (true, _) => large.bytes(),
+    };
+    let flops = if class == Class::Movement { 0.0 } else { large.elements() };
+    Some(Work { flops, bytes: bytes_of(inputs) + written })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensors(shapes: &[&[u64]]) -> Vec<Tensor> {
+        shapes.iter().map(|shape| Tensor { shape: shape.to_vec(), element: Element::Fp32 }).collect()
+    }
+
+    fn counted(operation: &str, class: Class, inputs: &[&[u64]], outputs: &[&[u64]]) -> (f64, f64) {
+        let work = work(operation, class, &tensors(inputs), &tensors(outputs)).unwrap();
+        (work.flops, work.bytes)
+    }
+
+    /// 2 m k n; bytes of both operands, the bias and the result.
+    #[test]
+    fn products_are_counted_with_transposed_operands_and_batches() {
+        let bytes = 4.0 * (8.0 * 16.0 + 16.0 * 32.0 + 8.0 * 32.0);
+        assert_eq!(counted("aten::mm", Class::Product, &[&[8, 16], &[16, 32]], &[]), (8192.0, bytes));
+        assert_eq!(counted("MatMul", Class::Product, &[&[8, 16], &[32, 16]], &[&[8, 32]]), (8192.0, bytes));
+        let biased = counted("aten::addmm", Class::Product, &[&[32], &[8, 16], &[16, 32]], &[]);
+        assert_eq!(biased, (8192.0, bytes + 128.0));
+        let batched = counted("aten::bmm", Class::Product, &[&[4, 8, 16], &[4, 16, 32]], &[]);
+        assert_eq!(batched, (4.0 * 8192.0, 4.0 * bytes));
+        assert!(work("aten::mm", Class::Product, &tensors(&[&[8, 16], &[5, 7]]), &[]).is_none());
+    }
+
+    /// The first convolution of ResNet-50: 2 x 7 x 7 x 3 x 64 x 112 x 112 an image, by both frameworks' filters.
+    #[test]
+    fn convolutions_are_counted_by_output_and_filter() {
+        let flops = 2.0 * 49.0 * 3.0 * 64.0 * 112.0 * 112.0;
+        let class = Class::Convolution;
+        let torch =
+            counted("aten::cudnn_convolution", class, &[&[1, 3, 224, 224], &[64, 3, 7, 7]], &[&[1, 64, 112, 112]]);
+        let tensorflow = counted("Conv2D", class, &[&[1, 224, 224, 3], &[7, 7, 3, 64]], &[&[1, 112, 112, 64]]);
+        assert_eq!((torch.0, tensorflow.0), (flops, flops));
+        assert_eq!(torch.1, tensorflow.1);
+        let both =
+            counted("aten::convolution_backward", class, &[&[1, 64, 112, 112], &[1, 3, 224, 224], &[64, 3, 7, 7]], &[]);
+        assert_eq!(both.0, 2.0 * flops);
+    }
+
+    /// Scores and sums are each 2 B H S S D.
+    #[test]
+    fn attention_is_two_products() {
+        let heads: &[u64] = &[2, 4, 128, 64];
+        let name = "aten::_scaled_dot_product_flash_attention";
+        let (flops, bytes) = counted(name, Class::Attention, &[heads, heads, heads], &[]);
+        assert_eq!(flops, 2.0 * 2.0 * 2.0 * 4.0 * 128.0 * 128.0 * 64.0);
+        assert_eq!(bytes, 4.0 * 4.0 * 2.0 * 4.0 * 128.0 * 64.0);
+    }
+
+    #[test]
+    fn others_move_their_tensors_once() {
+        assert_eq!(counted("aten::add", Class::Elementwise, &[&[100], &[100]], &[]), (100.0, 1200.0));
+        assert_eq!(counted("aten::sum", Class::Reduction, &[&[100]], &[]), (100.0, 400.0));
+        let named = [
+            Tensor { shape: vec![1000, 16], element: Element::Fp32 },
+            Tensor { shape: vec![10], element: Element::Int64 },
+        ];
+        let embedded = work("aten::embedding", Class::Movement, &named, &[]).unwrap();
+        // Ten rows of 64 bytes read and written, and ten numbers.
+        assert_eq!(embedded.bytes, 2.0 * 640.0 + 80.0);
+    }
+}

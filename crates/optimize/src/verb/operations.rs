@@ -1,0 +1,285 @@
+//! `cost-model` with operations: reads the traces of several GPUs, fits, and reports what is known of other networks and GPUs;
+//! predicts operations.
+
+use crate::model_file::{self, Model};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::overwrite;
+use perf4sight_base::units::{Percent, counted};
+use perf4sight_operations::{Estimate, LeftOut, OperationModel, Row, read_folder, read_table, rows_to_csv};
+use perf4sight_report::{Cell, Column, Rows, Table};
+use perf4sight_verb::config::Values;
+use perf4sight_verb::{Context, Finding, Foreseen, KeyedPath, Outline, Section, Summary, Verb};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// A fit of operations of several GPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrainOperations {
+    /// Folders `GPU/NETWORK/`.
+    pub folder: PathBuf,
+    /// Where to write the model.
+    pub out: PathBuf,
+    /// Where to write the rows, if anywhere.
+    pub rows: Option<PathBuf>,
+    /// Whether rows of both precisions are needed.
+    pub both_precisions: bool,
+    /// Whether files of others may be replaced.
+    pub overwrite: bool,
+}
+
+/// Predictions of operations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PredictOperations {
+    pub operations: PathBuf,
+    pub gpu: Option<String>,
+    pub out: Option<PathBuf>,
+    pub overwrite: bool,
+}
+
+/// The published words of `--sub_option`.
+pub(crate) const TRAIN_GPU: &str = "train_gpu";
+pub(crate) const TRAIN_AMP: &str = "train_amp";
+/// Where the published program keeps its models, in the workspace here.
+const PUBLISHED: &str = ".cost_model/model.json";
+
+/// The published call: `--sub_option train_gpu` or `train_amp` with `--path` and perhaps `--workspace`.
+///
+/// # Errors
+/// No path, or several.
+pub(crate) fn published(values: &Values<'_>, sub_option: &str) -> Result<TrainOperations> {
+    let paths: Vec<PathBuf> = values.get::<Option<_>>("path")?.unwrap_or_default();
+    let [folder] = paths.as_slice() else {
+        return Err(values
+            .error("path", format!("{} are given", counted(paths.len() as u64, "folder")))
+            .expected("one, with folders GPU/NETWORK/"));
+    };
+    let workspace = values.get::<Option<PathBuf>>("workspace")?.unwrap_or_else(|| folder.clone());
+    Ok(TrainOperations {
+        folder: folder.clone(),
+        out: workspace.join(PUBLISHED),
+        rows: None,
+        both_precisions: sub_option == TRAIN_AMP,
+        overwrite: false,
+    })
+}
+
+impl Verb for TrainOperations {
+    /// Reads the rows, fits them, writes the model, and reports how far it is off for networks and GPUs that were left out.
+    ///
+    /// # Errors
+    /// Files that cannot be read or contradict themselves; too few rows; a file of others in the model's place.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let found = read_folder(&self.folder)?;
+        found.warnings().into_iter().for_each(|warning| context.warn(warning));
+        self.check_precisions(&found.rows)?;
+        if let Some(rows) = &self.rows {
+            overwrite::save(rows, rows_to_csv(&found.rows), self.overwrite)?;
+        }
+        let model = OperationModel::fit(found.rows).map_err(|error| error.file(&self.folder))?;
+        model.limits().into_iter().for_each(|limit| context.warn(limit));
+        if let Some(folder) = self.out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
+        }
+        let (off, _) = model.by_network().mean_percent();
+        let tables = vec![groups(&model), classes(&model), parameters(&model)];
+        let answer = answer(&model);
+        let json = json!({
+            "rows": model.rows(),
+            "gpus": model.measured().collect::<Vec<_>>(),
+            "networks": model.networks().collect::<Vec<_>>(),
+            "share_of_trees": model.share_of_trees(),
+            "left_out": tables[0].to_json(),
+            "classes": tables[1].to_json(),
+            "parameters": tables[2].to_json(),
+            "warnings": context.warnings(),
+        });
+        model_file::save(&Model::Operations(Box::new(model)), &self.out, self.overwrite)?;
+        let column = Column::number("left_out_percent", "error of networks left out");
+        Ok(Summary {
+            answer,
+            findings: vec![Finding { about: self.out.display().to_string(), column, cell: Percent(off).into() }],
+            files: [("model", &self.out)]
+                .into_iter()
+                .chain(self.rows.iter().map(|rows| ("operations", rows)))
+                .map(|(what, file)| (what, file.clone()))
+                .collect(),
+            json,
+            tables,
+            ..Summary::default()
+        })
+    }
+}
+
+impl TrainOperations {
+    fn check_precisions(&self, rows: &[Row]) -> Result<()> {
+        let has = |half: bool| rows.iter().any(|row| row.element.is_half() == half);
+        match self.both_precisions && !(has(true) && has(false)) {
+            false => Ok(()),
+            true => Err(Error::input("operations were measured in one precision alone")
+                .file(&self.folder)
+                .expected("times in fp32 and in fp16 or bf16")),
+        }
+    }
+}
+
+impl Section for TrainOperations {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+        let write = |key, path: &PathBuf| KeyedPath { key, path: path.clone() };
+        Ok(Outline {
+            steps: vec![format!("fits the operations of {}", self.folder.display())],
+            reads: vec![KeyedPath { key: "operations", path: self.folder.clone() }],
+            writes: std::iter::once(write("out", &self.out))
+                .chain(self.rows.iter().map(|rows| write("rows", rows)))
+                .collect(),
+            ..Outline::default()
+        })
+    }
+}
+
+/// "12.3 % (8.1 to 16.5 %)".
+fn with_interval((mean, interval): (f64, Option<[f64; 2]>)) -> String {
+    match interval.map(|bounds| bounds.map(Percent)) {
+        Some([low, high]) => format!("{} ({low} to {high})", Percent(mean)),
+        None => Percent(mean).to_string(),
+    }
+}
+
+fn answer(model: &OperationModel) -> String {
+    let gpus: Vec<&str> = model.measured().collect();
+    let by_network = model.by_network();
+    let left_out = match by_network.what.as_str() {
+        "network" => "a network that was left out of the fit",
+        _ => "a fifth of the rows that was left out of the fit",
+    };
+    let known = format!(
+        "{} of {} on {}: an operation of {left_out} is predicted to {} on average, the sum over a network to {}.",
+        counted(model.rows() as u64, "operation"),
+        counted(model.networks().count() as u64, "network"),
+        gpus.join(", "),
+        with_interval(by_network.mean_percent()),
+        with_interval(by_network.total_percent()),
+    );
+    let unknown = model.by_gpu().map(|by_gpu| {
+        format!(
+            "On a GPU that was left out, by its data sheet alone, to {} and {}.",
+            with_interval(by_gpu.mean_percent()),
+            with_interval(by_gpu.total_percent())
+        )
+    });
+    std::iter::once(known).chain(unknown).collect::<Vec<_>>().join(" ")
+}
+
+fn left_out(model: &OperationModel) -> impl Iterator<Item = &LeftOut> {
+    std::iter::once(model.by_network()).chain(model.by_gpu())
+}
+
+fn groups(model: &OperationModel) -> Table {
+    let all = left_out(model).flat_map(|one| one.groups.iter().map(|group| (one.what.as_str(), group)));
+    Rows::new("Errors of networks and GPUs that were left out of the fit", all)
+        .text("kind", "left out", |(what, _)| *what)
+        .text("left_out", "which", |(_, group)| group.name.clone())
+        .number("rows", "operations", |(_, group)| group.rows)
+        .number("mean_percent", "mean error", |(_, group)| Percent(group.mean_percent))
+        .number("total_percent", "error of the sum", |(_, group)| Percent(group.total_percent))
+        .table()
+}
+
+fn classes(model: &OperationModel) -> Table {
+    let all = left_out(model).flat_map(|one| one.by_class().into_iter().map(|class| (one.what.as_str(), class)));
+    Rows::new("The same by class", all)
+        .text("kind", "left out", |(what, _)| *what)
+        .text("class", "class", |(_, (class, _))| *class)
+        .number("rows", "operations", |(_, (_, (rows, _)))| *rows)
+        .number("mean_percent", "mean error", |(_, (_, (_, percent)))| Percent(*percent))
+        .table()
+}
+
+fn parameters(model: &OperationModel) -> Table {
+    Rows::new("What operations reach of the data sheets, without what trees add", model.parameters())
+        .text("class", "class", |(class, ..)| *class)
+        .text("precision", "precision", |(_, half, ..)| if *half { "half" } else { "single" })
+        .text("gpu", "GPU", |(_, _, gpu, ..)| *gpu)
+        .number("rows", "operations", |(_, _, _, rows, _)| *rows)
+        .number("flops_percent", "of FLOP/s", |(.., [flops, _, _])| Percent(100.0 * flops))
+        .number("bytes_percent", "of GB/s", |(.., [_, bytes, _])| Percent(100.0 * bytes))
+        .number("launch_us", "launch (us)", |(.., [_, _, launch])| *launch)
+        .table()
+}
+
+impl PredictOperations {
+    /// Predicts every row; compares with what was measured where the file holds it.
+    pub fn run(&self, model: &OperationModel, context: &mut Context) -> Result<Summary> {
+        let rows = read_table(&self.operations)?;
+        let predicted = rows.iter().map(|row| self.predict(model, row)).collect::<Result<Vec<_>>>();
+        let predicted = predicted.map_err(|error| error.file(&self.operations))?;
+        self.unmeasured(model, &rows)?.into_iter().for_each(|warning| context.warn(warning));
+        let table = table(&rows, &predicted);
+        if let Some(out) = &self.out {
+            overwrite::save(out, table.to_csv(), self.overwrite)?;
+        }
+        Ok(Summary {
+            answer: compared(&rows, &predicted),
+            files: self.out.iter().map(|out| ("predictions", out.clone())).collect(),
+            json: json!({ "predictions": table.to_json(), "warnings": context.warnings() }),
+            tables: vec![table],
+            ..Summary::default()
+        })
+    }
+
+    /// The GPU of a row: that of the request, or its own.
+    fn gpu<'r>(&'r self, row: &'r Row) -> Result<&'r str> {
+        match (&self.gpu, row.gpu.as_str()) {
+            (Some(gpu), _) => Ok(gpu),
+            (None, "") => Err(Error::usage("the rows name no GPU").expected("a column gpu, or --gpu NAME")),
+            (None, own) => Ok(own),
+        }
+    }
+
+    fn predict(&self, model: &OperationModel, row: &Row) -> Result<Estimate> {
+        model.predict(row, &model.device(self.gpu(row)?)?)
+    }
+
+    /// A warning for each GPU that was never measured.
+    fn unmeasured(&self, model: &OperationModel, rows: &[Row]) -> Result<Vec<String>> {
+        let mut names: Vec<&str> = rows.iter().map(|row| self.gpu(row)).collect::<Result<_>>()?;
+        names.sort_unstable();
+        names.dedup();
+        let devices = names.into_iter().map(|name| model.device(name)).collect::<Result<Vec<_>>>()?;
+        let sentence = |device: perf4sight_operations::Device| {
+            format!("no operation was measured on {}: its data sheet is all that is known of it", device.name)
+        };
+        Ok(devices.into_iter().filter(|device| !device.measured).map(sentence).collect())
+    }
+}
+
+fn table(rows: &[Row], predicted: &[Estimate]) -> Table {
+    let measured = |row: &Row| if row.time_us > 0.0 { Cell::from(row.time_us) } else { Cell::from("") };
+    Rows::new("Predicted operations; nine of ten measurements are expected in the interval", rows.iter().zip(predicted))
+        .text("operation", "operation", |(row, _)| row.operation.clone())
+        .text("shapes", "shapes", |(row, _)| row.shapes.clone())
+        .text("type", "type", |(row, _)| row.element.name())
+        .number("flops", "FLOPs", |(row, _)| row.work.flops)
+        .number("bytes", "bytes", |(row, _)| row.work.bytes)
+        .number("predicted_us", "time (us)", |(_, one)| one.time_us)
+        .number("low_us", "from (us)", |(_, one)| one.interval_us.0)
+        .number("high_us", "to (us)", |(_, one)| one.interval_us.1)
+        .number("measured_us", "measured (us)", |(row, _)| measured(row))
+        .table()
+}
+
+/// How far predictions are from what was measured; empty where nothing was.
+fn compared(rows: &[Row], predicted: &[Estimate]) -> String {
+    let measured = || rows.iter().zip(predicted).filter(|(row, _)| row.time_us > 0.0);
+    let count = measured().count();
+    if count == 0 {
+        return String::new();
+    }
+    let off: f64 =
+        measured().map(|(row, one)| 100.0 * (one.time_us / row.time_us - 1.0).abs()).sum::<f64>() / count as f64;
+    let held = measured().filter(|(row, one)| (one.interval_us.0..=one.interval_us.1).contains(&row.time_us)).count();
+    format!(
+        "{} were measured: predictions are {} off on average, and {held} are within their interval.",
+        counted(count as u64, "operation"),
+        Percent(off)
+    )
+}
