@@ -7,6 +7,7 @@ use crate::start::Start;
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
 use perf4sight_base::units::counted;
+use perf4sight_operations::class_of;
 use perf4sight_replay::graph::NodeId;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,8 +37,11 @@ impl Pass for OpFusion {
         let is_candidate = |name: &str| named.as_ref().is_none_or(|named| named.contains(name));
         let rank = start.slowest();
         let units = |number| UnitGraph::of(&start.recorded.typical, &start.schedule, number, &is_candidate);
-        let graph = units(rank);
+        let mut graph = units(rank);
         let mut found = Found::default();
+        found.nothing.extend(set_launches(&mut graph, start).err().map(|why| {
+            format!("the model of operations does not say what launches take, and fusion saves traffic alone: {why}")
+        }));
         if graph.pairs().next().is_none() {
             found
                 .nothing
@@ -64,6 +68,16 @@ impl Pass for OpFusion {
         found.trajectory = searched.trajectory;
         Ok(found)
     }
+}
+
+/// Sets what kernels take however little they move, where a model of operations says it.
+fn set_launches(graph: &mut UnitGraph, start: &Start) -> Result<()> {
+    let Some((model, device)) = start.known.device()? else { return Ok(()) };
+    for unit in graph.units.iter_mut().filter(|unit| !unit.launches.is_empty()) {
+        let launch = class_of(&unit.name).and_then(|class| model.launch_us(class, &device));
+        unit.fixed = launch.map_or(0, |launch| (1e3 * launch) as u64).min(unit.duration);
+    }
+    Ok(())
 }
 
 /// Keeps what the search found if the replay of all ranks finds it no longer than the step as it is.
