@@ -169,3 +169,61 @@ fn a_recorded_job_gets_a_strategy() {
     let outcome = scene.run("optimize").fails(2);
     assert!(outcome.stderr().contains("neither traces nor plans"), "{}", outcome.stderr());
 }
+
+/// Rows of two GPUs and three networks whose times follow the physical model: a launch of 4 us and 60 % of the data sheet's rates.
+fn operations() -> Scene {
+    let mut scene = Scene::new();
+    for (gpu, flops, bytes) in [("V100", 15.7e6, 900e3), ("A100", 19.5e6, 2039e3)] {
+        for (network, width) in [("small", 512u64), ("base", 768), ("large", 1024)] {
+            let mut table = String::from("operation,shapes,type,time_us\n");
+            for tokens in [64u64, 256, 1024, 4096, 16384] {
+                let product = 8.0 * (tokens * width * width) as f64 / flops;
+                let moved = 8.0 * (tokens * width) as f64 / bytes;
+                let (product, moved) = (4.0 + product / 0.6, 4.0 + moved / 0.6);
+                table += &format!("aten::mm,{tokens}x{width};{width}x{},fp32,{product}\n", 4 * width);
+                table += &format!("aten::gelu,{tokens}x{width},fp32,{moved}\n");
+            }
+            scene = scene.file(&format!("gpus/{gpu}/{network}/operations.csv"), table);
+        }
+    }
+    scene
+}
+
+#[test]
+fn operations_of_several_gpus_are_trained_and_predicted_on_others() {
+    let scene = operations();
+    let trained = scene.run("cost-model train gpus --out model.json --rows rows.csv --json").succeeds().json();
+    assert_eq!(trained["gpus"].as_array().unwrap().len(), 2);
+    let kinds: Vec<&str> =
+        trained["left_out"].as_array().unwrap().iter().map(|row| row["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["network", "network", "network", "GPU", "GPU"]);
+    let predict =
+        |gpu: &str| scene.run(&format!("cost-model predict model.json --operations rows.csv --gpu {gpu} --json"));
+    let first = |json: &Value, key: &str| json["predictions"][0][key].as_f64().unwrap();
+    let known = predict("V100").succeeds().json();
+    // Rows of A100 come first: on V100 each of its launches takes as long, each long product 19.5 / 15.7 times as long.
+    assert!((first(&known, "predicted_us") / first(&known, "measured_us") - 1.0).abs() < 0.3, "{known}");
+    let unknown = predict("H100").succeeds().json();
+    assert!(unknown["warnings"].to_string().contains("its data sheet is all that is known"), "{unknown}");
+    let width = |json: &Value| first(json, "high_us") / first(json, "low_us");
+    assert!(width(&unknown) > width(&known));
+    predict("Voodoo").fails(2).says("trained on (A100, V100)");
+    scene.run("cost-model predict model.json --plans rows.csv").fails(2).says("--operations FILE.csv");
+    scene.run("optimize --plans rows.csv --model model.json").fails(4).says("a model of operations");
+}
+
+#[test]
+fn the_published_calls_train_models_of_operations() {
+    let scene = operations();
+    scene.run("analyze --option optimize --sub_option train_gpu --path gpus --workspace ws").succeeds();
+    let model = scene.read("ws/.cost_model/model.json");
+    let published = "cost-model --option optimize --sub_option train_gpu --platform TENSORFLOW --comm_backend NCCL --nccl_algo RING";
+    scene.run(&format!("{published} --path gpus")).succeeds();
+    assert_eq!(scene.read("gpus/.cost_model/model.json"), model);
+    scene.run("analyze --option optimize --sub_option train_amp --path gpus").fails(4).says("in one precision alone");
+    scene.run("cost-model").fails(2);
+    let traces = Path::new(ROOT).join("examples/ranks/two");
+    let replay = format!("replay {} --out replayed --what-if", traces.display());
+    scene.run(&format!("{replay} gpu=H100")).fails(2).says("--cost-model");
+    scene.run(&format!("{replay} gpu=Voodoo --cost-model ws/.cost_model/model.json")).fails(2).says("trained on");
+}

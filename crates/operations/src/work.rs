@@ -140,10 +140,12 @@ fn embedding(inputs: &[Tensor], outputs: &[Tensor], is_backward: bool) -> Option
 /// Operations that read their inputs once and write as much as the largest, a reduction nearly nothing.
 fn streamed(class: Class, inputs: &[Tensor], outputs: &[Tensor]) -> Option<Work> {
     let large = largest(inputs).or_else(|| largest(outputs))?;
-    let written = match (outputs.is_empty(), class) {
-        (false, _) => bytes_of(outputs),
-        (true, Class::Reduction) => 0.0,
-        (true, _) => large.bytes(),
+    let written = if !outputs.is_empty() {
+        bytes_of(outputs)
+    } else if class == Class::Reduction {
+        0.0
+    } else {
+        large.bytes()
     };
     let flops = if class == Class::Movement { 0.0 } else { large.elements() };
     Some(Work { flops, bytes: bytes_of(inputs) + written })

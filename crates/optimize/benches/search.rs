@@ -38,7 +38,7 @@ fn graph() -> UnitGraph {
 fn add(graph: &mut UnitGraph, name: &str, resource: u32, duration: u64) {
     let operation = operation(name);
     let (nodes, launches) = (Vec::new(), Vec::new());
-    graph.units.push(Unit { nodes, duration, resource, operation, name: name.to_owned(), launches });
+    graph.units.push(Unit { nodes, duration, resource, operation, name: name.to_owned(), fixed: 0, launches });
     graph.inputs.push(Vec::new());
     graph.outputs.push(Vec::new());
 }

@@ -63,7 +63,7 @@ impl SimulatedStep {
 
     /// From the one that costs least time on.
     fn leaner(&self) -> Vec<Leaner> {
-        let passes = [2, 4, 8].into_iter().filter(|passes| *passes <= self.batch).filter_map(Accumulate::new);
+        let mut passes = [2, 4, 8].into_iter().filter(|passes| *passes <= self.batch).filter_map(Accumulate::new);
         let accumulated = |accumulate: Accumulate, step: Step| Step { accumulate, ..step };
         let recomputed = Step { checkpoint: Checkpoint::EveryBlock, ..self.step() };
         let split = passes.clone().map(|passes| Leaner {
@@ -71,7 +71,7 @@ impl SimulatedStep {
             step: accumulated(passes, self.step()),
         });
         let again = Leaner { change: "activation checkpointing of every block".to_owned(), step: recomputed };
-        let both = passes.last().map(|passes| Leaner {
+        let both = passes.next_back().map(|passes| Leaner {
             change: format!("both, with {passes} passes"),
             step: accumulated(passes, recomputed),
         });

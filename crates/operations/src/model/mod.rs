@@ -8,8 +8,10 @@ mod scaling;
 pub use left_out::{Group, LeftOut};
 pub use scaling::Scaling;
 
+use crate::class::Class;
 use crate::gpus::{bare, sheet, sheets};
 use crate::row::Row;
+use crate::work::Work;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_cost::trees::Forest;
 use physical::Physical;
@@ -46,7 +48,7 @@ pub struct OperationModel {
 
 /// A GPU that operations can be predicted for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Device {
+pub struct KnownGpu {
     /// Its name: as its rows have it, or as its data sheet.
     pub name: String,
     /// Whether operations were measured on it; else its data sheet is all that is known.
@@ -119,13 +121,13 @@ impl OperationModel {
     ///
     /// # Errors
     /// A GPU that is neither, with the known ones.
-    pub fn device(&self, name: &str) -> Result<Device> {
+    pub fn device(&self, name: &str) -> Result<KnownGpu> {
         let known = sheet(name);
         let is_same = |own: &&String| bare(own) == bare(name) || (known.is_some() && sheet(own) == known);
         if let Some(own) = self.gpus.iter().find(is_same) {
-            return Ok(Device { name: own.clone(), measured: true });
+            return Ok(KnownGpu { name: own.clone(), measured: true });
         }
-        known.map(|sheet| Device { name: sheet.name.clone(), measured: false }).ok_or_else(|| {
+        known.map(|sheet| KnownGpu { name: sheet.name.clone(), measured: false }).ok_or_else(|| {
             let measured: Vec<&str> = self.gpus.iter().map(String::as_str).collect();
             let sheets: Vec<&str> = sheets().iter().map(|sheet| sheet.name.as_str()).collect();
             Error::usage(format!("the GPU \"{name}\" is not known")).expected(format!(
@@ -140,7 +142,7 @@ impl OperationModel {
     ///
     /// # Errors
     /// An operation of a class that was never measured.
-    pub fn predict(&self, row: &Row, device: &Device) -> Result<Estimate> {
+    pub fn predict(&self, row: &Row, device: &KnownGpu) -> Result<Estimate> {
         let log = self.fitted.log(row, &device.name, self.share).ok_or_else(|| {
             Error::input(format!("no {} was measured, of which {} is one", row.class.name(), row.operation))
                 .help("train the model with networks that contain some")
@@ -150,21 +152,27 @@ impl OperationModel {
     }
 
     /// How times of kernels change from one GPU to another.
-    pub fn scaling(&self, from: &Device, to: &Device) -> Scaling {
+    pub fn scaling(&self, from: &KnownGpu, to: &KnownGpu) -> Scaling {
         Scaling::new(self, from, to)
     }
 
     /// How times of kernels change from single to half precision; none if no operation was measured in half precision.
-    pub fn to_half(&self, device: &Device) -> Option<Scaling> {
+    pub fn to_half(&self, device: &KnownGpu) -> Option<Scaling> {
         self.fitted.physical.parameters().any(|(_, half, ..)| half).then(|| Scaling::to_half(self, device))
     }
 
+    /// Microseconds that an operation of a class takes on a GPU however little it does; none where none was measured.
+    pub fn launch_us(&self, class: Class, device: &KnownGpu) -> Option<f64> {
+        let nothing = Work { flops: 0.0, bytes: 0.0 };
+        Some(self.fitted.physical.parts(&device.name, class, false, nothing)?.launch)
+    }
+
     /// The logarithm that times of rows are within, nine times of ten.
-    fn off_row(&self, device: &Device) -> f64 {
+    fn off_row(&self, device: &KnownGpu) -> f64 {
         self.off(device, LeftOut::row)
     }
 
-    fn off(&self, device: &Device, held: fn(&LeftOut) -> f64) -> f64 {
+    fn off(&self, device: &KnownGpu, held: fn(&LeftOut) -> f64) -> f64 {
         let known = held(&self.by_network) * if self.networks.len() > 1 { 1.0 } else { UNTESTED };
         match (device.measured, &self.by_gpu) {
             (true, _) => known,
@@ -232,10 +240,13 @@ impl OperationModel {
     }
 }
 
+/// A row with the logarithms of [`Fitted::logs`].
+type Predicted<'r> = (&'r Row, [f64; 2]);
+
 /// Leaves out each network: the share of the trees that makes the squared errors least, and the errors with it.
 fn without_networks(rows: &[Row]) -> Result<(f64, LeftOut)> {
     let (what, parts) = left_out::networks(rows);
-    let mut predicted: Vec<(String, Vec<(&Row, [f64; 2])>)> = Vec::new();
+    let mut predicted: Vec<(String, Vec<Predicted>)> = Vec::new();
     for (name, is_out) in parts {
         let (out, others): (Vec<_>, Vec<_>) = rows.iter().zip(&is_out).partition(|(_, out)| **out);
         let others: Vec<&Row> = others.into_iter().map(|(row, _)| row).collect();

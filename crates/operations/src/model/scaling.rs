@@ -1,7 +1,7 @@
 //! How times of kernels change from one GPU to another, by class, precision and length: short ones by launches, long ones by
 //! rates. Kernels of a trace without shapes are compared with operations that take as long.
 
-use super::{Device, LeftOut, OperationModel};
+use super::{KnownGpu, LeftOut, OperationModel};
 use crate::class::Class;
 use crate::element::Element;
 use crate::row::Row;
@@ -78,18 +78,18 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    pub(super) fn new(model: &OperationModel, from: &Device, to: &Device) -> Self {
+    pub(super) fn new(model: &OperationModel, from: &KnownGpu, to: &KnownGpu) -> Self {
         let off = |device| model.off(device, LeftOut::total);
         let off = if from == to { 0.0 } else { off(from).hypot(off(to)) };
         let points = model.samples.iter().filter_map(|sample| {
             let row = sample.row(sample.half)?;
-            let log = |device: &Device| model.fitted.log(&row, &device.name, model.share);
+            let log = |device: &KnownGpu| model.fitted.log(&row, &device.name, model.share);
             Some((row.class, sample.half, log(from)?, log(to)? - log(from)?))
         });
         Scaling { points: points.collect(), off }
     }
 
-    pub(super) fn to_half(model: &OperationModel, device: &Device) -> Self {
+    pub(super) fn to_half(model: &OperationModel, device: &KnownGpu) -> Self {
         let points = model.samples.iter().filter_map(|sample| {
             let rows = [sample.row(false)?, sample.row(true)?];
             let [single, half] = rows.map(|row| Some((row.class, model.fitted.log(&row, &device.name, model.share)?)));

@@ -1,7 +1,6 @@
 //! Made-up GPUs whose times follow a formula, with networks and GPUs left out.
 
 use super::*;
-use crate::class::Class;
 use crate::element::Element;
 use crate::file;
 use crate::work::{Tensor, work};
@@ -84,6 +83,7 @@ fn kernels_scale_by_what_bounds_them() {
     near(scaling.ratio(Some(Class::Elementwise), Some(false), 1e3), 900.0 / 3350.0);
     near(scaling.ratio(Some(Class::Elementwise), Some(true), LAUNCH), 1.0);
     assert_eq!(model.scaling(&from, &from).off, 0.0);
+    near(model.launch_us(Class::Elementwise, &from).unwrap(), LAUNCH);
     near(model.to_half(&from).unwrap().ratio(Some(Class::Product), None, 2e4), 15.7 / 125.0);
 }
 

@@ -2,7 +2,7 @@
 //! are none, as its call on the processor.
 
 use super::execution_trace::{Node, Recorded};
-use super::{Found, Origin, convolved};
+use super::{MeasuredOperations, Origin, convolved};
 use crate::class::{Class, class_of};
 use crate::element::Element;
 use crate::gpus::sheet;
@@ -86,7 +86,7 @@ pub(super) fn is_json(file: &Path) -> bool {
 }
 
 /// Reads the traces of a folder, with its execution traces.
-pub(super) fn read(files: &[PathBuf], origin: &Origin, found: &mut Found) -> Result<()> {
+pub(super) fn read(files: &[PathBuf], origin: &Origin, found: &mut MeasuredOperations) -> Result<()> {
     let (mut traces, mut recorded) = (Vec::new(), Recorded::default());
     for path in files {
         let File { events, devices, nodes } = file(path)?;
@@ -141,12 +141,12 @@ fn id(value: &Value) -> Option<u64> {
 }
 
 /// Adds the rows of a trace.
-fn add(events: &[Event], recorded: &Recorded, origin: &Origin, found: &mut Found) {
-    let kernels = kernel_times(events);
+fn add(events: &[Event], recorded: &Recorded, origin: &Origin, found: &mut MeasuredOperations) {
     let called = calls(events);
+    let kernels = kernel_times(events);
     let times: Vec<(&Call, f64)> = match kernels.is_empty() {
         true => innermost(&called),
-        false => called.iter().filter_map(|call| Some((call, *kernels.get(&id(&call.arguments.external)?)?))).collect(),
+        false => launching(&called, events, &kernels),
     };
     let mut rows: BTreeMap<(String, String, Element), (Row, Vec<f64>)> = BTreeMap::new();
     for (call, time) in times {
@@ -163,33 +163,60 @@ fn add(events: &[Event], recorded: &Recorded, origin: &Origin, found: &mut Found
     found.rows.extend(measured.filter(|row| row.time_us > 0.0 && row.check().is_ok()));
 }
 
-/// Microseconds of the kernels of each operation, by its number.
+/// The number of the call that launched an event, or that it is.
+fn correlation(event: &Event) -> Option<u64> {
+    id(&event.args.as_ref()?.correlation)
+}
+
+/// Microseconds of the kernels that each call of the runtime launched, by its number; copies from and to the host are none.
 fn kernel_times(events: &[Event]) -> HashMap<u64, f64> {
-    let arguments =
-        |event: &'_ Event, value: fn(&Arguments) -> &Value| event.args.as_ref().and_then(|args| id(value(args)));
     let is_kernel = |event: &&Event| {
         let kind = event.cat.to_ascii_lowercase();
-        kind == "kernel"
-            || (kind.starts_with("gpu_mem") && !event.name.contains("HtoD") && !event.name.contains("DtoH"))
+        let is_copy = kind.starts_with("gpu_mem") && !event.name.contains("HtoD") && !event.name.contains("DtoH");
+        kind == "kernel" || is_copy
     };
-    let launches = events
-        .iter()
-        .filter(|event| event.cat.to_ascii_lowercase().contains("runtime") || event.cat.contains("driver"));
-    let launched: HashMap<u64, u64> = launches
-        .filter_map(|event| {
-            Some((arguments(event, |args| &args.correlation)?, arguments(event, |args| &args.external)?))
-        })
-        .collect();
     let mut times: HashMap<u64, f64> = HashMap::new();
     for event in events.iter().filter(is_kernel) {
-        let by_launch = || launched.get(&arguments(event, |args| &args.correlation)?).copied();
-        let operation = arguments(event, |args| &args.external).or_else(by_launch);
-        if let (Some(operation), Some(time)) = (operation, number(&event.dur)) {
-            *times.entry(operation).or_default() += time;
+        if let (Some(launch), Some(time)) = (correlation(event), number(&event.dur)) {
+            *times.entry(launch).or_default() += time;
         }
     }
     times
 }
+
+/// The calls that launched kernels, each the innermost of a known class around the call of the runtime, with the microseconds of their
+/// kernels. Numbers of operations are of no use: in older traces those of kernels are the runtime's.
+fn launching<'c, 't>(calls: &'c [Call<'t>], events: &[Event], kernels: &HashMap<u64, f64>) -> Vec<(&'c Call<'t>, f64)> {
+    let mut threads: BTreeMap<String, Vec<(f64, f64, usize)>> = BTreeMap::new();
+    for (place, call) in calls.iter().enumerate() {
+        if let (Some(start), Some(time)) = (number(&call.event.ts), number(&call.event.dur)) {
+            threads.entry(call.event.tid.to_string()).or_default().push((start, start + time, place));
+        }
+    }
+    threads
+        .values_mut()
+        .for_each(|calls| calls.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.total_cmp(&one.1))));
+    let mut times: BTreeMap<usize, f64> = BTreeMap::new();
+    let is_launch =
+        |event: &&Event| event.cat.contains("runtime") || event.cat.contains("driver") || event.cat == "Runtime";
+    for event in events.iter().filter(is_launch) {
+        let kernel = correlation(event).and_then(|launch| kernels.get(&launch));
+        let (Some(kernel), Some(at)) = (kernel, number(&event.ts)) else { continue };
+        let around = threads.get(&event.tid.to_string()).and_then(|calls| around(calls, at));
+        around.into_iter().for_each(|place| *times.entry(place).or_default() += kernel);
+    }
+    times.into_iter().map(|(place, time)| (&calls[place], time)).collect()
+}
+
+/// The innermost of the calls of a thread, ordered by their beginnings, around a moment.
+fn around(calls: &[(f64, f64, usize)], at: f64) -> Option<usize> {
+    let begun = calls.partition_point(|(start, ..)| *start <= at);
+    let mut before = calls[..begun].iter().rev().take(DEEPEST);
+    before.find(|(_, end, _)| *end >= at).map(|(.., place)| *place)
+}
+
+/// Calls that begin between one and a launch inside it, and have ended by then.
+const DEEPEST: usize = 64;
 
 /// The calls of operations of a known class.
 fn calls(events: &[Event]) -> Vec<Call<'_>> {
@@ -283,11 +310,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn rows(trace: &Value, gpu: &str) -> Result<Found> {
+    fn rows(trace: &Value, gpu: &str) -> Result<MeasuredOperations> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trace.json");
         std::fs::write(&path, trace.to_string()).unwrap();
-        let mut found = Found::default();
+        let mut found = MeasuredOperations::default();
         read(&[path], &Origin { gpu: gpu.to_owned(), network: "mlp".to_owned() }, &mut found)?;
         Ok(found)
     }
@@ -301,14 +328,14 @@ mod tests {
     #[test]
     fn an_operation_takes_as_long_as_its_kernels() {
         let kernel = |time: u64, correlation: u64| json!({"ph": "X", "cat": "kernel", "name": "gemm", "ts": 9, "dur": time, "tid": 7, "args": {"correlation": correlation}});
-        let launch = |correlation: u64, external: u64| json!({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 1, "dur": 1, "tid": 1, "args": {"correlation": correlation, "External id": external}});
+        let launch = |correlation: u64, at: u64| json!({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at, "dur": 1, "tid": 1, "args": {"correlation": correlation, "External id": correlation}});
         let events = json!([
             call("aten::linear", 0, 50, 1),
             call("aten::mm", 1, 40, 2),
             call("aten::mm", 60, 40, 3),
-            launch(11, 2),
-            launch(12, 2),
-            launch(13, 3),
+            launch(11, 5),
+            launch(12, 20),
+            launch(13, 70),
             kernel(3, 11),
             kernel(4, 12),
             kernel(9, 13)

@@ -18,14 +18,14 @@ use std::path::{Path, PathBuf};
 
 /// What a folder contains.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub struct Found {
+pub struct MeasuredOperations {
     /// Its rows, by GPU and network.
     pub rows: Vec<Row>,
     /// Why operations gave no row, and how many.
     pub left_out: BTreeMap<String, usize>,
 }
 
-impl Found {
+impl MeasuredOperations {
     /// Counts an operation without a row.
     fn leave_out(&mut self, why: impl Into<String>) {
         *self.left_out.entry(why.into()).or_default() += 1;
@@ -53,8 +53,8 @@ const EXPECTED: &str = "folders GPU/NETWORK/, each with traces of PyTorch's prof
 ///
 /// # Errors
 /// A folder that cannot be read, or without rows; files that contradict themselves.
-pub fn read_folder(path: &Path) -> Result<Found> {
-    let mut found = Found::default();
+pub fn read_folder(path: &Path) -> Result<MeasuredOperations> {
+    let mut found = MeasuredOperations::default();
     for (folder, origin) in networks(path)? {
         network(&folder, &origin, &mut found)?;
     }
@@ -125,7 +125,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Reads a network of a GPU.
-fn network(folder: &Path, origin: &Origin, found: &mut Found) -> Result<()> {
+fn network(folder: &Path, origin: &Origin, found: &mut MeasuredOperations) -> Result<()> {
     let files = files(folder)?;
     for file in files.iter().filter(|file| published::is_times(file)) {
         published::read(file, origin, found)?;

@@ -1,7 +1,7 @@
 //! What dPRO's scripts write of a network on a GPU: `name.txt` with the operations of each precision, `avg.txt` with their
 //! mean times by batch size and, on the line behind, variances, `metadata.json` with their tensors.
 
-use super::{Found, Origin};
+use super::{MeasuredOperations, Origin};
 use crate::class::class_of;
 use crate::element::Element;
 use crate::row::{Row, shapes};
@@ -61,7 +61,7 @@ pub(super) fn is_times(file: &Path) -> bool {
 }
 
 /// Reads the files beside `avg.txt`.
-pub(super) fn read(times: &Path, origin: &Origin, found: &mut Found) -> Result<()> {
+pub(super) fn read(times: &Path, origin: &Origin, found: &mut MeasuredOperations) -> Result<()> {
     let folder = times.parent().unwrap_or(Path::new("."));
     let names = names(&folder.join(NAMES))?;
     let metadata = metadata(folder)?;
@@ -292,9 +292,9 @@ mod tests {
         folder
     }
 
-    fn rows(times: &str) -> Result<Found> {
+    fn rows(times: &str) -> Result<MeasuredOperations> {
         let folder = folder(times);
-        let mut found = Found::default();
+        let mut found = MeasuredOperations::default();
         let origin = Origin { gpu: "V100".to_owned(), network: "net".to_owned() };
         read(&folder.path().join(TIMES), &origin, &mut found)?;
         Ok(found)

@@ -69,7 +69,8 @@ impl Columns {
         if !has("operation") {
             return wrong("there is no column operation".to_owned());
         }
-        if !has("shapes") && !(has("flops") && has("bytes")) {
+        let says_work = has("shapes") || (has("flops") && has("bytes"));
+        if !says_work {
             return wrong("neither shapes nor flops and bytes say what the operations do".to_owned());
         }
         match TIMES.iter().filter(|(name, _)| has(name)).count() {

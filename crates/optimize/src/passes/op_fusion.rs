@@ -7,6 +7,7 @@ use crate::start::Start;
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
 use perf4sight_base::units::counted;
+use perf4sight_operations::class_of;
 use perf4sight_replay::graph::NodeId;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,8 +34,11 @@ impl Pass for OpFusion {
 
     fn run(&self, start: &Start, wanted: &Wanted, go_on: &GoOn<'_>) -> Result<Found> {
         let candidates = Candidates::of(start, wanted)?;
-        let graph = candidates.graph(start, start.slowest());
+        let (graph, launches) = candidates.slowest(start);
         let mut found = Found::default();
+        found.nothing.extend(launches.err().map(|why| {
+            format!("the model of operations does not say what launches take, and fusion saves traffic alone: {why}")
+        }));
         if graph.pairs().next().is_none() {
             found
                 .nothing
@@ -77,6 +81,13 @@ impl Candidates {
         let is_candidate = |name: &str| self.0.as_ref().is_none_or(|named| named.contains(name));
         UnitGraph::of(&start.recorded.typical, &start.schedule, rank, &is_candidate)
     }
+
+    /// The graph that is searched, and whether the model of operations says what its launches take.
+    fn slowest(&self, start: &Start) -> (UnitGraph, Result<()>) {
+        let mut graph = self.graph(start, start.slowest());
+        let launches = set_launches(&mut graph, start);
+        (graph, launches)
+    }
 }
 
 /// The graph that is searched; none if nothing may be fused.
@@ -84,8 +95,18 @@ impl Candidates {
 /// # Errors
 /// Candidates that nobody recorded.
 pub fn searched_graph(start: &Start, wanted: &Wanted) -> Result<Option<UnitGraph>> {
-    let graph = Candidates::of(start, wanted)?.graph(start, start.slowest());
+    let (graph, _) = Candidates::of(start, wanted)?.slowest(start);
     Ok(Some(graph).filter(|graph| graph.pairs().next().is_some()))
+}
+
+/// Sets what kernels take however little they move, where a model of operations says it.
+fn set_launches(graph: &mut UnitGraph, start: &Start) -> Result<()> {
+    let Some((model, device)) = start.known.device()? else { return Ok(()) };
+    for unit in graph.units.iter_mut().filter(|unit| !unit.launches.is_empty()) {
+        let launch = class_of(&unit.name).and_then(|class| model.launch_us(class, &device));
+        unit.fixed = launch.map_or(0, |launch| (1e3 * launch) as u64).min(unit.duration);
+    }
+    Ok(())
 }
 
 /// Keeps what the search found if the replay of all ranks finds it no longer than the step as it is.

@@ -314,7 +314,9 @@ impl<'a> Fused<'a> {
             return last + (SIMULATED * (all - last) as f64).round() as u64;
         }
         let saved: f64 = members.iter().map(|unit| self.saved(*unit, &members)).sum();
-        all - (saved.round() as u64).min(all)
+        let fixed: u64 =
+            members.iter().filter(|unit| **unit != group).map(|unit| self.graph.units[*unit as usize].fixed).sum();
+        all - (saved.round() as u64 + fixed).min(all)
     }
 
     /// Nanoseconds that a unit of a group does not need: to write what only the group reads, to read what the group wrote.
@@ -335,7 +337,7 @@ impl<'a> Fused<'a> {
         // Products read and write while they compute.
         let share =
             if operation.class == Class::Product { 0.0 } else { (written + read.min(operation.reads)) / tensors };
-        own.duration as f64 * share
+        (own.duration - own.fixed) as f64 * share
     }
 
     /// Computes again when groups end that changed, and those that wait for them.

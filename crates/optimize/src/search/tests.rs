@@ -41,6 +41,7 @@ fn unit(name: &str, resource: u32, duration: u64) -> Unit {
         resource,
         operation: operation(name),
         name: name.to_owned(),
+        fixed: 0,
         launches: Vec::new(),
     }
 }

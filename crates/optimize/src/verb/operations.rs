@@ -245,7 +245,7 @@ impl PredictOperations {
         names.sort_unstable();
         names.dedup();
         let devices = names.into_iter().map(|name| model.device(name)).collect::<Result<Vec<_>>>()?;
-        let sentence = |device: perf4sight_operations::Device| {
+        let sentence = |device: perf4sight_operations::KnownGpu| {
             format!("no operation was measured on {}: its data sheet is all that is known of it", device.name)
         };
         Ok(devices.into_iter().filter(|device| !device.measured).map(sentence).collect())

@@ -103,14 +103,14 @@ fn algorithms() -> Vec<&'static str> {
 #[derive(Debug)]
 enum Optimize {
     Plans(ChoosePlan),
-    Traces(Strategy),
+    Traces(Box<Strategy>),
 }
 
 impl Optimize {
     fn parse(values: &Values<'_>) -> Result<Self> {
         match values.get::<Option<PathBuf>>("plans")? {
             Some(plans) => Ok(Optimize::Plans(plan(values, plans)?)),
-            None => Ok(Optimize::Traces(strategy(values)?)),
+            None => Ok(Optimize::Traces(Box::new(strategy(values)?))),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::{Change, Known, Scenario};
 use crate::graph::{Graph, Kind, NodeId};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Percent;
-use perf4sight_operations::{Class, Device, OperationModel, Scaling, class_of};
+use perf4sight_operations::{Class, KnownGpu, OperationModel, Scaling, class_of};
 use std::rc::Rc;
 
 #[derive(Debug)]
@@ -53,8 +53,8 @@ impl Change for Faster {
 struct OtherGpu {
     model: Rc<OperationModel>,
     /// The GPU of the traces, as the change or the traces say; none where neither does.
-    from: Option<Device>,
-    to: Device,
+    from: Option<KnownGpu>,
+    to: KnownGpu,
     /// By which power of its error the model is off: 0, or a bound.
     off: f64,
 }

@@ -22,7 +22,7 @@ use crate::communication::Communication;
 use crate::graph::StepGraph;
 use clause::Clause;
 use perf4sight_base::error::{Error, Result, nearest};
-use perf4sight_operations::{OperationModel, Scaling};
+use perf4sight_operations::{KnownGpu, OperationModel, Scaling};
 use std::fmt::Debug;
 use std::rc::Rc;
 
@@ -64,16 +64,24 @@ pub struct Known {
 }
 
 impl Known {
-    /// How kernels of the traces' GPU change from single to half precision; none without a model.
+    /// The model with the GPU of the traces; none without a model.
     ///
     /// # Errors
-    /// A model that does not know the GPU, or half precision.
-    pub fn to_half(&self) -> Result<Option<Scaling>> {
+    /// A GPU that the traces do not say, or the model does not know.
+    pub fn device(&self) -> Result<Option<(&OperationModel, KnownGpu)>> {
         let Some(model) = &self.operations else { return Ok(None) };
         let gpu =
             self.gpu.as_deref().ok_or_else(|| Error::usage("the traces do not say which GPU they were recorded on"))?;
-        let scaling = model.to_half(&model.device(gpu)?);
-        scaling.map(Some).ok_or_else(|| {
+        Ok(Some((model, model.device(gpu)?)))
+    }
+
+    /// How kernels of the traces' GPU change from single to half precision; none without a model.
+    ///
+    /// # Errors
+    /// As [`Known::device`], and a model that does not know half precision.
+    pub fn to_half(&self) -> Result<Option<Scaling>> {
+        let Some((model, device)) = self.device()? else { return Ok(None) };
+        model.to_half(&device).map(Some).ok_or_else(|| {
             Error::usage("it was trained in single precision alone").expected("times in fp32 and in fp16 or bf16")
         })
     }
