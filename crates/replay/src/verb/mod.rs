@@ -80,13 +80,13 @@ impl Verb for Replay {
     /// Files that are no traces of one job, a folder that cannot be written to or has files of other programs.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let files = self.files()?;
-        let Some(record) = &self.record else { return self.compare(files, context, |_| Ok(())) };
+        let Some(record) = &self.record else { return self.compare(files, context, |_, _| Ok(())) };
         let recorded = record.run(context)?;
         if context.cancelled() {
             return Ok(recorded);
         }
         context.console.note(format!("record: {}", recorded.headline));
-        match (self.compare(files, context, |_| Ok(())), recorded.failure) {
+        match (self.compare(files, context, |_, _| Ok(())), recorded.failure) {
             (Ok(replayed), failure) => Ok(Summary {
                 tables: recorded.tables.into_iter().chain(replayed.tables).collect(),
                 failure,
@@ -108,7 +108,7 @@ impl Replay {
         &self,
         files: ResultFiles,
         context: &mut Context,
-        also: impl FnOnce(&Replayed) -> Result<()>,
+        also: impl FnOnce(&Job, &Replayed) -> Result<()>,
     ) -> Result<Summary> {
         let progress = context.console.progress(PARTS, "replaying");
         progress.doing("reading traces");
@@ -137,7 +137,7 @@ impl Replay {
         }
         progress.doing("drawing");
         let json = write(files, &shown)?;
-        shown.replayed.as_ref().map_or(Ok(()), also)?;
+        shown.replayed.as_ref().map_or(Ok(()), |replayed| also(&shown.analysis.job, replayed))?;
         progress.advance(1);
         drop(progress);
         shown.warnings.iter().for_each(|warning| context.warn(warning));
