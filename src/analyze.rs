@@ -18,7 +18,7 @@ pub static VERB: VerbSpec = VerbSpec {
   perf4sight analyze --option collect --path traces/ --workspace results/
   perf4sight analyze --option optimize --sub_option tensor_fusion,xla --path traces/ --workspace results/
 
-Results get the published names, in --workspace or else in --path: synthetic.json, bps_trace_final.json, statistic.txt, .opt_ws/, .cost_model/.",
+Results get the published names, in --workspace or else in --path: synthetic.json, trail_dag.gml, critical_path.json, bps_trace_final.json, statistic.txt, .opt_ws/, .cost_model/.",
     parse,
 };
 

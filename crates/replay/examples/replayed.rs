@@ -5,7 +5,8 @@ use perf4sight_base::error::Result;
 use perf4sight_base::stats::median;
 use perf4sight_replay::clocks::Clocks;
 use perf4sight_replay::collectives::Exchanges;
-use perf4sight_replay::graph::recorded::Recorded;
+use perf4sight_replay::graph::StepGraph;
+use perf4sight_replay::graph::recorded::{LeftOut, Recorded};
 use perf4sight_replay::ranks::Job;
 use perf4sight_replay::simulate::{critical_path, shares, simulate};
 
@@ -16,57 +17,75 @@ fn main() -> Result<()> {
         let exchanges = Exchanges::of(&job);
         let clocks = Clocks::of(&job, &exchanges);
         let (recorded, left_out) = Recorded::with_left_out(&job, &exchanges, &clocks)?;
-        for (index, time) in recorded.recorded.iter().enumerate() {
-            let step = recorded.step(index);
-            let replayed = step.time(&simulate(&step.graph));
-            let error = 100.0 * (replayed as f64 / *time as f64 - 1.0);
-            let without = left_out
-                .get(index)
-                .map_or(String::new(), |one| format!(", predicted without it {:+.2} %", one.error()));
-            println!(
-                "  step {:3}: {:9.3} ms, replayed {error:+.3} %{without}",
-                recorded.steps[index],
-                *time as f64 / 1e6
-            );
-        }
-        let errors: Vec<f64> = left_out.iter().map(|one| one.error().abs()).collect();
-        if !errors.is_empty() {
-            println!(
-                "  left-out steps: median {:.2} %, worst {:.2} %",
-                median(&errors),
-                errors.iter().copied().fold(0.0, f64::max)
-            );
-        }
-        let typical = &recorded.typical;
-        let schedule = simulate(&typical.graph);
+        steps(&recorded, &left_out);
         println!(
-            "  {} of {} steps alike, {} nodes; typical {:.3} ms",
+            "  {} of {} steps alike, {} nodes",
             recorded.steps.len(),
             job.steps.len(),
-            typical.graph.nodes().len(),
-            typical.time(&schedule) as f64 / 1e6
+            recorded.typical.graph.nodes().len()
         );
-        for share in shares(&typical.graph, &critical_path(&typical.graph, &schedule)) {
-            println!("    {:?} {:?} {:.3} ms", share.rank, share.kind, share.time as f64 / 1e6);
-        }
-        for transfer in &typical.transfers {
-            let node = transfer.node;
-            println!(
-                "    {:20} {:?} B, starts {:.3}, takes {:.3} ms, waits {:?}",
-                transfer.operation,
-                transfer.bytes,
-                schedule.start(node) as f64 / 1e6,
-                typical.graph.node(node).duration as f64 / 1e6,
-                transfer
-                    .parts
-                    .iter()
-                    .map(|part| part.wait.map(|wait| schedule.start(wait) as f64 / 1e6))
-                    .collect::<Vec<_>>()
-            );
-        }
-        for rank in &typical.ranks {
-            println!("    rank {}: {} gradients, {} copies", rank.number, rank.gradients.len(), rank.copies.len());
-        }
+        typical(&recorded);
+        transfers(&recorded.typical);
     }
     Ok(())
+}
+
+fn time(step: &StepGraph) -> f64 {
+    step.time(&simulate(&step.graph)) as f64
+}
+
+/// Each step as it was recorded, replayed with its own durations, and predicted from the others.
+fn steps(recorded: &Recorded, left_out: &[LeftOut]) {
+    for (index, recorded_time) in recorded.recorded.iter().enumerate() {
+        let error = 100.0 * (time(&recorded.step(index)) / *recorded_time as f64 - 1.0);
+        let without = left_out.get(index).map_or(String::new(), |one| {
+            format!(", predicted without it {:+.2} %, under its load {:+.2} %", one.error(), one.error_under_load())
+        });
+        let milliseconds = *recorded_time as f64 / 1e6;
+        println!("  step {:3}: {milliseconds:9.3} ms, replayed {error:+.3} %{without}", recorded.steps[index]);
+    }
+    let errors = |of: fn(&LeftOut) -> f64| left_out.iter().map(|one| of(one).abs()).collect::<Vec<f64>>();
+    for (what, errors) in [("others", errors(LeftOut::error)), ("others and load", errors(LeftOut::error_under_load))] {
+        if !errors.is_empty() {
+            let worst = errors.iter().copied().fold(0.0, f64::max);
+            println!("  by {what}: median {:.2} %, worst {worst:.2} %", median(&errors));
+        }
+    }
+}
+
+/// The replayed steps beside the median of the recorded ones.
+fn typical(recorded: &Recorded) {
+    let lengths: Vec<f64> = recorded.recorded.iter().map(|time| *time as f64).collect();
+    let middle = median(&lengths);
+    let steps = [
+        ("undisturbed", time(&recorded.typical)),
+        ("as recorded", time(&recorded.as_recorded())),
+        ("every operation at its shortest", time(&recorded.least())),
+    ];
+    println!("  median {:.3} ms", middle / 1e6);
+    for (what, time) in steps {
+        println!("  {what}: {:.3} ms, {:+.2} % of the median", time / 1e6, 100.0 * (time / middle - 1.0));
+    }
+    let graph = &recorded.typical.graph;
+    for share in shares(graph, &critical_path(graph, &simulate(graph))) {
+        println!("    {:?} {:?} {:.3} ms", share.rank, share.kind, share.time as f64 / 1e6);
+    }
+}
+
+fn transfers(typical: &StepGraph) {
+    let schedule = simulate(&typical.graph);
+    let start = |node| schedule.start(node) as f64 / 1e6;
+    for transfer in &typical.transfers {
+        let waits: Vec<Option<f64>> = transfer.parts.iter().map(|part| part.wait.map(start)).collect();
+        println!(
+            "    {:20} {:?} B, starts {:.3}, takes {:.3} ms, waits {waits:?}",
+            transfer.operation,
+            transfer.bytes,
+            start(transfer.node),
+            typical.graph.node(transfer.node).duration as f64 / 1e6,
+        );
+    }
+    for rank in &typical.ranks {
+        println!("    rank {}: {} gradients, {} copies", rank.number, rank.gradients.len(), rank.copies.len());
+    }
 }

@@ -4,7 +4,7 @@
 use crate::Analysis;
 use crate::collectives::Operation;
 use crate::communication::{Algorithm, Communication, cost_of_table, fit};
-use crate::graph::recorded::{Distortion, LeftOut, Recorded};
+use crate::graph::recorded::{Correction, Distortion, LeftOut, Recorded};
 use crate::graph::{RankNodes, StepGraph};
 use crate::plain_step::PlainStep;
 use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
@@ -25,6 +25,12 @@ pub struct Replayed {
     pub left_out: Vec<LeftOut>,
     /// Nanoseconds of the replayed typical step, without the distortion if it was taken out.
     pub typical: u64,
+    /// Nanoseconds of a step that nothing disturbs, replayed with all that recording adds.
+    pub undisturbed: u64,
+    /// Nanoseconds of a step that takes as long as recorded ones, replayed.
+    pub as_recorded: u64,
+    /// Nanoseconds between which a step without recording is; none if its time is known.
+    pub plain_bounds: Option<[u64; 2]>,
     /// The time on the critical path of the typical step by rank and kind, the largest first.
     pub critical: Vec<Share>,
     /// The same by the names of operations.
@@ -87,8 +93,8 @@ impl ReplayedStep {
 pub struct LeftOutError {
     /// The median of the differences without their signs, in percent.
     pub median: f64,
-    /// The median of the differences with their signs: how much longer predictions are, in percent.
-    pub signed: f64,
+    /// The same of predictions under the load of each step, in percent.
+    pub under_load: f64,
     /// The number of steps.
     pub steps: usize,
     /// How far the steps themselves are from their median: the median of the differences, in percent.
@@ -166,13 +172,23 @@ impl Replayed {
         let Analysis { job, exchanges, clocks, .. } = analysis;
         let (mut recorded, left_out) = Recorded::with_left_out(job, exchanges, clocks)?;
         let steps = steps(&recorded);
+        let [least, undisturbed, as_recorded] = [recorded.least(), recorded.typical.clone(), recorded.as_recorded()]
+            .map(|step| step.time(&simulate(&step.graph)));
         let given = request.plain.map(|time| PlainStep { time, steps: None });
         let plain = given.or(analysis.plain.clone().ok().flatten());
         let distortion = plain.map(|plain| (plain, recorded.take_out_distortion(plain.time)));
         let communication = request.communication(&recorded)?;
         let known = request.known(job.gpu())?;
-        let predicted =
-            |text: &String| Ok((text.clone(), predict(&recorded, &communication, &changes(text, &known)?)?));
+        let before = recorded.typical.time(&simulate(&recorded.typical.graph));
+        let is_known = distortion.as_ref().is_some_and(|(_, distortion)| distortion.correction != Correction::None);
+        let plain_bounds = (!is_known).then(|| [least.min(before), as_recorded.max(before)]);
+        let predicted = |text: &String| {
+            let mut outcome = predict(&recorded, &communication, &changes(text, &known)?)?;
+            if let Some(bounds) = plain_bounds {
+                outcome.after.widen(bounds.map(|bound| bound as f64 / before.max(1) as f64));
+            }
+            Ok((text.clone(), outcome))
+        };
         let what_ifs = request.what_ifs.iter().map(predicted).collect::<Result<_>>()?;
         let step = recorded.typical;
         let schedule = simulate(&step.graph);
@@ -182,7 +198,10 @@ impl Replayed {
             ranks: ranks(&step, &schedule, &steps),
             steps,
             left_out,
-            typical: step.time(&schedule),
+            typical: before,
+            undisturbed,
+            as_recorded,
+            plain_bounds,
             critical: shares(&step.graph, &path),
             names: names.into_iter().map(|(name, time)| (name.to_owned(), time)).collect(),
             groups: step.groups.iter().map(|group| group.name.clone()).collect(),
@@ -203,10 +222,10 @@ impl Replayed {
         }
         let middle = median(&lengths);
         let off: Vec<f64> = lengths.iter().map(|length| 100.0 * (length / middle - 1.0).abs()).collect();
-        let signed: Vec<f64> = self.left_out.iter().map(LeftOut::error).collect();
+        let under_load: Vec<f64> = self.left_out.iter().map(|step| step.error_under_load().abs()).collect();
         Some(LeftOutError {
             median: median(&errors),
-            signed: median(&signed),
+            under_load: median(&under_load),
             steps: errors.len(),
             spread: median(&off),
         })

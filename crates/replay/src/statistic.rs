@@ -1,7 +1,8 @@
 //! Statistics of every operation of a job: how often it runs, how long, and its share of the steps.
 
 use crate::ranks::Job;
-use perf4sight_traces::{Category, NameId, Phase, Trace};
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Category, Event, NameId, Phase, Trace};
 use std::collections::{BTreeMap, HashMap};
 
 /// An operation, over all ranks and steps.
@@ -119,20 +120,25 @@ fn joined(one: Moments, other: Moments) -> Moments {
 }
 
 /// The operations of a rank that begin in one of its windows; milliseconds.
-fn of_rank(trace: &Trace, windows: &[perf4sight_traces::intervals::Interval]) -> HashMap<(Kind, NameId), Moments> {
+fn of_rank(trace: &Trace, windows: &[Interval]) -> HashMap<(Kind, NameId), Moments> {
     let mut moments: HashMap<(Kind, NameId), Moments> = HashMap::new();
-    for event in trace.events.iter().filter(|event| event.phase == Phase::Complete) {
-        let window = windows.partition_point(|(begin, _)| *begin <= event.start).checked_sub(1);
-        let inside = window.is_some_and(|window| event.start < windows[window].1);
-        if let Some(kind) = kind(trace, event).filter(|_| inside) {
-            moments.entry((kind, event.name)).or_default().add(event.duration as f64 / 1e6);
-        }
+    for (kind, event) in counted(trace, windows) {
+        moments.entry((kind, event.name)).or_default().add(event.duration as f64 / 1e6);
     }
     moments
 }
 
+/// The events of a trace that are operations and begin in one of its windows.
+pub(crate) fn counted<'a>(trace: &'a Trace, windows: &'a [Interval]) -> impl Iterator<Item = (Kind, &'a Event)> {
+    let is_inside = |event: &&Event| {
+        let window = windows.partition_point(|(begin, _)| *begin <= event.start).checked_sub(1);
+        event.phase == Phase::Complete && window.is_some_and(|window| event.start < windows[window].1)
+    };
+    trace.events.iter().filter(is_inside).filter_map(|event| Some((kind(trace, event)?, event)))
+}
+
 /// The kind of an event; none for events that are no operations.
-fn kind(trace: &Trace, event: &perf4sight_traces::Event) -> Option<Kind> {
+fn kind(trace: &Trace, event: &Event) -> Option<Kind> {
     if trace.is_exchange(event) {
         return Some(Kind::Exchange);
     }

@@ -52,25 +52,25 @@ pub fn write_replayed(replayed: &Replayed, target: impl Write) -> io::Result<()>
 }
 
 /// A list of JSON values that is being written, one a line.
-struct List<W: Write> {
+pub(crate) struct List<W: Write> {
     target: BufWriter<W>,
     is_empty: bool,
 }
 
 impl<W: Write> List<W> {
-    fn begin(target: W) -> io::Result<Self> {
+    pub fn begin(target: W) -> io::Result<Self> {
         // A compressing target clears its buffer at each write, however short.
         let mut target = BufWriter::new(target);
         target.write_all(HEAD)?;
         Ok(List { target, is_empty: true })
     }
 
-    fn end(mut self) -> io::Result<()> {
+    pub fn end(mut self) -> io::Result<()> {
         self.target.write_all(b"\n]}\n")?;
         self.target.flush()
     }
 
-    fn add(&mut self, value: &Value) -> io::Result<()> {
+    pub fn add(&mut self, value: &Value) -> io::Result<()> {
         let separator = if self.is_empty { "" } else { "," };
         self.is_empty = false;
         write!(self.target, "{separator}\n{value}")
@@ -114,7 +114,7 @@ fn of(analysis: &Analysis, index: usize, event: &Event, start: i64) -> Value {
 }
 
 /// Nanoseconds as a decimal number of microseconds.
-fn microseconds(nanoseconds: i64) -> f64 {
+pub(crate) fn microseconds(nanoseconds: i64) -> f64 {
     nanoseconds as f64 / 1e3
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
 use perf4sight_replay::Analysis;
-use perf4sight_replay::collectives::{Exchanges, Operation};
+use perf4sight_replay::collectives::{Exchange, Exchanges, Operation};
 use perf4sight_replay::ranks::Job;
 use perf4sight_replay::waiting::Activity;
 use std::collections::BTreeSet;
@@ -119,6 +119,50 @@ fn exchanges_are_matched_by_their_numbers_where_traces_have_them() {
         assert_eq!(starts, [[10, 21], [20, 11]]);
         assert_eq!(exchanges.all[0].bytes, Some(32));
     }
+}
+
+/// Four stages of a pipeline, of which the third has no trace: what `batch_isend_irecv` of PyTorch enqueues has its arguments in
+/// calls that end before the kernel is launched. The second stage sends to the third before it receives from the first.
+#[test]
+fn batches_of_sends_and_receives_are_matched_by_peer_size_and_order() {
+    let call = |operation: &str, [source, destination]: [u32; 2], elements: u32, start: f64| {
+        let args = format!(
+            r#""Collective name":"{operation}","In msg nelems":{elements},"Out msg nelems":{elements},"dtype":"Float","Src Rank":{source},"Dst Rank":{destination}"#
+        );
+        event("cpu_op", "record_param_comms", [start, 1.0], &args)
+    };
+    let launched = |number: u32, start: f64, kernel: [f64; 2]| {
+        let correlation = format!(r#""correlation":{number}"#);
+        let kernel = on(20, "kernel", "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", kernel, &correlation);
+        [event("cuda_runtime", "cudaLaunchKernelExC", [start, 1.0], &correlation), kernel]
+    };
+    let folder = TempDir::new().unwrap();
+    let first =
+        [vec![step(1, [0.0, 90.0]), call("send", [0, 1], 8, 2.0)], launched(1, 4.0, [10.0, 20.0]).to_vec()].concat();
+    let second = [
+        vec![step(1, [0.0, 90.0]), call("send", [1, 2], 16, 2.0)],
+        launched(1, 4.0, [5.0, 3.0]).to_vec(),
+        vec![call("recv", [0, 1], 8, 12.0), call("send", [1, 3], 4, 13.5)],
+        launched(2, 15.0, [18.0, 12.0]).to_vec(),
+    ]
+    .concat();
+    let last =
+        [vec![step(1, [0.0, 90.0]), call("recv", [1, 3], 4, 2.0)], launched(1, 4.0, [6.0, 24.0]).to_vec()].concat();
+    for (rank, events) in [(0, first), (1, second), (3, last)] {
+        write(folder.path(), rank, 4, 0, &events);
+    }
+    let exchanges = Exchanges::of(&read(&folder));
+    let starts = |exchange: &Exchange| -> Vec<(usize, i64)> {
+        exchange.parts.iter().map(|part| (part.rank, exchanges.call(*part).time.0 / 1000)).collect()
+    };
+    let whole: Vec<_> = exchanges.whole().map(starts).collect();
+    assert_eq!(whole, [vec![(0, 10), (1, 18), (2, 6)]]);
+    let lone: Vec<_> = exchanges.all.iter().filter(|exchange| !exchange.whole).map(starts).collect();
+    assert_eq!(lone, [vec![(1, 5)]]);
+    assert_eq!(
+        exchanges.whole().next().map(|exchange| (exchange.bytes, exchange.operation)),
+        Some((Some(32), Operation::SendReceive))
+    );
 }
 
 /// A ring of three: each sends to the next and receives from the one before; only the names hold the peers.

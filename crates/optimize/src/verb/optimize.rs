@@ -204,7 +204,7 @@ impl Section for Optimize {
     fn divisible(&self) -> Option<&dyn Divisible> {
         match self {
             Optimize::Plans(_) => None,
-            Optimize::Traces(strategy) => strategy.searches_something().then_some(strategy),
+            Optimize::Traces(strategy) => strategy.searches_something().then_some(&**strategy),
         }
     }
 }

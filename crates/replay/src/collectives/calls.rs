@@ -21,14 +21,36 @@ pub struct Call {
     pub operation: Operation,
     /// What the trace knows of it.
     pub arguments: Collective,
+    /// The sends and receives that it does together, if they were enqueued one by one before it (`batch_isend_irecv`).
+    pub batch: Vec<Message>,
+}
+
+/// A send or a receive.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    /// Which of both.
+    pub operation: Operation,
+    /// What the trace knows of it.
+    pub arguments: Collective,
 }
 
 impl Call {
     /// Bytes that this rank passed in; none if the trace does not contain them.
     pub fn bytes(&self) -> Option<u64> {
-        let [sent, _] = self.arguments.elements?;
-        sent.checked_mul(self.arguments.element_bytes()?)
+        bytes(&self.arguments)
     }
+}
+
+impl Message {
+    /// Its bytes; none if the trace does not contain them.
+    pub fn bytes(&self) -> Option<u64> {
+        bytes(&self.arguments)
+    }
+}
+
+fn bytes(arguments: &Collective) -> Option<u64> {
+    let [sent, _] = arguments.elements?;
+    sent.checked_mul(arguments.element_bytes()?)
 }
 
 /// The calls of a rank, ordered by when they were enqueued.
@@ -39,7 +61,8 @@ pub(super) fn of(rank: &Rank) -> Vec<Call> {
     let exchanges: Vec<(usize, &Event)> = trace.events.iter().enumerate().filter(is_exchange).collect();
     let queued = issuing.queued(trace, &exchanges);
     let call = |(nth, (index, event)): (usize, &(usize, &Event))| {
-        let (issued, mut arguments) = match event.category == Category::Kernel {
+        let is_kernel = event.category == Category::Kernel;
+        let (mut issued, mut arguments) = match is_kernel {
             true => issuing.launched(trace, event),
             false => (queued.as_ref().map(|queued| queued[nth]), Collective::default()),
         };
@@ -47,10 +70,15 @@ pub(super) fn of(rank: &Rank) -> Vec<Call> {
             complete(&mut arguments, own);
         }
         let operation = operation(trace, event, &arguments);
+        let mut batch = Vec::new();
+        if is_kernel && operation == Operation::SendReceive && arguments.peers == [None; 2] {
+            let (first, messages) = issuing.batched(trace, event);
+            (issued, batch) = (issued.or(first), messages);
+        }
         let time = (event.start, event.end());
         let begun = issued.map_or(event.start, |issued| trace.events[issued as usize].start);
         // There are no more events than 32 bits can number: each takes 40 bytes.
-        Call { event: *index as u32, issued, step: step_at(rank, begun), time, operation, arguments }
+        Call { event: *index as u32, issued, step: step_at(rank, begun), time, operation, arguments, batch }
     };
     let mut calls: Vec<Call> = exchanges.iter().enumerate().map(call).collect();
     calls.sort_by_key(|call| call.issued.map_or(call.time.0, |issued| trace.events[issued as usize].start));
@@ -95,11 +123,13 @@ struct Issuing {
     calls: BTreeMap<TrackId, Vec<u32>>,
     /// The index of the runtime call by its correlation.
     launches: HashMap<u64, u32>,
+    /// When each thread launched exchanges, in order.
+    launched: BTreeMap<TrackId, Vec<i64>>,
 }
 
 impl Issuing {
     fn of(trace: &Trace) -> Self {
-        let mut issuing = Issuing { calls: BTreeMap::new(), launches: HashMap::new() };
+        let mut issuing = Issuing { calls: BTreeMap::new(), launches: HashMap::new(), launched: BTreeMap::new() };
         let launched = trace.events.iter().filter(|event| event.category == Category::Kernel);
         let launched = launched.filter(|event| event.correlation != 0 && trace.is_exchange(event));
         let launched: HashSet<u64> = launched.map(|event| event.correlation).collect();
@@ -109,6 +139,7 @@ impl Issuing {
                 issuing.calls.entry(event.track).or_default().push(index as u32);
             } else if event.category == Category::Runtime && launched.contains(&event.correlation) {
                 issuing.launches.insert(event.correlation, index as u32);
+                issuing.launched.entry(event.track).or_default().push(event.start);
             }
         }
         issuing
@@ -130,6 +161,34 @@ impl Issuing {
             }
         }
         (outermost, arguments)
+    }
+
+    /// The sends and receives since the launch before, which launched nothing themselves: a kernel does all of them together.
+    /// The first of their calls, and each with what the calls within it know.
+    fn batched(&self, trace: &Trace, kernel: &Event) -> (Option<u32>, Vec<Message>) {
+        let Some(&launch) = self.launches.get(&kernel.correlation) else { return (None, Vec::new()) };
+        let launch = &trace.events[launch as usize];
+        let calls = self.calls.get(&launch.track).map(Vec::as_slice).unwrap_or_default();
+        let launches = self.launched.get(&launch.track).map(Vec::as_slice).unwrap_or_default();
+        let before = launches[..launches.partition_point(|moment| *moment < launch.start)].last();
+        let begun = |moment: i64| calls.partition_point(|call| trace.events[*call as usize].start <= moment);
+        let (from, to) = (before.map_or(0, |moment| begun(*moment)), begun(launch.start));
+        let (mut first, mut messages, mut end) = (None, Vec::<Message>::new(), i64::MIN);
+        for &call in &calls[from.min(to)..to] {
+            let event = &trace.events[call as usize];
+            let Some(own) = trace.collective(event) else { continue };
+            match messages.last_mut().filter(|_| event.start < end) {
+                Some(around) => complete(&mut around.arguments, own),
+                None => {
+                    messages.push(Message { operation: Operation::Other, arguments: own.clone() });
+                    first = first.or(Some(call));
+                    end = event.end();
+                }
+            }
+        }
+        messages.iter_mut().for_each(|message| message.operation = Operation::named(&message.arguments.operation));
+        messages.retain(|message| message.operation.is_between_two());
+        (first.filter(|_| !messages.is_empty()), messages)
     }
 
     /// The calls that enqueued exchanges on the CPU: its threads take them from one queue, first in, first out. None if

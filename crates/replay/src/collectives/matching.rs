@@ -1,7 +1,8 @@
 //! Which calls of the ranks are parts of the same exchange.
 
-use super::{Call, Exchange, Operation, Part};
+use super::{Call, Exchange, Message, Operation, Part, batches};
 use crate::ranks::{Job, Step};
+use perf4sight_traces::Collective;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What the calls of one exchange have in common, from the most certain to the least.
@@ -17,7 +18,7 @@ enum Key {
 
 /// Calls that differ only in their order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Alike {
+pub(super) struct Alike {
     /// The name of the step and how often it occurred before; none outside of steps.
     step: Option<(String, usize)>,
     group: String,
@@ -25,7 +26,7 @@ struct Alike {
     operation: Operation,
     bytes: Option<u64>,
     /// Sender and receiver.
-    peers: [Option<u32>; 2],
+    pub peers: [Option<u32>; 2],
 }
 
 /// The exchanges of a job, in the order in which they began on the first of their ranks.
@@ -34,7 +35,7 @@ pub(super) fn of(job: &Job, calls: &[Vec<Call>]) -> Vec<Exchange> {
     for (rank, calls) in calls.iter().enumerate() {
         let mut seen: HashMap<Key, usize> = HashMap::new();
         let names = step_names(job, rank);
-        for (index, call) in calls.iter().enumerate() {
+        for (index, call) in calls.iter().enumerate().filter(|(_, call)| !batches::is_batch(call)) {
             let key = key(call, job.ranks[rank].number, call.step.map(|step| names[step].clone()));
             // Calls that were enqueued together share their number.
             let nth = seen.entry(key.clone()).or_default();
@@ -43,13 +44,14 @@ pub(super) fn of(job: &Job, calls: &[Vec<Call>]) -> Vec<Exchange> {
         }
     }
     let mut exchanges: Vec<Exchange> = found.into_values().map(|parts| exchange(job, calls, parts)).collect();
+    exchanges.extend(batches::of(job, calls));
     exchanges.sort_by_key(|exchange| (exchange.parts[0].rank, exchange.parts[0].call));
     exchanges.sort_by_key(|exchange| exchange.step);
     exchanges
 }
 
 /// The names of a rank's steps, each with how often it occurred before.
-fn step_names(job: &Job, rank: usize) -> Vec<(String, usize)> {
+pub(super) fn step_names(job: &Job, rank: usize) -> Vec<(String, usize)> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let name = |step| {
         let step: &Step = step;
@@ -75,43 +77,60 @@ fn key(call: &Call, rank: u32, step: Option<(String, usize)>) -> Key {
     // Both ends of a transfer belong together.
     let operation = if call.operation.is_between_two() { Operation::SendReceive } else { call.operation };
     let bytes = call.bytes().filter(|_| call.operation.is_even());
-    Key::Order(Alike { step, group, ranks, operation, bytes, peers: peers(call, rank) })
+    Key::Order(Alike { step, group, ranks, operation, bytes, peers: peers(call.operation, arguments, rank) })
+}
+
+/// What the two ends of a transfer have in common.
+pub(super) fn transfer(message: &Message, rank: u32, step: Option<(String, usize)>) -> Alike {
+    let Message { operation, arguments } = message;
+    let [group, ranks] = [&arguments.group, &arguments.ranks].map(String::clone);
+    let peers = peers(*operation, arguments, rank);
+    Alike { step, group, ranks, operation: Operation::SendReceive, bytes: message.bytes(), peers }
 }
 
 /// Sender and receiver of a transfer: from the arguments, else from the name of the range, `send 0->1` or `recv 1<-0`;
 /// the end that the trace does not name is the rank itself.
-fn peers(call: &Call, rank: u32) -> [Option<u32>; 2] {
-    if !call.operation.is_between_two() {
+fn peers(operation: Operation, arguments: &Collective, rank: u32) -> [Option<u32>; 2] {
+    if !operation.is_between_two() {
         return [None; 2];
     }
-    let name = &call.arguments.operation;
+    let [source, destination] = named_peers(arguments);
+    match operation == Operation::Send {
+        true => [source.or(Some(rank)), destination],
+        false => [source, destination.or(Some(rank))],
+    }
+}
+
+/// Sender and receiver, as far as the trace names them.
+pub(super) fn named_peers(arguments: &Collective) -> [Option<u32>; 2] {
+    let name = &arguments.operation;
     let number = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>().parse().ok();
     let named = match (name.split_once("->"), name.split_once("<-")) {
         (Some((source, destination)), _) => [number(source), number(destination)],
         (None, Some((destination, source))) => [number(source), number(destination)],
         (None, None) => [None; 2],
     };
-    let [source, destination] = call.arguments.peers;
-    let [source, destination] = [source.or(named[0]), destination.or(named[1])];
-    match call.operation == Operation::Send {
-        true => [source.or(Some(rank)), destination],
-        false => [source, destination.or(Some(rank))],
-    }
+    let [source, destination] = arguments.peers;
+    [source.or(named[0]), destination.or(named[1])]
 }
 
 fn exchange(job: &Job, calls: &[Vec<Call>], parts: Vec<Part>) -> Exchange {
     let first = &calls[parts[0].rank][parts[0].call];
-    let of_step = |step: usize| job.steps.iter().position(|one| one.of[parts[0].rank] == step);
     let arguments = &first.arguments;
     Exchange {
         operation: if first.operation.is_between_two() { Operation::SendReceive } else { first.operation },
         group: arguments.group.clone(),
         ranks: arguments.ranks.clone(),
         bytes: parts.iter().filter_map(|part| calls[part.rank][part.call].bytes()).max(),
-        step: first.step.and_then(of_step),
+        step: first.step.and_then(|step| of_step(job, parts[0].rank, step)),
         whole: parts.len() >= expected(job, first) && parts.len() > 1,
         parts,
     }
+}
+
+/// The index in [`Job::steps`] of a step of a rank.
+pub(super) fn of_step(job: &Job, rank: usize, step: usize) -> Option<usize> {
+    job.steps.iter().position(|one| one.of[rank] == step)
 }
 
 /// The number of ranks whose traces should have a part in an exchange.

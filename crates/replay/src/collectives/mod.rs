@@ -1,10 +1,11 @@
 //! Exchanges between ranks, each with the calls of all ranks that are parts of it.
 
+mod batches;
 mod calls;
 mod matching;
 mod operation;
 
-pub use calls::Call;
+pub use calls::{Call, Message};
 pub use operation::Operation;
 
 use crate::ranks::Job;

@@ -1,6 +1,6 @@
 //! Recognises the format of a file by its beginning.
 
-use super::{contents, flight};
+use super::{chakra, contents, flight};
 use std::path::Path;
 
 /// A format of files, beside those of profilers.
@@ -12,7 +12,7 @@ pub(super) enum Format {
     Horovod,
     /// A dump of PyTorch's flight recorder.
     FlightRecorder,
-    /// An execution trace in Chakra's protobuf.
+    /// An execution trace in Chakra's protobuf, or in its JSON.
     Chakra,
     /// What PyTorch's `ExecutionTraceObserver` writes.
     ExecutionTrace,
@@ -36,6 +36,7 @@ pub(super) fn of(file: &Path) -> Option<Format> {
     match text.trim_start().chars().next() {
         Some('{') => keys(&text).find_map(|key| match key {
             "traceEvents" => Some(None),
+            chakra::KEY => Some(Some(Format::Chakra)),
             "nodes" | "schema" => Some(Some(Format::ExecutionTrace)),
             "entries" | "pg_config" | "comm_lib_version" | "nccl_comm_state" => Some(Some(Format::FlightRecorder)),
             _ => None,
@@ -55,6 +56,16 @@ pub(super) fn is_profiler(file: &Path) -> bool {
     let text = String::from_utf8_lossy(&beginning);
     let is_json = name.ends_with(".json") || name.ends_with(".json.gz");
     is_json && (text.trim_start().starts_with('[') || keys(&text).any(|key| key == "traceEvents"))
+}
+
+/// Whether PyTorch's profiler wrote a file, or one in a folder: its traces begin with the version of their schema.
+pub(super) fn is_of_pytorch(path: &Path) -> bool {
+    if path.is_dir() {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+        return entries.filter(|entry| entry.is_file()).any(|file| is_of_pytorch(&file));
+    }
+    let beginning = contents::beginning(path, BEGINNING).map(|contents| contents.bytes).unwrap_or_default();
+    keys(&String::from_utf8_lossy(&beginning)).any(|key| key == "schemaVersion")
 }
 
 /// The keys of the outermost object of a text that may be cut off.
@@ -109,6 +120,7 @@ mod tests {
         assert_eq!(format("d", br#"{"schema": "1.1.1-chakra.0.0.4", "pid": 1"#), Some(Format::ExecutionTrace));
         assert_eq!(format("e", b"[\n{\"name\": \"NEGOTIATE_ALLREDUCE\""), Some(Format::Horovod));
         assert_eq!(format("f.et", b""), Some(Format::Chakra));
+        assert_eq!(format("h.json", br#"{"workload_graph": ["#), Some(Format::Chakra));
         assert_eq!(format("g", b"[{\"ph\": \"X\"}]"), None);
         assert_eq!(of(&folder.path().join("none")), None);
     }

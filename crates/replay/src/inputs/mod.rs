@@ -70,6 +70,30 @@ pub fn read(paths: &[PathBuf]) -> Result<Inputs> {
     }
 }
 
+/// Who recorded files, as far as their names and beginnings show it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Recorders {
+    /// PyTorch's profiler, execution traces or flight recorder.
+    pub pytorch: bool,
+    /// Horovod, or the NCCL that dPRO patched for it.
+    pub horovod: bool,
+    /// BytePS.
+    pub byteps: bool,
+}
+
+/// Who recorded files and folders.
+pub(crate) fn recorders(paths: &[PathBuf]) -> Recorders {
+    let files = Files::find(paths);
+    let own = |format: Format| files.of.get(&format).map(Vec::as_slice).unwrap_or_default();
+    let of_pytorch = [Format::FlightRecorder, Format::ExecutionTrace].iter().any(|format| !own(*format).is_empty());
+    let folders = own(Format::Published);
+    Recorders {
+        pytorch: of_pytorch || files.profilers.iter().any(|path| format::is_of_pytorch(path)),
+        horovod: !own(Format::Horovod).is_empty() || folders.iter().any(|folder| published::is_of_horovod(folder)),
+        byteps: folders.iter().any(|folder| published::is_of_byteps(folder)),
+    }
+}
+
 impl Files {
     /// Sorts files, and those in folders, by format. What no format fits, the reader of profilers' traces refuses or
     /// passes over.

@@ -80,13 +80,13 @@ impl Verb for Replay {
     /// Files that are no traces of one job, a folder that cannot be written to or has files of other programs.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let files = self.files()?;
-        let Some(record) = &self.record else { return self.compare(files, context, |_| Ok(())) };
+        let Some(record) = &self.record else { return self.compare(files, context, |_, _| Ok(())) };
         let recorded = record.run(context)?;
         if context.cancelled() {
             return Ok(recorded);
         }
         context.console.note(format!("record: {}", recorded.headline));
-        match (self.compare(files, context, |_| Ok(())), recorded.failure) {
+        match (self.compare(files, context, |_, _| Ok(())), recorded.failure) {
             (Ok(replayed), failure) => Ok(Summary {
                 tables: recorded.tables.into_iter().chain(replayed.tables).collect(),
                 failure,
@@ -108,7 +108,7 @@ impl Replay {
         &self,
         files: ResultFiles,
         context: &mut Context,
-        also: impl FnOnce(&Replayed) -> Result<()>,
+        also: impl FnOnce(&Job, &Replayed) -> Result<()>,
     ) -> Result<Summary> {
         let progress = context.console.progress(PARTS, "replaying");
         progress.doing("reading traces");
@@ -137,7 +137,7 @@ impl Replay {
         }
         progress.doing("drawing");
         let json = write(files, &shown)?;
-        shown.replayed.as_ref().map_or(Ok(()), also)?;
+        shown.replayed.as_ref().map_or(Ok(()), |replayed| also(&shown.analysis.job, replayed))?;
         progress.advance(1);
         drop(progress);
         shown.warnings.iter().for_each(|warning| context.warn(warning));
@@ -274,7 +274,7 @@ fn algorithm(word: &str) -> Result<Algorithm> {
 /// From this difference between record and replay on, in percent, it is warned about.
 const FAR: f64 = 2.0;
 
-/// From this difference between a step and its prediction from the others on, in percent, something disturbed the steps.
+/// From this difference between recorded steps and the replay of their faster half on, in percent, something disturbed them.
 const DISTURBED: f64 = 5.0;
 
 /// Warnings about the replay.
@@ -284,16 +284,19 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
         .then(|| format!("{} of {all} steps are replayed: in the others the ranks do something else", alike));
     let far = (replayed.worst() > FAR)
         .then(|| format!("the replay of a step is up to {} off what was recorded", Percent(replayed.worst())));
-    let disturbed = replayed.error().filter(|error| error.signed < -DISTURBED && error.signed < -error.spread);
-    let disturbed = disturbed.map(|error| {
+    let longer = 100.0 * (replayed.as_recorded as f64 / replayed.undisturbed.max(1) as f64 - 1.0);
+    let disturbed = (longer > DISTURBED).then(|| {
         format!(
-            "a recorded step takes longer than its operations usually do, so that the replay is {} below it: other programs seem to have disturbed something else in each; the replay is of a step without that",
-            Percent(-error.signed)
+            "recorded steps take {} longer than the replayed one, whose operations are those of the faster half of the steps: other programs seem to have disturbed something else in each; the replay is of a step without that",
+            Percent(longer)
         )
     });
     let distorted = replayed.distortion.map(|(plain, distortion)| distorted(plain, distortion));
-    let unknown = (replayed.distortion.is_none() && !replayed.what_ifs.is_empty()).then(|| {
-        "what recording adds to a step is not known, and is in all times: perf4sight record measures it, or give the time of a step without the profiler (--plain-step-ms)".to_owned()
+    let unknown = replayed.plain_bounds.filter(|_| !replayed.what_ifs.is_empty()).map(|bounds| {
+        let [least, most] = bounds.map(|bound| Milliseconds(bound as f64 / 1e6));
+        format!(
+            "what recording adds to a step is not known, and is in all times: a step without it takes {least} to {most}, and the intervals of what-ifs hold that; perf4sight record measures it, or give the time of a step without the profiler (--plain-step-ms)"
+        )
     });
     let assumed = replayed.what_ifs.iter().flat_map(|(text, outcome)| {
         outcome.assumptions.iter().map(move |assumption| format!("what-if \"{text}\": {assumption}"))

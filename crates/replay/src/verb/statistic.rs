@@ -41,7 +41,7 @@ const SHOWN: usize = 6;
 
 /// The settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Statistic {
+pub(super) struct Statistic {
     traces: Vec<PathBuf>,
     out: PathBuf,
     overwrite: bool,
@@ -49,12 +49,20 @@ struct Statistic {
 
 impl Verb for Statistic {
     fn run(&self, context: &mut Context) -> Result<Summary> {
+        self.count(context, |_| Ok(()))
+    }
+}
+
+impl Statistic {
+    /// Reads the traces, counts their operations and writes the table; `also` writes more of the job.
+    pub(super) fn count(&self, context: &mut Context, also: impl FnOnce(&Job) -> Result<()>) -> Result<Summary> {
         let progress = context.console.progress(2, "reading traces");
         let job = Job::read(&self.traces)?;
         progress.advance(1);
         let operations = operations(&job);
         let all = table("Operations", operations.iter());
         overwrite::save(&self.out, all.to_csv(), self.overwrite)?;
+        also(&job)?;
         progress.advance(1);
         drop(progress);
         job.warnings().iter().for_each(|warning| context.warn(warning));
@@ -106,8 +114,8 @@ impl Section for Statistic {
 }
 
 /// The verb that counts operations into a file.
-pub(super) fn verb(traces: Vec<PathBuf>, out: PathBuf) -> Box<dyn Verb> {
-    Box::new(Statistic { traces, out, overwrite: false })
+pub(super) fn new(traces: Vec<PathBuf>, out: PathBuf) -> Statistic {
+    Statistic { traces, out, overwrite: false }
 }
 
 impl Statistic {

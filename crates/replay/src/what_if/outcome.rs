@@ -19,6 +19,14 @@ pub struct Prediction {
     pub high: f64,
 }
 
+impl Prediction {
+    /// Multiplies the bounds: by how much shorter and longer the step without the changes may be.
+    pub(crate) fn widen(&mut self, [shorter, longer]: [f64; 2]) {
+        self.low *= shorter;
+        self.high *= longer;
+    }
+}
+
 /// What changes bring.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {

@@ -53,13 +53,24 @@ fn consecutive(assembly: &Assembly, ends: &[i64]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// Gives every node the median of its durations in some of the steps.
-pub(super) fn set_medians(graph: &mut Graph, durations: &[Vec<u64>], steps: &[usize]) {
+/// Gives every node one time of its durations in some of the steps, which `of` gets in order of size.
+pub(super) fn set(graph: &mut Graph, durations: &[Vec<u64>], steps: &[usize], of: impl Fn(&[u64]) -> u64) {
     let ids: Vec<NodeId> = graph.ids().collect();
+    let mut all = Vec::new();
     for id in ids {
-        let mut all: Vec<u64> = steps.iter().map(|step| durations[*step][id.index()]).collect();
+        all.clear();
+        all.extend(steps.iter().map(|step| durations[*step][id.index()]));
         all.sort_unstable();
-        let middle = [all.len().saturating_sub(1) / 2, all.len() / 2].map(|place| all.get(place).copied().unwrap_or(0));
-        graph.set_duration(id, middle[0].midpoint(middle[1]));
+        graph.set_duration(id, if all.is_empty() { 0 } else { of(&all) });
     }
+}
+
+/// The median.
+pub(super) fn median(sorted: &[u64]) -> u64 {
+    sorted[(sorted.len() - 1) / 2].midpoint(sorted[sorted.len() / 2])
+}
+
+/// The shortest.
+pub(super) fn least(sorted: &[u64]) -> u64 {
+    sorted[0]
 }

@@ -3,6 +3,7 @@
 
 use super::{Rows, longest};
 use crate::collectives::Exchanges;
+use crate::graph::StepGraph;
 use crate::ranks::Job;
 use crate::simulate::simulate;
 use perf4sight_base::error::Result;
@@ -17,15 +18,31 @@ pub struct LeftOut {
     pub step: usize,
     /// Nanoseconds as recorded: the longest of the ranks'.
     pub recorded: u64,
-    /// Nanoseconds of the typical step of the others, replayed.
+    /// Nanoseconds of a step as the others were recorded, replayed.
     pub predicted: u64,
+    /// Nanoseconds of a step of the others under its load: with one factor for each rank and kind of work, of how much longer
+    /// that took in it.
+    pub under_load: u64,
 }
 
 impl LeftOut {
     /// By how much the prediction is longer than the record, in percent.
     pub fn error(&self) -> f64 {
-        100.0 * (self.predicted as f64 / self.recorded.max(1) as f64 - 1.0)
+        self.percent_longer(self.predicted)
     }
+
+    /// By how much the prediction under its load is longer than the record, in percent.
+    pub fn error_under_load(&self) -> f64 {
+        self.percent_longer(self.under_load)
+    }
+
+    fn percent_longer(&self, time: u64) -> f64 {
+        100.0 * (time as f64 / self.recorded.max(1) as f64 - 1.0)
+    }
+}
+
+fn time(step: &StepGraph) -> u64 {
+    step.time(&simulate(&step.graph))
 }
 
 /// Each of the steps by the others; none if there is one alone.
@@ -33,10 +50,15 @@ pub(super) fn predict(rows: &Rows, job: &Job, exchanges: &Exchanges) -> Result<V
     let graphs = rows.alike.len().min(GRAPHS);
     let mut predicted = Vec::new();
     for left_out in (0..graphs).filter(|_| graphs > 1) {
-        let others = rows.graph(job, exchanges, |position| position % graphs != left_out)?;
-        let time = others.typical.time(&simulate(&others.typical.graph));
-        let own = rows.alike.iter().skip(left_out).step_by(graphs);
-        predicted.extend(own.map(|(step, ranks)| LeftOut { step: *step, recorded: longest(ranks), predicted: time }));
+        let (others, durations) = rows.graph(job, exchanges, |position| position % graphs != left_out)?;
+        let predicted_time = time(&others.as_recorded());
+        let own = rows.alike.iter().skip(left_out).step_by(graphs).zip(&durations);
+        predicted.extend(own.map(|((step, ranks), own)| LeftOut {
+            step: *step,
+            recorded: longest(ranks),
+            predicted: predicted_time,
+            under_load: time(&others.under_load(own)),
+        }));
     }
     predicted.sort_by_key(|one| one.step);
     Ok(predicted)

@@ -1,8 +1,9 @@
 //! Builds the graph of a job's step from the traces of its ranks.
 //!
 //! Every node has an end time in the traces. Its duration is the time from the last end of what it waits for until its
-//! own end. Where the edges are true, a replay with the durations of one step ends when the step did; with the median
-//! durations of the faster half of the steps it is a typical step.
+//! own end. Where the edges are true, a replay with the durations of one step ends when the step did. With the median
+//! durations of the faster half of the steps it is a step that nothing disturbs; with the medians of all steps and the load
+//! that was on each rank it is one as they were recorded.
 
 mod assembly;
 mod backward;
@@ -10,6 +11,7 @@ mod dependencies;
 mod distortion;
 mod durations;
 mod left_out;
+mod load;
 mod memory;
 mod rows;
 mod streams;
@@ -24,6 +26,7 @@ use crate::clocks::Clocks;
 use crate::collectives::Exchanges;
 use crate::ranks::Job;
 use assembly::Assembly;
+use load::Load;
 use perf4sight_base::error::Result;
 use perf4sight_machine::description::Description;
 use rows::RankStep;
@@ -62,7 +65,7 @@ impl Recorded {
     /// # Errors
     /// As for [`Recorded::of`].
     pub fn of_steps(job: &Job, exchanges: &Exchanges, clocks: &Clocks, steps: &[usize]) -> Result<Self> {
-        Rows::read(job, exchanges, clocks, steps)?.graph(job, exchanges, |_| true)
+        Ok(Rows::read(job, exchanges, clocks, steps)?.graph(job, exchanges, |_| true)?.0)
     }
 
     /// The same as [`Recorded::of`], and steps as graphs predict them that were built without them.
@@ -72,8 +75,37 @@ impl Recorded {
     pub fn with_left_out(job: &Job, exchanges: &Exchanges, clocks: &Clocks) -> Result<(Self, Vec<LeftOut>)> {
         let all: Vec<usize> = (0..job.steps.len()).collect();
         let rows = Rows::read(job, exchanges, clocks, &all)?;
-        let recorded = rows.graph(job, exchanges, |_| true)?;
+        let (recorded, _) = rows.graph(job, exchanges, |_| true)?;
         Ok((recorded, left_out::predict(&rows, job, exchanges)?))
+    }
+
+    /// A step as they were recorded, with what disturbed them: operations take their medians under the load of the step of
+    /// median length, or that between the two in the middle.
+    pub fn as_recorded(&self) -> StepGraph {
+        let usual = self.with(durations::median);
+        let mut by_time: Vec<usize> = (0..self.steps.len()).collect();
+        by_time.sort_by_key(|index| self.recorded[*index]);
+        let middle = [by_time.len().saturating_sub(1) / 2, by_time.len() / 2].map(|place| {
+            by_time.get(place).map(|index| Load::of(&usual.graph, &self.durations[*index])).unwrap_or_default()
+        });
+        middle[0].between(&middle[1]).on(usual)
+    }
+
+    /// A step under the load of one in which the nodes took `own` nanoseconds.
+    fn under_load(&self, own: &[u64]) -> StepGraph {
+        let usual = self.with(durations::median);
+        Load::of(&usual.graph, own).on(usual)
+    }
+
+    /// A step in which every operation is as short as it ever was.
+    pub fn least(&self) -> StepGraph {
+        self.with(durations::least)
+    }
+
+    fn with(&self, of: fn(&[u64]) -> u64) -> StepGraph {
+        let mut step = self.typical.clone();
+        durations::set(&mut step.graph, &self.durations, &(0..self.steps.len()).collect::<Vec<_>>(), of);
+        step
     }
 
     /// The graph with the durations of one of [`Recorded::steps`], by its index there.
@@ -107,16 +139,25 @@ impl Rows {
         Ok(Rows { calls, alike: read })
     }
 
-    /// The graph of those steps whose position in [`Rows::alike`] is chosen.
-    fn graph(&self, job: &Job, exchanges: &Exchanges, chosen: impl Fn(usize) -> bool) -> Result<Recorded> {
-        let steps = self.alike.iter().enumerate().filter(|(position, _)| chosen(*position));
-        let steps: Vec<(usize, &[RankStep])> = steps.map(|(_, (step, ranks))| (*step, ranks.as_slice())).collect();
+    /// The graph of those steps whose position in [`Rows::alike`] is chosen, and how long its nodes took in the others.
+    fn graph(
+        &self,
+        job: &Job,
+        exchanges: &Exchanges,
+        chosen: impl Fn(usize) -> bool,
+    ) -> Result<(Recorded, Vec<Vec<u64>>)> {
+        let split = |own: bool| -> Vec<(usize, &[RankStep])> {
+            let steps = self.alike.iter().enumerate().filter(|(position, _)| chosen(*position) == own);
+            steps.map(|(_, (step, ranks))| (*step, ranks.as_slice())).collect()
+        };
+        let (steps, others) = (split(true), split(false));
         let assembly = Assembly::build(job, exchanges, &steps, self.calls.clone())?;
-        let durations = durations::compute(&assembly, &steps);
+        let [durations, of_others] = [&steps, &others].map(|steps| durations::compute(&assembly, steps));
         let mut typical = assembly.step;
         let recorded: Vec<u64> = steps.iter().map(|(_, ranks)| longest(ranks)).collect();
-        durations::set_medians(&mut typical.graph, &durations, &undisturbed(&recorded));
-        Ok(Recorded { typical, steps: steps.iter().map(|(step, _)| *step).collect(), durations, recorded })
+        durations::set(&mut typical.graph, &durations, &undisturbed(&recorded), durations::median);
+        let steps = steps.iter().map(|(step, _)| *step).collect();
+        Ok((Recorded { typical, steps, durations, recorded }, of_others))
     }
 }
 

@@ -1,8 +1,11 @@
-//! Chakra traces (`.et`), one of each rank: operations, how long each takes, and which it waits for. Where they have no
+//! Chakra traces (`.et`, or JSON), one of each rank: operations, how long each takes, and which it waits for. Where they have no
 //! times, all ranks are replayed together to find out when each operation ran.
 
+mod json;
 mod messages;
 mod schedule;
+
+pub(super) use json::KEY;
 
 use super::{contents, last_number};
 use messages::{Node, RECEIVE, SEND};
@@ -64,7 +67,13 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Ranked>> {
 
 fn read_rank(file: &Path, number: u32) -> Result<Rank> {
     let contents = contents::read(file)?;
-    let (nodes, cut) = messages::nodes(&contents.bytes).map_err(|error| error.file(file))?;
+    let is_json = file.extension().is_none_or(|extension| extension != "et");
+    let read = if is_json {
+        json::nodes(&contents.bytes).map(|nodes| (nodes, None))
+    } else {
+        messages::nodes(&contents.bytes)
+    };
+    let (nodes, cut) = read.map_err(|error| error.file(file))?;
     let mut places: HashMap<u64, usize> = HashMap::new();
     for (place, node) in nodes.iter().enumerate() {
         if places.insert(node.id, place).is_some() {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 
 /// The messages of all workers and servers, and what the servers did.
-const MESSAGES: &str = "comm_timeline.json";
+pub(super) const MESSAGES: &str = "comm_timeline.json";
 const SERVERS: &str = "server_timeline.json";
 /// Between the name of a tensor and the number of its part.
 const PART: &str = "~PART";

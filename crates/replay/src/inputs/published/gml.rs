@@ -92,9 +92,19 @@ fn order(dag: &Dag) -> Result<Vec<usize>> {
     Ok(crate::simulate::simulate(&graph).order().map(NodeId::index).collect())
 }
 
-/// The characters that networkx writes as entities of HTML.
+/// The characters that networkx writes as entities of HTML: by their numbers, or by names.
 fn unescaped(text: &str) -> String {
-    text.replace("&#34;", "\"").replace("&quot;", "\"").replace("&amp;", "&")
+    let mut parts = text.split("&#");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let numbered =
+            part.split_once(';').and_then(|(number, rest)| Some((char::from_u32(number.parse().ok()?)?, rest)));
+        match numbered {
+            Some((letter, rest)) => plain.extend([letter.to_string().as_str(), rest]),
+            None => plain.extend(["&#", part]),
+        }
+    }
+    plain.replace("&quot;", "\"").replace("&amp;", "&")
 }
 
 /// The words of a text: names, numbers, strings in quotes, and brackets.

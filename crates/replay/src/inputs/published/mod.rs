@@ -63,7 +63,7 @@ fn gpus(path: &Path) -> Vec<Gpu> {
         }
         own => own,
     };
-    let marked = all.iter().any(|gpu| is_marked(&gpu.path)) || path.join("comm_timeline.json").is_file();
+    let marked = all.iter().any(|gpu| is_marked(&gpu.path)) || path.join(byteps::MESSAGES).is_file();
     if marked { all } else { Vec::new() }
 }
 
@@ -82,6 +82,16 @@ fn is_hidden(path: &Path) -> bool {
 /// Whether a folder has the published layout.
 pub(super) fn is_published(path: &Path) -> bool {
     path.is_dir() && !gpus(path).is_empty()
+}
+
+/// Whether a folder of that layout has what Horovod or the patched NCCL recorded.
+pub(super) fn is_of_horovod(path: &Path) -> bool {
+    gpus(path).iter().any(|gpu| [HOROVOD, nccl::MESSAGES, nccl::GRAPH].iter().any(|file| gpu.path.join(file).exists()))
+}
+
+/// Whether a folder of that layout has what BytePS recorded.
+pub(super) fn is_of_byteps(path: &Path) -> bool {
+    path.join(byteps::MESSAGES).exists()
 }
 
 /// Reads all ranks of a folder.

@@ -30,8 +30,8 @@ pub(super) struct Message {
     pub time: Interval,
 }
 
-const GRAPH: &str = "nccl_rank_graph.json";
-const MESSAGES: &str = "comm_detail.json";
+pub(super) const GRAPH: &str = "nccl_rank_graph.json";
+pub(super) const MESSAGES: &str = "comm_detail.json";
 
 impl Topology {
     /// Reads the file of a GPU's folder, if it is there.

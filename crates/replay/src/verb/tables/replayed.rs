@@ -27,6 +27,7 @@ pub(in crate::verb) fn steps(analysis: &Analysis, replayed: &Replayed) -> Table 
         Column::number("recorded_ms", "recorded"),
         Column::number("predicted_ms", "predicted without it"),
         Column::number("error_percent", "difference"),
+        Column::number("under_load_error_percent", "with its load"),
         Column::number("replayed_ms", "replayed with its own durations"),
         Column::number("replayed_error_percent", "difference of that"),
     ];
@@ -38,6 +39,7 @@ pub(in crate::verb) fn steps(analysis: &Analysis, replayed: &Replayed) -> Table 
             milliseconds(step.recorded as f64).into(),
             left_out.map(|one| milliseconds(one.predicted as f64)).into(),
             left_out.map(|one| Percent(one.error())).into(),
+            left_out.map(|one| Percent(one.error_under_load())).into(),
             milliseconds(step.replayed() as f64).into(),
             Percent(step.error()).into(),
         ]);

@@ -1,15 +1,23 @@
 //! The published call `analyze --option replay|collect|statistic`: its arguments become those of the verbs of these names,
 //! and the results get the published names.
 
-use super::{Replay, algorithm, collect, statistic};
+mod critical_path;
+mod graph;
+mod names;
+mod recorders;
+mod statistic;
+
+use super::{Replay, algorithm, collect};
+use crate::ranks::Job;
 use crate::replayed::{self, Request};
 use crate::timeline;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, overwrite};
 use perf4sight_verb::config::{Setting, Values, flag, integer, number, path, text, word};
 use perf4sight_verb::{Context, Summary, Verb};
+use recorders::Compared;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The published arguments that have an effect here. Multi-word ones are spelled with underscores or hyphens.
@@ -31,11 +39,13 @@ pub const SETTINGS: &[Setting] = &[
 
 /// Published arguments of each of the published programs.
 pub const PUBLISHED: &[Setting] = &[
-    word("platform", platforms).or("TENSORFLOW").help("What recorded the traces; the files themselves show it."),
+    word("platform", platforms)
+        .or("TENSORFLOW")
+        .help("What recorded the traces; the files themselves show it, and a contradiction is warned about."),
     word("comm_backend", backends)
         .or("NCCL")
         .alias("comm_backend")
-        .help("What exchanges gradients; the files themselves show it."),
+        .help("What exchanges gradients; the files themselves show it, and a contradiction is warned about."),
     word("nccl_algo", algorithms).or("RING").alias("nccl_algo").help("How collective operations are done."),
     path("workspace").value("DIR").help("Folder for the results, instead of the first of --path."),
     flag("pretty").help("Accepted: results are always shown with what is necessary."),
@@ -92,8 +102,11 @@ fn algorithms() -> Vec<&'static str> {
 const COLLECTED: &str = "bps_trace_final.json";
 const STATISTIC: &str = "statistic.txt";
 const SYNTHETIC: &str = "synthetic.json";
-/// The folder, beside these, for what only this program writes.
+const GRAPH: &str = "trail_dag.gml";
+const CRITICAL_PATH: &str = "critical_path.json";
+/// The folder and the table, beside these, that only this program writes.
 const REPLAY: &str = "replay";
+const TABLE_OF_ALL: &str = "statistic.csv";
 
 /// Converts the arguments; `optimize` is another crate's.
 ///
@@ -106,16 +119,19 @@ pub fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
         (None, Some(first)) => first.clone(),
         (None, None) => return Err(values.error("path", "there is none").expected("a folder")),
     };
-    match values.get::<String>("option")?.as_str() {
-        "replay" => Ok(Box::new(Replayed { replay: replay(values, traces, &out)?, synthetic: out.join(SYNTHETIC) })),
-        "collect" => Ok(collect::verb(traces, out.join(COLLECTED))),
-        "statistic" => Ok(statistic::verb(traces, out.join(STATISTIC))),
+    let verb: Box<dyn Verb> = match values.get::<String>("option")?.as_str() {
+        "replay" => Box::new(Replayed { replay: replay(values, traces.clone(), &out)?, out }),
+        "collect" => collect::verb(traces.clone(), out.join(COLLECTED)),
+        "statistic" => {
+            Box::new(Statistic { table: super::statistic::new(traces.clone(), out.join(TABLE_OF_ALL)), out })
+        }
         other => {
             let place = ELSEWHERE.iter().find(|(option, _)| *option == other).map(|(_, place)| *place);
             let error = values.error("option", format!("{other} is not done by this call"));
-            Err(error.help(place.unwrap_or("perf4sight optimize")))
+            return Err(error.help(place.unwrap_or("perf4sight optimize")));
         }
-    }
+    };
+    Ok(Box::new(Compared { verb, traces, claims: recorders::claims(values)? }))
 }
 
 fn replay(values: &Values<'_>, traces: Vec<PathBuf>, out: &Path) -> Result<Replay> {
@@ -135,31 +151,58 @@ fn replay(values: &Values<'_>, traces: Vec<PathBuf>, out: &Path) -> Result<Repla
     Ok(Replay { record: None, traces, out: out.join(REPLAY), as_all_ranks: false, request })
 }
 
-/// A replay that writes the published timeline as well.
+/// A replay that writes the published files as well.
 struct Replayed {
     replay: Replay,
-    synthetic: PathBuf,
+    out: PathBuf,
 }
 
 impl Verb for Replayed {
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        overwrite::check(&self.synthetic, false, is_ours)?;
+        let [synthetic, graph, critical] = [SYNTHETIC, GRAPH, CRITICAL_PATH].map(|name| self.out.join(name));
+        [&synthetic, &critical].into_iter().try_for_each(|file| overwrite::check(file, false, is_ours))?;
+        overwrite::check(&graph, false, graph::is_ours)?;
         let mut is_written = false;
-        let mut summary = self.replay.compare(self.replay.files()?, context, |replayed| {
+        let mut summary = self.replay.compare(self.replay.files()?, context, |job, replayed| {
             is_written = true;
-            self.write(replayed)
+            self.write(job, replayed)
         })?;
-        summary.files.extend(is_written.then(|| ("replayed step", self.synthetic.clone())));
+        let published = [("replayed step", synthetic), ("graph", graph), ("critical path", critical)];
+        summary.files.extend(published.into_iter().filter(|_| is_written));
         Ok(summary)
     }
 }
 
 impl Replayed {
-    fn write(&self, replayed: &replayed::Replayed) -> Result<()> {
-        let mut text = Vec::new();
-        let written = timeline::write_replayed(replayed, &mut text);
-        written.map_err(|cause| Error::io(&self.synthetic, "write this file", &cause))?;
-        atomic_write::save(&self.synthetic, text)
+    fn write(&self, job: &Job, replayed: &replayed::Replayed) -> Result<()> {
+        let names = names::of_graph(&replayed.step.graph, &job.ranks);
+        let mut synthetic = Vec::new();
+        let written = timeline::write_replayed(replayed, &mut synthetic);
+        self.save(SYNTHETIC, written.map(|()| synthetic))?;
+        self.save(GRAPH, Ok(graph::of(&replayed.step.graph, &names).into_bytes()))?;
+        self.save(CRITICAL_PATH, critical_path::of(replayed, &names))
+    }
+
+    fn save(&self, name: &str, contents: io::Result<Vec<u8>>) -> Result<()> {
+        let file = self.out.join(name);
+        let contents = contents.map_err(|cause| Error::io(&file, "write this file", &cause))?;
+        atomic_write::save(&file, contents)
+    }
+}
+
+/// Statistics as a table, and as the published program keeps them.
+struct Statistic {
+    table: super::statistic::Statistic,
+    out: PathBuf,
+}
+
+impl Verb for Statistic {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let published = self.out.join(STATISTIC);
+        overwrite::check(&published, false, statistic::is_ours)?;
+        let mut summary = self.table.count(context, |job| atomic_write::save(&published, statistic::of(job)?))?;
+        summary.files.push(("statistics", published));
+        Ok(summary)
     }
 }
 
@@ -199,7 +242,13 @@ mod tests {
         let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
         let mut context =
             Context::new(console, || SystemTime::UNIX_EPOCH, Arc::default(), PathBuf::new(), String::new());
-        for (option, file) in [("replay", SYNTHETIC), ("collect", COLLECTED), ("statistic", STATISTIC)] {
+        for (option, file) in [
+            ("replay", SYNTHETIC),
+            ("replay", GRAPH),
+            ("replay", CRITICAL_PATH),
+            ("collect", COLLECTED),
+            ("statistic", STATISTIC),
+        ] {
             let arguments =
                 [("option", option), ("path", traces), ("workspace", out), ("sub_option", "smlt_delay_comm")];
             // Twice: results of our own are replaced.
@@ -209,8 +258,9 @@ mod tests {
             assert!(folder.path().join(file).metadata().unwrap().len() > 100, "{file}");
             std::fs::write(folder.path().join(file), "of somebody else").unwrap();
             assert!(verb(&arguments).unwrap().run(&mut context).is_err(), "{file}");
+            std::fs::remove_file(folder.path().join(file)).unwrap();
         }
-        assert!(folder.path().join(REPLAY).join("report.html").exists());
+        assert!(folder.path().join(REPLAY).join("report.html").exists() && folder.path().join(TABLE_OF_ALL).exists());
     }
 
     #[test]

@@ -1,0 +1,78 @@
+//! Matches sends and receives that were enqueued together (`batch_isend_irecv`), by their order, size and ends.
+
+use super::matching::{Alike, named_peers, of_step, step_names, transfer};
+use super::{Call, Exchange, Message, Operation, Part};
+use crate::ranks::Job;
+use std::collections::{BTreeMap, HashMap};
+
+/// The batches of all ranks as exchanges: those between which a message goes belong together, for none ends before the
+/// others take part.
+pub(super) fn of(job: &Job, calls: &[Vec<Call>]) -> Vec<Exchange> {
+    let mut batches: Vec<Part> = Vec::new();
+    let mut messages: HashMap<(Alike, usize), Vec<usize>> = HashMap::new();
+    for (rank, calls) in calls.iter().enumerate() {
+        let mut seen: HashMap<Alike, usize> = HashMap::new();
+        let names = step_names(job, rank);
+        for (index, call) in calls.iter().enumerate().filter(|(_, call)| is_batch(call)) {
+            let step = call.step.map(|step| names[step].clone());
+            for message in &call.batch {
+                let alike = transfer(message, job.ranks[rank].number, step.clone());
+                let nth = seen.entry(alike.clone()).and_modify(|count| *count += 1).or_insert(0);
+                messages.entry((alike, *nth)).or_default().push(batches.len());
+            }
+            batches.push(Part { rank, call: index });
+        }
+    }
+    let together = together(batches.len(), messages.values());
+    let mut exchanges: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    together.iter().enumerate().for_each(|(batch, first)| exchanges.entry(*first).or_default().push(batch));
+    let given = |rank: &Option<u32>| job.ranks.iter().any(|own| Some(own.number) == *rank);
+    let mut is_alone = vec![false; batches.len()];
+    for ((alike, _), ends) in messages.iter().filter(|((alike, _), _)| alike.peers.iter().all(given)) {
+        ends.iter().for_each(|batch| is_alone[*batch] |= ends.len() < 2 && alike.peers[0] != alike.peers[1]);
+    }
+    let exchange = |batches_of: Vec<usize>| {
+        let whole = batches_of.len() > 1 && !batches_of.iter().any(|batch| is_alone[*batch]);
+        exchange(job, calls, batches_of.into_iter().map(|batch| batches[batch]).collect(), whole)
+    };
+    exchanges.into_values().map(exchange).collect()
+}
+
+/// Whether a call is a batch whose ends are all known.
+pub(super) fn is_batch(call: &Call) -> bool {
+    let knows_ends = |message: &Message| named_peers(&message.arguments).iter().any(Option::is_some);
+    !call.batch.is_empty() && call.batch.iter().all(knows_ends)
+}
+
+/// For each batch the first one that it belongs to, through one message or several.
+fn together<'a>(batches: usize, messages: impl Iterator<Item = &'a Vec<usize>>) -> Vec<usize> {
+    let mut first: Vec<usize> = (0..batches).collect();
+    for ends in messages {
+        for pair in ends.windows(2) {
+            let [one, other] = [pair[0], pair[1]].map(|batch| root(&first, batch));
+            first[one.max(other)] = one.min(other);
+        }
+    }
+    (0..batches).map(|batch| root(&first, batch)).collect()
+}
+
+fn root(first: &[usize], mut batch: usize) -> usize {
+    while first[batch] != batch {
+        batch = first[batch];
+    }
+    batch
+}
+
+fn exchange(job: &Job, calls: &[Vec<Call>], parts: Vec<Part>, whole: bool) -> Exchange {
+    let first = &calls[parts[0].rank][parts[0].call];
+    let bytes = |part: &Part| calls[part.rank][part.call].batch.iter().filter_map(Message::bytes).max();
+    Exchange {
+        operation: Operation::SendReceive,
+        group: first.arguments.group.clone(),
+        ranks: first.arguments.ranks.clone(),
+        bytes: parts.iter().filter_map(bytes).max(),
+        step: first.step.and_then(|step| of_step(job, parts[0].rank, step)),
+        whole,
+        parts,
+    }
+}
