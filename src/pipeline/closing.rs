@@ -33,7 +33,8 @@ impl Closing {
         self.sections.insert(section.to_string(), summary.json);
     }
 
-    pub fn show(&self, ending: Ending, context: &Context) {
+    /// Shows them; `is_left` where tasks of Slurm still run.
+    pub fn show(&self, ending: Ending, is_left: bool, context: &Context) {
         let console = &context.console;
         if ending == Ending::Interrupted {
             console.warn("interrupted; what was written, if anything, is whole, and the same command does the rest");
@@ -41,7 +42,7 @@ impl Closing {
         self.findings.iter().filter_map(Findings::table).for_each(|table| console.table(&table));
         show_files(&self.files, console);
         let mut json = json!({
-            "finished": ending == Ending::Finished,
+            "finished": ending == Ending::Finished && !is_left,
             "sections": self.sections,
             "files": self.files.iter().map(|(what, path)| json!({ "what": what, "path": path.to_string_lossy() })).collect::<Value>(),
             "warnings": context.warnings(),

@@ -10,9 +10,9 @@ use perf4sight_base::error::{Error, Result, suggestion};
 use perf4sight_report::Console;
 use perf4sight_slurm as slurm;
 use perf4sight_verb::config::{Document, SectionText, Table, Values};
-use perf4sight_verb::{Context, Section, Spec, Summary, Verb};
+use perf4sight_verb::{Context, Divisible, Section, Spec, Summary, Verb};
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
@@ -91,7 +91,7 @@ pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<
         return Ok(Ending::Finished);
     }
     context.config = document.to_string();
-    run_all(&jobs, slurm.as_ref(), context)
+    run_all(specs, &jobs, slurm.as_ref(), context)
 }
 
 fn tables<'a>(specs: &'a [&'a Spec]) -> Vec<&'a Table> {
@@ -152,33 +152,42 @@ fn chosen<'a>(jobs: Vec<Job<'a>>, only: &[String], document: &Document) -> Resul
     Ok(jobs.into_iter().filter(|job| only.is_empty() || only.iter().any(|name| name == job.name())).collect())
 }
 
-fn run_all(jobs: &[Job], slurm: Option<&slurm::Settings>, context: &mut Context) -> Result<Ending> {
+fn run_all(specs: &[&Spec], jobs: &[Job], slurm: Option<&slurm::Settings>, context: &mut Context) -> Result<Ending> {
     let mut closing = Closing::of(jobs.iter().map(|job| job.spec.subject));
-    let mut failure = None;
+    let (mut failure, mut is_left) = (None, false);
     for job in jobs.iter() {
         if context.cancelled() {
             break;
         }
         context.console.note("");
         context.console.note(format_args!("[{}] {}", job.name(), job.spec.table.about));
-        let (mut summary, goes_on) = run_one(job, slurm, context)?;
+        let (mut summary, goes_on) = run_one(specs, job, slurm, context)?;
         show(&summary, &context.console);
         failure = failure.or(summary.failure.take());
         closing.add(job.name(), job.spec.subject, summary);
         if !goes_on {
+            is_left = true;
             break;
         }
     }
     let ending = ending(context);
-    closing.show(ending, context);
+    closing.show(ending, is_left, context);
     failure.map_or(Ok(ending), Err)
 }
 
 /// Runs a section here, or by Slurm where it can be divided; whether the next ones may run, too.
-fn run_one(job: &Job, slurm: Option<&slurm::Settings>, context: &mut Context) -> Result<(Summary, bool)> {
+fn run_one(
+    specs: &[&Spec],
+    job: &Job,
+    slurm: Option<&slurm::Settings>,
+    context: &mut Context,
+) -> Result<(Summary, bool)> {
+    let of_config = |file: &Path, name: &str, work: &mut dyn FnMut(&dyn Divisible) -> Result<()>| {
+        part::with_file(specs, file, name, work)
+    };
     match slurm.zip(job.section.divisible()) {
         None => job.section.run(context).map(|summary| (summary, true)),
-        Some((settings, section)) => Ok(match slurm::run(section, job.name(), settings, context)? {
+        Some((settings, section)) => Ok(match slurm::run(section, job.name(), settings, &of_config, context)? {
             slurm::Done::Complete(summary) => (summary, true),
             slurm::Done::Left(summary) => (summary, false),
         }),

@@ -45,6 +45,19 @@ pub fn merge(specs: &[&Spec], run: &Path, context: &mut Context) -> Result<Endin
     Ok(ending(context))
 }
 
+/// Calls with a section of a configuration file.
+///
+/// # Errors
+/// A file without such a section; those of `work`.
+pub(super) fn with_file(
+    specs: &[&Spec],
+    file: &Path,
+    name: &str,
+    work: &mut dyn FnMut(&dyn Divisible) -> Result<()>,
+) -> Result<()> {
+    with_section(specs, &Document::load(file)?, name, work)
+}
+
 /// Runs `work` on a section of a configuration.
 fn with_section<T>(
     specs: &[&Spec],

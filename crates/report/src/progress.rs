@@ -4,10 +4,14 @@ use super::console::{Sink, locked};
 use super::printable::one_line;
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Without a terminal, one line for each tenth of the work: enough to follow the progress, too few to fill a log.
 const LINES: u64 = 10;
+
+/// Without a terminal, the longest time without a line.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// The interval at which a bar is redrawn, so that its clock advances during a long piece of work. Drawing a line takes
 /// microseconds, too little to affect the measurements.
@@ -25,6 +29,8 @@ struct Log {
     sink: Sink,
     /// No line is written before this time.
     patience: Duration,
+    /// Milliseconds until the last line.
+    written: AtomicU64,
 }
 
 impl Progress {
@@ -43,7 +49,8 @@ impl Progress {
 
     /// An occasional line in a log.
     pub(super) fn lines(total: u64, what: &str, sink: Sink, patience: Duration) -> Self {
-        Progress { bar: hidden(total), log: Some(Log { what: what.to_string(), sink, patience }), most: Duration::MAX }
+        let log = Log { what: what.to_string(), sink, patience, written: AtomicU64::new(0) };
+        Progress { bar: hidden(total), log: Some(log), most: Duration::MAX }
     }
 
     /// Sets the maximum duration of the task, after which it ends even if unfinished; the time left never exceeds it.
@@ -64,18 +71,22 @@ impl Progress {
         self.bar.set_length(self.bar.position() + left);
     }
 
-    /// Adds finished pieces; unexpected pieces increase the total.
+    /// Adds finished pieces, or none while a long one goes on; unexpected pieces increase the total.
     pub fn advance(&self, pieces: u64) {
         let before = self.bar.position();
         let reported = self.tenths(before);
         self.bar.set_length(self.total().max(before + pieces));
         self.bar.inc(pieces);
         if let Some(log) = &self.log
-            && reported < self.tenths(before + pieces)
             && self.bar.elapsed() >= log.patience
+            && (reported < self.tenths(before + pieces) || self.is_silent(log))
         {
             self.write(log, before + pieces);
         }
+    }
+
+    fn is_silent(&self, log: &Log) -> bool {
+        self.bar.elapsed() >= SILENCE + Duration::from_millis(log.written.load(Ordering::Relaxed))
     }
 
     fn tenths(&self, done: u64) -> u64 {
@@ -87,6 +98,7 @@ impl Progress {
     }
 
     fn write(&self, log: &Log, done: u64) {
+        log.written.store(self.bar.elapsed().as_millis() as u64, Ordering::Relaxed);
         let left = match self.total().saturating_sub(done) {
             0 => "done".to_string(),
             _ => format!("{} left", HumanDuration(left(self.bar.eta(), self.bar.elapsed(), self.most))),

@@ -11,6 +11,12 @@ use std::process::{Command, Stdio};
 /// The default of `MaxArraySize` in Slurm.
 const ARRAY_SIZE: usize = 1001;
 
+/// Variables that would change what these commands list and cancel begin with this.
+const FILTERS: [&str; 4] = ["SQUEUE_", "SCANCEL_", "SINFO_", "SCONTROL_"];
+
+/// Options of sbatch in variables that would keep it from submitting, or are set here.
+const REPLACED: [&str; 3] = ["SBATCH_WAIT", "SBATCH_ARRAY_INX", "SBATCH_TEST_ONLY"];
+
 /// The cluster that the commands on the PATH talk to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cluster;
@@ -119,6 +125,10 @@ impl Cluster {
 /// The output of a command.
 fn call(program: &str, arguments: &[String]) -> Result<String> {
     let mut command = Command::new(program);
+    let foreign = |name: &str| FILTERS.iter().any(|filter| name.starts_with(filter)) || REPLACED.contains(&name);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(foreign)) {
+        command.env_remove(name);
+    }
     // In a process group of its own, so that Ctrl-C does not end it between submitting and reporting the number.
     command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).process_group(0);
     let output = command.output().map_err(|cause| match cause.kind() {

@@ -2,7 +2,7 @@
 
 use super::cluster::Cluster;
 use super::queue::Queued;
-use super::run_folder::{Note, Run, State};
+use super::run_folder::{Note, OUTPUT, Run, State};
 use super::settings::Settings;
 use super::standing::{Live, Standing, time_left};
 use perf4sight_base::error::Result;
@@ -36,7 +36,7 @@ pub(crate) enum Ending {
 }
 
 /// The jobs of tasks, by run and task.
-type Jobs = BTreeMap<(usize, usize), Live>;
+pub(crate) type Jobs = BTreeMap<(usize, usize), Live>;
 
 /// Waits until no task of the runs is in the queue.
 ///
@@ -59,7 +59,7 @@ pub(crate) fn follow(runs: &[Run], settings: &Settings, cluster: Cluster, contex
         progress.advance((now - done.min(now)) as u64);
         done = done.max(now);
         if standings.iter().all(|standing| standing.live.is_empty()) {
-            return Ok(Ending::All(failures(&standings, &jobs, cluster)));
+            return Ok(Ending::All(failures(&standings.iter().collect::<Vec<_>>(), &jobs, cluster)));
         }
         warn_of_stuck(&standings, &mut stuck, context);
         warn_of_moved(&standings, &mut stuck, context);
@@ -194,7 +194,7 @@ const UNSHARED: &str = "the nodes must see this folder under the same path, as o
                         and start perf4sight from one";
 
 /// What became of the tasks that did not do their work.
-fn failures(standings: &[Standing<'_>], jobs: &Jobs, cluster: Cluster) -> Vec<String> {
+pub(crate) fn failures(standings: &[&Standing<'_>], jobs: &Jobs, cluster: Cluster) -> Vec<String> {
     let mut failures = Vec::new();
     for (at, standing) in standings.iter().enumerate() {
         for (task, note) in standing.ended() {
@@ -209,12 +209,7 @@ fn failure(run: &Run, task: usize, note: Option<&Note>, fate: impl Fn() -> Optio
     let slurm = || fate().map_or(String::new(), |fate| format!(" (Slurm: {fate})"));
     let items = run.tasks[task].items.len();
     Some(match note {
-        None => format!(
-            "task {task} left nothing in {}{}: {UNSHARED}, or see what its node printed in {}",
-            run.folder.display(),
-            slurm(),
-            super::run_folder::OUTPUT
-        ),
+        None => never_began(run, task, fate()),
         Some(Note { state: State::Finished, .. }) => return None,
         Some(Note { state: State::Moved, node, words, .. }) => {
             format!("task {task} ended before it got another node than {node}: {words}")
@@ -230,6 +225,22 @@ fn failure(run: &Run, task: usize, note: Option<&Note>, fate: impl Fn() -> Optio
         }
         Some(Note { state: State::Failed, node, words, .. }) => format!("task {task} failed on {node}: {words}"),
     })
+}
+
+/// What is known of a task that wrote nothing about itself.
+fn never_began(run: &Run, task: usize, fate: Option<String>) -> String {
+    let output = run.folder.join(OUTPUT);
+    let output = output.display();
+    match fate {
+        Some(fate) if fate.starts_with("CANCELLED") => format!("task {task} was cancelled before it began"),
+        Some(fate) if !fate.ends_with("exit code 0:0") => {
+            format!("task {task} ended before perf4sight began (Slurm: {fate}); what its node printed is in {output}")
+        }
+        _ => format!(
+            "task {task} left nothing in {}: {UNSHARED}, or see what its node printed in {output}",
+            run.folder.display()
+        ),
+    }
 }
 
 #[cfg(test)]

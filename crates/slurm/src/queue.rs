@@ -23,12 +23,14 @@ pub(crate) struct Queued {
     pub name: String,
 }
 
-/// Parses the output of `squeue --array` with [`FORMAT`].
+/// Parses the output of `squeue --array` with [`FORMAT`]. The name of a job of others may hold several lines.
 ///
 /// # Errors
 /// Another format.
 pub(crate) fn parse(text: &str) -> Result<Vec<Queued>> {
-    text.lines().filter(|line| !line.trim().is_empty()).map(parse_line).collect()
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next().map(parse_line).transpose()?;
+    Ok(first.into_iter().chain(lines.flat_map(parse_line)).collect())
 }
 
 fn parse_line(line: &str) -> Result<Queued> {
@@ -62,6 +64,8 @@ mod tests {
         assert_eq!(seen, [(7, Some(2), true, ""), (7, Some(0), false, "board1"), (8, None, true, "")]);
         assert_eq!((queued[0].reason.as_str(), queued[2].name.as_str()), ("Resources", "a|b"));
         assert!(parse("slurm_load_jobs error").is_err());
+        let several_lines = "9|N/A|PENDING|None||evil\nname\n7|0|RUNNING|None|board1|perf4sight-profile-a-0\n";
+        assert_eq!(parse(several_lines)?.len(), 2);
         Ok(())
     }
 }

@@ -214,6 +214,11 @@ impl Run {
         atomic_write::save(&self.folder.join(MERGED), "")
     }
 
+    /// Whether nothing more comes of it.
+    pub fn is_closed(&self) -> bool {
+        self.folder.join(MERGED).exists()
+    }
+
     fn note_file(&self, task: usize) -> PathBuf {
         self.folder.join(format!("task-{task}.json"))
     }
@@ -230,7 +235,9 @@ fn numbers(runs: &Path) -> Result<Vec<u64>> {
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         listed => listed.map_err(|cause| Error::io(runs, "list the runs", &cause))?,
     };
-    let mut numbers: Vec<u64> = listed.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    // Larger ones are not ours.
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+    let mut numbers: Vec<u64> = listed.flatten().filter_map(number).map(u64::from).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }

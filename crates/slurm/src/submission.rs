@@ -8,10 +8,12 @@ use super::run_folder::{OUTPUT, Run, Share};
 use super::settings::Settings;
 use super::standing::Standing;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::input_file;
 use perf4sight_base::output_folder::lock_folder;
 use perf4sight_base::units::counted;
 use perf4sight_verb::{Context, Divisible, Item, Summary};
-use std::collections::BTreeSet;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs};
@@ -43,23 +45,35 @@ pub(crate) struct Submission<'a> {
     pub cluster: Cluster,
     /// The folder of its runs.
     pub runs: PathBuf,
+    /// The section of a configuration file, for runs of earlier configurations.
+    pub of_config: &'a OfConfig<'a>,
 }
+
+/// Calls with the section of this name of a configuration file.
+pub type OfConfig<'a> = dyn Fn(&Path, &str, &mut dyn FnMut(&dyn Divisible) -> Result<()>) -> Result<()> + 'a;
 
 /// Submits the items of a section that have no result and are not under way, and waits for all of them.
 ///
 /// # Errors
 /// No Slurm, a controller that does not answer, a refused job, results that cannot be merged.
-pub fn run(section: &dyn Divisible, name: &str, settings: &Settings, context: &mut Context) -> Result<Done> {
+pub fn run(
+    section: &dyn Divisible,
+    name: &str,
+    settings: &Settings,
+    of_config: &OfConfig<'_>,
+    context: &mut Context,
+) -> Result<Done> {
     let runs = runs(section)?;
-    let submission = Submission { section, name, settings, cluster: Cluster, runs };
+    let submission = Submission { section, name, settings, cluster: Cluster, runs, of_config };
     if settings.print_script {
         return submission.show(context);
     }
     let (mut tried, mut outputs) = (BTreeSet::new(), Vec::new());
     loop {
-        let active = submission.submit_missing(context)?;
+        let (active, failed) = submission.submit_missing(context)?;
+        failed.iter().for_each(|failure| context.warn(failure));
         if settings.detach && !active.is_empty() {
-            return submission.leave(&active, context).map(Done::Left);
+            return submission.leave(&active, failed.len(), context).map(Done::Left);
         }
         let failures = match follow::follow(&active, settings, submission.cluster, context)? {
             Ending::Cancelled(tasks) => return Ok(Done::Left(cancelled(tasks))),
@@ -105,15 +119,19 @@ fn cancelled(tasks: usize) -> Summary {
 }
 
 impl Submission<'_> {
-    /// Submits what is neither done nor under way, and returns the runs that are under way.
-    fn submit_missing(&self, context: &mut Context) -> Result<Vec<Run>> {
+    /// Submits what is neither done nor under way, and returns the runs that are under way, and what failed since somebody
+    /// waited for it.
+    fn submit_missing(&self, context: &mut Context) -> Result<(Vec<Run>, Vec<String>)> {
         let runs = &self.runs;
         fs::create_dir_all(runs).map_err(|cause| Error::io(runs, "make this folder", &cause))?;
         let _lock = lock(runs)?;
         let queue = self.cluster.queue()?;
-        let mut claimed = BTreeSet::new();
+        let (mut claimed, mut failed) = (BTreeSet::new(), Vec::new());
         for run in Run::open(runs)? {
             let standing = Standing::of(&run, &queue);
+            if standing.live.is_empty() {
+                failed.extend(follow::failures(&[&standing], &BTreeMap::new(), self.cluster));
+            }
             self.settle(&standing, context)?;
             claimed.extend(standing.claimed().map(str::to_owned));
         }
@@ -122,7 +140,7 @@ impl Submission<'_> {
         if !items.is_empty() {
             self.submit(&items, context)?;
         }
-        Run::open(runs)
+        Ok((Run::open(runs)?, failed))
     }
 
     fn submit(&self, items: &[Item], context: &mut Context) -> Result<()> {
@@ -136,8 +154,10 @@ impl Submission<'_> {
         for array in Array::cut(run.tasks.len(), self.cluster.array_size()?) {
             let submitted = array_arguments(&run, &place, array, jobs.last().copied())
                 .and_then(|words| self.cluster.submit(&words));
-            match submitted {
+            match submitted.or_else(|error| self.submitted_all_the_same(&run, array, error)) {
                 Ok(job) => jobs.push(job),
+                // The controller does not answer, and may have the job: the next command looks for it.
+                Err(error) if self.cluster.queue().is_err() => return Err(error),
                 Err(error) => {
                     // All or nothing: the same command submits everything again.
                     let cancelled = self.cluster.cancel(&jobs);
@@ -161,6 +181,13 @@ impl Submission<'_> {
             ));
         }
         Ok(())
+    }
+
+    /// The array that Slurm took although its answer was lost.
+    fn submitted_all_the_same(&self, run: &Run, array: Array, error: Error) -> Result<u64> {
+        let name = format!("{}{}", run.name, array.first);
+        let queue = self.cluster.queue().unwrap_or_default();
+        queue.iter().find(|queued| queued.name == name).map(|queued| queued.job).ok_or(error)
     }
 
     /// The run of these items.
@@ -202,12 +229,21 @@ impl Submission<'_> {
     }
 
     /// Where the runs stand, for whoever does not wait.
-    fn leave(&self, active: &[Run], context: &Context) -> Result<Summary> {
+    fn leave(&self, active: &[Run], failed: usize, context: &Context) -> Result<Summary> {
         let queue = self.cluster.queue()?;
         let words: Vec<String> =
             active.iter().map(|run| follow::words(&Standing::of(run, &queue), self.settings, context)).collect();
         let headline = format!("{}; the same command shows where it stands, and merges what is done", words.join("; "));
-        Ok(Summary { headline, ..Summary::default() })
+        let failure = (failed > 0).then(|| {
+            Error::device(format!(
+                "{} failed and {} submitted again",
+                counted(failed as u64, "task"),
+                if failed == 1 { "was" } else { "were" }
+            ))
+            .help("correct what the warnings name; scancel ends the tasks that are queued")
+        });
+        let json = json!({ "slurm": words });
+        Ok(Summary { headline, failure, json, ..Summary::default() })
     }
 
     /// Merges the results of runs that have ended.
@@ -225,7 +261,17 @@ impl Submission<'_> {
 
     /// Merges the results of tasks that have ended; where all have, the job that merges has nothing left to do.
     fn settle(&self, standing: &Standing<'_>, context: &mut Context) -> Result<()> {
-        merge_ended(self.section, standing, context)?;
+        let run = standing.run;
+        // Rows of networks that the configuration no longer names are results all the same.
+        match input_file::text_if_there(&run.config(), "read the configuration of a run")? {
+            Some(config) if config != context.config => {
+                let mut merge = |section: &dyn Divisible| merge_ended(section, standing, context);
+                if let Err(error) = (self.of_config)(&run.config(), &run.section, &mut merge) {
+                    context.warn(format!("what {} measured is not among the results: {error}", run.folder.display()));
+                }
+            }
+            _ => merge_ended(self.section, standing, context)?,
+        }
         let merge = standing.merge.filter(|_| standing.live.is_empty());
         self.cluster.cancel(&merge.into_iter().collect::<Vec<_>>())
     }

@@ -72,10 +72,11 @@ impl Task {
         let left = self.run.note(self.index).map_or(Vec::new(), |note| note.left);
         self.write(State::Running, "", &left)?;
         let (began, before) = (context.now(), self.size());
-        let done = self.check_version().and_then(|()| self.make_folder()).and_then(|()| {
-            let (items, share) = (&self.run.tasks[self.index].items, self.run.share(self.index));
-            work(&Part { items, folder: &self.folder(), run: &self.run.folder, share }, context)
-        });
+        let done =
+            self.check_open().and_then(|()| self.check_version()).and_then(|()| self.make_folder()).and_then(|()| {
+                let (items, share) = (&self.run.tasks[self.index].items, self.run.share(self.index));
+                work(&Part { items, folder: &self.folder(), run: &self.run.folder, share }, context)
+            });
         match &done {
             Err(error) if error.kind() == Kind::OtherKind => {
                 if let Err(why) = self.leave_node(error, left.clone()) {
@@ -138,6 +139,15 @@ impl Task {
         let folder = self.folder();
         fs::create_dir_all(&folder).map_err(|cause| Error::io(&folder, "make this folder", &cause))?;
         lock_folder(&folder, EARLIER, "wait for it to finish, then run the same command again").map(drop)
+    }
+
+    /// A run that was taken for failed while its jobs were on their way to the queue was submitted again.
+    fn check_open(&self) -> Result<()> {
+        match self.run.is_closed() {
+            false => Ok(()),
+            true => Err(Error::usage("this run was closed before its tasks began, and its work submitted again")
+                .file(&self.run.folder)),
+        }
     }
 
     /// Rows of two versions may mean different things.

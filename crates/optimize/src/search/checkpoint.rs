@@ -57,16 +57,18 @@ impl Checkpoint {
         Ok(is_usable.then(|| serde_json::from_str(&body).ok()).flatten())
     }
 
-    /// Puts the checkpoint of a file in the place of another, unless that one is of the same search and further.
+    /// Puts the checkpoint of a file in the place of another, unless that one is whole, of the same search, for as few moves, and
+    /// further.
     ///
     /// # Errors
     /// Files that cannot be read or written; one in that place that is no checkpoint.
     pub fn adopt(file: &Path, place: &Path) -> Result<()> {
         let Some((head, body)) = read(file)? else { return Ok(()) };
         let evaluated = |body: &str| serde_json::from_str::<Checkpoint>(body).map_or(0, |one| one.evaluated);
-        match read(place)? {
-            Some((own, old)) if own.search == head.search && evaluated(&old) >= evaluated(&body) => Ok(()),
-            _ => atomic_write::save(place, format!("{}\n{body}\n", json(&head)?)),
+        let own = Checkpoint::load(place, &head.search, head.moves)?;
+        match own.is_some_and(|own| own.evaluated >= evaluated(&body)) {
+            true => Ok(()),
+            false => atomic_write::save(place, format!("{}\n{body}\n", json(&head)?)),
         }
     }
 }

@@ -17,7 +17,7 @@ mod walk;
 pub use checkpoint::Checkpoint;
 pub use fused::{Fused, Move};
 pub use operations::{Class, Operation, operation};
-pub(crate) use searches::name;
+pub(crate) use searches::identity;
 pub use searches::{GoOn, Searches};
 pub use units::{Unit, UnitGraph};
 pub use walk::{Optimizer, Search, Visit, Walk};

@@ -72,12 +72,12 @@ impl Searches {
     }
 }
 
-/// The way and the seed.
-pub(crate) fn name(search: Search) -> String {
+/// The way and the seed, of the file.
+fn name(search: Search) -> String {
     format!("{}-seed-{}", search.optimizer.name(), search.seed)
 }
 
 /// What makes a search another one: its graph, what fusing saves, its way, its seed.
-fn identity(search: Search, start: &Fused<'_>) -> String {
+pub(crate) fn identity(search: Search, start: &Fused<'_>) -> String {
     checksum(start.description().chain([name(search)]).flat_map(String::into_bytes))
 }

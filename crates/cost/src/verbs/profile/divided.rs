@@ -13,7 +13,7 @@ use crate::records::{self, Appender, Provenance, Variant, absent, merge_attempts
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::lock_folder;
 use perf4sight_machine::{Setting, check_kind, claim, differences};
-use perf4sight_step::workload::{Quantity, Stage, Variable};
+use perf4sight_step::workload::{Quantity, Stage, Variable, Workload};
 use perf4sight_verb::{Context, Divisible, Foreseen, Item, Outline, Part, Summary};
 use std::collections::BTreeMap;
 use std::fs;
@@ -54,12 +54,25 @@ impl Divisible for Profile {
         let planned = self.planned(&tests, &present);
         let (seconds, factor) = (estimate::each(planned.iter(), &self.device), self.pace(&planned)?);
         let ahead = self.ahead(&planned)?;
-        let item = |(at, variables): &(usize, Vec<Variable>)| Item {
-            name: format!("{}{VARIABLES}{}", name(&planned[*at]), words(variables)),
-            group: group(&planned[*at].configuration),
-            time: Duration::try_from_secs_f64(factor * seconds[*at]).unwrap_or(Duration::MAX),
-        };
-        Ok(ahead.iter().map(item).collect())
+        let mut items: Vec<Item> = Vec::new();
+        let mut places: BTreeMap<(&Variant, Workload), usize> = BTreeMap::new();
+        for (at, variables) in &ahead {
+            let configuration = &planned[*at].configuration;
+            let name = format!("{}{VARIABLES}{}", name(&planned[*at]), words(variables));
+            let time = Duration::try_from_secs_f64(factor * seconds[*at]).unwrap_or(Duration::MAX);
+            match places.get(&(&configuration.variant, configuration.workload)) {
+                // All rounds of a configuration are one item: which of them are missing is known where the rows are.
+                Some(place) => {
+                    items[*place].name += &format!("{ROUNDS}{name}");
+                    items[*place].time = items[*place].time.saturating_add(time);
+                }
+                None => {
+                    places.insert((&configuration.variant, configuration.workload), items.len());
+                    items.push(Item { name, group: group(configuration), time });
+                }
+            }
+        }
+        Ok(items)
     }
 
     fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary> {
@@ -99,7 +112,8 @@ impl Divisible for Profile {
             return Ok(Summary { headline: "no rows".to_owned(), ..Summary::default() });
         };
         let (log_dir, seed) = (&self.places.log_dir, self.device.seed);
-        let log = ProfileLog::open(log_dir, &planned, &provenance.setting, seed, context)?;
+        // Other programs that wait for the same array merge and conclude, too.
+        let log = ProfileLog::open(log_dir, &planned, &provenance.setting, seed, PATIENCE, context)?;
         let mut files = self.write_tests(&tests)?;
         files.push(("rows", log_dir.clone()));
         let run = MeasurementRun { devices: &[], planned: &planned, till_first_fail: self.till_first_fail };
@@ -190,7 +204,10 @@ fn group(configuration: &Configuration) -> String {
     format!("{} {}", configuration.variant, configuration.workload.step)
 }
 
-/// The end of the name of an item begins with this.
+/// Between the rounds in the name of an item.
+const ROUNDS: char = '\n';
+
+/// The end of the name of a round begins with this.
 const VARIABLES: &str = ": ";
 
 fn words(variables: &[Variable]) -> String {
@@ -200,7 +217,8 @@ fn words(variables: &[Variable]) -> String {
 /// The configurations with these names, each with the variables that its name ends with: a row that is there is not
 /// measured again.
 fn chosen(planned: Vec<Planned>, names: &[String]) -> Result<Vec<Planned>> {
-    let mut wanted: BTreeMap<&str, &str> = names.iter().filter_map(|name| name.rsplit_once(VARIABLES)).collect();
+    let rounds = names.iter().flat_map(|name| name.split(ROUNDS));
+    let mut wanted: BTreeMap<&str, &str> = rounds.filter_map(|name| name.rsplit_once(VARIABLES)).collect();
     let mut chosen = Vec::new();
     for mut one in planned {
         if let Some(variables) = wanted.remove(name(&one).as_str()) {

@@ -14,7 +14,7 @@ use perf4sight_base::units::Bytes;
 use perf4sight_report::Progress;
 use perf4sight_step::workload::Variable;
 use perf4sight_verb::Context;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread;
 
@@ -65,12 +65,25 @@ impl MeasurementRun<'_> {
         state.close()
     }
 
+    /// The first round of each row that is measured here: of a divided profile, others measure those before it.
+    fn first_rounds(&self) -> BTreeMap<Identity, u32> {
+        let mut first: BTreeMap<Identity, u32> = BTreeMap::new();
+        for planned in self.planned {
+            let round = planned.configuration.round;
+            for row in planned.identities() {
+                first.entry(row).and_modify(|first| *first = round.min(*first)).or_insert(round);
+            }
+        }
+        first
+    }
+
     fn state(&self, plan: &dyn Plan, log: Option<ProfileLog>, context: &mut Context) -> State {
         let earlier = log.as_ref().map_or(Vec::new(), |log| self.asked(&log.earlier));
         let mut ledger = Ledger::of(&earlier);
         if let Some(log) = &log {
             log.timed_layers().for_each(|(variant, workload)| ledger.enter_layers(variant, workload));
         }
+        self.first_rounds().into_iter().for_each(|(row, first)| ledger.assume(row, first - 1));
         self.announce(&ledger, log.as_ref(), context);
         let progress = context.console.progress(plan.left(&ledger) as u64, "profile");
         let before = log.as_ref().map_or(0.0, ProfileLog::seconds);

@@ -75,11 +75,12 @@ impl ProfileLog {
         planned: &[Planned],
         setting: &Setting,
         seed: u64,
+        patience: Duration,
         context: &mut Context,
     ) -> Result<Self> {
         let variables: BTreeSet<Variable> = files(planned).into_iter().map(|(_, variable)| variable).collect();
         variables.iter().try_for_each(|variable| records::ensure_writable(&log_dir.join(variable.name())))?;
-        let lock = lock_folder(log_dir, Duration::ZERO, "wait for it to finish, or set another log_dir")?;
+        let lock = lock_folder(log_dir, patience, "wait for it to finish, or set another log_dir")?;
         records::check_conditions(log_dir)?;
         let mut provenance = provenance(log_dir, setting)?;
         let date = humantime::format_rfc3339_seconds(context.now()).to_string();

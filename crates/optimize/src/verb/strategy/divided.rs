@@ -3,7 +3,7 @@
 
 use super::{SEARCHES, Strategy};
 use crate::passes::searched_graph;
-use crate::search::{Checkpoint, Fused, Search, Searches, UnitGraph, name};
+use crate::search::{Checkpoint, Fused, Search, Searches, UnitGraph, identity};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::counted;
 use perf4sight_verb::{Context, Divisible, Foreseen, Item, Outline, Part, Summary};
@@ -36,31 +36,37 @@ impl Divisible for Strategy {
             if !self.wanted.searches.known(search, &first)?.has_ended() {
                 let seconds = MOVE * graph.units.len() as f64 * search.moves as f64;
                 let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-                items.push(Item { name: name(search), group: name(search), time });
+                let name = item(search, &first);
+                items.push(Item { group: name.clone(), name, time });
             }
         }
         Ok(items)
     }
 
     fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary> {
-        let chosen = |search: &Search| part.items.contains(&name(*search));
-        let searches: Vec<Search> = self.wanted.searches.all().into_iter().filter(chosen).collect();
-        let Some(graph) = self.graph()?.filter(|_| searches.len() == part.items.len()) else {
-            return Err(Error::input("this task has searches that the configuration or the traces lack")
-                .help("the node sees other files than the machine that submitted: both need the same folder"));
+        let lacks = || {
+            Error::input("this task has searches that the configuration or the traces lack")
+                .help("the traces were changed since, or the node sees other files than the machine that submitted: both need the same folder")
         };
+        let graph = self.graph()?.ok_or_else(lacks)?;
+        let first = Fused::new(&graph, self.wanted.simulate);
+        let chosen = |search: &Search| part.items.contains(&item(*search, &first));
+        let searches: Vec<Search> = self.wanted.searches.all().into_iter().filter(chosen).collect();
+        if searches.len() < part.items.len() {
+            return Err(lacks());
+        }
         let own = Searches { folder: part.folder.join(SEARCHES), ..self.wanted.searches.clone() };
         // A task that was killed left them among the results.
-        self.copy(&self.out, part.folder)?;
+        copy(&searches, &self.out, part.folder)?;
         let cancel = context.cancel.clone();
-        let first = Fused::new(&graph, self.wanted.simulate);
         own.run(&searches, &first, &|_| !cancel.load(Ordering::Relaxed))?;
         let done = searches.len() as u64;
         Ok(Summary { headline: format!("{done} of {}", counted(done, "seed")), ..Summary::default() })
     }
 
     fn merge(&self, folders: &[PathBuf], _: &mut Context) -> Result<()> {
-        folders.iter().try_for_each(|folder| self.copy(folder, &self.out))
+        let all = self.wanted.searches.all();
+        folders.iter().try_for_each(|folder| copy(&all, folder, &self.out))
     }
 
     fn conclude(&self, context: &mut Context) -> Result<Summary> {
@@ -73,13 +79,16 @@ impl Strategy {
     fn graph(&self) -> Result<Option<UnitGraph>> {
         searched_graph(&self.start()?, &self.wanted)
     }
+}
 
-    /// Takes over searches from one folder of results into another.
-    fn copy(&self, from: &Path, to: &Path) -> Result<()> {
-        let [from, to] = [from, to].map(|folder| folder.join(SEARCHES));
-        let searches = self.wanted.searches.all();
-        searches
-            .into_iter()
-            .try_for_each(|search| Checkpoint::adopt(&Searches::file(&from, search), &Searches::file(&to, search)))
-    }
+/// The name of an item: the same only for the same search of the same graph.
+fn item(search: Search, first: &Fused<'_>) -> String {
+    format!("{} seed {} of {}", search.optimizer.name(), search.seed, identity(search, first))
+}
+
+/// Takes over searches from one folder of results into another.
+fn copy(searches: &[Search], from: &Path, to: &Path) -> Result<()> {
+    let [from, to] = [from, to].map(|folder| folder.join(SEARCHES));
+    let adopt = |search: &Search| Checkpoint::adopt(&Searches::file(&from, *search), &Searches::file(&to, *search));
+    searches.iter().try_for_each(adopt)
 }

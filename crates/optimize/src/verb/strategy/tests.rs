@@ -100,7 +100,7 @@ fn divided_searches_give_the_files_of_one_machine() {
     let [one, divided] = [of("one"), of("divided")];
     one.run(&mut context()).unwrap();
     let names = || divided.items(&mut context()).unwrap().into_iter().map(|item| item.name).collect::<Vec<_>>();
-    assert_eq!(names(), ["mcmc-seed-3", "mcmc-seed-4"]);
+    assert!(names().iter().zip([3, 4]).all(|(name, seed)| name.starts_with(&format!("mcmc seed {seed} of "))));
     let summary = divided.conclude(&mut context()).unwrap();
     assert!(summary.json["nothing_for"].to_string().contains("interrupted after 0 moves"), "{}", summary.json);
     assert_eq!(names().len(), 2);
