@@ -254,7 +254,10 @@ fn predictions_say_what_they_rest_on() {
         let fingerprint = format!("{}/fingerprinting/epyc-1-core/imagenet", crate::ROOT);
         scene.run(&format!("{common} --batch-size 16 --predict {fingerprint} {more}"))
     };
-    predict("5", "").fails(4).says("no training that learns was measured").says("batch 5, no workers: the loss rose");
+    predict("5", "")
+        .fails(4)
+        .says("no training of this detector that changes its weights was measured")
+        .says("batch 5, no workers: the loss rose");
     predict("4", "--clip 1").fails(4).says("made with clip none, not 1.0");
     predict("4,6", "").fails(5).says("batch 6, no workers: disturbed: other programs").says("believe its times less");
 }

@@ -281,7 +281,7 @@ fn provenance_says_what_differs_and_how_to_start_anew() {
     assert!(provenance.check_continues(&setting("2", None), folder.path()).is_ok());
     let error = provenance.check_continues(&setting("4", Some("6.1")), folder.path()).unwrap_err().to_string();
     assert!(error.contains("threads was 2, is 4") && error.contains("kernel was unknown, is 6.1"), "{error}");
-    assert!(error.contains("help: start anew"), "{error}");
+    assert!(error.contains("help: start again"), "{error}");
     let older = r#"{"setting":{"threads":"2"},"runs":[{"date":"2021-05-04T00:00:00Z","seconds":1.5,"rows":3,"seed":7,"config":""}]}"#;
     fs::write(folder.path().join("provenance.json"), older).unwrap();
     let older = Provenance::load(folder.path()).unwrap().unwrap();

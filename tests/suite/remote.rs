@@ -290,7 +290,7 @@ fn what_a_board_lacks_is_told_by_a_check() {
     let scene = scene(":", "");
     let Some(sshd) = Sshd::start(&scene) else { return };
     let check = |worker: &str| scene.run(&format!("--config-file config.ini --check --set profile.worker={worker}"));
-    check("python9").fails(5).says("the worker `python9` on board does not say what it can do").says("python9");
+    check("python9").fails(5).says("the worker `python9` on board does not report its features").says("python9");
     let scene = scene.file("worker.sh", format!("echo '{}'", TX2.replace("\"protocol\":2", "\"protocol\":1")));
     scene.run("--config-file config.ini --check").fails(5).says("protocol 1 instead of 2").says("on board");
     let scene = scene.file("worker.sh", "echo ModuleNotFoundError: No module named torch >&2; exit 1");

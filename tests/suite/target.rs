@@ -273,7 +273,7 @@ fn fingerprints_and_targets_exclude_each_other() {
     scene
         .run("--config-file config.ini --check")
         .succeeds()
-        .prints("predicts training of squeezenet for orin, tx2, of which nothing was measured");
+        .prints("predicts training of squeezenet for orin, tx2, without any measurement");
     scene.run("--config-file config.ini").succeeds().prints("a step of 4 samples fits into 8 GiB on orin, tx2");
     let answer: Value = serde_json::from_str(&scene.read("answer.json")).unwrap();
     assert_eq!(answer["devices"][1]["device"], "tx2");

@@ -186,7 +186,7 @@ fn iterations_without_events_are_value() {
     }
     trace.main(PYTHON, [0, 99]).main(PYTHON, [100, 199]);
     let rank = rank(&trace);
-    assert!(is_value(&rank, "hardly any events of the main thread are in 4 of 6 iterations"), "{:?}", rank.warnings);
+    assert!(is_value(&rank, "4 of 6 iterations hold hardly any events of the main thread"), "{:?}", rank.warnings);
 }
 
 /// Two of eight ranks, as when somebody copies a few files from the nodes; and ranks of different runs.

@@ -25,33 +25,20 @@ pub struct FollowedPass {
     pub operators: BTreeMap<Kernels, [Vec<u64>; 2]>,
 }
 
-/// Kinds of operators whose kernels borrow memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kernels {
-    /// Convolutions of every number of axes, transposed ones too.
-    Convolution,
-    /// Batch normalisation.
-    BatchNorm,
-    /// Attention in one operator.
-    Attention,
-    /// An LSTM's layer in one direction.
-    Lstm,
+perf4sight_base::words! {
+    /// Kinds of operators whose kernels borrow memory.
+    pub enum Kernels {
+        /// Convolutions of every number of axes, transposed ones too.
+        Convolution = "convolution",
+        BatchNorm = "batch_norm",
+        /// Attention in one operator.
+        Attention = "attention",
+        /// An LSTM's layer in one direction.
+        Lstm = "lstm",
+    }
 }
 
 impl Kernels {
-    /// All of them.
-    pub const ALL: [Kernels; 4] = [Kernels::Convolution, Kernels::BatchNorm, Kernels::Attention, Kernels::Lstm];
-
-    /// The word in notes of files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kernels::Convolution => "convolution",
-            Kernels::BatchNorm => "batch_norm",
-            Kernels::Attention => "attention",
-            Kernels::Lstm => "lstm",
-        }
-    }
-
     /// The operations of a network that such operators run, in order; an LSTM in both directions twice.
     pub fn nodes(self, network: &Network) -> impl Iterator<Item = NodeId> {
         let run = network.iter().filter(move |(_, node)| self.runs(network, node));

@@ -53,6 +53,6 @@ mod tests {
         let said = |sizes: [u64; 2]| dims(sizes.map(|size| ("tokens".to_string(), size)));
         assert_eq!(said([37, 37]).unwrap(), Dims::from([("tokens".into(), 37)]));
         let error = said([37, 40]).unwrap_err().to_string();
-        assert!(error.contains("dimension \"tokens\" is said to be 37 and 40 large"), "{error}");
+        assert!(error.contains("dimension \"tokens\" is set to both 37 and 40"), "{error}");
     }
 }

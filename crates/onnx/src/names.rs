@@ -1,6 +1,6 @@
-//! ONNX names of element-wise functions: one table for the reader, the writer and the rules for shapes.
+//! ONNX names of element-wise functions and reductions: one table for the reader, the writer and the rules for shapes.
 
-use perf4sight_network::{Activation, Binary};
+use perf4sight_network::{Activation, Binary, Reduction};
 
 /// The operator of this function; some need attributes or constants. Below opset 24, files have `Silu` as a product with a gate.
 pub(super) fn of_activation(activation: Activation) -> &'static str {
@@ -58,6 +58,19 @@ pub(super) fn of_binary(binary: Binary) -> &'static str {
     }
 }
 
+pub(super) fn of_reduction(reduction: Reduction) -> &'static str {
+    match reduction {
+        Reduction::Mean => "ReduceMean",
+        Reduction::Sum => "ReduceSum",
+        Reduction::Max => "ReduceMax",
+        Reduction::Min => "ReduceMin",
+        Reduction::L1 => "ReduceL1",
+        Reduction::L2 => "ReduceL2",
+        Reduction::Product => "ReduceProd",
+        Reduction::LogSumExp => "ReduceLogSumExp",
+    }
+}
+
 pub(super) fn activation(operator: &str) -> Option<Activation> {
     Activation::ALL.into_iter().find(|&known| of_activation(known) == operator)
 }
@@ -66,4 +79,8 @@ pub(super) fn activation(operator: &str) -> Option<Activation> {
 pub(super) fn binary(operator: &str) -> Option<Binary> {
     let operator = if operator == "Sum" { "Add" } else { operator };
     Binary::ALL.into_iter().find(|&known| of_binary(known) == operator)
+}
+
+pub(super) fn reduction(operator: &str) -> Option<Reduction> {
+    Reduction::ALL.into_iter().find(|&known| of_reduction(known) == operator)
 }

@@ -475,7 +475,7 @@ fn networks_of_another_kind_are_refused_with_a_remedy() {
     assert!(vector.contains("input \"x\" of shape [batch] is no batch of anything\n  help:"), "{vector}");
     let sizes = relu(Draft::opset(17).input("x", [Named("batch"), Is(3), Named("height"), Is(8)]));
     assert!(
-        sizes.contains("of shape [batch, 3, height, 8] has no fixed size: say how large it is by --dim height=SIZE"),
+        sizes.contains("of shape [batch, 3, height, 8] has no fixed size: set its size with --dim height=SIZE"),
         "{sizes}"
     );
     let absurd = relu(Draft::opset(17).input("x", [Is(1), Is(1 << 40), Is(1 << 40), Is(1 << 40)]));

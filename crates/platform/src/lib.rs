@@ -174,7 +174,7 @@ impl Platform {
         let usable = Precision::ALL.into_iter().filter(|other| self.computes_with(*other));
         let usable: Vec<&str> = usable.map(Precision::name).collect();
         let Platform { name, title, .. } = self;
-        Err(Error::input(format!("precision = {} is not known for {name}: {title}", precision.name()))
+        Err(Error::input(format!("precision = {} on {name} is not known: {title}", precision.name()))
             .expected(usable.join(", "))
             .help("ask for another precision, or for a device that computes with it"))
     }

@@ -50,128 +50,89 @@ pub struct Prior {
     pub spread: f64,
 }
 
-/// A number that describes a device in the latency model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Parameter {
-    /// Time of all kernels, relative to the rates below: scales a whole device at once.
-    Pace,
-    /// GFLOP/s of a large matrix product.
-    Compute,
-    /// GB/s of an element-wise operation, out of the caches where there are any.
-    Bandwidth,
-    /// GB/s of main memory for data that the caches do not hold; the time for it is added. Processors only.
-    Memory,
-    /// Rows of a product at which half of the speed is lost.
-    RowLoss,
-    /// Length of the summed axis at which half of the speed is lost.
-    InnerLoss,
-    /// Tiles in flight at which half of the speed is lost.
-    TileLoss,
-    /// GFLOP/s of products that the convolution library does not compute. Processors only, like the next seven.
-    Gemm,
-    /// Columns of such a product at which half of its speed is lost.
-    ColumnLoss,
-    /// Convolutions that the library can begin in a millisecond.
-    Primitives,
-    /// GB/s at which it copies filters into its layout.
-    Filters,
-    /// The area of a kernel at which half of that speed is lost: filters are copied element by element, kernels row by row.
-    FilterLoss,
-    /// Share of the speed that copies lose where channels fill no whole blocks.
-    RaggedCopies,
-    /// Thousands of images of one channel, filling no whole vectors, that a normalisation can begin in a millisecond.
-    Planes,
-    /// Groups of a convolution, of one image, that code for any convolution can begin in a millisecond.
-    Blocks,
-    /// Share of the speed that dense convolutions lose at the smallest batches.
-    SmallBatchLoss,
-    /// Time of a dense 3x3 forward pass, relative to a 1x1 product of the same size.
-    Conv3x3,
-    /// The same of larger kernels.
-    ConvLarge,
-    /// The same of grouped convolutions.
-    Grouped,
-    /// The same of fully connected layers and products of activations.
-    Linear,
-    /// The same of gradients of inputs.
-    InputGradient,
-    /// The same of gradients of weights.
-    WeightGradient,
-    /// Share of the speed that channels cost which are no multiple of the quantum.
-    RaggedLoss,
-    /// Traffic of a product's operands, relative to element-wise operations.
-    Operands,
-    /// GFLOP/s of minimal filtering (Winograd).
-    Winograd,
-    /// Traffic of its transformed tiles, relative to element-wise operations.
-    WinogradTraffic,
-    /// GB/s at which depthwise convolutions read their windows, or move their operands.
-    Windows,
-    /// GB/s at which the gradient of their weights reads windows.
-    WindowGradient,
-    /// Traffic of strided and broadcast access, relative to element-wise operations.
-    Strided,
-    /// Traffic of normalisation, likewise.
-    Normalisation,
-    /// Traffic of activations, likewise.
-    Activation,
-    /// Traffic of a dropout's forward pass, likewise: some devices draw its random numbers one after the other.
-    Dropout,
-    /// Traffic of pooling, likewise.
-    Pooling,
-    /// Traffic of zero_grad and the optimizer, likewise.
-    Update,
-    /// Milliseconds until the device can start the next kernel.
-    Launch,
-    /// The same of one weight tensor's zero_grad and update.
-    UpdateLaunch,
-    /// Milliseconds of every step apart from its kernels.
-    Step,
+perf4sight_base::words! {
+    /// A number that describes a device in the latency model, in the order of the columns of a fit.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Parameter {
+        /// Time of all kernels, relative to the rates below: scales a whole device at once.
+        Pace = "pace",
+        /// GFLOP/s of a large matrix product.
+        Compute = "compute",
+        /// GB/s of an element-wise operation, out of the caches where there are any.
+        Bandwidth = "bandwidth",
+        /// GB/s of main memory for data that the caches do not hold; the time for it is added. Processors only.
+        Memory = "memory",
+        /// Rows of a product at which half of the speed is lost.
+        RowLoss = "row_loss",
+        /// Length of the summed axis at which half of the speed is lost.
+        InnerLoss = "inner_loss",
+        /// Tiles in flight at which half of the speed is lost.
+        TileLoss = "tile_loss",
+        /// GFLOP/s of products that the convolution library does not compute. Processors only, like the next seven.
+        Gemm = "gemm",
+        /// Columns of such a product at which half of its speed is lost.
+        ColumnLoss = "column_loss",
+        /// Convolutions that the library can begin in a millisecond.
+        Primitives = "primitives",
+        /// GB/s at which it copies filters into its layout.
+        Filters = "filters",
+        /// The area of a kernel at which half of that speed is lost: filters are copied element by element, kernels row by row.
+        FilterLoss = "filter_loss",
+        /// Share of the speed that copies lose where channels fill no whole blocks.
+        RaggedCopies = "ragged_copies",
+        /// Thousands of images of one channel, filling no whole vectors, that a normalisation can begin in a millisecond.
+        Planes = "planes",
+        /// Groups of a convolution, of one image, that code for any convolution can begin in a millisecond.
+        Blocks = "blocks",
+        /// Share of the speed that dense convolutions lose at the smallest batches.
+        SmallBatchLoss = "small_batch_loss",
+        /// Time of a dense 3x3 forward pass, relative to a 1x1 product of the same size.
+        Conv3x3 = "conv3x3",
+        /// The same of larger kernels.
+        ConvLarge = "conv_large",
+        /// The same of grouped convolutions.
+        Grouped = "grouped",
+        /// The same of fully connected layers and products of activations.
+        Linear = "linear",
+        /// The same of gradients of inputs.
+        InputGradient = "input_gradient",
+        /// The same of gradients of weights.
+        WeightGradient = "weight_gradient",
+        /// Share of the speed that channels cost which are no multiple of the quantum.
+        RaggedLoss = "ragged_loss",
+        /// Traffic of a product's operands, relative to element-wise operations.
+        Operands = "operands",
+        /// GFLOP/s of minimal filtering (Winograd).
+        Winograd = "winograd",
+        /// Traffic of its transformed tiles, relative to element-wise operations.
+        WinogradTraffic = "winograd_traffic",
+        /// GB/s at which depthwise convolutions read their windows, or move their operands.
+        Windows = "windows",
+        /// GB/s at which the gradient of their weights reads windows.
+        WindowGradient = "window_gradient",
+        /// Traffic of strided and broadcast access, relative to element-wise operations.
+        Strided = "strided",
+        /// Traffic of normalisation, likewise.
+        Normalisation = "normalisation",
+        /// Traffic of activations, likewise.
+        Activation = "activation",
+        /// Traffic of a dropout's forward pass, likewise: some devices draw its random numbers one after the other.
+        Dropout = "dropout",
+        /// Traffic of pooling, likewise.
+        Pooling = "pooling",
+        /// Traffic of zero_grad and the optimizer, likewise.
+        Update = "update",
+        /// Milliseconds until the device can start the next kernel.
+        Launch = "launch",
+        /// The same of one weight tensor's zero_grad and update.
+        UpdateLaunch = "update_launch",
+        /// Milliseconds of every step apart from its kernels.
+        Step = "step",
+    }
 }
 
 impl Parameter {
-    /// All parameters, in the order of their columns in a fit.
-    pub const ALL: [Parameter; 37] = [
-        Parameter::Pace,
-        Parameter::Compute,
-        Parameter::Bandwidth,
-        Parameter::Memory,
-        Parameter::RowLoss,
-        Parameter::InnerLoss,
-        Parameter::TileLoss,
-        Parameter::Gemm,
-        Parameter::ColumnLoss,
-        Parameter::Primitives,
-        Parameter::Filters,
-        Parameter::FilterLoss,
-        Parameter::RaggedCopies,
-        Parameter::Planes,
-        Parameter::Blocks,
-        Parameter::SmallBatchLoss,
-        Parameter::Conv3x3,
-        Parameter::ConvLarge,
-        Parameter::Grouped,
-        Parameter::Linear,
-        Parameter::InputGradient,
-        Parameter::WeightGradient,
-        Parameter::RaggedLoss,
-        Parameter::Operands,
-        Parameter::Winograd,
-        Parameter::WinogradTraffic,
-        Parameter::Windows,
-        Parameter::WindowGradient,
-        Parameter::Strided,
-        Parameter::Normalisation,
-        Parameter::Activation,
-        Parameter::Dropout,
-        Parameter::Pooling,
-        Parameter::Update,
-        Parameter::Launch,
-        Parameter::UpdateLaunch,
-        Parameter::Step,
-    ];
-
     /// Parameters that only the rules of processors use: other devices need no prior for them.
     const OF_PROCESSORS: [Parameter; 9] = [
         Parameter::Memory,

@@ -6,24 +6,14 @@ use super::effects::Needs;
 /// requires the rest of its facts: the operator of ONNX, the worker's function.
 macro_rules! elementwise {
     ($(#[$doc:meta])* pub enum $kind:ident: $facts:ty { $($(#[$own:meta])* $function:ident $name:literal $row:expr,)+ }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[allow(missing_docs)] // the names are the documentation
-        pub enum $kind {
-            $($(#[$own])* $function,)+
+        perf4sight_base::words! {
+            $(#[$doc])*
+            pub enum $kind {
+                $($(#[$own])* $function = $name,)+
+            }
         }
 
         impl $kind {
-            /// All variants.
-            pub const ALL: [$kind; [$($name),+].len()] = [$($kind::$function),+];
-
-            /// Its name in tables.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $($kind::$function => $name,)+
-                }
-            }
-
             pub(super) fn row(self) -> $facts {
                 match self {
                     $($kind::$function => $row,)+

@@ -6,16 +6,18 @@ use super::facts::{Coupling, Facts, Nature};
 use super::functions::Activation;
 use crate::Shape;
 
-/// The element type of a tensor.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Element {
-    /// Floating-point numbers, as in every trained tensor. Results of comparisons between them count as numbers.
-    #[default]
-    Number,
-    /// Integers of 64 bits: ids of words, positions, masks of zeros and ones.
-    Integer,
-    /// True or false.
-    Truth,
+perf4sight_base::words! {
+    /// The element type of a tensor.
+    #[derive(Default)]
+    pub enum Element {
+        /// Floating-point numbers, as in every trained tensor. Results of comparisons between them count as numbers.
+        #[default]
+        Number = "numbers",
+        /// Integers of 64 bits: ids of words, positions, masks of zeros and ones.
+        Integer = "integers",
+        /// True or false.
+        Truth = "truths",
+    }
 }
 
 impl Element {
@@ -25,15 +27,6 @@ impl Element {
             Element::Number => number,
             Element::Integer => 8,
             Element::Truth => 1,
-        }
-    }
-
-    /// Its name in tables and files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Element::Number => "numbers",
-            Element::Integer => "integers",
-            Element::Truth => "truths",
         }
     }
 }

@@ -18,10 +18,6 @@ impl Window {
         self
     }
 
-    fn area(&self) -> f64 {
-        (self.kernel[0] * self.kernel[1]) as f64
-    }
-
     pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
         let [channels, height, width] = image(input)?;
         let [height, width] = self.positions([height, width])?;
@@ -79,21 +75,26 @@ pub(super) fn image(shape: &Shape) -> Result<[usize; 3], String> {
     }
 }
 
-pub(super) fn max<'a>(window: &'a Window, at: At) -> Facts<'a> {
+/// Pooling with a kernel of two or three axes; only images have a `window`.
+pub(super) fn max<'a>(kernel: &[usize], window: Option<&'a Window>, at: At) -> Facts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
     Facts {
         needs: Needs::Inputs,
         auxiliary: Some(Auxiliary::Indices),
         // Every result reads its window; two more words store the index of the maximum, which backward reads.
-        traffic: Traffic::new((window.area() + 3.0) * outputs, 3.0 * outputs + 2.0 * inputs),
-        ..pooled(Some(window))
+        traffic: Traffic::new((elements(kernel) + 3.0) * outputs, 3.0 * outputs + 2.0 * inputs),
+        ..pooled(window)
     }
 }
 
-pub(super) fn average<'a>(window: &'a Window, at: At) -> Facts<'a> {
+pub(super) fn average<'a>(kernel: &[usize], window: Option<&'a Window>, at: At) -> Facts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
-    let traffic = Traffic::new((1.0 + window.area()) * outputs, inputs + outputs);
-    Facts { needs: Needs::Inputs, traffic, ..pooled(Some(window)) }
+    let traffic = Traffic::new((1.0 + elements(kernel)) * outputs, inputs + outputs);
+    Facts { needs: Needs::Inputs, traffic, ..pooled(window) }
+}
+
+fn elements(kernel: &[usize]) -> f64 {
+    kernel.iter().product::<usize>() as f64
 }
 
 pub(super) fn adaptive_shape(output: [usize; 2], input: &Shape) -> Result<Shape, String> {
@@ -107,48 +108,20 @@ pub(super) fn adaptive<'a>(output: [usize; 2], at: At) -> Facts<'a> {
     Facts { needs, traffic: whole(at), ..pooled(None) }
 }
 
-/// The kind of reduction of axes to a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the names are the documentation
-pub enum Reduction {
-    Mean,
-    Sum,
-    Max,
-    Min,
-    /// The sum of magnitudes.
-    L1,
-    /// The root of the sum of squares.
-    L2,
-    Product,
-    /// The logarithm of the sum of exponentials.
-    LogSumExp,
-}
-
-impl Reduction {
-    /// All variants.
-    pub const ALL: [Reduction; 8] = [
-        Reduction::Mean,
-        Reduction::Sum,
-        Reduction::Max,
-        Reduction::Min,
-        Reduction::L1,
-        Reduction::L2,
-        Reduction::Product,
-        Reduction::LogSumExp,
-    ];
-
-    /// Its name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Reduction::Mean => "mean",
-            Reduction::Sum => "sum",
-            Reduction::Max => "reduce-max",
-            Reduction::Min => "reduce-min",
-            Reduction::L1 => "norm-1",
-            Reduction::L2 => "norm",
-            Reduction::Product => "product",
-            Reduction::LogSumExp => "log-sum-exp",
-        }
+perf4sight_base::words! {
+    /// The kind of reduction of axes to a number.
+    pub enum Reduction {
+        Mean = "mean",
+        Sum = "sum",
+        Max = "reduce-max",
+        Min = "reduce-min",
+        /// The sum of magnitudes.
+        L1 = "norm-1",
+        /// The root of the sum of squares.
+        L2 = "norm",
+        Product = "product",
+        /// The logarithm of the sum of exponentials.
+        LogSumExp = "log-sum-exp",
     }
 }
 

@@ -1,7 +1,6 @@
 //! Windows over volumes: images with a depth axis before their height.
 
 use super::attributes::{Conv, Volume};
-use super::effects::{Auxiliary, Backward, Gradient, Needs, Traffic};
 use super::facts::{At, Coupling, Facts, Nature};
 use super::pooling::Along;
 use crate::Shape;
@@ -32,10 +31,6 @@ impl Volume {
         }
         Ok(Shape::new(dims))
     }
-
-    fn elements(&self) -> f64 {
-        self.kernel.iter().product::<usize>() as f64
-    }
 }
 
 impl Conv<Volume> {
@@ -54,23 +49,4 @@ fn volume(shape: &Shape) -> Result<[usize; 4], String> {
         [channels, depth, height, width] => Ok([channels, depth, height, width]),
         _ => Err(format!("needs a volume (channels x depth x height x width), got {shape}")),
     }
-}
-
-pub(super) fn max<'a>(window: &Volume, at: At) -> Facts<'a> {
-    let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
-    let traffic = Traffic::new((window.elements() + 3.0) * outputs, 3.0 * outputs + 2.0 * inputs);
-    Facts { auxiliary: Some(Auxiliary::Indices), traffic, ..pooled() }
-}
-
-pub(super) fn average<'a>(window: &Volume, at: At) -> Facts<'a> {
-    let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
-    let traffic = Traffic {
-        backward: Backward::Once(inputs + outputs),
-        ..Traffic::new((1.0 + window.elements()) * outputs, 0.0)
-    };
-    Facts { traffic, ..pooled() }
-}
-
-fn pooled<'a>() -> Facts<'a> {
-    Facts { needs: Needs::Inputs, ..Facts::new(Nature::Pooling(None), Coupling::Image, Gradient::Made) }
 }

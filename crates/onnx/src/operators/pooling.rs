@@ -60,21 +60,6 @@ pub(super) fn global(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(own_name(call), op, &[image])?)
 }
 
-/// The reduction of an operator that reduces axes to a number.
-pub(super) fn reduction(operator: &str) -> Option<Reduction> {
-    Some(match operator {
-        "ReduceMean" => Reduction::Mean,
-        "ReduceSum" => Reduction::Sum,
-        "ReduceMax" => Reduction::Max,
-        "ReduceMin" => Reduction::Min,
-        "ReduceL1" => Reduction::L1,
-        "ReduceL2" => Reduction::L2,
-        "ReduceProd" => Reduction::Product,
-        "ReduceLogSumExp" => Reduction::LogSumExp,
-        _ => return None,
-    })
-}
-
 pub(super) fn reduce(to: &mut Translation, call: &Call, reduction: Reduction) -> Outcome {
     let input = call.feature(0)?;
     let axes = call.integers("axes", 1).filter(|axes| !axes.is_empty()).ok_or(Misfit::Unsupported)?;

@@ -161,7 +161,7 @@ fn dimensions_that_a_file_leaves_open_are_said_by_name() {
     let draft = draft.node("MatMul", &["x", "w"], "y", vec![]).output("y");
     let error = draft.error();
     assert!(
-        error.contains("of shape [batch, tokens, 8] has no fixed size: say how large it is by --dim tokens=SIZE"),
+        error.contains("of shape [batch, tokens, 8] has no fixed size: set its size with --dim tokens=SIZE"),
         "{error}"
     );
     let folder = tempfile::TempDir::new().unwrap();

@@ -141,7 +141,7 @@ fn all_that_is_open_is_asked_for_at_once() {
     let draft = Draft::words().input("image", [Named("batch"), Is(3), Named("height"), Named("width")]);
     let draft = draft.ids("mask", [Named("batch"), Named("words")]);
     let error = draft.node("Relu", &["image"], "y", vec![]).output("y").error();
-    let expected = "input \"image\" of shape [batch, 3, height, width] has no fixed size: say how large it is by \
+    let expected = "input \"image\" of shape [batch, 3, height, width] has no fixed size: set its size with \
                     --dim height=SIZE --dim width=SIZE --dim words=SIZE";
     assert!(error.contains(expected), "{error}");
 }

@@ -3,6 +3,7 @@
 use super::elementwise::SOME_CONSTANT;
 use super::{Writer, behind_batch};
 use crate::attributes as with;
+use crate::names::of_reduction;
 use crate::schema::AttributeProto;
 use perf4sight_network::{Fill, Interpolation, Node, Pick, Reduction, Shape};
 
@@ -58,17 +59,7 @@ impl Writer<'_> {
 
     pub(super) fn reduce(&mut self, node: &Node, reduction: Reduction, axes: &[usize], keep: bool) {
         let axes = self.integers(node, "axes", axes.iter().map(|&axis| behind_batch(axis)).collect());
-        let operator = match reduction {
-            Reduction::Mean => "ReduceMean",
-            Reduction::Sum => "ReduceSum",
-            Reduction::Max => "ReduceMax",
-            Reduction::Min => "ReduceMin",
-            Reduction::L1 => "ReduceL1",
-            Reduction::L2 => "ReduceL2",
-            Reduction::Product => "ReduceProd",
-            Reduction::LogSumExp => "ReduceLogSumExp",
-        };
-        self.with_numbers(node, operator, vec![axes], vec![with::int("keepdims", i64::from(keep))]);
+        self.with_numbers(node, of_reduction(reduction), vec![axes], vec![with::int("keepdims", i64::from(keep))]);
     }
 
     /// A node with the inputs of the network's node, followed by numbers.
